@@ -1,0 +1,2 @@
+//! The `consenso` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Tests of `consenso` against other libraries; see `tests/`.

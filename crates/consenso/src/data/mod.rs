@@ -1,0 +1,5 @@
+//! Records, where they come from and how they are encoded.
+
+mod records;
+
+pub use records::{Records, RowBounds};

@@ -1,0 +1,110 @@
+//! The private rows of one agent, as the kernels want them.
+
+use std::fmt;
+
+/// Lanes of the kernels: rows are padded with zeros to a multiple of this.
+pub const LANES: usize = 8;
+
+/// Encoded rows and labels, one contiguous row-major block.
+///
+/// A row has `dim` features and is padded with zeros to a multiple of [`LANES`], so that kernels never see a remainder.
+/// Labels are ±1 for two classes, 0…C−1 for more, a real number for regression.
+///
+/// `Debug` prints the shape, never a value: records are private.
+#[derive(Clone, PartialEq)]
+pub struct Records {
+    dim: usize,
+    stride: usize,
+    features: Vec<f64>,
+    labels: Vec<f64>,
+}
+
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Records(rows={}, dim={})", self.len(), self.dim)
+    }
+}
+
+impl Records {
+    /// An empty block with room for `rows` rows of `dim` features.
+    #[must_use]
+    pub fn with_capacity(dim: usize, rows: usize) -> Self {
+        let stride = dim.next_multiple_of(LANES);
+        Self { dim, stride, features: Vec::with_capacity(rows * stride), labels: Vec::with_capacity(rows) }
+    }
+
+    /// Adds one row. Panics if `row` is not `dim` long: encoders own that invariant.
+    pub fn push(&mut self, row: &[f64], label: f64) {
+        assert_eq!(row.len(), self.dim, "a row of {} features in a block of {}", row.len(), self.dim);
+        self.features.extend_from_slice(row);
+        self.features.resize(self.features.len() + self.stride - self.dim, 0.0);
+        self.labels.push(label);
+    }
+
+    /// The rows with the given indices, in that order.
+    #[must_use]
+    pub fn select(&self, rows: &[usize]) -> Self {
+        let mut out = Self::with_capacity(self.dim, rows.len());
+        for &row in rows {
+            out.features.extend_from_slice(&self.features[row * self.stride..(row + 1) * self.stride]);
+            out.labels.push(self.labels[row]);
+        }
+        out
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// Features a row, without padding.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Features a row, with padding.
+    #[must_use]
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// All features, row-major, padded rows of [`Self::stride`].
+    #[must_use]
+    pub fn padded(&self) -> &[f64] {
+        &self.features
+    }
+
+    /// One row, without padding.
+    #[must_use]
+    pub fn row(&self, index: usize) -> &[f64] {
+        &self.features[index * self.stride..index * self.stride + self.dim]
+    }
+
+    /// The labels.
+    #[must_use]
+    pub fn labels(&self) -> &[f64] {
+        &self.labels
+    }
+}
+
+/// Public bounds on the norm of every encoded row: what the sensitivity of a gradient is computed from.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct RowBounds {
+    /// ‖z‖₁ ≤ `l1` for every row the encoding can produce.
+    pub l1: f64,
+    /// ‖z‖₂ ≤ `l2`.
+    pub l2: f64,
+    /// ‖z‖_∞ ≤ `linf`.
+    pub linf: f64,
+    /// Whether the bounds follow from the public schema alone. If not, they were computed from the records and no privacy
+    /// claim may rest on them.
+    pub public: bool,
+}

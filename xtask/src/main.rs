@@ -1,0 +1,2 @@
+//! The project's chores: `cargo xtask ci`.
+fn main() {}
