@@ -2,4 +2,4 @@
 
 mod records;
 
-pub use records::{Records, RowBounds};
+pub use records::{LANES, Records, RowBounds};
