@@ -1,5 +1,66 @@
 //! Records, where they come from and how they are encoded.
+//!
+//! ```text
+//! public schema ──┐
+//! CSV, LIBSVM ────┴─► Table ─► Encoder ─► Dataset ─► partition ─► one Records an agent
+//! ```
+//!
+//! The **public schema** ([`Schema`]) declares ranges and categories; a range computed from the records would leak them. Every
+//! bound a privacy claim rests on ([`RowBounds`]) follows from the schema alone, and values outside it are clamped
+//! ([`LoadReport`] counts them). Loaders read from any `impl Read`; opening files is the caller's business.
 
+pub mod csv;
+mod dataset;
+mod encode;
+mod error;
+pub mod libsvm;
+pub mod partition;
 mod records;
+mod schema;
+mod summary;
+mod synthetic;
+mod table;
 
+pub use dataset::{Dataset, Grouping, Task};
+pub use encode::{Encoder, Encoding};
+pub use error::{DataError, SchemaError};
+pub use partition::{Partition, PartitionError, Shard};
 pub use records::{LANES, Records, RowBounds};
+pub use schema::{Column, DraftOptions, Format, Kind, Label, Schema};
+pub use summary::{ClassCount, ColumnSummary, EncodingSummary, Summary};
+pub use synthetic::{Synthetic, SyntheticError, SyntheticTask};
+pub use table::{LoadReport, Table};
+
+/// Streams that are not one agent's use this number in its place.
+const SHARED: u64 = u64::MAX;
+
+/// A uniform integer in `0..bound`, without bias (Lemire, 2019). Kept here rather than taken from a library so that a seed
+/// names the same shards whatever the library's version.
+fn below(rng: &mut crate::random::Stream, bound: u64) -> u64 {
+    use rand::Rng;
+    loop {
+        let product = u128::from(rng.next_u64()) * u128::from(bound);
+        if product as u64 >= bound.wrapping_neg() % bound {
+            return (product >> 64) as u64;
+        }
+    }
+}
+
+/// Fisher–Yates.
+fn shuffle<T>(rng: &mut crate::random::Stream, items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, below(rng, last as u64 + 1) as usize);
+    }
+}
+
+/// A uniform real in the open interval (0, 1), on a grid of 2⁻⁵³.
+fn open_unit(rng: &mut crate::random::Stream) -> f64 {
+    use rand::Rng;
+    ((rng.next_u64() >> 11) as f64 + 0.5) * f64::powi(2.0, -53)
+}
+
+/// A standard normal draw (Box–Muller; one of the pair is discarded, these draws are not where time goes).
+fn normal(rng: &mut crate::random::Stream) -> f64 {
+    let radius = (-2.0 * libm::log(open_unit(rng))).sqrt();
+    radius * libm::cos(std::f64::consts::TAU * open_unit(rng))
+}

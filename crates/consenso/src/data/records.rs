@@ -41,6 +41,14 @@ impl Records {
         self.labels.push(label);
     }
 
+    /// Adds one row written in place: `fill` gets `dim` zeros and returns the label.
+    pub fn push_with(&mut self, fill: impl FnOnce(&mut [f64]) -> f64) {
+        let start = self.features.len();
+        self.features.resize(start + self.stride, 0.0);
+        let label = fill(&mut self.features[start..start + self.dim]);
+        self.labels.push(label);
+    }
+
     /// The rows with the given indices, in that order.
     #[must_use]
     pub fn select(&self, rows: &[usize]) -> Self {

@@ -1,0 +1,249 @@
+//! Encoded data ready to be divided among agents.
+
+use std::fmt;
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+use serde::{Deserialize, Serialize};
+
+use super::table::class_of;
+use super::{
+    DataError, Encoder, Encoding, Kind, Label, LoadReport, Partition, PartitionError, Records, RowBounds,
+    SHARED, Schema, Shard, Table, csv, shuffle,
+};
+use crate::random::{Purpose, Seed};
+
+/// What is predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Task {
+    /// Labels −1 and +1.
+    Binary,
+    /// Labels 0 … classes − 1.
+    MultiClass {
+        /// How many, more than two.
+        classes: usize,
+    },
+    /// Labels in a declared public range.
+    Regression {
+        /// Smallest label.
+        min: f64,
+        /// Largest label.
+        max: f64,
+    },
+}
+
+/// A division of the training records into named groups: a site, a file, or the values of a categorical column.
+///
+/// `Debug` prints the shape: which group a record is in is private.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Grouping {
+    /// The column, or `file`.
+    pub column: String,
+    /// Names of the groups.
+    pub names: Vec<String>,
+    /// The group of each training record, an index of `names`.
+    pub codes: Vec<u32>,
+}
+
+impl fmt::Debug for Grouping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Grouping({:?}, groups={}, rows={})", self.column, self.names.len(), self.codes.len())
+    }
+}
+
+/// Encoded training and test records with all that is publicly known about them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// Where it comes from, for reports.
+    pub source: String,
+    /// Training records of all agents.
+    pub train: Records,
+    /// Test records, if there are any. They are taken to be public.
+    pub test: Option<Records>,
+    /// Public bounds of every row.
+    pub bounds: RowBounds,
+    /// What is predicted.
+    pub task: Task,
+    /// Names of the classes in the order of their labels; empty for regression.
+    pub classes: Vec<String>,
+    /// Names of the features.
+    pub features: Vec<String>,
+    /// How records became rows.
+    pub encoding: Encoding,
+    /// Divisions of the training records: `file` if there were several, the site column, every categorical column.
+    pub groupings: Vec<Grouping>,
+    /// What happened while loading the training records.
+    pub report: LoadReport,
+    /// What happened while loading the test records.
+    pub test_report: Option<LoadReport>,
+}
+
+/// UCI Adult, bundled: see `data/ATTRIBUTION.md`.
+const ADULT_TRAIN: &[u8] = include_bytes!("../../data/adult.data.gz");
+const ADULT_TEST: &[u8] = include_bytes!("../../data/adult.test.gz");
+
+/// The column name of the grouping by file.
+const FILE: &str = "file";
+
+impl Dataset {
+    /// The bundled UCI Adult data: 30,162 training and 15,060 test records (those without a missing value), predicting an income
+    /// above 50,000 dollars.
+    ///
+    /// # Errors
+    /// [`DataError::NotNumeric`] for [`Encoding::Numeric`]: Adult has categories.
+    pub fn adult(encoding: Encoding) -> Result<Self, DataError> {
+        let schema = Schema::adult();
+        Encoder::new(&schema, encoding)?;
+        let train = csv::read(GzDecoder::new(ADULT_TRAIN), "adult.data", &schema)?;
+        // The test file writes its labels with a full stop at the end.
+        let mut test = String::new();
+        GzDecoder::new(ADULT_TEST)
+            .read_to_string(&mut test)
+            .map_err(|source| DataError::Read { file: "adult.test".to_owned(), source })?;
+        let test = csv::read(test.replace(".\n", "\n").as_bytes(), "adult.test", &schema)?;
+        Self::new(vec![train], Some(&test), encoding)
+    }
+
+    /// One dataset from the tables of one or more files that share a schema, and optionally a test file.
+    ///
+    /// With several files there is a grouping `file`, so that each can be an agent.
+    ///
+    /// # Errors
+    /// [`DataError`] if schemas differ, there is no table, the training records have one class only, or the encoding does not fit.
+    pub fn new(train: Vec<Table>, test: Option<&Table>, encoding: Encoding) -> Result<Self, DataError> {
+        let by_file = (train.len() > 1).then(|| file_grouping(&train));
+        let mut tables = train.into_iter();
+        let Some(mut all) = tables.next() else {
+            return Err(DataError::Empty { file: "no file".to_owned(), header: false });
+        };
+        let mut source = all.source().to_owned();
+        for table in tables {
+            same_schema(&all, &table)?;
+            source = format!("{source}, {}", table.source());
+            all.append(&table);
+        }
+        test.map_or(Ok(()), |test| same_schema(&all, test))?;
+        let (task, classes) = task_of(all.schema());
+        at_least_two_classes(&source, &all, &classes)?;
+        let encoder = Encoder::new(all.schema(), encoding)?;
+        let groupings = by_file.into_iter().chain(groupings(&all)).collect();
+        Ok(Self {
+            train: encoder.encode_table(&all),
+            test: test.map(|test| encoder.encode_table(test)),
+            bounds: encoder.bounds(),
+            task,
+            classes,
+            features: encoder.features().to_vec(),
+            encoding,
+            groupings,
+            report: all.report().clone(),
+            test_report: test.map(|test| test.report().clone()),
+            source,
+        })
+    }
+
+    /// Features a row.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.train.dim()
+    }
+
+    /// The division of the training records by a column, or by `file`.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownGrouping`], with the names there are.
+    pub fn grouping(&self, column: &str) -> Result<&Grouping, DataError> {
+        self.groupings.iter().find(|grouping| grouping.column == column).ok_or_else(|| {
+            let known = self.groupings.iter().map(|grouping| grouping.column.clone()).collect();
+            DataError::UnknownGrouping { column: column.to_owned(), known }
+        })
+    }
+
+    /// Divides the training records among agents.
+    ///
+    /// # Errors
+    /// [`PartitionError`] if it cannot be done, with what would help.
+    pub fn partition(&self, partition: &Partition, seed: &Seed) -> Result<Vec<Shard>, PartitionError> {
+        partition.divide(self, seed)
+    }
+
+    /// Moves a random share of the training records to the test records, which must not exist yet.
+    ///
+    /// # Errors
+    /// [`DataError::HoldOut`] if either side would be empty.
+    pub fn hold_out(mut self, share: f64, seed: &Seed) -> Result<Self, DataError> {
+        let rows = self.train.len();
+        let held = (share * rows as f64).round() as usize;
+        if self.test.is_some() || !(share > 0.0 && share < 1.0) || held == 0 || held >= rows {
+            return Err(DataError::HoldOut { share, rows });
+        }
+        let mut order: Vec<usize> = (0..rows).collect();
+        shuffle(&mut seed.stream(Purpose::Data, SHARED, HOLD_OUT_ROUND), &mut order);
+        let (test, train) = order.split_at_mut(held);
+        test.sort_unstable();
+        train.sort_unstable();
+        self.test = Some(self.train.select(test));
+        self.train = self.train.select(train);
+        for grouping in &mut self.groupings {
+            grouping.codes = train.iter().map(|&row| grouping.codes[row]).collect();
+        }
+        Ok(self)
+    }
+}
+
+/// Keeps the draws of a hold-out apart from those of a partition.
+const HOLD_OUT_ROUND: u64 = 1 << 20;
+
+fn same_schema(first: &Table, second: &Table) -> Result<(), DataError> {
+    if first.schema() == second.schema() {
+        return Ok(());
+    }
+    let (first, second) = (first.source().to_owned(), second.source().to_owned());
+    Err(DataError::SchemasDiffer { first, second })
+}
+
+fn task_of(schema: &Schema) -> (Task, Vec<String>) {
+    match schema.label() {
+        Label::Range { min, max } => (Task::Regression { min: *min, max: *max }, Vec::new()),
+        Label::Classes(classes) if classes.len() == 2 => (Task::Binary, classes.clone()),
+        Label::Classes(classes) => (Task::MultiClass { classes: classes.len() }, classes.clone()),
+    }
+}
+
+fn at_least_two_classes(source: &str, table: &Table, classes: &[String]) -> Result<(), DataError> {
+    let first = table.labels()[0];
+    if classes.is_empty() || table.labels().iter().any(|&label| label != first) {
+        return Ok(());
+    }
+    let class = classes[class_of(first, classes.len())].clone();
+    Err(DataError::OneClass { file: source.to_owned(), rows: table.len(), class })
+}
+
+fn file_grouping(tables: &[Table]) -> Grouping {
+    let names = tables.iter().map(|table| table.source().to_owned()).collect();
+    let codes =
+        tables.iter().zip(0..).flat_map(|(table, file)| std::iter::repeat_n(file, table.len())).collect();
+    Grouping { column: FILE.to_owned(), names, codes }
+}
+
+fn groupings(table: &Table) -> Vec<Grouping> {
+    let mut groupings = Vec::new();
+    let mut feature = 0;
+    for column in table.schema().columns() {
+        match &column.kind {
+            Kind::Site => groupings.push(Grouping {
+                column: column.name.clone(),
+                names: table.site_names().to_vec(),
+                codes: table.sites().to_vec(),
+            }),
+            Kind::Categorical { categories } => {
+                let codes = (0..table.len()).map(|row| table.row(row)[feature] as u32).collect();
+                groupings.push(Grouping { column: column.name.clone(), names: categories.clone(), codes });
+            }
+            _ => {}
+        }
+        feature += usize::from(column.kind.is_feature());
+    }
+    groupings
+}

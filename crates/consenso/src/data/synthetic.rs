@@ -1,0 +1,255 @@
+//! Seeded problems of any size.
+
+use rand::Rng;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::encode::{to_unit_norm, unit_bounds};
+use super::{Records, RowBounds, SHARED, Task, normal, open_unit};
+use crate::random::{Purpose, Seed, Stream};
+
+/// A generator of records for every agent.
+///
+/// The model. A shared truth w (one vector a class for softmax) is uniform on the cube \[−1, 1\]^d scaled to unit norm; agent i's truth
+/// is w_i = w + h·v_i and the centre of its rows c_i = h·e_i, with v_i and e_i drawn like w and h the heterogeneity. A row is c_i plus
+/// a uniform point of the cube, scaled to unit ℓ2 norm (exactly: ‖z‖₂ ≤ 1 for the stored numbers). Labels:
+///
+/// - logistic: +1 with probability σ(m·√d·w_iᵀz), else −1;
+/// - softmax: class c with probability ∝ exp(m·√d·w_{i,c}ᵀz);
+/// - ridge: w_iᵀz + normal(0, 1/m²), clamped to \[−1 − h, 1 + h\].
+///
+/// m is the margin: the larger, the less noise in the labels (√d because wᵀz is about 1/√d). Agent i's records are a function of (seed, i)
+/// alone.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Synthetic {
+    /// What is predicted.
+    pub task: SyntheticTask,
+    /// Agents.
+    pub agents: usize,
+    /// Records an agent.
+    pub records_per_agent: usize,
+    /// Features a row.
+    pub dim: usize,
+    /// h ≥ 0: how much agents differ; 0 for identically distributed agents.
+    #[serde(default)]
+    pub heterogeneity: f64,
+    /// m > 0: how well labels can be predicted.
+    #[serde(default = "default_margin")]
+    pub margin: f64,
+}
+
+fn default_margin() -> f64 {
+    4.0
+}
+
+/// What a synthetic problem predicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SyntheticTask {
+    /// Two classes.
+    Logistic,
+    /// A number.
+    Ridge,
+    /// Several classes.
+    Softmax {
+        /// How many, at least 3.
+        classes: usize,
+    },
+}
+
+/// Why a synthetic problem cannot be made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SyntheticError {
+    /// A count that is too small.
+    #[error("`{key}` = {found} must be at least {least}")]
+    TooSmall {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        found: usize,
+        /// The least it may be.
+        least: usize,
+    },
+    /// A real parameter outside its range.
+    #[error("`{key}` = {found} must be a finite number {wanted}")]
+    OutOfRange {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        found: f64,
+        /// What it must be.
+        wanted: &'static str,
+    },
+}
+
+impl Synthetic {
+    /// A problem of identical agents with the usual margin.
+    #[must_use]
+    pub fn new(task: SyntheticTask, agents: usize, records_per_agent: usize, dim: usize) -> Self {
+        Self { task, agents, records_per_agent, dim, heterogeneity: 0.0, margin: default_margin() }
+    }
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`SyntheticError`] names the key.
+    pub fn check(&self) -> Result<(), SyntheticError> {
+        let classes = if let SyntheticTask::Softmax { classes } = self.task { classes } else { 3 };
+        let counts = [
+            ("agents", self.agents, 1),
+            ("records_per_agent", self.records_per_agent, 1),
+            ("dim", self.dim, 1),
+            ("classes", classes, 3),
+        ];
+        for (key, found, least) in counts {
+            if found < least {
+                return Err(SyntheticError::TooSmall { key, found, least });
+            }
+        }
+        let (h, m) = (self.heterogeneity, self.margin);
+        if !(h >= 0.0 && h.is_finite()) {
+            return Err(SyntheticError::OutOfRange {
+                key: "heterogeneity",
+                found: h,
+                wanted: "of at least 0",
+            });
+        }
+        if !(m > 0.0 && m.is_finite()) {
+            return Err(SyntheticError::OutOfRange { key: "margin", found: m, wanted: "above 0" });
+        }
+        Ok(())
+    }
+
+    /// All agents' records, made in parallel; the same whatever the number of threads.
+    ///
+    /// # Errors
+    /// [`SyntheticError`] names the key that is wrong.
+    pub fn generate(&self, seed: &Seed) -> Result<Vec<Records>, SyntheticError> {
+        self.check()?;
+        let truth = self.truth(seed);
+        let agents = 0..self.agents as u64;
+        Ok(agents.into_par_iter().map(|agent| self.agent_given(&truth, seed, agent)).collect())
+    }
+
+    /// One agent's records, as in [`Self::generate`].
+    ///
+    /// # Errors
+    /// [`SyntheticError`] names the key that is wrong.
+    pub fn agent(&self, seed: &Seed, agent: u64) -> Result<Records, SyntheticError> {
+        self.check()?;
+        Ok(self.agent_given(&self.truth(seed), seed, agent))
+    }
+
+    /// Rows nobody trains on, drawn like those of an agent without heterogeneity.
+    ///
+    /// # Errors
+    /// [`SyntheticError`] names the key that is wrong.
+    pub fn test(&self, seed: &Seed, rows: usize) -> Result<Records, SyntheticError> {
+        let shared = Self { heterogeneity: 0.0, records_per_agent: rows, ..*self };
+        shared.agent(seed, TEST_AGENT)
+    }
+
+    /// What is publicly known about every row: they are scaled to unit norm.
+    #[must_use]
+    pub fn bounds(&self) -> RowBounds {
+        RowBounds { public: true, ..unit_bounds(&vec![(0.0, 1.0); self.dim]) }
+    }
+
+    /// What is predicted.
+    #[must_use]
+    pub fn task(&self) -> Task {
+        match self.task {
+            SyntheticTask::Logistic => Task::Binary,
+            SyntheticTask::Softmax { classes } => Task::MultiClass { classes },
+            SyntheticTask::Ridge => {
+                Task::Regression { min: -1.0 - self.heterogeneity, max: 1.0 + self.heterogeneity }
+            }
+        }
+    }
+
+    /// One unit vector a class (one in all for logistic and ridge), one after the other.
+    fn truth(&self, seed: &Seed) -> Vec<f64> {
+        let rng = &mut seed.stream(Purpose::Data, SHARED, TRUTH_ROUND);
+        let vectors = if let SyntheticTask::Softmax { classes } = self.task { classes } else { 1 };
+        let mut truth = vec![0.0; vectors * self.dim];
+        truth.chunks_exact_mut(self.dim).for_each(|w| unit_vector(rng, w));
+        truth
+    }
+
+    fn agent_given(&self, shared: &[f64], seed: &Seed, agent: u64) -> Records {
+        let rng = &mut seed.stream(Purpose::Data, agent, 0);
+        let h = self.heterogeneity;
+        let mut truth = shared.to_vec();
+        let mut centre = vec![0.0; self.dim];
+        if h > 0.0 {
+            let mut other = vec![0.0; self.dim];
+            for w in truth.chunks_exact_mut(self.dim) {
+                unit_vector(rng, &mut other);
+                w.iter_mut().zip(&other).for_each(|(w, v)| *w += h * v);
+            }
+            unit_vector(rng, &mut centre);
+            centre.iter_mut().for_each(|c| *c *= h);
+        }
+        let mut records = Records::with_capacity(self.dim, self.records_per_agent);
+        let mut logits = Vec::new();
+        for _ in 0..self.records_per_agent {
+            records.push_with(|row| {
+                cube(rng, row);
+                row.iter_mut().zip(&centre).for_each(|(z, c)| *z += c);
+                to_unit_norm(row);
+                logits.clear();
+                logits.extend(truth.chunks_exact(self.dim).map(|w| dot(w, row)));
+                self.label(rng, &logits)
+            });
+        }
+        records
+    }
+
+    fn label(&self, rng: &mut Stream, logits: &[f64]) -> f64 {
+        let scale = self.margin * (self.dim as f64).sqrt();
+        match self.task {
+            SyntheticTask::Logistic => {
+                let positive = 1.0 / (1.0 + libm::exp(-scale * logits[0]));
+                if open_unit(rng) < positive { 1.0 } else { -1.0 }
+            }
+            SyntheticTask::Ridge => {
+                let limit = 1.0 + self.heterogeneity;
+                (logits[0] + normal(rng) / self.margin).clamp(-limit, limit)
+            }
+            // The largest of logit + Gumbel noise has the softmax distribution.
+            SyntheticTask::Softmax { .. } => {
+                let gumbel = |rng: &mut Stream| -libm::log(-libm::log(open_unit(rng)));
+                let mut best = (f64::NEG_INFINITY, 0);
+                for (class, logit) in logits.iter().enumerate() {
+                    let score = scale * logit + gumbel(rng);
+                    if score > best.0 {
+                        best = (score, class);
+                    }
+                }
+                best.1 as f64
+            }
+        }
+    }
+}
+
+/// The stream of test rows: no agent has this number.
+const TEST_AGENT: u64 = u64::MAX - 1;
+/// Keeps the truth apart from the draws of a partition.
+const TRUTH_ROUND: u64 = 1 << 21;
+
+/// Independent uniform values on (−1, 1), 32 bits each: making rows is bound by the generator.
+fn cube(rng: &mut Stream, row: &mut [f64]) {
+    for value in row {
+        *value = (f64::from(rng.next_u32()) + 0.5) * f64::powi(2.0, -31) - 1.0;
+    }
+}
+
+fn unit_vector(rng: &mut Stream, vector: &mut [f64]) {
+    cube(rng, vector);
+    to_unit_norm(vector);
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}

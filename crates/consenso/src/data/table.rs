@@ -1,0 +1,339 @@
+//! Parsed rows, before encoding.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use serde::Serialize;
+
+use super::error::{nearest, shorten};
+use super::{DataError, Kind, Label, Schema};
+
+/// What happened while loading. Columns that lost nothing are not listed.
+///
+/// The counts depend on the records: they are for the data's owner, not for a peer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LoadReport {
+    /// Records kept.
+    pub rows: u64,
+    /// Records dropped because a value was missing.
+    pub dropped_missing: u64,
+    /// Missing cells a column.
+    pub missing: BTreeMap<String, u64>,
+    /// Values outside the declared range a column, moved to its nearest end.
+    pub clamped: BTreeMap<String, u64>,
+}
+
+impl LoadReport {
+    /// Adds the counts of another file.
+    pub fn merge(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.dropped_missing += other.dropped_missing;
+        for (mine, theirs) in [(&mut self.missing, &other.missing), (&mut self.clamped, &other.clamped)] {
+            for (column, count) in theirs {
+                *mine.entry(column.clone()).or_default() += count;
+            }
+        }
+    }
+}
+
+/// The records of one file under a schema: numbers clamped to their declared range, categories as codes from 0.
+///
+/// `Debug` prints the shape, never a value.
+#[derive(Clone, PartialEq)]
+pub struct Table {
+    schema: Schema,
+    source: String,
+    width: usize,
+    values: Vec<f64>,
+    labels: Vec<f64>,
+    sites: Vec<u32>,
+    site_names: Vec<String>,
+    observed: Vec<(f64, f64)>,
+    report: LoadReport,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table(rows={}, columns={})", self.len(), self.schema.columns().len())
+    }
+}
+
+impl Table {
+    /// The schema the rows follow.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Display name of the file.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Number of records kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether no record was kept; loaders do not return such a table.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The features of one record, in the order of [`Schema::features`]: numbers, and codes from 0 for categories.
+    #[must_use]
+    pub fn row(&self, index: usize) -> &[f64] {
+        &self.values[index * self.width..(index + 1) * self.width]
+    }
+
+    /// The labels: ±1 for two classes, 0…C−1 for more, a number for regression.
+    #[must_use]
+    pub fn labels(&self) -> &[f64] {
+        &self.labels
+    }
+
+    /// The site of each record as an index of [`Self::site_names`]; empty if the schema has no site column.
+    #[must_use]
+    pub fn sites(&self) -> &[u32] {
+        &self.sites
+    }
+
+    /// Names of the sites, in order of first appearance.
+    #[must_use]
+    pub fn site_names(&self) -> &[String] {
+        &self.site_names
+    }
+
+    /// What happened while loading.
+    #[must_use]
+    pub fn report(&self) -> &LoadReport {
+        &self.report
+    }
+
+    /// Smallest and largest value seen in a column of the schema, before clamping, in kept records. Private.
+    pub(super) fn observed(&self, column: usize) -> Option<(f64, f64)> {
+        let (min, max) = self.observed[column];
+        (min <= max).then_some((min, max))
+    }
+
+    /// Appends the records of `other`, whose schema must be the same.
+    pub(super) fn append(&mut self, other: &Self) {
+        debug_assert_eq!(self.schema, other.schema);
+        self.values.extend_from_slice(&other.values);
+        self.labels.extend_from_slice(&other.labels);
+        let renumbered: Vec<u32> = other.site_names.iter().map(|name| self.site(name)).collect();
+        self.sites.extend(other.sites.iter().map(|&site| renumbered[site as usize]));
+        for (mine, theirs) in self.observed.iter_mut().zip(&other.observed) {
+            *mine = (mine.0.min(theirs.0), mine.1.max(theirs.1));
+        }
+        self.report.merge(&other.report);
+    }
+
+    fn site(&mut self, name: &str) -> u32 {
+        let known = self.site_names.iter().position(|known| known == name);
+        let index = known.unwrap_or_else(|| {
+            self.site_names.push(name.to_owned());
+            self.site_names.len() - 1
+        });
+        u32::try_from(index).expect("fewer than 2^32 sites: each has a record")
+    }
+}
+
+/// Fills a table one record at a time: the one place where a cell's text becomes a value.
+pub(super) struct Builder<'a> {
+    table: Table,
+    codes: Vec<HashMap<&'a str, u32>>,
+    counts: Vec<Counts>,
+    site_index: HashMap<String, u32>,
+    read: u64,
+}
+
+#[derive(Clone, Default)]
+struct Counts {
+    missing: u64,
+    clamped: u64,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(schema: &'a Schema, source: &str) -> Self {
+        let columns = schema.columns();
+        let codes = columns
+            .iter()
+            .map(|column| match &column.kind {
+                Kind::Categorical { categories: names } | Kind::Label(Label::Classes(names)) => {
+                    names.iter().map(String::as_str).zip(0..).collect()
+                }
+                _ => HashMap::new(),
+            })
+            .collect();
+        let table = Table {
+            schema: schema.clone(),
+            source: source.to_owned(),
+            width: schema.features().count(),
+            values: Vec::new(),
+            labels: Vec::new(),
+            sites: Vec::new(),
+            site_names: Vec::new(),
+            observed: vec![(f64::INFINITY, f64::NEG_INFINITY); columns.len()],
+            report: LoadReport::default(),
+        };
+        let counts = vec![Counts::default(); columns.len()];
+        Self { table, codes, counts, site_index: HashMap::new(), read: 0 }
+    }
+
+    /// Adds a record given one trimmed cell a schema column; `None` where a value is missing.
+    pub(super) fn push(
+        &mut self,
+        schema: &Schema,
+        cells: &[Option<&str>],
+        line: impl Fn() -> u64,
+    ) -> Result<(), DataError> {
+        self.read += 1;
+        if self.count_missing(schema, cells) {
+            self.table.report.dropped_missing += 1;
+            return Ok(());
+        }
+        for (index, column) in schema.columns().iter().enumerate() {
+            let Some(cell) = cells[index] else { continue };
+            match &column.kind {
+                Kind::Ignored => {}
+                Kind::Numeric { min, max } => {
+                    let value = self.number(index, cell, (*min, *max), &line)?;
+                    self.table.values.push(value);
+                }
+                Kind::Categorical { categories } => {
+                    let code =
+                        self.codes[index].get(cell).copied().ok_or_else(|| DataError::UnknownCategory {
+                            file: self.table.source.clone(),
+                            line: line(),
+                            column: column.name.clone(),
+                            cell: shorten(cell),
+                            declared: categories.len(),
+                            nearest: nearest(cell, categories.iter().map(String::as_str)),
+                        })?;
+                    self.table.values.push(f64::from(code));
+                }
+                Kind::Label(Label::Range { min, max }) => {
+                    let value = self.number(index, cell, (*min, *max), &line)?;
+                    self.table.labels.push(value);
+                }
+                Kind::Label(Label::Classes(classes)) => {
+                    let code = self.class(index, cell, classes, &line)?;
+                    self.table.labels.push(class_label(code, classes.len()));
+                }
+                Kind::Site => self.push_site(cell),
+            }
+        }
+        self.table.report.rows += 1;
+        Ok(())
+    }
+
+    /// Whether a value that is needed is missing.
+    fn count_missing(&mut self, schema: &Schema, cells: &[Option<&str>]) -> bool {
+        let mut any = false;
+        for ((column, cell), counts) in schema.columns().iter().zip(cells).zip(&mut self.counts) {
+            if cell.is_none() && column.kind != Kind::Ignored {
+                counts.missing += 1;
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn push_site(&mut self, cell: &str) {
+        let next = u32::try_from(self.site_index.len()).expect("fewer than 2^32 sites");
+        let index = *self.site_index.entry(cell.to_owned()).or_insert(next);
+        if index == next {
+            self.table.site_names.push(cell.to_owned());
+        }
+        self.table.sites.push(index);
+    }
+
+    fn number(
+        &mut self,
+        index: usize,
+        cell: &str,
+        (min, max): (f64, f64),
+        line: &impl Fn() -> u64,
+    ) -> Result<f64, DataError> {
+        let column = || self.table.schema.columns()[index].name.clone();
+        let file = || self.table.source.clone();
+        let value: f64 = cell.parse().map_err(|_| DataError::NotANumber {
+            file: file(),
+            line: line(),
+            column: column(),
+            cell: shorten(cell),
+        })?;
+        if !value.is_finite() {
+            return Err(DataError::NotFinite {
+                file: file(),
+                line: line(),
+                column: column(),
+                cell: shorten(cell),
+            });
+        }
+        let seen = &mut self.table.observed[index];
+        *seen = (seen.0.min(value), seen.1.max(value));
+        self.counts[index].clamped += u64::from(value < min || value > max);
+        Ok(value.clamp(min, max))
+    }
+
+    /// The code of a class. Numbers match by value: files write 1, +1 and 1.0 for the same class.
+    fn class(
+        &self,
+        index: usize,
+        cell: &str,
+        classes: &[String],
+        line: &impl Fn() -> u64,
+    ) -> Result<u32, DataError> {
+        if let Some(&code) = self.codes[index].get(cell) {
+            return Ok(code);
+        }
+        let same_number = |value: f64| classes.iter().position(|class| class.parse() == Ok(value));
+        if let Some(code) = cell.parse().ok().and_then(same_number) {
+            return Ok(u32::try_from(code).expect("fewer than 2^32 classes"));
+        }
+        Err(DataError::UnknownLabel {
+            file: self.table.source.clone(),
+            line: line(),
+            cell: shorten(cell),
+            classes: classes.to_vec(),
+            nearest: nearest(cell, classes.iter().map(String::as_str)),
+        })
+    }
+
+    /// The table, unless it would be empty.
+    pub(super) fn finish(mut self) -> Result<Table, DataError> {
+        let file = self.table.source.clone();
+        if self.read == 0 {
+            return Err(DataError::Empty { file, header: self.table.schema.format().header });
+        }
+        if self.table.is_empty() {
+            return Err(DataError::AllMissing { file, rows: self.read });
+        }
+        for (column, counts) in self.table.schema.columns().iter().zip(&self.counts) {
+            for (map, count) in [
+                (&mut self.table.report.missing, counts.missing),
+                (&mut self.table.report.clamped, counts.clamped),
+            ] {
+                if count > 0 {
+                    map.insert(column.name.clone(), count);
+                }
+            }
+        }
+        Ok(self.table)
+    }
+}
+
+/// The label of a class: ±1 for two, its code for more.
+pub(super) fn class_label(code: u32, classes: usize) -> f64 {
+    if classes == 2 { 2.0 * f64::from(code) - 1.0 } else { f64::from(code) }
+}
+
+/// The class of a label: the inverse of [`class_label`].
+pub(super) fn class_of(label: f64, classes: usize) -> usize {
+    if classes == 2 { usize::from(label > 0.0) } else { label as usize }
+}
