@@ -1,1 +1,165 @@
-//! (to be written)
+//! What an agent minimises: f_i(x) = (1/b) Σ_j φ(x; z_j, y_j) + (μ/2)‖x‖².
+//!
+//! The data term is private; the regulariser is public, and is kept apart so that a protocol can put it on the public side of its
+//! draft. Every loss has a gradient that one record moves by a bounded amount (see [`sensitivity`]).
+
+pub mod constraint;
+pub mod loss;
+pub mod sensitivity;
+pub mod solve;
+
+pub use constraint::Constraint;
+pub use loss::Loss;
+pub use sensitivity::{Neighbours, Sensitivity};
+
+use crate::data::{Records, RowBounds};
+use crate::kernel;
+use std::sync::Arc;
+
+/// A loss and its regularisation: the public part of a problem, the same for every agent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// The loss of one record.
+    pub loss: Loss,
+    /// μ of (μ/2)‖x‖².
+    pub regularization: f64,
+}
+
+impl Objective {
+    /// Length of the model for records of `features` features.
+    #[must_use]
+    pub fn dim(&self, features: usize) -> usize {
+        self.loss.outputs() * features
+    }
+
+    /// M: ∇f is M-Lipschitz for every data set within the bounds.
+    #[must_use]
+    pub fn smoothness(&self, bounds: &RowBounds) -> f64 {
+        self.loss.curvature() * bounds.l2 * bounds.l2 + self.regularization
+    }
+
+    /// m: f − (m/2)‖x‖² is convex for every data set.
+    #[must_use]
+    pub fn strong_convexity(&self) -> f64 {
+        self.regularization
+    }
+}
+
+/// One agent's f_i: the objective on its own records.
+#[derive(Clone, Debug)]
+pub struct LocalObjective {
+    objective: Objective,
+    records: Arc<Records>,
+}
+
+/// Scratch space for gradients: one a thread, reused for every agent.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    x: Vec<f64>,
+    gradient: Vec<f64>,
+    margins: Vec<f64>,
+}
+
+impl LocalObjective {
+    /// f_i on `records`.
+    #[must_use]
+    pub fn new(objective: Objective, records: impl Into<Arc<Records>>) -> Self {
+        Self { objective, records: records.into() }
+    }
+
+    /// The public part.
+    #[must_use]
+    pub fn objective(&self) -> &Objective {
+        &self.objective
+    }
+
+    /// The records, private to this agent.
+    #[must_use]
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Length of the model.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.objective.dim(self.records.dim())
+    }
+
+    /// f_i(x), regulariser included.
+    #[must_use]
+    pub fn value(&self, x: &[f64], work: &mut Workspace) -> f64 {
+        let data = self.objective.loss.total(&self.records, x, work) / self.records.len() as f64;
+        0.5 * self.objective.regularization * kernel::dot(x, x) + data
+    }
+
+    /// The private part of the gradient: (1/b) Σ_j ∇φ(x; z_j, y_j), clipped where the loss says so.
+    pub fn data_gradient(&self, x: &[f64], out: &mut [f64], work: &mut Workspace) {
+        self.objective.loss.gradient(&self.records, x, out, work);
+        let scale = 1.0 / self.records.len() as f64;
+        for g in out {
+            *g *= scale;
+        }
+    }
+
+    /// ∇f_i(x), regulariser included.
+    pub fn gradient(&self, x: &[f64], out: &mut [f64], work: &mut Workspace) {
+        self.data_gradient(x, out, work);
+        kernel::axpy(self.objective.regularization, x, out);
+    }
+}
+
+/// The fraction of `records` that the model `x` labels as they are labelled; `None` for regression.
+#[must_use]
+pub fn accuracy(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
+    let rows = records.len();
+    if rows == 0 || !loss.classifies() {
+        return None;
+    }
+    let mut work = Workspace::default();
+    let right = match loss {
+        Loss::Softmax { classes } => {
+            let features = records.dim();
+            let best = |row: usize| {
+                let score = |c: usize| kernel::dot(records.row(row), &x[c * features..(c + 1) * features]);
+                (0..*classes).map(|c| (c, score(c))).max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |b| b.0)
+            };
+            (0..rows).filter(|&row| best(row) as f64 == records.labels()[row]).count()
+        }
+        _ => {
+            loss::margins(records, x, &mut work);
+            // A margin of zero decides nothing; it counts as the negative class, so that the zero model is the majority's.
+            let agrees = |(m, y): (&f64, &f64)| (*m > 0.0) == (*y > 0.0);
+            work.margins.iter().zip(records.labels()).filter(|&pair| agrees(pair)).count()
+        }
+    };
+    Some(right as f64 / rows as f64)
+}
+
+/// The area under the ROC curve of the margins, ties counted half; `None` unless there are two classes, both present.
+#[must_use]
+pub fn auc(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
+    if !matches!(loss, Loss::Logistic) {
+        return None;
+    }
+    let mut work = Workspace::default();
+    loss::margins(records, x, &mut work);
+    let mut scored: Vec<(f64, bool)> =
+        work.margins.iter().zip(records.labels()).map(|(&m, &y)| (m, y > 0.0)).collect();
+    scored.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let positives = scored.iter().filter(|s| s.1).count();
+    let negatives = scored.len() - positives;
+    if positives == 0 || negatives == 0 {
+        return None;
+    }
+    // Rank-sum with mid-ranks for ties.
+    let mut rank_sum = 0.0;
+    let mut start = 0;
+    while start < scored.len() {
+        let end = start + scored[start..].iter().take_while(|s| s.0 == scored[start].0).count();
+        let mid_rank = (start + end + 1) as f64 / 2.0;
+        rank_sum += mid_rank * scored[start..end].iter().filter(|s| s.1).count() as f64;
+        start = end;
+    }
+    let (p, n) = (positives as f64, negatives as f64);
+    Some((rank_sum - p * (p + 1.0) / 2.0) / (p * n))
+}

@@ -1,1 +1,345 @@
-//! (to be written)
+//! Protocols: what an agent drafts in a round.
+//!
+//! In every algorithm of the paper an agent's next message is, per coordinate,
+//!
+//! ```text
+//! message = uniform point of a public interval [low, high]  +  private step  +  noise
+//! ```
+//!
+//! A protocol states the interval, the private step and the step's sensitivity. It never draws noise and never sends: that is
+//! the [gate](crate::gate)'s. Everything a protocol sees in a [`View`] is public, for it was released; only `local` is private.
+//!
+//! An algorithm is one file here that implements [`Protocol`], and one line in [`algorithms!`](self) below.
+
+mod admm;
+mod consensus_admm;
+mod dgd;
+mod extra;
+mod gradient_descent;
+mod neighbourhood;
+pub mod schedule;
+
+pub use admm::Admm;
+pub use consensus_admm::ConsensusAdmm;
+pub use dgd::Dgd;
+pub use extra::Extra;
+pub use gradient_descent::GradientDescent;
+pub use neighbourhood::NeighbourhoodDescent;
+pub use schedule::Schedule;
+
+use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use serde::{Deserialize, Serialize};
+
+/// Everybody's released vectors as one agent sees them: its own row and its neighbours', in order of agent number.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    rows: &'a [f64],
+    dim: usize,
+    me: u32,
+    neighbours: &'a [u32],
+    weights: Weights<'a>,
+    place: usize,
+    round: u32,
+    regularization: f64,
+    common: Option<&'a Common>,
+}
+
+impl<'a> View<'a> {
+    /// The view of the agent whose row is `me`, with neighbours in the rows `neighbours`, after `round` exchanges.
+    ///
+    /// `place` is where the agent's own number would stand among its neighbours' (so that sums over both keep the order of agents).
+    #[must_use]
+    pub fn new(
+        rows: &'a [f64],
+        dim: usize,
+        me: u32,
+        neighbours: &'a [u32],
+        place: usize,
+        weights: Weights<'a>,
+        round: u32,
+    ) -> Self {
+        Self { rows, dim, me, neighbours, weights, place, round, regularization: 0.0, common: None }
+    }
+
+    /// The same view with what all agents would compute alike already computed.
+    #[must_use]
+    pub fn with_common(mut self, common: Option<&'a Common>) -> Self {
+        self.common = common;
+        self
+    }
+
+    /// The same view with μ, which protocols keep on the public side of their drafts.
+    #[must_use]
+    pub fn with_regularization(mut self, regularization: f64) -> Self {
+        self.regularization = regularization;
+        self
+    }
+
+    /// μ of the public regulariser.
+    #[must_use]
+    pub fn regularization(&self) -> f64 {
+        self.regularization
+    }
+
+    /// Rounds exchanged so far; the draft is for round `round() + 1`.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// Length of a vector.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// This agent's own last release.
+    #[must_use]
+    pub fn own(&self) -> &'a [f64] {
+        self.row(self.me)
+    }
+
+    /// The neighbours' last releases, by agent number.
+    pub fn neighbours(&self) -> impl ExactSizeIterator<Item = &'a [f64]> + '_ {
+        self.neighbours.iter().map(|&j| self.row(j))
+    }
+
+    /// This agent's release and its neighbours', by agent number.
+    pub fn everyone(&self) -> impl Iterator<Item = &'a [f64]> + '_ {
+        let (before, after) = self.neighbours.split_at(self.place);
+        before.iter().chain(std::iter::once(&self.me)).chain(after).map(|&j| self.row(j))
+    }
+
+    /// How many neighbours.
+    #[must_use]
+    pub fn degree(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    /// `out = Σ_{j∈N_i} x_j`.
+    pub fn neighbour_sum(&self, out: &mut [f64]) {
+        out.fill(0.0);
+        for row in self.neighbours() {
+            for (o, x) in out.iter_mut().zip(row) {
+                *o += x;
+            }
+        }
+    }
+
+    /// `out = Σ_j W_ij x_j` with the graph's mixing weights, own row included.
+    pub fn mix(&self, out: &mut [f64]) {
+        for (o, x) in out.iter_mut().zip(self.own()) {
+            *o = self.weights.own * x;
+        }
+        for (row, &w) in self.neighbours().zip(self.weights.neighbours) {
+            crate::kernel::axpy(w, row, out);
+        }
+    }
+
+    /// What all agents of a complete graph compute alike (see [`Common`]).
+    #[must_use]
+    pub fn common(&self) -> std::borrow::Cow<'a, Common> {
+        match self.common {
+            Some(common) => std::borrow::Cow::Borrowed(common),
+            None => std::borrow::Cow::Owned(Common::of(&self.everyone().collect::<Vec<_>>())),
+        }
+    }
+
+    fn row(&self, j: u32) -> &'a [f64] {
+        let start = j as usize * self.dim;
+        &self.rows[start..start + self.dim]
+    }
+}
+
+/// An agent's row of the mixing matrix W.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weights<'a> {
+    /// W_ii.
+    pub own: f64,
+    /// W_ij, in the order of the neighbours.
+    pub neighbours: &'a [f64],
+}
+
+/// What every agent of a complete graph computes alike from the released rows. A simulator computes it once a round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Common {
+    /// The mean of all rows.
+    pub mean: Vec<f64>,
+    /// The two rows farthest apart in l1, by agent number.
+    pub farthest: (usize, usize),
+}
+
+impl Common {
+    /// Of all agents' rows, in order of agent number.
+    ///
+    /// The farthest pair is exact. Rows are sorted by their l1 distance r from the mean; r_p + r_q bounds the distance of a pair, so
+    /// pairs are tried from the largest bound down and the search stops at the first bound that cannot win: O(N·d) when a few
+    /// rows stand out, O(N²·d) only when all rows are about equally far from the mean.
+    #[must_use]
+    pub fn of(rows: &[&[f64]]) -> Self {
+        let dim = rows.first().map_or(0, |r| r.len());
+        let mut mean = vec![0.0; dim];
+        for row in rows {
+            for (m, x) in mean.iter_mut().zip(*row) {
+                *m += x;
+            }
+        }
+        mean.iter_mut().for_each(|m| *m /= rows.len() as f64);
+        let l1 = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f64>();
+        let mut far: Vec<(f64, usize)> = rows.iter().enumerate().map(|(i, r)| (l1(r, &mean), i)).collect();
+        far.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut best = (-1.0, 0, 1.min(rows.len().saturating_sub(1)));
+        for (rank, &(r, i)) in far.iter().enumerate() {
+            // Rounding can make a bound fall short of its distance by an ulp a coordinate: hence the margin.
+            let beaten = |bound: f64| bound * (1.0 + 1e-12) < best.0;
+            if beaten(r + r) {
+                break;
+            }
+            for &(s, j) in &far[rank + 1..] {
+                if (r + s) * (1.0 + 1e-12) < best.0 {
+                    break;
+                }
+                let (p, q) = (i.min(j), i.max(j));
+                let distance = l1(rows[p], rows[q]);
+                if distance > best.0 || (distance == best.0 && (p, q) < (best.1, best.2)) {
+                    best = (distance, p, q);
+                }
+            }
+        }
+        Self { mean, farthest: (best.1, best.2) }
+    }
+}
+
+/// What an agent knows before the first round and everyone may know: from it open parameters are resolved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PublicFacts {
+    /// N.
+    pub agents: usize,
+    /// Length of the model.
+    pub dim: usize,
+    /// Records of the smallest agent.
+    pub records: usize,
+    /// M, from the public bounds.
+    pub smoothness: f64,
+    /// m.
+    pub strong_convexity: f64,
+    /// Largest eigenvalue of the graph's Laplacian, or an upper bound.
+    pub laplacian_max: f64,
+    /// Second largest eigenvalue modulus of W.
+    pub mixing: f64,
+    /// Smallest and largest degree.
+    pub degrees: (usize, usize),
+    /// Whether the graph is complete.
+    pub complete: bool,
+    /// Rounds of the run.
+    pub rounds: u32,
+    /// Whether noise will be added.
+    pub private: bool,
+}
+
+/// Where the private step is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// The step does not depend on the point drawn from the interval: the release is interval + step + noise, and a wide
+    /// interval lowers its cost.
+    Shift,
+    /// The step is computed at the drawn point (an exact minimiser): the interval randomises the algorithm, but its width buys no privacy.
+    AtPoint,
+}
+
+/// One private decentralized algorithm, as one agent runs it.
+pub trait Protocol: std::fmt::Debug + Send + Sync {
+    /// The name in the experiment file.
+    fn kind(&self) -> &'static str;
+
+    /// Chooses what the user left open from public quantities alone.
+    fn resolve(&mut self, facts: &PublicFacts);
+
+    /// Why the parameters cannot work or are predicted not to: an error text, or a warning that names the stability rule.
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String>;
+
+    /// How many vectors of its own an agent keeps between rounds (duals, a previous iterate).
+    fn memory(&self) -> usize {
+        0
+    }
+
+    /// The parameters, as they would stand in an experiment file.
+    fn parameters(&self) -> toml::Table;
+
+    /// How the private step relates to the drawn point.
+    fn response(&self) -> Response {
+        Response::Shift
+    }
+
+    /// Bounds on how far the private step of round `round` (from 1) moves between neighbours, given those of the gradient.
+    fn step_sensitivity(&self, round: u32, degree: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity;
+
+    /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
+    fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]);
+
+    /// Writes the private step: what the records contribute, and nothing public. `point` is the drawn point for [`Response::AtPoint`], and `low` otherwise.
+    fn step(
+        &self,
+        view: &View<'_>,
+        memory: &mut [f64],
+        point: &[f64],
+        local: &LocalObjective,
+        work: &mut Workspace,
+        step: &mut [f64],
+    );
+
+    /// Updates the memory once everybody's new rows are in `view`.
+    fn absorb(&self, _view: &View<'_>, _memory: &mut [f64]) {}
+}
+
+/// How the random point of an interval is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aggregation {
+    /// Uniform over the interval, fresh per agent, round and coordinate: the paper's method.
+    #[default]
+    Random,
+    /// The fixed-weight twin: the middle of the interval.
+    Fixed,
+}
+
+/// Shrinks an interval to its middle for fixed weights.
+fn settle(aggregation: Aggregation, low: &mut [f64], high: &mut [f64]) {
+    if aggregation == Aggregation::Fixed {
+        for (l, h) in low.iter_mut().zip(high) {
+            *l = 0.5 * (*l + *h);
+            *h = *l;
+        }
+    }
+}
+
+/// The table of algorithms: its name in a file, and the type that implements it.
+macro_rules! algorithms {
+    ($($name:literal => $type:ty),+ $(,)?) => {
+        /// Names of all algorithms, as experiment files write them.
+        pub const KINDS: &[&str] = &[$($name),+];
+
+        /// The algorithm `kind` with the given parameters; `Err` names the unknown or missing key. `None`: no such algorithm.
+        #[must_use]
+        pub fn from_table(kind: &str, parameters: toml::Table) -> Option<Result<Box<dyn Protocol>, toml::de::Error>> {
+            match kind {
+                $($name => Some(parameters.try_into::<$type>().map(|p| Box::new(p) as Box<dyn Protocol>)),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+algorithms! {
+    "admm" => Admm,
+    "gd" => GradientDescent,
+    "gd-star" => NeighbourhoodDescent,
+    "dgd" => Dgd,
+    "extra" => Extra,
+    "consensus-admm" => ConsensusAdmm,
+}
+
+/// A parameter struct as a TOML table, for the resolved experiment.
+fn table_of(parameters: &impl Serialize) -> toml::Table {
+    toml::Table::try_from(parameters).unwrap_or_default()
+}

@@ -1,1 +1,140 @@
-//! (to be written)
+//! The seeded drivers of the agents: in lockstep and fast, or message by message through a virtual network with faults.
+//!
+//! Both play the same [`Player`]s and give the same transcript bit for bit.
+
+mod messages;
+
+pub use messages::{Faults, Partition, Traffic, over_messages};
+
+use crate::agent::{Player, Seat};
+use crate::gate::Draft;
+use crate::graph::{Graph, Mixing};
+use crate::protocol::{Common, Weights};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Multiply-adds a task should hold before it is worth handing to another thread (about 50 µs).
+const GRAIN: usize = 200_000;
+
+/// All agents of a run, moving together.
+///
+/// Released vectors live in one N×d block, double-buffered; agents borrow their neighbours' rows, and nothing is allocated in a round.
+#[derive(Debug)]
+pub struct Lockstep {
+    players: Vec<Player>,
+    graph: Arc<Graph>,
+    mixing: Arc<Mixing>,
+    dim: usize,
+    grain: usize,
+    round: u32,
+    rows: Vec<f64>,
+    next: Vec<f64>,
+    draft: Draft,
+}
+
+impl Lockstep {
+    /// Every agent at zero. There must be as many players as the graph has agents.
+    #[must_use]
+    pub fn new(players: Vec<Player>, graph: Arc<Graph>, mixing: Arc<Mixing>) -> Self {
+        assert_eq!(players.len(), graph.agents(), "a player an agent");
+        let dim = players.first().map_or(0, |p| p.local().dim());
+        let work = players.iter().map(|p| 2 * p.local().records().padded().len()).max().unwrap_or(1) + 100 * dim;
+        let grain = (GRAIN / work.max(1)).max(1);
+        let rows = vec![0.0; players.len() * dim];
+        let next = rows.clone();
+        Self { players, graph, mixing, dim, grain, round: 0, rows, next, draft: Draft::default() }
+    }
+
+    /// Rounds exchanged so far.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// Length of a vector.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// The last releases, agent by agent.
+    #[must_use]
+    pub fn rows(&self) -> &[f64] {
+        &self.rows
+    }
+
+    /// The agents.
+    #[must_use]
+    pub fn players(&self) -> &[Player] {
+        &self.players
+    }
+
+    /// The agents, to be set up.
+    pub fn players_mut(&mut self) -> &mut [Player] {
+        &mut self.players
+    }
+
+    /// Puts all agents at the given rows before the first round.
+    pub fn start_from(&mut self, rows: &[f64]) {
+        self.rows.copy_from_slice(rows);
+    }
+
+    /// One round: every agent takes in the last releases and makes its next.
+    pub fn advance(&mut self) {
+        let Self { players, graph, mixing, dim, grain, round, rows, next, draft } = self;
+        let common = common(graph, rows, *dim);
+        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
+        if players.len() <= *grain {
+            for (i, (player, out)) in players.iter_mut().zip(next.chunks_exact_mut(*dim)).enumerate() {
+                player.play(&table.seat(i), draft, out);
+            }
+        } else {
+            players
+                .par_iter_mut()
+                .zip(next.par_chunks_exact_mut(*dim))
+                .enumerate()
+                .with_min_len(*grain)
+                .for_each_init(Draft::default, |draft, (i, (player, out))| {
+                    player.play(&table.seat(i), draft, out);
+                });
+        }
+        std::mem::swap(rows, next);
+        *round += 1;
+    }
+
+    /// Takes in the last exchange and gives every agent's model.
+    pub fn finish(&mut self) -> Vec<Vec<f64>> {
+        let Self { players, graph, mixing, dim, round, rows, .. } = self;
+        let common = common(graph, rows, *dim);
+        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
+        players.iter_mut().enumerate().map(|(i, player)| player.finish(&table.seat(i))).collect()
+    }
+}
+
+/// Only agents of a complete graph compute anything alike.
+fn common(graph: &Graph, rows: &[f64], dim: usize) -> Option<Common> {
+    graph.is_complete().then(|| Common::of(&rows.chunks_exact(dim.max(1)).collect::<Vec<_>>()))
+}
+
+struct Table<'a> {
+    graph: &'a Graph,
+    mixing: &'a Mixing,
+    rows: &'a [f64],
+    round: u32,
+    common: Option<&'a Common>,
+}
+
+impl<'a> Table<'a> {
+    fn seat(&self, agent: usize) -> Seat<'a> {
+        let neighbours = self.graph.neighbours(agent);
+        Seat {
+            rows: self.rows,
+            me: agent as u32,
+            neighbours,
+            place: neighbours.partition_point(|&j| (j as usize) < agent),
+            weights: Weights { own: self.mixing.own(agent), neighbours: self.mixing.neighbours(agent) },
+            round: self.round,
+            common: self.common,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Closed convex sets C and their exact projections.
+
+use crate::kernel;
+use serde::{Deserialize, Serialize};
+
+/// The set a model must lie in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Constraint {
+    /// All of R^d.
+    #[default]
+    None,
+    /// ‖x‖₂ ≤ radius.
+    L2Ball {
+        /// The radius.
+        radius: f64,
+    },
+    /// ‖x‖₁ ≤ radius.
+    L1Ball {
+        /// The radius.
+        radius: f64,
+    },
+    /// low ≤ x[l] ≤ high for every coordinate.
+    Box {
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+    },
+    /// x ≥ 0 and Σ x[l] = total.
+    Simplex {
+        /// What the coordinates add up to.
+        total: f64,
+    },
+}
+
+impl Constraint {
+    /// Why the set is empty or ill-formed, if it is.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let positive = |name: &str, v: f64| {
+            (!(v > 0.0 && v.is_finite())).then(|| format!("{name} must be a positive number, not {v}"))
+        };
+        match *self {
+            Self::None => None,
+            Self::L2Ball { radius } | Self::L1Ball { radius } => positive("radius", radius),
+            Self::Simplex { total } => positive("total", total),
+            Self::Box { low, high } => (!(low <= high && low.is_finite() && high.is_finite()))
+                .then(|| format!("low = {low} and high = {high} leave no box")),
+        }
+    }
+
+    /// Moves `x` to the nearest point of the set, in l2.
+    pub fn project(&self, x: &mut [f64]) {
+        match *self {
+            Self::None => {}
+            Self::Box { low, high } => x.iter_mut().for_each(|x| *x = x.clamp(low, high)),
+            Self::L2Ball { radius } => {
+                let norm = kernel::norm(x);
+                if norm > radius {
+                    let scale = radius / norm;
+                    x.iter_mut().for_each(|x| *x *= scale);
+                }
+            }
+            Self::Simplex { total } => {
+                let shift = threshold(x.to_vec(), total);
+                x.iter_mut().for_each(|x| *x = (*x - shift).max(0.0));
+            }
+            Self::L1Ball { radius } => {
+                if x.iter().map(|x| x.abs()).sum::<f64>() > radius {
+                    let shift = threshold(x.iter().map(|x| x.abs()).collect(), radius);
+                    x.iter_mut().for_each(|x| *x = x.signum() * (x.abs() - shift).max(0.0));
+                }
+            }
+        }
+    }
+
+    /// Whether `x` is in the set, up to `tolerance`.
+    #[must_use]
+    pub fn contains(&self, x: &[f64], tolerance: f64) -> bool {
+        let mut projected = x.to_vec();
+        self.project(&mut projected);
+        kernel::distance(x, &projected) <= tolerance
+    }
+}
+
+/// The θ with Σ max(v − θ, 0) = total: sort, then the largest prefix whose members stay positive.
+fn threshold(mut v: Vec<f64>, total: f64) -> f64 {
+    v.sort_unstable_by(|a, b| b.total_cmp(a));
+    let (mut sum, mut shift) = (0.0, 0.0);
+    for (k, &value) in v.iter().enumerate() {
+        sum += value;
+        let candidate = (sum - total) / (k + 1) as f64;
+        if value > candidate {
+            shift = candidate;
+        }
+    }
+    shift
+}

@@ -1,0 +1,226 @@
+//! The losses, by the record.
+
+use super::Workspace;
+use crate::data::Records;
+use crate::kernel::{self, LogisticLink, ResidualLink};
+use serde::{Deserialize, Serialize};
+
+/// The loss of one record (z, y) at the model x.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "loss", rename_all = "kebab-case")]
+pub enum Loss {
+    /// log(1 + exp(−y·zᵀx)), labels ±1.
+    Logistic,
+    /// ½(zᵀx − y)².
+    ///
+    /// Its gradient is unbounded in x, so a private run needs `clip`: each record's residual is clipped to ±`clip` in the
+    /// **gradient**, which makes the sensitivity hold for every x (and the gradient that of the Huber loss). Values are reported unclipped.
+    Ridge {
+        /// Largest residual that counts; infinite when nothing is clipped.
+        clip: f64,
+    },
+    /// ½r² for |r| ≤ δ, δ|r| − ½δ² beyond, r = zᵀx − y.
+    Huber {
+        /// Where the loss becomes linear.
+        delta: f64,
+    },
+    /// −log softmax_y(Xz) for C classes; the model is X row by row (class-major), labels 0…C−1.
+    Softmax {
+        /// How many classes.
+        classes: usize,
+    },
+}
+
+impl Loss {
+    /// Models a record is scored by: C for softmax, 1 otherwise.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        if let Self::Softmax { classes } = self { *classes } else { 1 }
+    }
+
+    /// Whether labels are classes.
+    #[must_use]
+    pub fn classifies(&self) -> bool {
+        matches!(self, Self::Logistic | Self::Softmax { .. })
+    }
+
+    /// sup φ'' per unit of ‖z‖²: ¼ for logistic, 1 for squares, ½ for softmax.
+    #[must_use]
+    pub fn curvature(&self) -> f64 {
+        match self {
+            Self::Logistic => 0.25,
+            Self::Ridge { .. } | Self::Huber { .. } => 1.0,
+            Self::Softmax { .. } => 0.5,
+        }
+    }
+
+    /// Σ_j φ(x; z_j, y_j).
+    pub(super) fn total(&self, records: &Records, x: &[f64], work: &mut Workspace) -> f64 {
+        if let Self::Softmax { classes } = *self {
+            return softmax_total(records, classes, x);
+        }
+        margins(records, x, work);
+        let terms = work.margins.iter().zip(records.labels());
+        match *self {
+            Self::Logistic => terms.map(|(&m, &y)| log1p_exp(-m * y)).sum(),
+            Self::Ridge { .. } => terms.map(|(&m, &y)| 0.5 * (m - y) * (m - y)).sum(),
+            Self::Huber { delta } => terms.map(|(&m, &y)| huber(m - y, delta)).sum(),
+            Self::Softmax { .. } => unreachable!("handled above"),
+        }
+    }
+
+    /// Σ_j ∇φ(x; z_j, y_j), clipped.
+    pub(super) fn gradient(&self, records: &Records, x: &[f64], out: &mut [f64], work: &mut Workspace) {
+        if let Self::Softmax { classes } = *self {
+            return softmax_gradient(records, classes, x, out);
+        }
+        let stride = records.stride();
+        pad(x, stride, &mut work.x);
+        work.gradient.clear();
+        work.gradient.resize(stride, 0.0);
+        let (rows, labels, g) = (records.padded(), records.labels(), &mut work.gradient[..]);
+        match *self {
+            Self::Logistic => kernel::gradient(rows, stride, labels, &work.x, LogisticLink, g),
+            Self::Ridge { clip } | Self::Huber { delta: clip } => {
+                kernel::gradient(rows, stride, labels, &work.x, ResidualLink { clip }, g);
+            }
+            Self::Softmax { .. } => unreachable!("handled above"),
+        }
+        out.copy_from_slice(&work.gradient[..out.len()]);
+    }
+
+    /// The curvature weights φ''(z_jᵀx, y_j) of a margin loss at x.
+    fn weights(&self, records: &Records, x: &[f64], work: &mut Workspace) -> Vec<f64> {
+        margins(records, x, work);
+        let terms = work.margins.iter().zip(records.labels());
+        match *self {
+            Self::Logistic => terms
+                .map(|(&m, _)| {
+                    let e = libm::exp(-m.abs());
+                    e / ((1.0 + e) * (1.0 + e))
+                })
+                .collect(),
+            Self::Ridge { clip } | Self::Huber { delta: clip } => {
+                terms.map(|(&m, &y)| if (m - y).abs() <= clip { 1.0 } else { 0.0 }).collect()
+            }
+            Self::Softmax { .. } => unreachable!("softmax has its own curvature"),
+        }
+    }
+
+    /// The Hessian of Σ_j φ at x, ready to be multiplied with vectors.
+    pub(super) fn curvature_at<'a>(
+        &self,
+        records: &'a Records,
+        x: &[f64],
+        work: &mut Workspace,
+    ) -> Curvature<'a> {
+        match *self {
+            Self::Softmax { classes } => {
+                let mut probabilities = vec![0.0; records.len() * classes];
+                for (row, p) in probabilities.chunks_exact_mut(classes).enumerate() {
+                    softmax(records, row, x, p);
+                }
+                Curvature { records, weights: probabilities, classes }
+            }
+            _ => Curvature { records, weights: self.weights(records, x, work), classes: 0 },
+        }
+    }
+}
+
+/// A Hessian Σ_j ∇²φ as an operator.
+pub(super) struct Curvature<'a> {
+    records: &'a Records,
+    /// φ'' a row, or the class probabilities a row for softmax.
+    weights: Vec<f64>,
+    /// 0 for a margin loss.
+    classes: usize,
+}
+
+impl Curvature<'_> {
+    /// `out = H·v`.
+    pub(super) fn apply(&self, v: &[f64], out: &mut [f64], work: &mut Workspace) {
+        let records = self.records;
+        if self.classes == 0 {
+            let stride = records.stride();
+            pad(v, stride, &mut work.x);
+            work.gradient.clear();
+            work.gradient.resize(stride, 0.0);
+            kernel::weighted_gram(records.padded(), stride, &self.weights, &work.x, &mut work.gradient);
+            out.copy_from_slice(&work.gradient[..out.len()]);
+            return;
+        }
+        out.fill(0.0);
+        let features = records.dim();
+        for (row, p) in self.weights.chunks_exact(self.classes).enumerate() {
+            let z = records.row(row);
+            let score = |c: usize| kernel::dot(z, &v[c * features..(c + 1) * features]);
+            let mean: f64 = (0..self.classes).map(|c| p[c] * score(c)).sum();
+            for c in 0..self.classes {
+                let slope = p[c] * (score(c) - mean);
+                kernel::axpy(slope, z, &mut out[c * features..(c + 1) * features]);
+            }
+        }
+    }
+}
+
+/// Margins z_jᵀx into the workspace.
+pub(super) fn margins(records: &Records, x: &[f64], work: &mut Workspace) {
+    pad(x, records.stride(), &mut work.x);
+    work.margins.resize(records.len(), 0.0);
+    kernel::all_margins(records.padded(), records.stride(), &work.x, &mut work.margins);
+}
+
+fn pad(x: &[f64], stride: usize, out: &mut Vec<f64>) {
+    out.clear();
+    out.extend_from_slice(x);
+    out.resize(stride, 0.0);
+}
+
+/// log(1 + e^t) without overflow.
+fn log1p_exp(t: f64) -> f64 {
+    t.max(0.0) + libm::log1p(libm::exp(-t.abs()))
+}
+
+fn huber(r: f64, delta: f64) -> f64 {
+    if r.abs() <= delta { 0.5 * r * r } else { delta * (r.abs() - 0.5 * delta) }
+}
+
+/// Class probabilities of one row into `p`; returns log Σ exp of the scores.
+fn softmax(records: &Records, row: usize, x: &[f64], p: &mut [f64]) -> f64 {
+    let (z, features) = (records.row(row), records.dim());
+    for (c, p) in p.iter_mut().enumerate() {
+        *p = kernel::dot(z, &x[c * features..(c + 1) * features]);
+    }
+    let top = p.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut total = 0.0;
+    for p in p.iter_mut() {
+        *p = libm::exp(*p - top);
+        total += *p;
+    }
+    for p in p.iter_mut() {
+        *p /= total;
+    }
+    top + libm::log(total)
+}
+
+fn softmax_total(records: &Records, classes: usize, x: &[f64]) -> f64 {
+    let (mut p, features) = (vec![0.0; classes], records.dim());
+    (0..records.len())
+        .map(|row| {
+            let y = records.labels()[row] as usize;
+            softmax(records, row, x, &mut p) - kernel::dot(records.row(row), &x[y * features..(y + 1) * features])
+        })
+        .sum()
+}
+
+fn softmax_gradient(records: &Records, classes: usize, x: &[f64], out: &mut [f64]) {
+    let (mut p, features) = (vec![0.0; classes], records.dim());
+    out.fill(0.0);
+    for row in 0..records.len() {
+        softmax(records, row, x, &mut p);
+        p[records.labels()[row] as usize] -= 1.0;
+        for (c, &slope) in p.iter().enumerate() {
+            kernel::axpy(slope, records.row(row), &mut out[c * features..(c + 1) * features]);
+        }
+    }
+}

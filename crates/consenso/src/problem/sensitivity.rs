@@ -1,0 +1,93 @@
+//! How far one record can move a gradient: B_q ≥ sup ‖∇f(x) − ∇f̂(x)‖_q over all x and all neighbouring data sets (SPEC section 1).
+//!
+//! With ‖z‖_q ≤ R_q and slope at most L, one record contributes at most L·R_q/b to the mean gradient. Replacing it moves the
+//! gradient by at most 2L·R_q/b, adding or removing it (b fixed and public) by L·R_q/b. Everything here is computed from public
+//! bounds; nothing looks at a record.
+
+use super::{Loss, Objective};
+use crate::data::RowBounds;
+use serde::{Deserialize, Serialize};
+
+/// Which data sets are neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Neighbours {
+    /// One record is replaced by any other the schema allows. The default.
+    #[default]
+    ReplaceOne,
+    /// One record is added or removed; the divisor b is public and fixed.
+    AddRemove,
+    /// The paper's experiments: B_∞ = 1/b. It is the add/remove value under another name, kept to reproduce figures.
+    Paper,
+}
+
+impl std::fmt::Display for Neighbours {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::ReplaceOne => "replace-one",
+            Self::AddRemove => "add-remove",
+            Self::Paper => "paper",
+        })
+    }
+}
+
+/// Bounds on how far a private vector moves between neighbouring data sets, in three norms; all hold at once.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sensitivity {
+    /// B_1.
+    pub l1: f64,
+    /// B_2.
+    pub l2: f64,
+    /// B_∞.
+    pub linf: f64,
+}
+
+impl Sensitivity {
+    /// The bounds of a vector multiplied by `factor` ≥ 0, rounded up.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        let up = |b: f64| (b * factor).next_up();
+        Self { l1: up(self.l1), l2: up(self.l2), linf: up(self.linf) }
+    }
+
+    /// The bounds when only an l2 bound is known, in dimension `dim`: ‖t‖₁ ≤ √d‖t‖₂, ‖t‖_∞ ≤ ‖t‖₂.
+    #[must_use]
+    pub fn from_l2(l2: f64, dim: usize) -> Self {
+        Self { l1: (l2 * (dim as f64).sqrt()).next_up(), l2, linf: l2 }
+    }
+}
+
+impl Objective {
+    /// The gradient's sensitivity for an agent with `records` rows within `bounds`, the rounding of its floating-point sum included.
+    ///
+    /// The computed mean differs from the real one by at most (b + [`SLACK`])·2^−53·L·R_q in the q-norm (a recursive sum
+    /// of b terms, each a margin, a slope and a product), on both neighbours, so twice that is added to B_q.
+    #[must_use]
+    pub fn sensitivity(&self, bounds: &RowBounds, records: usize, neighbours: Neighbours) -> Sensitivity {
+        let b = records as f64;
+        let reach = match neighbours {
+            Neighbours::ReplaceOne => 2.0,
+            Neighbours::AddRemove | Neighbours::Paper => 1.0,
+        };
+        let rounding = 2.0 * (b + SLACK) * (f64::EPSILON / 2.0);
+        let (l1, l2, linf) = self.loss.record_gradient(bounds);
+        let bound = |r: f64| (r * (reach / b + rounding)).next_up().next_up();
+        Sensitivity { l1: bound(l1), l2: bound(l2), linf: bound(linf) }
+    }
+}
+
+/// Roundings a single term can meet before it is summed, generously: margin of up to 2^20 features, exponential, division, products.
+const SLACK: f64 = 64.0;
+
+impl Loss {
+    /// Bounds on ‖∇φ(x; z, y)‖ in l1, l2 and l∞ over all x and all records within `bounds`.
+    fn record_gradient(&self, bounds: &RowBounds) -> (f64, f64, f64) {
+        let slope = match *self {
+            Self::Logistic => 1.0,
+            Self::Ridge { clip } | Self::Huber { delta: clip } => clip,
+            // (p − e_y) ⊗ z: ‖p − e_y‖ is at most 2, √2 and 1.
+            Self::Softmax { .. } => return (2.0 * bounds.l1, 2f64.sqrt().next_up() * bounds.l2, bounds.linf),
+        };
+        (slope * bounds.l1, slope * bounds.l2, slope * bounds.linf)
+    }
+}

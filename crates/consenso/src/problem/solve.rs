@@ -1,0 +1,256 @@
+//! Minimisers: Newton's method with conjugate gradients inside, on one function or a mean of many.
+//!
+//! No Hessian is stored, so a problem costs a few passes over its rows whatever its dimension.
+
+use super::{Constraint, LocalObjective, Workspace, loss::Curvature};
+use crate::kernel;
+use rayon::prelude::*;
+
+/// A point and how well it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Minimiser {
+    /// The point.
+    pub x: Vec<f64>,
+    /// Its objective.
+    pub value: f64,
+    /// ‖∇F(x)‖₂, or the l2 length of the projected-gradient step when there is a constraint.
+    pub residual: f64,
+    /// Newton or projected-gradient steps taken.
+    pub steps: usize,
+}
+
+const MAX_STEPS: usize = 100;
+
+/// The centre and weight of a proximal term (D/2)‖x − v‖² − xᵀλ folded into one: (D/2)‖x − centre‖².
+#[derive(Clone, Copy, Debug)]
+pub struct Proximal<'a> {
+    /// Where the quadratic is centred.
+    pub centre: &'a [f64],
+    /// D.
+    pub weight: f64,
+}
+
+/// `x = argmin f(x) + (D/2)‖x − centre‖²`, started from `x`, to a gradient of at most `tolerance`; returns the gradient norm reached.
+///
+/// With f m-strongly convex the point is within (gradient norm)/(D + m) of the true one: what a sensitivity must add.
+pub fn proximal_step(
+    f: &LocalObjective,
+    proximal: Proximal<'_>,
+    x: &mut [f64],
+    tolerance: f64,
+    work: &mut Workspace,
+) -> f64 {
+    let smooth = std::slice::from_ref(f);
+    newton(smooth, Some(proximal), x, tolerance, work).0
+}
+
+/// The central optimum x* of F(x) = (1/N) Σ f_i(x) over the set, to a residual of 1e-10 relative to ‖∇F(0)‖ or better.
+#[must_use]
+pub fn central_optimum(agents: &[LocalObjective], constraint: &Constraint, start: Option<&[f64]>) -> Minimiser {
+    let dim = agents.first().map_or(0, LocalObjective::dim);
+    let mut x = start.map_or_else(|| vec![0.0; dim], <[f64]>::to_vec);
+    let mut work = Workspace::default();
+    let (residual, steps) = if *constraint == Constraint::None {
+        newton(agents, None, &mut x, TOLERANCE, &mut work)
+    } else {
+        projected_gradient(agents, constraint, &mut x)
+    };
+    let value = mean_value(agents, &x);
+    Minimiser { x, value, residual, steps }
+}
+
+const TOLERANCE: f64 = 1e-12;
+
+/// F(x) = (1/N) Σ f_i(x).
+#[must_use]
+pub fn mean_value(agents: &[LocalObjective], x: &[f64]) -> f64 {
+    let values: Vec<f64> =
+        agents.par_iter().map_init(Workspace::default, |work, f| f.value(x, work)).collect();
+    values.iter().sum::<f64>() / agents.len() as f64
+}
+
+/// Adds each agent's vector in order, so that the sum does not depend on the threads.
+fn mean_of(
+    agents: usize,
+    dim: usize,
+    out: &mut [f64],
+    each: impl Fn(usize, &mut [f64], &mut Workspace) + Sync,
+    work: &mut Workspace,
+) {
+    if agents == 1 {
+        return each(0, out, work);
+    }
+    // Few enough partial sums to keep, fixed by the agent count alone.
+    let chunk = agents.div_ceil(64);
+    let partials: Vec<Vec<f64>> = (0..agents.div_ceil(chunk))
+        .into_par_iter()
+        .map_init(Workspace::default, |work, c| {
+            let (mut sum, mut one) = (vec![0.0; dim], vec![0.0; dim]);
+            for agent in c * chunk..((c + 1) * chunk).min(agents) {
+                each(agent, &mut one, work);
+                kernel::axpy(1.0, &one, &mut sum);
+            }
+            sum
+        })
+        .collect();
+    out.fill(0.0);
+    for partial in &partials {
+        kernel::axpy(1.0 / agents as f64, partial, out);
+    }
+}
+
+fn gradient(
+    agents: &[LocalObjective],
+    proximal: Option<Proximal<'_>>,
+    x: &[f64],
+    out: &mut [f64],
+    work: &mut Workspace,
+) {
+    mean_of(agents.len(), x.len(), out, |i, out, work| agents[i].gradient(x, out, work), work);
+    if let Some(p) = proximal {
+        for ((g, x), c) in out.iter_mut().zip(x).zip(p.centre) {
+            *g = p.weight.mul_add(x - c, *g);
+        }
+    }
+}
+
+fn value(agents: &[LocalObjective], proximal: Option<Proximal<'_>>, x: &[f64], work: &mut Workspace) -> f64 {
+    let f = if agents.len() == 1 { agents[0].value(x, work) } else { mean_value(agents, x) };
+    f + proximal.map_or(0.0, |p| 0.5 * p.weight * kernel::distance(x, p.centre).powi(2))
+}
+
+/// Newton with inexact conjugate-gradient steps and backtracking; returns (gradient norm, steps).
+fn newton(
+    agents: &[LocalObjective],
+    proximal: Option<Proximal<'_>>,
+    x: &mut [f64],
+    tolerance: f64,
+    work: &mut Workspace,
+) -> (f64, usize) {
+    let dim = x.len();
+    let mut g = vec![0.0; dim];
+    let mut step = vec![0.0; dim];
+    gradient(agents, proximal, x, &mut g, work);
+    let mut size = kernel::norm(&g);
+    let first = size.max(1.0);
+    for steps in 0..MAX_STEPS {
+        if size <= tolerance {
+            return (size, steps);
+        }
+        let curvature: Vec<Curvature<'_>> =
+            agents.iter().map(|f| f.objective.loss.curvature_at(&f.records, x, work)).collect();
+        let extra = agents[0].objective.regularization + proximal.map_or(0.0, |p| p.weight);
+        let apply = |v: &[f64], out: &mut [f64], work: &mut Workspace| {
+            let each = |i: usize, out: &mut [f64], work: &mut Workspace| {
+                curvature[i].apply(v, out, work);
+                let scale = 1.0 / agents[i].records.len() as f64;
+                out.iter_mut().for_each(|o| *o *= scale);
+            };
+            mean_of(agents.len(), dim, out, each, work);
+            kernel::axpy(extra, v, out);
+        };
+        // Forcing term: quadratic convergence near the end without solving early steps too well.
+        let forcing = (size / first).sqrt().min(0.1) * size;
+        conjugate_gradient(apply, &g, &mut step, forcing.max(0.1 * tolerance), work);
+        let before = value(agents, proximal, x, work);
+        let slope = kernel::dot(&g, &step);
+        let start = x.to_vec();
+        let (mut t, mut best) = (1.0f64, size);
+        loop {
+            for ((x, s), d) in x.iter_mut().zip(&start).zip(&step) {
+                *x = (-t).mul_add(*d, *s);
+            }
+            gradient(agents, proximal, x, &mut g, work);
+            best = best.min(size);
+            size = kernel::norm(&g);
+            // Near the optimum the value no longer moves in floating point; the gradient still tells.
+            if size < 0.5 * best || value(agents, proximal, x, work) <= before - 1e-4 * t * slope {
+                break;
+            }
+            t *= 0.5;
+            if t < 1e-10 {
+                x.copy_from_slice(&start);
+                gradient(agents, proximal, x, &mut g, work);
+                return (kernel::norm(&g), steps);
+            }
+        }
+    }
+    (size, MAX_STEPS)
+}
+
+/// `x ≈ H⁻¹ b`, to a residual of `tolerance`.
+fn conjugate_gradient(
+    apply: impl Fn(&[f64], &mut [f64], &mut Workspace),
+    b: &[f64],
+    x: &mut [f64],
+    tolerance: f64,
+    work: &mut Workspace,
+) {
+    x.fill(0.0);
+    let mut r = b.to_vec();
+    let mut p = b.to_vec();
+    let mut hp = vec![0.0; b.len()];
+    let mut rr = kernel::dot(&r, &r);
+    for _ in 0..(2 * b.len() + 50) {
+        if rr.sqrt() <= tolerance {
+            break;
+        }
+        apply(&p, &mut hp, work);
+        let along = kernel::dot(&p, &hp);
+        if along <= 0.0 {
+            break; // a flat direction: the step found so far is still one of descent
+        }
+        let a = rr / along;
+        kernel::axpy(a, &p, x);
+        kernel::axpy(-a, &hp, &mut r);
+        let next = kernel::dot(&r, &r);
+        for (p, r) in p.iter_mut().zip(&r) {
+            *p = (next / rr).mul_add(*p, *r);
+        }
+        rr = next;
+    }
+    if x.iter().all(|&x| x == 0.0) {
+        x.copy_from_slice(b);
+    }
+}
+
+/// Accelerated projected gradient with restarts and a backtracked step.
+fn projected_gradient(agents: &[LocalObjective], set: &Constraint, x: &mut [f64]) -> (f64, usize) {
+    const MAX: usize = 20_000;
+    let mut work = Workspace::default();
+    let dim = x.len();
+    set.project(x);
+    let (mut g, mut y, mut next) = (vec![0.0; dim], x.to_vec(), vec![0.0; dim]);
+    let (mut lipschitz, mut momentum) = (1.0, 1.0f64);
+    let mut residual = f64::INFINITY;
+    for steps in 0..MAX {
+        gradient(agents, None, &y, &mut g, &mut work);
+        let fy = value(agents, None, &y, &mut work);
+        loop {
+            for ((n, y), g) in next.iter_mut().zip(&y).zip(&g) {
+                *n = y - g / lipschitz;
+            }
+            set.project(&mut next);
+            let moved: f64 = kernel::distance(&next, &y);
+            let linear: f64 = g.iter().zip(next.iter().zip(&y)).map(|(g, (n, y))| g * (n - y)).sum();
+            let model = fy + linear + 0.5 * lipschitz * moved * moved;
+            if value(agents, None, &next, &mut work) <= model + 1e-15 * fy.abs() || lipschitz > 1e12 {
+                residual = moved * lipschitz;
+                break;
+            }
+            lipschitz *= 2.0;
+        }
+        let forward: f64 = y.iter().zip(next.iter().zip(x.iter())).map(|(y, (n, x))| (y - n) * (n - x)).sum();
+        let following = if forward > 0.0 { 1.0 } else { 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) };
+        let carry = if forward > 0.0 { 0.0 } else { (momentum - 1.0) / following };
+        for ((y, n), x) in y.iter_mut().zip(&next).zip(x.iter_mut()) {
+            *y = carry.mul_add(n - *x, *n);
+            *x = *n;
+        }
+        momentum = following;
+        if residual <= 1e-11 {
+            return (residual, steps + 1);
+        }
+    }
+    (residual, MAX)
+}

@@ -1,0 +1,95 @@
+//! Decentralized consensus ADMM (Shi, Ling, Yuan, Wu and Yin, 2014): the non-private reference.
+
+use super::{Protocol, PublicFacts, Response, View, table_of};
+use crate::kernel;
+use crate::problem::solve::{Proximal, proximal_step};
+use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use serde::{Deserialize, Serialize};
+
+/// x_i⁺ = argmin f_i(x) + xᵀα_i + c Σ_{j∈N_i} ‖x − (x_i + x_j)/2‖²; α_i⁺ = α_i + c Σ_j (x_i⁺ − x_j⁺).
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ConsensusAdmm {
+    /// c.
+    pub penalty: Option<f64>,
+}
+
+const LOCAL_TOLERANCE: f64 = 1e-13;
+
+impl ConsensusAdmm {
+    fn penalty(&self) -> f64 {
+        self.penalty.unwrap_or(f64::NAN)
+    }
+
+    /// Σ_j c‖x − (x_i+x_j)/2‖² + xᵀα is (D/2)‖x − centre‖² up to a constant, with D = 2c·n_i.
+    fn weight(&self, degree: usize) -> f64 {
+        2.0 * self.penalty() * degree as f64
+    }
+}
+
+impl Protocol for ConsensusAdmm {
+    fn kind(&self) -> &'static str {
+        "consensus-admm"
+    }
+
+    /// c balances the curvature of f against that of the graph: √(m·M) over the mean degree, the geometric middle of the spectrum.
+    fn resolve(&mut self, facts: &PublicFacts) {
+        let middle = (facts.smoothness * facts.strong_convexity.max(1e-3 * facts.smoothness)).sqrt();
+        let degree = 0.5 * (facts.degrees.0 + facts.degrees.1) as f64;
+        self.penalty.get_or_insert(middle / degree);
+    }
+
+    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
+        let c = self.penalty();
+        if c > 0.0 && c.is_finite() { Ok(None) } else { Err(format!("penalty must be a positive number, not {c}")) }
+    }
+
+    fn memory(&self) -> usize {
+        1
+    }
+
+    fn parameters(&self) -> toml::Table {
+        table_of(self)
+    }
+
+    fn response(&self) -> Response {
+        Response::AtPoint
+    }
+
+    fn step_sensitivity(&self, _: u32, degree: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
+        let strength = self.weight(degree) + facts.strong_convexity;
+        Sensitivity::from_l2((gradient.l2 + 2.0 * LOCAL_TOLERANCE) / strength, facts.dim)
+    }
+
+    fn interval(&self, view: &View<'_>, dual: &[f64], low: &mut [f64], high: &mut [f64]) {
+        let (weight, scale) = (self.weight(view.degree()), 0.5 / view.degree() as f64);
+        view.neighbour_sum(low);
+        for ((low, x), dual) in low.iter_mut().zip(view.own()).zip(dual) {
+            *low = low.mul_add(scale, 0.5 * x) - dual / weight;
+        }
+        high.copy_from_slice(low);
+    }
+
+    fn step(
+        &self,
+        view: &View<'_>,
+        _: &mut [f64],
+        point: &[f64],
+        local: &LocalObjective,
+        work: &mut Workspace,
+        step: &mut [f64],
+    ) {
+        let proximal = Proximal { centre: point, weight: self.weight(view.degree()) };
+        step.copy_from_slice(view.own());
+        proximal_step(local, proximal, step, LOCAL_TOLERANCE, work);
+        kernel::axpy(-1.0, point, step);
+    }
+
+    fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
+        for row in view.neighbours() {
+            for ((dual, theirs), mine) in dual.iter_mut().zip(row).zip(view.own()) {
+                *dual = self.penalty().mul_add(mine - theirs, *dual);
+            }
+        }
+    }
+}

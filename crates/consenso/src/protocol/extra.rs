@@ -1,0 +1,97 @@
+//! EXTRA: an exact first-order method with a constant step (Shi, Ling, Wu and Yin, 2015).
+
+use super::{Protocol, PublicFacts, View, table_of};
+use crate::kernel;
+use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use serde::{Deserialize, Serialize};
+
+/// x¹ = Wx⁰ − α∇f(x⁰); x^{k+2} = (I+W)x^{k+1} − ½(I+W)x^k − α(∇f(x^{k+1}) − ∇f(x^k)).
+///
+/// Its memory is the mixed previous iterate ½(I+W)x^k and x^k itself, public, and the previous gradient of the data term, private.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Extra {
+    /// α.
+    pub step: Option<f64>,
+}
+
+impl Extra {
+    fn alpha(&self) -> f64 {
+        self.step.unwrap_or(f64::NAN)
+    }
+
+    /// `out = ½(I + W)x`.
+    fn half_mix(view: &View<'_>, out: &mut [f64]) {
+        view.mix(out);
+        for (o, x) in out.iter_mut().zip(view.own()) {
+            *o = 0.5 * (*o + x);
+        }
+    }
+}
+
+impl Protocol for Extra {
+    fn kind(&self) -> &'static str {
+        "extra"
+    }
+
+    fn resolve(&mut self, facts: &PublicFacts) {
+        self.step.get_or_insert(0.5 / facts.smoothness);
+    }
+
+    /// Convergence needs α < 2λ_min(½(I+W))/M; for Metropolis weights λ_min(W) > −1 makes that positive, and 1/M is safe for λ_min(W) ≥ 0.
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        let alpha = self.alpha();
+        if !(alpha > 0.0 && alpha.is_finite()) {
+            return Err(format!("step must be a positive number, not {alpha}"));
+        }
+        let limit = 2.0 / facts.smoothness;
+        Ok((alpha >= limit)
+            .then(|| format!("predicted unstable: step = {alpha} is not below 2/M = {limit:.3}; use a smaller step")))
+    }
+
+    fn memory(&self) -> usize {
+        3
+    }
+
+    fn parameters(&self) -> toml::Table {
+        table_of(self)
+    }
+
+    /// After round 1 the step is a difference of two gradients, each of which moves.
+    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+        gradient.scaled(if round == 1 { self.alpha() } else { 2.0 * self.alpha() })
+    }
+
+    fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
+        view.mix(low);
+        let shrink = self.alpha() * view.regularization();
+        let (mixed, rest) = memory.split_at(view.dim());
+        for (l, x) in view.own().iter().enumerate() {
+            low[l] += if view.round() > 0 { x - mixed[l] - shrink * (x - rest[l]) } else { -shrink * x };
+        }
+        high.copy_from_slice(low);
+    }
+
+    fn step(
+        &self,
+        view: &View<'_>,
+        memory: &mut [f64],
+        _: &[f64],
+        local: &LocalObjective,
+        work: &mut Workspace,
+        step: &mut [f64],
+    ) {
+        let (mixed, rest) = memory.split_at_mut(view.dim());
+        let (before, previous) = rest.split_at_mut(view.dim());
+        Self::half_mix(view, mixed);
+        before.copy_from_slice(view.own());
+        local.data_gradient(view.own(), step, work);
+        let now = step.to_vec();
+        if view.round() > 0 {
+            kernel::axpy(-1.0, previous, step);
+        }
+        previous.copy_from_slice(&now);
+        let alpha = self.alpha();
+        step.iter_mut().for_each(|s| *s *= -alpha);
+    }
+}

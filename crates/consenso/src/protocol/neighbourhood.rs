@@ -1,0 +1,71 @@
+//! Algorithm 2*: private gradient descent on any graph, between the neighbourhood's extremes (SPEC section 2).
+
+use super::{Aggregation, Protocol, PublicFacts, Schedule, View, settle, table_of};
+use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use serde::{Deserialize, Serialize};
+
+/// Algorithm 2*. Per coordinate the interval runs from the smallest to the largest value among agent i and its neighbours:
+///
+/// ```text
+/// x_i⁺[l] = w·min_{j∈N_i∪{i}} x_j[l] + (1−w)·max_{j∈N_i∪{i}} x_j[l] − η·∇f_i(x_i)[l] + Δ_i[l]
+/// ```
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct NeighbourhoodDescent {
+    /// η_k.
+    pub step: Option<Schedule>,
+    /// Random weights, or the middle.
+    #[serde(default)]
+    pub aggregation: Aggregation,
+}
+
+impl Protocol for NeighbourhoodDescent {
+    fn kind(&self) -> &'static str {
+        "gd-star"
+    }
+
+    fn resolve(&mut self, facts: &PublicFacts) {
+        self.step.get_or_insert_with(|| super::dgd::default_step(facts));
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        super::dgd::check_step(self.step.as_ref(), facts)
+    }
+
+    fn parameters(&self) -> toml::Table {
+        table_of(self)
+    }
+
+    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+        gradient.scaled(super::dgd::eta(self.step.as_ref(), round))
+    }
+
+    fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
+        low.copy_from_slice(view.own());
+        high.copy_from_slice(view.own());
+        for row in view.neighbours() {
+            for ((low, high), &x) in low.iter_mut().zip(high.iter_mut()).zip(row) {
+                *low = low.min(x);
+                *high = high.max(x);
+            }
+        }
+        let shrink = -super::dgd::eta(self.step.as_ref(), view.round() + 1) * view.regularization();
+        crate::kernel::axpy(shrink, view.own(), low);
+        crate::kernel::axpy(shrink, view.own(), high);
+        settle(self.aggregation, low, high);
+    }
+
+    fn step(
+        &self,
+        view: &View<'_>,
+        _: &mut [f64],
+        _: &[f64],
+        local: &LocalObjective,
+        work: &mut Workspace,
+        step: &mut [f64],
+    ) {
+        local.data_gradient(view.own(), step, work);
+        let eta = super::dgd::eta(self.step.as_ref(), view.round() + 1);
+        step.iter_mut().for_each(|s| *s *= -eta);
+    }
+}
