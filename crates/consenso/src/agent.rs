@@ -155,7 +155,7 @@ impl Player {
             self.tail_rounds += 1;
             let weight = 1.0 / f64::from(self.tail_rounds);
             for (tail, x) in self.tail.iter_mut().zip(view.own()) {
-                *tail = weight.mul_add(x - *tail, *tail);
+                *tail += weight * (x - *tail);
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Every kernel is written over fixed arrays of [`LANES`] values with fused multiply-adds and a fixed order of reduction, and is
 //! compiled for the widest instruction set of the machine at run time (`pulp`). The lane width of the hardware therefore
-//! changes the speed and never a bit of the result.
+//! changes the speed and never a bit of the result. Outside those kernels nothing uses a fused multiply-add: without the target feature it
+//! is a call into a library, ten times the price of the sum.
 
 use crate::data::LANES;
 
@@ -188,6 +189,32 @@ fn accumulate(rows: &[&[Block]; LANES], slope: &Block, gradient: &mut [Block]) {
     }
 }
 
+/// One call of [`pass`], compiled for the machine it runs on. A struct, not a closure: closures this large are not inlined into
+/// the function that carries the target features, and would fall back to emulated fused multiply-adds.
+struct Pass<'a, L> {
+    rows: &'a [f64],
+    stride: usize,
+    labels: &'a [f64],
+    x: &'a [f64],
+    link: L,
+    gradient: &'a mut [f64],
+}
+
+impl<L: Link> pulp::WithSimd for Pass<'_, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Self { rows, stride, labels, x, link, gradient } = self;
+        match stride / LANES {
+            // Known widths keep the whole gradient in registers.
+            1 => pass(rows, LANES, labels, x, link, gradient),
+            2 => pass(rows, 2 * LANES, labels, x, link, gradient),
+            _ => pass(rows, stride, labels, x, link, gradient),
+        }
+    }
+}
+
 /// `gradient += Σ_j φ'(z_jᵀx, y_j)·z_j` over padded rows; `x` and `gradient` are padded to `stride`.
 pub(crate) fn gradient<L: Link>(
     rows: &[f64],
@@ -197,15 +224,7 @@ pub(crate) fn gradient<L: Link>(
     link: L,
     gradient: &mut [f64],
 ) {
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || match stride / LANES {
-            // Known widths keep the whole gradient in registers.
-            1 => pass(rows, LANES, labels, x, link, gradient),
-            2 => pass(rows, 2 * LANES, labels, x, link, gradient),
-            _ => pass(rows, stride, labels, x, link, gradient),
-        },
-    );
+    pulp::Arch::new().dispatch(Pass { rows, stride, labels, x, link, gradient });
 }
 
 /// `out += Σ_j w_j (z_jᵀv) z_j`: the curvature of a margin loss along `v`.
@@ -232,13 +251,13 @@ pub(crate) fn all_margins(rows: &[f64], stride: usize, x: &[f64], out: &mut [f64
 
 /// xᵀy in a fixed order.
 pub fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).fold(0.0, |acc, (&x, &y)| x.mul_add(y, acc))
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
 }
 
 /// `y += a·x`.
 pub fn axpy(a: f64, x: &[f64], y: &mut [f64]) {
     for (y, &x) in y.iter_mut().zip(x) {
-        *y = a.mul_add(x, *y);
+        *y += a * x;
     }
 }
 
@@ -249,7 +268,7 @@ pub fn norm(x: &[f64]) -> f64 {
 
 /// ‖x − y‖₂.
 pub fn distance(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).fold(0.0, |acc, (&x, &y)| (x - y).mul_add(x - y, acc)).sqrt()
+    x.iter().zip(y).map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt()
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl Gate {
         }
         let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
         for ((point, low), high) in point.iter_mut().zip(&*low).zip(&*high) {
-            *point = if low == high { *low } else { stream.random::<f64>().mul_add(high - low, *low) };
+            *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
         }
         let at = match protocol.response() {
             Response::AtPoint => &*point,

@@ -109,7 +109,7 @@ fn gradient(
     mean_of(agents.len(), x.len(), out, |i, out, work| agents[i].gradient(x, out, work), work);
     if let Some(p) = proximal {
         for ((g, x), c) in out.iter_mut().zip(x).zip(p.centre) {
-            *g = p.weight.mul_add(x - c, *g);
+            *g += p.weight * (x - c);
         }
     }
 }
@@ -158,7 +158,7 @@ fn newton(
         let (mut t, mut best) = (1.0f64, size);
         loop {
             for ((x, s), d) in x.iter_mut().zip(&start).zip(&step) {
-                *x = (-t).mul_add(*d, *s);
+                *x = s - t * d;
             }
             gradient(agents, proximal, x, &mut g, work);
             best = best.min(size);
@@ -205,7 +205,7 @@ fn conjugate_gradient(
         kernel::axpy(-a, &hp, &mut r);
         let next = kernel::dot(&r, &r);
         for (p, r) in p.iter_mut().zip(&r) {
-            *p = (next / rr).mul_add(*p, *r);
+            *p = r + (next / rr) * *p;
         }
         rr = next;
     }
@@ -244,7 +244,7 @@ fn projected_gradient(agents: &[LocalObjective], set: &Constraint, x: &mut [f64]
         let following = if forward > 0.0 { 1.0 } else { 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) };
         let carry = if forward > 0.0 { 0.0 } else { (momentum - 1.0) / following };
         for ((y, n), x) in y.iter_mut().zip(&next).zip(x.iter_mut()) {
-            *y = carry.mul_add(n - *x, *n);
+            *y = n + carry * (n - *x);
             *x = *n;
         }
         momentum = following;

@@ -119,9 +119,9 @@ impl Protocol for Admm {
         let shrink = if self.exact { 0.0 } else { view.regularization() };
         view.neighbour_sum(high);
         for (((low, high), x), dual) in low.iter_mut().zip(high.iter_mut()).zip(view.own()).zip(dual) {
-            let pull = (-shrink).mul_add(*x, *dual) / penalty;
+            let pull = (dual - shrink * x) / penalty;
             *low = x + pull;
-            *high = high.mul_add(scale, pull);
+            *high = *high * scale + pull;
         }
         settle(self.aggregation, low, high);
     }
@@ -151,7 +151,7 @@ impl Protocol for Admm {
         let zeta = if self.printed_dual_sign { -self.dual_step() } else { self.dual_step() };
         for row in view.neighbours() {
             for ((dual, theirs), mine) in dual.iter_mut().zip(row).zip(view.own()) {
-                *dual = zeta.mul_add(theirs - mine, *dual);
+                *dual += zeta * (theirs - mine);
             }
         }
     }

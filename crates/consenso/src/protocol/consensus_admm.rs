@@ -65,7 +65,7 @@ impl Protocol for ConsensusAdmm {
         let (weight, scale) = (self.weight(view.degree()), 0.5 / view.degree() as f64);
         view.neighbour_sum(low);
         for ((low, x), dual) in low.iter_mut().zip(view.own()).zip(dual) {
-            *low = low.mul_add(scale, 0.5 * x) - dual / weight;
+            *low = *low * scale + 0.5 * x - dual / weight;
         }
         high.copy_from_slice(low);
     }
@@ -88,7 +88,7 @@ impl Protocol for ConsensusAdmm {
     fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
         for row in view.neighbours() {
             for ((dual, theirs), mine) in dual.iter_mut().zip(row).zip(view.own()) {
-                *dual = self.penalty().mul_add(mine - theirs, *dual);
+                *dual += self.penalty() * (mine - theirs);
             }
         }
     }

@@ -154,7 +154,7 @@ impl Sending {
         let lost = cut || chance.random::<f64>() < faults.loss;
         let copies = if !lost && chance.random::<f64>() < faults.duplication { 2 } else { 1 };
         for _ in 0..copies {
-            let delay = chance.random::<f64>().mul_add(faults.delay.1 - faults.delay.0, faults.delay.0);
+            let delay = faults.delay.0 + chance.random::<f64>() * (faults.delay.1 - faults.delay.0);
             let at = now + if lost { faults.retry_after.max(1e-3) } else { delay };
             queue.push(Reverse(InFlight { at, order, to, message: message.clone(), attempt, lost }));
         }
