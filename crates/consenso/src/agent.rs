@@ -116,7 +116,11 @@ impl Player {
             // Gossip starts from each agent's own average and then mixes what neighbours sent.
             let average = if tail.is_empty() { view.own() } else { &tail[..] };
             let first = next == timetable.rounds + 1;
-            return gate.forward(next, out, |out| if first { out.copy_from_slice(average) } else { view.mix(out) });
+            return gate.forward(
+                next,
+                out,
+                |out| if first { out.copy_from_slice(average) } else { view.mix(out) },
+            );
         }
         if stopped.is_some() {
             return gate.forward(next, out, |out| view.mix(out));
@@ -406,4 +410,3 @@ impl Agent {
         }
     }
 }
-

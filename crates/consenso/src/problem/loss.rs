@@ -208,7 +208,8 @@ fn softmax_total(records: &Records, classes: usize, x: &[f64]) -> f64 {
     (0..records.len())
         .map(|row| {
             let y = records.labels()[row] as usize;
-            softmax(records, row, x, &mut p) - kernel::dot(records.row(row), &x[y * features..(y + 1) * features])
+            softmax(records, row, x, &mut p)
+                - kernel::dot(records.row(row), &x[y * features..(y + 1) * features])
         })
         .sum()
 }

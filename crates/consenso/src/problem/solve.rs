@@ -46,7 +46,11 @@ pub fn proximal_step(
 
 /// The central optimum x* of F(x) = (1/N) Σ f_i(x) over the set, to a residual of 1e-10 relative to ‖∇F(0)‖ or better.
 #[must_use]
-pub fn central_optimum(agents: &[LocalObjective], constraint: &Constraint, start: Option<&[f64]>) -> Minimiser {
+pub fn central_optimum(
+    agents: &[LocalObjective],
+    constraint: &Constraint,
+    start: Option<&[f64]>,
+) -> Minimiser {
     let dim = agents.first().map_or(0, LocalObjective::dim);
     let mut x = start.map_or_else(|| vec![0.0; dim], <[f64]>::to_vec);
     let mut work = Workspace::default();
@@ -241,7 +245,8 @@ fn projected_gradient(agents: &[LocalObjective], set: &Constraint, x: &mut [f64]
             lipschitz *= 2.0;
         }
         let forward: f64 = y.iter().zip(next.iter().zip(x.iter())).map(|(y, (n, x))| (y - n) * (n - x)).sum();
-        let following = if forward > 0.0 { 1.0 } else { 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) };
+        let following =
+            if forward > 0.0 { 1.0 } else { 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) };
         let carry = if forward > 0.0 { 0.0 } else { (momentum - 1.0) / following };
         for ((y, n), x) in y.iter_mut().zip(&next).zip(x.iter_mut()) {
             *y = n + carry * (n - *x);

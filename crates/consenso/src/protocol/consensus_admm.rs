@@ -41,7 +41,11 @@ impl Protocol for ConsensusAdmm {
 
     fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
         let c = self.penalty();
-        if c > 0.0 && c.is_finite() { Ok(None) } else { Err(format!("penalty must be a positive number, not {c}")) }
+        if c > 0.0 && c.is_finite() {
+            Ok(None)
+        } else {
+            Err(format!("penalty must be a positive number, not {c}"))
+        }
     }
 
     fn memory(&self) -> usize {
@@ -56,7 +60,13 @@ impl Protocol for ConsensusAdmm {
         Response::AtPoint
     }
 
-    fn step_sensitivity(&self, _: u32, degree: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        _: u32,
+        degree: usize,
+        gradient: &Sensitivity,
+        facts: &PublicFacts,
+    ) -> Sensitivity {
         let strength = self.weight(degree) + facts.strong_convexity;
         Sensitivity::from_l2((gradient.l2 + 2.0 * LOCAL_TOLERANCE) / strength, facts.dim)
     }

@@ -45,8 +45,9 @@ impl Protocol for Extra {
             return Err(format!("step must be a positive number, not {alpha}"));
         }
         let limit = 2.0 / facts.smoothness;
-        Ok((alpha >= limit)
-            .then(|| format!("predicted unstable: step = {alpha} is not below 2/M = {limit:.3}; use a smaller step")))
+        Ok((alpha >= limit).then(|| {
+            format!("predicted unstable: step = {alpha} is not below 2/M = {limit:.3}; use a smaller step")
+        }))
     }
 
     fn memory(&self) -> usize {

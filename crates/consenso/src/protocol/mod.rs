@@ -272,7 +272,13 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     }
 
     /// Bounds on how far the private step of round `round` (from 1) moves between neighbours, given those of the gradient.
-    fn step_sensitivity(&self, round: u32, degree: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity;
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        degree: usize,
+        gradient: &Sensitivity,
+        facts: &PublicFacts,
+    ) -> Sensitivity;
 
     /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]);

@@ -64,6 +64,8 @@ impl Schedule {
             return Some("the table is empty".into());
         }
         let bad = |k: &u32| !(self.at(*k) > 0.0 && self.at(*k).is_finite());
-        (1..=rounds.max(1)).find(bad).map(|k| format!("its value in round {k} is {}, not a positive number", self.at(k)))
+        (1..=rounds.max(1))
+            .find(bad)
+            .map(|k| format!("its value in round {k} is {}, not a positive number", self.at(k)))
     }
 }

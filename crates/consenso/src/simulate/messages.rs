@@ -102,7 +102,8 @@ pub fn over_messages(
                     Effect::Send(message) => {
                         for to in neighbours(id) {
                             order += 1;
-                            let send = Sending { message: message.clone(), to: to as usize, order, attempt: 0 };
+                            let send =
+                                Sending { message: message.clone(), to: to as usize, order, attempt: 0 };
                             send.depart(now, faults, &mut chance, &mut queue);
                         }
                         traffic.transcript.push(message);
@@ -116,7 +117,10 @@ pub fn over_messages(
         if lost {
             traffic.lost += 1;
             if attempt >= MAX_ATTEMPTS {
-                return Err(format!("agent {} could not reach agent {to} in {MAX_ATTEMPTS} attempts", message.from));
+                return Err(format!(
+                    "agent {} could not reach agent {to} in {MAX_ATTEMPTS} attempts",
+                    message.from
+                ));
             }
             Sending { message, to, order, attempt: attempt + 1 }.depart(now, faults, &mut chance, &mut queue);
             continue;

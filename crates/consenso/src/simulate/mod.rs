@@ -38,7 +38,8 @@ impl Lockstep {
     pub fn new(players: Vec<Player>, graph: Arc<Graph>, mixing: Arc<Mixing>) -> Self {
         assert_eq!(players.len(), graph.agents(), "a player an agent");
         let dim = players.first().map_or(0, |p| p.local().dim());
-        let work = players.iter().map(|p| 2 * p.local().records().padded().len()).max().unwrap_or(1) + 100 * dim;
+        let work =
+            players.iter().map(|p| 2 * p.local().records().padded().len()).max().unwrap_or(1) + 100 * dim;
         let grain = (GRAIN / work.max(1)).max(1);
         let rows = vec![0.0; players.len() * dim];
         let next = rows.clone();
