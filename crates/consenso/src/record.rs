@@ -1,1 +1,256 @@
-//! (to be written)
+//! Everything that happened in an experiment: what the command line prints, a report draws and a script reads.
+//!
+//! Numbers are means over runs unless they say otherwise. Nothing here is private: models, metrics on test data, and public
+//! parameters. Realised privacy losses appear only as statistics of a simulation, where all agents are ours.
+
+use serde::{Deserialize, Serialize};
+
+/// The record of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The experiment's name.
+    pub name: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Runs that were finished, of those asked for.
+    pub runs: u32,
+    /// Runs asked for.
+    pub runs_asked: u32,
+    /// Whether the user stopped it early.
+    pub interrupted: bool,
+    /// The version of the software.
+    pub version: String,
+    /// What the problem looks like.
+    pub problem: ProblemRecord,
+    /// One entry an algorithm, in the order of the file.
+    pub algorithms: Vec<AlgorithmRecord>,
+    /// What to compare with.
+    pub baselines: Baselines,
+    /// Things the user should know.
+    pub warnings: Vec<String>,
+    /// The experiment with every open choice made, as TOML.
+    pub resolved: String,
+}
+
+/// Public facts of the problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProblemRecord {
+    /// Where the records came from.
+    pub source: String,
+    /// The encoding, if there was one.
+    pub encoding: String,
+    /// The loss.
+    pub loss: String,
+    /// μ.
+    pub regularization: f64,
+    /// N.
+    pub agents: usize,
+    /// Length of the model.
+    pub dim: usize,
+    /// Records of the smallest and of the largest agent.
+    pub records: (usize, usize),
+    /// Edges of the graph.
+    pub edges: usize,
+    /// Kind of graph.
+    pub graph: String,
+    /// λ_2 and λ_max of the Laplacian, of the first run's graph.
+    pub laplacian: (f64, f64),
+    /// 1 − |λ_2(W)| of the mixing matrix, of the first run's graph.
+    pub mixing_gap: f64,
+    /// M and m.
+    pub smoothness: (f64, f64),
+}
+
+/// Smallest, mean and largest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Smallest.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of some numbers; `None` of none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let (mut min, mut max, mut sum, mut count) = (f64::INFINITY, f64::NEG_INFINITY, 0.0, 0u32);
+        for v in values {
+            (min, max, sum, count) = (min.min(v), max.max(v), sum + v, count + 1);
+        }
+        (count > 0).then(|| Self { min, mean: sum / f64::from(count), max })
+    }
+}
+
+/// What one algorithm did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlgorithmRecord {
+    /// The algorithm, as experiment files write it.
+    pub kind: String,
+    /// Its name in tables and figures.
+    pub label: String,
+    /// Rounds that used records.
+    pub rounds: u32,
+    /// Rounds of mixing after them.
+    pub gossip: u32,
+    /// Test accuracy of an agent's model: mean over agents and runs. `None` for regression or without test records.
+    pub test_accuracy: Option<f64>,
+    /// Area under the ROC curve of an agent's model: mean over agents and runs.
+    pub test_auc: Option<f64>,
+    /// Test accuracy over the agents, each end a mean over runs.
+    pub per_agent_accuracy: Option<Spread>,
+    /// F at the network's mean model.
+    pub objective: f64,
+    /// F at the network's mean model minus F(x*).
+    pub optimum_gap: f64,
+    /// ln(‖x_i − x*‖/d), mean over agents.
+    pub log_error: f64,
+    /// What it cost, if privacy was asked for.
+    pub epsilon: Option<EpsilonRecord>,
+    /// Wall-clock seconds, all runs together.
+    pub seconds: f64,
+    /// The parameters it ran with.
+    pub parameters: serde_json::Value,
+    /// The noise, in words.
+    pub noise: String,
+    /// Agents whose budget was spent before the last round, mean over runs.
+    pub agents_stopped: f64,
+    /// Whether some run diverged to infinity.
+    pub diverged: bool,
+    /// By round: means over runs with their range.
+    pub curve: Vec<CurvePoint>,
+    /// By run and round; written to `trace.csv`, not to `record.json`.
+    #[serde(skip)]
+    pub trace: Vec<TraceRow>,
+}
+
+/// The price of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpsilonRecord {
+    /// The claim: the smallest ε that is certified.
+    pub claim: f64,
+    /// At this δ.
+    pub delta: f64,
+    /// How it was certified.
+    pub method: String,
+    /// Σ d·α·β·B_∞, or the l1 sum if smaller: pure ε, whatever the data. `None` under Gaussian noise.
+    pub worst_case_pure: Option<f64>,
+    /// The paper's worst case d·Σ α_k β_k B_∞. `None` under Gaussian noise.
+    pub paper_worst_case: Option<f64>,
+    /// Realised loss (Theorem 2.2), mean over agents and runs: each agent's own to see; here all are ours.
+    pub realised_mean: Option<f64>,
+    /// The same, smallest and largest.
+    pub realised_range: Option<(f64, f64)>,
+    /// Every bound that was computed, by method; `null` where the method is not valid.
+    pub bounds: serde_json::Value,
+    /// The claim in full sentences: neighbour relation, adversary, δ, method, sampler.
+    pub statement: String,
+    /// Whether the figures hold only for a run on OS entropy, because this one was seeded.
+    pub seeded: bool,
+}
+
+/// A round of a curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// The round.
+    pub round: u32,
+    /// F at the network's mean.
+    pub objective: Spread,
+    /// ln(‖x_i − x*‖/d): mean over agents, range over agents and runs.
+    pub log_error: Spread,
+    /// Test accuracy of the network's mean model.
+    pub test_accuracy: Option<Spread>,
+    /// Root mean square distance of the agents from their mean.
+    pub disagreement: Spread,
+    /// Worst-case pure ε so far.
+    pub epsilon_worst: Option<f64>,
+    /// Realised loss so far, over agents and runs.
+    pub epsilon_realised: Option<Spread>,
+}
+
+/// A row of `trace.csv`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceRow {
+    /// Which run, from 0.
+    pub run: u32,
+    /// Rounds exchanged.
+    pub round: u32,
+    /// F at the network's mean.
+    pub objective: f64,
+    /// The same minus F(x*).
+    pub optimum_gap: f64,
+    /// ln(‖x_i − x*‖/d) over the agents.
+    pub log_error: Spread,
+    /// Root mean square distance of the agents from their mean.
+    pub disagreement: f64,
+    /// Test accuracy of the network's mean model.
+    pub test_accuracy: Option<f64>,
+    /// Worst-case pure ε so far.
+    pub epsilon_worst: Option<f64>,
+    /// Realised loss so far, over the agents.
+    pub epsilon_realised: Option<Spread>,
+}
+
+/// What every private result should be read against.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Baselines {
+    /// Accuracy of always answering the most frequent class of the test records.
+    pub majority_accuracy: Option<f64>,
+    /// The zero model.
+    pub zero_model: ZeroModel,
+    /// Accuracy of x*, the optimum of all records together.
+    pub central_optimum_accuracy: Option<f64>,
+    /// AUC of x*.
+    pub central_optimum_auc: Option<f64>,
+    /// F(x*).
+    pub central_optimum_objective: f64,
+    /// Accuracy of agents who train alone, without noise: mean over agents and runs.
+    pub local_only_accuracy: Option<f64>,
+}
+
+/// How well x = 0 does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ZeroModel {
+    /// Its accuracy (every record labelled negative).
+    pub accuracy: Option<f64>,
+    /// ln(‖0 − x*‖/d).
+    pub log_error: f64,
+    /// F(0).
+    pub objective: f64,
+}
+
+impl Record {
+    /// `trace.csv`: a row an algorithm, run and round.
+    ///
+    /// # Errors
+    /// What the writer reports.
+    pub fn write_trace(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        let cell = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
+        writeln!(
+            out,
+            "algorithm,run,round,objective,optimum_gap,log_error_mean,log_error_min,log_error_max,disagreement,\
+             test_accuracy,epsilon_worst,epsilon_realised_mean,epsilon_realised_min,epsilon_realised_max"
+        )?;
+        for algorithm in &self.algorithms {
+            let label = algorithm.label.replace(['"', ','], " ");
+            for row in &algorithm.trace {
+                let TraceRow { run, round, objective, optimum_gap, log_error, disagreement, .. } = row;
+                let realised = row.epsilon_realised;
+                writeln!(
+                    out,
+                    "{label},{run},{round},{objective},{optimum_gap},{},{},{},{disagreement},{},{},{},{},{}",
+                    log_error.mean,
+                    log_error.min,
+                    log_error.max,
+                    cell(row.test_accuracy),
+                    cell(row.epsilon_worst),
+                    cell(realised.map(|r| r.mean)),
+                    cell(realised.map(|r| r.min)),
+                    cell(realised.map(|r| r.max)),
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
