@@ -1,0 +1,383 @@
+"""Golden vectors: one full round of every algorithm, and the losses at given points.
+
+    python rounds.py > rounds.json          (any Python 3 with numpy)
+
+Written from the formulas alone (SPEC sections 2 and 3), for one tiny problem, and independent of the Rust code: two
+implementations agree or one is wrong. Numbers are printed so that they read back to the same double.
+
+Arrays are nested lists: N x d for one vector an agent, N x b x d for features. Where a round is "uniform point of an interval + private
+step + noise", a case also gives its parts:
+
+    next_x = (1 - draw) * at_zero + draw * at_one + private_step + noise        (per agent and coordinate)
+"""
+
+import json
+import sys
+
+import numpy as np
+
+N, D_FEATURES, B, MU = 5, 4, 6, 0.1
+EDGES = [(0, 1), (1, 2), (1, 3), (2, 3), (3, 4)]  # degrees 1, 3, 2, 3, 1: connected, not regular
+
+
+class Draws:
+    """A fixed linear congruential generator (Knuth's MMIX), so the inputs do not depend on numpy's version."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def uniform(self, *shape):
+        """Numbers in (0, 1) with four decimals, short enough to read."""
+        values = []
+        for _ in range(int(np.prod(shape))):
+            self.state = (self.state * 6364136223846793005 + 1442695040888963407) % 2**64
+            values.append(((self.state >> 33) % 9999 + 1) / 10000)
+        return np.array(values).reshape(shape)
+
+    def symmetric(self, *shape):
+        return np.round(2 * self.uniform(*shape) - 1, 4)
+
+
+# ---- losses: mean over the records, plus mu/2 |x|^2 -------------------------------------------------------------------
+
+
+def sigmoid(t):
+    return np.where(t >= 0, 1 / (1 + np.exp(-np.abs(t))), np.exp(-np.abs(t)) / (1 + np.exp(-np.abs(t))))
+
+
+class Logistic:
+    """log(1 + exp(-y z.x)), y = +-1"""
+
+    curvature = 0.25
+
+    def loss(self, x, z, y):
+        return np.mean(np.logaddexp(0, -y * (z @ x)))
+
+    def gradient(self, x, z, y):
+        return z.T @ (-y * sigmoid(-y * (z @ x))) / len(y)
+
+    def hessian(self, x, z, y):
+        p = sigmoid(z @ x)
+        return (z.T * (p * (1 - p))) @ z / len(y)
+
+
+class Ridge:
+    """(z.x - y)^2 / 2"""
+
+    curvature = 1.0
+
+    def loss(self, x, z, y):
+        return np.mean((z @ x - y) ** 2) / 2
+
+    def gradient(self, x, z, y):
+        return z.T @ (z @ x - y) / len(y)
+
+    def hessian(self, x, z, y):
+        return z.T @ z / len(y)
+
+
+class Huber:
+    """r^2 / 2 for |r| <= delta, else delta (|r| - delta / 2), r = z.x - y"""
+
+    curvature = 1.0
+
+    def __init__(self, delta):
+        self.delta = delta
+
+    def loss(self, x, z, y):
+        r = np.abs(z @ x - y)
+        return np.mean(np.where(r <= self.delta, r**2 / 2, self.delta * (r - self.delta / 2)))
+
+    def gradient(self, x, z, y):
+        return z.T @ np.clip(z @ x - y, -self.delta, self.delta) / len(y)
+
+    def hessian(self, x, z, y):
+        return (z.T * (np.abs(z @ x - y) <= self.delta)) @ z / len(y)
+
+
+class Softmax:
+    """-log softmax(X z)[y]; x is class-major: x[c * d + l] multiplies feature l for class c"""
+
+    curvature = 0.5
+
+    def __init__(self, classes):
+        self.classes = classes
+
+    def probabilities(self, x, z):
+        scores = z @ x.reshape(self.classes, -1).T
+        scores = scores - scores.max(axis=1, keepdims=True)
+        return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+
+    def loss(self, x, z, y):
+        return -np.mean(np.log(self.probabilities(x, z)[np.arange(len(y)), y.astype(int)]))
+
+    def gradient(self, x, z, y):
+        p = self.probabilities(x, z)
+        p[np.arange(len(y)), y.astype(int)] -= 1
+        return (p.T @ z).ravel() / len(y)
+
+    def hessian(self, x, z, y):
+        p = self.probabilities(x, z)
+        total = 0
+        for row, q in zip(z, p):
+            total = total + np.kron(np.diag(q) - np.outer(q, q), np.outer(row, row))
+        return total / len(y)
+
+
+def objective(loss, x, z, y):
+    return loss.loss(x, z, y) + MU / 2 * x @ x
+
+
+def gradient(loss, x, z, y):
+    return loss.gradient(x, z, y) + MU * x
+
+
+def hessian(loss, x, z, y):
+    return loss.hessian(x, z, y) + MU * np.eye(len(x))
+
+
+def check_derivatives(loss, x, z, y):
+    """Central differences: the formulas above against one another."""
+    for k in range(len(x)):
+        e = np.zeros(len(x))
+        e[k] = 1e-5
+        slope = (objective(loss, x + e, z, y) - objective(loss, x - e, z, y)) / 2e-5
+        assert abs(slope - gradient(loss, x, z, y)[k]) < 1e-8
+        bend = (gradient(loss, x + e, z, y) - gradient(loss, x - e, z, y)) / 2e-5
+        assert np.abs(bend - hessian(loss, x, z, y)[k]).max() < 1e-8
+
+
+# ---- the rounds -------------------------------------------------------------------------------------------------------
+
+draws = Draws(2024)
+FEATURES = draws.symmetric(N, B, D_FEATURES)
+LABELS = np.where(draws.uniform(N, B) < 0.5, -1.0, 1.0)
+X = draws.symmetric(N, D_FEATURES)
+DUALS = draws.symmetric(N, D_FEATURES) / 2
+DUALS[-1] = -DUALS[:-1].sum(axis=0)  # an invariant of every run that starts at zero
+UNIFORM = draws.uniform(N, D_FEATURES)
+NOISE = draws.symmetric(N, D_FEATURES) / 10
+
+NEIGHBOURS = [sorted({b for a, b in EDGES if a == i} | {a for a, b in EDGES if b == i}) for i in range(N)]
+DEGREES = [len(row) for row in NEIGHBOURS]
+LOGISTIC = Logistic()
+
+
+def grad(i, x):
+    return gradient(LOGISTIC, x, FEATURES[i], LABELS[i])
+
+
+def solve(i, q, r):
+    """The x with grad f_i(x) + q x = r, by Newton to rounding."""
+    x = np.zeros(D_FEATURES)
+    for _ in range(100):
+        residual = grad(i, x) + q * x - r
+        if np.abs(residual).max() <= 1e-15 * (1 + np.abs(r).max()):
+            break
+        x = x - np.linalg.solve(hessian(LOGISTIC, x, FEATURES[i], LABELS[i]) + q * np.eye(D_FEATURES), residual)
+    assert np.abs(grad(i, x) + q * x - r).max() <= 1e-14 * (1 + np.abs(r).max())
+    return x
+
+
+def neighbour_sum(i, x=X):
+    return sum(x[j] for j in NEIGHBOURS[i])
+
+
+def neighbour_mean(i):
+    return neighbour_sum(i) / DEGREES[i]
+
+
+def dual_step(step, x):
+    return DUALS + step * np.array([neighbour_sum(i, x) - DEGREES[i] * x[i] for i in range(N)])
+
+
+def interval_round(at_zero, at_one, private_step, draw, noise=NOISE):
+    at_zero, at_one, private_step = (np.array(v) for v in (at_zero, at_one, private_step))
+    next_x = (1 - draw) * at_zero + draw * at_one + private_step + noise
+    return {"at_zero": at_zero, "at_one": at_one, "private_step": private_step, "next_x": next_x}
+
+
+def case(name, formula, inputs, outputs):
+    return {"name": name, "formula": formula, "inputs": inputs, "outputs": outputs}
+
+
+def algorithm_1():
+    zeta = 0.5
+    first = "x+ = (1-s) x_i + (s/n_i) sum_j x_j - grad f_i(x_i)/D + dual_i/D + noise; dual+ = dual + zeta sum_j (x_j+ - x_i+)"
+    exact = "x+ = argmin f_i(x) - x.dual_i + D/2 |x - v|^2 + noise, v = (1-s) x_i + (s/n_i) sum_j x_j; dual+ as first order"
+    cases = []
+    half = np.full_like(UNIFORM, 0.5)
+    same, own = np.full(N, 10.0), np.array([8.0, 10.0, 12.0, 9.0, 11.0])
+    for name, s, big_d in [("admm-first-order", UNIFORM, same), ("admm-first-order-fixed", half, same),
+                           ("admm-first-order-penalty-per-agent", UNIFORM, own)]:
+        parts = interval_round(
+            [X[i] + DUALS[i] / big_d[i] for i in range(N)],
+            [neighbour_mean(i) + DUALS[i] / big_d[i] for i in range(N)],
+            [-grad(i, X[i]) / big_d[i] for i in range(N)], s)
+        cases.append(case(name, first, {"penalty": big_d, "dual_step": zeta, "draw": s, "noise": NOISE, "x": X, "duals": DUALS},
+                          {**parts, "next_duals": dual_step(zeta, parts["next_x"])}))
+    for name, s in [("admm-exact", UNIFORM), ("admm-exact-fixed", half)]:
+        v = np.array([(1 - s[i]) * X[i] + s[i] * neighbour_mean(i) for i in range(N)])
+        minimiser = np.array([solve(i, same[i], same[i] * v[i] + DUALS[i]) for i in range(N)])
+        next_x = minimiser + NOISE
+        cases.append(case(name, exact, {"penalty": same, "dual_step": zeta, "draw": s, "noise": NOISE, "x": X, "duals": DUALS},
+                          {"centre": v, "minimiser": minimiser, "next_x": next_x, "next_duals": dual_step(zeta, next_x)}))
+    return cases
+
+
+def algorithm_2():
+    eta = 0.9
+    mean = X.mean(axis=0)
+    _, p, q = max((np.abs(X[p] - X[q]).sum(), p, q) for p in range(N) for q in range(p + 1, N))
+    rest = sum(X[j] for j in range(N) if j not in (p, q)) / N
+    step = [-eta * grad(i, mean) for i in range(N)]
+    formula = "x+ = (2w/N) x_p + (2(1-w)/N) x_q + (1/N) sum of the others - eta grad f_i(mean) + noise; (p, q) farthest in l1, p < q"
+    inputs = {"graph": "complete", "step": eta, "draw": UNIFORM, "noise": NOISE, "x": X}
+    random = interval_round([rest + 2 / N * X[q]] * N, [rest + 2 / N * X[p]] * N, step, UNIFORM)
+    fixed = interval_round([mean] * N, [mean] * N, step, np.full_like(UNIFORM, 0.5))
+    return [
+        case("gd-complete", formula, inputs, {"pair": [p, q], "mean": mean, **random}),
+        case("gd-complete-fixed", "x+ = mean - eta grad f_i(mean) + noise", {**inputs, "draw": np.full_like(UNIFORM, 0.5)},
+             {"mean": mean, **fixed}),
+    ]
+
+
+def algorithm_2_star():
+    eta = 0.9
+    low = [np.min([X[j] for j in NEIGHBOURS[i] + [i]], axis=0) for i in range(N)]
+    high = [np.max([X[j] for j in NEIGHBOURS[i] + [i]], axis=0) for i in range(N)]
+    step = [-eta * grad(i, X[i]) for i in range(N)]
+    formula = "x+ = w min_{j in N_i and i} x_j + (1-w) max_{j in N_i and i} x_j - eta grad f_i(x_i) + noise, per coordinate"
+    cases = []
+    for name, w in [("gd-range", UNIFORM), ("gd-range-fixed", np.full_like(UNIFORM, 0.5))]:
+        # w multiplies the minimum: a draw of 0 is the maximum.
+        cases.append(case(name, formula, {"step": eta, "draw": w, "noise": NOISE, "x": X}, interval_round(high, low, step, w)))
+    return cases
+
+
+def metropolis():
+    w = np.zeros((N, N))
+    for a, b in EDGES:
+        w[a, b] = w[b, a] = 1 / (1 + max(DEGREES[a], DEGREES[b]))
+    return w + np.diag(1 - w.sum(axis=1))
+
+
+def gradients(x):
+    return np.array([grad(i, x[i]) for i in range(N)])
+
+
+def non_private():
+    w, eta, alpha, c = metropolis(), 0.9, 0.3, 0.5
+    assert np.allclose(w, w.T) and np.allclose(w.sum(axis=0), 1)
+    one = w @ X - alpha * gradients(X)
+    i_plus_w = np.eye(N) + w
+    two = i_plus_w @ one - 0.5 * i_plus_w @ X - alpha * (gradients(one) - gradients(X))
+    # grad f_i(x) + alpha_i + 2c sum_j (x - (x_i + x_j)/2) = 0
+    admm = np.array([solve(i, 2 * c * DEGREES[i], c * (DEGREES[i] * X[i] + neighbour_sum(i)) - DUALS[i]) for i in range(N)])
+    admm_duals = dual_step(-c, admm)  # + c sum_j (x_i+ - x_j+)
+    return [
+        case("dgd", "x+ = W x - eta grad f_i(x_i), W Metropolis", {"mixing": w, "step": eta, "x": X},
+             {"next_x": w @ X - eta * gradients(X)}),
+        case("extra", "x1 = W x0 - a grad(x0); x2 = (I+W) x1 - (I+W)/2 x0 - a (grad(x1) - grad(x0))",
+             {"mixing": w, "step": alpha, "x": X}, {"first_x": one, "second_x": two}),
+        case("consensus-admm", "x+ = argmin f_i(x) + x.dual_i + c sum_j |x - (x_i + x_j)/2|^2; dual+ = dual + c sum_j (x_i+ - x_j+)",
+             {"penalty": c, "x": X, "duals": DUALS}, {"next_x": admm, "next_duals": admm_duals}),
+    ]
+
+
+def private_baselines():
+    eta, theta, big_d, zeta, gamma, radius = 0.6, 0.5, 10.0, 0.5, 0.9, 0.5
+    pp = np.array([solve(i, 2 * eta * DEGREES[i], eta * DEGREES[i] * X[i] + eta * neighbour_sum(i) + DUALS[i]
+                         - 2 * eta * DEGREES[i] * NOISE[i]) for i in range(N)])
+    dvp = np.array([solve(i, big_d, 0.5 * big_d * X[i] + 0.5 * big_d * neighbour_mean(i) + DUALS[i] + big_d * NOISE[i])
+                    for i in range(N)])
+    w = metropolis()
+    z = w @ (X + NOISE)
+    pdop = z - gamma * gradients(z)
+    ball = np.array([v * min(1.0, radius / np.linalg.norm(v)) for v in pdop])
+    assert any(np.linalg.norm(v) > radius for v in pdop) and any(np.linalg.norm(v) < radius for v in pdop)
+    return [
+        case("penalty-perturbation", "grad f_i(x) + D x = eta n_i x_i + eta sum_j x_j + dual_i - D noise_i, D = 2 eta n_i; dual+ with theta",
+             {"penalty": eta, "dual_step": theta, "noise": NOISE, "x": X, "duals": DUALS},
+             {"next_x": pp, "next_duals": dual_step(theta, pp)}),
+        case("dual-variable-perturbation", "grad f_i(x) + D x = D/2 x_i + D/(2 n_i) sum_j x_j + dual_i + D noise_i; dual+ with zeta",
+             {"penalty": big_d, "dual_step": zeta, "noise": NOISE, "x": X, "duals": DUALS},
+             {"next_x": dvp, "next_duals": dual_step(zeta, dvp)}),
+        case("pdop", "y = x + noise; z = W y; x+ = z - gamma grad f_i(z)", {"mixing": w, "step": gamma, "noise": NOISE, "x": X},
+             {"mixed": z, "next_x": pdop}),
+        case("pdop-ball", "as pdop, then the nearest point of the l2 ball", {"mixing": w, "step": gamma, "noise": NOISE, "x": X, "radius": radius},
+             {"mixed": z, "next_x": ball}),
+    ]
+
+
+# ---- objectives at given points ---------------------------------------------------------------------------------------
+
+
+def losses():
+    more = Draws(7)
+    targets = more.symmetric(N, B)
+    classes = np.floor(more.uniform(N, B) * 3)
+    entries = []
+    for name, loss, y, dim, parameters in [
+        ("logistic", Logistic(), LABELS, D_FEATURES, {}),
+        ("ridge", Ridge(), targets, D_FEATURES, {}),
+        ("huber", Huber(0.5), targets, D_FEATURES, {"delta": 0.5}),
+        ("softmax", Softmax(3), classes, 3 * D_FEATURES, {"classes": 3}),
+    ]:
+        points = more.symmetric(N, dim)
+        entry = {"name": name, "formula": type(loss).__doc__, "parameters": parameters, "labels": y, "x": points,
+                 "objective": [], "gradient": [], "hessian_largest": [], "hessian_smallest": [], "smoothness": []}
+        for i in range(N):
+            z = FEATURES[i]
+            check_derivatives(loss, points[i], z, y[i])
+            spectrum = np.linalg.eigvalsh(hessian(loss, points[i], z, y[i]))
+            entry["objective"].append(objective(loss, points[i], z, y[i]))
+            entry["gradient"].append(gradient(loss, points[i], z, y[i]))
+            entry["hessian_largest"].append(spectrum[-1])
+            entry["hessian_smallest"].append(spectrum[0])
+            # A bound on the Hessian over all x: the link's largest curvature times the largest eigenvalue of Z'Z/b, plus mu.
+            bound = loss.curvature * np.linalg.eigvalsh(z.T @ z / B)[-1] + MU
+            assert spectrum[-1] <= bound + 1e-12
+            entry["smoothness"].append(bound)
+        entries.append(entry)
+    return entries
+
+
+def plain(value):
+    """Numpy to nested lists of Python numbers, whose repr reads back to the same double."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return plain(list(value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def rows(value, indent=0):
+    """JSON with a row of numbers a line, so that a difference is readable."""
+    pad = "  " * (indent + 1)
+    if isinstance(value, dict):
+        inner = [f"{pad}{json.dumps(k)}: {rows(v, indent + 1)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(inner) + "\n" + "  " * indent + "}" if inner else "{}"
+    if isinstance(value, list) and value and isinstance(value[0], (list, dict)):
+        return "[\n" + ",\n".join(pad + rows(v, indent + 1) for v in value) + "\n" + "  " * indent + "]"
+    return json.dumps(value)
+
+
+def main():
+    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + private_baselines()
+    for entry in cases:
+        if "next_duals" in entry["outputs"]:
+            assert np.abs(entry["outputs"]["next_duals"].sum(axis=0)).max() < 1e-14, entry["name"]
+    document = {
+        "problem": {"agents": N, "dim": D_FEATURES, "records": B, "regularization": MU, "loss": "logistic", "edges": EDGES,
+                    "features": FEATURES, "labels": LABELS},
+        "cases": cases,
+        "losses": losses(),
+    }
+    sys.stdout.write(rows(plain(document)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
