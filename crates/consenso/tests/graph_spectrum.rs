@@ -35,6 +35,7 @@ fn dense_spectra_are_the_closed_forms() {
             );
             assert!(spectrum.connectivity_lower_bound <= second, "{name} {n}: {spectrum:?}");
             assert!(graph.laplacian_bound() >= largest - 1e-13 * largest, "{name} {n}");
+            assert!(graph.laplacian_upper_bound() >= largest * (1.0 - 1e-14), "{name} {n}");
         }
     }
 }
