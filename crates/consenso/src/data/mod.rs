@@ -23,6 +23,7 @@ mod table;
 
 pub use dataset::{Dataset, Grouping, Task};
 pub use encode::{Encoder, Encoding};
+pub(crate) use error::nearest;
 pub use error::{DataError, SchemaError};
 pub use partition::{Partition, PartitionError, Shard};
 pub use records::{LANES, Records, RowBounds};

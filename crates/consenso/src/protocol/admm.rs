@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// The exact variant replaces the gradient step by the minimiser of f_i(x) − xᵀλ_i + (D/2)‖x − v‖², v the random point.
 /// λ_i starts at 0 and one ζ serves all agents, which keeps Σ λ_i = 0. The printed paper has the dual step with the other sign; it diverges.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Admm {
     /// D: weight of the proximal term; the step factor is 1/D.
     pub penalty: Option<f64>,
@@ -78,14 +78,14 @@ impl Protocol for Admm {
             return Err(format!("penalty must be a positive number, not {d}"));
         }
         if !(zeta > 0.0 && zeta.is_finite()) {
-            return Err(format!("dual-step must be a positive number, not {zeta}"));
+            return Err(format!("dual_step must be a positive number, not {zeta}"));
         }
         let (left, right) = (zeta * facts.laplacian_max, if self.exact { 2.0 * d } else { 2.0 * (d - m) });
         Ok((left >= right).then(|| {
             let rule = if self.exact { "2·penalty" } else { "2·(penalty − M)" };
             format!(
-                "predicted unstable: dual-step·λ_max = {left:.3} is not below {rule} = {right:.3} \
-                 (M = {m:.3}, λ_max = {:.3}); use dual-step < {:.3} or a larger penalty",
+                "predicted unstable: dual_step·λ_max = {left:.3} is not below {rule} = {right:.3} \
+                 (M = {m:.3}, λ_max = {:.3}); use dual_step < {:.3} or a larger penalty",
                 facts.laplacian_max,
                 right.max(0.0) / facts.laplacian_max
             )

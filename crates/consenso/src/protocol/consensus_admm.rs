@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// x_i⁺ = argmin f_i(x) + xᵀα_i + c Σ_{j∈N_i} ‖x − (x_i + x_j)/2‖²; α_i⁺ = α_i + c Σ_j (x_i⁺ − x_j⁺).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct ConsensusAdmm {
     /// c.
     pub penalty: Option<f64>,

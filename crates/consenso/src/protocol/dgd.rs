@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// x_i⁺ = Σ_j W_ij x_j − η·∇f_i(x_i) + Δ_i, with the graph's Metropolis weights W: an interval of width 0.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Dgd {
     /// η_k.
     pub step: Option<Schedule>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Its memory is the mixed previous iterate ½(I+W)x^k and x^k itself, public, and the previous gradient of the data term, private.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Extra {
     /// α.
     pub step: Option<f64>,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// so the interval is x̄ ± (x_p − x_q)/N. The fixed twin is the plain mean, w = ½.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct GradientDescent {
     /// η_k.
     pub step: Option<Schedule>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// x_i⁺[l] = w·min_{j∈N_i∪{i}} x_j[l] + (1−w)·max_{j∈N_i∪{i}} x_j[l] − η·∇f_i(x_i)[l] + Δ_i[l]
 /// ```
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct NeighbourhoodDescent {
     /// η_k.
     pub step: Option<Schedule>,

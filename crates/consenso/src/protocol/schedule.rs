@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A public sequence of positive numbers.
 ///
-/// In an experiment file: `0.5`, `{ geometric = { first = 1.02, ratio = 1.02 } }`, `{ inverse-sqrt = { first = 1.0 } }` or `{ table = [1.0, 0.5] }`.
+/// In an experiment file: `0.5`, `{ geometric = { first = 1.02, ratio = 1.02 } }`, `{ inverse_sqrt = { first = 1.0 } }` or `{ table = [1.0, 0.5] }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Schedule {
@@ -16,7 +16,7 @@ pub enum Schedule {
 
 /// The shapes of a [`Schedule`] that have a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Shape {
     /// first·ratio^(k−1).
     Geometric {

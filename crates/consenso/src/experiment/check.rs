@@ -1,0 +1,415 @@
+//! From a file to an experiment that can run: everything that can be wrong is found here, and every open choice made.
+
+use super::budget::{self, Budget};
+use super::spec::{AlgorithmSpec, ExperimentSpec, LossKind, PartitionSpec, SpecError};
+use crate::agent::Timetable;
+use crate::data::{Dataset, Partition, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task};
+use crate::graph::{Graph, GraphSpec, Mixing};
+use crate::problem::{LocalObjective, Loss, Objective};
+use crate::protocol::{Protocol, PublicFacts};
+use crate::random::Seed;
+use std::sync::Arc;
+
+/// Where records come from, once files are read.
+#[derive(Debug)]
+pub enum Source {
+    /// Records from files, or the bundled ones.
+    Data(Box<Dataset>),
+    /// Generated records.
+    Synthetic(Synthetic),
+}
+
+/// An experiment file with what it refers to: the library opens no files itself.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The file's name.
+    pub file: String,
+    /// Its text, for the lines of errors.
+    pub text: String,
+    /// What it says.
+    pub spec: ExperimentSpec,
+    /// The records.
+    pub source: Source,
+    /// The edge list of `graph.kind = "file"`: its name and text.
+    pub edges: Option<(String, String)>,
+}
+
+impl ExperimentSpec {
+    /// The synthetic problem the file asks for, if it asks for one.
+    ///
+    /// # Errors
+    /// A missing size.
+    pub fn synthetic(&self) -> Option<Result<Synthetic, String>> {
+        let task = match self.data.source.as_deref()? {
+            "logistic" => SyntheticTask::Logistic,
+            "ridge" => SyntheticTask::Ridge,
+            "softmax" => SyntheticTask::Softmax { classes: self.data.classes.unwrap_or(3) },
+            _ => return None,
+        };
+        let need = |value: Option<usize>, key: &str| {
+            value.ok_or_else(|| {
+                format!("data.{key} is missing: synthetic records need agents, records_per_agent and dim")
+            })
+        };
+        Some((|| {
+            let data = &self.data;
+            let (agents, records) =
+                (need(data.agents, "agents")?, need(data.records_per_agent, "records_per_agent")?);
+            let mut problem = Synthetic::new(task, agents, records, need(data.dim, "dim")?);
+            problem.heterogeneity = data.heterogeneity.unwrap_or(0.0);
+            problem.check().map_err(|e| e.to_string())?;
+            Ok(problem)
+        })())
+    }
+}
+
+/// One algorithm, ready to run.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) label: String,
+    pub(super) protocol: Arc<dyn Protocol>,
+    pub(super) timetable: Arc<Timetable>,
+    pub(super) budget: Budget,
+}
+
+/// A sound experiment.
+#[derive(Debug)]
+pub struct Experiment {
+    pub(super) spec: ExperimentSpec,
+    pub(super) source: Source,
+    pub(super) objective: Objective,
+    pub(super) facts: PublicFacts,
+    pub(super) records: (usize, usize),
+    pub(super) graphs: Vec<Arc<Graph>>,
+    pub(super) planned: Vec<Planned>,
+    pub(super) trace_every: u32,
+    warnings: Vec<String>,
+}
+
+/// Most rounds of an experiment: a bound on everything that is kept by the round.
+const MAX_ROUNDS: u32 = 1_000_000;
+
+impl Experiment {
+    /// Checks everything and makes every open choice from public quantities.
+    ///
+    /// # Errors
+    /// The first thing that cannot work, with its place and what to do.
+    pub fn check(inputs: Inputs) -> Result<Self, SpecError> {
+        let Inputs { file, text, spec, source, edges } = inputs;
+        let fail = |key: &str, message: String| SpecError {
+            line: line_of(&text, key),
+            file: file.clone(),
+            message: format!("{key}: {message}"),
+            help: None,
+        };
+        if spec.runs == 0 {
+            return Err(fail("runs", "must be at least 1".into()));
+        }
+        if spec.trace_every == Some(0) {
+            return Err(fail("trace_every", "must be at least 1".into()));
+        }
+        let algorithms = spec.algorithms(&text, &file)?;
+        let (task, features, bounds) = match &source {
+            Source::Data(data) => (data.task, data.dim(), data.bounds),
+            Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
+        };
+        let objective = objective(&spec, task).map_err(|(key, message)| fail(key, message))?;
+        let seed = Seed::from(spec.seed);
+        let counts = shard_counts(&spec, &source, &seed).map_err(|message| fail("data", message))?;
+        let agents = counts.len();
+        if agents < 2 {
+            return Err(fail("agents", format!("{agents} agent cannot be decentralized; use at least 2")));
+        }
+        let graphs =
+            graphs(&spec, agents, &seed, edges.as_ref()).map_err(|message| fail("graph", message))?;
+        let records = (counts.iter().copied().min().unwrap_or(0), counts.iter().copied().max().unwrap_or(0));
+        let facts = facts(&spec, &objective, &bounds, &graphs, records.0, features);
+        let mut warnings = Vec::new();
+        if let Source::Data(data) = &source {
+            for (column, count) in &data.report.clamped {
+                warnings.push(format!(
+                    "{count} values of column \"{column}\" were outside its declared range and clamped"
+                ));
+            }
+        }
+        let mut planned = Vec::new();
+        for (index, algorithm) in algorithms.into_iter().enumerate() {
+            let place = |e: String| SpecError {
+                line: None,
+                file: file.clone(),
+                message: format!("algorithm {}: {e}", index + 1),
+                help: None,
+            };
+            let context =
+                budget::Context { spec: &spec, objective: &objective, bounds: &bounds, counts: &counts };
+            let (one, mut warned) = plan(algorithm, facts, &context, &graphs).map_err(place)?;
+            warnings.append(&mut warned);
+            planned.push(one);
+        }
+        distinct_labels(&mut planned);
+        let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
+        let work = counts.iter().sum::<usize>() * features;
+        // A point of a curve costs about half a round; small problems can afford one every round.
+        let points = if work > 200_000 { 40 } else { 400 };
+        let trace_every = spec.trace_every.unwrap_or(rounds.div_ceil(points)).max(1);
+        Ok(Self { spec, source, objective, facts, records, graphs, planned, trace_every, warnings })
+    }
+
+    /// What the user should know before running.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The file as it was read.
+    #[must_use]
+    pub fn spec(&self) -> &ExperimentSpec {
+        &self.spec
+    }
+
+    /// Public facts of the problem.
+    #[must_use]
+    pub fn facts(&self) -> &PublicFacts {
+        &self.facts
+    }
+
+    /// Exchanges of all agents over all runs and algorithms: what a progress bar counts.
+    #[must_use]
+    pub fn exchanges(&self) -> u64 {
+        let rounds: u64 = self.planned.iter().map(|p| u64::from(p.timetable.exchanges())).sum();
+        rounds * u64::from(self.spec.runs)
+    }
+
+    /// Names of the algorithms, in order.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.planned.iter().map(|p| p.label.as_str())
+    }
+
+    /// The experiment with every choice made, as a file that repeats it.
+    #[must_use]
+    pub fn resolved(&self) -> String {
+        let mut spec = self.spec.clone();
+        spec.trace_every = Some(self.trace_every);
+        spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
+        toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"))
+    }
+
+    /// The agents' objectives in repetition `run`.
+    pub(super) fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, String> {
+        let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
+        let local = |records: Records| LocalObjective::new(self.objective, records);
+        match &self.source {
+            Source::Synthetic(problem) => {
+                Ok(problem.generate(&seed).map_err(|e| e.to_string())?.into_iter().map(local).collect())
+            }
+            Source::Data(data) => {
+                let shards = shards(&self.spec, data, &seed)?;
+                Ok(shards.iter().map(|shard| local(data.train.select(&shard.rows))).collect())
+            }
+        }
+    }
+
+    /// Records nobody trains on, if there are any.
+    pub(super) fn test_records(&self, run: u32) -> Option<std::borrow::Cow<'_, Records>> {
+        match &self.source {
+            Source::Data(data) => data.test.as_ref().map(std::borrow::Cow::Borrowed),
+            Source::Synthetic(problem) => {
+                let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
+                problem.test(&seed, 2000).ok().map(std::borrow::Cow::Owned)
+            }
+        }
+    }
+}
+
+fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static str, String)> {
+    let o = &spec.objective;
+    if !(o.regularization >= 0.0 && o.regularization.is_finite()) {
+        return Err(("regularization", format!("{} must be a number ≥ 0", o.regularization)));
+    }
+    if let Some(problem) = o.constraint.problem() {
+        return Err(("constraint", problem));
+    }
+    let positive = |key, v: f64| {
+        if v > 0.0 { Ok(v) } else { Err((key, format!("{v} must be a positive number"))) }
+    };
+    let loss = match (o.loss, task) {
+        (LossKind::Logistic, Task::Binary) => Loss::Logistic,
+        (LossKind::Softmax, Task::MultiClass { classes }) => Loss::Softmax { classes },
+        (LossKind::Ridge, Task::Regression { .. }) => {
+            Loss::Ridge { clip: positive("clip", o.clip.unwrap_or(f64::INFINITY))? }
+        }
+        (LossKind::Huber, Task::Regression { .. }) => {
+            Loss::Huber { delta: positive("huber_delta", o.huber_delta.unwrap_or(1.0))? }
+        }
+        (loss, task) => {
+            let fitting = match task {
+                Task::Binary => "logistic",
+                Task::MultiClass { .. } => "softmax",
+                Task::Regression { .. } => "ridge or huber",
+            };
+            return Err((
+                "loss",
+                format!("{loss:?} does not fit these labels; use {fitting}").to_lowercase(),
+            ));
+        }
+    };
+    Ok(Objective { loss, regularization: o.regularization })
+}
+
+fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, String> {
+    let agents = spec.data.agents;
+    match &spec.data.partition {
+        Some(PartitionSpec::By(column)) => Ok(Partition::By { column: column.clone() }),
+        Some(PartitionSpec::Dirichlet(alpha)) => {
+            let agents = agents.ok_or("agents is missing")?;
+            Ok(Partition::Dirichlet { agents, alpha: *alpha })
+        }
+        None => match agents {
+            Some(agents) => Ok(Partition::Equal { agents, records_per_agent: spec.data.records_per_agent }),
+            None if data.grouping("file").is_ok() => Ok(Partition::By { column: "file".into() }),
+            None => Err("agents is missing: say how many agents share the records, or partition = { by = \"column\" }".into()),
+        },
+    }
+}
+
+fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, String> {
+    let shards = data.partition(&partition(spec, data)?, seed).map_err(|e| e.to_string())?;
+    if let (Some(agents), Some(PartitionSpec::By(column))) = (spec.data.agents, &spec.data.partition)
+        && agents != shards.len()
+    {
+        return Err(format!(
+            "agents = {agents}, but column \"{column}\" has {} groups; leave agents out",
+            shards.len()
+        ));
+    }
+    Ok(shards)
+}
+
+/// Records of every agent, in the first run. They are public: b_i is part of every sensitivity.
+fn shard_counts(spec: &ExperimentSpec, source: &Source, seed: &Seed) -> Result<Vec<usize>, String> {
+    match source {
+        Source::Synthetic(problem) => Ok(vec![problem.records_per_agent; problem.agents]),
+        Source::Data(data) => {
+            Ok(shards(spec, data, &seed.for_run(0))?.iter().map(|shard| shard.rows.len()).collect())
+        }
+    }
+}
+
+fn graphs(
+    spec: &ExperimentSpec,
+    agents: usize,
+    seed: &Seed,
+    edges: Option<&(String, String)>,
+) -> Result<Vec<Arc<Graph>>, String> {
+    let fixed = match (&spec.graph, edges) {
+        (GraphSpec::File { .. }, Some((name, text))) => {
+            Some(Arc::new(Graph::from_edge_list(text.as_bytes(), name, agents).map_err(|e| e.to_string())?))
+        }
+        _ => None,
+    };
+    spec.graph.check(agents).map_err(|e| e.to_string())?;
+    (0..u64::from(spec.runs))
+        .map(|run| match &fixed {
+            Some(graph) => Ok(Arc::clone(graph)),
+            None => spec.graph.build(agents, &seed.for_run(run)).map(Arc::new).map_err(|e| e.to_string()),
+        })
+        .collect()
+}
+
+fn facts(
+    spec: &ExperimentSpec,
+    objective: &Objective,
+    bounds: &RowBounds,
+    graphs: &[Arc<Graph>],
+    records: usize,
+    features: usize,
+) -> PublicFacts {
+    // The worst of the runs' graphs, so that one choice of parameters serves all runs.
+    let mut seen: Vec<&Arc<Graph>> = graphs.iter().collect();
+    seen.dedup_by(|a, b| Arc::ptr_eq(a, b));
+    let laplacian_max = seen.iter().map(|g| g.laplacian_spectrum().largest_upper_bound).fold(0.0, f64::max);
+    let mixing = seen.iter().map(|g| Mixing::metropolis(g).second_eigenvalue(g).value).fold(0.0, f64::max);
+    let degrees = |g: &Graph| {
+        (0..g.agents()).map(|i| g.degree(i)).fold((usize::MAX, 0), |(a, b), d| (a.min(d), b.max(d)))
+    };
+    let (low, high) =
+        seen.iter().map(|g| degrees(g)).fold((usize::MAX, 0), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+    PublicFacts {
+        agents: graphs[0].agents(),
+        dim: objective.dim(features),
+        records,
+        smoothness: objective.smoothness(bounds),
+        strong_convexity: objective.strong_convexity(),
+        laplacian_max,
+        mixing,
+        degrees: (low, high),
+        complete: graphs.iter().all(|g| g.is_complete()),
+        rounds: 0,
+        private: spec.privacy.is_some(),
+    }
+}
+
+fn plan(
+    algorithm: AlgorithmSpec,
+    mut facts: PublicFacts,
+    context: &budget::Context<'_>,
+    graphs: &[Arc<Graph>],
+) -> Result<(Planned, Vec<String>), String> {
+    let AlgorithmSpec { label, rounds, noise, tail, gossip, mut protocol } = algorithm;
+    facts.private = context.spec.privacy.is_some() && noise != Some(super::NoiseSpec::None);
+    facts.rounds = rounds.unwrap_or_else(|| budget::default_rounds(&facts)).min(MAX_ROUNDS);
+    protocol.resolve(&facts);
+    let label = label.unwrap_or_else(|| protocol.kind().to_owned());
+    let warning = protocol.check(&facts)?;
+    // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
+    let calibrated = facts.private && noise.is_none();
+    let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
+    let gossip = gossip.unwrap_or(if calibrated { budget::default_gossip(&facts) } else { 0 });
+    let tail_rounds = ((tail * f64::from(facts.rounds)).round() as u32).max(1);
+    let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
+    let protocol: Arc<dyn Protocol> = Arc::from(protocol);
+    let budget = budget::plan(&*protocol, noise.as_ref(), &facts, context, graphs)?;
+    let warnings =
+        warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
+    Ok((Planned { label, protocol, timetable: Arc::new(timetable), budget }, warnings))
+}
+
+/// Two algorithms of one name get numbers.
+fn distinct_labels(planned: &mut [Planned]) {
+    for i in 1..planned.len() {
+        let base = planned[i].label.clone();
+        let mut count = 1;
+        while planned[..i].iter().any(|p| p.label == planned[i].label) {
+            count += 1;
+            planned[i].label = format!("{base} {count}");
+        }
+    }
+}
+
+fn resolved_algorithm(planned: &Planned) -> toml::Table {
+    let mut table = toml::Table::new();
+    table.insert("kind".into(), planned.protocol.kind().into());
+    table.insert("label".into(), planned.label.clone().into());
+    table.insert("rounds".into(), i64::from(planned.timetable.rounds).into());
+    let tail = f64::from(planned.timetable.rounds + 1 - planned.timetable.tail_from)
+        / f64::from(planned.timetable.rounds);
+    table.insert("tail".into(), tail.into());
+    table.insert("gossip".into(), i64::from(planned.timetable.gossip).into());
+    table.extend(planned.protocol.parameters());
+    if let Some(noise) = &planned.budget.noise_spec
+        && let Ok(noise) = toml::Value::try_from(noise)
+    {
+        table.insert("noise".into(), noise);
+    }
+    table
+}
+
+/// The first line that sets `key` or opens a table of that name.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let sets = |l: &str| {
+        let l = l.trim_start();
+        l.strip_prefix(key).is_some_and(|r| r.trim_start().starts_with('='))
+            || l.starts_with(&format!("[{key}]"))
+    };
+    text.lines().position(sets).map(|i| i + 1)
+}

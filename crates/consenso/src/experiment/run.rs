@@ -1,0 +1,374 @@
+//! Running a checked experiment.
+
+use super::check::{Experiment, Planned, Source};
+use crate::agent::Player;
+use crate::data::Records;
+use crate::graph::Mixing;
+use crate::kernel;
+use crate::problem::solve::{self, Minimiser};
+use crate::problem::{self, LocalObjective};
+use crate::random::Seed;
+use crate::record::{
+    AlgorithmRecord, Baselines, CurvePoint, ProblemRecord, Record, Spread, TraceRow, ZeroModel,
+};
+use crate::simulate::Lockstep;
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Who watches a run: a progress bar, a clock, a Ctrl-C handler. The library has none of these itself.
+pub trait Observer: Sync {
+    /// A new stage begins: reading shards and solving references, then one stage an algorithm.
+    fn stage(&self, _name: &str, _exchanges: u64) {}
+    /// So many exchanges were made since the last call.
+    fn advanced(&self, _exchanges: u64) {}
+    /// A stage is over; the seconds it took, if somebody counts.
+    fn seconds(&self) -> f64 {
+        0.0
+    }
+    /// Whether to stop as soon as possible and keep what is done.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// One repetition: its shards, and what they could give at best.
+struct Instance {
+    run: u32,
+    locals: Vec<LocalObjective>,
+    optimum: Minimiser,
+    local_only_accuracy: Option<f64>,
+}
+
+/// How often a long run looks whether it was cancelled.
+const CHECK_EVERY: u32 = 8;
+
+/// Runs everything; a cancelled run gives the record of what was finished.
+///
+/// # Errors
+/// A text when records cannot be divided as asked in a later run.
+pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Record, String> {
+    let runs = experiment.spec.runs;
+    observer.stage("shards and reference optimum", 0);
+    let instances: Vec<Instance> = (0..runs)
+        .into_par_iter()
+        .filter(|_| !observer.cancelled())
+        .map(|run| instance(experiment, run))
+        .collect::<Result<_, String>>()?;
+    let baselines = baselines(experiment, &instances);
+    let mut algorithms = Vec::new();
+    let mut finished = instances.len() as u32;
+    for planned in &experiment.planned {
+        observer.stage(&planned.label, u64::from(planned.timetable.exchanges()) * instances.len() as u64);
+        let outcomes: Vec<Outcome> = instances
+            .par_iter()
+            .filter_map(|instance| one_run(experiment, planned, instance, observer))
+            .collect();
+        if outcomes.is_empty() {
+            break;
+        }
+        finished = finished.min(outcomes.len() as u32);
+        algorithms.push(summarise(experiment, planned, outcomes, observer.seconds()));
+        if observer.cancelled() {
+            break;
+        }
+    }
+    Ok(Record {
+        name: experiment.spec.name.clone(),
+        seed: experiment.spec.seed,
+        runs: if algorithms.is_empty() { 0 } else { finished },
+        runs_asked: runs,
+        interrupted: observer.cancelled(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        problem: problem_record(experiment),
+        algorithms,
+        baselines,
+        warnings: experiment.warnings().to_vec(),
+        resolved: experiment.resolved(),
+    })
+}
+
+fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
+    let locals = experiment.locals(run)?;
+    let constraint = &experiment.spec.objective.constraint;
+    let optimum = solve::central_optimum(&locals, constraint, None);
+    // Training alone is the same experiment with one agent; three runs of it say enough.
+    let test = if run < 3 { experiment.test_records(run) } else { None };
+    let local_only_accuracy = test.and_then(|test| {
+        let alone = |local: &LocalObjective| {
+            let own = solve::central_optimum(std::slice::from_ref(local), constraint, Some(&optimum.x));
+            problem::accuracy(&experiment.objective.loss, &test, &own.x)
+        };
+        // A sample of agents bounds the work of a large network.
+        let sample = locals.len().div_ceil(20);
+        let each: Vec<f64> = locals.par_iter().step_by(sample).filter_map(alone).collect();
+        Spread::of(each).map(|s| s.mean)
+    });
+    Ok(Instance { run, locals, optimum, local_only_accuracy })
+}
+
+/// What one repetition of one algorithm gave.
+struct Outcome {
+    trace: Vec<TraceRow>,
+    accuracy: Option<Spread>,
+    auc: Option<f64>,
+    objective: f64,
+    optimum_gap: f64,
+    log_error: f64,
+    stopped: usize,
+    diverged: bool,
+}
+
+fn one_run(
+    experiment: &Experiment,
+    planned: &Planned,
+    instance: &Instance,
+    observer: &dyn Observer,
+) -> Option<Outcome> {
+    let seed = Seed::from(experiment.spec.seed).for_run(u64::from(instance.run));
+    let graph = &experiment.graphs[instance.run as usize];
+    let players = instance.locals.iter().enumerate().map(|(i, local)| {
+        let gate = planned.budget.gate(i, &seed);
+        Player::new(local.clone(), Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
+    });
+    let mut network =
+        Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
+    let test = experiment.test_records(instance.run);
+    let mut trace = vec![observe(experiment, instance, &network, test.as_deref())];
+    let (rounds, exchanges) = (planned.timetable.rounds, planned.timetable.exchanges());
+    let mut unreported = 0;
+    while network.round() < exchanges {
+        network.advance();
+        unreported += 1;
+        let round = network.round();
+        if round.is_multiple_of(CHECK_EVERY) || round == exchanges {
+            observer.advanced(unreported);
+            unreported = 0;
+            if observer.cancelled() {
+                return None;
+            }
+        }
+        if round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds) {
+            trace.push(observe(experiment, instance, &network, test.as_deref()));
+        }
+    }
+    let models = network.finish();
+    let diverged = models.iter().flatten().any(|x| !x.is_finite() || x.abs() > 1e12);
+    let stopped = network.players().iter().filter(|p| p.stopped().is_some()).count();
+    Some(judge(
+        experiment,
+        instance,
+        &models,
+        test.as_deref(),
+        Outcome {
+            trace,
+            accuracy: None,
+            auc: None,
+            objective: f64::NAN,
+            optimum_gap: f64::NAN,
+            log_error: f64::NAN,
+            stopped,
+            diverged,
+        },
+    ))
+}
+
+/// Most agents whose models are tested one by one; of more, a fixed sample is.
+const TESTED_AGENTS: usize = 100;
+
+fn judge(
+    experiment: &Experiment,
+    instance: &Instance,
+    models: &[Vec<f64>],
+    test: Option<&Records>,
+    mut outcome: Outcome,
+) -> Outcome {
+    let loss = &experiment.objective.loss;
+    let mean = mean_row(models.iter().map(Vec::as_slice), experiment.facts.dim);
+    outcome.objective = solve::mean_value(&instance.locals, &mean);
+    outcome.optimum_gap = outcome.objective - instance.optimum.value;
+    outcome.log_error = log_errors(models.iter().map(Vec::as_slice), &instance.optimum.x).mean;
+    if let Some(test) = test {
+        let sample = models.len().div_ceil(TESTED_AGENTS);
+        let sampled: Vec<&Vec<f64>> = models.iter().step_by(sample).collect();
+        let accuracies: Vec<f64> =
+            sampled.par_iter().filter_map(|x| problem::accuracy(loss, test, x)).collect();
+        outcome.accuracy = Spread::of(accuracies);
+        // Ranking all test records is the dear part; ten agents tell the mean.
+        let few = sampled.len().div_ceil(10);
+        let aucs: Vec<f64> =
+            sampled.par_iter().step_by(few).filter_map(|x| problem::auc(loss, test, x)).collect();
+        outcome.auc = Spread::of(aucs).map(|s| s.mean);
+    }
+    outcome
+}
+
+fn mean_row<'a>(rows: impl Iterator<Item = &'a [f64]>, dim: usize) -> Vec<f64> {
+    let (mut mean, mut count) = (vec![0.0; dim], 0.0);
+    for row in rows {
+        kernel::axpy(1.0, row, &mut mean);
+        count += 1.0;
+    }
+    mean.iter_mut().for_each(|m| *m /= count);
+    mean
+}
+
+/// ln(‖x_i − x*‖/d) over the agents, the paper's accuracy metric.
+fn log_errors<'a>(rows: impl Iterator<Item = &'a [f64]>, optimum: &[f64]) -> Spread {
+    let dim = optimum.len() as f64;
+    Spread::of(rows.map(|x| libm::log(kernel::distance(x, optimum) / dim))).unwrap_or(Spread {
+        min: f64::NAN,
+        mean: f64::NAN,
+        max: f64::NAN,
+    })
+}
+
+fn observe(
+    experiment: &Experiment,
+    instance: &Instance,
+    network: &Lockstep,
+    test: Option<&Records>,
+) -> TraceRow {
+    let dim = network.dim();
+    let rows = || network.rows().chunks_exact(dim);
+    let mean = mean_row(rows(), dim);
+    let spread: f64 = rows().map(|x| kernel::distance(x, &mean).powi(2)).sum();
+    let objective = solve::mean_value(&instance.locals, &mean);
+    TraceRow {
+        run: instance.run,
+        round: network.round(),
+        objective,
+        optimum_gap: objective - instance.optimum.value,
+        log_error: log_errors(rows(), &instance.optimum.x),
+        disagreement: (spread / network.players().len() as f64).sqrt(),
+        test_accuracy: test.and_then(|t| problem::accuracy(&experiment.objective.loss, t, &mean)),
+        epsilon_worst: None,
+        epsilon_realised: None,
+    }
+}
+
+fn summarise(
+    experiment: &Experiment,
+    planned: &Planned,
+    outcomes: Vec<Outcome>,
+    seconds: f64,
+) -> AlgorithmRecord {
+    let mean =
+        |f: &dyn Fn(&Outcome) -> Option<f64>| Spread::of(outcomes.iter().filter_map(f)).map(|s| s.mean);
+    let accuracy = |f: fn(&Spread) -> f64| mean(&|o| o.accuracy.as_ref().map(f));
+    let per_agent_accuracy = accuracy(|s| s.mean).map(|mean| Spread {
+        min: accuracy(|s| s.min).unwrap_or(mean),
+        mean,
+        max: accuracy(|s| s.max).unwrap_or(mean),
+    });
+    AlgorithmRecord {
+        kind: planned.protocol.kind().into(),
+        label: planned.label.clone(),
+        rounds: planned.timetable.rounds,
+        gossip: planned.timetable.gossip,
+        test_accuracy: per_agent_accuracy.map(|s| s.mean),
+        test_auc: mean(&|o| o.auc),
+        per_agent_accuracy,
+        objective: mean(&|o| Some(o.objective)).unwrap_or(f64::NAN),
+        optimum_gap: mean(&|o| Some(o.optimum_gap)).unwrap_or(f64::NAN),
+        log_error: mean(&|o| Some(o.log_error)).unwrap_or(f64::NAN),
+        epsilon: None,
+        seconds,
+        parameters: serde_json::to_value(planned.protocol.parameters()).unwrap_or_default(),
+        noise: planned.budget.describe(),
+        agents_stopped: mean(&|o| Some(o.stopped as f64)).unwrap_or(0.0),
+        diverged: outcomes.iter().any(|o| o.diverged),
+        curve: curve(&outcomes, experiment),
+        trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
+    }
+}
+
+fn curve(outcomes: &[Outcome], _: &Experiment) -> Vec<CurvePoint> {
+    let points = outcomes.iter().map(|o| o.trace.len()).min().unwrap_or(0);
+    (0..points)
+        .filter_map(|k| {
+            let rows = || outcomes.iter().map(|o| &o.trace[k]);
+            let over = |f: fn(&TraceRow) -> f64| Spread::of(rows().map(f));
+            // The mean is over agents and runs, the range is the widest.
+            let widest = |of: &dyn Fn(&TraceRow) -> Option<Spread>| {
+                Some(Spread {
+                    min: Spread::of(rows().filter_map(|r| of(r).map(|s| s.min)))?.min,
+                    mean: Spread::of(rows().filter_map(|r| of(r).map(|s| s.mean)))?.mean,
+                    max: Spread::of(rows().filter_map(|r| of(r).map(|s| s.max)))?.max,
+                })
+            };
+            Some(CurvePoint {
+                round: outcomes[0].trace[k].round,
+                objective: over(|r| r.objective)?,
+                log_error: widest(&|r| Some(r.log_error))?,
+                test_accuracy: Spread::of(rows().filter_map(|r| r.test_accuracy)),
+                disagreement: over(|r| r.disagreement)?,
+                epsilon_worst: Spread::of(rows().filter_map(|r| r.epsilon_worst)).map(|s| s.max),
+                epsilon_realised: widest(&|r| r.epsilon_realised),
+            })
+        })
+        .collect()
+}
+
+fn baselines(experiment: &Experiment, instances: &[Instance]) -> Baselines {
+    let loss = &experiment.objective.loss;
+    let Some(first) = instances.first() else { return Baselines::default() };
+    let test = experiment.test_records(first.run);
+    let zero = vec![0.0; experiment.facts.dim];
+    let over = |f: &(dyn Fn(&Instance) -> Option<f64> + Sync)| {
+        Spread::of(instances.par_iter().filter_map(f).collect::<Vec<_>>()).map(|s| s.mean)
+    };
+    Baselines {
+        majority_accuracy: test.as_deref().and_then(|t| loss.classifies().then(|| majority(t))),
+        zero_model: ZeroModel {
+            accuracy: test.as_deref().and_then(|t| problem::accuracy(loss, t, &zero)),
+            log_error: over(&|i| Some(log_errors(std::iter::once(&zero[..]), &i.optimum.x).mean))
+                .unwrap_or(f64::NAN),
+            objective: over(&|i| Some(solve::mean_value(&i.locals, &zero))).unwrap_or(f64::NAN),
+        },
+        central_optimum_accuracy: over(&|i| {
+            problem::accuracy(loss, experiment.test_records(i.run).as_deref()?, &i.optimum.x)
+        }),
+        central_optimum_auc: over(&|i| {
+            problem::auc(loss, experiment.test_records(i.run).as_deref()?, &i.optimum.x)
+        }),
+        central_optimum_objective: over(&|i| Some(i.optimum.value)).unwrap_or(f64::NAN),
+        local_only_accuracy: over(&|i| i.local_only_accuracy),
+    }
+}
+
+fn majority(test: &Records) -> f64 {
+    let mut labels = test.labels().to_vec();
+    labels.sort_unstable_by(f64::total_cmp);
+    let largest = labels.chunk_by(|a, b| a == b).map(<[f64]>::len).max().unwrap_or(0);
+    largest as f64 / labels.len().max(1) as f64
+}
+
+fn problem_record(experiment: &Experiment) -> ProblemRecord {
+    let graph = &experiment.graphs[0];
+    let spectrum = graph.laplacian_spectrum();
+    let kind = toml::Value::try_from(&experiment.spec.graph).ok();
+    let (source, encoding) = match &experiment.source {
+        Source::Data(data) => (data.source.clone(), data.encoding.name().to_owned()),
+        Source::Synthetic(problem) => (format!("synthetic {:?}", problem.task).to_lowercase(), "none".into()),
+    };
+    ProblemRecord {
+        source,
+        encoding,
+        loss: format!("{:?}", experiment.spec.objective.loss).to_lowercase(),
+        regularization: experiment.objective.regularization,
+        agents: experiment.facts.agents,
+        dim: experiment.facts.dim,
+        records: experiment.records,
+        edges: graph.edges(),
+        graph: kind.and_then(|k| Some(k.get("kind")?.as_str()?.to_owned())).unwrap_or_default(),
+        laplacian: (spectrum.connectivity.value, spectrum.largest.value),
+        mixing_gap: Mixing::metropolis(graph).spectral_gap(graph).value,
+        smoothness: (experiment.facts.smoothness, experiment.facts.strong_convexity),
+    }
+}

@@ -1,0 +1,383 @@
+//! What an experiment file says, before anything is checked beyond its form.
+
+use crate::data::Encoding;
+use crate::graph::GraphSpec;
+use crate::problem::{Constraint, Neighbours};
+use crate::protocol::{self, Protocol, Schedule};
+use serde::{Deserialize, Serialize};
+
+/// An experiment file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExperimentSpec {
+    /// Its name, in tables and folders.
+    pub name: String,
+    /// Seed of everything random.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// Repetitions, each with its own shards, graph and noise.
+    #[serde(default = "default_runs")]
+    pub runs: u32,
+    /// Rounds between two points of a curve; by default as few as keep the figures smooth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_every: Option<u32>,
+    /// The records.
+    pub data: DataSpec,
+    /// What is minimised.
+    #[serde(default)]
+    pub objective: ObjectiveSpec,
+    /// Who talks to whom.
+    pub graph: GraphSpec,
+    /// The budget; without it a run is not private.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacySpec>,
+    /// What is run, side by side.
+    pub algorithm: Vec<toml::Table>,
+}
+
+fn default_seed() -> u64 {
+    7
+}
+
+fn default_runs() -> u32 {
+    10
+}
+
+/// `[data]`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataSpec {
+    /// `"adult"`, or `"logistic"`, `"ridge"`, `"softmax"` for synthetic records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// A CSV or LIBSVM file, or a pattern such as `sites/*.csv` for one file a site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The public schema of the files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// Test records, in a file of the same schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<String>,
+    /// Share of the records to keep for testing when there is no `test` file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_out: Option<f64>,
+    /// How rows become numbers.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// N; taken from the files or groups when the partition says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<usize>,
+    /// Records an agent; all of them by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records_per_agent: Option<usize>,
+    /// Another division than equal and random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<PartitionSpec>,
+    /// Features of synthetic records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dim: Option<usize>,
+    /// Classes of synthetic softmax records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<usize>,
+    /// How much synthetic agents differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heterogeneity: Option<f64>,
+}
+
+/// `partition = { by = "occupation" }` or `{ dirichlet = 0.3 }`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PartitionSpec {
+    /// One agent a value of this column, or a file with `by = "file"`.
+    By(String),
+    /// Label skew with this concentration.
+    Dirichlet(f64),
+}
+
+/// `[objective]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectiveSpec {
+    /// The loss.
+    #[serde(default)]
+    pub loss: LossKind,
+    /// μ.
+    #[serde(default = "default_regularization")]
+    pub regularization: f64,
+    /// Largest residual of ridge regression that counts; needed under privacy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip: Option<f64>,
+    /// Where the Huber loss becomes linear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub huber_delta: Option<f64>,
+    /// The set models must lie in.
+    #[serde(default, skip_serializing_if = "is_unconstrained")]
+    pub constraint: Constraint,
+}
+
+fn is_unconstrained(constraint: &Constraint) -> bool {
+    *constraint == Constraint::None
+}
+
+fn default_regularization() -> f64 {
+    1e-3
+}
+
+impl Default for ObjectiveSpec {
+    fn default() -> Self {
+        Self {
+            loss: LossKind::Logistic,
+            regularization: default_regularization(),
+            clip: None,
+            huber_delta: None,
+            constraint: Constraint::None,
+        }
+    }
+}
+
+/// Names of losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossKind {
+    /// Two classes.
+    #[default]
+    Logistic,
+    /// Least squares.
+    Ridge,
+    /// Robust regression.
+    Huber,
+    /// Several classes.
+    Softmax,
+}
+
+/// `[privacy]`.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrivacySpec {
+    /// The budget ε; without it the algorithms' own noise is kept and its cost reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// δ.
+    pub delta: f64,
+    /// Which data sets are neighbours.
+    #[serde(default)]
+    pub neighbours: Neighbours,
+    /// Which noise; by default whichever certifies less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<Mechanism>,
+    /// How releases are accounted for.
+    #[serde(default)]
+    pub accounting: Accounting,
+}
+
+/// Names of noise distributions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mechanism {
+    /// Laplace.
+    Laplace,
+    /// Gaussian.
+    Gaussian,
+}
+
+/// How a budget is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accounting {
+    /// The whole schedule is composed in advance, as if every interval had width 0: the tightest composition applies.
+    #[default]
+    Schedule,
+    /// Every release is charged for the width its interval really has, through a Rényi filter: the amplification of random weights counts.
+    Filter,
+}
+
+/// One `[[algorithm]]`.
+#[derive(Debug)]
+pub struct AlgorithmSpec {
+    /// Its name in tables; by default its kind.
+    pub label: Option<String>,
+    /// Rounds that use records.
+    pub rounds: Option<u32>,
+    /// Fixed noise, instead of calibrated.
+    pub noise: Option<NoiseSpec>,
+    /// Share of the rounds whose mean is the model: 0 takes the last iterate.
+    pub tail: Option<f64>,
+    /// Rounds of mixing at the end.
+    pub gossip: Option<u32>,
+    /// The algorithm with its own parameters.
+    pub protocol: Box<dyn Protocol>,
+}
+
+/// Noise a user fixes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum NoiseSpec {
+    /// None at all: this algorithm is not private, whatever `[privacy]` says.
+    None,
+    /// Laplace by its rate β_k.
+    LaplaceRate(Schedule),
+    /// Laplace by its scale 1/β_k.
+    LaplaceScale(Schedule),
+    /// Gaussian by its standard deviation.
+    Gaussian(Schedule),
+}
+
+/// What is wrong with an experiment file, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}{}", place(.file, *.line), hint(.help.as_deref()))]
+pub struct SpecError {
+    /// The file, or the name of a built-in experiment.
+    pub file: String,
+    /// Line from 1, if it is known.
+    pub line: Option<usize>,
+    /// What is wrong, with the key.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+fn place(file: &str, line: Option<usize>) -> String {
+    line.map_or_else(|| format!("{file}: "), |line| format!("{file}:{line}: "))
+}
+
+fn hint(help: Option<&str>) -> String {
+    help.map_or_else(String::new, |help| format!("\n  help: {help}"))
+}
+
+#[derive(Deserialize)]
+struct AlgorithmCommon {
+    label: Option<String>,
+    rounds: Option<i64>,
+    noise: Option<NoiseSpec>,
+    tail: Option<f64>,
+    gossip: Option<u32>,
+}
+
+const COMMON_KEYS: [&str; 5] = ["label", "rounds", "noise", "tail", "gossip"];
+
+impl ExperimentSpec {
+    /// Reads an experiment file; `file` is its name for error messages.
+    ///
+    /// # Errors
+    /// The first thing that is not as it should be, with its line.
+    pub fn from_toml(text: &str, file: &str) -> Result<Self, SpecError> {
+        toml::from_str(text).map_err(|e| located(&e, text, file))
+    }
+
+    /// The parsed algorithms.
+    ///
+    /// # Errors
+    /// An unknown kind or key, with a suggestion; `text` is the file, to find the line.
+    pub fn algorithms(&self, text: &str, file: &str) -> Result<Vec<AlgorithmSpec>, SpecError> {
+        if self.algorithm.is_empty() {
+            return Err(SpecError {
+                file: file.into(),
+                line: None,
+                message: "there is no [[algorithm]]".into(),
+                help: Some(format!(
+                    "add one, for example kind = \"admm\"; there are {}",
+                    protocol::KINDS.join(", ")
+                )),
+            });
+        }
+        self.algorithm
+            .iter()
+            .enumerate()
+            .map(|(index, table)| parse_algorithm(index, table, text, file))
+            .collect()
+    }
+}
+
+fn parse_algorithm(
+    index: usize,
+    table: &toml::Table,
+    text: &str,
+    file: &str,
+) -> Result<AlgorithmSpec, SpecError> {
+    let fail = |key: &str, message: String, help: Option<String>| SpecError {
+        file: file.into(),
+        line: line_in_algorithm(text, index, key),
+        message: format!("algorithm {}: {message}", index + 1),
+        help,
+    };
+    let mut own = table.clone();
+    let Some(kind) = own.remove("kind") else {
+        let help = format!("there are {}", protocol::KINDS.join(", "));
+        return Err(fail("", "kind is missing".into(), Some(help)));
+    };
+    let kind = kind.as_str().unwrap_or_default().to_owned();
+    let common: toml::Table =
+        COMMON_KEYS.iter().filter_map(|&key| own.remove(key).map(|v| (key.to_owned(), v))).collect();
+    let common: AlgorithmCommon = common.try_into().map_err(|e: toml::de::Error| {
+        let key =
+            COMMON_KEYS.into_iter().find(|k| e.to_string().contains(&format!("`{k}`"))).unwrap_or_default();
+        fail(key, e.message().to_owned(), None)
+    })?;
+    let protocol = match protocol::from_table(&kind, own) {
+        None => {
+            let near = crate::data::nearest(&kind, protocol::KINDS.iter().copied());
+            let help = near.map_or_else(
+                || format!("there are {}", protocol::KINDS.join(", ")),
+                |near| did_you_mean(&near),
+            );
+            return Err(fail("kind", format!("unknown kind \"{kind}\""), Some(help)));
+        }
+        Some(Err(e)) => {
+            let (key, help) = unknown_key(e.message(), &COMMON_KEYS);
+            return Err(fail(&key, e.message().to_owned(), help));
+        }
+        Some(Ok(protocol)) => protocol,
+    };
+    let rounds = match common.rounds {
+        None => None,
+        Some(rounds) => Some(u32::try_from(rounds).ok().filter(|&r| r > 0).ok_or_else(|| {
+            fail(
+                "rounds",
+                format!("rounds = {rounds} must be at least 1"),
+                Some("leave it out to have it chosen".into()),
+            )
+        })?),
+    };
+    if let Some(tail) = common.tail
+        && !(0.0..=1.0).contains(&tail)
+    {
+        return Err(fail("tail", format!("tail = {tail} must be a share between 0 and 1"), None));
+    }
+    let AlgorithmCommon { label, noise, tail, gossip, .. } = common;
+    Ok(AlgorithmSpec { label, rounds, noise, tail, gossip, protocol })
+}
+
+fn did_you_mean(near: &str) -> String {
+    format!("did you mean \"{near}\"?")
+}
+
+/// The key that serde calls unknown, and what it may have been meant to be.
+fn unknown_key(message: &str, also: &[&str]) -> (String, Option<String>) {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
+        return (quoted.next().unwrap_or_default().to_owned(), None);
+    }
+    let key = quoted.next().unwrap_or_default().to_owned();
+    let known: Vec<&str> = quoted.chain(also.iter().copied()).collect();
+    let near = crate::data::nearest(&key, known.iter().copied());
+    (key, Some(near.map_or_else(|| format!("known here: {}", known.join(", ")), |near| did_you_mean(&near))))
+}
+
+fn located(error: &toml::de::Error, text: &str, file: &str) -> SpecError {
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let (_, help) = unknown_key(error.message(), &[]);
+    SpecError { file: file.into(), line, message: error.message().trim().replace('\n', " "), help }
+}
+
+/// The line of `key` in the `index`-th `[[algorithm]]`, or of its header.
+fn line_in_algorithm(text: &str, index: usize, key: &str) -> Option<usize> {
+    let header = |line: &str| line.trim_start().starts_with("[[algorithm]]");
+    let lines: Vec<&str> = text.lines().collect();
+    let start = lines.iter().enumerate().filter(|(_, l)| header(l)).nth(index)?.0;
+    let rest = lines[start + 1..].iter().take_while(|l| !l.trim_start().starts_with('['));
+    let found = rest.clone().position(|l| {
+        l.trim_start().strip_prefix(key).is_some_and(|r| !key.is_empty() && r.trim_start().starts_with('='))
+    });
+    Some(found.map_or(start + 1, |offset| start + offset + 2))
+}
