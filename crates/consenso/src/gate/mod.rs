@@ -7,6 +7,7 @@
 //! let forged = consenso::gate::Release { round: 1, values: &[0.0] };
 //! ```
 
+pub mod exact;
 mod ledger;
 
 pub use ledger::{Ledger, StopReason};
