@@ -2,6 +2,7 @@
 //!
 //! Golden files are made by `golden/mixture.py`, which works from the definitions at 45 to 110 digits.
 
+use consenso::privacy::gaussian_interval::GaussianInterval;
 use consenso::privacy::mixture::{self, LaplaceMixture};
 use proptest::prelude::*;
 
@@ -145,4 +146,23 @@ proptest! {
         let other = LaplaceMixture::from_scaled(u * wider, v).unwrap().gamma();
         prop_assert!(other.exact <= gamma.exact * (1.0 + 1e-9));
     }
+}
+
+#[test]
+fn gaussian_interval_matches_the_references_from_above() {
+    let mut count = 0;
+    for row in rows(include_str!("golden/mixture_gauss.csv")) {
+        let [u, v, order, x, density, loss, renyi, fisher] = row[..] else { panic!("row {row:?}") };
+        let interval = GaussianInterval::from_scaled(u, v).unwrap();
+        close("log density", &row, interval.log_density(x), density, 1e-14 * (4.0 + density.abs() + u));
+        close("loss", &row, interval.loss(x), loss, 1e-12 * (1.0 + u) * loss);
+        assert!(interval.loss(x) >= loss * (1.0 - 1e-15), "loss of {row:?} rounded down");
+        close("fisher", &row, interval.fisher_information(), fisher, 1e-9 * fisher);
+        let cost = interval.renyi(order).unwrap();
+        close("renyi", &row, cost, renyi, 1e-9 * renyi);
+        assert!(cost >= renyi * (1.0 - 1e-15), "cost of {row:?} rounded down: {cost} < {renyi}");
+        assert!(cost <= (order * v * v / 2.0).next_up().next_up());
+        count += 1;
+    }
+    assert_eq!(count, 60);
 }

@@ -498,7 +498,9 @@ fn scaled_excess(u: f64, v: f64, orders: &[f64], largest: f64, tolerance: f64) -
         // Both outside, at opposite ends: L = 2z and m is constant.
         let top = 0.5 * v - h;
         let weight = tail * libm::exp(-top);
-        sums.add_graded(top, 2.0 / kappa, &mut |depth, out| weigh(orders, v, 2.0 * (top - depth), weight, out));
+        sums.add_graded(top, 2.0 / kappa, &mut |depth, out| {
+            weigh(orders, v, 2.0 * (top - depth), weight, out);
+        });
     } else if h > 0.5 * v {
         add_both_inside(u, v, orders, &mut sums);
     }

@@ -77,14 +77,7 @@ impl Integrals {
     /// Starts `count` integrals at zero; panels are accepted at `tolerance` relative to the running value.
     pub(super) fn new(count: usize, tolerance: f64) -> Self {
         let zero = || vec![0.0; count];
-        Self {
-            value: zero(),
-            error: zero(),
-            tolerance,
-            sample: zero(),
-            kronrod: zero(),
-            gauss: zero(),
-        }
+        Self { value: zero(), error: zero(), tolerance, sample: zero(), kronrod: zero(), gauss: zero() }
     }
 
     /// The integrals rounded up: value plus error.
@@ -123,8 +116,8 @@ impl Integrals {
         }
         let accepted = (0..self.value.len()).all(|i| {
             let difference = half * (self.kronrod[i] - self.gauss[i]).abs();
-            // A non-finite sample must not loop to the bottom everywhere: it is kept and shows in the result.
-            !(difference > self.tolerance * (self.value[i] + half * self.kronrod[i]))
+            // A sample that is not a number must not halve to the bottom everywhere: it is kept and shows in the result.
+            difference.is_nan() || difference <= self.tolerance * (self.value[i] + half * self.kronrod[i])
         });
         if accepted || depth == 0 {
             for i in 0..self.value.len() {
@@ -159,16 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn kinks_are_resolved_and_the_error_covers_the_truth() {
+    fn sharp_peaks_are_resolved_and_the_error_covers_the_truth() {
         let mut integrals = Integrals::new(2, 1e-11);
         integrals.add_graded(3.0, 0.5, &mut |x, out| {
-            out[0] = (x - 1.234).abs();
+            out[0] = 1.0 / ((x - 1.234) * (x - 1.234) + 1e-6);
             out[1] = libm::exp(-50.0 * x);
         });
-        let kink = (1.234_f64.powi(2) + 1.766_f64.powi(2)) / 2.0;
+        let peak = 1e3 * (libm::atan(1234.0) + libm::atan(1766.0));
         let decay = -libm::expm1(-150.0) / 50.0;
-        for (index, exact) in [kink, decay].into_iter().enumerate() {
-            assert!((integrals.value[index] - exact).abs() <= integrals.error[index] + 1e-14);
+        for (index, exact) in [peak, decay].into_iter().enumerate() {
+            assert!((integrals.value[index] - exact).abs() <= integrals.error[index] + 1e-12 * exact);
             assert!(integrals.error[index] < 1e-9 * exact);
         }
     }
