@@ -171,11 +171,14 @@ impl Dataset {
     /// Moves a random share of the training records to the test records, which must not exist yet.
     ///
     /// # Errors
-    /// [`DataError::HoldOut`] if either side would be empty.
+    /// [`DataError::HoldOut`] if either side would be empty, [`DataError::TestExists`] if there are test records.
     pub fn hold_out(mut self, share: f64, seed: &Seed) -> Result<Self, DataError> {
         let rows = self.train.len();
         let held = (share * rows as f64).round() as usize;
-        if self.test.is_some() || !(share > 0.0 && share < 1.0) || held == 0 || held >= rows {
+        if let Some(test) = &self.test {
+            return Err(DataError::TestExists { source_name: self.source, rows: test.len() });
+        }
+        if !(share > 0.0 && share < 1.0) || held == 0 || held >= rows {
             return Err(DataError::HoldOut { share, rows });
         }
         let mut order: Vec<usize> = (0..rows).collect();

@@ -114,6 +114,28 @@ pub enum SchemaError {
         /// The marks of a missing value.
         missing: Vec<String>,
     },
+    /// A label with neither classes nor a range.
+    #[error(
+        "column[{index}] \"{name}\": kind = \"label\" needs the key `classes`, or `min` and `max` for regression"
+    )]
+    LabelWithoutDomain {
+        /// Position of the column, from 0.
+        index: usize,
+        /// Its name.
+        name: String,
+    },
+    /// `positive` with more than two classes.
+    #[error(
+        "column[{index}] \"{name}\": `positive` needs exactly two classes and there are {found}; remove it"
+    )]
+    PositiveOfMany {
+        /// Position of the column, from 0.
+        index: usize,
+        /// Its name.
+        name: String,
+        /// How many classes there are.
+        found: usize,
+    },
     /// `positive` is not one of the two classes.
     #[error("column[{index}] \"{name}\": `positive` = \"{positive}\" is not one of `classes` = {classes:?}")]
     UnknownPositive {
@@ -363,7 +385,17 @@ pub enum DataError {
         /// Records there are.
         rows: usize,
     },
-    /// A column to be drafted as label or site is not in the file.
+    /// There are test records already.
+    #[error(
+        "{source_name} has {rows} test records already; hold out a share of the training records only without them"
+    )]
+    TestExists {
+        /// Where the data comes from.
+        source_name: String,
+        /// Test records.
+        rows: usize,
+    },
+    /// A column that is asked for is not in the file.
     #[error("{file}: has no column \"{column}\"{}", did_you_mean(.nearest.as_deref()))]
     NoSuchColumn {
         /// Display name of the source.

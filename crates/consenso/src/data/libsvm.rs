@@ -15,7 +15,8 @@ const MAX_CLASSES: usize = 20;
 
 /// Reads records; a feature that is not listed is 0. Text after `#` is a comment. `file` is a name for messages.
 ///
-/// With a schema its numeric columns are the features, in order (others may only be the label), and an index beyond them is an error.
+/// With a schema its numeric columns are the features, in order, and an index beyond them is an error; it can have no categorical and no
+/// site column.
 /// Without one a schema is drafted from the records: features `f1`, `f2`, … up to the largest index, ranges as seen. Such a schema is
 /// not reviewed and no privacy claim can rest on it.
 ///
@@ -72,6 +73,15 @@ fn fill(rows: &[Row<'_>], file: &str, schema: &Schema) -> Result<Table, DataErro
     if let Some(column) = schema.features().find(|column| !matches!(column.kind, Kind::Numeric { .. })) {
         return Err(DataError::NotNumeric { encoding: "libsvm", column: column.name.clone() });
     }
+    if let Some(column) = columns.iter().find(|column| column.kind == Kind::Site) {
+        return Err(DataError::NoSuchColumn {
+            file: file.to_owned(),
+            column: column.name.clone(),
+            nearest: None,
+        });
+    }
+    let missing = &schema.format().missing;
+    let known = |text| (!missing.iter().any(|mark| mark == text)).then_some(text);
     let position = |wanted: fn(&Kind) -> bool| {
         columns.iter().enumerate().filter(move |(_, c)| wanted(&c.kind)).map(|(index, _)| index)
     };
@@ -81,7 +91,7 @@ fn fill(rows: &[Row<'_>], file: &str, schema: &Schema) -> Result<Table, DataErro
     let mut cells: Vec<Option<&str>> = vec![None; columns.len()];
     for row in rows {
         features.iter().for_each(|&column| cells[column] = Some("0"));
-        cells[label[0]] = Some(row.label);
+        cells[label[0]] = known(row.label);
         for &(index, value) in &row.pairs {
             let Some(&column) = features.get(index - 1) else {
                 let (file, line, index) = (file.to_owned(), row.line, index as u64);
@@ -93,7 +103,7 @@ fn fill(rows: &[Row<'_>], file: &str, schema: &Schema) -> Result<Table, DataErro
                     declared: true,
                 });
             };
-            cells[column] = Some(value);
+            cells[column] = known(value);
         }
         builder.push(schema, &cells, || row.line)?;
     }
@@ -135,21 +145,22 @@ fn draft(rows: &[Row<'_>], file: &str) -> Result<Schema, DataError> {
     });
     let label = Column { name: "label".to_owned(), kind: Kind::Label(draft_label(rows)) };
     let columns = std::iter::once(label).chain(features).collect();
-    Ok(Schema::new(columns, Format { missing: Vec::new(), ..Format::default() }, false)?)
+    Ok(Schema::new(columns, Format::default(), false)?)
 }
 
+/// Whole numbers, few of them: classes. Other numbers: a range. Text: classes.
 fn draft_label(rows: &[Row<'_>]) -> Label {
     let numbers: Vec<f64> = rows.iter().filter_map(|row| row.label.parse().ok()).collect();
-    let whole = numbers.len() == rows.len() && numbers.iter().all(|value: &f64| value.fract() == 0.0);
-    let mut classes: Vec<f64> = numbers.clone();
-    classes.sort_by(f64::total_cmp);
-    classes.dedup();
-    if whole && classes.len() <= MAX_CLASSES {
-        return Label::Classes(classes.iter().map(f64::to_string).collect());
+    if numbers.len() < rows.len() {
+        let names: BTreeSet<&str> = rows.iter().map(|row| row.label).collect();
+        return Label::Classes(names.into_iter().map(str::to_owned).collect());
     }
-    if numbers.len() == rows.len() && classes.iter().all(|value| value.is_finite()) {
-        return Label::Range { min: classes[0], max: classes[classes.len() - 1] };
+    // An infinite or undefined label is reported when its row is filled in.
+    let mut finite: Vec<f64> = numbers.into_iter().filter(|value| value.is_finite()).collect();
+    finite.sort_by(f64::total_cmp);
+    finite.dedup();
+    if finite.len() <= MAX_CLASSES && finite.iter().all(|value| value.fract() == 0.0) {
+        return Label::Classes(finite.iter().map(f64::to_string).collect());
     }
-    let names: BTreeSet<&str> = rows.iter().map(|row| row.label).collect();
-    Label::Classes(names.into_iter().map(str::to_owned).collect())
+    Label::Range { min: finite[0], max: finite[finite.len() - 1] }
 }

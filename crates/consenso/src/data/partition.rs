@@ -255,3 +255,54 @@ fn log_gamma_draw(rng: &mut Stream, alpha: f64) -> f64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E[p^k] of one proportion of Dirichlet(α × n), which is Beta(α, (n−1)α).
+    fn moment(alpha: f64, agents: f64, k: u32) -> f64 {
+        (0..k).map(|i| (alpha + f64::from(i)) / (agents * alpha + f64::from(i))).product()
+    }
+
+    #[test]
+    fn dirichlet_proportions_have_the_moments_of_the_distribution() {
+        // Two-sided z test at 10⁻⁶ over six comparisons: |z| < 5.3. Seed fixed.
+        let draws = 4_000;
+        for (case, alpha) in [0.1, 1.0, 30.0].into_iter().enumerate() {
+            let rng = &mut stream(&Seed::from(11), case as u64);
+            let firsts: Vec<f64> = (0..draws).map(|_| dirichlet_proportions(rng, 5, alpha)[0]).collect();
+            for k in [1, 2] {
+                let mean = firsts.iter().map(|p| p.powi(k)).sum::<f64>() / f64::from(draws);
+                let expected = moment(alpha, 5.0, k.unsigned_abs());
+                let variance = moment(alpha, 5.0, 2 * k.unsigned_abs()) - expected * expected;
+                let z = (mean - expected) / (variance / f64::from(draws)).sqrt();
+                assert!(z.abs() < 5.3, "alpha {alpha}, moment {k}: z = {z}");
+            }
+        }
+    }
+
+    #[test]
+    fn tiny_alpha_gives_proportions_not_nan() {
+        let proportions = dirichlet_proportions(&mut stream(&Seed::from(1), 0), 4, 1e-4);
+        assert!((proportions.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{proportions:?}");
+    }
+
+    #[test]
+    fn shuffle_gives_every_order_equally_often() {
+        // 24 counts, each within 5.6 standard deviations: false alarm below 10⁻⁶.
+        let rng = &mut stream(&Seed::from(3), 0);
+        let mut counts = std::collections::HashMap::new();
+        for _ in 0..24_000 {
+            let mut order = [0, 1, 2, 3];
+            shuffle(rng, &mut order);
+            *counts.entry(order).or_insert(0_u32) += 1;
+        }
+        let deviation = (24_000.0_f64 / 24.0 * (23.0 / 24.0)).sqrt();
+        assert_eq!(counts.len(), 24);
+        assert!(
+            counts.values().all(|&count| (f64::from(count) - 1000.0).abs() < 5.6 * deviation),
+            "{counts:?}"
+        );
+    }
+}

@@ -220,17 +220,15 @@ impl ColumnSpec {
             ("classes", self.classes.is_some(), self.kind == KindName::Label && !regression),
             ("positive", self.positive.is_some(), self.kind == KindName::Label && !regression),
         ];
+        if regression && self.min.is_none() && self.max.is_none() && self.positive.is_none() {
+            return Err(SchemaError::LabelWithoutDomain { index, name: self.name });
+        }
         for (key, present, meaningful) in keys {
             let (name, kind) = (self.name.clone(), self.kind.name());
             if present && !meaningful {
                 return Err(SchemaError::UnexpectedKey { index, name, kind, key });
             }
             if !present && meaningful && key != "positive" {
-                let key = if regression && self.min.is_none() && self.max.is_none() {
-                    "classes` (or, for regression, `min` and `max"
-                } else {
-                    key
-                };
                 return Err(SchemaError::MissingKey { index, name, kind, key });
             }
         }
@@ -295,12 +293,7 @@ fn positive_last(
     let name = name.to_owned();
     let Some(positive) = positive else { return Ok(classes) };
     if classes.len() != 2 {
-        return Err(SchemaError::UnexpectedKey {
-            index,
-            name,
-            kind: "label\" with more than two classes, \"label",
-            key: "positive",
-        });
+        return Err(SchemaError::PositiveOfMany { index, name, found: classes.len() });
     }
     match classes.iter().position(|class| *class == positive) {
         Some(0) => classes.swap(0, 1),

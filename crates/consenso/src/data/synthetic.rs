@@ -21,7 +21,7 @@ use crate::random::{Purpose, Seed, Stream};
 /// m is the margin: the larger, the less noise in the labels (√d because wᵀz is about 1/√d). Agent i's records are a function of (seed, i)
 /// alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Synthetic {
     /// What is predicted.
     pub task: SyntheticTask,
@@ -252,4 +252,59 @@ fn unit_vector(rng: &mut Stream, vector: &mut [f64]) {
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class_probabilities(problem: &Synthetic, truth: &[f64], row: &[f64]) -> Vec<f64> {
+        let scale = problem.margin * (problem.dim as f64).sqrt();
+        let mut logits: Vec<f64> = truth.chunks_exact(problem.dim).map(|w| scale * dot(w, row)).collect();
+        if problem.task == SyntheticTask::Logistic {
+            logits.insert(0, 0.0);
+        }
+        let total: f64 = logits.iter().map(|logit| logit.exp()).sum();
+        logits.iter().map(|logit| logit.exp() / total).collect()
+    }
+
+    #[test]
+    fn labels_follow_the_stated_model() {
+        // z tests at 10⁻⁶ over five comparisons: |z| < 5.3. Seed fixed.
+        let seed = Seed::from(5);
+        for task in [SyntheticTask::Logistic, SyntheticTask::Softmax { classes: 3 }] {
+            let problem = Synthetic::new(task, 1, 4_000, 7);
+            let records = problem.agent(&seed, 0).expect("valid");
+            let truth = problem.truth(&seed);
+            let classes = if task == SyntheticTask::Logistic { 2 } else { 3 };
+            let (mut excess, mut variance) = (vec![0.0; classes], vec![0.0; classes]);
+            for (index, &label) in records.labels().iter().enumerate() {
+                let label = if classes == 2 { f64::from(u8::from(label > 0.0)) } else { label };
+                // Weighted by a feature, so that labels drawn regardless of the row would be noticed.
+                let weight = dot(&truth[..problem.dim], records.row(index));
+                for (class, p) in class_probabilities(&problem, &truth, records.row(index)).iter().enumerate()
+                {
+                    excess[class] += weight * (f64::from(u8::from(label == class as f64)) - p);
+                    variance[class] += weight * weight * p * (1.0 - p);
+                }
+            }
+            for (excess, variance) in excess.iter().zip(&variance) {
+                assert!((excess / variance.sqrt()).abs() < 5.3, "{task:?}: {excess} of {variance}");
+            }
+        }
+    }
+
+    #[test]
+    fn ridge_labels_are_the_truth_plus_noise_in_range() {
+        let seed = Seed::from(5);
+        let problem = Synthetic { margin: 20.0, ..Synthetic::new(SyntheticTask::Ridge, 1, 4_000, 7) };
+        let records = problem.agent(&seed, 0).expect("valid");
+        let truth = problem.truth(&seed);
+        let squares: f64 = (0..records.len())
+            .map(|row| (20.0 * (records.labels()[row] - dot(&truth, records.row(row)))).powi(2))
+            .sum();
+        // Chi-square with 4,000 degrees: standard deviation √8000; 4.9 of them is 10⁻⁶. Clamping at 1 hardly ever acts here.
+        assert!((squares - 4_000.0).abs() < 4.9 * 8_000_f64.sqrt() + 20.0, "{squares}");
+        assert!(records.labels().iter().all(|label| label.abs() <= 1.0));
+    }
 }

@@ -1,0 +1,417 @@
+//! Loading: encodings by hand, every bad input with its message and line, drafts, LIBSVM, summaries.
+
+use consenso::data::{
+    DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema, SchemaError, Summary,
+    Table, csv, libsvm,
+};
+
+const SCHEMA: &str = r#"
+reviewed = true
+
+[[column]]
+name = "age"
+kind = "numeric"
+min = 20
+max = 60
+
+[[column]]
+name = "colour"
+kind = "categorical"
+categories = ["red", "green", "blue"]
+
+[[column]]
+name = "note"
+kind = "ignored"
+
+[[column]]
+name = "ill"
+kind = "label"
+classes = ["yes", "no"]
+positive = "yes"
+"#;
+
+fn schema() -> Schema {
+    Schema::from_toml(SCHEMA).expect("valid")
+}
+
+fn read(text: &str) -> Result<Table, DataError> {
+    csv::read(text.as_bytes(), "site.csv", &schema())
+}
+
+fn message(text: &str) -> String {
+    read(text).expect_err("bad input").to_string()
+}
+
+fn encoded(table: &Table, encoding: Encoding) -> Vec<Vec<f64>> {
+    let records = Encoder::new(table.schema(), encoding).expect("fits").encode_table(table);
+    (0..records.len()).map(|row| records.row(row).to_vec()).collect()
+}
+
+fn assert_close(mine: &[f64], wanted: &[f64]) {
+    assert_eq!(mine.len(), wanted.len());
+    assert!(mine.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-14), "{mine:?} is not {wanted:?}");
+}
+
+#[test]
+fn one_hot_by_hand() {
+    let table = read("age,colour,note,ill\n40,green,a,yes\n20,blue,,no\n").expect("valid");
+    let rows = encoded(&table, Encoding::OneHot);
+    // 40 is halfway from 20 to 60; then green; then the bias: norm √(1/4 + 1 + 1) = 3/2.
+    assert_close(&rows[0], &[1.0 / 3.0, 0.0, 2.0 / 3.0, 0.0, 2.0 / 3.0]);
+    let half = 0.5_f64.sqrt();
+    assert_close(&rows[1], &[0.0, 0.0, 0.0, half, half]);
+    assert_eq!(table.labels(), [1.0, -1.0], "`positive` decides, not the order");
+    let encoder = Encoder::new(&schema(), Encoding::OneHot).expect("fits");
+    assert_eq!(encoder.features(), ["age", "colour=red", "colour=green", "colour=blue", "bias"]);
+    let bounds = encoder.bounds();
+    assert!(bounds.public && bounds.l2 == 1.0);
+    assert!((bounds.l1 - 3_f64.sqrt()).abs() < 1e-15 && (bounds.linf - half).abs() < 1e-14);
+}
+
+#[test]
+fn paper_by_hand() {
+    let table = read("age,colour,note,ill\n30,green,a,yes\n60,red,b,no\n").expect("valid");
+    let rows = encoded(&table, Encoding::Paper);
+    // 30/60 and code 1 of 0, 1, 2: (1/2, 1/2).
+    assert_close(&rows[0], &[0.5_f64.sqrt(), 0.5_f64.sqrt()]);
+    assert_close(&rows[1], &[1.0, 0.0]);
+}
+
+#[test]
+fn numeric_by_hand() {
+    let text = "reviewed = true\n[[column]]\nname='a'\nkind='numeric'\nmin=-3\nmax=1\n[[column]]\nname='b'\nkind='numeric'\n\
+                min=2\nmax=4\n[[column]]\nname='y'\nkind='label'\nmin=0\nmax=1\n";
+    let schema = Schema::from_toml(text).expect("valid");
+    let table = csv::read("a,b,y\n-3,4,0.5\n0.25,9,7\n".as_bytes(), "n.csv", &schema).expect("valid");
+    assert_eq!(encoded(&table, Encoding::Numeric), [[-3.0, 4.0], [0.25, 4.0]]);
+    assert_eq!(table.labels(), [0.5, 1.0]);
+    assert_eq!((table.report().clamped["b"], table.report().clamped["y"]), (1, 1));
+    let bounds = Encoder::new(&schema, Encoding::Numeric).expect("fits").bounds();
+    assert_eq!(bounds.linf, 4.0);
+    assert!(bounds.l1 >= 7.0 && bounds.l1 < 7.0 + 1e-13 && bounds.l2 >= 5.0 && bounds.l2 < 5.0 + 1e-13);
+    let error = Encoder::new(&self::schema(), Encoding::Numeric).expect_err("a category").to_string();
+    assert_eq!(
+        error,
+        "the encoding \"numeric\" cannot take the categorical column \"colour\"; use \"one-hot\", or mark the column as \"ignored\""
+    );
+}
+
+#[test]
+fn files_are_read_as_people_write_them() {
+    let wanted = encoded(&read("age,colour,note,ill\n40,green,a,yes\n").expect("valid"), Encoding::OneHot);
+    for text in [
+        "age,colour,note,ill\r\n40,green,a,yes\r\n",                 // CRLF
+        "\u{feff}age,colour,note,ill\n40,green,a,yes", // a byte order mark; no newline at the end
+        " age , colour,note,ill \n 40 ,\tgreen,a, yes \n\n  \n", // spaces and blank lines
+        "ill,note,colour,age\nyes,\"a, \"\"b\"\"\nc\",green,40.0\n", // another order; quotes, a comma and a newline inside
+        "age,colour,note,ill\n4e1,green,?,yes\n",                    // an ignored column may be missing
+    ] {
+        assert_eq!(encoded(&read(text).expect(text), Encoding::OneHot), wanted, "{text:?}");
+    }
+    let headerless = SCHEMA.replace(
+        "reviewed = true",
+        "reviewed = true\nheader = false\ndelimiter = ';'\ncomment = '|'\nmissing = ['NA']",
+    );
+    let headerless = Schema::from_toml(&headerless).expect("valid");
+    let table = csv::read("| made by hand\n40;green;a;yes\n30;NA;;no\n".as_bytes(), "s.csv", &headerless)
+        .expect("valid");
+    assert_eq!(encoded(&table, Encoding::OneHot), wanted);
+    assert_eq!((table.report().dropped_missing, table.report().missing["colour"]), (1, 1));
+}
+
+#[test]
+fn missing_is_dropped_and_out_of_range_is_clamped_and_both_are_counted() {
+    let table = read("age,colour,note,ill\n?,red,,yes\n10,red,,yes\n61,,,no\n99,blue,,no\n30,blue,,?\n")
+        .expect("valid");
+    let report = table.report();
+    assert_eq!((table.len(), report.rows, report.dropped_missing), (2, 2, 3));
+    assert_eq!((report.missing["age"], report.missing["colour"], report.missing["ill"]), (1, 1, 1));
+    assert!(!report.missing.contains_key("note"));
+    assert_eq!(report.clamped["age"], 2, "dropped records are not counted");
+    assert_eq!((table.row(0), table.row(1)), (&[20.0, 0.0][..], &[60.0, 2.0][..]));
+}
+
+#[test]
+fn bad_files_are_named_with_line_column_and_remedy() {
+    let header = "age,colour,note,ill\n";
+    let cases = [
+        ("", "site.csv: holds no record; a file needs one record a line after its header"),
+        (header, "site.csv: holds no record; a file needs one record a line after its header"),
+        (
+            "age,colour,note,ill\n?,red,,no\n,red,,no\n",
+            "site.csv: each of its 2 records misses a value, so none is left; mark columns that are often missing as \"ignored\"",
+        ),
+        ("age,color,note,ill\n", "site.csv:1: the header has no column \"colour\"; did you mean \"color\"?"),
+        (
+            "age,colour,note,ill,ward\n",
+            "site.csv:1: the schema has no column \"ward\"; declare it, with kind = \"ignored\" if it is not to be used",
+        ),
+        ("age,colour,note,ill,age\n", "site.csv:1: the header names \"age\" twice"),
+        (
+            "age,colour,note,ill\n40,red,a,no\n\n40,red,no\n",
+            "site.csv:4: 3 cells where 4 are expected; check the delimiter (',') and unquoted text",
+        ),
+        (
+            "age,colour,note,ill\r\n40,red,\"a\r\nb\",no\r\n\r\n4O,red,a,no\r\n",
+            "site.csv:5: column \"age\" holds \"4O\", which is not a number; write it as 1234.5, or as ? if it is missing",
+        ),
+        (
+            "age,colour,note,ill\n40,red,a,no\nNaN,red,a,no",
+            "site.csv:3: column \"age\" holds \"NaN\", which is not finite; write ? if it is missing",
+        ),
+        (
+            "age,colour,note,ill\n-inf,red,a,no\n",
+            "site.csv:2: column \"age\" holds \"-inf\", which is not finite; write ? if it is missing",
+        ),
+        (
+            "age,colour,note,ill\n40,gren,a,no\n",
+            "site.csv:2: column \"colour\" holds \"gren\", which is not among its 3 declared categories; did you mean \"green\"?",
+        ),
+        (
+            "age,colour,note,ill\n40,violet,a,no\n",
+            "site.csv:2: column \"colour\" holds \"violet\", which is not among its 3 declared categories",
+        ),
+        (
+            "age,colour,note,ill\n40,red,a,YES\n",
+            "site.csv:2: the label \"YES\" is not one of the declared classes [\"no\", \"yes\"]; did you mean \"yes\"?",
+        ),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(message(text), wanted);
+    }
+    let latin =
+        csv::read(&b"age,colour,note,ill\n40,gr\xfcn,a,no\n"[..], "l.csv", &schema()).expect_err("not UTF-8");
+    assert_eq!(latin.to_string(), "l.csv:2: column \"colour\" is not UTF-8 text; save the file as UTF-8");
+    let long = message(&format!("{header}{},red,a,no\n", "x".repeat(10_000)));
+    assert!(long.len() < 300, "a message stays short");
+}
+
+#[test]
+fn training_on_one_class_is_refused_but_a_file_of_one_class_is_a_file() {
+    let one = |name| {
+        csv::read("age,colour,note,ill\n40,red,,no\n50,red,,no\n".as_bytes(), name, &schema()).expect("valid")
+    };
+    let error = Dataset::new(vec![one("a.csv"), one("b.csv")], None, Encoding::OneHot)
+        .expect_err("one class")
+        .to_string();
+    assert_eq!(
+        error,
+        "a.csv, b.csv: all 4 records have the label \"no\"; training needs records of at least two classes"
+    );
+    let other = read("age,colour,note,ill\n40,red,,yes\n").expect("valid");
+    let data =
+        Dataset::new(vec![one("a.csv"), other.clone()], Some(&other), Encoding::OneHot).expect("two classes");
+    assert_eq!((data.train.len(), data.test.map(|test| test.len())), (3, Some(1)));
+    let adult = csv::read("age\n1\n".as_bytes(), "x", &Schema::adult());
+    assert!(adult.is_err());
+    assert!(matches!(Dataset::new(Vec::new(), None, Encoding::OneHot), Err(DataError::Empty { .. })));
+}
+
+#[test]
+fn a_failing_reader_is_an_error() {
+    struct Broken;
+    impl std::io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("disk on fire"))
+        }
+    }
+    let error = csv::read(Broken, "site.csv", &schema()).expect_err("broken").to_string();
+    assert_eq!(error, "site.csv: cannot be read: disk on fire");
+    assert!(matches!(libsvm::read(Broken, "a", None), Err(DataError::Read { .. })));
+}
+
+#[test]
+fn bad_schemas_name_the_key() {
+    let message = |from: &str, to: &str| {
+        assert!(SCHEMA.contains(from), "{from}");
+        Schema::from_toml(&SCHEMA.replacen(from, to, 1)).expect_err(to).to_string()
+    };
+    let cases = [
+        ("min = 20\n", "", "column[0] \"age\": kind = \"numeric\" needs the key `min`"),
+        ("min = 20", "min = 60", "column[0] \"age\": `min` = 60 and `max` = 60 must be finite, min < max"),
+        ("min = 20", "min = nan", "column[0] \"age\": `min` = NaN and `max` = 60 must be finite, min < max"),
+        (
+            "kind = \"ignored\"",
+            "kind = \"ignored\"\nmin = 1",
+            "column[2] \"note\": the key `min` has no meaning for kind = \"ignored\"; remove it",
+        ),
+        ("name = \"note\"", "name = \"age\"", "column[2]: the name \"age\" is used twice"),
+        ("\"blue\"]", "\"red\"]", "column[1] \"colour\": `categories` lists \"red\" twice"),
+        (
+            "[\"red\", \"green\", \"blue\"]",
+            "[]",
+            "column[1] \"colour\": `categories` needs at least 1 entries and has 0",
+        ),
+        (
+            "positive = \"yes\"",
+            "positive = \"maybe\"",
+            "column[3] \"ill\": `positive` = \"maybe\" is not one of `classes` = [\"yes\", \"no\"]",
+        ),
+        (
+            "classes = [\"yes\", \"no\"]",
+            "classes = [\"yes\", \"no\", \"so\"]",
+            "column[3] \"ill\": `positive` needs exactly two classes and there are 3; remove it",
+        ),
+        (
+            "classes = [\"yes\", \"no\"]\npositive = \"yes\"",
+            "",
+            "column[3] \"ill\": kind = \"label\" needs the key `classes`, or `min` and `max` for regression",
+        ),
+        (
+            "kind = \"ignored\"",
+            "kind = \"label\"\nmin = 0\nmax = 1",
+            "the schema has 2 label columns: declare exactly one [[column]] with kind = \"label\"",
+        ),
+        (
+            "reviewed = true",
+            "reviewed = true\ndelimiter = 'é'",
+            "`delimiter` must be one ASCII character other than a quote or a line end, not 'é'",
+        ),
+        (
+            "\"red\"",
+            "\"?\"",
+            "column[1] \"colour\": `categories` lists \"?\", which no cell can hold: cells are trimmed and [\"?\", \"\"] mean missing",
+        ),
+    ];
+    for (from, to, wanted) in cases {
+        assert_eq!(message(from, to), wanted);
+    }
+    for (from, to, named) in [
+        ("min = 20", "minimum = 20", "`minimum`"),
+        ("reviewed = true", "", "`reviewed`"),
+        ("kind = \"ignored\"", "kind = \"skip\"", "`skip`"),
+        ("min = 20", "min = \"a\"", "min = \"a\""),
+    ] {
+        assert!(message(from, to).contains(named), "{}", message(from, to));
+    }
+    assert_eq!(Schema::from_toml("reviewed = true"), Err(SchemaError::NoFeature));
+}
+
+#[test]
+fn a_draft_says_so_and_carries_no_claim() {
+    let text = "age,city,constant,ill\n30,Rome,5,0\n41.5,Oslo,5,1\n?,Rome,5,1\n";
+    let draft = Schema::draft(text.as_bytes(), "site.csv", &DraftOptions::default()).expect("valid");
+    let kinds: Vec<&Kind> = draft.columns().iter().map(|column| &column.kind).collect();
+    assert_eq!(kinds[0], &Kind::Numeric { min: 30.0, max: 41.5 });
+    assert_eq!(kinds[1], &Kind::Categorical { categories: vec!["Oslo".to_owned(), "Rome".to_owned()] });
+    assert_eq!(kinds[2], &Kind::Ignored);
+    assert_eq!(kinds[3], &Kind::Label(Label::Classes(vec!["0".to_owned(), "1".to_owned()])));
+    let written = draft.to_toml();
+    assert!(
+        written.starts_with("# DRAFT: REVIEW BEFORE USE.\n") && written.contains("\nreviewed = false\n"),
+        "{written}"
+    );
+    let again = Schema::from_toml(&written).expect("valid");
+    assert_eq!(again, draft);
+    let table = csv::read(text.as_bytes(), "site.csv", &again).expect("valid");
+    for encoding in [Encoding::OneHot, Encoding::Paper] {
+        assert!(!Encoder::new(&again, encoding).expect("fits").bounds().public);
+    }
+    let data = Dataset::new(vec![table], None, Encoding::OneHot).expect("valid");
+    assert!(!data.bounds.public);
+    let reviewed = Schema::from_toml(&written.replace("reviewed = false", "reviewed = true")).expect("valid");
+    assert!(Encoder::new(&reviewed, Encoding::OneHot).expect("fits").bounds().public);
+}
+
+#[test]
+fn drafts_take_a_label_a_site_and_no_header() {
+    let options = DraftOptions {
+        label: Some("dose".to_owned()),
+        site: Some("ward".to_owned()),
+        ..DraftOptions::default()
+    };
+    let rows: String = (0..30).map(|i| format!("{}.5,w{},{i}\n", i * 2, i % 3)).collect();
+    let draft = Schema::draft(format!("dose,ward,x\n{rows}").as_bytes(), "d.csv", &options).expect("valid");
+    assert_eq!(draft.columns()[0].kind, Kind::Label(Label::Range { min: 0.5, max: 58.5 }));
+    assert_eq!(draft.columns()[1].kind, Kind::Site);
+    let error =
+        Schema::draft("doze,ward,x\n1,a,2\n".as_bytes(), "d.csv", &options).expect_err("no dose").to_string();
+    assert_eq!(error, "d.csv: has no column \"dose\"; did you mean \"doze\"?");
+    let format = Format { header: false, ..Format::default() };
+    let draft =
+        Schema::draft("1,a\n2,b\n".as_bytes(), "h.csv", &DraftOptions { format, ..DraftOptions::default() });
+    assert_eq!(draft.expect("valid").columns()[0].name, "column-1");
+    for empty in ["", "a,b\n"] {
+        let error = Schema::draft(empty.as_bytes(), "e.csv", &DraftOptions::default());
+        assert!(matches!(error, Err(DataError::Empty { .. })), "{error:?}");
+    }
+}
+
+#[test]
+fn libsvm_is_sparse_with_indices_from_one() {
+    let text = "+1 1:0.5 3:-2 # a comment\n\n-1 2:1e0\n1.0 3:4\n";
+    let table = libsvm::read(text.as_bytes(), "a.svm", None).expect("valid");
+    assert_eq!((table.len(), table.labels()), (3, &[1.0, -1.0, 1.0][..]));
+    assert_eq!((table.row(0), table.row(1)), (&[0.5, 0.0, -2.0][..], &[0.0, 1.0, 0.0][..]));
+    assert!(!table.schema().is_reviewed(), "ranges taken from the records are not public");
+    let schema = "reviewed = true\n[[column]]\nname='a'\nkind='numeric'\nmin=0\nmax=1\n[[column]]\nname='b'\nkind='numeric'\n\
+                  min=1\nmax=2\n[[column]]\nname='y'\nkind='label'\nclasses=['-1','1']\n";
+    let schema = Schema::from_toml(schema).expect("valid");
+    let table = libsvm::read("+1 1:3\n-1 2:1.5\n".as_bytes(), "a.svm", Some(&schema)).expect("valid");
+    assert_eq!(
+        (table.row(0), table.row(1)),
+        (&[1.0, 1.0][..], &[0.0, 1.5][..]),
+        "an absent 0 is clamped as well"
+    );
+    let error =
+        libsvm::read("1 1:1\n-1 3:1\n".as_bytes(), "a.svm", Some(&schema)).expect_err("too far").to_string();
+    assert_eq!(error, "a.svm:2: index 3 is beyond the 2 features of the schema");
+}
+
+#[test]
+fn bad_libsvm_is_named_with_its_line() {
+    let cases = [
+        ("", "a.svm: holds no record; a file needs one record a line"),
+        ("1 1:1\n-1 0:1\n", "a.svm:2: \"0:1\" is not `index:value` with an index from 1 up"),
+        ("1 1:1\n-1 1;1\n", "a.svm:2: \"1;1\" is not `index:value` with an index from 1 up"),
+        (
+            "1 2:1 2:1\n",
+            "a.svm:1: index 2 does not come after the one before it; indices must increase along a line",
+        ),
+        (
+            "1 99999999999:1\n",
+            "a.svm:1: index 99999999999 is beyond the 100000 features accepted without a schema",
+        ),
+        (
+            "1 1:1\n-1 1:x\n",
+            "a.svm:2: column \"f1\" holds \"x\", which is not a number; write it as 1234.5, or as ? if it is missing",
+        ),
+        (
+            "1 1:1\n-1 1:inf\n",
+            "a.svm:2: column \"f1\" holds \"inf\", which is not finite; write ? if it is missing",
+        ),
+    ];
+    for (text, wanted) in cases {
+        let error = libsvm::read(text.as_bytes(), "a.svm", None).expect_err("bad input").to_string();
+        assert_eq!(error, wanted);
+    }
+    assert!(libsvm::read("nan 1:1\n0.5 1:2\n0.7 1:3\n".as_bytes(), "a.svm", None).is_err());
+}
+
+#[test]
+fn a_summary_holds_what_data_info_prints() {
+    let table = read("age,colour,note,ill\n10,red,,yes\n40,red,,no\n50,blue,,no\n?,red,,no\n45,red,,no\n")
+        .expect("valid");
+    let summary = Summary::of(&table);
+    assert_eq!((summary.rows, summary.dropped_missing, summary.reviewed), (4, 1, true));
+    let age = &summary.columns[0];
+    assert_eq!(
+        (age.declared, age.observed, age.clamped, age.missing),
+        (Some((20.0, 60.0)), Some((10.0, 50.0)), 1, 1)
+    );
+    assert_eq!(summary.columns[1].unused, ["green"]);
+    let shares: Vec<(&str, u64, f64)> =
+        summary.classes.iter().map(|c| (c.name.as_str(), c.count, c.share)).collect();
+    assert_eq!(shares, [("no", 3, 0.75), ("yes", 1, 0.25)]);
+    let encodings: Vec<(&str, usize)> =
+        summary.encodings.iter().map(|e| (e.encoding.name(), e.dim)).collect();
+    assert_eq!(encodings, [("one-hot", 5), ("paper", 2)]);
+    let replace_one = summary.encodings[0].replace_one;
+    assert!(replace_one[1] >= 0.5 && replace_one[1] < 0.5 + 1e-15, "2·1/4");
+    assert_eq!(summary.remarks.len(), 2, "{:?}", summary.remarks);
+    let json = serde_json::to_value(&summary).expect("serialisable");
+    assert_eq!(json["encodings"][0]["encoding"], "one-hot");
+    let mut names = Vec::new();
+    json["columns"].as_array().expect("columns").iter().for_each(|c| names.push(c["kind"].clone()));
+    assert_eq!(names, ["numeric", "categorical", "ignored", "label"]);
+}
