@@ -8,7 +8,7 @@
 //! - **width**: costs fall with `u` (fact 3 of [`mixture`](super::mixture)), so a width is rounded down to a node,
 //!   sixteen an octave, found from the exponent bits;
 //! - **shift**: `D_a` is convex in `v` (fact 2), so the chord between two tabulated shifts is an upper bound. Shifts are
-//!   10 % apart, which costs at most 0.23 % (the chord of a parabola);
+//!   20 % apart, which costs at most 0.84 % (the chord of a parabola);
 //! - **joint norms** (SPEC section 4): shifts with `‖t‖_∞ ≤ s`, `‖t‖₂ ≤ s₂` cost at most the fractional knapsack
 //!   `max Σ c_l t_l²`, `c_l = sup over 0 < t ≤ s of D_a(u_l, t)/t²`. That supremum is bounded piecewise: by a closed form
 //!   for `t` near 0, then by the largest value of (chord)/t² between tabulated shifts, which is explicit.
@@ -21,14 +21,14 @@ use super::gaussian_interval;
 use super::mixture::{self, MixtureError, check_order};
 
 /// Quadrature inside a table is accepted at this relative error (which is added to the cost).
-const TABLE_TOLERANCE: f64 = 1e-6;
+const TABLE_TOLERANCE: f64 = 2e-5;
 /// Sixteen nodes an octave: the top four mantissa bits.
 const NODE_SHIFT: u32 = 48;
 const LEAST_OCTAVE: i32 = -6;
 const OCTAVES: usize = 16;
 const NODES: usize = 16 * OCTAVES + 2;
 /// Tabulated shifts are at most this ratio apart; below the range, where only suprema are needed, `LADDER`.
-const SHIFT_RATIO: f64 = 1.1;
+const SHIFT_RATIO: f64 = 1.2;
 const LADDER: f64 = 1.3;
 /// The closed form near 0 is used while `a·t` is below this; it is then within about 0.4 % of the limit.
 const NEAR_ZERO: f64 = 0.2;
@@ -125,7 +125,7 @@ pub struct RenyiTable {
 impl RenyiTable {
     /// Tabulates `orders` for scaled shifts from `low` to `high`.
     ///
-    /// Costs some tens of milliseconds a column, one for each 10 % between `low` and `high`; equal ends make a single,
+    /// Costs some tens of milliseconds a column, one for each 20 % between `low` and `high`; equal ends make a single,
     /// exact column.
     ///
     /// # Errors
@@ -175,13 +175,12 @@ impl RenyiTable {
         let at = self.columns.partition_point(|column| column.shift < shift);
         let (upper, square) = (&self.columns[at], shift * shift);
         let count = self.orders.len();
-        let rows = || vec![0.0; NODES * count];
         let mut round = RoundCosts {
             count,
             two: norms.full_two(shift),
             one: norms.full_one(shift),
-            cost: rows(),
-            quadratic: rows(),
+            cost: Rows::zero(count),
+            quadratic: Rows::zero(count),
         };
         for index in 0..NODES * count {
             let (cost, curvature) = if upper.shift == shift {
@@ -196,8 +195,8 @@ impl RenyiTable {
                 let curvature = chord_curvature(lower.shift, lower.cost[index], shift, cost);
                 (cost, curvature.max(lower.curvature[index]).min(upper.curvature[index]))
             };
-            round.cost[index] = cost * (1.0 + 1e-14);
-            round.quadratic[index] = curvature * square * (1.0 + 1e-14);
+            round.cost.set(index / count, index % count, cost * (1.0 + 1e-14));
+            round.quadratic.set(index / count, index % count, curvature * square * (1.0 + 1e-14));
         }
         Ok(round)
     }
@@ -323,17 +322,24 @@ impl ShiftNorms {
 
     /// How many coordinates `‖t‖₂` lets reach the largest shift, rounded up.
     fn full_two(self, shift: f64) -> f64 {
-        let ratio = self.two.map_or(f64::INFINITY, |two| two / shift * (1.0 + 1e-15));
-        if shift > 0.0 { ratio * ratio } else { f64::INFINITY }
+        let ratio = self.two.map_or(f64::INFINITY, |two| ratio_up(two, shift));
+        if ratio == 1.0 { 1.0 } else { ratio * ratio * (1.0 + 1e-15) }
     }
 
     /// How many coordinates `‖t‖₁` lets reach the largest shift, rounded up.
     fn full_one(self, shift: f64) -> f64 {
-        if shift > 0.0 {
-            self.one.map_or(f64::INFINITY, |one| one / shift * (1.0 + 1e-15))
-        } else {
-            f64::INFINITY
-        }
+        self.one.map_or(f64::INFINITY, |one| ratio_up(one, shift))
+    }
+}
+
+/// `bound/shift` rounded up, exactly 1 when they are equal; no shift at all is no constraint.
+fn ratio_up(bound: f64, shift: f64) -> f64 {
+    if bound == shift {
+        1.0
+    } else if shift > 0.0 {
+        bound / shift * (1.0 + 1e-15)
+    } else {
+        f64::INFINITY
     }
 }
 
@@ -345,16 +351,52 @@ pub struct RoundCosts {
     two: f64,
     one: f64,
     /// `D_a(u, s)`, node-major.
-    cost: Vec<f64>,
+    cost: Rows,
     /// `s²·sup D_a(u, t)/t²`, node-major: a full coordinate under the quadratic bound.
-    quadratic: Vec<f64>,
+    quadratic: Rows,
+}
+
+/// Orders are summed in blocks that stay in registers.
+const LANES: usize = 8;
+
+/// A row of orders for every width node, padded with zeros to whole blocks.
+#[derive(Debug, Clone)]
+struct Rows {
+    blocks: usize,
+    values: Vec<[f64; LANES]>,
+}
+
+impl Rows {
+    fn zero(count: usize) -> Self {
+        let blocks = count.div_ceil(LANES);
+        Self { blocks, values: vec![[0.0; LANES]; NODES * blocks] }
+    }
+
+    fn set(&mut self, node: usize, order: usize, value: f64) {
+        self.values[node * self.blocks + order / LANES][order % LANES] = value;
+    }
+
+    /// Lowers `out` to the sum of the rows of `nodes` plus `part` of the row of `next`, where that is less.
+    fn lower(&self, nodes: &[u16], next: u16, part: f64, out: &mut [f64]) {
+        for (block, out) in out.chunks_mut(LANES).enumerate() {
+            let row = |node: u16| &self.values[usize::from(node) * self.blocks + block];
+            let mut sum = row(next).map(|cost| part * cost);
+            for &node in nodes {
+                for (sum, cost) in sum.iter_mut().zip(row(node)) {
+                    *sum += cost;
+                }
+            }
+            for (out, sum) in out.iter_mut().zip(sum) {
+                *out = out.min(sum);
+            }
+        }
+    }
 }
 
 /// Buffers a charge reuses, so that a round allocates nothing.
 #[derive(Debug, Clone, Default)]
 pub struct ChargeScratch {
     nodes: Vec<u16>,
-    sum: Vec<f64>,
 }
 
 impl RoundCosts {
@@ -372,7 +414,6 @@ impl RoundCosts {
         let scale = scale * (1.0 - 4.0 * f64::EPSILON);
         scratch.nodes.clear();
         scratch.nodes.extend(widths.iter().map(|width| node_of(width * scale)));
-        scratch.sum.resize(self.count, 0.0);
         out.fill(f64::INFINITY);
         // Leaving a bound out is always safe; one with twice the full coordinates of another cannot win.
         let least = self.two.min(self.one).min(dimension);
@@ -384,10 +425,7 @@ impl RoundCosts {
                 continue;
             }
             whole |= everything;
-            knapsack(rows, self.count, full, &mut scratch.nodes, &mut scratch.sum);
-            for (cost, sum) in out.iter_mut().zip(&scratch.sum) {
-                *cost = cost.min(*sum);
-            }
+            knapsack(rows, full, &mut scratch.nodes, out);
         }
         let up = 1.0 + (dimension + 4.0) * f64::EPSILON;
         for cost in out {
@@ -396,24 +434,20 @@ impl RoundCosts {
     }
 }
 
-/// Sums the rows of the `full` dearest nodes (the last one in part) into `sum`.
-fn knapsack(rows: &[f64], count: usize, full: f64, nodes: &mut [u16], sum: &mut [f64]) {
-    sum.fill(0.0);
-    let row = |node: u16| &rows[usize::from(node) * count..][..count];
-    let whole = if full >= nodes.len() as f64 { nodes.len() } else { full as usize };
-    if whole < nodes.len() {
-        // Node order is cost order for every Rényi order: the narrowest intervals come first.
-        let (_, &mut next, _) = nodes.select_nth_unstable(whole);
-        let part = full - whole as f64;
-        for (sum, cost) in sum.iter_mut().zip(row(next)) {
-            *sum += part * cost;
-        }
+/// Lowers `out` to the cost of the `full` dearest nodes (the last one in part), where that is less.
+fn knapsack(rows: &Rows, full: f64, nodes: &mut [u16], out: &mut [f64]) {
+    if full >= nodes.len() as f64 {
+        return rows.lower(nodes, 0, 0.0, out);
     }
-    for &node in &nodes[..whole] {
-        for (sum, cost) in sum.iter_mut().zip(row(node)) {
-            *sum += cost;
-        }
+    // Node order is cost order for every Rényi order: the narrowest intervals come first.
+    let whole = full as usize;
+    let part = full - whole as f64;
+    if full == 1.0 {
+        let least = nodes.iter().copied().fold(u16::MAX, u16::min);
+        return rows.lower(&[], least, 1.0, out);
     }
+    let (dearest, &mut next, _) = nodes.select_nth_unstable(whole);
+    rows.lower(dearest, next, part, out);
 }
 
 /// The most that `Σ c_l t_l²` can be over `|t_l| ≤ s_inf`, `‖t‖₂ ≤ s_2`, rounded up; sorts `curvatures`, largest first.
