@@ -1,6 +1,42 @@
-//! (to be written)
+//! The privacy engine: what a release costs, and what all of them cost together.
+//!
+//! A release is recorded as a frozen [`event::Event`]; the files named after a composition theorem interpret it. Every
+//! ε that leaves this module is an upper bound: rounded up, with truncation and round-off charged to δ, and a method
+//! that is not valid for what happened answers with its reason instead of a number (SPEC section 4).
+//!
+//! | file | theorem | Laplace | Gaussian | any ε-DP | ρ-zCDP |
+//! |---|---|---|---|---|---|
+//! | [`basic`] | sum of ε | yes | no | yes | no |
+//! | [`advanced`] | tightened advanced composition (the paper's footnote) | yes | no | yes | no |
+//! | [`kov`] | Kairouz–Oh–Viswanath optimal composition | yes | no | yes | no |
+//! | [`zcdp`] | concentrated differential privacy | yes | yes | yes | yes |
+//! | [`rdp`] | Rényi differential privacy | yes | yes | yes | yes |
+//! | [`gdp`] | Gaussian differential privacy, exact | no | yes | no | no |
+//! | [`pld`] | privacy loss distribution | yes | yes | yes | no |
+//!
+//! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
 
+pub mod advanced;
+pub mod basic;
+pub mod calibrate;
+pub mod claim;
+pub mod compose;
+pub mod error;
+pub mod event;
+pub mod filter;
 pub mod gaussian_interval;
+pub mod gdp;
+pub mod kov;
 pub mod mixture;
+mod normal;
+pub mod pld;
 mod quadrature;
+pub mod rdp;
 pub mod renyi_table;
+mod round;
+pub mod zcdp;
+
+pub use claim::{Claim, NeighbourRelation};
+pub use compose::{Bound, Composition, Method, Profile, compose};
+pub use error::AccountingError;
+pub use event::{Event, Mechanism, parse_events};

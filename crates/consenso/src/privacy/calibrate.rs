@@ -1,0 +1,1 @@
+//! From a budget to noise.
