@@ -10,29 +10,44 @@
 pub mod exact;
 mod ledger;
 
-pub use ledger::{Ledger, StopReason};
+pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
+pub use exact::{Grid, Noise, NoiseError};
+
+use crate::privacy::mixture;
 use crate::problem::{LocalObjective, Workspace};
 use crate::protocol::{Protocol, Response, View};
 use crate::random::{Purpose, Seed};
-use rand::{Rng, RngExt};
+use rand::RngExt;
 use std::sync::Arc;
 
-/// The noise of one round, per coordinate.
+/// The noise of one round and the grid its releases live on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Noise {
-    /// None: a run that protects nobody.
-    None,
-    /// Laplace with density e^{−|y|/scale}/(2·scale).
-    Laplace {
-        /// 1/β.
-        scale: f64,
-    },
-    /// Gaussian.
-    Gaussian {
-        /// Standard deviation.
-        sigma: f64,
-    },
+pub struct RoundNoise {
+    noise: Noise,
+    grid: Grid,
+}
+
+impl RoundNoise {
+    /// Noise on the grid that goes with its scale.
+    ///
+    /// # Errors
+    /// A scale that is not positive and finite, or too extreme.
+    pub fn new(noise: Noise) -> Result<Self, NoiseError> {
+        Ok(Self { noise, grid: Grid::for_scale(noise.scale())? })
+    }
+
+    /// The distribution.
+    #[must_use]
+    pub fn noise(&self) -> Noise {
+        self.noise
+    }
+
+    /// The grid.
+    #[must_use]
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
 }
 
 /// A vector that may leave the agent: charged for, noised, or computed from releases alone.
@@ -63,6 +78,8 @@ pub struct Draft {
     high: Vec<f64>,
     step: Vec<f64>,
     point: Vec<f64>,
+    widths: Vec<f64>,
+    steps: Vec<i64>,
     /// Scratch of the gradient.
     pub work: Workspace,
 }
@@ -72,21 +89,43 @@ pub struct Draft {
 pub struct Gate {
     agent: u64,
     seed: Seed,
-    noise: Arc<[Noise]>,
+    /// One entry a round; empty for a run that protects nobody.
+    noise: Arc<[RoundNoise]>,
     ledger: Ledger,
+    realised: Option<f64>,
 }
 
 impl Gate {
-    /// The gate of `agent`, with the noise of every round, drawing from `seed`.
+    /// A gate without noise or budget: what passes it is not private, and nothing is claimed.
     #[must_use]
-    pub fn new(agent: u64, seed: Seed, noise: Arc<[Noise]>, ledger: Ledger) -> Self {
-        Self { agent, seed, noise, ledger }
+    pub fn open(agent: u64, seed: Seed) -> Self {
+        Self { agent, seed, noise: Arc::from([]), ledger: Ledger::Open, realised: None }
+    }
+
+    /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`.
+    #[must_use]
+    pub fn new(agent: u64, seed: Seed, noise: Arc<[RoundNoise]>, ledger: Ledger) -> Self {
+        Self { agent, seed, noise, ledger, realised: None }
+    }
+
+    /// The same gate, keeping the sum of its realised losses (Theorem 2.2). It is this agent's own to see: the sum depends on
+    /// its records, and must never be sent.
+    #[must_use]
+    pub fn with_realised_losses(mut self) -> Self {
+        self.realised = Some(0.0);
+        self
     }
 
     /// What has been charged.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// The realised loss so far, if it is kept.
+    #[must_use]
+    pub fn realised(&self) -> Option<f64> {
+        self.realised
     }
 
     /// Drafts, charges and noises the next message into `out`.
@@ -103,53 +142,75 @@ impl Gate {
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
         let (round, dim) = (view.round() + 1, view.dim());
-        let Draft { low, high, step, point, work } = draft;
-        for v in [&mut *low, &mut *high, &mut *step, &mut *point] {
+        for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
             v.resize(dim, 0.0);
         }
-        protocol.interval(view, memory, low, high);
-        if let Err(reason) = self.ledger.charge(round, low, high) {
+        protocol.interval(view, memory, &mut draft.low, &mut draft.high);
+        let noise = self.noise.get(round as usize - 1).copied();
+        let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
+        let Draft { low, high, step, point, work, .. } = draft;
+        let Some(noise) = noise else {
+            if !self.noise.is_empty() {
+                // The schedule is over: there is no noise for this round, so there is no release.
+                return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::BudgetSpent));
+            }
+            for ((point, low), high) in point.iter_mut().zip(&*low).zip(&*high) {
+                *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
+            }
+            protocol.step(view, memory, point, local, work, step);
+            for ((out, point), step) in out.iter_mut().zip(&*point).zip(&*step) {
+                *out = point + step;
+            }
+            return (Release { round, values: out }, None);
+        };
+        if protocol.response() == Response::AtPoint {
+            // The step depends on the point, so the interval cannot hide it: from here on the point is all there is of it.
+            for (low, high) in low.iter_mut().zip(high.iter_mut()) {
+                *low += stream.random::<f64>() * (*high - *low);
+                *high = *low;
+            }
+        }
+        draft.snap(noise.grid);
+        if let Err(reason) = self.ledger.charge(round, &draft.widths) {
             return (self.forward(round, out, |out| view.mix(out)), Some(reason));
         }
-        let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
-        for ((point, low), high) in point.iter_mut().zip(&*low).zip(&*high) {
-            *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
+        let Draft { low, step, work, widths, steps, .. } = &mut *draft;
+        protocol.step(view, memory, low, local, work, step);
+        steps.resize(dim, 0);
+        let fixed = widths.iter().all(|&w| w == 0.0);
+        let widths = if fixed { &[][..] } else { &widths[..] };
+        if exact::release(&mut stream, step, widths, noise.noise, noise.grid, steps).is_err() {
+            // A step is bounded by its sensitivity's bounds, so only a diverged run comes here, and its iterates are public.
+            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
         }
-        let at = match protocol.response() {
-            Response::AtPoint => &*point,
-            Response::Shift => &*low,
-        };
-        protocol.step(view, memory, at, local, work, step);
-        let noise = self.noise.get(round as usize - 1).copied().unwrap_or(Noise::None);
-        for ((out, point), step) in out.iter_mut().zip(&*point).zip(&*step) {
-            *out = point + step + draw(noise, &mut stream);
+        // Both are multiples of γ below 2^53·γ, so the sum is exact.
+        for ((out, low), q) in out.iter_mut().zip(&*low).zip(&*steps) {
+            *out = low + noise.grid.value(*q);
+        }
+        if let Some(realised) = &mut self.realised {
+            *realised += self.ledger.realised_loss(round, noise.noise, draft, out);
         }
         (Release { round, values: out }, None)
     }
 
     /// A message computed from releases alone: post-processing, which costs nothing.
-    pub fn forward<'a>(
-        &self,
-        round: u32,
-        out: &'a mut [f64],
-        public: impl FnOnce(&mut [f64]),
-    ) -> Release<'a> {
+    pub fn forward<'a>(&self, round: u32, out: &'a mut [f64], public: impl FnOnce(&mut [f64])) -> Release<'a> {
         public(out);
         Release { round, values: out }
     }
 }
 
-/// One draw of plain noise.
-fn draw(noise: Noise, stream: &mut impl Rng) -> f64 {
-    match noise {
-        Noise::None => 0.0,
-        Noise::Laplace { scale } => {
-            let u = stream.random::<f64>() - 0.5;
-            -scale * u.signum() * libm::log1p(-2.0 * u.abs())
-        }
-        Noise::Gaussian { sigma } => {
-            let radius = (-2.0 * libm::log(1.0 - stream.random::<f64>())).sqrt();
-            sigma * radius * libm::cos(std::f64::consts::TAU * stream.random::<f64>())
+impl Draft {
+    /// Puts the public interval on the grid: its lower end becomes a multiple of γ, its width stays. Both are public, so
+    /// this is post-processing; it makes the final addition exact.
+    fn snap(&mut self, grid: Grid) {
+        self.widths.resize(self.low.len(), 0.0);
+        let (step, inverse) = (grid.step(), 1.0 / grid.step());
+        for ((low, high), width) in self.low.iter_mut().zip(&mut self.high).zip(&mut self.widths) {
+            let (least, most) = (low.min(*high), low.max(*high));
+            *width = most - least;
+            *low = (least * inverse).round_ties_even() * step;
+            *high = *low + *width;
         }
     }
 }
