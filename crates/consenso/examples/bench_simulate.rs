@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 use consenso::agent::{Player, Timetable};
 use consenso::data::Records;
-use consenso::gate::{Gate, Ledger, Noise};
+use consenso::gate::{Gate, Ledger, Noise, RoundNoise};
 use consenso::graph::{Graph, Mixing};
 use consenso::problem::{LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::Admm;
@@ -33,9 +33,8 @@ fn simulation(agents: usize, edges: usize, rows: usize, dim: usize, seed: &Seed,
     let mixing = Arc::new(Mixing::metropolis(&graph));
     let protocol = Arc::new(Admm { penalty: Some(10.0), dual_step: Some(0.5), ..Admm::default() });
     let timetable = Arc::new(Timetable { rounds: 100, tail_from: 100, gossip: 0 });
-    let noise: Arc<[Noise]> = (1..=100)
-        .map(|k| if noisy { Noise::Laplace { scale: 1.02f64.powi(-k) } } else { Noise::None })
-        .collect();
+    let laplace = |k| RoundNoise::new(Noise::Laplace { scale: 1.02f64.powi(-k) }).expect("a scale");
+    let noise: Arc<[RoundNoise]> = (1..=if noisy { 100 } else { 0 }).map(laplace).collect();
     let players = (0..agents)
         .into_par_iter()
         .map(|i| {

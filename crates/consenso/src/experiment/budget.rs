@@ -1,12 +1,16 @@
-//! The noise of an algorithm and what it costs.
+//! The noise of an algorithm and what it costs: calibrated to a budget, or fixed by the user and priced.
 
-use super::spec::{ExperimentSpec, NoiseSpec};
+use super::spec::{Accounting, ExperimentSpec, Mechanism, NoiseSpec, PrivacySpec};
 use crate::data::RowBounds;
-use crate::gate::{Gate, Ledger, Noise};
+use crate::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::graph::Graph;
-use crate::problem::Objective;
-use crate::protocol::{Protocol, PublicFacts};
+use crate::privacy::filter::RenyiFilter;
+use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
+use crate::privacy::{Claim, Composition, Event, compose, gdp, rdp};
+use crate::problem::{Loss, Objective, Sensitivity};
+use crate::protocol::{Protocol, PublicFacts, Schedule};
 use crate::random::Seed;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What all algorithms of an experiment share.
@@ -15,37 +19,74 @@ pub(super) struct Context<'a> {
     pub(super) objective: &'a Objective,
     pub(super) bounds: &'a RowBounds,
     pub(super) counts: &'a [usize],
+    /// Whether noise is drawn from a seed, so that nothing is really protected.
+    pub(super) seeded: bool,
 }
 
-/// The noise of every round.
+/// Agents with as many records and neighbours have the same sensitivity, so the same noise and account.
+type Class = (usize, usize);
+
+/// The noise and the account of every class of agents.
 #[derive(Debug)]
 pub(super) struct Budget {
-    noise: Arc<[Noise]>,
+    accounts: BTreeMap<Class, Account>,
+    degree_matters: bool,
     pub(super) noise_spec: Option<NoiseSpec>,
+    pub(super) price: Option<Price>,
     pub(super) warnings: Vec<String>,
 }
 
+#[derive(Clone, Debug)]
+struct Account {
+    noise: Arc<[RoundNoise]>,
+    ledger: Ledger,
+    price: Option<Price>,
+}
+
+/// What the dearest agent pays.
+#[derive(Clone, Debug)]
+pub(super) struct Price {
+    pub(super) claim: Claim,
+    /// ε by sensitivity norm and method.
+    pub(super) bounds: serde_json::Value,
+    /// Worst-case pure ε of the whole run, by the better of the l1 and l∞ norms; `None` under Gaussian noise.
+    pub(super) worst_case_pure: Option<f64>,
+    /// The paper's worst case d·Σ α_k β_k B_∞ after each round; empty under Gaussian noise.
+    pub(super) paper_worst_case: Vec<f64>,
+}
+
 impl Budget {
-    /// The gate of one agent.
-    pub(super) fn gate(&self, agent: usize, seed: &Seed) -> Gate {
-        Gate::new(agent as u64, seed.clone(), Arc::clone(&self.noise), Ledger::Open)
+    /// The gate of one agent, who has `records` records and `degree` neighbours.
+    pub(super) fn gate(&self, agent: usize, records: usize, degree: usize, seed: &Seed) -> Gate {
+        let class = (records, if self.degree_matters { degree } else { 0 });
+        let Some(account) = self.accounts.get(&class) else { return Gate::open(agent as u64, seed.clone()) };
+        let gate = Gate::new(agent as u64, seed.clone(), Arc::clone(&account.noise), account.ledger.clone());
+        // Every realised loss costs logarithms; it is worth them where the paper looks at it, and only in a simulation.
+        if account.price.as_ref().is_some_and(|p| !p.paper_worst_case.is_empty()) {
+            gate.with_realised_losses()
+        } else {
+            gate
+        }
     }
 
     /// The noise in words.
     pub(super) fn describe(&self) -> String {
-        match (self.noise.first(), self.noise.last()) {
-            (Some(Noise::Laplace { scale: a }), Some(Noise::Laplace { scale: b })) => {
-                format!("Laplace, scale {a:.3e} to {b:.3e}")
-            }
-            (Some(Noise::Gaussian { sigma: a }), Some(Noise::Gaussian { sigma: b })) => {
-                format!("Gaussian, σ {a:.3e} to {b:.3e}")
-            }
-            _ => "none".into(),
+        let all: Vec<Noise> = self.accounts.values().flat_map(|a| a.noise.iter().map(RoundNoise::noise)).collect();
+        let scales = || all.iter().map(|n| n.scale());
+        let (low, high) = (scales().fold(f64::INFINITY, f64::min), scales().fold(0.0, f64::max));
+        let range = if high <= low * 1.0001 { format!("{high:.3e}") } else { format!("{low:.3e} to {high:.3e}") };
+        match all.first() {
+            None => "none".into(),
+            Some(Noise::Laplace { .. }) => format!("Laplace, scale {range}"),
+            Some(Noise::Gaussian { .. }) => format!("Gaussian, σ {range}"),
         }
     }
 }
 
 /// Rounds when the file leaves them open.
+///
+/// Noise a round grows with √K under a fixed budget, and averaging over the tail wins just that back; so K should be as large as
+/// optimisation needs, and no larger than what the tail can average. Unit rows with a step of a few 1/M need about 200.
 pub(super) fn default_rounds(_: &PublicFacts) -> u32 {
     200
 }
@@ -53,26 +94,323 @@ pub(super) fn default_rounds(_: &PublicFacts) -> u32 {
 /// Mixing rounds when the file leaves them open: enough to shrink the agents' differences a hundredfold.
 pub(super) fn default_gossip(facts: &PublicFacts) -> u32 {
     let rate = facts.mixing.clamp(0.0, 0.999);
-    if rate < 1e-3 { 1 } else { (0.01f64.ln() / rate.ln()).ceil().clamp(1.0, 100.0) as u32 }
+    if rate < 1e-3 { 1 } else { (libm::log(0.01) / libm::log(rate)).ceil().clamp(1.0, 100.0) as u32 }
 }
 
+/// Chooses or takes the noise, and prices it.
 pub(super) fn plan(
-    _: &dyn Protocol,
+    protocol: &dyn Protocol,
     noise: Option<&NoiseSpec>,
     facts: &PublicFacts,
     context: &Context<'_>,
-    _: &[Arc<Graph>],
+    graphs: &[Arc<Graph>],
 ) -> Result<Budget, String> {
-    let _ = (context.spec, context.objective, context.bounds, context.counts);
-    let each = |k: u32| match noise {
-        None | Some(NoiseSpec::None) => Noise::None,
-        Some(NoiseSpec::LaplaceRate(s)) => Noise::Laplace { scale: 1.0 / s.at(k) },
-        Some(NoiseSpec::LaplaceScale(s)) => Noise::Laplace { scale: s.at(k) },
-        Some(NoiseSpec::Gaussian(s)) => Noise::Gaussian { sigma: s.at(k) },
-    };
-    Ok(Budget {
-        noise: (1..=facts.rounds).map(each).collect(),
+    let mut budget = Budget {
+        accounts: BTreeMap::new(),
+        degree_matters: false,
         noise_spec: noise.cloned(),
+        price: None,
         warnings: Vec::new(),
-    })
+    };
+    if noise == Some(&NoiseSpec::None) || (noise.is_none() && context.spec.privacy.is_none()) {
+        return Ok(budget);
+    }
+    if let Some(NoiseSpec::LaplaceRate(s) | NoiseSpec::LaplaceScale(s) | NoiseSpec::Gaussian(s)) = noise
+        && let Some(problem) = s.problem(facts.rounds)
+    {
+        return Err(format!("noise: {problem}"));
+    }
+    if context.spec.privacy.is_some() {
+        sound(context, noise)?;
+    }
+    let neighbours = context.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
+    let gradient = |records: usize| context.objective.sensitivity(context.bounds, records, neighbours);
+    let steps = |records: usize, degree: usize| -> Vec<Sensitivity> {
+        let gradient = gradient(records);
+        (1..=facts.rounds).map(|k| protocol.step_sensitivity(k, degree, &gradient, facts)).collect()
+    };
+    budget.degree_matters = steps(facts.records, facts.degrees.0) != steps(facts.records, facts.degrees.1);
+    for (agent, &records) in context.counts.iter().enumerate() {
+        for graph in graphs {
+            let class = (records, if budget.degree_matters { graph.degree(agent) } else { 0 });
+            if let std::collections::btree_map::Entry::Vacant(entry) = budget.accounts.entry(class) {
+                let degree = if budget.degree_matters { class.1 } else { facts.degrees.0 };
+                entry.insert(account(&steps(records, degree), noise, facts, context)?);
+            }
+            if !budget.degree_matters {
+                break;
+            }
+        }
+    }
+    let prices = budget.accounts.values().filter_map(|a| a.price.clone());
+    budget.price = prices.max_by(|a, b| a.claim.epsilon.total_cmp(&b.claim.epsilon));
+    if let Some((epsilon, price)) = context.spec.privacy.and_then(|p| p.epsilon).zip(budget.price.as_ref())
+        && price.claim.epsilon > epsilon
+    {
+        budget.warnings.push(format!(
+            "the noise given would cost ε = {:.4} over all rounds; agents stop when ε = {epsilon} is spent",
+            price.claim.epsilon
+        ));
+    }
+    Ok(budget)
+}
+
+/// Refuses what no claim can rest on.
+fn sound(context: &Context<'_>, noise: Option<&NoiseSpec>) -> Result<(), String> {
+    let PrivacySpec { epsilon, delta, .. } = context.spec.privacy.expect("asked for");
+    if !(delta > 0.0 && delta < 1.0) {
+        return Err(format!("privacy.delta = {delta} must be between 0 and 1, both excluded"));
+    }
+    if let Some(epsilon) = epsilon
+        && !(epsilon > 0.0 && epsilon.is_finite())
+    {
+        return Err(format!("privacy.epsilon = {epsilon} must be a positive number"));
+    }
+    if epsilon.is_none() && noise.is_none() {
+        return Err("there is neither privacy.epsilon to calibrate noise to nor a noise of its own: set one of them".into());
+    }
+    if !context.bounds.public {
+        return Err("the bounds of the rows were computed from the records, so no privacy claim can rest on them: review the \
+             schema and set reviewed = true in it, or leave [privacy] out"
+            .into());
+    }
+    if let Loss::Ridge { clip } = context.objective.loss
+        && clip.is_infinite()
+    {
+        return Err("the gradient of ridge regression is unbounded: set objective.clip, the largest residual that counts".into());
+    }
+    Ok(())
+}
+
+fn account(
+    steps: &[Sensitivity],
+    noise: Option<&NoiseSpec>,
+    facts: &PublicFacts,
+    context: &Context<'_>,
+) -> Result<Account, String> {
+    let privacy = context.spec.privacy;
+    let noise: Vec<Noise> = match noise {
+        Some(NoiseSpec::LaplaceRate(s)) => each(facts, s, |v| Noise::Laplace { scale: 1.0 / v }),
+        Some(NoiseSpec::LaplaceScale(s)) => each(facts, s, |v| Noise::Laplace { scale: v }),
+        Some(NoiseSpec::Gaussian(s)) => each(facts, s, |v| Noise::Gaussian { sigma: v }),
+        Some(NoiseSpec::None) | None => calibrated(steps, privacy.as_ref().ok_or("no budget")?)?,
+    };
+    let rounds: Arc<[RoundNoise]> =
+        noise.iter().map(|&n| RoundNoise::new(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    let Some(privacy) = privacy else { return Ok(Account { noise: rounds, ledger: Ledger::Open, price: None }) };
+    let shifts: Vec<f64> = steps.iter().map(|s| s.linf.min(s.l2)).collect();
+    if privacy.accounting == Accounting::Filter {
+        let (ledger, claim) = filtered(steps, &noise, shifts, &privacy, context)?;
+        let price = price_around(claim, serde_json::Value::Null, steps, &noise, facts);
+        return Ok(Account { noise: rounds, ledger, price: Some(price) });
+    }
+    let price = price(steps, &noise, facts, &privacy, context)?;
+    let allowed = match privacy.epsilon {
+        Some(limit) if price.claim.epsilon > limit => allowed(steps, &noise, facts, &privacy, limit)?,
+        _ => facts.rounds,
+    };
+    let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed, shifts }));
+    Ok(Account { noise: rounds, ledger, price: Some(price) })
+}
+
+fn each(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> Noise) -> Vec<Noise> {
+    (1..=facts.rounds).map(|k| noise(schedule.at(k))).collect()
+}
+
+/// Noise in proportion to each round's sensitivity, as little as the budget allows: Gaussian through exact GDP composition, or Laplace,
+/// whichever has the smaller variance.
+fn calibrated(steps: &[Sensitivity], privacy: &PrivacySpec) -> Result<Vec<Noise>, String> {
+    let epsilon = privacy.epsilon.ok_or("privacy.epsilon is missing")?;
+    let _ = Mechanism::Laplace;
+    let mu = gdp::mu_for(epsilon, privacy.delta).map_err(|e| e.to_string())?;
+    let factor = (steps.len() as f64).sqrt() / mu * (1.0 + 1e-9);
+    Ok(steps.iter().map(|s| Noise::Gaussian { sigma: s.l2 * factor }).collect())
+}
+
+/// The events of a schedule under one norm of the sensitivity.
+fn events(norm: Norm, steps: &[Sensitivity], noise: &[Noise], dim: usize) -> Vec<Event> {
+    let ratio = |a: f64, b: f64| (a / b).next_up();
+    let one = |(s, n): (&Sensitivity, &Noise)| match (*n, norm) {
+        (Noise::Gaussian { sigma }, _) => Event::gaussian(ratio(s.l2, sigma), 1),
+        (Noise::Laplace { scale }, Norm::L1) => Event::laplace(ratio(s.l1, scale), 1),
+        (Noise::Laplace { scale }, Norm::Linf) => Event::laplace(ratio(s.linf, scale), dim as u64),
+        // D_a of a Laplace shift v is at most a·v²/2, so a vector costs at most a·‖t‖₂²/(2b²): ρ-zCDP.
+        (Noise::Laplace { scale }, Norm::L2) => {
+            let v = ratio(s.l2, scale);
+            Event::zcdp((0.5 * v * v).next_up(), 1)
+        }
+    };
+    steps.iter().zip(noise).map(one).collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Norm {
+    L1,
+    L2,
+    Linf,
+}
+
+impl Norm {
+    fn name(self) -> &'static str {
+        match self {
+            Self::L1 => "l1",
+            Self::L2 => "l2",
+            Self::Linf => "linf",
+        }
+    }
+}
+
+/// The compositions of a schedule, one for every norm that bounds it.
+fn compositions(
+    steps: &[Sensitivity],
+    noise: &[Noise],
+    dim: usize,
+    delta: f64,
+) -> Result<Vec<(Norm, Composition)>, String> {
+    let norms: &[Norm] =
+        if matches!(noise.first(), Some(Noise::Gaussian { .. })) { &[Norm::L2] } else { &[Norm::L1, Norm::L2, Norm::Linf] };
+    let one = |&norm: &Norm| {
+        let composed = compose(&events(norm, steps, noise, dim), delta).map_err(|e| e.to_string())?;
+        Ok((norm, composed))
+    };
+    norms.iter().map(one).collect()
+}
+
+fn price(
+    steps: &[Sensitivity],
+    noise: &[Noise],
+    facts: &PublicFacts,
+    privacy: &PrivacySpec,
+    context: &Context<'_>,
+) -> Result<Price, String> {
+    let compositions = compositions(steps, noise, facts.dim, privacy.delta)?;
+    let bounds: serde_json::Map<String, serde_json::Value> = compositions
+        .iter()
+        .map(|(norm, c)| (norm.name().to_owned(), serde_json::to_value(c).unwrap_or_default()))
+        .collect();
+    let best = |c: &Composition| c.best().map_or(f64::INFINITY, |b| b.1);
+    let (norm, composition) = compositions
+        .into_iter()
+        .min_by(|a, b| best(&a.1).total_cmp(&best(&b.1)))
+        .ok_or("no bound is valid for this schedule")?;
+    let claim = Claim::from_composition(composition, privacy.neighbours, sampler(noise, context.seeded))
+        .ok_or("no bound is valid for this schedule")?;
+    let claim = caveats(claim, context).with_caveat(format!("sensitivity in the {} norm, the best of those known", norm.name()));
+    Ok(price_around(claim, bounds.into(), steps, noise, facts))
+}
+
+fn price_around(
+    claim: Claim,
+    bounds: serde_json::Value,
+    steps: &[Sensitivity],
+    noise: &[Noise],
+    facts: &PublicFacts,
+) -> Price {
+    let dim = facts.dim as f64;
+    let (mut l1, mut linf, mut laplace) = (0.0, 0.0, true);
+    let paper_worst_case: Vec<f64> = steps
+        .iter()
+        .zip(noise)
+        .map(|(s, n)| {
+            laplace &= matches!(n, Noise::Laplace { .. });
+            l1 += s.l1 / n.scale();
+            linf += dim * s.linf / n.scale();
+            linf
+        })
+        .collect();
+    let up = |x: f64| x * (1.0 + 1e-12);
+    Price {
+        claim,
+        bounds,
+        worst_case_pure: laplace.then(|| up(l1.min(linf))),
+        paper_worst_case: if laplace { paper_worst_case } else { Vec::new() },
+    }
+}
+
+fn sampler(noise: &[Noise], seeded: bool) -> String {
+    let kind = match noise.first() {
+        Some(Noise::Laplace { .. }) => "Laplace",
+        _ => "Gaussian",
+    };
+    let source = if seeded { "a seeded ChaCha12 stream" } else { "ChaCha12 keyed by OS entropy" };
+    format!("exact {kind} rounded to a public grid, {source}")
+}
+
+fn caveats(claim: Claim, context: &Context<'_>) -> Claim {
+    let mut claim = claim.with_caveat("every agent's number of records is taken as public");
+    if context.spec.privacy.is_some_and(|p| p.neighbours == crate::privacy::NeighbourRelation::Paper) {
+        claim = claim.with_caveat("the paper's convention B = 1/b; replacing a record moves the gradient by up to twice that");
+    }
+    if context.seeded {
+        claim = claim.with_caveat("seeded simulation: these figures hold only for a run on OS entropy");
+    }
+    claim
+}
+
+/// The longest prefix of the schedule that stays within ε.
+fn allowed(
+    steps: &[Sensitivity],
+    noise: &[Noise],
+    facts: &PublicFacts,
+    privacy: &PrivacySpec,
+    limit: f64,
+) -> Result<u32, String> {
+    let (mut low, mut high) = (0, steps.len());
+    while low + 1 < high {
+        let middle = low.midpoint(high);
+        let all = compositions(&steps[..middle], &noise[..middle], facts.dim, privacy.delta)?;
+        let epsilon = all.iter().filter_map(|c| c.1.best()).map(|b| b.1).fold(f64::INFINITY, f64::min);
+        if epsilon <= limit { low = middle } else { high = middle }
+    }
+    Ok(low as u32)
+}
+
+/// Orders of the filter around the best one for the schedule: each has its share of δ, so there are few.
+const FILTER_ORDERS: [f64; 4] = [0.75, 1.0, 1.35, 1.9];
+
+fn filtered(
+    steps: &[Sensitivity],
+    noise: &[Noise],
+    shifts: Vec<f64>,
+    privacy: &PrivacySpec,
+    context: &Context<'_>,
+) -> Result<(Ledger, Claim), String> {
+    let epsilon = privacy.epsilon.ok_or("privacy.accounting = \"filter\" needs privacy.epsilon, fixed in advance")?;
+    let rho: f64 = steps.iter().zip(noise).map(|(s, n)| 0.5 * (s.l2 / n.scale()).powi(2)).sum();
+    // The order that zCDP would use for this budget, from public numbers alone.
+    let best = 1.0 + (libm::log(1.0 / privacy.delta) / rho.max(1e-300)).sqrt();
+    let best = best.clamp(1.5, 1.0 + 2.0 * libm::log(1.0 / privacy.delta) / epsilon);
+    let orders: Vec<f64> = FILTER_ORDERS.iter().map(|f| 1.0 + (best - 1.0) * f).collect();
+    let filter = RenyiFilter::new(&orders, epsilon, privacy.delta).map_err(|e| e.to_string())?;
+    let kind = match noise.first() {
+        Some(Noise::Laplace { .. }) => IntervalNoise::Laplace,
+        _ => IntervalNoise::Gaussian,
+    };
+    let rates: Vec<f64> = noise.iter().map(|n| 1.0 / n.scale()).collect();
+    let norms: Vec<ShiftNorms> = steps
+        .iter()
+        .zip(&rates)
+        .map(|(s, r)| ShiftNorms {
+            inf: (s.linf * r).next_up(),
+            two: Some((s.l2 * r).next_up()),
+            one: Some((s.l1 * r).next_up()),
+        })
+        .collect();
+    let reach = || norms.iter().map(|n| n.inf.min(n.two.unwrap_or(n.inf)).min(n.one.unwrap_or(n.inf)));
+    let (low, high) = (reach().fold(f64::INFINITY, f64::min), reach().fold(0.0, f64::max));
+    let table = RenyiTable::new(kind, low, high, &orders).map_err(|e| e.to_string())?;
+    let rounds = norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    let plan = FilterPlan { rounds, rates, shifts };
+    let claim = Claim {
+        epsilon,
+        delta: privacy.delta,
+        method: crate::privacy::Method::Rdp,
+        neighbours: privacy.neighbours,
+        adversary: Claim::COLLUDING_NEIGHBOURS.into(),
+        sampler: sampler(noise, context.seeded),
+        caveats: vec!["Rényi filter: the budget fixed in advance is the claim; releases stop before it is exceeded".into()],
+        bounds: None,
+    };
+    let _ = rdp::convert;
+    Ok((Ledger::filter(Arc::new(plan), filter), caveats(claim, context)))
 }

@@ -32,6 +32,8 @@ pub struct Inputs {
     pub source: Source,
     /// The edge list of `graph.kind = "file"`: its name and text.
     pub edges: Option<(String, String)>,
+    /// OS entropy for the noise: with it the privacy claim holds, and the run cannot be repeated.
+    pub entropy: Option<[u8; 32]>,
 }
 
 impl ExperimentSpec {
@@ -83,6 +85,7 @@ pub struct Experiment {
     pub(super) graphs: Vec<Arc<Graph>>,
     pub(super) planned: Vec<Planned>,
     pub(super) trace_every: u32,
+    entropy: Option<Seed>,
     warnings: Vec<String>,
 }
 
@@ -95,7 +98,7 @@ impl Experiment {
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.
     pub fn check(inputs: Inputs) -> Result<Self, SpecError> {
-        let Inputs { file, text, spec, source, edges } = inputs;
+        let Inputs { file, text, spec, source, edges, entropy } = inputs;
         let fail = |key: &str, message: String| SpecError {
             line: line_of(&text, key),
             file: file.clone(),
@@ -141,7 +144,7 @@ impl Experiment {
                 help: None,
             };
             let context =
-                budget::Context { spec: &spec, objective: &objective, bounds: &bounds, counts: &counts };
+                budget::Context { spec: &spec, objective: &objective, bounds: &bounds, counts: &counts, seeded: entropy.is_none() };
             let (one, mut warned) = plan(algorithm, facts, &context, &graphs).map_err(place)?;
             warnings.append(&mut warned);
             planned.push(one);
@@ -152,7 +155,7 @@ impl Experiment {
         // A point of a curve costs about half a round; small problems can afford one every round.
         let points = if work > 200_000 { 40 } else { 400 };
         let trace_every = spec.trace_every.unwrap_or(rounds.div_ceil(points)).max(1);
-        Ok(Self { spec, source, objective, facts, records, graphs, planned, trace_every, warnings })
+        Ok(Self { spec, source, objective, facts, records, graphs, planned, trace_every, entropy: entropy.map(Seed::from_entropy), warnings })
     }
 
     /// What the user should know before running.
@@ -192,6 +195,18 @@ impl Experiment {
         spec.trace_every = Some(self.trace_every);
         spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
         toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"))
+    }
+
+    /// The seed of the noise in repetition `run`: the experiment's, or fresh entropy.
+    pub(super) fn noise_seed(&self, run: u32) -> Seed {
+        let seed = self.entropy.clone().unwrap_or_else(|| Seed::from(self.spec.seed));
+        seed.for_run(u64::from(run))
+    }
+
+    /// Whether the noise comes from the experiment's seed.
+    #[must_use]
+    pub fn is_seeded(&self) -> bool {
+        self.entropy.is_none()
     }
 
     /// The agents' objectives in repetition `run`.
@@ -327,7 +342,7 @@ fn facts(
     // The worst of the runs' graphs, so that one choice of parameters serves all runs.
     let mut seen: Vec<&Arc<Graph>> = graphs.iter().collect();
     seen.dedup_by(|a, b| Arc::ptr_eq(a, b));
-    let laplacian_max = seen.iter().map(|g| g.laplacian_spectrum().largest_upper_bound).fold(0.0, f64::max);
+    let laplacian_max = seen.iter().map(|g| g.laplacian_upper_bound()).fold(0.0, f64::max);
     let mixing = seen.iter().map(|g| Mixing::metropolis(g).second_eigenvalue(g).value).fold(0.0, f64::max);
     let degrees = |g: &Graph| {
         (0..g.agents()).map(|i| g.degree(i)).fold((usize::MAX, 0), |(a, b), d| (a.min(d), b.max(d)))

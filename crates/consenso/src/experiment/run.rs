@@ -7,9 +7,8 @@ use crate::graph::Mixing;
 use crate::kernel;
 use crate::problem::solve::{self, Minimiser};
 use crate::problem::{self, LocalObjective};
-use crate::random::Seed;
 use crate::record::{
-    AlgorithmRecord, Baselines, CurvePoint, ProblemRecord, Record, Spread, TraceRow, ZeroModel,
+    AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, Record, Spread, TraceRow, ZeroModel,
 };
 use crate::simulate::Lockstep;
 use rayon::prelude::*;
@@ -130,16 +129,16 @@ fn one_run(
     instance: &Instance,
     observer: &dyn Observer,
 ) -> Option<Outcome> {
-    let seed = Seed::from(experiment.spec.seed).for_run(u64::from(instance.run));
+    let seed = experiment.noise_seed(instance.run);
     let graph = &experiment.graphs[instance.run as usize];
     let players = instance.locals.iter().enumerate().map(|(i, local)| {
-        let gate = planned.budget.gate(i, &seed);
+        let gate = planned.budget.gate(i, local.records().len(), graph.degree(i), &seed);
         Player::new(local.clone(), Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
     });
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
     let test = experiment.test_records(instance.run);
-    let mut trace = vec![observe(experiment, instance, &network, test.as_deref())];
+    let mut trace = vec![observe(experiment, planned, instance, &network, test.as_deref())];
     let (rounds, exchanges) = (planned.timetable.rounds, planned.timetable.exchanges());
     let mut unreported = 0;
     while network.round() < exchanges {
@@ -154,7 +153,7 @@ fn one_run(
             }
         }
         if round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds) {
-            trace.push(observe(experiment, instance, &network, test.as_deref()));
+            trace.push(observe(experiment, planned, instance, &network, test.as_deref()));
         }
     }
     let models = network.finish();
@@ -228,9 +227,7 @@ fn log_errors<'a>(rows: impl Iterator<Item = &'a [f64]>, optimum: &[f64]) -> Spr
     })
 }
 
-fn observe(
-    experiment: &Experiment,
-    instance: &Instance,
+fn observe(experiment: &Experiment, planned: &Planned, instance: &Instance,
     network: &Lockstep,
     test: Option<&Records>,
 ) -> TraceRow {
@@ -247,8 +244,14 @@ fn observe(
         log_error: log_errors(rows(), &instance.optimum.x),
         disagreement: (spread / network.players().len() as f64).sqrt(),
         test_accuracy: test.and_then(|t| problem::accuracy(&experiment.objective.loss, t, &mean)),
-        epsilon_worst: None,
-        epsilon_realised: None,
+        epsilon_worst: planned.budget.price.as_ref().and_then(|price| {
+            let spent = &price.paper_worst_case;
+            match network.round() as usize {
+                0 => (!spent.is_empty()).then_some(0.0),
+                round => spent.get(round - 1).copied(),
+            }
+        }),
+        epsilon_realised: Spread::of(network.players().iter().filter_map(|p| p.gate().realised())),
     }
 }
 
@@ -277,7 +280,7 @@ fn summarise(
         objective: mean(&|o| Some(o.objective)).unwrap_or(f64::NAN),
         optimum_gap: mean(&|o| Some(o.optimum_gap)).unwrap_or(f64::NAN),
         log_error: mean(&|o| Some(o.log_error)).unwrap_or(f64::NAN),
-        epsilon: None,
+        epsilon: epsilon(experiment, planned, &outcomes),
         seconds,
         parameters: serde_json::to_value(planned.protocol.parameters()).unwrap_or_default(),
         noise: planned.budget.describe(),
@@ -286,6 +289,26 @@ fn summarise(
         curve: curve(&outcomes, experiment),
         trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
     }
+}
+
+fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> Option<EpsilonRecord> {
+    let price = planned.budget.price.as_ref()?;
+    // What stops at the budget never costs more than it.
+    let budget = experiment.spec.privacy.and_then(|p| p.epsilon);
+    let claim = budget.map_or(price.claim.epsilon, |budget| price.claim.epsilon.min(budget));
+    let last = || outcomes.iter().filter_map(|o| o.trace.last()?.epsilon_realised);
+    Some(EpsilonRecord {
+        claim,
+        delta: price.claim.delta,
+        method: price.claim.method.to_string(),
+        worst_case_pure: price.worst_case_pure,
+        paper_worst_case: price.paper_worst_case.last().copied(),
+        realised_mean: Spread::of(last().map(|s| s.mean)).map(|s| s.mean),
+        realised_range: Spread::of(last().map(|s| s.min)).zip(Spread::of(last().map(|s| s.max))).map(|(a, b)| (a.min, b.max)),
+        bounds: price.bounds.clone(),
+        statement: price.claim.to_string(),
+        seeded: experiment.is_seeded(),
+    })
 }
 
 fn curve(outcomes: &[Outcome], _: &Experiment) -> Vec<CurvePoint> {

@@ -2,7 +2,8 @@
 
 use crate::data::Encoding;
 use crate::graph::GraphSpec;
-use crate::problem::{Constraint, Neighbours};
+use crate::privacy::NeighbourRelation;
+use crate::problem::Constraint;
 use crate::protocol::{self, Protocol, Schedule};
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +163,7 @@ pub struct PrivacySpec {
     pub delta: f64,
     /// Which data sets are neighbours.
     #[serde(default)]
-    pub neighbours: Neighbours,
+    pub neighbours: NeighbourRelation,
     /// Which noise; by default whichever certifies less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<Mechanism>,

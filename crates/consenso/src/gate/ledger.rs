@@ -1,6 +1,13 @@
 //! The ledger: what an agent has been charged, and whether it may release more.
+//!
+//! A charge comes before its release: the gate asks, the ledger answers and has written the cost down by then.
 
+use super::{Draft, Noise};
+use crate::privacy::filter::RenyiFilter;
+use crate::privacy::renyi_table::{ChargeScratch, RoundCosts};
+use crate::privacy::{gaussian_interval, mixture};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Why an agent stopped using its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,8 +17,30 @@ pub enum StopReason {
     Finished,
     /// The next release would have exceeded the budget. The model so far is kept.
     BudgetSpent,
+    /// The iterates left the range of the grid: the run diverged.
+    OutOfRange,
     /// The user asked.
     Interrupted,
+}
+
+/// A schedule that was composed in advance.
+#[derive(Debug)]
+pub struct SchedulePlan {
+    /// Releases whose composition stays within the budget.
+    pub allowed: u32,
+    /// Bound on one coordinate's shift, by round.
+    pub shifts: Vec<f64>,
+}
+
+/// What a filter charges by the round.
+#[derive(Debug)]
+pub struct FilterPlan {
+    /// Costs by round, for the orders of the filter.
+    pub rounds: Vec<RoundCosts>,
+    /// β_k, or 1/σ_k, by round.
+    pub rates: Vec<f64>,
+    /// Bound on one coordinate's shift, by round.
+    pub shifts: Vec<f64>,
 }
 
 /// One agent's account.
@@ -20,13 +49,95 @@ pub enum Ledger {
     /// No budget: nothing is claimed.
     #[default]
     Open,
+    /// The cost of every round is known in advance, whatever the transcript.
+    Schedule {
+        /// What was composed.
+        plan: Arc<SchedulePlan>,
+        /// Releases charged.
+        charged: u32,
+    },
+    /// The cost of a round depends on the transcript: a filter fixed in advance decides.
+    Filter {
+        /// What releases cost.
+        plan: Arc<FilterPlan>,
+        /// The budget.
+        filter: RenyiFilter,
+        /// Releases charged.
+        charged: u32,
+        /// Scratch: the costs of one release.
+        costs: Vec<f64>,
+        /// Scratch of the table.
+        scratch: ChargeScratch,
+    },
 }
 
 impl Ledger {
-    /// Charges the release of `round` whose public interval is [`low`, `high`].
-    pub(super) fn charge(&mut self, _round: u32, _low: &[f64], _high: &[f64]) -> Result<(), StopReason> {
+    /// An account for a schedule composed in advance.
+    #[must_use]
+    pub fn schedule(plan: Arc<SchedulePlan>) -> Self {
+        Self::Schedule { plan, charged: 0 }
+    }
+
+    /// An account kept by a filter.
+    #[must_use]
+    pub fn filter(plan: Arc<FilterPlan>, filter: RenyiFilter) -> Self {
+        let costs = vec![0.0; filter.orders().len()];
+        Self::Filter { plan, filter, charged: 0, costs, scratch: ChargeScratch::default() }
+    }
+
+    /// Releases charged so far.
+    #[must_use]
+    pub fn charged(&self) -> u32 {
         match self {
-            Self::Open => Ok(()),
+            Self::Open => 0,
+            Self::Schedule { charged, .. } | Self::Filter { charged, .. } => *charged,
         }
+    }
+
+    /// Charges the release of `round` whose public interval has these widths; the release may happen only after `Ok`.
+    pub(super) fn charge(&mut self, round: u32, widths: &[f64]) -> Result<(), StopReason> {
+        match self {
+            // Noise without an account claims nothing.
+            Self::Open => Ok(()),
+            Self::Schedule { plan, charged } => {
+                // Rounds are charged in order and once: a gap or a repetition would not be the schedule that was composed.
+                if round > plan.allowed || round != *charged + 1 {
+                    return Err(StopReason::BudgetSpent);
+                }
+                *charged = round;
+                Ok(())
+            }
+            Self::Filter { plan, filter, charged, costs, scratch } => {
+                let index = round as usize - 1;
+                let (Some(round_costs), Some(rate)) = (plan.rounds.get(index), plan.rates.get(index)) else {
+                    return Err(StopReason::BudgetSpent);
+                };
+                round_costs.charge(widths, *rate, scratch, costs);
+                filter.try_charge(costs).map_err(|_| StopReason::BudgetSpent)?;
+                *charged += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// The realised loss of a release (Theorem 2.2): Σ_l Θ_l. A function of the private step, for the agent's own report only.
+    pub(super) fn realised_loss(&self, round: u32, noise: Noise, draft: &Draft, out: &[f64]) -> f64 {
+        let shifts = match self {
+            Self::Open => return 0.0,
+            Self::Schedule { plan, .. } => &plan.shifts,
+            Self::Filter { plan, .. } => &plan.shifts,
+        };
+        let shift = shifts.get(round as usize - 1).copied().unwrap_or(f64::INFINITY);
+        let coordinates = draft.low.iter().zip(&draft.high).zip(&draft.step).zip(out);
+        coordinates
+            .map(|(((low, high), step), &y)| {
+                let (low, high) = (low + step, high + step);
+                let loss = match noise {
+                    Noise::Laplace { scale } => mixture::realised_loss(low, high, 1.0 / scale, shift, y),
+                    Noise::Gaussian { sigma } => gaussian_interval::realised_loss(low, high, sigma, shift, y),
+                };
+                loss.map_or(f64::INFINITY, |l| l.loss)
+            })
+            .sum()
     }
 }

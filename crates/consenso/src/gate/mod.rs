@@ -14,7 +14,6 @@ pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
 
-use crate::privacy::mixture;
 use crate::problem::{LocalObjective, Workspace};
 use crate::protocol::{Protocol, Response, View};
 use crate::random::{Purpose, Seed};
@@ -170,7 +169,9 @@ impl Gate {
                 *high = *low;
             }
         }
-        draft.snap(noise.grid);
+        if !draft.snap(noise.grid) {
+            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
+        }
         if let Err(reason) = self.ledger.charge(round, &draft.widths) {
             return (self.forward(round, out, |out| view.mix(out)), Some(reason));
         }
@@ -202,8 +203,8 @@ impl Gate {
 
 impl Draft {
     /// Puts the public interval on the grid: its lower end becomes a multiple of γ, its width stays. Both are public, so
-    /// this is post-processing; it makes the final addition exact.
-    fn snap(&mut self, grid: Grid) {
+    /// this is post-processing; it makes the final addition exact. False when the interval is outside the grid's range.
+    fn snap(&mut self, grid: Grid) -> bool {
         self.widths.resize(self.low.len(), 0.0);
         let (step, inverse) = (grid.step(), 1.0 / grid.step());
         for ((low, high), width) in self.low.iter_mut().zip(&mut self.high).zip(&mut self.widths) {
@@ -212,5 +213,7 @@ impl Draft {
             *low = (least * inverse).round_ties_even() * step;
             *high = *low + *width;
         }
+        let range = step * (1i64 << 51) as f64;
+        self.low.iter().zip(&self.widths).all(|(low, width)| low.abs() + width < range)
     }
 }

@@ -10,7 +10,7 @@ pub mod solve;
 
 pub use constraint::Constraint;
 pub use loss::Loss;
-pub use sensitivity::{Neighbours, Sensitivity};
+pub use sensitivity::Sensitivity;
 
 use crate::data::{Records, RowBounds};
 use crate::kernel;

@@ -6,30 +6,8 @@
 
 use super::{Loss, Objective};
 use crate::data::RowBounds;
+use crate::privacy::NeighbourRelation;
 use serde::{Deserialize, Serialize};
-
-/// Which data sets are neighbours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Neighbours {
-    /// One record is replaced by any other the schema allows. The default.
-    #[default]
-    ReplaceOne,
-    /// One record is added or removed; the divisor b is public and fixed.
-    AddRemove,
-    /// The paper's experiments: B_∞ = 1/b. It is the add/remove value under another name, kept to reproduce figures.
-    Paper,
-}
-
-impl std::fmt::Display for Neighbours {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::ReplaceOne => "replace-one",
-            Self::AddRemove => "add-remove",
-            Self::Paper => "paper",
-        })
-    }
-}
 
 /// Bounds on how far a private vector moves between neighbouring data sets, in three norms; all hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,11 +41,11 @@ impl Objective {
     /// The computed mean differs from the real one by at most (b + [`SLACK`])·2^−53·L·R_q in the q-norm (a recursive sum
     /// of b terms, each a margin, a slope and a product), on both neighbours, so twice that is added to B_q.
     #[must_use]
-    pub fn sensitivity(&self, bounds: &RowBounds, records: usize, neighbours: Neighbours) -> Sensitivity {
+    pub fn sensitivity(&self, bounds: &RowBounds, records: usize, neighbours: NeighbourRelation) -> Sensitivity {
         let b = records as f64;
         let reach = match neighbours {
-            Neighbours::ReplaceOne => 2.0,
-            Neighbours::AddRemove | Neighbours::Paper => 1.0,
+            NeighbourRelation::ReplaceOne => 2.0,
+            NeighbourRelation::AddRemove | NeighbourRelation::Paper => 1.0,
         };
         let rounding = 2.0 * (b + SLACK) * (f64::EPSILON / 2.0);
         let (l1, l2, linf) = self.loss.record_gradient(bounds);
