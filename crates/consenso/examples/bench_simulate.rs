@@ -33,7 +33,7 @@ fn simulation(agents: usize, edges: usize, rows: usize, dim: usize, seed: &Seed,
     let mixing = Arc::new(Mixing::metropolis(&graph));
     let protocol = Arc::new(Admm { penalty: Some(10.0), dual_step: Some(0.5), ..Admm::default() });
     let timetable = Arc::new(Timetable { rounds: 100, tail_from: 100, gossip: 0 });
-    let laplace = |k| RoundNoise::new(Noise::Laplace { scale: 1.02f64.powi(-k) }).expect("a scale");
+    let laplace = |k: i32| RoundNoise::new(Noise::Laplace { scale: 1.02f64.powi(-k) }).expect("a scale");
     let noise: Arc<[RoundNoise]> = (1..=if noisy { 100 } else { 0 }).map(laplace).collect();
     let players = (0..agents)
         .into_par_iter()

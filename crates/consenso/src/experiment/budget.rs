@@ -71,24 +71,18 @@ impl Budget {
 
     /// The noise in words.
     pub(super) fn describe(&self) -> String {
-        let all: Vec<Noise> = self.accounts.values().flat_map(|a| a.noise.iter().map(RoundNoise::noise)).collect();
+        let all: Vec<Noise> =
+            self.accounts.values().flat_map(|a| a.noise.iter().map(RoundNoise::noise)).collect();
         let scales = || all.iter().map(|n| n.scale());
         let (low, high) = (scales().fold(f64::INFINITY, f64::min), scales().fold(0.0, f64::max));
-        let range = if high <= low * 1.0001 { format!("{high:.3e}") } else { format!("{low:.3e} to {high:.3e}") };
+        let range =
+            if high <= low * 1.0001 { format!("{high:.3e}") } else { format!("{low:.3e} to {high:.3e}") };
         match all.first() {
             None => "none".into(),
             Some(Noise::Laplace { .. }) => format!("Laplace, scale {range}"),
             Some(Noise::Gaussian { .. }) => format!("Gaussian, σ {range}"),
         }
     }
-}
-
-/// Rounds when the file leaves them open.
-///
-/// Noise a round grows with √K under a fixed budget, and averaging over the tail wins just that back; so K should be as large as
-/// optimisation needs, and no larger than what the tail can average. Unit rows with a step of a few 1/M need about 200.
-pub(super) fn default_rounds(_: &PublicFacts) -> u32 {
-    200
 }
 
 /// Mixing rounds when the file leaves them open: enough to shrink the agents' differences a hundredfold.
@@ -167,7 +161,10 @@ fn sound(context: &Context<'_>, noise: Option<&NoiseSpec>) -> Result<(), String>
         return Err(format!("privacy.epsilon = {epsilon} must be a positive number"));
     }
     if epsilon.is_none() && noise.is_none() {
-        return Err("there is neither privacy.epsilon to calibrate noise to nor a noise of its own: set one of them".into());
+        return Err(
+            "there is neither privacy.epsilon to calibrate noise to nor a noise of its own: set one of them"
+                .into(),
+        );
     }
     if !context.bounds.public {
         return Err("the bounds of the rows were computed from the records, so no privacy claim can rest on them: review the \
@@ -197,7 +194,9 @@ fn account(
     };
     let rounds: Arc<[RoundNoise]> =
         noise.iter().map(|&n| RoundNoise::new(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-    let Some(privacy) = privacy else { return Ok(Account { noise: rounds, ledger: Ledger::Open, price: None }) };
+    let Some(privacy) = privacy else {
+        return Ok(Account { noise: rounds, ledger: Ledger::Open, price: None });
+    };
     let shifts: Vec<f64> = steps.iter().map(|s| s.linf.min(s.l2)).collect();
     if privacy.accounting == Accounting::Filter {
         let (ledger, claim) = filtered(steps, &noise, shifts, &privacy, context)?;
@@ -267,8 +266,11 @@ fn compositions(
     dim: usize,
     delta: f64,
 ) -> Result<Vec<(Norm, Composition)>, String> {
-    let norms: &[Norm] =
-        if matches!(noise.first(), Some(Noise::Gaussian { .. })) { &[Norm::L2] } else { &[Norm::L1, Norm::L2, Norm::Linf] };
+    let norms: &[Norm] = if matches!(noise.first(), Some(Noise::Gaussian { .. })) {
+        &[Norm::L2]
+    } else {
+        &[Norm::L1, Norm::L2, Norm::Linf]
+    };
     let one = |&norm: &Norm| {
         let composed = compose(&events(norm, steps, noise, dim), delta).map_err(|e| e.to_string())?;
         Ok((norm, composed))
@@ -295,7 +297,8 @@ fn price(
         .ok_or("no bound is valid for this schedule")?;
     let claim = Claim::from_composition(composition, privacy.neighbours, sampler(noise, context.seeded))
         .ok_or("no bound is valid for this schedule")?;
-    let claim = caveats(claim, context).with_caveat(format!("sensitivity in the {} norm, the best of those known", norm.name()));
+    let claim = caveats(claim, context)
+        .with_caveat(format!("sensitivity in the {} norm, the best of those known", norm.name()));
     Ok(price_around(claim, bounds.into(), steps, noise, facts))
 }
 
@@ -339,7 +342,9 @@ fn sampler(noise: &[Noise], seeded: bool) -> String {
 fn caveats(claim: Claim, context: &Context<'_>) -> Claim {
     let mut claim = claim.with_caveat("every agent's number of records is taken as public");
     if context.spec.privacy.is_some_and(|p| p.neighbours == crate::privacy::NeighbourRelation::Paper) {
-        claim = claim.with_caveat("the paper's convention B = 1/b; replacing a record moves the gradient by up to twice that");
+        claim = claim.with_caveat(
+            "the paper's convention B = 1/b; replacing a record moves the gradient by up to twice that",
+        );
     }
     if context.seeded {
         claim = claim.with_caveat("seeded simulation: these figures hold only for a run on OS entropy");
@@ -375,7 +380,8 @@ fn filtered(
     privacy: &PrivacySpec,
     context: &Context<'_>,
 ) -> Result<(Ledger, Claim), String> {
-    let epsilon = privacy.epsilon.ok_or("privacy.accounting = \"filter\" needs privacy.epsilon, fixed in advance")?;
+    let epsilon =
+        privacy.epsilon.ok_or("privacy.accounting = \"filter\" needs privacy.epsilon, fixed in advance")?;
     let rho: f64 = steps.iter().zip(noise).map(|(s, n)| 0.5 * (s.l2 / n.scale()).powi(2)).sum();
     // The order that zCDP would use for this budget, from public numbers alone.
     let best = 1.0 + (libm::log(1.0 / privacy.delta) / rho.max(1e-300)).sqrt();
@@ -399,7 +405,8 @@ fn filtered(
     let reach = || norms.iter().map(|n| n.inf.min(n.two.unwrap_or(n.inf)).min(n.one.unwrap_or(n.inf)));
     let (low, high) = (reach().fold(f64::INFINITY, f64::min), reach().fold(0.0, f64::max));
     let table = RenyiTable::new(kind, low, high, &orders).map_err(|e| e.to_string())?;
-    let rounds = norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    let rounds =
+        norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
     let plan = FilterPlan { rounds, rates, shifts };
     let claim = Claim {
         epsilon,
@@ -408,7 +415,10 @@ fn filtered(
         neighbours: privacy.neighbours,
         adversary: Claim::COLLUDING_NEIGHBOURS.into(),
         sampler: sampler(noise, context.seeded),
-        caveats: vec!["Rényi filter: the budget fixed in advance is the claim; releases stop before it is exceeded".into()],
+        caveats: vec![
+            "Rényi filter: the budget fixed in advance is the claim; releases stop before it is exceeded"
+                .into(),
+        ],
         bounds: None,
     };
     let _ = rdp::convert;

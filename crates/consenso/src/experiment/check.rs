@@ -143,8 +143,13 @@ impl Experiment {
                 message: format!("algorithm {}: {e}", index + 1),
                 help: None,
             };
-            let context =
-                budget::Context { spec: &spec, objective: &objective, bounds: &bounds, counts: &counts, seeded: entropy.is_none() };
+            let context = budget::Context {
+                spec: &spec,
+                objective: &objective,
+                bounds: &bounds,
+                counts: &counts,
+                seeded: entropy.is_none(),
+            };
             let (one, mut warned) = plan(algorithm, facts, &context, &graphs).map_err(place)?;
             warnings.append(&mut warned);
             planned.push(one);
@@ -155,7 +160,18 @@ impl Experiment {
         // A point of a curve costs about half a round; small problems can afford one every round.
         let points = if work > 200_000 { 40 } else { 400 };
         let trace_every = spec.trace_every.unwrap_or(rounds.div_ceil(points)).max(1);
-        Ok(Self { spec, source, objective, facts, records, graphs, planned, trace_every, entropy: entropy.map(Seed::from_entropy), warnings })
+        Ok(Self {
+            spec,
+            source,
+            objective,
+            facts,
+            records,
+            graphs,
+            planned,
+            trace_every,
+            entropy: entropy.map(Seed::from_entropy),
+            warnings,
+        })
     }
 
     /// What the user should know before running.
@@ -372,7 +388,7 @@ fn plan(
 ) -> Result<(Planned, Vec<String>), String> {
     let AlgorithmSpec { label, rounds, noise, tail, gossip, mut protocol } = algorithm;
     facts.private = context.spec.privacy.is_some() && noise != Some(super::NoiseSpec::None);
-    facts.rounds = rounds.unwrap_or_else(|| budget::default_rounds(&facts)).min(MAX_ROUNDS);
+    facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
     let warning = protocol.check(&facts)?;

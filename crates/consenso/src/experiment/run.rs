@@ -227,7 +227,10 @@ fn log_errors<'a>(rows: impl Iterator<Item = &'a [f64]>, optimum: &[f64]) -> Spr
     })
 }
 
-fn observe(experiment: &Experiment, planned: &Planned, instance: &Instance,
+fn observe(
+    experiment: &Experiment,
+    planned: &Planned,
+    instance: &Instance,
     network: &Lockstep,
     test: Option<&Records>,
 ) -> TraceRow {
@@ -304,7 +307,9 @@ fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> 
         worst_case_pure: price.worst_case_pure,
         paper_worst_case: price.paper_worst_case.last().copied(),
         realised_mean: Spread::of(last().map(|s| s.mean)).map(|s| s.mean),
-        realised_range: Spread::of(last().map(|s| s.min)).zip(Spread::of(last().map(|s| s.max))).map(|(a, b)| (a.min, b.max)),
+        realised_range: Spread::of(last().map(|s| s.min))
+            .zip(Spread::of(last().map(|s| s.max)))
+            .map(|(a, b)| (a.min, b.max)),
         bounds: price.bounds.clone(),
         statement: price.claim.to_string(),
         seeded: experiment.is_seeded(),

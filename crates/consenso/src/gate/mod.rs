@@ -195,7 +195,12 @@ impl Gate {
     }
 
     /// A message computed from releases alone: post-processing, which costs nothing.
-    pub fn forward<'a>(&self, round: u32, out: &'a mut [f64], public: impl FnOnce(&mut [f64])) -> Release<'a> {
+    pub fn forward<'a>(
+        &self,
+        round: u32,
+        out: &'a mut [f64],
+        public: impl FnOnce(&mut [f64]),
+    ) -> Release<'a> {
         public(out);
         Release { round, values: out }
     }

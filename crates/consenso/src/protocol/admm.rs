@@ -64,8 +64,13 @@ impl Protocol for Admm {
         "admm"
     }
 
-    /// D = 2M is the usual step 1/(2M) of a gradient method; under noise the working setting D = M/½ with a small dual step keeps the duals
-    /// from accumulating noise. ζ = D/(10·λ_max) is a fifth of the stability limit.
+    /// Its step 1/D = 1/(2M) is a fifth of what gradient methods take here, and the duals settle slowly: twice their rounds.
+    fn default_rounds(&self, _: &PublicFacts) -> u32 {
+        400
+    }
+
+    /// D = 2M is a gradient step of 1/(2M). ζ is a tenth of the stability limit 2(D − M)/λ_max: duals integrate the noise of every
+    /// round, so a small dual step keeps them quiet.
     fn resolve(&mut self, facts: &PublicFacts) {
         let penalty = *self.penalty.get_or_insert(2.0 * facts.smoothness);
         self.dual_step.get_or_insert(0.2 * (penalty - facts.smoothness).max(0.0) / facts.laplacian_max);

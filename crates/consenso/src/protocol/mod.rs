@@ -255,6 +255,14 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// Chooses what the user left open from public quantities alone.
     fn resolve(&mut self, facts: &PublicFacts);
 
+    /// Rounds when the user leaves them open.
+    ///
+    /// Under a fixed budget the noise of a round grows with √K, and averaging the tail wins just that back; so K is as large as
+    /// optimisation needs. A gradient method with steps of 2.5/M and more needs about 200.
+    fn default_rounds(&self, _facts: &PublicFacts) -> u32 {
+        200
+    }
+
     /// Why the parameters cannot work or are predicted not to: an error text, or a warning that names the stability rule.
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String>;
 
