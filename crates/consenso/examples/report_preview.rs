@@ -1,0 +1,16 @@
+//! Writes the report of a made-up run, to look at while working on its style:
+//! `cargo run --example report_preview -- report.html`.
+#![expect(clippy::disallowed_methods, reason = "an example writes where it is told to")]
+
+#[path = "../tests/support/made_up.rs"]
+mod made_up;
+
+fn main() -> std::io::Result<()> {
+    let path = std::env::args().nth(1).unwrap_or_else(|| "report.html".into());
+    let record = made_up::record();
+    std::fs::write(&path, consenso::report::report_html(&record))?;
+    for (name, figure) in consenso::report::figures(&record) {
+        std::fs::write(format!("{path}.{name}.svg"), figure.to_svg())?;
+    }
+    Ok(())
+}
