@@ -23,7 +23,7 @@ pub(crate) fn record() -> Record {
         ],
         baselines: Baselines {
             majority_accuracy: Some(0.7543),
-            zero_model: ZeroModel { accuracy: Some(0.7543), log_error: -2.66, objective: 0.6931 },
+            zero_model: ZeroModel { accuracy: Some(0.7543), log_error: -2.66, objective: std::f64::consts::LN_2 },
             central_optimum_accuracy: Some(0.8472),
             central_optimum_auc: Some(0.9021),
             central_optimum_objective: 0.3312,
