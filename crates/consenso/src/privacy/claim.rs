@@ -4,17 +4,42 @@ use super::compose::{Bound, Composition, Method};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which data sets count as neighbours; one type with the sensitivity that was computed under it.
-pub use crate::problem::Neighbours as NeighbourRelation;
+/// Which data sets count as neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NeighbourRelation {
+    /// One record replaced by any other; the rigorous default. For the logistic loss `B_q = 2R_q/b`.
+    #[default]
+    ReplaceOne,
+    /// One record added or removed, the number of records public. `B_q = R_q/b`.
+    AddRemove,
+    /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (SPEC, erratum 3).
+    Paper,
+}
 
-/// What a neighbour relation means, for a reader of the claim.
-pub fn meaning(neighbours: NeighbourRelation) -> &'static str {
-    match neighbours {
-        NeighbourRelation::ReplaceOne => "one record replaced by any other",
-        NeighbourRelation::AddRemove => "one record added or removed, the number of records public",
-        NeighbourRelation::Paper => {
-            "the paper's convention (B∞ = 1/b), half of what replacing a record needs"
+impl NeighbourRelation {
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReplaceOne => "replace-one",
+            Self::AddRemove => "add-remove",
+            Self::Paper => "paper",
         }
+    }
+
+    /// What it means, in a sentence's part.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::ReplaceOne => "one record replaced by any other",
+            Self::AddRemove => "one record added or removed, the number of records public",
+            Self::Paper => "the paper's convention (B∞ = 1/b), half of what replacing a record needs",
+        }
+    }
+}
+
+impl fmt::Display for NeighbourRelation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -86,7 +111,7 @@ impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "privacy claim  ε = {}, δ = {:e}", digits_up(self.epsilon), self.delta)?;
         writeln!(f, "  method       {} — {}", self.method, self.method.theorem())?;
-        writeln!(f, "  neighbours   {} — {}", self.neighbours, meaning(self.neighbours))?;
+        writeln!(f, "  neighbours   {} — {}", self.neighbours, self.neighbours.meaning())?;
         writeln!(f, "  adversary    {}", self.adversary)?;
         writeln!(f, "  sampler      {}", self.sampler)?;
         for caveat in &self.caveats {
@@ -99,9 +124,7 @@ impl fmt::Display for Claim {
                 Bound::Value(epsilon) => {
                     writeln!(f, "    {:<10} ε = {}", method.name(), digits_up(*epsilon))?;
                 }
-                Bound::NotValid { reason } => {
-                    writeln!(f, "    {:<10} –  {reason}", method.name())?;
-                }
+                Bound::NotValid { reason } => writeln!(f, "    {:<10} –  {reason}", method.name())?,
             }
         }
         Ok(())
