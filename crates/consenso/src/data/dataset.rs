@@ -83,6 +83,24 @@ pub struct Dataset {
 const ADULT_TRAIN: &[u8] = include_bytes!("../../data/adult.data.gz");
 const ADULT_TEST: &[u8] = include_bytes!("../../data/adult.test.gz");
 
+impl Table {
+    /// The bundled UCI Adult data before encoding: training and test records.
+    ///
+    /// # Errors
+    /// None: a test reads them.
+    pub fn adult() -> Result<(Self, Self), DataError> {
+        let schema = Schema::adult();
+        let train = csv::read(GzDecoder::new(ADULT_TRAIN), "adult.data", &schema)?;
+        // The test file writes its labels with a full stop at the end.
+        let mut test = String::new();
+        GzDecoder::new(ADULT_TEST)
+            .read_to_string(&mut test)
+            .map_err(|source| DataError::Read { file: "adult.test".to_owned(), source })?;
+        let test = csv::read(test.replace(".\n", "\n").as_bytes(), "adult.test", &schema)?;
+        Ok((train, test))
+    }
+}
+
 /// The column name of the grouping by file.
 const FILE: &str = "file";
 
@@ -93,15 +111,8 @@ impl Dataset {
     /// # Errors
     /// [`DataError::NotNumeric`] for [`Encoding::Numeric`]: Adult has categories.
     pub fn adult(encoding: Encoding) -> Result<Self, DataError> {
-        let schema = Schema::adult();
-        Encoder::new(&schema, encoding)?;
-        let train = csv::read(GzDecoder::new(ADULT_TRAIN), "adult.data", &schema)?;
-        // The test file writes its labels with a full stop at the end.
-        let mut test = String::new();
-        GzDecoder::new(ADULT_TEST)
-            .read_to_string(&mut test)
-            .map_err(|source| DataError::Read { file: "adult.test".to_owned(), source })?;
-        let test = csv::read(test.replace(".\n", "\n").as_bytes(), "adult.test", &schema)?;
+        Encoder::new(&Schema::adult(), encoding)?;
+        let (train, test) = Table::adult()?;
         Self::new(vec![train], Some(&test), encoding)
     }
 

@@ -99,12 +99,7 @@ impl Experiment {
     /// The first thing that cannot work, with its place and what to do.
     pub fn check(inputs: Inputs) -> Result<Self, SpecError> {
         let Inputs { file, text, spec, source, edges, entropy } = inputs;
-        let fail = |key: &str, message: String| SpecError {
-            line: line_of(&text, key),
-            file: file.clone(),
-            message: format!("{key}: {message}"),
-            help: None,
-        };
+        let fail = |key: &str, message: String| SpecError::at_key(&file, &text, key, &message, None);
         if spec.runs == 0 {
             return Err(fail("runs", "must be at least 1".into()));
         }
@@ -433,14 +428,4 @@ fn resolved_algorithm(planned: &Planned) -> toml::Table {
         table.insert("noise".into(), noise);
     }
     table
-}
-
-/// The first line that sets `key` or opens a table of that name.
-fn line_of(text: &str, key: &str) -> Option<usize> {
-    let sets = |l: &str| {
-        let l = l.trim_start();
-        l.strip_prefix(key).is_some_and(|r| r.trim_start().starts_with('='))
-            || l.starts_with(&format!("[{key}]"))
-    };
-    text.lines().position(sets).map(|i| i + 1)
 }

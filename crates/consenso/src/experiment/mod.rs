@@ -12,8 +12,8 @@ mod spec;
 pub use check::{Experiment, Inputs, Source};
 pub use run::{Observer, Silent, run};
 pub use spec::{
-    AlgorithmSpec, DataSpec, ExperimentSpec, LossKind, NoiseSpec, ObjectiveSpec, PartitionSpec, PrivacySpec,
-    SpecError,
+    AlgorithmSpec, DataSpec, ExperimentSpec, LossKind, NoiseSpec, ObjectiveSpec, Origin, PartitionSpec,
+    PrivacySpec, SpecError,
 };
 
 /// Experiments that come with the software: name, one line about it, and the file.

@@ -238,6 +238,20 @@ pub struct SpecError {
     pub help: Option<String>,
 }
 
+impl SpecError {
+    /// A problem with `key`, at the line of `text` that sets it or opens the table of that name.
+    #[must_use]
+    pub fn at_key(file: &str, text: &str, key: &str, message: &str, help: Option<String>) -> Self {
+        let sets = |l: &str| {
+            let l = l.trim_start();
+            l.strip_prefix(key).is_some_and(|r| r.trim_start().starts_with('='))
+                || l.starts_with(&format!("[{key}]"))
+        };
+        let line = text.lines().position(sets).map(|i| i + 1);
+        Self { file: file.into(), line, message: format!("{key}: {message}"), help }
+    }
+}
+
 fn place(file: &str, line: Option<usize>) -> String {
     line.map_or_else(|| format!("{file}: "), |line| format!("{file}:{line}: "))
 }
@@ -245,6 +259,20 @@ fn place(file: &str, line: Option<usize>) -> String {
 fn hint(help: Option<&str>) -> String {
     help.map_or_else(String::new, |help| format!("\n  help: {help}"))
 }
+
+/// Where the records of an experiment come from, before any file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin<'a> {
+    /// The bundled UCI Adult data.
+    Adult,
+    /// Generated records, see [`ExperimentSpec::synthetic`].
+    Synthetic,
+    /// Files: a path or a pattern.
+    Files(&'a str),
+}
+
+/// Names that `data.source` knows.
+const SOURCES: [&str; 4] = ["adult", "logistic", "ridge", "softmax"];
 
 #[derive(Deserialize)]
 struct AlgorithmCommon {
@@ -264,6 +292,41 @@ impl ExperimentSpec {
     /// The first thing that is not as it should be, with its line.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, SpecError> {
         toml::from_str(text).map_err(|e| located(&e, text, file))
+    }
+
+    /// Where the records come from; `text` is the file, to find the line.
+    ///
+    /// # Errors
+    /// Neither or both of `source` and `path`, or an unknown source, with a suggestion.
+    pub fn origin(&self, text: &str, file: &str) -> Result<Origin<'_>, SpecError> {
+        let fail = |key: &str, message: &str, help: String| {
+            Err(SpecError::at_key(file, text, key, message, Some(help)))
+        };
+        match (self.data.source.as_deref(), self.data.path.as_deref()) {
+            (Some(_), Some(_)) => {
+                fail("path", "there is a source as well", "keep one of the two keys".to_owned())
+            }
+            (None, Some(path)) => Ok(Origin::Files(path)),
+            (None, None) => fail(
+                "data",
+                "where are the records?",
+                format!(
+                    "add path = \"records.csv\" with schema = \"schema.toml\", or source, one of {}",
+                    SOURCES.join(", ")
+                ),
+            ),
+            (Some("adult"), None) => Ok(Origin::Adult),
+            (Some(source), None) if SOURCES.contains(&source) => Ok(Origin::Synthetic),
+            (Some(source), None) => {
+                let near = crate::data::nearest(source, SOURCES);
+                let known = || format!("there are {}; for a file use path", SOURCES.join(", "));
+                fail(
+                    "source",
+                    &format!("unknown source \"{source}\""),
+                    near.map_or_else(known, |near| did_you_mean(&near)),
+                )
+            }
+        }
     }
 
     /// The parsed algorithms.
