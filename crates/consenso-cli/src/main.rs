@@ -1,2 +1,80 @@
 //! The `consenso` command.
-fn main() {}
+//!
+//! A command reads its input completely before it does anything: what is wrong with it exits with 2 and has written nothing.
+//! Results go to stdout, everything else (progress, warnings, errors) to stderr.
+
+mod data;
+mod files;
+mod folder;
+mod output;
+mod overrides;
+mod progress;
+mod run;
+mod table;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Private decentralized optimisation: agents on a graph train one model together, without a server, under local
+/// differential privacy.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "\
+Start with:
+  consenso run                               the built-in experiment `adult`, figures and report in runs/adult-7
+  consenso run --print adult > mine.toml     a copy to change; then: consenso run mine.toml
+  consenso data schema patients.csv          draft the public schema of your own records
+
+Every command takes --json: one JSON object on stdout. Exit code 0 is success, 1 a failed run, 2 bad input."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Print one JSON object on stdout instead of text
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Data(data::Args),
+}
+
+/// Why a command did not succeed; each has its exit code.
+enum Failure {
+    /// The input is wrong: the user can mend it.
+    Input(anyhow::Error),
+    /// The input was right and the run failed all the same.
+    Run(anyhow::Error),
+    /// The user stopped the run; what was done is kept.
+    Interrupted,
+}
+
+/// Errors without more ado are about input: that is where nearly all of them come from.
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Input(error.into())
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Run(args) => run::command(&args, cli.json),
+        Command::Data(args) => data::command(&args, cli.json),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Input(error)) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Run(error)) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+        Err(Failure::Interrupted) => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,206 @@
+//! Opening what an experiment refers to; the library reads only what it is handed.
+
+use anyhow::{Context as _, Result, bail};
+use consenso::data::{Dataset, DraftOptions, Format, Schema, Table, csv, libsvm};
+use consenso::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
+use consenso::graph::GraphSpec;
+use consenso::random::Seed;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// An experiment file before it is read: its name for messages, its text, and the folder its paths start from.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) file: String,
+    pub(crate) text: String,
+    folder: PathBuf,
+}
+
+/// The text of an experiment: a built-in one by its name, else a file.
+pub(crate) fn experiment(name: &str) -> Result<Text> {
+    if let Some(text) = consenso::experiment::built_in(name) {
+        return Ok(Text { file: name.to_owned(), text: text.to_owned(), folder: PathBuf::new() });
+    }
+    let path = Path::new(name);
+    let text = fs::read_to_string(path).with_context(|| {
+        let built_in: Vec<&str> = consenso::experiment::BUILT_IN.iter().map(|e| e.0).collect();
+        format!(
+            "{name}: cannot be read; give an experiment file or a built-in experiment ({})",
+            built_in.join(", ")
+        )
+    })?;
+    if text.trim().is_empty() {
+        bail!("{name}: the file is empty; `consenso run --print adult` prints an experiment to start from");
+    }
+    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    Ok(Text { file: name.to_owned(), text, folder })
+}
+
+/// Opens the records and the graph an experiment asks for.
+pub(crate) fn inputs(experiment: Text, spec: ExperimentSpec) -> Result<Inputs> {
+    let source = source(&experiment, &spec)?;
+    let edges = match &spec.graph {
+        GraphSpec::File { path } => {
+            let path = experiment.folder.join(path);
+            let name = path.display().to_string();
+            let text = fs::read_to_string(&path).with_context(|| {
+                format!("{name}: cannot be read; graph.path names an edge list, `a b` a line")
+            })?;
+            Some((name, text))
+        }
+        _ => None,
+    };
+    Ok(Inputs { file: experiment.file, text: experiment.text, spec, source, edges })
+}
+
+fn source(experiment: &Text, spec: &ExperimentSpec) -> Result<Source> {
+    let at = |key: &str, message: &str, help: Option<&str>| {
+        SpecError::at_key(&experiment.file, &experiment.text, key, message, help.map(str::to_owned))
+    };
+    let data = &spec.data;
+    let pattern = match spec.origin(&experiment.text, &experiment.file)? {
+        Origin::Synthetic => {
+            let problem = spec.synthetic().context("a synthetic source")?;
+            return Ok(Source::Synthetic(problem.map_err(|message| at("data", &message, None))?));
+        }
+        Origin::Adult => {
+            for (key, given) in [("schema", &data.schema), ("test", &data.test)] {
+                if given.is_some() {
+                    Err(at(key, "the bundled data have their own", Some("leave it out")))?;
+                }
+            }
+            let dataset = Dataset::adult(data.encoding).map_err(|e| at("encoding", &e.to_string(), None))?;
+            return Ok(Source::Data(Box::new(dataset)));
+        }
+        Origin::Files(pattern) => pattern,
+    };
+    let schema = match &data.schema {
+        Some(path) => Some(read_schema(&experiment.folder.join(path))?),
+        None => None,
+    };
+    let paths = expand(&experiment.folder, pattern)?;
+    if paths.len() > 1 && schema.is_none() {
+        Err(at("data", "several files need one public schema", Some(&draft_hint(&paths[0]))))?;
+    }
+    let train = paths.iter().map(|path| read_table(path, schema.as_ref())).collect::<Result<Vec<_>>>()?;
+    let test = match (&data.test, data.hold_out) {
+        (Some(_), Some(_)) => {
+            Err(at("hold_out", "there are test records in a file", Some("keep test or hold_out")))?
+        }
+        // Test records follow the training records' schema, even where that was drafted.
+        (Some(path), None) => {
+            Some(read_table(&experiment.folder.join(path), train.first().map(Table::schema))?)
+        }
+        (None, _) => None,
+    };
+    let mut dataset = Dataset::new(train, test.as_ref(), data.encoding)?;
+    if let Some(share) = data.hold_out {
+        dataset = dataset
+            .hold_out(share, &Seed::from(spec.seed))
+            .map_err(|e| at("hold_out", &e.to_string(), Some("a share such as 0.2")))?;
+    }
+    Ok(Source::Data(Box::new(dataset)))
+}
+
+/// The files a path or a pattern names, in order.
+fn expand(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
+    let path = folder.join(pattern);
+    if path.is_dir() {
+        bail!("{}: is a folder; name its files, for example {pattern}/*.csv", path.display());
+    }
+    if path.exists() || !pattern.contains(['*', '?', '[']) {
+        return Ok(vec![path]);
+    }
+    let text = path.to_str().with_context(|| format!("{}: is not UTF-8", path.display()))?;
+    let mut found = glob::glob(text)
+        .with_context(|| format!("{text}: is not a pattern"))?
+        .collect::<Result<Vec<_>, _>>()
+        .with_context(|| format!("{text}: cannot be listed"))?;
+    found.retain(|path| path.is_file());
+    found.sort();
+    if found.is_empty() {
+        bail!("{text}: no file matches; relative paths start at the experiment file's folder");
+    }
+    Ok(found)
+}
+
+/// Reads a schema file.
+pub(crate) fn read_schema(path: &Path) -> Result<Schema> {
+    let name = path.display();
+    let text = fs::read_to_string(path).with_context(|| {
+        format!("{name}: cannot be read; `consenso data schema RECORDS.csv --out {name}` drafts one")
+    })?;
+    Schema::from_toml(&text).with_context(|| format!("{name}"))
+}
+
+/// How a file of records is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Csv,
+    Tsv,
+    Libsvm,
+}
+
+impl Layout {
+    /// By the extension, else by the first line: `label index:value …` is LIBSVM.
+    fn of(path: &Path, bytes: &[u8]) -> Self {
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        match extension.as_str() {
+            "csv" | "data" => Self::Csv,
+            "tsv" => Self::Tsv,
+            "libsvm" | "svm" => Self::Libsvm,
+            _ => {
+                let head = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
+                let second = head.lines().next().and_then(|line| line.split_ascii_whitespace().nth(1));
+                let pair = second.and_then(|token| token.split_once(':'));
+                if pair.is_some_and(|(index, _)| index.parse::<u64>().is_ok()) {
+                    Self::Libsvm
+                } else {
+                    Self::Csv
+                }
+            }
+        }
+    }
+}
+
+/// Opens a file of records.
+pub(crate) fn read_bytes(path: &Path) -> Result<(Vec<u8>, Layout)> {
+    let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    let layout = Layout::of(path, &bytes);
+    Ok((bytes, layout))
+}
+
+/// Reads the records of one file under a schema, which LIBSVM can do without.
+pub(crate) fn read_table(path: &Path, schema: Option<&Schema>) -> Result<Table> {
+    let name = path.display().to_string();
+    let (bytes, layout) = read_bytes(path)?;
+    match (layout, schema) {
+        (Layout::Libsvm, _) => Ok(libsvm::read(&bytes[..], &name, schema)?),
+        (_, Some(schema)) => Ok(csv::read(&bytes[..], &name, schema)?),
+        (_, None) => bail!("{name}: CSV needs a public schema (data.schema)\n  help: {}", draft_hint(path)),
+    }
+}
+
+/// Drafts the schema of a file from its records.
+pub(crate) fn draft_schema(
+    path: &Path,
+    label: Option<String>,
+    site: Option<String>,
+    header: bool,
+) -> Result<Schema> {
+    let name = path.display().to_string();
+    let (bytes, layout) = read_bytes(path)?;
+    if layout == Layout::Libsvm {
+        if label.is_some() || site.is_some() {
+            bail!("{name}: LIBSVM files have no named columns; leave out --label and --site");
+        }
+        return Ok(libsvm::read(&bytes[..], &name, None)?.schema().clone());
+    }
+    let delimiter = if layout == Layout::Tsv { '\t' } else { ',' };
+    let format = Format { delimiter, header, ..Format::default() };
+    Ok(Schema::draft(&bytes[..], &name, &DraftOptions { format, label, site })?)
+}
+
+fn draft_hint(path: &Path) -> String {
+    format!("draft one with `consenso data schema {} --out schema.toml`, then review it", path.display())
+}

@@ -1,0 +1,81 @@
+//! The folder of a run: checked before the run, written in one go after it.
+
+use anyhow::{Context as _, Result, bail};
+use consenso::record::Record;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where a run will be written.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// The name was ours to choose, so another will do if it is taken meanwhile.
+    chosen: bool,
+}
+
+impl Folder {
+    /// Checks that the folder can be made and nothing is there yet.
+    pub(crate) fn check(asked: Option<&Path>, name: &str, seed: u64) -> Result<Self> {
+        let folder = match asked {
+            Some(path) => Self { path: path.to_path_buf(), chosen: false },
+            None => Self { path: free(name, seed), chosen: true },
+        };
+        let path = &folder.path;
+        if path.symlink_metadata().is_ok() {
+            bail!(
+                "{}: exists already, and nothing is written over\n  help: give another folder with --out, or leave --out away",
+                path.display()
+            );
+        }
+        let existing = path.ancestors().skip(1).find(|a| a.exists() || a.as_os_str().is_empty());
+        if let Some(place) = existing.filter(|a| !a.as_os_str().is_empty() && !a.is_dir()) {
+            bail!("{}: cannot be made, {} is not a folder", path.display(), place.display());
+        }
+        Ok(folder)
+    }
+
+    /// Writes everything beside its place and moves it there at the end: a crash leaves no half-written run.
+    pub(crate) fn write(&self, record: &Record) -> Result<PathBuf> {
+        let parent = self.path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::create_dir_all(parent).with_context(|| format!("{}: cannot be made", parent.display()))?;
+        let partial = parent.join(format!(".consenso-{}.partial", std::process::id()));
+        let written = write_files(&partial, record).and_then(|()| self.settle(&partial, record));
+        if written.is_err() {
+            let _ = fs::remove_dir_all(&partial);
+        }
+        written
+    }
+
+    fn settle(&self, partial: &Path, record: &Record) -> Result<PathBuf> {
+        let path = if self.chosen { free(&record.name, record.seed) } else { self.path.clone() };
+        if path.symlink_metadata().is_ok() {
+            bail!("{}: was made by somebody else during the run", path.display());
+        }
+        fs::rename(partial, &path).with_context(|| format!("{}: cannot be made", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// The first of `runs/name-seed`, `runs/name-seed-2`, … that is free.
+fn free(name: &str, seed: u64) -> PathBuf {
+    let plain = |c: char| if c.is_alphanumeric() || "-_".contains(c) { c } else { '-' };
+    let name: String = name.chars().take(80).map(plain).collect();
+    let base = format!("runs/{}-{seed}", if name.is_empty() { "run" } else { &name });
+    (1u32..)
+        .map(|n| PathBuf::from(if n == 1 { base.clone() } else { format!("{base}-{n}") }))
+        .find(|path| path.symlink_metadata().is_err())
+        .unwrap_or_default()
+}
+
+fn write_files(folder: &Path, record: &Record) -> Result<()> {
+    fs::create_dir(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    let put = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
+    };
+    put("experiment.toml", record.resolved.as_bytes())?;
+    put("record.json", &serde_json::to_vec_pretty(record)?)?;
+    let mut trace = Vec::new();
+    record.write_trace(&mut trace)?;
+    put("trace.csv", &trace)
+}

@@ -1,0 +1,68 @@
+//! Watching a run: a progress bar, a clock, and Ctrl-C.
+
+use consenso::experiment::Observer;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Drives the bar on stderr (nothing is drawn when that is not a terminal) and times the stages.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    stage_began: Mutex<Instant>,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Progress {
+    /// For a run of so many exchanges.
+    pub(crate) fn new(exchanges: u64, cancelled: Arc<AtomicBool>) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(exchanges), ProgressDrawTarget::stderr());
+        let style = "{spinner} {bar:30} {percent:>3} %  {msg}  {pos}/{len} rounds, {per_sec}, {eta} left";
+        bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(100));
+        }
+        Self { bar, stage_began: Mutex::new(Instant::now()), cancelled }
+    }
+
+    /// Takes the bar off the screen.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Progress {
+    fn stage(&self, name: &str, _: u64) {
+        self.bar.set_message(name.to_owned());
+        *self.stage_began.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn advanced(&self, exchanges: u64) {
+        self.bar.inc(exchanges);
+    }
+
+    fn seconds(&self) -> f64 {
+        self.stage_began.lock().unwrap_or_else(PoisonError::into_inner).elapsed().as_secs_f64()
+    }
+
+    fn cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// A flag that the first Ctrl-C raises; the second ends the process.
+pub(crate) fn ctrl_c() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    let handler = move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(1);
+        }
+        eprintln!("\nstopping; what is done will be kept (press Ctrl-C again to stop at once)");
+    };
+    if let Err(e) = ctrlc::set_handler(handler) {
+        eprintln!("warning: Ctrl-C will lose the run: {e}");
+    }
+    flag
+}
