@@ -37,7 +37,7 @@ pub(crate) fn experiment(name: &str) -> Result<Text> {
 }
 
 /// Opens the records and the graph an experiment asks for.
-pub(crate) fn inputs(experiment: Text, spec: ExperimentSpec) -> Result<Inputs> {
+pub(crate) fn inputs(experiment: Text, spec: ExperimentSpec, entropy: Option<[u8; 32]>) -> Result<Inputs> {
     let source = source(&experiment, &spec)?;
     let edges = match &spec.graph {
         GraphSpec::File { path } => {
@@ -50,7 +50,7 @@ pub(crate) fn inputs(experiment: Text, spec: ExperimentSpec) -> Result<Inputs> {
         }
         _ => None,
     };
-    Ok(Inputs { file: experiment.file, text: experiment.text, spec, source, edges })
+    Ok(Inputs { file: experiment.file, text: experiment.text, spec, source, edges, entropy })
 }
 
 fn source(experiment: &Text, spec: &ExperimentSpec) -> Result<Source> {

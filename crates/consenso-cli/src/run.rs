@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Seed of everything random, instead of the file's
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    /// Where the noise comes from: `seed` repeats bit for bit, for science; `os` is what a privacy claim holds for
+    #[arg(long, value_enum, default_value_t = Entropy::Seed)]
+    entropy: Entropy,
     /// Threads; results do not depend on it [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -47,6 +50,25 @@ pub(crate) struct Args {
     /// Print the file of a built-in experiment, to copy and change
     #[arg(long, value_name = "NAME", conflicts_with = "experiment")]
     print: Option<String>,
+}
+
+/// Where noise comes from. Shards and graphs are the seed's in either case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Entropy {
+    Seed,
+    Os,
+}
+
+impl Entropy {
+    fn draw(self) -> Result<Option<[u8; 32]>, Failure> {
+        if self == Self::Seed {
+            return Ok(None);
+        }
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes)
+            .map_err(|e| Failure::Run(anyhow!("the operating system gave no entropy: {e}")))?;
+        Ok(Some(bytes))
+    }
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
@@ -80,9 +102,11 @@ fn prepare(args: &Args) -> Result<(Experiment, Folder), Failure> {
     let folder = Folder::check(args.out.as_deref(), &spec.name, spec.seed)?;
     let original = text.text.clone();
     let located = |error: SpecError| overrides::relocate(error, &original, &changes);
-    let inputs = files::inputs(text, spec).map_err(|error| match error.downcast::<SpecError>() {
-        Ok(error) => located(error).into(),
-        Err(error) => error,
+    let inputs = files::inputs(text, spec, args.entropy.draw()?).map_err(|error| {
+        match error.downcast::<SpecError>() {
+            Ok(error) => located(error).into(),
+            Err(error) => error,
+        }
     })?;
     Ok((Experiment::check(inputs).map_err(located)?, folder))
 }
