@@ -1,2 +1,124 @@
-//! The project's chores: `cargo xtask ci`.
-fn main() {}
+//! The project's chores, with nothing to install but Rust: `cargo xtask ci`.
+
+mod bench;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const HELP: &str = "\
+The project's chores. Nothing to install but Rust.
+
+Usage: cargo xtask <command>
+
+  ci      what a change must pass: formatting, lints, tests, doctests, documentation; stops at the first failure
+  soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
+  bench   tables of ratios against peers; `cargo xtask bench` lists them, `cargo xtask bench NAME` runs one
+";
+
+/// Comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.
+const NOT_ORACLES: [&str; 3] = ["--workspace", "--exclude", "consenso-oracles"];
+
+/// One command of cargo.
+struct Step {
+    name: &'static str,
+    arguments: Vec<&'static str>,
+    /// Arguments after `--`.
+    inner: Vec<&'static str>,
+    environment: Option<(&'static str, &'static str)>,
+}
+
+fn step(name: &'static str, arguments: &[&[&'static str]], inner: &[&'static str]) -> Step {
+    Step { name, arguments: arguments.concat(), inner: inner.to_vec(), environment: None }
+}
+
+fn ci() -> Vec<Step> {
+    let mut docs = step("documentation", &[&["doc", "--no-deps"], &NOT_ORACLES], &[]);
+    docs.environment = Some(("RUSTDOCFLAGS", "-D warnings"));
+    vec![
+        step("formatting", &[&["fmt", "--all", "--check"]], &[]),
+        step("lints", &[&["clippy", "--all-targets"], &NOT_ORACLES], &["-D", "warnings"]),
+        step("tests", &[&["test", "--lib", "--bins", "--tests", "--examples"], &NOT_ORACLES], &[]),
+        step("doctests", &[&["test", "--doc"], &NOT_ORACLES], &[]),
+        docs,
+    ]
+}
+
+fn soak() -> Vec<Step> {
+    let optimised = ["test", "--release", "--workspace", "--lib", "--bins", "--tests"];
+    vec![
+        step(
+            "lints of the comparisons",
+            &[&["clippy", "--all-targets", "-p", "consenso-oracles"]],
+            &["-D", "warnings"],
+        ),
+        step("all tests, ignored ones too", &[&optimised], &["--include-ignored"]),
+    ]
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let known = match arguments.first().map(String::as_str) {
+        Some("ci") if rest.is_empty() => run(&ci()),
+        Some("soak") if rest.is_empty() => run(&soak()),
+        Some("bench") => bench::run(rest),
+        Some("help" | "--help" | "-h") => {
+            eprint!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    if known { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs steps until one fails.
+fn run(steps: &[Step]) -> bool {
+    let began = Instant::now();
+    for (index, step) in steps.iter().enumerate() {
+        eprintln!("── {}/{} {}: cargo {}", index + 1, steps.len(), step.name, line(step));
+        let stepped = Instant::now();
+        let mut command = cargo();
+        command.args(&step.arguments);
+        if !step.inner.is_empty() {
+            command.arg("--").args(&step.inner);
+        }
+        command.envs(step.environment);
+        if !succeeds(&mut command) {
+            eprintln!("── {} FAILED after {:.1} s", step.name, stepped.elapsed().as_secs_f64());
+            return false;
+        }
+        eprintln!("── {} passed in {:.1} s", step.name, stepped.elapsed().as_secs_f64());
+    }
+    eprintln!("── all passed in {:.1} s", began.elapsed().as_secs_f64());
+    true
+}
+
+fn line(step: &Step) -> String {
+    let inner = if step.inner.is_empty() { String::new() } else { format!(" -- {}", step.inner.join(" ")) };
+    step.arguments.join(" ") + &inner
+}
+
+/// The cargo that runs us, at the root of the workspace.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    match command.status() {
+        Ok(status) => status.success(),
+        Err(e) => {
+            eprintln!("── {} cannot be started: {e}", command.get_program().display());
+            false
+        }
+    }
+}

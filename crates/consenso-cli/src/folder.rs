@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use consenso::record::Record;
+use consenso::report;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -77,5 +78,12 @@ fn write_files(folder: &Path, record: &Record) -> Result<()> {
     put("record.json", &serde_json::to_vec_pretty(record)?)?;
     let mut trace = Vec::new();
     record.write_trace(&mut trace)?;
-    put("trace.csv", &trace)
+    put("trace.csv", &trace)?;
+    put("report.html", report::report_html(record).as_bytes())?;
+    let figures = folder.join("figures");
+    fs::create_dir(&figures).with_context(|| format!("{}: cannot be made", figures.display()))?;
+    for (name, figure) in report::figures(record) {
+        put(&format!("figures/{name}.svg"), figure.to_svg().as_bytes())?;
+    }
+    Ok(())
 }
