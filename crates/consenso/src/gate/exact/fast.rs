@@ -154,7 +154,7 @@ pub(super) fn normal_pair(radius: u64, angle: u64) -> (f64, f64) {
 
 /// `2·pairs` normals: the first of each pair, then the second of each.
 #[inline(always)]
-pub(super) fn gaussian(radius: &Words, angle: &Words, pairs: usize) -> Lanes {
+fn gaussian(radius: &Words, angle: &Words, pairs: usize) -> Lanes {
     let mut halves = [[0.0; LANES / 2]; 2];
     for j in 0..LANES / 2 {
         (halves[0][j], halves[1][j]) = normal_pair(radius[j], angle[j]);
@@ -165,30 +165,68 @@ pub(super) fn gaussian(radius: &Words, angle: &Words, pairs: usize) -> Lanes {
     noise
 }
 
-/// What [`round`] needs to know of sixteen coordinates, in grid steps.
-pub(super) struct Batch {
-    pub(super) y: Lanes,
-    pub(super) width: Lanes,
+/// Values in grid steps; unused lanes are zero. Multiplying by a power of two is exact (or underflows to something negligible).
+#[inline(always)]
+fn lanes(values: &[f64], unscale: f64) -> Lanes {
+    let mut lanes = [0.0; LANES];
+    lanes[..values.len()].copy_from_slice(values);
+    for lane in &mut lanes {
+        *lane *= unscale;
+    }
+    lanes
+}
+
+/// The words of one batch, drawn before anything is decided.
+pub(super) struct Drawn {
+    pub(super) noise: Words,
+    pub(super) angle: Words,
     pub(super) uniform: Words,
+}
+
+/// Up to sixteen coordinates: [`round`] of their noise, compiled for the machine it runs on. A struct, not a closure, so that it is inlined into
+/// the function that carries the target features; elsewhere fused multiply-adds would be emulated.
+pub(super) struct Batch<'a> {
+    pub(super) gaussian: bool,
+    pub(super) drawn: &'a Drawn,
+    pub(super) y: &'a [f64],
+    pub(super) width: &'a [f64],
+    /// 1/γ.
+    pub(super) unscale: f64,
+    /// B, in grid steps.
     pub(super) scale: f64,
-    /// Added to τ: zero but in tests, which make it ½ to send every lane to refinement.
+    /// Added to τ: zero but in tests, which make it one to send every lane to refinement.
     pub(super) slack: f64,
+}
+
+impl pulp::WithSimd for Batch<'_> {
+    type Output = (Lanes, [bool; LANES]);
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> Self::Output {
+        let noise = if self.gaussian {
+            gaussian(&self.drawn.noise, &self.drawn.angle, self.y.len().div_ceil(2))
+        } else {
+            laplace(&self.drawn.noise)
+        };
+        round(&self, &noise)
+    }
 }
 
 /// ⌊Y + W·U + B·N + ½⌋ for each lane, and whether the lane has to be refined.
 #[inline(always)]
-pub(super) fn round(batch: &Batch, noise: &Lanes) -> (Lanes, [bool; LANES]) {
+fn round(batch: &Batch<'_>, noise: &Lanes) -> (Lanes, [bool; LANES]) {
+    let (y, width) = (lanes(batch.y, batch.unscale), lanes(batch.width, batch.unscale));
     let mut out = [0.0; LANES];
     let mut undecided = [false; LANES];
     let fixed = batch.scale.mul_add(TAU_NOISE, TAU) + batch.slack;
     for i in 0..LANES {
-        let whole = batch.y[i].trunc();
-        let rest = batch.y[i] - whole;
-        let shifted = (batch.width[i] * TWO_NEG_64).mul_add(batch.uniform[i] as f64, rest);
+        let whole = y[i].trunc();
+        let rest = y[i] - whole;
+        let shifted = (width[i] * TWO_NEG_64).mul_add(batch.drawn.uniform[i] as f64, rest);
         let sum = batch.scale.mul_add(noise[i], shifted) + 0.5;
         let floor = sum.floor();
         let fraction = sum - floor;
-        let tau = batch.width[i].mul_add(TAU_WIDTH, fixed);
+        let tau = width[i].mul_add(TAU_WIDTH, fixed);
         undecided[i] = !(fraction >= tau && fraction <= 1.0 - tau);
         out[i] = whole + floor;
     }

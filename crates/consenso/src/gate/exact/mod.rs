@@ -59,7 +59,7 @@ mod gaussian;
 mod laplace;
 mod refine;
 
-use fast::{Batch, LANES, Lanes, QUIET, Words};
+use fast::{Batch, Drawn, LANES, QUIET};
 use rand::Rng;
 use refine::{Bits, Coordinate};
 use thiserror::Error;
@@ -275,13 +275,6 @@ fn explain(y: &[f64], width: &[f64], scale: f64, grid: Grid, limit: f64) -> Nois
     unreachable!("only called for a coordinate that failed one of these")
 }
 
-/// The words of one batch, drawn before anything is decided.
-struct Drawn {
-    noise: Words,
-    angle: Words,
-    uniform: Words,
-}
-
 /// [`release`] after its checks; `slack` widens the bound τ, for tests of the refinement.
 fn release_checked(
     rng: &mut impl Rng,
@@ -300,23 +293,15 @@ fn release_checked(
         let y = &y[i * LANES..][..n];
         let width = if width.is_empty() { width } else { &width[i * LANES..][..n] };
         let drawn = draw(rng, n, noise, !width.is_empty());
-        let batch = Batch {
-            y: lanes(y, unscale),
-            width: lanes(width, unscale),
-            uniform: drawn.uniform,
+        let (rounded, undecided) = arch.dispatch(Batch {
+            gaussian: matches!(noise, Noise::Gaussian { .. }),
+            drawn: &drawn,
+            y,
+            width,
+            unscale,
             scale,
             slack,
-        };
-        let (rounded, undecided) = arch.dispatch(
-            #[inline(always)]
-            || {
-                let unit = match noise {
-                    Noise::Laplace { .. } => fast::laplace(&drawn.noise),
-                    Noise::Gaussian { .. } => fast::gaussian(&drawn.noise, &drawn.angle, n.div_ceil(2)),
-                };
-                fast::round(&batch, &unit)
-            },
-        );
+        });
         for (out, q) in out.iter_mut().zip(rounded) {
             *out = q as i64;
         }
@@ -324,16 +309,6 @@ fn release_checked(
             refine_batch(rng, y, width, noise, grid, &drawn, undecided, out);
         }
     }
-}
-
-/// Values in grid steps; unused lanes are zero. Multiplying by a power of two is exact (or underflows to something negligible).
-#[inline(always)]
-fn lanes(values: &[f64], unscale: f64) -> Lanes {
-    let mut lanes = [0.0; LANES];
-    for (lane, value) in lanes.iter_mut().zip(values) {
-        *lane = value * unscale;
-    }
-    lanes
 }
 
 #[inline(always)]
