@@ -54,7 +54,7 @@ pub enum ChargeError {
 /// while filter.try_charge(&[0.01]).is_ok() {
 ///     released += 1; // only now may the message leave
 /// }
-/// assert_eq!(released, 20); // B(16) = 0.2009…
+/// assert_eq!(released, 32); // B(16) = 0.3283…
 /// # Ok::<(), consenso::privacy::AccountingError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
