@@ -36,6 +36,7 @@ pub mod renyi_table;
 mod round;
 pub mod zcdp;
 
+pub use calibrate::{Calibration, calibrate};
 pub use claim::{Claim, NeighbourRelation};
 pub use compose::{Bound, Composition, Method, Profile, compose};
 pub use error::AccountingError;

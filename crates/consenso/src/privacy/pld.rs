@@ -134,11 +134,16 @@ impl LossDistribution {
 
     /// An upper bound on δ at `epsilon`.
     pub fn delta(&self, epsilon: f64) -> f64 {
-        let gaussian_moment = 0.5 * self.gaussian_mu * self.gaussian_mu * self.tilt * (self.tilt + 1.0);
         let unit = (self.charges.ln_scale - self.tilt * epsilon + 4.0 * UNIT * self.tilt * epsilon).exp();
         let computed = if self.gaussian_mu > 0.0 { self.smoothed(epsilon) } else { self.plain(epsilon) };
-        let additive = self.charges.additive * gaussian_moment.exp();
+        let additive = self.charges.additive * self.gaussian_moment();
         (unit * (computed + additive) * (1.0 + self.charges.relative)).min(1.0)
+    }
+
+    /// `E e^{θL}` of the Gaussian part, rounded up.
+    fn gaussian_moment(&self) -> f64 {
+        let exponent = 0.5 * self.gaussian_mu * self.gaussian_mu * self.tilt * (self.tilt + 1.0);
+        (exponent * (1.0 + 8.0 * UNIT)).exp() * (1.0 + 4.0 * UNIT)
     }
 
     /// `Σ_{l > ε} p̃ e^{−θ(l−ε)}(1 − e^{ε−l})`, from the suffix sums.
@@ -147,19 +152,21 @@ impl LossDistribution {
         let position = position.clamp(0.0, self.masses.len() as f64) as usize;
         let (mass, weighted) = self.suffix[position];
         let gap = self.loss(position) - epsilon;
-        // The suffix sums carry a relative rounding error that the difference would lay bare, so it is added.
-        let rounding = 16.0 * UNIT * self.masses.len().min(1 << 12) as f64;
+        // Each suffix sum is off by at most a few units of rounding a step; their difference lays that bare, so it is added.
+        let rounding = 8.0 * UNIT * (self.masses.len() as f64 + 16.0);
         let factor = (-self.tilt * gap).exp();
-        factor * ((mass - (-gap).exp() * weighted).max(0.0) + rounding * mass * self.spacing.min(1.0))
+        factor * ((mass - (-gap).exp() * weighted).max(0.0) + rounding * mass)
     }
 
     /// `Σ_l p̃ e^{−θ(l−ε)} δ_gauss(ε − l)`.
     fn smoothed(&self, epsilon: f64) -> f64 {
+        // Chernoff: the weight is at most the Gaussian's moment. That also stands in where a factor over- or underflows.
+        let moment = self.gaussian_moment();
         let terms = self.masses.iter().enumerate().filter(|(_, mass)| **mass > NEGLIGIBLE);
         let sum: f64 = terms
             .map(|(position, mass)| {
                 let rest = epsilon - self.loss(position);
-                mass * (self.tilt * rest).exp() * gaussian_delta(self.gaussian_mu, rest)
+                mass * moment.min((self.tilt * rest).exp() * gaussian_delta(self.gaussian_mu, rest))
             })
             .sum();
         sum * (1.0 + UNIT * self.masses.len() as f64)

@@ -14,18 +14,23 @@ use super::round::{SumUp, UNIT};
 
 /// ρ of the Laplace mechanism with l1 sensitivity over scale `epsilon`: `ε + e^{−ε} − 1`, rounded up.
 pub fn laplace_rho(epsilon: f64) -> f64 {
+    if epsilon == 0.0 {
+        return 0.0;
+    }
     if epsilon < 0.01 {
         // The series alternates with falling terms: stopping after a positive one bounds it from above.
         let bracket =
             1.0 - epsilon / 3.0 * (1.0 - epsilon / 4.0 * (1.0 - epsilon / 5.0 * (1.0 - epsilon / 6.0)));
-        return epsilon * epsilon / 2.0 * bracket * (1.0 + 8.0 * UNIT);
+        // An ε whose square underflows still costs something.
+        return (epsilon * epsilon / 2.0 * bracket * (1.0 + 8.0 * UNIT)).max(f64::MIN_POSITIVE);
     }
     epsilon + (-epsilon).exp_m1() + 4.0 * UNIT * epsilon
 }
 
 /// ρ of any `epsilon`-DP mechanism: `ε·tanh(ε/2)`, that of randomised response, rounded up.
 pub fn pure_rho(epsilon: f64) -> f64 {
-    epsilon * (epsilon / 2.0).tanh() * (1.0 + 8.0 * UNIT)
+    let rho = epsilon * (epsilon / 2.0).tanh() * (1.0 + 8.0 * UNIT);
+    if epsilon > 0.0 { rho.max(f64::MIN_POSITIVE) } else { 0.0 }
 }
 
 /// Σ ρ over all events but the interval ones, rounded up.
