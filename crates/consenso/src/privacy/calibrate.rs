@@ -322,7 +322,7 @@ impl<'a> Rounds<'a> {
     ) -> Result<(f64, (Method, f64)), AccountingError> {
         let budget = self.request.epsilon;
         let aim = budget * (1.0 - TOLERANCE / 4.0);
-        let (mut refused, mut accepted): (f64, Option<(f64, (Method, f64))>) = (0.0, None);
+        let (mut refused, mut accepted) = (0.0, None);
         let (mut multiplier, mut last, mut slope) = (start, None::<(f64, f64)>, 1.2);
         for _ in 0..80 {
             let Some(found) = certified(multiplier) else { break };
