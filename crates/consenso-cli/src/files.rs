@@ -37,7 +37,11 @@ pub(crate) fn experiment(name: &str) -> Result<Text> {
 }
 
 /// Opens the records and the graph an experiment asks for.
-pub(crate) fn inputs(experiment: Text, spec: ExperimentSpec, entropy: Option<[u8; 32]>) -> Result<Inputs> {
+pub(crate) fn inputs(
+    experiment: Text,
+    mut spec: ExperimentSpec,
+    entropy: Option<[u8; 32]>,
+) -> Result<Inputs> {
     let source = source(&experiment, &spec)?;
     let edges = match &spec.graph {
         GraphSpec::File { path } => {
@@ -50,7 +54,20 @@ pub(crate) fn inputs(experiment: Text, spec: ExperimentSpec, entropy: Option<[u8
         }
         _ => None,
     };
+    // The resolved experiment is written elsewhere and must find the same files.
+    let data = &mut spec.data;
+    for path in [&mut data.path, &mut data.schema, &mut data.test].into_iter().flatten() {
+        *path = absolute(&experiment.folder, Path::new(path))?.display().to_string();
+    }
+    if let GraphSpec::File { path } = &mut spec.graph {
+        *path = absolute(&experiment.folder, path)?;
+    }
     Ok(Inputs { file: experiment.file, text: experiment.text, spec, source, edges, entropy })
+}
+
+fn absolute(folder: &Path, path: &Path) -> Result<PathBuf> {
+    std::path::absolute(folder.join(path))
+        .with_context(|| format!("{}: has no absolute form", path.display()))
 }
 
 fn source(experiment: &Text, spec: &ExperimentSpec) -> Result<Source> {

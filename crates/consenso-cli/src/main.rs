@@ -8,6 +8,7 @@ mod files;
 mod folder;
 mod output;
 mod overrides;
+mod privacy;
 mod progress;
 mod run;
 mod table;
@@ -40,6 +41,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Data(data::Args),
+    Privacy(privacy::Args),
 }
 
 /// Why a command did not succeed; each has its exit code.
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => run::command(&args, cli.json),
         Command::Data(args) => data::command(&args, cli.json),
+        Command::Privacy(args) => privacy::command(&args, cli.json),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

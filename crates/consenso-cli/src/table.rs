@@ -173,14 +173,20 @@ fn notes(out: &mut String, algorithm: &AlgorithmRecord) {
 }
 
 fn claims(out: &mut String, record: &Record) {
-    let mut seeded = false;
+    // Algorithms under one budget often have the same claim: say it once.
+    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for algorithm in &record.algorithms {
-        if let Some(epsilon) = &algorithm.epsilon {
-            let _ = writeln!(out, "\n{}: {}", algorithm.label, epsilon.statement.trim());
-            seeded |= epsilon.seeded;
+        let Some(epsilon) = &algorithm.epsilon else { continue };
+        let statement = epsilon.statement.trim();
+        match said.iter_mut().find(|(other, _)| *other == statement) {
+            Some((_, labels)) => labels.push(&algorithm.label),
+            None => said.push((statement, vec![&algorithm.label])),
         }
     }
-    if seeded {
+    for (statement, labels) in said {
+        let _ = writeln!(out, "\n{}: {statement}", labels.join("; "));
+    }
+    if record.algorithms.iter().any(|a| a.epsilon.as_ref().is_some_and(|e| e.seeded)) {
         out.push_str("\nseeded simulation: these figures hold only for a run on OS entropy\n");
     }
 }
