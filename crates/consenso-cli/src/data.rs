@@ -22,8 +22,8 @@ Examples:
   consenso data info adult
   consenso data info patients.csv --schema schema.toml
 
-Without a schema one is drafted from the records, only to describe them. What is printed describes the records:
-it is for their owner.")]
+Without a schema one is drafted from the records, only to describe them.
+What is printed describes the records: it is for their owner.")]
     Info(Records),
     /// Check every record against its public schema
     #[command(after_help = "\
@@ -37,8 +37,8 @@ Exits with 2 and the file, line and column of the first problem.")]
 Example:
   consenso data schema patients.csv --label readmitted --site hospital --out schema.toml
 
-The draft takes ranges and categories from the records, which would give private facts away. Replace them by what is
-public without the data, then set reviewed = true.")]
+The draft takes ranges and categories from the records, which would give private facts away.
+Replace them by what is public without the data, then set reviewed = true.")]
     Schema(Draft),
 }
 

@@ -20,14 +20,16 @@ use std::process::ExitCode;
 /// differential privacy.
 #[derive(Parser)]
 #[command(
+    name = "consenso",
     version,
     after_help = "\
 Start with:
-  consenso run                               the built-in experiment `adult`, figures and report in runs/adult-7
+  consenso run                               the built-in experiment `adult`, into runs/adult-7
   consenso run --print adult > mine.toml     a copy to change; then: consenso run mine.toml
   consenso data schema patients.csv          draft the public schema of your own records
 
-Every command takes --json: one JSON object on stdout. Exit code 0 is success, 1 a failed run, 2 bad input."
+Every command takes --json: one JSON object on stdout.
+Exit code 0 is success, 1 a failed run, 2 bad input."
 )]
 struct Cli {
     #[command(subcommand)]

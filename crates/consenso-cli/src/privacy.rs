@@ -25,8 +25,8 @@ enum Command {
 Example:
   consenso privacy gamma --omega 0.1 --beta 10 --shift 0.01 --json
 
-exact is E[loss]/worst case; printed is the paper's closed form (not an upper bound; null unless ω > shift > 0);
-bound is a valid closed-form bound.")]
+exact is E[loss]/worst case; bound is a valid closed-form bound of it; printed is the closed form
+of the paper, which is no upper bound (null unless ω > shift > 0).")]
     Gamma(Mixture),
     /// The loss of one released value: Theorem 2.2, beside the worst case
     #[command(after_help = "\
@@ -56,8 +56,9 @@ Example:
   echo '[{\"mechanism\":\"laplace\",\"epsilon\":0.01,\"count\":1400}]' > events.json
   consenso privacy compose --events events.json --delta 1e-6
 
-Mechanisms: laplace (epsilon = l1 sensitivity/scale), gaussian (mu = l2 sensitivity/σ), pure (epsilon), zcdp (rho),
-interval-laplace (orders, costs, pure), post-processing; each entry stands for `count` releases.")]
+Mechanisms: laplace (epsilon = l1 sensitivity/scale), gaussian (mu = l2 sensitivity/σ),
+pure (epsilon), zcdp (rho), interval-laplace (orders, costs, pure), post-processing.
+Each entry stands for `count` releases.")]
     Compose {
         /// JSON array of events, or - for stdin
         #[arg(long, value_name = "FILE.json")]
@@ -71,8 +72,8 @@ interval-laplace (orders, costs, pure), post-processing; each entry stands for `
 Example:
   consenso privacy calibrate --epsilon 1 --delta 1e-6 --rounds 200 --dim 106 --sensitivity-l2 6.7e-4
 
-Give at least one sensitivity of the released step: how far one record can move it in that norm. More of them can only
-lower the noise.")]
+Give at least one sensitivity of the released step: how far one record can move it in that norm.
+More of them can only lower the noise.")]
     Calibrate(Budget),
 }
 

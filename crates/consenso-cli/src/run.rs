@@ -22,7 +22,7 @@ Examples:
   consenso run mine.toml --out results/first              your own
   consenso run --set privacy.epsilon=0.5 --set algorithm.0.rounds=100 --seed 1
 
-A run's folder holds experiment.toml (every choice made; running it again repeats the run), record.json,
+A run's folder holds experiment.toml (every choice made: running it repeats the run), record.json,
 trace.csv (a row an algorithm, run and round), report.html and figures/*.svg.
 Ctrl-C stops and keeps the algorithms and runs that are done; a second Ctrl-C stops at once.")]
 pub(crate) struct Args {

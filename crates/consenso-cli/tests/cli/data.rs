@@ -1,0 +1,62 @@
+//! `consenso data`.
+
+use crate::{Place, RECORDS, SCHEMA};
+
+#[test]
+fn info_describes_the_bundled_data() {
+    let place = Place::new("info_adult");
+    let value = place.consenso(&["data", "info", "adult", "--json"]).json();
+    assert_eq!((&value["rows"], &value["reviewed"]), (&30162.into(), &true.into()));
+    let one_hot = &value["encodings"][0];
+    assert_eq!((&one_hot["encoding"], &one_hot["bounds"]["l2"]), (&"one-hot".into(), &1.0.into()));
+    let text = place.consenso(&["data", "info", "adult"]).stdout;
+    assert!(text.contains("hours-per-week") && text.contains(">50K") && text.contains("one-hot"), "{text}");
+}
+
+#[test]
+fn info_without_a_schema_says_that_it_was_drafted() {
+    let place = Place::new("info_draft");
+    place.write("records.csv", RECORDS);
+    let answer = place.consenso(&["data", "info", "records.csv"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(answer.stderr.contains("computed from the records"), "{}", answer.stderr);
+    assert!(answer.stdout.contains("NOT reviewed"), "{}", answer.stdout);
+}
+
+#[test]
+fn check_points_at_the_first_problem() {
+    let place = Place::new("check");
+    place.write("schema.toml", SCHEMA).write("records.csv", RECORDS);
+    place.write("bad.csv", &RECORDS.replace("72", "seventy"));
+    let good = place.consenso(&["data", "check", "records.csv", "--schema", "schema.toml", "--json"]).json();
+    assert_eq!(good["rows"], 6);
+    let bad = place.consenso(&["data", "check", "bad.csv", "--schema", "schema.toml"]);
+    bad.refused(&["bad.csv:5: column \"age\" holds \"seventy\""]);
+    place
+        .consenso(&["data", "check", "records.csv"])
+        .refused(&["--schema", "consenso data schema records.csv"]);
+    place
+        .consenso(&["data", "check", "gone.csv", "--schema", "schema.toml"])
+        .refused(&["gone.csv: cannot be read"]);
+    place.write("schema.toml", "reviewed = true\n[[column]]\nname = \"x\"\nkind = \"nummeric\"\n");
+    let bad = place.consenso(&["data", "check", "records.csv", "--schema", "schema.toml"]);
+    bad.refused(&["schema.toml", "nummeric"]);
+}
+
+#[test]
+fn a_drafted_schema_must_be_reviewed() {
+    let place = Place::new("draft");
+    place.write("records.csv", RECORDS);
+    let draft = place.consenso(&["data", "schema", "records.csv", "--label", "ill", "--site", "ward"]);
+    assert_eq!(draft.code, 0, "{}", draft.stderr);
+    assert!(draft.stdout.contains("reviewed = false") && draft.stdout.contains("kind = \"site\""));
+    assert!(draft.stderr.contains("review it before use"), "{}", draft.stderr);
+    let written = place.consenso(&["data", "schema", "records.csv", "--out", "schema.toml"]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let again = place.consenso(&["data", "schema", "records.csv", "--out", "schema.toml"]);
+    again.refused(&["schema.toml", "nothing is written over"]);
+    let checked =
+        place.consenso(&["data", "check", "records.csv", "--schema", "schema.toml", "--json"]).json();
+    assert_eq!(checked["reviewed"], false);
+    place.consenso(&["data", "schema", "records.csv", "--label", "il"]).refused(&["did you mean \"ill\"?"]);
+}

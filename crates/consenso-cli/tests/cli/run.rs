@@ -1,0 +1,236 @@
+//! Runs that succeed, and runs that are stopped.
+
+use crate::{HOSPITAL, Place, RECORDS, SCHEMA, SMALL};
+use serde_json::Value;
+
+fn place(test: &str) -> Place {
+    let place = Place::new(test);
+    place.write("small.toml", SMALL);
+    place
+}
+
+#[test]
+fn a_run_leaves_its_folder() {
+    let place = place("folder");
+    let answer = place.consenso(&["run", "small.toml", "--out", "deep/er/out"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert_eq!(answer.stderr, "", "progress is for terminals only");
+    for name in ["experiment.toml", "record.json", "trace.csv", "report.html", "figures/objective-gap.svg"] {
+        assert!(place.read(&format!("deep/er/out/{name}")).len() > 100, "{name}");
+    }
+    let left: Vec<_> = std::fs::read_dir(place.path("deep/er")).unwrap().collect();
+    assert_eq!(left.len(), 1, "a temporary folder was left behind");
+    assert!(answer.stdout.contains("written to deep/er/out"));
+    let trace = place.read("deep/er/out/trace.csv");
+    assert!(trace.starts_with("algorithm,run,round,objective"));
+    // Two runs of 20 and of 15 rounds, with the starting points.
+    assert_eq!(trace.lines().count(), 1 + 2 * (21 + 16));
+    let record: Value = serde_json::from_str(&place.read("deep/er/out/record.json")).unwrap();
+    assert!(record["algorithms"][0]["curve"].as_array().is_some_and(|c| c.len() == 21));
+}
+
+#[test]
+fn default_folders_are_numbered_and_never_written_over() {
+    let place = place("numbered");
+    for expected in ["runs/small-3", "runs/small-3-2", "runs/small-3-3"] {
+        let answer = place.consenso(&["run", "small.toml", "--json"]);
+        assert_eq!(answer.json()["out"], expected);
+        assert!(place.path(expected).is_dir());
+    }
+    let seeded = place.consenso(&["run", "small.toml", "--json", "--seed", "8"]).json();
+    assert_eq!((&seeded["out"], &seeded["seed"]), (&"runs/small-8".into(), &8.into()));
+}
+
+#[test]
+fn a_name_cannot_lead_out_of_the_runs_folder() {
+    let place = place("names");
+    let answer = place.consenso(&["run", "small.toml", "--json", "--set", "name=\"../../x y\""]);
+    assert_eq!(answer.json()["out"], "runs/------x-y-3");
+}
+
+#[test]
+fn json_has_the_keys_of_the_contract() {
+    let place = place("contract");
+    let value = place.consenso(&["run", "small.toml", "--json"]).json();
+    let algorithms = value["algorithms"].as_array().unwrap();
+    assert_eq!(algorithms.len(), 2);
+    for algorithm in algorithms {
+        let text = ["kind", "label"].iter().all(|key| algorithm[key].is_string());
+        let numbers =
+            ["rounds", "test_accuracy", "test_auc", "objective", "optimum_gap", "log_error", "seconds"];
+        assert!(text && numbers.iter().all(|key| algorithm[key].is_number()), "{algorithm}");
+        assert!(["min", "mean", "max"].iter().all(|k| algorithm["per_agent_accuracy"][k].is_number()));
+        assert!(algorithm["epsilon"].is_null());
+        assert!(algorithm.get("curve").is_none());
+    }
+    let baselines = &value["baselines"];
+    for key in ["majority_accuracy", "central_optimum_accuracy", "local_only_accuracy"] {
+        assert!(baselines[key].is_number(), "{key}");
+    }
+    for key in ["accuracy", "log_error", "objective"] {
+        assert!(baselines["zero_model"][key].is_number(), "{key}");
+    }
+    assert_eq!(value["out"], "runs/small-3");
+}
+
+#[test]
+fn a_private_run_states_its_claim() {
+    let place = place("private");
+    let private = "[privacy]\nepsilon = 8.0\ndelta = 1e-5\n\n[[algorithm]]";
+    place.write("private.toml", &SMALL.replacen("[[algorithm]]", private, 1));
+    let value = place.consenso(&["run", "private.toml", "--json"]).json();
+    for algorithm in value["algorithms"].as_array().unwrap() {
+        let epsilon = &algorithm["epsilon"];
+        let claim = epsilon["claim"].as_f64().unwrap();
+        assert!(claim > 7.9 && claim <= 8.0, "{claim}");
+        assert_eq!(epsilon["delta"], 1e-5);
+        assert!(epsilon["method"].is_string());
+        for key in ["worst_case_pure", "realised_mean"] {
+            assert!(epsilon.get(key).is_some_and(|v| v.is_null() || v.is_number()), "{key}");
+        }
+        assert_eq!(epsilon["seeded"], true);
+    }
+    let text = place.consenso(&["run", "private.toml"]).stdout;
+    assert!(text.contains("neighbours   replace-one"), "{text}");
+    assert!(text.contains("seeded simulation: these figures hold only for a run on OS entropy"), "{text}");
+    let on_entropy = place.consenso(&["run", "private.toml", "--entropy", "os", "--json"]).json();
+    assert_eq!(on_entropy["algorithms"][0]["epsilon"]["seeded"], false);
+    assert_ne!(on_entropy["algorithms"][0]["objective"], value["algorithms"][0]["objective"]);
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let place = place("threads");
+    for (threads, out) in [("1", "one"), ("2", "two"), ("2", "again")] {
+        let answer = place.consenso(&["run", "small.toml", "--threads", threads, "--out", out]);
+        assert_eq!(answer.code, 0, "{}", answer.stderr);
+    }
+    let one = place.read("one/trace.csv");
+    assert_eq!(one, place.read("two/trace.csv"));
+    assert_eq!(one, place.read("again/trace.csv"));
+    let other = place.consenso(&["run", "small.toml", "--seed", "4", "--out", "other"]);
+    assert_eq!(other.code, 0);
+    assert_ne!(one, place.read("other/trace.csv"), "another seed must give other numbers");
+}
+
+#[test]
+fn the_resolved_experiment_repeats_the_run() {
+    let place = Place::new("repeats");
+    std::fs::create_dir(place.path("files")).unwrap();
+    place.write("files/hospital.toml", HOSPITAL).write("files/schema.toml", SCHEMA);
+    place.write("files/records.csv", RECORDS);
+    let first = place.consenso(&["run", "files/hospital.toml", "--out", "first"]);
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    let second = place.consenso(&["run", "first/experiment.toml", "--out", "second"]);
+    assert_eq!(second.code, 0, "{}", second.stderr);
+    assert_eq!(place.read("first/trace.csv"), place.read("second/trace.csv"));
+}
+
+#[test]
+fn one_file_a_site_and_libsvm() {
+    let place = Place::new("sites");
+    place.write("schema.toml", SCHEMA).write("north.csv", RECORDS).write("south.csv", RECORDS);
+    let sites = HOSPITAL.replace("records.csv", "*.csv").replace("agents = 2\n", "hold_out = 0.2\n");
+    place.write("sites.toml", &sites.replace("complete", "path"));
+    let value = place.consenso(&["run", "sites.toml", "--json"]).json();
+    assert_eq!(value["problem"]["agents"], 2);
+    assert!(value["algorithms"][0]["test_accuracy"].is_number());
+    place.write("train.svm", "+1 1:0.5 3:1\n-1 2:0.25\n+1 1:1\n-1 3:0.5\n");
+    let libsvm = HOSPITAL.replace("records.csv", "train.svm").replace("schema = \"schema.toml\"\n", "");
+    place.write("libsvm.toml", &libsvm);
+    let value = place.consenso(&["run", "libsvm.toml", "--json", "--set", "data.encoding=numeric"]).json();
+    assert_eq!(value["problem"]["agents"], 2);
+}
+
+#[test]
+fn built_in_experiments_can_be_listed_copied_and_run() {
+    let place = Place::new("built_in");
+    let list = place.consenso(&["run", "--list"]);
+    assert!(list.stdout.contains("adult") && list.stdout.contains("paper-2a"));
+    let list = place.consenso(&["run", "--list", "--json"]).json();
+    assert_eq!(list["experiments"][0]["name"], "adult");
+    let tiny = [
+        "--json",
+        "--set",
+        "runs=1",
+        "--set",
+        "data.agents=3",
+        "--set",
+        "data.records_per_agent=100",
+        "--set",
+        "graph.edges=2",
+        "--set",
+        "algorithm.rounds=3",
+    ];
+    for entry in list["experiments"].as_array().unwrap() {
+        let name = entry["name"].as_str().unwrap();
+        let printed = place.consenso(&["run", "--print", name]);
+        assert_eq!(printed.code, 0);
+        place.write("copy.toml", &printed.stdout);
+        let value = place.consenso(&[&["run", "copy.toml"][..], &tiny].concat()).json();
+        assert_eq!(value["name"], name);
+        assert_eq!(value["problem"]["agents"], 3);
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let place = place("pipe");
+    let mut child =
+        place.command(&["run", "--print", "adult"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_what_is_done() {
+    use std::process::{Command, Stdio};
+    let place = place("ctrl_c");
+    let slow = ["run", "small.toml", "--out", "out", "--set", "algorithm.1.rounds=1000000"];
+    let slow =
+        [&slow[..], &["--set", "data.records_per_agent=2000", "--set", "algorithm.1.step=0.01"]].concat();
+    // The first algorithm must be over and the second not: how long that takes is the machine's secret, so waits grow.
+    for wait in [200, 400, 800, 1600, 3200, 6400, 12800] {
+        let child = place.command(&slow).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(wait));
+        let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(interrupted.success(), "the run was over before {wait} ms");
+        let output = child.wait_with_output().unwrap();
+        if !place.path("out").exists() {
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(1));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains("interrupted: what was done is kept"), "{stderr}");
+        let record: Value = serde_json::from_str(&place.read("out/record.json")).unwrap();
+        assert_eq!(record["interrupted"], true);
+        assert_eq!(record["algorithms"][0]["kind"], "admm");
+        return;
+    }
+    panic!("no interrupted run left its folder");
+}
+
+/// Seconds differ from run to run: `0.01 s` becomes `_.__ s`, of the same width.
+fn without_times(text: &str) -> String {
+    let mut parts = text.split(" s\n");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let hide = |part: &str| {
+        let number = part.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        let hidden: String = part[number..].chars().map(|c| if c == '.' { '.' } else { '_' }).collect();
+        format!("{}{hidden}", &part[..number])
+    };
+    let (mut out, mut before) = (String::new(), first);
+    for part in parts {
+        out += &format!("{} s\n", hide(&before));
+        before = part.to_owned();
+    }
+    out + &before
+}
+
+#[test]
+fn the_summary_table_reads_well() {
+    let place = place("table");
+    let answer = place.consenso(&["run", "small.toml"]);
+    insta::assert_snapshot!(without_times(&answer.stdout));
+}
