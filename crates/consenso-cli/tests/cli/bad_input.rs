@@ -138,6 +138,14 @@ fn rounds_below_one() {
         let line = format!("rounds = {bad}");
         small_refused("rounds", "rounds = 20", &line, &["small.toml:21", &line, "must be at least 1"]);
     }
+    small_refused("many_rounds", "rounds = 20", "rounds = 2000000", &["small.toml:21", "at most 1000000"]);
+    small_refused("many_runs", "runs = 2", "runs = 4000000000", &["small.toml:3", "at most 10000"]);
+    small_refused(
+        "penalty",
+        "penalty = 2.0",
+        "penalty = -2.0",
+        &["small.toml:22", "penalty must be a positive"],
+    );
     small_refused("runs", "runs = 2", "runs = 0", &["small.toml:3", "runs", "must be at least 1"]);
 }
 

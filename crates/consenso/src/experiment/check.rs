@@ -1,7 +1,7 @@
 //! From a file to an experiment that can run: everything that can be wrong is found here, and every open choice made.
 
 use super::budget::{self, Budget};
-use super::spec::{AlgorithmSpec, ExperimentSpec, LossKind, PartitionSpec, SpecError};
+use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, PartitionSpec, SpecError};
 use crate::agent::Timetable;
 use crate::data::{Dataset, Partition, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task};
 use crate::graph::{Graph, GraphSpec, Mixing};
@@ -89,8 +89,8 @@ pub struct Experiment {
     warnings: Vec<String>,
 }
 
-/// Most rounds of an experiment: a bound on everything that is kept by the round.
-const MAX_ROUNDS: u32 = 1_000_000;
+/// Most repetitions: each has a graph of its own before the first one runs.
+const MAX_RUNS: u32 = 10_000;
 
 impl Experiment {
     /// Checks everything and makes every open choice from public quantities.
@@ -100,8 +100,8 @@ impl Experiment {
     pub fn check(inputs: Inputs) -> Result<Self, SpecError> {
         let Inputs { file, text, spec, source, edges, entropy } = inputs;
         let fail = |key: &str, message: String| SpecError::at_key(&file, &text, key, &message, None);
-        if spec.runs == 0 {
-            return Err(fail("runs", "must be at least 1".into()));
+        if !(1..=MAX_RUNS).contains(&spec.runs) {
+            return Err(fail("runs", format!("{} must be at least 1 and at most {MAX_RUNS}", spec.runs)));
         }
         if spec.trace_every == Some(0) {
             return Err(fail("trace_every", "must be at least 1".into()));
@@ -132,8 +132,9 @@ impl Experiment {
         }
         let mut planned = Vec::new();
         for (index, algorithm) in algorithms.into_iter().enumerate() {
+            // A protocol's complaint begins with its key.
             let place = |e: String| SpecError {
-                line: None,
+                line: spec::line_in_algorithm(&text, index, e.split(' ').next().unwrap_or_default()),
                 file: file.clone(),
                 message: format!("algorithm {}: {e}", index + 1),
                 help: None,
@@ -383,7 +384,7 @@ fn plan(
 ) -> Result<(Planned, Vec<String>), String> {
     let AlgorithmSpec { label, rounds, noise, tail, gossip, mut protocol } = algorithm;
     facts.private = context.spec.privacy.is_some() && noise != Some(super::NoiseSpec::None);
-    facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(MAX_ROUNDS);
+    facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
     let warning = protocol.check(&facts)?;

@@ -283,6 +283,9 @@ struct AlgorithmCommon {
     gossip: Option<u32>,
 }
 
+/// Most rounds of an algorithm: a bound on everything that is kept by the round.
+pub(super) const MAX_ROUNDS: u32 = 1_000_000;
+
 const COMMON_KEYS: [&str; 5] = ["label", "rounds", "noise", "tail", "gossip"];
 
 impl ExperimentSpec {
@@ -395,13 +398,15 @@ fn parse_algorithm(
     };
     let rounds = match common.rounds {
         None => None,
-        Some(rounds) => Some(u32::try_from(rounds).ok().filter(|&r| r > 0).ok_or_else(|| {
-            fail(
-                "rounds",
-                format!("rounds = {rounds} must be at least 1"),
-                Some("leave it out to have it chosen".into()),
-            )
-        })?),
+        Some(rounds) => {
+            Some(u32::try_from(rounds).ok().filter(|r| (1..=MAX_ROUNDS).contains(r)).ok_or_else(|| {
+                fail(
+                    "rounds",
+                    format!("rounds = {rounds} must be at least 1 and at most {MAX_ROUNDS}"),
+                    Some("leave it out to have it chosen".into()),
+                )
+            })?)
+        }
     };
     if let Some(tail) = common.tail
         && !(0.0..=1.0).contains(&tail)
@@ -435,7 +440,7 @@ fn located(error: &toml::de::Error, text: &str, file: &str) -> SpecError {
 }
 
 /// The line of `key` in the `index`-th `[[algorithm]]`, or of its header.
-fn line_in_algorithm(text: &str, index: usize, key: &str) -> Option<usize> {
+pub(super) fn line_in_algorithm(text: &str, index: usize, key: &str) -> Option<usize> {
     let header = |line: &str| line.trim_start().starts_with("[[algorithm]]");
     let lines: Vec<&str> = text.lines().collect();
     let start = lines.iter().enumerate().filter(|(_, l)| header(l)).nth(index)?.0;
