@@ -112,8 +112,11 @@ fn every_private_algorithm_has_its_claim_and_its_stamp() {
     assert_eq!(page.matches(stamp).count(), 3);
     assert_eq!(page.matches("no privacy claim").count(), 1);
     assert!(page.contains("ε = 0.999, δ = 10⁻⁶"));
-    assert!(page.contains("not valid here"));
-    record.algorithms[0].epsilon.as_mut().expect("private").seeded = false;
+    assert!(page.contains("not valid</span>") && page.contains("no pure ε in this norm"));
+    assert!(page.contains("every other agent colludes"));
+    assert!(page.contains("Lines end with the last round that used records"));
+    let e = record.algorithms[0].epsilon.as_mut().expect("private");
+    (e.seeded, e.statement) = (false, "One sentence.".into());
     assert_eq!(report_html(&record).matches(stamp).count(), 2);
     for algorithm in &mut record.algorithms {
         algorithm.epsilon = None;

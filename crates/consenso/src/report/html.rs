@@ -4,6 +4,8 @@ use super::figure::{DARK, Figure};
 use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands};
 use crate::record::{AlgorithmRecord, EpsilonRecord, Record};
 use serde_json::Value;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("style.css");
@@ -208,16 +210,56 @@ fn claims(record: &Record) -> String {
 
 fn claim(algorithm: &AlgorithmRecord, e: &EpsilonRecord) -> String {
     let delta = if e.delta == 0.0 { "δ = 0".into() } else { format!("δ = {}", exact(e.delta)) };
-    let mut rows = bounds(&e.bounds, &e.method);
+    let stamp = if e.seeded { format!("<p class=\"stamp\">{STAMP}</p>\n") } else { String::new() };
+    let noise = match algorithm.noise.is_empty() {
+        true => String::new(),
+        false => format!("<p class=\"note\">Noise: {}.</p>\n", escape(algorithm.noise.trim_end_matches('.'))),
+    };
+    let bounds = bounds(&e.bounds, &e.method);
+    format!(
+        "<article class=\"claim\">\n<h3>{}</h3>\n<p class=\"figure\">ε = {}, {delta} <span class=\"sub\">by {}</span></p>\n\
+         {}{noise}{bounds}{}{stamp}</article>\n",
+        escape(&algorithm.label),
+        epsilon(e.claim),
+        escape(method_name(&e.method)),
+        statement(e, !bounds.is_empty()),
+        worst_cases(e),
+    )
+}
+
+/// Sentences are a paragraph; a statement in lines of `term  explanation` is a list of them. Lines under `by method` are left to
+/// the table of bounds where there is one; the heading and the stamp are not said twice.
+fn statement(e: &EpsilonRecord, has_bounds: bool) -> String {
+    let text = e.statement.as_str();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.len() < 2 {
+        return format!("<p>{}</p>\n", escape(text.trim()));
+    }
+    let mut rows = String::new();
+    for line in lines {
+        let (term, explanation) = line.trim().split_once("  ").unwrap_or(("", line.trim()));
+        let detail = line.starts_with("    ") || term == "by method";
+        let stamped = e.seeded && explanation.trim() == STAMP;
+        if term == "privacy claim" || (detail && has_bounds) || stamped {
+            continue;
+        }
+        let (term, explanation) = (escape(term), escape(explanation.trim()));
+        let _ = writeln!(rows, "<tr><th scope=\"row\">{term}</th><td>{explanation}</td></tr>");
+    }
+    format!("<table class=\"statement\">\n{rows}</table>\n")
+}
+
+/// What holds or held besides the claim. Under Gaussian noise there is none.
+fn worst_cases(e: &EpsilonRecord) -> String {
+    let mut rows = String::new();
     let mut fact = |head: &str, value: String| {
         let _ = writeln!(rows, "<tr><th scope=\"row\">{head}</th><td>{value}</td></tr>");
     };
-    // The sum of pure losses says the same.
-    if let Some(worst) = e.worst_case_pure.filter(|&worst| e.bounds["pure"].as_f64() != Some(worst)) {
+    if let Some(worst) = e.worst_case_pure {
         fact("Worst case, pure ε", epsilon(worst));
     }
     if let Some(paper) = e.paper_worst_case {
-        fact("Worst case as published", epsilon(paper));
+        fact("Worst case by the paper’s formula", epsilon(paper));
     }
     if let Some(mean) = e.realised_mean {
         let range = e.realised_range;
@@ -226,55 +268,86 @@ fn claim(algorithm: &AlgorithmRecord, e: &EpsilonRecord) -> String {
         });
         fact("Realised loss of this transcript, not a claim", format!("{}{range}", epsilon(mean)));
     }
-    let stamp = if e.seeded { format!("<p class=\"stamp\">{STAMP}</p>\n") } else { String::new() };
-    let noise = match algorithm.noise.is_empty() {
-        true => String::new(),
-        false => format!("<p class=\"note\">Noise: {}.</p>\n", escape(algorithm.noise.trim_end_matches('.'))),
+    if rows.is_empty() { rows } else { format!("<table>\n<caption>Pure ε</caption>\n{rows}</table>\n") }
+}
+
+/// A row a method, smallest first, the one that made the claim in bold; a column a norm where the bounds are by norm.
+fn bounds(bounds: &Value, chosen: &str) -> String {
+    let Value::Object(entries) = bounds else { return String::new() };
+    if entries.is_empty() {
+        return String::new();
+    }
+    let by_norm = entries.values().all(Value::is_object);
+    let columns: Vec<(&str, &Value)> = match by_norm {
+        true => entries.iter().map(|(norm, methods)| (norm.as_str(), methods)).collect(),
+        false => vec![("ε", bounds)],
     };
+    let least = |method: &str| {
+        let values = columns.iter().filter_map(|(_, methods)| methods[method].as_f64());
+        values.fold(f64::INFINITY, f64::min)
+    };
+    let keys =
+        columns.iter().filter_map(|(_, methods)| methods.as_object()).flat_map(|methods| methods.keys());
+    let mut methods: Vec<&str> =
+        keys.map(String::as_str).filter(|key| !["delta", "reasons"].contains(key)).collect();
+    methods.sort_unstable();
+    methods.dedup();
+    methods.sort_by(|a, b| {
+        (least(a), a != &chosen).partial_cmp(&(least(b), b != &chosen)).unwrap_or(Ordering::Equal)
+    });
+
+    let heads: String = columns
+        .iter()
+        .map(|(norm, _)| {
+            format!("<th scope=\"col\">{}{}</th>", escape(norm), if by_norm { " norm" } else { "" })
+        })
+        .collect();
+    let row = |method: &&str| {
+        let class = if *method == chosen { " class=\"chosen\"" } else { "" };
+        let cells: String = columns.iter().map(|(_, methods)| bound(&methods[*method])).collect();
+        format!("<tr{class}><th scope=\"row\">{}</th>{cells}</tr>\n", escape(method_name(method)))
+    };
+    let rows: String = methods.iter().map(row).collect();
     format!(
-        "<article class=\"claim\">\n<h3>{}</h3>\n<p class=\"figure\">ε = {}, {delta} <span class=\"sub\">by {}</span></p>\n\
-         <p>{}</p>\n{noise}<table>\n<caption>ε by every method that was tried; pure losses hold at δ = 0</caption>\n{rows}</table>\n{stamp}</article>\n",
-        escape(&algorithm.label),
-        epsilon(e.claim),
-        escape(&method_name(&e.method)),
-        escape(&e.statement),
+        "<div class=\"scroll\"><table>\n<caption>ε by every method that was tried; the sum of pure losses holds at δ = 0</caption>\n\
+         <thead><tr><th scope=\"col\">Method</th>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n{}",
+        reasons(&columns)
     )
 }
 
-/// A row a method, the one that made the claim in bold. What is not a number is shown as it is.
-fn bounds(bounds: &Value, chosen: &str) -> String {
-    let Value::Object(methods) = bounds else {
-        return if bounds.is_null() {
-            String::new()
-        } else {
-            bound("Bounds", false, &escape(&bounds.to_string()))
-        };
+/// What is not a number is shown as it is.
+fn bound(value: &Value) -> String {
+    let text = match value {
+        Value::Null => "<span class=\"none\">not valid</span>".into(),
+        Value::Number(n) => n.as_f64().map_or_else(|| escape(&n.to_string()), epsilon),
+        other => format!("<code>{}</code>", escape(&other.to_string())),
     };
-    // Smallest first, what is not valid last.
-    let mut methods: Vec<(&String, &Value)> = methods.iter().collect();
-    methods.sort_by(|(_, a), (_, b)| {
-        let key = |v: &Value| v.as_f64().unwrap_or(f64::INFINITY);
-        a.is_null().cmp(&b.is_null()).then(key(a).total_cmp(&key(b)))
-    });
-    let row = |(method, value): (&String, &Value)| {
-        let text = match value {
-            Value::Null => "<span class=\"none\">not valid here</span>".into(),
-            Value::Number(n) => n.as_f64().map_or_else(|| escape(&n.to_string()), epsilon),
-            other => format!("<code>{}</code>", escape(&other.to_string())),
-        };
-        bound(&method_name(method), method == chosen, &text)
-    };
-    methods.into_iter().map(row).collect()
+    format!("<td>{text}</td>")
 }
 
-fn bound(method: &str, chosen: bool, value: &str) -> String {
-    let class = if chosen { " class=\"chosen\"" } else { "" };
-    format!("<tr{class}><th scope=\"row\">{}</th><td>{value}</td></tr>\n", escape(method))
+/// Why methods are not valid, each reason once with the methods it speaks of.
+fn reasons(columns: &[(&str, &Value)]) -> String {
+    let mut by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let all = columns.iter().filter_map(|(_, methods)| methods["reasons"].as_object()).flatten();
+    for (method, reason) in all {
+        if let Some(reason) = reason.as_str() {
+            by_reason.entry(reason).or_default().insert(method_name(method));
+        }
+    }
+    if by_reason.is_empty() {
+        return String::new();
+    }
+    let sentence = |(reason, methods): (&&str, &BTreeSet<&str>)| {
+        let methods: Vec<&str> = methods.iter().copied().collect();
+        format!("{}: {}.", methods.join(", "), reason.trim_end_matches('.'))
+    };
+    let sentences: Vec<String> = by_reason.iter().map(sentence).collect();
+    format!("<p class=\"note\">Not valid: {}</p>\n", escape(&sentences.join(" ")))
 }
 
 /// The names methods have in `record.json`, in words.
-fn method_name(method: &str) -> String {
-    let name = match method {
+fn method_name(method: &str) -> &str {
+    match method {
         "pure" => "sum of pure losses",
         "advanced" => "advanced composition",
         "kov" => "optimal composition of pure losses",
@@ -282,9 +355,11 @@ fn method_name(method: &str) -> String {
         "rdp" => "Rényi composition",
         "pld" => "privacy loss distribution",
         "gdp" => "Gaussian privacy",
+        "pure-filter" => "pure filter",
+        "renyi-filter" => "Rényi filter",
+        "zcdp-filter" => "zCDP filter",
         other => other,
-    };
-    name.into()
+    }
 }
 
 fn figures(record: &Record) -> String {
@@ -298,7 +373,13 @@ fn figures(record: &Record) -> String {
         format!("<figure>\n{svg}<figcaption><b>Figure {}.</b> {caption}</figcaption>\n</figure>\n", k + 1)
     };
     let all: String = figures.iter().enumerate().map(one).collect();
-    format!("<section>\n<h2>By round</h2>\n<div class=\"figures\">\n{all}</div>\n</section>\n")
+    // The results are of the models after mixing, the lines end before it: without a word they would seem to disagree.
+    let ends_early = |a: &AlgorithmRecord| a.gossip > 0 && a.curve.last().is_some_and(|at| at.round <= a.rounds);
+    let note = match record.algorithms.iter().any(ends_early) {
+        true => "<p class=\"note\">Lines end with the last round that used records; the results above are after mixing.</p>\n",
+        false => "",
+    };
+    format!("<section>\n<h2>By round</h2>\n{note}<div class=\"figures\">\n{all}</div>\n</section>\n")
 }
 
 fn problem(record: &Record) -> String {
