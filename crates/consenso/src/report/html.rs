@@ -339,10 +339,10 @@ fn reasons(columns: &[(&str, &Value)]) -> String {
     }
     let sentence = |(reason, methods): (&&str, &BTreeSet<&str>)| {
         let methods: Vec<&str> = methods.iter().copied().collect();
-        format!("{}: {}.", methods.join(", "), reason.trim_end_matches('.'))
+        format!("{} ({})", methods.join(", "), reason.trim_end_matches('.'))
     };
     let sentences: Vec<String> = by_reason.iter().map(sentence).collect();
-    format!("<p class=\"note\">Not valid: {}</p>\n", escape(&sentences.join(" ")))
+    format!("<p class=\"note\">Not valid: {}.</p>\n", escape(&sentences.join("; ")))
 }
 
 /// The names methods have in `record.json`, in words.
@@ -374,9 +374,12 @@ fn figures(record: &Record) -> String {
     };
     let all: String = figures.iter().enumerate().map(one).collect();
     // The results are of the models after mixing, the lines end before it: without a word they would seem to disagree.
-    let ends_early = |a: &AlgorithmRecord| a.gossip > 0 && a.curve.last().is_some_and(|at| at.round <= a.rounds);
+    let ends_early =
+        |a: &AlgorithmRecord| a.gossip > 0 && a.curve.last().is_some_and(|at| at.round <= a.rounds);
     let note = match record.algorithms.iter().any(ends_early) {
-        true => "<p class=\"note\">Lines end with the last round that used records; the results above are after mixing.</p>\n",
+        true => {
+            "<p class=\"note\">Lines end with the last round that used records; the results above are after mixing.</p>\n"
+        }
         false => "",
     };
     format!("<section>\n<h2>By round</h2>\n{note}<div class=\"figures\">\n{all}</div>\n</section>\n")
