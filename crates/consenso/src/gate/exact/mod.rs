@@ -18,7 +18,7 @@
 //! 1. One word (64 bits) a coordinate for the noise and one for U; the `fast` module computes the sum in `f64` together with a proven
 //!    bound τ on everything unknown: the bits not drawn, the logarithm, every rounding.
 //! 2. If the sum is farther than τ from where the floor jumps, *every* continuation of the bits has that floor: done.
-//! 3. Else (about once in 2²² draws) the `refine` module redoes the coordinate in interval arithmetic of growing precision,
+//! 3. Else (about once in 2²³ Laplace and 2²⁰ Gaussian draws) the `refine` module redoes the coordinate in interval arithmetic of growing precision,
 //!    appending words of the same stream until the floor is certain.
 //!
 //! So the answer is a pure function of the stream, the same on every machine, and step 2 is an optimisation no test can tell
@@ -33,7 +33,7 @@
 //!
 //! - *y itself.* If y was computed in floating point, its sensitivity is that of the floating-point function; bound it there.
 //! - *Timing.* A refinement takes microseconds where a draw takes nanoseconds, and it happens when the sum is near a jump or a tail.
-//!   Someone who can time one batch learns, rarely (2⁻²² a draw), something of low bits that were never released. Release on a fixed
+//!   Someone who can time one batch learns, that rarely, something of low bits that were never released. Release on a fixed
 //!   schedule if the timing of a message is observable; batching hides little.
 //! - *The generator.* ε is that of ideal bits, up to an adversary who can break ChaCha12.
 //! - *The range check*: whether |y| fits depends on y, so bound y by public clipping first; then the check cannot fail.

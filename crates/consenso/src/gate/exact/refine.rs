@@ -1,8 +1,8 @@
 //! The slow path: the same release in interval arithmetic of any precision, drawing more bits until the floor is certain.
 //!
 //! A real number is enclosed by two integers over 2ᵖ. Lower ends only ever round down, upper ends only ever up, so an
-//! enclosure needs no error analysis beyond the tails of its series. Slow (tens of microseconds) and rare (about one draw in
-//! 2²²). The loop ends with probability one: the sum has a density, so it is not an integer.
+//! enclosure needs no error analysis beyond the tails of its series. Slow (tens of microseconds) and rare (about one Laplace draw in
+//! 2²³, one Gaussian draw in 2²⁰). The loop ends with probability one: the sum has a density, so it is not an integer.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use rand::Rng;
