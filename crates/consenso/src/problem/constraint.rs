@@ -57,19 +57,28 @@ impl Constraint {
             Self::Box { low, high } => x.iter_mut().for_each(|x| *x = x.clamp(low, high)),
             Self::L2Ball { radius } => {
                 let norm = kernel::norm(x);
+                if norm.is_infinite() {
+                    // The squares overflow, the point need not: bring it near along the same ray.
+                    let top = largest(x.iter().map(|x| x.abs()));
+                    x.iter_mut().for_each(|x| *x /= top);
+                    return self.project(x);
+                }
                 if norm > radius {
                     let scale = radius / norm;
                     x.iter_mut().for_each(|x| *x *= scale);
                 }
             }
             Self::Simplex { total } => {
+                let top = largest(x.iter().copied());
+                x.iter_mut().for_each(|x| *x -= top);
                 let shift = threshold(x.to_vec(), total);
                 x.iter_mut().for_each(|x| *x = (*x - shift).max(0.0));
             }
             Self::L1Ball { radius } => {
                 if x.iter().map(|x| x.abs()).sum::<f64>() > radius {
-                    let shift = threshold(x.iter().map(|x| x.abs()).collect(), radius);
-                    x.iter_mut().for_each(|x| *x = x.signum() * (x.abs() - shift).max(0.0));
+                    let top = largest(x.iter().map(|x| x.abs()));
+                    let shift = threshold(x.iter().map(|x| x.abs() - top).collect(), radius);
+                    x.iter_mut().for_each(|x| *x = x.signum() * (x.abs() - top - shift).max(0.0));
                 }
             }
         }
@@ -84,7 +93,13 @@ impl Constraint {
     }
 }
 
+fn largest(x: impl Iterator<Item = f64>) -> f64 {
+    x.fold(f64::NEG_INFINITY, f64::max)
+}
+
 /// The θ with Σ max(v − θ, 0) = total: sort, then the largest prefix whose members stay positive.
+///
+/// The largest of `v` must be 0: then θ lies in [−total, 0) and stays exact however far away the point was.
 fn threshold(mut v: Vec<f64>, total: f64) -> f64 {
     v.sort_unstable_by(|a, b| b.total_cmp(a));
     let (mut sum, mut shift) = (0.0, 0.0);
