@@ -92,6 +92,16 @@ impl LocalObjective {
         0.5 * self.objective.regularization * kernel::dot(x, x) + data
     }
 
+    /// The function whose gradient [`Self::gradient`] is: f_i, with Huber's loss in place of a ridge loss that is clipped.
+    fn potential(&self, x: &[f64], work: &mut Workspace) -> f64 {
+        let loss = match self.objective.loss {
+            Loss::Ridge { clip } => Loss::Huber { delta: clip },
+            loss => loss,
+        };
+        let data = loss.total(&self.records, x, work) / self.records.len() as f64;
+        0.5 * self.objective.regularization * kernel::dot(x, x) + data
+    }
+
     /// The private part of the gradient: (1/b) Σ_j ∇φ(x; z_j, y_j), clipped where the loss says so.
     pub fn data_gradient(&self, x: &[f64], out: &mut [f64], work: &mut Workspace) {
         self.objective.loss.gradient(&self.records, x, out, work);

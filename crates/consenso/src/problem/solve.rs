@@ -118,8 +118,19 @@ fn gradient(
     }
 }
 
-fn value(agents: &[LocalObjective], proximal: Option<Proximal<'_>>, x: &[f64], work: &mut Workspace) -> f64 {
-    let f = if agents.len() == 1 { agents[0].value(x, work) } else { mean_value(agents, x) };
+/// What the gradient above is the gradient of: descent must be judged by it, not by the unclipped value.
+fn potential(
+    agents: &[LocalObjective],
+    proximal: Option<Proximal<'_>>,
+    x: &[f64],
+    work: &mut Workspace,
+) -> f64 {
+    let f = if let [f] = agents {
+        f.potential(x, work)
+    } else {
+        let each = agents.par_iter().map_init(Workspace::default, |work, f| f.potential(x, work));
+        each.collect::<Vec<_>>().iter().sum::<f64>() / agents.len() as f64
+    };
     f + proximal.map_or(0.0, |p| 0.5 * p.weight * kernel::distance(x, p.centre).powi(2))
 }
 
@@ -156,7 +167,7 @@ fn newton(
         // Forcing term: quadratic convergence near the end without solving early steps too well.
         let forcing = (size / first).sqrt().min(0.1) * size;
         conjugate_gradient(apply, &g, &mut step, forcing.max(0.1 * tolerance), work);
-        let before = value(agents, proximal, x, work);
+        let before = potential(agents, proximal, x, work);
         let slope = kernel::dot(&g, &step);
         let start = x.to_vec();
         let (mut t, mut best) = (1.0f64, size);
@@ -168,7 +179,7 @@ fn newton(
             best = best.min(size);
             size = kernel::norm(&g);
             // Near the optimum the value no longer moves in floating point; the gradient still tells.
-            if size < 0.5 * best || value(agents, proximal, x, work) <= before - 1e-4 * t * slope {
+            if size < 0.5 * best || potential(agents, proximal, x, work) <= before - 1e-4 * t * slope {
                 break;
             }
             t *= 0.5;
@@ -224,21 +235,22 @@ fn projected_gradient(agents: &[LocalObjective], set: &Constraint, x: &mut [f64]
     let mut work = Workspace::default();
     let dim = x.len();
     set.project(x);
-    let (mut g, mut y, mut next) = (vec![0.0; dim], x.to_vec(), vec![0.0; dim]);
+    let (mut g, mut y, mut next, mut there) = (vec![0.0; dim], x.to_vec(), vec![0.0; dim], vec![0.0; dim]);
     let (mut lipschitz, mut momentum) = (1.0, 1.0f64);
     let mut residual = f64::INFINITY;
     for steps in 0..MAX {
         gradient(agents, None, &y, &mut g, &mut work);
-        let fy = value(agents, None, &y, &mut work);
         loop {
             for ((n, y), g) in next.iter_mut().zip(&y).zip(&g) {
                 *n = y - g / lipschitz;
             }
             set.project(&mut next);
-            let moved: f64 = kernel::distance(&next, &y);
-            let linear: f64 = g.iter().zip(next.iter().zip(&y)).map(|(g, (n, y))| g * (n - y)).sum();
-            let model = fy + linear + 0.5 * lipschitz * moved * moved;
-            if value(agents, None, &next, &mut work) <= model + 1e-15 * fy.abs() || lipschitz > 1e12 {
+            gradient(agents, None, &next, &mut there, &mut work);
+            // By convexity F(next) ≤ F(y) + ∇F(y)·d + (∇F(next) − ∇F(y))·d, so this implies the usual test on values, and unlike
+            // it still tells at the end, where values no longer move in floating point.
+            let moved = kernel::distance(&next, &y);
+            let bend: f64 = (0..dim).map(|l| (there[l] - g[l]) * (next[l] - y[l])).sum();
+            if bend <= 0.5 * lipschitz * moved * moved || lipschitz > 1e12 {
                 residual = moved * lipschitz;
                 break;
             }
