@@ -1,0 +1,277 @@
+//! One full round of every algorithm, every loss and every optimum against an independent program (`golden/*.py`).
+
+use consenso::data::Records;
+use consenso::graph::{Graph, Mixing};
+use consenso::problem::solve::central_optimum;
+use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
+use consenso::protocol::{
+    Admm, Aggregation, Common, ConsensusAdmm, Dgd, Extra, GradientDescent, NeighbourhoodDescent, Protocol,
+    Response, Schedule, View, Weights,
+};
+use serde_json::Value;
+
+const ROUNDS: &str = include_str!("golden/rounds.json");
+const OPTIMUM: &str = include_str!("golden/optimum.json");
+const TOLERANCE: f64 = 2e-15;
+/// For minimisers: the local solver stops at a gradient of 1e-13.
+const SOLVED: f64 = 1e-12;
+
+fn document() -> Value {
+    serde_json::from_str(ROUNDS).expect("golden JSON")
+}
+
+fn number(v: &Value) -> f64 {
+    v.as_f64().expect("a number")
+}
+
+fn vector(v: &Value) -> Vec<f64> {
+    v.as_array().expect("a list").iter().map(number).collect()
+}
+
+/// N rows as one block.
+fn block(v: &Value) -> Vec<f64> {
+    v.as_array().expect("a list of lists").iter().flat_map(vector).collect()
+}
+
+fn agents(labels: &Value, loss: Loss) -> Vec<LocalObjective> {
+    let problem = &document()["problem"];
+    let objective = Objective { loss, regularization: number(&problem["regularization"]) };
+    let features = problem["features"].as_array().expect("agents");
+    let agent = |(rows, labels): (&Value, &Value)| {
+        let mut records = Records::with_capacity(4, 6);
+        for (row, label) in rows.as_array().expect("rows").iter().zip(vector(labels)) {
+            records.push(&vector(row), label);
+        }
+        LocalObjective::new(objective, records)
+    };
+    features.iter().zip(labels.as_array().expect("agents")).map(agent).collect()
+}
+
+fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (k, (got, want)) in got.iter().zip(want).enumerate() {
+        assert!(
+            (got - want).abs() <= tolerance * (1.0 + want.abs()),
+            "{what}[{k}]: {got} against golden {want}"
+        );
+    }
+}
+
+/// The golden problem with everybody's state, and the driver of a round in the plainest form.
+struct Table {
+    locals: Vec<LocalObjective>,
+    graph: Graph,
+    mixing: Mixing,
+    rows: Vec<f64>,
+    memory: Vec<Vec<f64>>,
+    round: u32,
+}
+
+impl Table {
+    fn new(case: &Value, protocol: &dyn Protocol) -> Self {
+        let problem = &document()["problem"];
+        let graph = if case["inputs"]["graph"] == "complete" {
+            Graph::complete(5).expect("a graph")
+        } else {
+            let edges: Vec<(u32, u32)> = problem["edges"]
+                .as_array()
+                .expect("edges")
+                .iter()
+                .map(|e| (e[0].as_u64(), e[1].as_u64()))
+                .map(|(a, b)| (a.expect("an agent") as u32, b.expect("an agent") as u32))
+                .collect();
+            Graph::from_edges(5, &edges).expect("a graph")
+        };
+        let mut memory = vec![vec![0.0; protocol.memory() * 4]; 5];
+        if let Some(duals) = case["inputs"]["duals"].as_array() {
+            memory.iter_mut().zip(duals).for_each(|(memory, dual)| memory.copy_from_slice(&vector(dual)));
+        }
+        Self {
+            locals: agents(&problem["labels"], Loss::Logistic),
+            mixing: Mixing::metropolis(&graph),
+            graph,
+            rows: block(&case["inputs"]["x"]),
+            memory,
+            round: 0,
+        }
+    }
+
+    fn view(&self, agent: usize) -> View<'_> {
+        let neighbours = self.graph.neighbours(agent);
+        let place = neighbours.partition_point(|&j| (j as usize) < agent);
+        let weights = Weights { own: self.mixing.own(agent), neighbours: self.mixing.neighbours(agent) };
+        View::new(&self.rows, 4, agent as u32, neighbours, place, weights, self.round)
+            .with_regularization(0.1)
+    }
+
+    /// One round: the point at fraction `draw` of each interval, the step, the noise; then everybody takes it in.
+    fn play(&mut self, protocol: &dyn Protocol, draw: &[f64], noise: &[f64]) {
+        let mut work = Workspace::default();
+        let mut next = Vec::new();
+        for agent in 0..5 {
+            let (mut low, mut high, mut step) = (vec![f64::NAN; 4], vec![f64::NAN; 4], vec![f64::NAN; 4]);
+            let mut memory = self.memory[agent].clone();
+            let view = self.view(agent);
+            protocol.interval(&view, &memory, &mut low, &mut high);
+            let at: Vec<f64> = (0..4).map(|l| low[l] + draw[4 * agent + l] * (high[l] - low[l])).collect();
+            let point = if protocol.response() == Response::AtPoint { &at } else { &low };
+            protocol.step(&view, &mut memory, point, &self.locals[agent], &mut work, &mut step);
+            next.extend((0..4).map(|l| at[l] + step[l] + noise[4 * agent + l]));
+            self.memory[agent] = memory;
+        }
+        self.rows = next;
+        self.round += 1;
+        for agent in 0..5 {
+            let mut memory = std::mem::take(&mut self.memory[agent]);
+            protocol.absorb(&self.view(agent), &mut memory);
+            self.memory[agent] = memory;
+        }
+    }
+}
+
+/// Plays the case `name` and compares releases and duals; `draw` maps the golden draw to a fraction of our interval.
+fn check(name: &str, protocol: &dyn Protocol, draw: fn(f64) -> f64, tolerance: f64) -> Table {
+    let document = document();
+    let case = document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name);
+    let (inputs, outputs) = (&case["inputs"], &case["outputs"]);
+    let mut table = Table::new(case, protocol);
+    let fraction = inputs["draw"]
+        .as_array()
+        .map_or(vec![0.0; 20], |_| block(&inputs["draw"]).into_iter().map(draw).collect());
+    let noise = inputs["noise"].as_array().map_or(vec![0.0; 20], |_| block(&inputs["noise"]));
+    table.play(protocol, &fraction, &noise);
+    let first = if outputs["next_x"].is_null() { "first_x" } else { "next_x" };
+    assert_close(&table.rows, &block(&outputs[first]), tolerance, name);
+    if !outputs["next_duals"].is_null() {
+        assert_close(&table.memory.concat(), &block(&outputs["next_duals"]), 10.0 * tolerance, name);
+    }
+    if !outputs["second_x"].is_null() {
+        table.play(protocol, &fraction, &noise);
+        assert_close(&table.rows, &block(&outputs["second_x"]), tolerance, name);
+    }
+    table
+}
+
+fn as_drawn(s: f64) -> f64 {
+    s
+}
+
+fn admm(exact: bool, aggregation: Aggregation) -> Admm {
+    Admm { penalty: Some(10.0), dual_step: Some(0.5), exact, aggregation, ..Admm::default() }
+}
+
+#[test]
+fn algorithm_1_first_order() {
+    check("admm-first-order", &admm(false, Aggregation::Random), as_drawn, TOLERANCE);
+    // The fixed twin ignores the draw: its interval has no width.
+    check("admm-first-order-fixed", &admm(false, Aggregation::Fixed), |_| 0.9, TOLERANCE);
+}
+
+#[test]
+fn algorithm_1_exact() {
+    check("admm-exact", &admm(true, Aggregation::Random), as_drawn, SOLVED);
+    check("admm-exact-fixed", &admm(true, Aggregation::Fixed), |_| 0.9, SOLVED);
+}
+
+/// w multiplies x_p, the end our interval calls high.
+#[test]
+fn algorithm_2() {
+    let step = Some(Schedule::Constant(0.9));
+    let random = GradientDescent { step: step.clone(), aggregation: Aggregation::Random };
+    let table = check("gd-complete", &random, as_drawn, TOLERANCE);
+    check(
+        "gd-complete-fixed",
+        &GradientDescent { step, aggregation: Aggregation::Fixed },
+        |_| 0.9,
+        TOLERANCE,
+    );
+    assert_eq!(table.round, 1);
+    let document = document();
+    let case =
+        document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == "gd-complete").expect("it");
+    let x = block(&case["inputs"]["x"]);
+    let common = Common::of(&x.chunks(4).collect::<Vec<_>>());
+    assert_eq!(vector(&case["outputs"]["pair"]), [common.farthest.0 as f64, common.farthest.1 as f64]);
+    assert_close(&common.mean, &vector(&case["outputs"]["mean"]), TOLERANCE, "mean");
+}
+
+/// w multiplies the smallest value: a draw of w is a fraction 1 − w from low to high.
+#[test]
+fn algorithm_2_star() {
+    let step = Some(Schedule::Constant(0.9));
+    let random = NeighbourhoodDescent { step: step.clone(), aggregation: Aggregation::Random };
+    check("gd-range", &random, |w| 1.0 - w, TOLERANCE);
+    check(
+        "gd-range-fixed",
+        &NeighbourhoodDescent { step, aggregation: Aggregation::Fixed },
+        |_| 0.9,
+        TOLERANCE,
+    );
+}
+
+#[test]
+fn dgd() {
+    check("dgd", &Dgd { step: Some(Schedule::Constant(0.9)) }, as_drawn, TOLERANCE);
+}
+
+#[test]
+fn extra_for_two_rounds() {
+    check("extra", &Extra { step: Some(0.3) }, as_drawn, TOLERANCE);
+}
+
+#[test]
+fn consensus_admm() {
+    check("consensus-admm", &ConsensusAdmm { penalty: Some(0.5) }, as_drawn, SOLVED);
+}
+
+fn loss(name: &str) -> Loss {
+    match name {
+        "logistic" => Loss::Logistic,
+        "ridge" => Loss::Ridge { clip: f64::INFINITY },
+        "huber" => Loss::Huber { delta: 0.5 },
+        "softmax" => Loss::Softmax { classes: 3 },
+        other => panic!("unknown golden loss {other}"),
+    }
+}
+
+#[test]
+fn objectives_gradients_and_optima() {
+    let optima: Value = serde_json::from_str(OPTIMUM).expect("golden JSON");
+    let document = document();
+    let entries = document["losses"].as_array().expect("losses");
+    assert_eq!(entries.len(), 4);
+    for entry in entries {
+        let name = entry["name"].as_str().expect("a name");
+        let locals = agents(&entry["labels"], loss(name));
+        let points = entry["x"].as_array().expect("points");
+        let mut work = Workspace::default();
+        for (i, f) in locals.iter().enumerate() {
+            let x = vector(&points[i]);
+            let mut g = vec![0.0; x.len()];
+            f.gradient(&x, &mut g, &mut work);
+            assert_close(&[f.value(&x, &mut work)], &[number(&entry["objective"][i])], TOLERANCE, name);
+            assert_close(&g, &vector(&entry["gradient"][i]), TOLERANCE, name);
+            // Rows here are longer than 1; our M is for every data set of such rows, so at least that of this one.
+            let longest =
+                (0..6).map(|r| f.records().row(r).iter().map(|z| z * z).sum::<f64>()).fold(0.0, f64::max);
+            let bounds = consenso::data::RowBounds { l1: 4.0, l2: longest.sqrt(), linf: 1.0, public: true };
+            assert!(f.objective().smoothness(&bounds) >= number(&entry["smoothness"][i]), "{name}");
+            assert!(
+                f.objective().strong_convexity() <= number(&entry["hessian_smallest"][i]) + 1e-14,
+                "{name}"
+            );
+        }
+        let found = central_optimum(&locals, &Constraint::None, None);
+        assert_close(&found.x, &vector(&optima[name]["x"]), 1e-11, name);
+        assert_close(&[found.value], &[number(&optima[name]["value"])], 1e-14, name);
+    }
+}
+
+/// Every algorithm of the table was played above.
+#[test]
+fn every_algorithm_has_a_golden_round() {
+    let played = ["admm", "gd", "gd-star", "dgd", "extra", "consensus-admm"];
+    for kind in consenso::protocol::KINDS {
+        assert!(played.contains(kind), "{kind} has no golden round");
+    }
+}
