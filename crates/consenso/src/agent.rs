@@ -353,7 +353,7 @@ impl Agent {
         }
         let expected = self.round + 1;
         let ahead = round.wrapping_sub(expected) as usize;
-        if ahead >= self.waiting.len() {
+        if ahead >= self.waiting.len() || round > self.player.timetable.exchanges() {
             return Err(Refusal::OutOfTurn { from, round, expected });
         }
         match &mut self.waiting[ahead][slot] {
