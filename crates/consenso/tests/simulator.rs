@@ -1,0 +1,401 @@
+//! One state machine, two drivers: the transcript is the same bit for bit whatever the threads, the faults and the order of arrival.
+
+mod common;
+
+use common::Door;
+use consenso::agent::{Agent, Effect, Message, Refusal, Timetable};
+use consenso::data::{Synthetic, SyntheticTask};
+use consenso::gate::{Noise, StopReason};
+use consenso::graph::{Graph, Mixing};
+use consenso::problem::{LocalObjective, Loss, Objective};
+use consenso::protocol::{
+    Admm, Aggregation, ConsensusAdmm, Dgd, Extra, GradientDescent, KINDS, NeighbourhoodDescent, Protocol,
+    Schedule,
+};
+use consenso::random::Seed;
+use consenso::simulate::{Faults, Lockstep, Partition, Traffic, over_messages};
+use std::sync::Arc;
+
+/// Everything a run needs but its driver.
+struct Setting {
+    locals: Vec<LocalObjective>,
+    graph: Arc<Graph>,
+    mixing: Arc<Mixing>,
+    protocol: Arc<dyn Protocol>,
+    timetable: Timetable,
+    door: Door,
+    seed: Seed,
+}
+
+/// What two drivers must agree on: every release by round and agent, and every model, as bits.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    transcript: Vec<(u32, u32, Vec<u64>)>,
+    models: Vec<Vec<u64>>,
+}
+
+/// Both kinds of noise in one run.
+fn noise(round: u32) -> Noise {
+    if round.is_multiple_of(2) { Noise::Gaussian { sigma: 0.1 } } else { Noise::Laplace { scale: 0.1 } }
+}
+
+fn bits(x: &[f64]) -> Vec<u64> {
+    assert!(x.iter().all(|x| x.is_finite()));
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+impl Setting {
+    fn new(
+        protocol: Arc<dyn Protocol>,
+        agents: usize,
+        records: usize,
+        dim: usize,
+        timetable: Timetable,
+    ) -> Self {
+        let seed = Seed::from(2024);
+        let objective = Objective { loss: Loss::Logistic, regularization: 0.1 };
+        let mut synthetic = Synthetic::new(SyntheticTask::Logistic, agents, records, dim);
+        synthetic.heterogeneity = 0.5;
+        let data = synthetic.generate(&seed).expect("valid");
+        let graph = if protocol.kind() == "gd" {
+            Graph::complete(agents).expect("a graph")
+        } else {
+            Graph::random(agents, 2 * agents - 3, &seed).expect("a graph")
+        };
+        Self {
+            locals: data.into_iter().map(|records| LocalObjective::new(objective, records)).collect(),
+            mixing: Arc::new(Mixing::metropolis(&graph)),
+            graph: Arc::new(graph),
+            protocol,
+            timetable,
+            door: Door::Noisy { noise, budget: None },
+            seed,
+        }
+    }
+
+    fn players(&self) -> Vec<consenso::agent::Player> {
+        common::players(&self.locals, &self.protocol, &self.timetable, self.door, &self.seed)
+    }
+
+    fn agents(&self) -> Vec<Agent> {
+        let agent = |(i, player)| Agent::new(i as u32, &self.graph, &self.mixing, player);
+        self.players().into_iter().enumerate().map(agent).collect()
+    }
+
+    fn lockstep(&self) -> Outcome {
+        let mut run = Lockstep::new(self.players(), Arc::clone(&self.graph), Arc::clone(&self.mixing));
+        let mut transcript = Vec::new();
+        for round in 1..=self.timetable.exchanges() {
+            run.advance();
+            assert_eq!(run.round(), round);
+            transcript.extend(run.rows().chunks(run.dim()).zip(0..).map(|(row, i)| (round, i, bits(row))));
+        }
+        Outcome { transcript, models: run.finish().iter().map(|m| bits(m)).collect() }
+    }
+
+    fn messages(&self, faults: &Faults, network: u64) -> (Outcome, Traffic) {
+        let neighbours = |i: usize| self.graph.neighbours(i).to_vec();
+        let (agents, traffic) =
+            over_messages(self.agents(), neighbours, faults, &Seed::from(network)).expect("the faults heal");
+        let reason = if let Door::Noisy { budget: Some(_), .. } = self.door {
+            StopReason::BudgetSpent
+        } else {
+            StopReason::Finished
+        };
+        assert!(traffic.stopped.iter().all(|&stopped| stopped == reason));
+        assert!(agents.iter().all(|agent| agent.round() == self.timetable.exchanges()));
+        let transcript = traffic.transcript.iter().map(|m| (m.round, m.from, bits(&m.values))).collect();
+        let models = agents.iter().map(|agent| bits(agent.model().expect("done"))).collect();
+        (Outcome { transcript, models }, traffic)
+    }
+
+    /// One copy of every message to every neighbour.
+    fn fewest_deliveries(&self) -> u64 {
+        2 * self.graph.edges() as u64 * u64::from(self.timetable.exchanges())
+    }
+}
+
+fn protocols() -> Vec<Arc<dyn Protocol>> {
+    let step = || Some(Schedule::power(0.9));
+    let admm = |exact, aggregation| Admm {
+        penalty: Some(4.0),
+        dual_step: Some(0.1),
+        exact,
+        aggregation,
+        ..Admm::default()
+    };
+    vec![
+        Arc::new(admm(false, Aggregation::Random)),
+        Arc::new(admm(false, Aggregation::Fixed)),
+        Arc::new(admm(true, Aggregation::Random)),
+        Arc::new(GradientDescent { step: step(), aggregation: Aggregation::Random }),
+        Arc::new(GradientDescent { step: step(), aggregation: Aggregation::Fixed }),
+        Arc::new(NeighbourhoodDescent { step: step(), aggregation: Aggregation::Random }),
+        Arc::new(NeighbourhoodDescent { step: step(), aggregation: Aggregation::Fixed }),
+        Arc::new(Dgd { step: step() }),
+        Arc::new(Extra { step: Some(0.3) }),
+        Arc::new(ConsensusAdmm { penalty: Some(0.3) }),
+    ]
+}
+
+fn timetables() -> [Timetable; 3] {
+    [
+        Timetable { rounds: 7, tail_from: 7, gossip: 0 },
+        Timetable { rounds: 7, tail_from: 3, gossip: 0 },
+        Timetable { rounds: 7, tail_from: 3, gossip: 4 },
+    ]
+}
+
+fn faults() -> [(&'static str, Faults); 5] {
+    let cut = |from, until, split| Partition { from, until, split };
+    let delay = (1.0, 50.0);
+    [
+        ("none", Faults::default()),
+        ("delay", Faults { delay, ..Faults::default() }),
+        (
+            "loss and duplication",
+            Faults { delay, loss: 0.4, duplication: 0.5, retry_after: 7.0, ..Faults::default() },
+        ),
+        (
+            "partition and repair",
+            Faults {
+                delay,
+                retry_after: 20.0,
+                partitions: vec![cut(30.0, 400.0, 2), cut(60.0, 300.0, 4)],
+                ..Faults::default()
+            },
+        ),
+        (
+            "everything",
+            Faults {
+                delay: (0.0, 500.0),
+                loss: 0.6,
+                duplication: 0.9,
+                retry_after: 1.0,
+                partitions: vec![cut(0.0, 900.0, 1)],
+            },
+        ),
+    ]
+}
+
+#[test]
+fn every_algorithm_is_tested() {
+    let tested = protocols();
+    assert!(KINDS.iter().all(|kind| tested.iter().any(|p| p.kind() == *kind)));
+}
+
+#[test]
+fn messages_and_lockstep_agree_bit_for_bit() {
+    for protocol in protocols() {
+        for timetable in timetables() {
+            let mut setting = Setting::new(Arc::clone(&protocol), 6, 8, 3, timetable);
+            let noisy = |budget| Door::Noisy { noise, budget };
+            let doors = [noisy(None), Door::Open, noisy(Some(4))];
+            // Every door with averaging and gossip; one is enough without.
+            let doors = if setting.timetable.gossip > 0 { &doors[..] } else { &doors[..1] };
+            for door in doors {
+                setting.door = *door;
+                agree(&setting);
+            }
+        }
+    }
+}
+
+fn agree(setting: &Setting) {
+    let want = setting.lockstep();
+    assert_eq!(want.transcript.len(), 6 * setting.timetable.exchanges() as usize);
+    for (name, faults) in faults() {
+        for network in [1, 2, 3] {
+            let (got, traffic) = setting.messages(&faults, network);
+            assert_eq!(
+                got, want,
+                "{:?}, {:?}, {:?}, {name}, network {network}",
+                setting.protocol, setting.timetable, setting.door
+            );
+            let extra = traffic.delivered - setting.fewest_deliveries();
+            assert_eq!(extra > 0, faults.duplication > 0.0, "{name}: {extra} duplicates");
+            assert_eq!(traffic.lost > 0, faults.retry_after > 0.0, "{name}: {} lost", traffic.lost);
+        }
+    }
+}
+
+/// The faults do happen: the virtual time and the traffic differ by network, and the outcome does not.
+#[test]
+fn networks_differ_and_outcomes_do_not() {
+    let setting = Setting::new(Arc::clone(&protocols()[0]), 6, 8, 3, timetables()[2].clone());
+    let [.., (_, faults)] = faults();
+    let ((first, one), (second, two)) = (setting.messages(&faults, 1), setting.messages(&faults, 2));
+    assert_eq!(first, second);
+    assert_ne!((one.milliseconds, one.lost), (two.milliseconds, two.lost));
+    assert!(one.milliseconds > 900.0, "nobody got past the partition of agent 0");
+}
+
+/// Another seed, another transcript: the equalities above compare something.
+#[test]
+fn the_seed_matters() {
+    let mut setting = Setting::new(Arc::clone(&protocols()[0]), 6, 8, 3, timetables()[0].clone());
+    let first = setting.lockstep();
+    setting.seed = Seed::from(2025);
+    let second = setting.lockstep();
+    assert!(first.transcript.iter().zip(&second.transcript).all(|(a, b)| a != b));
+}
+
+/// Large enough that the lockstep driver hands agents to several threads.
+#[test]
+fn threads_do_not_change_a_bit() {
+    for protocol in protocols() {
+        let setting = Setting::new(protocol, 48, 500, 17, Timetable { rounds: 4, tail_from: 2, gossip: 1 });
+        let with = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            pool.install(|| setting.lockstep())
+        };
+        let one = with(1);
+        assert_eq!(one, with(2), "{:?}", setting.protocol);
+        assert_eq!(one, setting.messages(&Faults::default(), 1).0, "{:?}", setting.protocol);
+    }
+}
+
+#[test]
+fn a_partition_for_ever_is_an_error_not_a_hang() {
+    let setting = Setting::new(Arc::clone(&protocols()[0]), 4, 3, 2, timetables()[0].clone());
+    let cut = Partition { from: 0.0, until: f64::INFINITY, split: 2 };
+    let faults = Faults { retry_after: 1.0, partitions: vec![cut], ..Faults::default() };
+    let neighbours = |i: usize| setting.graph.neighbours(i).to_vec();
+    let error = over_messages(setting.agents(), neighbours, &faults, &Seed::from(1)).expect_err("cut off");
+    assert!(error.contains("could not reach"), "{error}");
+}
+
+/// Gossip after the last round brings every agent to the network's mean model.
+#[test]
+fn gossip_brings_agents_to_the_mean_of_their_tails() {
+    let mut setting = Setting::new(Arc::clone(&protocols()[0]), 6, 8, 3, timetables()[1].clone());
+    let values = |model: &[u64]| model.iter().map(|&b| f64::from_bits(b)).collect::<Vec<_>>();
+    let outcome = setting.lockstep();
+    // The tail of agent 2, by its definition.
+    let releases = outcome.transcript.iter().filter(|(round, from, _)| *from == 2 && *round >= 3);
+    let tail = releases
+        .fold(vec![0.0; 3], |sum, (.., x)| values(x).iter().zip(sum).map(|(x, s)| s + x / 5.0).collect());
+    values(&outcome.models[2]).iter().zip(&tail).for_each(|(got, want)| assert!((got - want).abs() < 1e-14));
+    let mean = |l: usize| outcome.models.iter().map(|m| values(m)[l]).sum::<f64>() / 6.0;
+    setting.timetable.gossip = 200;
+    for model in setting.lockstep().models {
+        values(&model).iter().enumerate().for_each(|(l, x)| assert!((x - mean(l)).abs() < 1e-12));
+    }
+}
+
+// ---- the agent among messages -----------------------------------------------------------------------------------------
+
+/// Agent 1 of a path of three, its two neighbours, and what they send in the rounds of a whole run.
+fn path_of_three() -> (Setting, Vec<Message>) {
+    let mut setting =
+        Setting::new(Arc::clone(&protocols()[0]), 3, 5, 2, Timetable { rounds: 4, tail_from: 2, gossip: 1 });
+    setting.graph = Arc::new(Graph::path(3).expect("a graph"));
+    setting.mixing = Arc::new(Mixing::metropolis(&setting.graph));
+    let traffic = setting.messages(&Faults::default(), 1).1;
+    (setting, traffic.transcript)
+}
+
+fn sent(transcript: &[Message], from: u32, round: u32) -> Message {
+    transcript.iter().find(|m| (m.from, m.round) == (from, round)).expect("sent").clone()
+}
+
+/// Polls until nothing is left to do; a charge must stand before every message.
+fn drain(agent: &mut Agent) -> Vec<Effect> {
+    let effects: Vec<Effect> = std::iter::from_fn(|| agent.poll()).collect();
+    for (k, effect) in effects.iter().enumerate() {
+        if let Effect::Send(message) = effect {
+            assert_eq!(
+                effects[k - 1],
+                Effect::Charge { round: message.round },
+                "a message left before its charge"
+            );
+        }
+    }
+    effects
+}
+
+/// Hands over a message that must be refused, and checks that nothing whatever changed.
+fn refused(agent: &mut Agent, message: &Message) -> Refusal {
+    let before = format!("{agent:?}");
+    let refusal = agent.handle(message).expect_err("must be refused");
+    assert_eq!(format!("{agent:?}"), before, "a refused message left a trace");
+    assert_eq!(agent.poll(), None, "a refused message had an effect");
+    refusal
+}
+
+#[test]
+fn bad_messages_are_refused_and_change_nothing() {
+    let (setting, transcript) = path_of_three();
+    let mut agent = setting.agents().swap_remove(1);
+    assert_eq!(drain(&mut agent).len(), 2);
+    let message = |from, round, values: &[f64]| Message { from, round, values: values.into() };
+    for from in [1, 3, u32::MAX] {
+        assert_eq!(refused(&mut agent, &message(from, 1, &[0.0, 0.0])), Refusal::Stranger { from, agent: 1 });
+    }
+    for values in [&[][..], &[1.0], &[1.0, 2.0, 3.0]] {
+        let want = Refusal::Dimension { from: 0, round: 1, got: values.len(), want: 2 };
+        assert_eq!(refused(&mut agent, &message(0, 1, values)), want);
+    }
+    for (values, index) in [([f64::NAN, 0.0], 0), ([0.0, f64::INFINITY], 1), ([1.0, f64::NEG_INFINITY], 1)] {
+        assert_eq!(
+            refused(&mut agent, &message(2, 1, &values)),
+            Refusal::NotFinite { from: 2, round: 1, index }
+        );
+    }
+    for round in [0, 3, 4, u32::MAX] {
+        let want = Refusal::OutOfTurn { from: 2, round, expected: 1 };
+        assert_eq!(refused(&mut agent, &message(2, round, &[0.0, 0.0])), want);
+    }
+    // A neighbour's next two rounds can be on their way, in either order; each only once, or the same again.
+    let (first, second) = (sent(&transcript, 0, 1), sent(&transcript, 0, 2));
+    for message in [&second, &first, &second, &first] {
+        assert_eq!(agent.handle(message), Ok(()));
+    }
+    for honest in [&first, &second] {
+        let forged = message(0, honest.round, &[honest.values[0], honest.values[1].next_up()]);
+        assert_eq!(refused(&mut agent, &forged), Refusal::Equivocation { from: 0, round: honest.round });
+    }
+    // The round is complete with the other neighbour's message; what it said is remembered for one more round.
+    assert_eq!(agent.handle(&sent(&transcript, 2, 1)), Ok(()));
+    assert_eq!(drain(&mut agent), [Effect::Charge { round: 2 }, Effect::Send(sent(&transcript, 1, 2))]);
+    assert_eq!(agent.handle(&first), Ok(()), "a late duplicate");
+    assert_eq!(refused(&mut agent, &message(0, 1, &[9.0, 9.0])), Refusal::Equivocation { from: 0, round: 1 });
+    let want = Refusal::OutOfTurn { from: 2, round: 4, expected: 2 };
+    assert_eq!(refused(&mut agent, &message(2, 4, &[0.0, 0.0])), want);
+}
+
+/// An agent that was sent rubbish all along ends with the very model of one that was not.
+#[test]
+fn refusals_and_duplicates_leave_the_model_alone() {
+    let (setting, transcript) = path_of_three();
+    let last = setting.timetable.exchanges();
+    let play = |hostile: bool| {
+        let mut agent = setting.agents().swap_remove(1);
+        let mut effects = drain(&mut agent);
+        for round in 1..=last {
+            for from in [0, 2] {
+                let honest = sent(&transcript, from, round);
+                if hostile {
+                    let rubbish = [
+                        Message { from: 7, ..honest.clone() },
+                        Message { values: vec![f64::NAN; 2].into(), ..honest.clone() },
+                        Message { values: vec![0.0; 9].into(), ..honest.clone() },
+                        Message { round: round + 2, ..honest.clone() },
+                    ];
+                    assert!(rubbish.iter().all(|m| agent.handle(m).is_err()));
+                    assert_eq!(agent.handle(&honest), Ok(()));
+                }
+                assert_eq!(agent.handle(&honest), Ok(()));
+            }
+            effects.extend(drain(&mut agent));
+        }
+        assert_eq!(effects.last(), Some(&Effect::Done(StopReason::Finished)));
+        // Nothing comes after the last exchange: a round beyond it is nobody's.
+        let beyond = Message { round: last + 1, ..sent(&transcript, 0, last) };
+        let want = Refusal::OutOfTurn { from: 0, round: last + 1, expected: last + 1 };
+        assert_eq!(refused(&mut agent, &beyond), want);
+        assert_eq!(agent.handle(&sent(&transcript, 0, last)), Ok(()), "a late duplicate");
+        (bits(agent.model().expect("done")), effects)
+    };
+    assert_eq!(play(false), play(true));
+}
