@@ -2,6 +2,7 @@
 
 mod bench;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
         Some("soak") if rest.is_empty() => run(&soak()),
         Some("bench") => bench::run(rest),
         Some("help" | "--help" | "-h") => {
-            eprint!("{HELP}");
+            let _ = std::io::stdout().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;
         }
         _ => {

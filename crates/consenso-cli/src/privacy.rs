@@ -206,7 +206,7 @@ fn composition_text(found: &Composition) -> String {
     }
     match found.best() {
         Some((method, epsilon)) => {
-            let delta = if method.name() == "pure" { 0.0 } else { found.delta };
+            let delta = if method.name() == "pure" { "0".to_owned() } else { format!("{:e}", found.delta) };
             let _ = writeln!(out, "\nbest      ε = {} at δ = {delta}: {}", number(epsilon), method.theorem());
         }
         None => out.push_str("\nno method covers these releases\n"),
@@ -238,7 +238,7 @@ fn calibration_text(found: &Calibration) -> String {
     };
     let spent = &found.spent;
     format!(
-        "{kind} noise, {scale} = {} a coordinate in each of {} rounds\nspends ε = {} at δ = {}: {}\n",
+        "{kind} noise, {scale} = {} a coordinate in each of {} rounds\nspends ε = {} at δ = {:e}: {}\n",
         number(found.multiplier),
         found.schedule.len(),
         number(spent.epsilon),

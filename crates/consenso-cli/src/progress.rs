@@ -1,7 +1,7 @@
 //! Watching a run: a progress bar, a clock, and Ctrl-C.
 
 use consenso::experiment::Observer;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,8 +18,7 @@ impl Progress {
     /// For a run of so many exchanges.
     pub(crate) fn new(exchanges: u64, cancelled: Arc<AtomicBool>) -> Self {
         let bar = ProgressBar::with_draw_target(Some(exchanges), ProgressDrawTarget::stderr());
-        let style = "{spinner} {bar:30} {percent:>3} %  {msg}  {pos}/{len} rounds, {per_sec}, {eta} left";
-        bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_style(style());
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(100));
         }
@@ -49,6 +48,20 @@ impl Observer for Progress {
     fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
+}
+
+/// What the bar shows: how far, which algorithm, rate and time left.
+fn style() -> ProgressStyle {
+    let template = "{spinner} {bar:24} {percent:>3} %  {msg}: {pos}/{len} rounds{rate}";
+    // Before the first rounds there is nothing to estimate from.
+    let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        if state.pos() > 0 {
+            let left = indicatif::HumanDuration(state.eta());
+            let _ = write!(out, ", {:.0} a second, {left:#} left", state.per_sec());
+        }
+    };
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.with_key("rate", rate)
 }
 
 /// A flag that the first Ctrl-C raises; the second ends the process.
