@@ -16,7 +16,7 @@
 //!    releases are a power; distinct ones a product, left as soon as it is below any consequence.
 //! 4. **Window.** The inverse FFT gives the distribution modulo its length: mass outside lands inside and only adds.
 //!    What left the window is also charged to δ, by a Chernoff bound on the tilted distribution.
-//! 5. **Rounding** of coefficients, products and FFT is bounded and charged to δ ([`Charges`]).
+//! 5. **Rounding** of coefficients, products and FFT is bounded and charged to δ (`Charges`).
 //!
 //! The grid is chosen so that the split adds about 1e-5 of the loss's own variance, so ε is within about 1e-5 (relative)
 //! of the true optimum; Google's dp-accounting on a finer grid is the golden reference of the tests.

@@ -5,7 +5,7 @@
 //! [`RoundCosts`] of one round's public `v`, which every agent and run of that round shares. Nothing is interpolated
 //! optimistically:
 //!
-//! - **width**: costs fall with `u` (fact 3 of [`mixture`](super::mixture)), so a width is rounded down to a node,
+//! - **width**: costs fall with `u` (fact 3 of [`mixture`]), so a width is rounded down to a node,
 //!   sixteen an octave, found from the exponent bits;
 //! - **shift**: `D_a` is convex in `v` (fact 2), so the chord between two tabulated shifts is an upper bound. Shifts are
 //!   20 % apart, which costs at most 0.84 % (the chord of a parabola);
@@ -36,9 +36,9 @@ const NEAR_ZERO: f64 = 0.2;
 /// Which noise is added to the uniform point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntervalNoise {
-    /// Laplace of rate `β`: `u = βω`, `v = βs` ([`mixture`](super::mixture)).
+    /// Laplace of rate `β`: `u = βω`, `v = βs` ([`mixture`]).
     Laplace,
-    /// Gaussian of deviation `σ`: `u = ω/σ`, `v = s/σ` ([`gaussian_interval`](super::gaussian_interval)).
+    /// Gaussian of deviation `σ`: `u = ω/σ`, `v = s/σ` ([`gaussian_interval`]).
     Gaussian,
 }
 

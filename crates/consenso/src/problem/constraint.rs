@@ -20,14 +20,14 @@ pub enum Constraint {
         /// The radius.
         radius: f64,
     },
-    /// low ≤ x[l] ≤ high for every coordinate.
+    /// low ≤ x_l ≤ high for every coordinate.
     Box {
         /// Lower end.
         low: f64,
         /// Upper end.
         high: f64,
     },
-    /// x ≥ 0 and Σ x[l] = total.
+    /// x ≥ 0 and Σ x_l = total.
     Simplex {
         /// What the coordinates add up to.
         total: f64,

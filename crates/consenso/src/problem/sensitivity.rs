@@ -38,7 +38,7 @@ impl Sensitivity {
 impl Objective {
     /// The gradient's sensitivity for an agent with `records` rows within `bounds`, the rounding of its floating-point sum included.
     ///
-    /// The computed mean differs from the real one by at most (b + [`SLACK`])·2^−53·L·R_q in the q-norm (a recursive sum
+    /// The computed mean differs from the real one by at most (b + `SLACK`)·2^−53·L·R_q in the q-norm (a recursive sum
     /// of b terms, each a margin, a slope and a product), on both neighbours, so twice that is added to B_q.
     #[must_use]
     pub fn sensitivity(
