@@ -27,12 +27,17 @@ fn sum(v: &Block) -> f64 {
     ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
 }
 
-/// e^t per lane, for t clamped to [−708, 708].
+/// Rows a step of a pass takes together: enough to fill the machine's multipliers, few enough to stay in registers.
+const ROWS: usize = 4;
+
+type Quad = [f64; ROWS];
+
+/// e^t per row, for t clamped to [−708, 708].
 ///
 /// t = n·ln 2 + r with |r| ≤ ln 2 / 2 (ln 2 split in two so that r is good to 1 ulp), e^r by its Taylor polynomial of degree 13
 /// (truncation below 2^−57), 2^n by its bits. Relative error below 4·2^−53.
 #[inline(always)]
-pub(crate) fn exp(t: &Block) -> Block {
+pub(crate) fn exp(t: &Quad) -> Quad {
     const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5·2^52: adding it rounds to an integer held in the low bits
     const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
@@ -50,27 +55,30 @@ pub(crate) fn exp(t: &Block) -> Block {
         1.0 / 6.0,
         1.0 / 2.0,
     ];
-    let mut out = [0.0; LANES];
-    for lane in 0..LANES {
-        let t = t[lane].clamp(-708.0, 708.0);
+    let mut out = [0.0; ROWS];
+    for row in 0..ROWS {
+        let t = t[row].clamp(-708.0, 708.0);
         let shifted = t.mul_add(std::f64::consts::LOG2_E, SHIFT);
         let n = shifted - SHIFT;
         let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, t));
-        let mut p = TAYLOR[0];
-        for &c in &TAYLOR[1..] {
-            p = p.mul_add(r, c);
+        // Even and odd halves of the polynomial run side by side.
+        let r2 = r * r;
+        let (mut odd, mut even) = (TAYLOR[0], TAYLOR[1]);
+        for k in (2..TAYLOR.len()).step_by(2) {
+            odd = odd.mul_add(r2, TAYLOR[k]);
+            even = even.mul_add(r2, TAYLOR[k + 1]);
         }
-        let e = (r * r).mul_add(p, r) + 1.0;
+        let e = r2.mul_add(odd.mul_add(r, even), r) + 1.0;
         let scale = f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52));
-        out[lane] = e * scale;
+        out[row] = e * scale;
     }
     out
 }
 
 /// A loss that sees a record only through its margin zᵀx and its label: the derivative in the margin.
 pub(crate) trait Link: Copy {
-    /// φ'(margin, label) per lane.
-    fn slope(self, margin: &Block, label: &Block) -> Block;
+    /// φ'(margin, label) per row.
+    fn slope(self, margin: &Quad, label: &Quad) -> Quad;
 }
 
 /// log(1 + e^{−y·m}): slope −y·σ(−y·m).
@@ -79,16 +87,9 @@ pub(crate) struct LogisticLink;
 
 impl Link for LogisticLink {
     #[inline(always)]
-    fn slope(self, margin: &Block, label: &Block) -> Block {
-        let mut t = [0.0; LANES];
-        for lane in 0..LANES {
-            t[lane] = margin[lane] * label[lane];
-        }
-        let e = exp(&t);
-        for lane in 0..LANES {
-            t[lane] = -label[lane] / (1.0 + e[lane]);
-        }
-        t
+    fn slope(self, margin: &Quad, label: &Quad) -> Quad {
+        let e = exp(&std::array::from_fn(|row| margin[row] * label[row]));
+        std::array::from_fn(|row| -label[row] / (1.0 + e[row]))
     }
 }
 
@@ -100,12 +101,8 @@ pub(crate) struct ResidualLink {
 
 impl Link for ResidualLink {
     #[inline(always)]
-    fn slope(self, margin: &Block, label: &Block) -> Block {
-        let mut r = [0.0; LANES];
-        for lane in 0..LANES {
-            r[lane] = (margin[lane] - label[lane]).clamp(-self.clip, self.clip);
-        }
-        r
+    fn slope(self, margin: &Quad, label: &Quad) -> Quad {
+        std::array::from_fn(|row| (margin[row] - label[row]).clamp(-self.clip, self.clip))
     }
 }
 
@@ -115,78 +112,69 @@ struct Weighted;
 
 impl Link for Weighted {
     #[inline(always)]
-    fn slope(self, margin: &Block, weight: &Block) -> Block {
-        let mut r = [0.0; LANES];
+    fn slope(self, margin: &Quad, weight: &Quad) -> Quad {
+        std::array::from_fn(|row| margin[row] * weight[row])
+    }
+}
+
+/// Margins of four rows.
+#[inline(always)]
+fn margins([a, b, c, d]: [&[Block]; ROWS], x: &[Block]) -> Quad {
+    let mut acc = [[0.0; LANES]; ROWS];
+    for ((((x, a), b), c), d) in x.iter().zip(a).zip(b).zip(c).zip(d) {
+        fma(a, x, &mut acc[0]);
+        fma(b, x, &mut acc[1]);
+        fma(c, x, &mut acc[2]);
+        fma(d, x, &mut acc[3]);
+    }
+    std::array::from_fn(|row| sum(&acc[row]))
+}
+
+/// `gradient += Σ slope·row` over four rows, two chains side by side.
+#[inline(always)]
+fn accumulate([a, b, c, d]: [&[Block]; ROWS], slope: &Quad, gradient: &mut [Block]) {
+    for ((((g, a), b), c), d) in gradient.iter_mut().zip(a).zip(b).zip(c).zip(d) {
         for lane in 0..LANES {
-            r[lane] = margin[lane] * weight[lane];
+            let left = slope[1].mul_add(b[lane], slope[0].mul_add(a[lane], g[lane]));
+            g[lane] = left + slope[3].mul_add(d[lane], slope[2] * c[lane]);
         }
-        r
     }
 }
 
-/// Margins of up to eight consecutive rows.
+/// `gradient += Σ_j φ'(z_jᵀx, y_j)·z_j`, rows in order, four at a time.
 #[inline(always)]
-fn margins(rows: &[&[Block]; LANES], x: &[Block]) -> Block {
-    let mut acc = [[0.0; LANES]; LANES];
-    for (c, x) in x.iter().enumerate() {
-        for r in 0..LANES {
-            fma(&rows[r][c], x, &mut acc[r]);
-        }
-    }
-    let mut out = [0.0; LANES];
-    for r in 0..LANES {
-        out[r] = sum(&acc[r]);
-    }
-    out
-}
-
-/// `gradient += Σ_j φ'(z_jᵀx, y_j)·z_j`, rows in order, eight at a time.
-#[inline(always)]
-fn pass<L: Link>(rows: &[f64], stride: usize, labels: &[f64], x: &[f64], link: L, gradient: &mut [f64]) {
-    let x = blocks(x);
-    let width = stride / LANES;
-    let gradient = gradient.as_chunks_mut::<LANES>().0;
+fn pass<L: Link>(rows: &[f64], width: usize, labels: &[f64], x: &[Block], link: L, gradient: &mut [Block]) {
     let (x, gradient) = (&x[..width], &mut gradient[..width]);
-    let mut groups = rows.chunks_exact(LANES * stride);
-    let mut label_groups = labels.chunks_exact(LANES);
-    for (group, label) in groups.by_ref().zip(label_groups.by_ref()) {
-        let group = blocks(group);
-        let rows: [&[Block]; LANES] = std::array::from_fn(|r| &group[r * width..(r + 1) * width]);
-        let label: &Block = label.try_into().expect("a chunk of LANES");
-        accumulate(&rows, &link.slope(&margins(&rows, x), label), gradient);
+    let blocks = blocks(rows);
+    let (quads, rest) = labels.as_chunks::<ROWS>();
+    for (label, group) in quads.iter().zip(blocks.chunks_exact(ROWS * width)) {
+        let (ab, cd) = group.split_at(2 * width);
+        let ((a, b), (c, d)) = (ab.split_at(width), cd.split_at(width));
+        let rows = [a, b, c, d];
+        accumulate(rows, &link.slope(&margins(rows, x), label), gradient);
     }
     // The last, short group: absent rows repeat the first one with slope zero, so the arithmetic is that of a full group.
-    let (rest, rest_labels) = (groups.remainder(), label_groups.remainder());
-    if !rest_labels.is_empty() {
-        let group = blocks(rest);
-        let present = rest_labels.len();
-        let rows: [&[Block]; LANES] = std::array::from_fn(|r| {
-            let r = if r < present { r } else { 0 };
+    if !rest.is_empty() {
+        let group = &blocks[quads.len() * ROWS * width..];
+        let rows: [&[Block]; ROWS] = std::array::from_fn(|r| {
+            let r = if r < rest.len() { r } else { 0 };
             &group[r * width..(r + 1) * width]
         });
-        let mut label = [0.0; LANES];
-        label[..present].copy_from_slice(rest_labels);
-        let mut slope = link.slope(&margins(&rows, x), &label);
-        slope[present..].fill(0.0);
-        accumulate(&rows, &slope, gradient);
+        let mut label = [0.0; ROWS];
+        label[..rest.len()].copy_from_slice(rest);
+        let mut slope = link.slope(&margins(rows, x), &label);
+        slope[rest.len()..].fill(0.0);
+        accumulate(rows, &slope, gradient);
     }
 }
 
+/// [`pass`] for a known width: the whole gradient stays in registers.
 #[inline(always)]
-fn accumulate(rows: &[&[Block]; LANES], slope: &Block, gradient: &mut [Block]) {
-    for (c, g) in gradient.iter_mut().enumerate() {
-        let mut even = *g;
-        let mut odd = [0.0; LANES];
-        for r in (0..LANES).step_by(2) {
-            for lane in 0..LANES {
-                even[lane] = slope[r].mul_add(rows[r][c][lane], even[lane]);
-                odd[lane] = slope[r + 1].mul_add(rows[r + 1][c][lane], odd[lane]);
-            }
-        }
-        for lane in 0..LANES {
-            g[lane] = even[lane] + odd[lane];
-        }
-    }
+fn narrow_pass<const WIDTH: usize, L: Link>(rows: &[f64], labels: &[f64], x: &[Block], link: L, gradient: &mut [Block]) {
+    let x: [Block; WIDTH] = std::array::from_fn(|c| x[c]);
+    let mut kept: [Block; WIDTH] = std::array::from_fn(|c| gradient[c]);
+    pass(rows, WIDTH, labels, &x, link, &mut kept);
+    gradient[..WIDTH].copy_from_slice(&kept);
 }
 
 /// One call of [`pass`], compiled for the machine it runs on. A struct, not a closure: closures this large are not inlined into
@@ -206,11 +194,11 @@ impl<L: Link> pulp::WithSimd for Pass<'_, L> {
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
         let Self { rows, stride, labels, x, link, gradient } = self;
+        let (x, gradient) = (blocks(x), gradient.as_chunks_mut::<LANES>().0);
         match stride / LANES {
-            // Known widths keep the whole gradient in registers.
-            1 => pass(rows, LANES, labels, x, link, gradient),
-            2 => pass(rows, 2 * LANES, labels, x, link, gradient),
-            _ => pass(rows, stride, labels, x, link, gradient),
+            1 => narrow_pass::<1, L>(rows, labels, x, link, gradient),
+            2 => narrow_pass::<2, L>(rows, labels, x, link, gradient),
+            width => pass(rows, width, labels, x, link, gradient),
         }
     }
 }
@@ -279,12 +267,12 @@ mod tests {
     fn exp_is_within_four_ulp_of_libm() {
         let mut t = -700.0;
         while t < 700.0 {
-            let got = exp(&[t; LANES])[3];
+            let got = exp(&[t; ROWS])[3];
             let want = libm::exp(t);
             assert!(((got - want) / want).abs() < 4.0 * f64::EPSILON, "exp({t}): {got} against {want}");
             t += 0.371;
         }
-        assert_eq!(exp(&[0.0; LANES])[0], 1.0);
+        assert_eq!(exp(&[0.0; ROWS])[0], 1.0);
     }
 
     #[test]
