@@ -6,7 +6,8 @@ use crate::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::graph::Graph;
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
-use crate::privacy::{Claim, Composition, Event, compose, gdp, rdp};
+use crate::privacy::calibrate::{self, Calibration, Request};
+use crate::privacy::{Claim, Composition, Event, Method, compose};
 use crate::problem::{Loss, Objective, Sensitivity};
 use crate::protocol::{Protocol, PublicFacts, Schedule};
 use crate::random::Seed;
@@ -186,11 +187,19 @@ fn account(
     context: &Context<'_>,
 ) -> Result<Account, String> {
     let privacy = context.spec.privacy;
+    let mut calibration = None;
     let noise: Vec<Noise> = match noise {
         Some(NoiseSpec::LaplaceRate(s)) => each(facts, s, |v| Noise::Laplace { scale: 1.0 / v }),
         Some(NoiseSpec::LaplaceScale(s)) => each(facts, s, |v| Noise::Laplace { scale: v }),
         Some(NoiseSpec::Gaussian(s)) => each(facts, s, |v| Noise::Gaussian { sigma: v }),
-        Some(NoiseSpec::None) | None => calibrated(steps, privacy.as_ref().ok_or("no budget")?)?,
+        Some(NoiseSpec::None) | None => {
+            let found = calibration.insert(calibrated(steps, facts, privacy.as_ref().ok_or("no budget")?)?);
+            let one = |&scale: &f64| match found.mechanism {
+                calibrate::Noise::Laplace => Noise::Laplace { scale },
+                calibrate::Noise::Gaussian => Noise::Gaussian { sigma: scale },
+            };
+            found.schedule.iter().map(one).collect()
+        }
     };
     let rounds: Arc<[RoundNoise]> =
         noise.iter().map(|&n| RoundNoise::new(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
@@ -203,7 +212,7 @@ fn account(
         let price = price_around(claim, serde_json::Value::Null, steps, &noise, facts);
         return Ok(Account { noise: rounds, ledger, price: Some(price) });
     }
-    let price = price(steps, &noise, facts, &privacy, context)?;
+    let price = price(steps, &noise, calibration.as_ref(), facts, &privacy, context)?;
     let allowed = match privacy.epsilon {
         Some(limit) if price.claim.epsilon > limit => allowed(steps, &noise, facts, &privacy, limit)?,
         _ => facts.rounds,
@@ -216,14 +225,28 @@ fn each(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> Noise) 
     (1..=facts.rounds).map(|k| noise(schedule.at(k))).collect()
 }
 
-/// Noise in proportion to each round's sensitivity, as little as the budget allows: Gaussian through exact GDP composition, or Laplace,
-/// whichever has the smaller variance.
-fn calibrated(steps: &[Sensitivity], privacy: &PrivacySpec) -> Result<Vec<Noise>, String> {
+/// Noise in proportion to each round's sensitivity, as little as the budget allows: Gaussian or Laplace, whichever certifies less.
+fn calibrated(steps: &[Sensitivity], facts: &PublicFacts, privacy: &PrivacySpec) -> Result<Calibration, String> {
     let epsilon = privacy.epsilon.ok_or("privacy.epsilon is missing")?;
-    let _ = Mechanism::Laplace;
-    let mu = gdp::mu_for(epsilon, privacy.delta).map_err(|e| e.to_string())?;
-    let factor = (steps.len() as f64).sqrt() / mu * (1.0 + 1e-9);
-    Ok(steps.iter().map(|s| Noise::Gaussian { sigma: s.l2 * factor }).collect())
+    // Rounds differ by a factor α_k; the bounds before it are the largest quotients, so that they hold in every round.
+    let factors: Vec<f64> = steps.iter().map(|s| s.l2 / steps[0].l2).collect();
+    let largest = |norm: fn(&Sensitivity) -> f64| {
+        steps.iter().zip(&factors).map(|(s, f)| (norm(s) / f).next_up()).fold(0.0, f64::max)
+    };
+    let sensitivity = Sensitivity { l1: largest(|s| s.l1), l2: largest(|s| s.l2), linf: largest(|s| s.linf) };
+    let request = Request {
+        epsilon,
+        delta: privacy.delta,
+        dim: facts.dim,
+        sensitivity,
+        steps: factors.clone(),
+        shape: factors,
+        noise: privacy.mechanism.map(|m| match m {
+            Mechanism::Laplace => calibrate::Noise::Laplace,
+            Mechanism::Gaussian => calibrate::Noise::Gaussian,
+        }),
+    };
+    calibrate::calibrate(&request).map_err(|e| e.to_string())
 }
 
 /// The events of a schedule under one norm of the sensitivity.
@@ -281,6 +304,7 @@ fn compositions(
 fn price(
     steps: &[Sensitivity],
     noise: &[Noise],
+    calibration: Option<&Calibration>,
     facts: &PublicFacts,
     privacy: &PrivacySpec,
     context: &Context<'_>,
@@ -295,10 +319,20 @@ fn price(
         .into_iter()
         .min_by(|a, b| best(&a.1).total_cmp(&best(&b.1)))
         .ok_or("no bound is valid for this schedule")?;
-    let claim = Claim::from_composition(composition, privacy.neighbours, sampler(noise, context.seeded))
+    let mut claim = Claim::from_composition(composition, privacy.neighbours, sampler(noise, context.seeded))
         .ok_or("no bound is valid for this schedule")?;
-    let claim = caveats(claim, context)
-        .with_caveat(format!("sensitivity in the {} norm, the best of those known", norm.name()));
+    let mut norms = format!("sensitivity in the {} norm, the best of those known", norm.name());
+    // Calibration certified the very same schedule; where it used all norms at once its bound is the smaller one.
+    if let Some(Calibration { spent, .. }) = calibration
+        && spent.epsilon < claim.epsilon
+    {
+        if spent.method != claim.method {
+            norms = "sensitivity in the l1, l2 and l∞ norms at once".into();
+            claim.bounds = None;
+        }
+        (claim.epsilon, claim.delta, claim.method) = (spent.epsilon, spent.delta, spent.method);
+    }
+    let claim = caveats(claim, context).with_caveat(norms);
     Ok(price_around(claim, bounds.into(), steps, noise, facts))
 }
 
@@ -411,7 +445,7 @@ fn filtered(
     let claim = Claim {
         epsilon,
         delta: privacy.delta,
-        method: crate::privacy::Method::Rdp,
+        method: Method::Rdp,
         neighbours: privacy.neighbours,
         adversary: Claim::COLLUDING_NEIGHBOURS.into(),
         sampler: sampler(noise, context.seeded),
@@ -421,6 +455,5 @@ fn filtered(
         ],
         bounds: None,
     };
-    let _ = rdp::convert;
     Ok((Ledger::filter(Arc::new(plan), filter), caveats(claim, context)))
 }
