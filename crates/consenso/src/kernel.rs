@@ -249,7 +249,8 @@ fn margins<S: Lanes>(s: S, [a, b, c, d]: [&[Block]; 4], x: &[Block]) -> S::V {
 fn accumulate<S: Lanes>(s: S, [a, b, c, d]: [&[Block]; 4], slope: &Quad, gradient: &mut [Block]) {
     let slope = slope.map(|v| s.splat(v));
     for ((((g, a), b), c), d) in gradient.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-        let ((g0, g1), (a0, a1), (b0, b1), (c0, c1), (d0, d1)) = (halves(g), halves(a), halves(b), halves(c), halves(d));
+        let ((g0, g1), (a0, a1), (b0, b1), (c0, c1), (d0, d1)) =
+            (halves(g), halves(a), halves(b), halves(c), halves(d));
         let one = |g, a, b, c, d| {
             let left = s.fma(slope[1], s.load(b), s.fma(slope[0], s.load(a), s.load(g)));
             s.store(s.add(left, s.fma(slope[3], s.load(d), s.mul(slope[2], s.load(c)))))
@@ -443,7 +444,8 @@ mod tests {
             let labels: Vec<f64> = (0..rows).map(|i| if number(i) > 0.0 { 1.0 } else { -1.0 }).collect();
             let x: Vec<f64> = (0..stride).map(|i| number(i + 77)).collect();
             let (mut plain, mut fast) = (vec![0.1; stride], vec![0.1; stride]);
-            Pass { rows: &data, stride, labels: &labels, x: &x, link: LogisticLink, gradient: &mut plain }.run(Portable);
+            Pass { rows: &data, stride, labels: &labels, x: &x, link: LogisticLink, gradient: &mut plain }
+                .run(Portable);
             gradient(&data, stride, &labels, &x, LogisticLink, &mut fast);
             assert_eq!(plain, fast);
             let (mut plain, mut fast) = (vec![0.0; rows], vec![0.0; rows]);

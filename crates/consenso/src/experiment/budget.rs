@@ -4,9 +4,9 @@ use super::spec::{Accounting, ExperimentSpec, Mechanism, NoiseSpec, PrivacySpec}
 use crate::data::RowBounds;
 use crate::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::graph::Graph;
+use crate::privacy::calibrate::{self, Calibration, Request};
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
-use crate::privacy::calibrate::{self, Calibration, Request};
 use crate::privacy::{Claim, Composition, Event, Method, compose};
 use crate::problem::{Loss, Objective, Sensitivity};
 use crate::protocol::{Protocol, PublicFacts, Schedule};
@@ -226,7 +226,11 @@ fn each(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> Noise) 
 }
 
 /// Noise in proportion to each round's sensitivity, as little as the budget allows: Gaussian or Laplace, whichever certifies less.
-fn calibrated(steps: &[Sensitivity], facts: &PublicFacts, privacy: &PrivacySpec) -> Result<Calibration, String> {
+fn calibrated(
+    steps: &[Sensitivity],
+    facts: &PublicFacts,
+    privacy: &PrivacySpec,
+) -> Result<Calibration, String> {
     let epsilon = privacy.epsilon.ok_or("privacy.epsilon is missing")?;
     // Rounds differ by a factor α_k; the bounds before it are the largest quotients, so that they hold in every round.
     let factors: Vec<f64> = steps.iter().map(|s| s.l2 / steps[0].l2).collect();

@@ -31,7 +31,9 @@ impl Sensitivity {
     /// The bounds when only an l2 bound is known, in dimension `dim`: ‖t‖₁ ≤ √d‖t‖₂, ‖t‖_∞ ≤ ‖t‖₂.
     #[must_use]
     pub fn from_l2(l2: f64, dim: usize) -> Self {
-        Self { l1: (l2 * (dim as f64).sqrt()).next_up(), l2, linf: l2 }
+        // Two ulps cover the rounding of the sum and quotient such a bound comes from.
+        let l2 = l2.next_up().next_up();
+        Self { l1: (l2 * (dim as f64).sqrt().next_up()).next_up(), l2, linf: l2 }
     }
 }
 

@@ -46,8 +46,25 @@ impl Default for Admm {
     }
 }
 
-/// How well the exact local problem is solved: the residual gradient a sensitivity has to allow for.
+/// How well exact local problems are solved.
 const LOCAL_TOLERANCE: f64 = 1e-13;
+
+/// The residual gradient a sensitivity allows for: Newton's method on a strongly convex function ends at rounding level, four orders below.
+pub(super) const ASSUMED_RESIDUAL: f64 = 1e-9;
+
+/// Solves a local problem from `x` on. Iterates so large that rounding alone leaves more than [`ASSUMED_RESIDUAL`] (above about 10^6) belong to
+/// a run that diverged; they become NaN, which the gate does not release.
+pub(super) fn exact_step(
+    local: &LocalObjective,
+    proximal: Proximal<'_>,
+    x: &mut [f64],
+    work: &mut Workspace,
+) {
+    let residual = proximal_step(local, proximal, x, LOCAL_TOLERANCE, work);
+    if residual.is_nan() || residual > ASSUMED_RESIDUAL {
+        x.fill(f64::NAN);
+    }
+}
 
 impl Admm {
     fn penalty(&self) -> f64 {
@@ -113,7 +130,7 @@ impl Protocol for Admm {
         if self.exact {
             // The minimiser moves by (D + H)⁻¹ times the gradient's change: l2 only, and the solver's own error on both sides.
             let strength = self.penalty() + facts.strong_convexity;
-            Sensitivity::from_l2((gradient.l2 + 2.0 * LOCAL_TOLERANCE) / strength, facts.dim)
+            Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
         } else {
             gradient.scaled(1.0 / self.penalty())
         }
@@ -143,7 +160,7 @@ impl Protocol for Admm {
         if self.exact {
             let proximal = Proximal { centre: point, weight: self.penalty() };
             step.copy_from_slice(view.own());
-            proximal_step(local, proximal, step, LOCAL_TOLERANCE, work);
+            exact_step(local, proximal, step, work);
             kernel::axpy(-1.0, point, step);
         } else {
             local.data_gradient(view.own(), step, work);

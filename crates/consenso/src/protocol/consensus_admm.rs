@@ -1,8 +1,9 @@
 //! Decentralized consensus ADMM (Shi, Ling, Yuan, Wu and Yin, 2014): the non-private reference.
 
+use super::admm::{ASSUMED_RESIDUAL, exact_step};
 use super::{Protocol, PublicFacts, Response, View, table_of};
 use crate::kernel;
-use crate::problem::solve::{Proximal, proximal_step};
+use crate::problem::solve::Proximal;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +14,6 @@ pub struct ConsensusAdmm {
     /// c.
     pub penalty: Option<f64>,
 }
-
-const LOCAL_TOLERANCE: f64 = 1e-13;
 
 impl ConsensusAdmm {
     fn penalty(&self) -> f64 {
@@ -68,7 +67,7 @@ impl Protocol for ConsensusAdmm {
         facts: &PublicFacts,
     ) -> Sensitivity {
         let strength = self.weight(degree) + facts.strong_convexity;
-        Sensitivity::from_l2((gradient.l2 + 2.0 * LOCAL_TOLERANCE) / strength, facts.dim)
+        Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
     }
 
     fn interval(&self, view: &View<'_>, dual: &[f64], low: &mut [f64], high: &mut [f64]) {
@@ -91,7 +90,7 @@ impl Protocol for ConsensusAdmm {
     ) {
         let proximal = Proximal { centre: point, weight: self.weight(view.degree()) };
         step.copy_from_slice(view.own());
-        proximal_step(local, proximal, step, LOCAL_TOLERANCE, work);
+        exact_step(local, proximal, step, work);
         kernel::axpy(-1.0, point, step);
     }
 
