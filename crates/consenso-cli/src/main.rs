@@ -3,6 +3,7 @@
 //! A command reads its input completely before it does anything: what is wrong with it exits with 2 and has written nothing.
 //! Results go to stdout, everything else (progress, warnings, errors) to stderr.
 
+mod audit;
 mod data;
 mod files;
 mod folder;

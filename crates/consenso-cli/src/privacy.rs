@@ -1,6 +1,6 @@
 //! `consenso privacy`: the accountants, one question at a time.
 
-use crate::{Failure, output, table};
+use crate::{Failure, audit, output, table};
 use anyhow::{Context as _, Result};
 use consenso::privacy::calibrate::{Calibration, Noise, Request, calibrate, complete_sensitivity};
 use consenso::privacy::{Bound, Composition, compose, mixture, parse_events};
@@ -75,6 +75,7 @@ Example:
 Give at least one sensitivity of the released step: how far one record can move it in that norm.
 More of them can only lower the noise.")]
     Calibrate(Budget),
+    Audit(audit::Args),
 }
 
 #[derive(clap::Args)]
@@ -161,6 +162,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
             let found = calibrated(budget)?;
             (json!(found), calibration_text(&found))
         }
+        Command::Audit(args) => return audit::command(args, json),
     };
     if json {
         output::print_json(&value);

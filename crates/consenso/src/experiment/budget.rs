@@ -38,10 +38,10 @@ pub(super) struct Budget {
 }
 
 #[derive(Clone, Debug)]
-struct Account {
-    noise: Arc<[RoundNoise]>,
-    ledger: Ledger,
-    price: Option<Price>,
+pub(super) struct Account {
+    pub(super) noise: Arc<[RoundNoise]>,
+    pub(super) ledger: Ledger,
+    pub(super) price: Option<Price>,
 }
 
 /// What the dearest agent pays.
@@ -59,8 +59,9 @@ pub(super) struct Price {
 impl Budget {
     /// The gate of one agent, who has `records` records and `degree` neighbours.
     pub(super) fn gate(&self, agent: usize, records: usize, degree: usize, seed: &Seed) -> Gate {
-        let class = (records, if self.degree_matters { degree } else { 0 });
-        let Some(account) = self.accounts.get(&class) else { return Gate::open(agent as u64, seed.clone()) };
+        let Some(account) = self.account(records, degree) else {
+            return Gate::open(agent as u64, seed.clone());
+        };
         let gate = Gate::new(agent as u64, seed.clone(), Arc::clone(&account.noise), account.ledger.clone());
         // Every realised loss costs logarithms; it is worth them where the paper looks at it, and only in a simulation.
         if account.price.as_ref().is_some_and(|p| !p.paper_worst_case.is_empty()) {
@@ -68,6 +69,11 @@ impl Budget {
         } else {
             gate
         }
+    }
+
+    /// The account of such an agent, if it has one.
+    pub(super) fn account(&self, records: usize, degree: usize) -> Option<&Account> {
+        self.accounts.get(&(records, if self.degree_matters { degree } else { 0 }))
     }
 
     /// The noise in words.

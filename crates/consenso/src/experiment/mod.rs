@@ -4,11 +4,13 @@
 //! ExperimentSpec (what the file says) ─► check ─► Experiment (sound, all open choices made) ─► run ─► Record
 //! ```
 
+mod audit;
 mod budget;
 mod check;
 mod run;
 mod spec;
 
+pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use run::{Observer, Silent, run};
 pub use spec::{

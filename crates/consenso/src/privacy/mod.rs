@@ -17,6 +17,7 @@
 //! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
 
 pub mod advanced;
+pub mod audit;
 pub mod basic;
 pub mod calibrate;
 pub mod claim;

@@ -1,0 +1,149 @@
+//! `consenso privacy audit`: claims under attack.
+
+use crate::overrides::{self, Override};
+use crate::{Failure, files, output, table};
+use anyhow::anyhow;
+use consenso::experiment::{AlgorithmAudit, AuditTarget, Experiment, SpecError};
+use consenso::privacy::audit::{Audit, Options, Verdict};
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// A lower bound on ε from many runs on two neighbouring data sets, beside what is claimed
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  consenso privacy audit                                    the built-in experiment `adult`
+  consenso privacy audit mine.toml --trials 200000 --json
+  consenso privacy audit --set privacy.neighbours=paper     what the paper's convention is worth (exit code 1)
+
+The auditor plays every other agent and chooses the records. It counts how well the releases tell the two data
+sets apart; ε at the claim's δ is at least `ε seen` with the stated confidence, whatever the proof says.
+`μ seen` bounds the μ of a Gaussian claim, which common events test far better than any event of probability δ.
+A bound below the claim proves nothing; one above it refutes the claim, and the exit code is 1.")]
+pub(crate) struct Args {
+    /// An experiment file, or the name of a built-in experiment [default: adult]
+    experiment: Option<String>,
+    /// Change a key of the experiment, as for `consenso run`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// What is put under attack
+    #[arg(long, value_enum, default_value_t = Target::Agent)]
+    target: Target,
+    /// Releases on each of the two data sets [default: 200000 for mechanism, 10000 for agent, 200 for experiment]
+    #[arg(long, value_name = "N")]
+    trials: Option<u32>,
+    /// Probability that the lower bounds hold
+    #[arg(long, value_name = "C", default_value_t = 0.95, allow_negative_numbers = true)]
+    confidence: f64,
+    /// Seed of the trials
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Target {
+    /// The noise of the dearest round, on one number
+    Mechanism,
+    /// One agent over all rounds, on the worst records, among adversaries
+    Agent,
+    /// The experiment as it is, but for one record of the first agent
+    Experiment,
+}
+
+impl Target {
+    /// The library's name of it, and trials that take seconds.
+    fn with_trials(self) -> (AuditTarget, u32) {
+        match self {
+            Self::Mechanism => (AuditTarget::Mechanism, 200_000),
+            Self::Agent => (AuditTarget::Agent, 10_000),
+            Self::Experiment => (AuditTarget::Experiment, 200),
+        }
+    }
+}
+
+pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
+    let experiment = prepare(args)?;
+    let (target, trials) = args.target.with_trials();
+    let options =
+        Options { trials: args.trials.unwrap_or(trials), confidence: args.confidence, seed: args.seed };
+    let found = experiment.audit(target, options).map_err(|message| anyhow!(message))?;
+    if found.iter().all(|a| a.audit.is_none()) {
+        Err(anyhow!(
+            "{}: nothing is claimed, so there is nothing to audit; add [privacy]",
+            experiment.spec().name
+        ))?;
+    }
+    let violated: Vec<&str> = found
+        .iter()
+        .filter(|a| a.audit.is_some_and(|a| a.verdict == Verdict::Violated))
+        .map(|a| a.label.as_str())
+        .collect();
+    if json {
+        output::print_json(&json!({
+            "target": target,
+            "trials": options.trials,
+            "confidence": options.confidence,
+            "algorithms": found,
+            "violated": !violated.is_empty(),
+        }));
+    } else {
+        output::print(&text(&found, options));
+    }
+    if violated.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Run(anyhow!("the claim is violated by {}", violated.join(", "))))
+}
+
+fn prepare(args: &Args) -> Result<Experiment, Failure> {
+    let text = files::experiment(args.experiment.as_deref().unwrap_or("adult"))?;
+    let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
+    let spec = overrides::read(&text.text, &text.file, &changes)?;
+    let original = text.text.clone();
+    let located = |error: SpecError| overrides::relocate(error, &original, &changes);
+    let inputs = files::inputs(text, spec, None).map_err(|error| match error.downcast::<SpecError>() {
+        Ok(error) => located(error).into(),
+        Err(error) => error,
+    })?;
+    Ok(Experiment::check(inputs).map_err(located)?)
+}
+
+fn text(found: &[AlgorithmAudit], options: Options) -> String {
+    let header = ["algorithm", "ε seen", "ε claimed", "δ", "μ seen", "μ claimed", "verdict"];
+    let mut rows = table::plain(&header, 1);
+    for algorithm in found {
+        rows.add_row(match &algorithm.audit {
+            Some(audit) => row(&algorithm.label, audit),
+            None => [&algorithm.label, "–", "nothing", "–", "–", "–", "–"].map(str::to_owned),
+        });
+    }
+    let mut out = table::text(&rows);
+    let _ = writeln!(
+        out,
+        "\nlower bounds at confidence {} from {} trials on each of two data sets",
+        options.confidence, options.trials
+    );
+    if let Some(first) = found.first() {
+        let _ = writeln!(out, "neighbours: {} ({})", first.neighbours, first.neighbours.meaning());
+    }
+    out
+}
+
+fn row(label: &str, audit: &Audit) -> [String; 7] {
+    // What was seen is rounded down, what is claimed up: print and judgement cannot disagree the wrong way.
+    let seen = |x: f64| format!("{:.4}", (x * 1e4).floor() / 1e4);
+    let claimed = |x: f64| table::rounded_up(x, 5);
+    let verdict = match audit.verdict {
+        Verdict::Consistent => "consistent",
+        Verdict::Violated => "VIOLATED",
+    };
+    [
+        label.to_owned(),
+        seen(audit.epsilon_lower),
+        claimed(audit.epsilon_claimed),
+        format!("{:e}", audit.delta),
+        seen(audit.mu_lower),
+        audit.mu_claimed.map_or_else(|| "–".into(), claimed),
+        verdict.into(),
+    ]
+}

@@ -1,0 +1,227 @@
+//! One agent under attack: all the others are the adversary's.
+
+use super::{Side, Spread, Trial, WorstPair};
+use crate::agent::{Player, Seat, Timetable};
+use crate::data::RowBounds;
+use crate::gate::{Draft, Gate, Ledger, Noise, RoundNoise};
+use crate::privacy::NeighbourRelation;
+use crate::problem::{LocalObjective, Objective, Sensitivity, Workspace};
+use crate::protocol::{Protocol, PublicFacts, View, Weights};
+use std::sync::Arc;
+
+/// Records that one row of the played agent stands for, at most: with more the anchor would need weights beyond the grid's range.
+const RECORDS_PER_ROW: usize = 4096;
+
+/// One agent with its real protocol, gate, noise and ledger, on records of the adversary's choice.
+///
+/// Its neighbours all belong to the adversary. They repeat what the agent released, so that no interval has any width in the
+/// coordinates that matter, and steer the anchor of the [`WorstPair`] to where both records have their full slope, in every round.
+///
+/// An agent of b records is played by one of a few, r, each scaled by r/b, in the coordinates that the pair uses: one record moves the
+/// mean gradient exactly as far as before, rows of zeros do not move it at all, and noise in the other coordinates tells nothing.
+#[derive(Debug)]
+pub struct AgentAttack {
+    protocol: Arc<dyn Protocol>,
+    timetable: Arc<Timetable>,
+    noise: Arc<[RoundNoise]>,
+    ledger: Ledger,
+    pair: WorstPair,
+    /// The agent's objective on the first data set, on the second, and on one that has a row of zeros instead.
+    locals: [LocalObjective; 3],
+    weights: (f64, Vec<f64>),
+    /// Factor from gradient to step, by round.
+    gains: Vec<f64>,
+    rows: usize,
+}
+
+/// What an attack needs to know of the agent; all of it is public.
+#[derive(Clone, Debug)]
+pub struct Seated {
+    /// b.
+    pub records: usize,
+    /// Features of a record.
+    pub features: usize,
+    /// W_ii.
+    pub own_weight: f64,
+    /// W_ij of its neighbours.
+    pub weights: Vec<f64>,
+}
+
+impl AgentAttack {
+    /// An attack on the agent that sits at `seat`, protected by `noise` and `ledger`.
+    #[must_use]
+    #[expect(clippy::too_many_arguments, reason = "each is one public fact of the run")]
+    pub fn new(
+        objective: Objective,
+        bounds: &RowBounds,
+        neighbours: NeighbourRelation,
+        protocol: Arc<dyn Protocol>,
+        timetable: Arc<Timetable>,
+        noise: Arc<[RoundNoise]>,
+        ledger: Ledger,
+        facts: &PublicFacts,
+        seat: &Seated,
+    ) -> Self {
+        let rows = seat.records.div_ceil(RECORDS_PER_ROW).max(2).min(seat.records.max(1));
+        let gaussian = noise.first().is_some_and(|n| matches!(n.noise(), Noise::Gaussian { .. }));
+        let spread = if gaussian || timetable.rounds > 1 { Spread::L2 } else { Spread::L1 };
+        let pair = WorstPair::new(objective.loss, bounds, seat.features, spread, neighbours)
+            .compact()
+            .scaled(rows as f64 / seat.records.max(1) as f64);
+        let objective = Objective { loss: pair.loss(), ..objective };
+        let local = |side| LocalObjective::new(objective, pair.records(side, rows));
+        let mut nobody = crate::data::Records::with_capacity(pair.features(), 1);
+        nobody.push(&vec![0.0; pair.features()], pair.record(Side::First).1);
+        let locals = [local(Side::First), local(Side::Second), LocalObjective::new(objective, nobody)];
+        let facts = PublicFacts { dim: locals[0].dim(), ..*facts };
+        let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
+        let degree = seat.weights.len();
+        let gain = |k| protocol.step_sensitivity(k, degree, &unit, &facts).l2;
+        let gains = (1..=timetable.rounds).map(gain).collect();
+        let weights = (seat.own_weight, seat.weights.clone());
+        Self { protocol, timetable, noise, ledger, pair, locals, weights, gains, rows }
+    }
+
+    /// Plays all rounds and returns the log-likelihood ratio of the transcript, first against second data set.
+    #[must_use]
+    pub fn play(&self, trial: &Trial) -> f64 {
+        let gate = Gate::new(0, trial.seed.clone(), Arc::clone(&self.noise), self.ledger.clone());
+        self.play_through(trial.side, gate)
+    }
+
+    /// The same with a gate of the caller's.
+    #[must_use]
+    pub fn play_through(&self, side: Side, gate: Gate) -> f64 {
+        let local = self.locals[usize::from(side == Side::Second)].clone();
+        let (protocol, timetable) = (Arc::clone(&self.protocol), Arc::clone(&self.timetable));
+        let mut player = Player::new(local, protocol, timetable, gate);
+        let dim = self.locals[0].dim();
+        let degree = self.weights.1.len();
+        let indices: Vec<u32> = (1..=degree as u32).collect();
+        let mut rows = vec![0.0; (degree + 1) * dim];
+        if let Some((anchor, value)) = self.pair.steering() {
+            rows[anchor] = value;
+        }
+        let (mut draft, mut out) = (Draft::default(), vec![0.0; dim]);
+        let mut watch = Watch::new(&*self.protocol, &self.pair, &self.locals[2], self.rows);
+        for round in 0..self.timetable.rounds {
+            self.echo(&mut rows);
+            let seat = Seat {
+                rows: &rows,
+                me: 0,
+                neighbours: &indices,
+                place: 0,
+                weights: Weights { own: self.weights.0, neighbours: &self.weights.1 },
+                round,
+                common: None,
+            };
+            player.play(&seat, &mut draft, &mut out);
+            if player.stopped().is_some() {
+                // From here on its messages are computed from releases alone.
+                break;
+            }
+            let noise = self.noise.get(round as usize).map(RoundNoise::noise);
+            watch.see(&seat, self.gains[round as usize], noise, &out);
+            rows[..dim].copy_from_slice(&out);
+        }
+        watch.ratio()
+    }
+
+    /// The neighbours say what the agent said, and keep the anchor where it is wanted.
+    fn echo(&self, rows: &mut [f64]) {
+        let (own, others) = rows.split_at_mut(self.locals[0].dim());
+        for row in others.chunks_exact_mut(own.len()) {
+            row.copy_from_slice(own);
+            if let Some((anchor, value)) = self.pair.steering() {
+                row[anchor] = value;
+            }
+        }
+    }
+}
+
+/// An adversary who follows one agent's releases and adds up what they say about the two data sets.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    protocol: &'a dyn Protocol,
+    /// The agent's records without the one in question: the adversary knows all the others.
+    without: &'a LocalObjective,
+    direction: Vec<f64>,
+    second: f64,
+    memory: Vec<f64>,
+    low: Vec<f64>,
+    high: Vec<f64>,
+    step: Vec<f64>,
+    work: Workspace,
+    ratio: f64,
+}
+
+impl<'a> Watch<'a> {
+    /// Watches an agent of `records` records, one of which is of the `pair`.
+    #[must_use]
+    pub fn new(
+        protocol: &'a dyn Protocol,
+        pair: &WorstPair,
+        without: &'a LocalObjective,
+        records: usize,
+    ) -> Self {
+        let dim = without.dim();
+        let direction = pair.direction().iter().map(|g| -g / records as f64).collect();
+        Self {
+            protocol,
+            without,
+            direction,
+            second: pair.second(),
+            memory: vec![0.0; protocol.memory() * dim],
+            low: vec![0.0; dim],
+            high: vec![0.0; dim],
+            step: vec![0.0; dim],
+            work: Workspace::default(),
+            ratio: 0.0,
+        }
+    }
+
+    /// Takes in the agent's next release, made from what `seat` shows; `gain` turns a gradient into a step.
+    ///
+    /// The interval counts as its middle, which is exact where it has no width and a fair approximation elsewhere: the bound is valid
+    /// for any statistic.
+    pub fn see(&mut self, seat: &Seat<'_>, gain: f64, noise: Option<Noise>, released: &[f64]) {
+        let Self { protocol, without, direction, memory, low, high, step, work, .. } = self;
+        let view = View::new(
+            seat.rows,
+            without.dim(),
+            seat.me,
+            seat.neighbours,
+            seat.place,
+            seat.weights,
+            seat.round,
+        )
+        .with_regularization(without.objective().regularization)
+        .with_common(seat.common);
+        if seat.round > 0 {
+            protocol.absorb(&view, memory);
+        }
+        protocol.interval(&view, memory, low, high);
+        protocol.step(&view, memory, low, without, work, step);
+        for (l, &g) in direction.iter().enumerate() {
+            if g == 0.0 {
+                continue;
+            }
+            let rest = released[l] - 0.5 * (low[l] + high[l]) - step[l];
+            let (first, second) = (rest - gain * g, rest - self.second * gain * g);
+            self.ratio += match noise {
+                Some(Noise::Laplace { scale }) => (second.abs() - first.abs()) / scale,
+                Some(Noise::Gaussian { sigma }) => {
+                    (second - first) * (second + first) / (2.0 * sigma * sigma)
+                }
+                // Without noise the nearer of the two is the truth.
+                None => second.abs() - first.abs(),
+            };
+        }
+    }
+
+    /// The log-likelihood ratio so far.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.ratio
+    }
+}

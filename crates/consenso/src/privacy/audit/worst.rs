@@ -1,0 +1,162 @@
+//! The pair of records that tells two data sets apart best, within public bounds.
+
+use crate::data::{Records, RowBounds};
+use crate::privacy::NeighbourRelation;
+use crate::problem::Loss;
+
+use super::Side;
+
+/// How the difference of the two records is spread over coordinates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// The largest l1 norm the bounds allow: worst for one release under Laplace noise.
+    L1,
+    /// The largest l2 norm the bounds allow: worst under Gaussian noise, and for many small Laplace releases.
+    L2,
+}
+
+/// Two records z± = (anchor, ±s, …, ±s, 0, …) of the same label; the model's weight on the anchor decides how much slope they have.
+///
+/// Replacing a record by its negative moves a logistic gradient by ‖z‖/b only, for the two slopes add up to 1. The anchor, small and
+/// common to both, is what makes the bound 2‖z‖/b attainable: where its margin is far on the wrong side *both* slopes are 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorstPair {
+    features: usize,
+    anchor: f64,
+    entry: f64,
+    entries: usize,
+    loss: Loss,
+    replaced: bool,
+}
+
+/// The anchor's share of the smallest bound: it costs this share of l1, and its square of l2.
+const ANCHOR: f64 = 0.01;
+
+/// Margin at which a slope is 1 to five digits.
+const SATURATED: f64 = 12.0;
+
+impl WorstPair {
+    /// The worst pair of at most `features` features.
+    ///
+    /// Under [`NeighbourRelation::AddRemove`] the second data set has a row of zeros in place of the record; otherwise one record is replaced
+    /// by the other, also under the paper's convention, whose data sets are neighbours in that sense.
+    #[must_use]
+    pub fn new(
+        loss: Loss,
+        bounds: &RowBounds,
+        features: usize,
+        spread: Spread,
+        neighbours: NeighbourRelation,
+    ) -> Self {
+        // With a single feature there is no room for an anchor.
+        let anchor = if features < 2 { 0.0 } else { ANCHOR * bounds.l1.min(bounds.l2).min(bounds.linf) };
+        let most = features.saturating_sub(1).max(1);
+        let entry = |m: usize| {
+            let n = m as f64;
+            let l2 = ((bounds.l2 * bounds.l2 - anchor * anchor) / n).sqrt();
+            bounds.linf.min((bounds.l1 - anchor) / n).min(l2) * (1.0 - 1e-12)
+        };
+        let norm = |m: usize| match spread {
+            Spread::L1 => entry(m) * m as f64,
+            Spread::L2 => entry(m) * (m as f64).sqrt(),
+        };
+        let best = (1..=most).map(norm).fold(0.0, f64::max);
+        // The fewest coordinates that do: the others would only cost time.
+        let entries = (1..=most).find(|&m| norm(m) >= best * (1.0 - 1e-9)).unwrap_or(1);
+        let replaced = neighbours != NeighbourRelation::AddRemove;
+        // Two classes have the largest gradients a softmax has.
+        let loss = if let Loss::Softmax { .. } = loss { Loss::Softmax { classes: 2 } } else { loss };
+        Self { features, anchor, entry: entry(entries), entries, loss, replaced }
+    }
+
+    /// The pair without the features it does not use.
+    #[must_use]
+    pub fn compact(mut self) -> Self {
+        self.features = self.features.min(self.entries + 1);
+        self
+    }
+
+    /// The same pair with records `factor` times as large.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        self.anchor *= factor;
+        self.entry *= factor;
+        self
+    }
+
+    /// The loss it is made for.
+    #[must_use]
+    pub fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    /// Features of its records.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.features
+    }
+
+    /// The record of one side, and its label.
+    #[must_use]
+    pub fn record(&self, side: Side) -> (Vec<f64>, f64) {
+        let mut row = vec![0.0; self.features];
+        let start = usize::from(self.features > 1);
+        if side == Side::First || self.replaced {
+            let sign = if side == Side::First { 1.0 } else { -1.0 };
+            row[start..start + self.entries].fill(sign * self.entry);
+            if start > 0 {
+                // A logistic slope is large where the margin is negative, a residual where it is positive.
+                row[0] = if self.loss == Loss::Logistic { -self.anchor } else { self.anchor };
+            }
+        }
+        (row, if self.loss == Loss::Logistic { 1.0 } else { 0.0 })
+    }
+
+    /// `rows` records: the pair's and otherwise rows of zeros, whose gradient is zero.
+    #[must_use]
+    pub fn records(&self, side: Side, rows: usize) -> Records {
+        let mut records = Records::with_capacity(self.features, rows);
+        let (row, label) = self.record(side);
+        records.push(&row, label);
+        let zero = vec![0.0; self.features];
+        for _ in 1..rows {
+            records.push(&zero, label);
+        }
+        records
+    }
+
+    /// The gradient of the first record where slopes are saturated, by coordinate of the model; the second's is its negative, or zero
+    /// (but for the anchor, which tells nothing and is left out).
+    #[must_use]
+    pub fn direction(&self) -> Vec<f64> {
+        let start = usize::from(self.features > 1);
+        let entry = |l: usize| if (start..start + self.entries).contains(&l) { self.entry } else { 0.0 };
+        let times = |slope: f64| (0..self.features).map(move |l| slope * entry(l));
+        match self.loss {
+            Loss::Logistic => times(-1.0).collect(),
+            Loss::Ridge { clip } | Loss::Huber { delta: clip } => times(clip).collect(),
+            Loss::Softmax { .. } => times(-1.0).chain(times(1.0)).collect(),
+        }
+    }
+
+    /// −1 if the second record's gradient is the negative of the first's, 0 if it is zero.
+    #[must_use]
+    pub fn second(&self) -> f64 {
+        if self.replaced { -1.0 } else { 0.0 }
+    }
+
+    /// A model at which the pair's slopes are saturated: which coordinate, and its value. `None` without an anchor.
+    #[must_use]
+    pub fn steering(&self) -> Option<(usize, f64)> {
+        if self.anchor == 0.0 {
+            return None;
+        }
+        let margin = match self.loss {
+            Loss::Ridge { clip } | Loss::Huber { delta: clip } => 2.0 * clip,
+            _ => SATURATED,
+        };
+        // For softmax it is the wrong class that gets the weight.
+        let index = if let Loss::Softmax { .. } = self.loss { self.features } else { 0 };
+        Some((index, margin / self.anchor))
+    }
+}
