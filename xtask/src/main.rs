@@ -14,7 +14,7 @@ Usage: cargo xtask <command>
 
   ci      what a change must pass: formatting, lints, tests, doctests, documentation; stops at the first failure
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
-  bench   tables of ratios against peers; `cargo xtask bench` lists them, `cargo xtask bench NAME` runs one
+  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting] [--million]`
 ";
 
 /// Comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.

@@ -1,81 +1,149 @@
-//! Times of the simulator, as JSON lines; `cargo xtask bench` sets them beside their floors and peers.
+//! Times of the simulator and the gradient beside their floors, as JSON lines; `cargo xtask bench` sets them beside their peers.
+//!
+//!     cargo run --release -p consenso --example bench_simulate [--million]
 #![expect(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 use consenso::agent::{Player, Timetable};
-use consenso::data::Records;
-use consenso::gate::{Gate, Ledger, Noise, RoundNoise};
+use consenso::data::{Records, Synthetic, SyntheticTask};
+use consenso::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise};
 use consenso::graph::{Graph, Mixing};
+use consenso::privacy::filter::RenyiFilter;
+use consenso::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
 use consenso::problem::{LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::Admm;
-use consenso::random::{Purpose, Seed};
+use consenso::random::Seed;
 use consenso::simulate::Lockstep;
-use rand::RngExt;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
 
-fn records(seed: &Seed, agent: u64, rows: usize, dim: usize) -> Records {
-    let mut stream = seed.stream(Purpose::Data, agent, 0);
-    let mut out = Records::with_capacity(dim, rows);
-    let mut row = vec![0.0; dim];
-    for _ in 0..rows {
-        row.iter_mut().for_each(|x| *x = stream.random::<f64>() - 0.5);
-        let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
-        row.iter_mut().for_each(|x| *x /= norm);
-        out.push(&row, if stream.random::<bool>() { 1.0 } else { -1.0 });
-    }
-    out
+const ROUNDS: u32 = 100;
+
+fn seconds(f: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    f();
+    start.elapsed().as_secs_f64()
 }
 
-fn simulation(agents: usize, edges: usize, rows: usize, dim: usize, seed: &Seed, noisy: bool) -> Lockstep {
+fn best(times: usize, mut f: impl FnMut() -> f64) -> f64 {
+    (0..times).map(|_| f()).fold(f64::INFINITY, f64::min)
+}
+
+/// What the gates of a run do.
+#[derive(Clone, Copy, PartialEq)]
+enum Door {
+    Open,
+    Noise,
+    Filter,
+}
+
+fn simulation(records: Vec<Records>, edges: usize, seed: &Seed, door: Door, ledger: &Ledger) -> Lockstep {
     let objective = Objective { loss: Loss::Logistic, regularization: 1.0 };
-    let graph = Arc::new(Graph::random(agents, edges, seed).expect("a graph"));
+    let graph = Arc::new(Graph::random(records.len(), edges, seed).expect("a graph"));
     let mixing = Arc::new(Mixing::metropolis(&graph));
     let protocol = Arc::new(Admm { penalty: Some(10.0), dual_step: Some(0.5), ..Admm::default() });
-    let timetable = Arc::new(Timetable { rounds: 100, tail_from: 100, gossip: 0 });
+    let timetable = Arc::new(Timetable { rounds: ROUNDS, tail_from: ROUNDS, gossip: 0 });
     let laplace = |k: i32| RoundNoise::new(Noise::Laplace { scale: 1.02f64.powi(-k) }).expect("a scale");
-    let noise: Arc<[RoundNoise]> = (1..=if noisy { 100 } else { 0 }).map(laplace).collect();
-    let players = (0..agents)
-        .into_par_iter()
-        .map(|i| {
-            let local = LocalObjective::new(objective, records(seed, i as u64, rows, dim));
-            let gate = Gate::new(i as u64, seed.clone(), Arc::clone(&noise), Ledger::Open);
-            Player::new(local, protocol.clone(), Arc::clone(&timetable), gate)
-        })
-        .collect();
+    let noise: Arc<[RoundNoise]> = (1..=ROUNDS as i32).map(laplace).collect();
+    let player = |(i, records): (usize, Records)| {
+        let local = LocalObjective::new(objective, records);
+        let gate = match door {
+            Door::Open => Gate::open(i as u64, seed.clone()),
+            _ => Gate::new(i as u64, seed.clone(), Arc::clone(&noise), ledger.clone()),
+        };
+        Player::new(local, protocol.clone(), Arc::clone(&timetable), gate)
+    };
+    let players = records.into_iter().enumerate().map(player).collect();
     Lockstep::new(players, graph, mixing)
 }
 
+fn synthetic(agents: usize, rows: usize, dim: usize, seed: &Seed) -> Vec<Records> {
+    Synthetic::new(SyntheticTask::Logistic, agents, rows, dim).generate(seed).expect("records")
+}
+
+/// The Rényi filter of `accounting = "filter"`: four orders, costs by the round for B = 0.01, D = 10, β = 1.02^k.
+fn filter() -> Ledger {
+    let orders = [30.0, 40.0, 54.0, 76.0];
+    let rates: Vec<f64> = (1..=ROUNDS as i32).map(|k| 1.02f64.powi(k)).collect();
+    let norms = |rate: f64| ShiftNorms { inf: 1e-3 * rate, two: Some(1e-3 * rate), one: Some(3.8e-3 * rate) };
+    let table = RenyiTable::new(IntervalNoise::Laplace, 1e-3, 7.3e-3, &orders).expect("a table");
+    let rounds = rates.iter().map(|&rate| table.round(norms(rate)).expect("costs")).collect();
+    let shifts = vec![1e-3; ROUNDS as usize];
+    let filter = RenyiFilter::new(&orders, 1.0, 1e-6).expect("a filter");
+    Ledger::filter(Arc::new(FilterPlan { rounds, rates, shifts }), filter)
+}
+
+/// Example (b) of the paper: N = 100, E = 200, b = 100, d = 14, K = 100, 10 runs side by side.
+fn example_b(door: Door, ledger: &Ledger) -> f64 {
+    best(9, || {
+        let make = |r: u64| {
+            let seed = Seed::from(7).for_run(r);
+            simulation(synthetic(100, 100, 14, &seed), 200, &seed, door, ledger)
+        };
+        let mut runs: Vec<Lockstep> = (0..10).map(make).collect();
+        seconds(|| runs.par_iter_mut().for_each(|run| (0..ROUNDS).for_each(|_| run.advance())))
+    }) // seconds for 1,000 rounds: milliseconds a round
+}
+
+/// Bytes a second that `threads` threads read from memory.
+fn bandwidth(threads: usize) -> f64 {
+    let block = vec![1.0f64; 32 << 20];
+    let sum = |part: &[f64]| {
+        let mut acc = [0.0; 16];
+        for chunk in part.as_chunks::<16>().0 {
+            for (a, x) in acc.iter_mut().zip(chunk) {
+                *a += x;
+            }
+        }
+        std::hint::black_box(acc);
+    };
+    let once = || seconds(|| block.par_chunks(block.len() / threads).for_each(sum));
+    (block.len() * 8) as f64 / best(7, once)
+}
+
+/// Fused multiply-adds a second of one thread, from the gradient of a block that stays in the first-level cache.
+fn gradient(dim: usize, rows: usize, times: usize) -> f64 {
+    let objective = Objective { loss: Loss::Logistic, regularization: 0.0 };
+    let local = LocalObjective::new(objective, synthetic(1, rows, dim, &Seed::from(3)).remove(0));
+    let (x, mut g, mut work) = (vec![0.01; dim], vec![0.0; dim], Workspace::default());
+    best(times, || seconds(|| local.data_gradient(&x, &mut g, &mut work))) / rows as f64
+}
+
 fn main() {
-    let seed = Seed::from(7);
-    for noisy in [false, true] {
-        let mut best = f64::INFINITY;
-        for _ in 0..5 {
-            let mut runs: Vec<Lockstep> =
-                (0..10).map(|r| simulation(100, 200, 100, 14, &seed.for_run(r), noisy)).collect();
-            let start = Instant::now();
-            runs.par_iter_mut().for_each(|run| (0..100).for_each(|_| run.advance()));
-            best = best.min(start.elapsed().as_secs_f64());
-        }
-        println!("{{\"name\":\"example-b\",\"noise\":{noisy},\"ms_per_round\":{:.5}}}", best);
-    }
+    let million = std::env::args().any(|a| a == "--million");
+    let ledger = filter();
+    let open = example_b(Door::Open, &Ledger::Open);
+    let noisy = example_b(Door::Noise, &Ledger::Open);
+    let filtered = example_b(Door::Filter, &ledger);
+    println!(r#"{{"name":"example-b","open_ms":{open:.5},"noise_ms":{noisy:.5},"filter_ms":{filtered:.5}}}"#);
+    let (one, two) = (bandwidth(1), bandwidth(2));
+    println!(r#"{{"name":"bandwidth","one":{one:.4e},"two":{two:.4e}}}"#);
     for dim in [14, 105, 1000] {
-        let local = LocalObjective::new(
-            Objective { loss: Loss::Logistic, regularization: 0.0 },
-            records(&seed, 0, 2_000_000 / dim, dim),
-        );
-        let (x, mut g, mut work) = (vec![0.01; dim], vec![0.0; dim], Workspace::default());
-        let mut best = f64::INFINITY;
-        for _ in 0..20 {
-            let start = Instant::now();
-            local.gradient(&x, &mut g, &mut work);
-            best = best.min(start.elapsed().as_secs_f64());
-        }
-        let bytes = local.records().padded().len() as f64 * 8.0;
+        // 64 MB of records, far beyond the caches: the floor is memory. Then one small block: the floor is arithmetic.
+        let streamed = gradient(dim, 8_000_000 / dim, 7);
+        let cached = gradient(dim, (2000 / dim).max(4), 2000);
+        let floor = (dim * 8 + 8) as f64 / one;
         println!(
-            "{{\"name\":\"gradient\",\"dim\":{dim},\"ns_per_row\":{:.2},\"gigabytes_per_second\":{:.2}}}",
-            best * 1e9 / local.records().len() as f64,
-            bytes / best / 1e9
+            r#"{{"name":"gradient","dim":{dim},"streamed_ns":{:.2},"floor_ns":{:.2},"cached_ns":{:.2}}}"#,
+            streamed * 1e9,
+            floor * 1e9,
+            cached * 1e9
+        );
+    }
+    let sizes: &[usize] =
+        if million { &[1_000, 10_000, 100_000, 1_000_000] } else { &[1_000, 10_000, 100_000] };
+    for &agents in sizes {
+        let seed = Seed::from(11);
+        let mut network =
+            simulation(synthetic(agents, 100, 14, &seed), 2 * agents, &seed, Door::Noise, &Ledger::Open);
+        network.advance();
+        let round = best(5, || seconds(|| network.advance()));
+        let bytes = (agents * 100 * 15 * 8) as f64;
+        println!(
+            r#"{{"name":"scale","agents":{agents},"ms":{:.3},"ns_per_agent":{:.1},"floor_ms":{:.3}}}"#,
+            round * 1e3,
+            round * 1e9 / agents as f64,
+            bytes / two * 1e3
         );
     }
 }

@@ -26,6 +26,7 @@ pub use encode::{Encoder, Encoding};
 pub(crate) use error::nearest;
 pub use error::{DataError, SchemaError};
 pub use partition::{Partition, PartitionError, Shard};
+pub(crate) use records::Nonzeros;
 pub use records::{LANES, Records, RowBounds};
 pub use schema::{Column, DraftOptions, Format, Kind, Label, Schema};
 pub use summary::{ClassCount, ColumnSummary, EncodingSummary, Summary};

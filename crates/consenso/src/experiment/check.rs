@@ -231,7 +231,7 @@ impl Experiment {
             }
             Source::Data(data) => {
                 let shards = shards(&self.spec, data, &seed)?;
-                Ok(shards.iter().map(|shard| local(data.train.select(&shard.rows))).collect())
+                Ok(shards.iter().map(|shard| local(data.train.select(&shard.rows).indexed())).collect())
             }
         }
     }

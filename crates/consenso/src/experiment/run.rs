@@ -54,20 +54,19 @@ const CHECK_EVERY: u32 = 8;
 pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Record, String> {
     let runs = experiment.spec.runs;
     observer.stage("shards and reference optimum", 0);
-    let instances: Vec<Instance> = (0..runs)
-        .into_par_iter()
-        .filter(|_| !observer.cancelled())
-        .map(|run| instance(experiment, run))
-        .collect::<Result<_, String>>()?;
+    let together = runs_together(experiment);
+    let instances = over_runs((0..runs).collect(), together, |run| {
+        (!observer.cancelled()).then(|| instance(experiment, run))
+    });
+    let instances: Vec<Instance> = instances.into_iter().collect::<Result<_, String>>()?;
     let baselines = baselines(experiment, &instances);
     let mut algorithms = Vec::new();
     let mut finished = instances.len() as u32;
     for planned in &experiment.planned {
         observer.stage(&planned.label, u64::from(planned.timetable.exchanges()) * instances.len() as u64);
-        let outcomes: Vec<Outcome> = instances
-            .par_iter()
-            .filter_map(|instance| one_run(experiment, planned, instance, observer))
-            .collect();
+        let outcomes: Vec<Outcome> = over_runs(instances.iter().collect(), together, |instance| {
+            one_run(experiment, planned, instance, observer)
+        });
         if outcomes.is_empty() {
             break;
         }
@@ -90,6 +89,26 @@ pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Record, S
         warnings: experiment.warnings().to_vec(),
         resolved: experiment.resolved(),
     })
+}
+
+/// Whether runs go side by side. Small ones do; the records of a large one should have the shared cache to themselves, so its agents
+/// share the threads instead. The result is the same.
+fn runs_together(experiment: &Experiment) -> bool {
+    const CACHE: usize = 8 << 20;
+    experiment.records.1 * experiment.facts.agents * experiment.facts.dim * size_of::<f64>() < CACHE
+}
+
+/// `each` of the items, in order, leaving out what gave nothing.
+fn over_runs<I: Send, T: Send>(
+    items: Vec<I>,
+    together: bool,
+    each: impl Fn(I) -> Option<T> + Send + Sync,
+) -> Vec<T> {
+    if together {
+        items.into_par_iter().filter_map(each).collect()
+    } else {
+        items.into_iter().filter_map(each).collect()
+    }
 }
 
 fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {

@@ -79,6 +79,17 @@ impl Loss {
         work.gradient.clear();
         work.gradient.resize(stride, 0.0);
         let (rows, labels, g) = (records.padded(), records.labels(), &mut work.gradient[..]);
+        if let Some(rows) = records.nonzeros() {
+            match *self {
+                Self::Logistic => kernel::sparse_gradient(rows, labels, x, LogisticLink, g),
+                Self::Ridge { clip } | Self::Huber { delta: clip } => {
+                    kernel::sparse_gradient(rows, labels, x, ResidualLink { clip }, g);
+                }
+                Self::Softmax { .. } => unreachable!("handled above"),
+            }
+            out.copy_from_slice(&work.gradient[..out.len()]);
+            return;
+        }
         match *self {
             Self::Logistic => kernel::gradient(rows, stride, labels, &work.x, LogisticLink, g),
             Self::Ridge { clip } | Self::Huber { delta: clip } => {
@@ -145,7 +156,16 @@ impl Curvature<'_> {
             pad(v, stride, &mut work.x);
             work.gradient.clear();
             work.gradient.resize(stride, 0.0);
-            kernel::weighted_gram(records.padded(), stride, &self.weights, &work.x, &mut work.gradient);
+            match records.nonzeros() {
+                Some(rows) => kernel::sparse_weighted_gram(rows, &self.weights, v, &mut work.gradient),
+                None => kernel::weighted_gram(
+                    records.padded(),
+                    stride,
+                    &self.weights,
+                    &work.x,
+                    &mut work.gradient,
+                ),
+            }
             out.copy_from_slice(&work.gradient[..out.len()]);
             return;
         }
@@ -167,7 +187,10 @@ impl Curvature<'_> {
 pub(super) fn margins(records: &Records, x: &[f64], work: &mut Workspace) {
     pad(x, records.stride(), &mut work.x);
     work.margins.resize(records.len(), 0.0);
-    kernel::all_margins(records.padded(), records.stride(), &work.x, &mut work.margins);
+    match records.nonzeros() {
+        Some(rows) => kernel::sparse_margins(rows, x, &mut work.margins),
+        None => kernel::all_margins(records.padded(), records.stride(), &work.x, &mut work.margins),
+    }
 }
 
 fn pad(x: &[f64], stride: usize, out: &mut Vec<f64>) {
