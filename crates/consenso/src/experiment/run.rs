@@ -152,6 +152,7 @@ fn one_run(
     let graph = &experiment.graphs[instance.run as usize];
     let players = instance.locals.iter().enumerate().map(|(i, local)| {
         let gate = planned.budget.gate(i, local.records().len(), graph.degree(i), &seed);
+        let gate = gate.with_constraint(experiment.spec.objective.constraint);
         Player::new(local.clone(), Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
     });
     let mut network =

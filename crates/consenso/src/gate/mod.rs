@@ -14,7 +14,7 @@ pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
 
-use crate::problem::{LocalObjective, Workspace};
+use crate::problem::{Constraint, LocalObjective, Workspace};
 use crate::protocol::{Protocol, Response, View};
 use crate::random::{Purpose, Seed};
 use rand::RngExt;
@@ -92,19 +92,20 @@ pub struct Gate {
     noise: Arc<[RoundNoise]>,
     ledger: Ledger,
     realised: Option<f64>,
+    constraint: Constraint,
 }
 
 impl Gate {
     /// A gate without noise or budget: what passes it is not private, and nothing is claimed.
     #[must_use]
     pub fn open(agent: u64, seed: Seed) -> Self {
-        Self { agent, seed, noise: Arc::from([]), ledger: Ledger::Open, realised: None }
+        Self { agent, seed, noise: Arc::from([]), ledger: Ledger::Open, realised: None, constraint: Constraint::None }
     }
 
     /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`.
     #[must_use]
     pub fn new(agent: u64, seed: Seed, noise: Arc<[RoundNoise]>, ledger: Ledger) -> Self {
-        Self { agent, seed, noise, ledger, realised: None }
+        Self { agent, seed, noise, ledger, realised: None, constraint: Constraint::None }
     }
 
     /// The same gate, keeping the sum of its realised losses (Theorem 2.2). It is this agent's own to see: the sum depends on
@@ -112,6 +113,13 @@ impl Gate {
     #[must_use]
     pub fn with_realised_losses(mut self) -> Self {
         self.realised = Some(0.0);
+        self
+    }
+
+    /// The same gate, moving what it releases into a set: post-processing, which costs nothing.
+    #[must_use]
+    pub fn with_constraint(mut self, constraint: Constraint) -> Self {
+        self.constraint = constraint;
         self
     }
 
@@ -160,6 +168,7 @@ impl Gate {
             for ((out, point), step) in out.iter_mut().zip(&*point).zip(&*step) {
                 *out = point + step;
             }
+            self.constraint.project(out);
             return (Release { round, values: out }, None);
         };
         if protocol.response() == Response::AtPoint {
@@ -191,6 +200,7 @@ impl Gate {
         if let Some(realised) = &mut self.realised {
             *realised += self.ledger.realised_loss(round, noise.noise, draft, out);
         }
+        self.constraint.project(out);
         (Release { round, values: out }, None)
     }
 
@@ -206,6 +216,12 @@ impl Gate {
     }
 }
 
+/// The nearest integer, of a number below 2^51 in size; anything larger is out of the grid's range anyway.
+fn round(x: f64) -> f64 {
+    const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5·2^52
+    if x.abs() < (1i64 << 51) as f64 { (x + SHIFT) - SHIFT } else { x }
+}
+
 impl Draft {
     /// Puts the public interval on the grid: its lower end becomes a multiple of γ, its width stays. Both are public, so
     /// this is post-processing; it makes the final addition exact. False when the interval is outside the grid's range.
@@ -215,7 +231,7 @@ impl Draft {
         for ((low, high), width) in self.low.iter_mut().zip(&mut self.high).zip(&mut self.widths) {
             let (least, most) = (low.min(*high), low.max(*high));
             *width = most - least;
-            *low = (least * inverse).round_ties_even() * step;
+            *low = round(least * inverse) * step;
             *high = *low + *width;
         }
         let range = step * (1i64 << 51) as f64;

@@ -103,8 +103,15 @@ fn digits_up(epsilon: f64) -> String {
     }
     let decimals = (4 - epsilon.log10().floor() as i32).clamp(0, 300);
     let unit = 10f64.powi(-decimals);
-    let rounded = (epsilon / unit).ceil() * unit;
-    format!("{rounded:.*}", decimals as usize)
+    // What a reader would type back decides, not a quotient that was itself rounded.
+    let mut steps = (epsilon / unit).floor();
+    loop {
+        let printed = format!("{:.*}", decimals as usize, steps * unit);
+        if printed.parse::<f64>().is_ok_and(|typed| typed >= epsilon) {
+            return printed;
+        }
+        steps += 1.0;
+    }
 }
 
 impl fmt::Display for Claim {
