@@ -261,6 +261,19 @@ fn accumulate<S: Lanes>(s: S, [a, b, c, d]: [&[Block]; 4], slope: &Quad, gradien
     }
 }
 
+/// Groups of four rows a batch holds at most.
+const BATCH: usize = 8;
+/// Blocks a batch holds at most: 16 KiB, a third of a first-level cache.
+const BATCH_BLOCKS: usize = 256;
+
+/// The four rows of a group.
+#[inline(always)]
+fn four(group: &[Block], width: usize) -> [&[Block]; 4] {
+    let (ab, cd) = group.split_at(2 * width);
+    let ((a, b), (c, d)) = (ab.split_at(width), cd.split_at(width));
+    [a, b, c, d]
+}
+
 /// `gradient += Σ_j φ'(z_jᵀx, y_j)·z_j`, rows in order, four at a time.
 #[inline(always)]
 fn pass<S: Lanes, L: Link>(
@@ -274,12 +287,20 @@ fn pass<S: Lanes, L: Link>(
 ) {
     let (x, gradient) = (&x[..width], &mut gradient[..width]);
     let (quads, rest) = labels.as_chunks::<4>();
-    for (label, group) in quads.iter().zip(rows.chunks_exact(4 * width)) {
-        let (ab, cd) = group.split_at(2 * width);
-        let ((a, b), (c, d)) = (ab.split_at(width), cd.split_at(width));
-        let rows = [a, b, c, d];
-        let slope = s.store(link.slope(s, margins(s, rows, x), s.load(label)));
-        accumulate(s, rows, &slope, gradient);
+    // A batch that stays in the first-level cache: all margins, then all slopes, then all sums, so that the long latency of a
+    // slope is hidden behind its neighbours'. The order of every sum is that of one group after the other.
+    let batch = (BATCH_BLOCKS / (4 * width)).clamp(1, BATCH);
+    for (labels, rows) in quads.chunks(batch).zip(rows.chunks(batch * 4 * width)) {
+        let mut slopes = [[0.0; 4]; BATCH];
+        for (slope, group) in slopes.iter_mut().zip(rows.chunks_exact(4 * width).take(labels.len())) {
+            *slope = s.store(margins(s, four(group, width), x));
+        }
+        for (slope, label) in slopes.iter_mut().zip(labels) {
+            *slope = s.store(link.slope(s, s.load(slope), s.load(label)));
+        }
+        for (slope, group) in slopes.iter().zip(rows.chunks_exact(4 * width).take(labels.len())) {
+            accumulate(s, four(group, width), slope, gradient);
+        }
     }
     // The last, short group: absent rows repeat the first one with slope zero, so the arithmetic is that of a full group.
     if !rest.is_empty() {
@@ -388,9 +409,7 @@ impl Kernel for AllMargins<'_> {
         let (quads, rest) = out.as_chunks_mut::<4>();
         let done = quads.len() * 4 * width;
         for (out, group) in quads.iter_mut().zip(rows.chunks_exact(4 * width)) {
-            let (ab, cd) = group.split_at(2 * width);
-            let ((a, b), (c, d)) = (ab.split_at(width), cd.split_at(width));
-            *out = s.store(margins(s, [a, b, c, d], x));
+            *out = s.store(margins(s, four(group, width), x));
         }
         for (out, row) in rest.iter_mut().zip(rows[done..].chunks_exact(width)) {
             *out = s.store(margins(s, [row; 4], x))[0];
