@@ -547,7 +547,9 @@ mod tests {
         for rows in [1, 5, 64] {
             let mut dense = crate::data::Records::with_capacity(40, rows);
             for r in 0..rows {
-                let cell = |c: usize| if (c * 7 + r * 3).is_multiple_of(8) { libm::sin((c + r) as f64) } else { 0.0 };
+                let cell = |c: usize| {
+                    if (c * 7 + r * 3).is_multiple_of(8) { libm::sin((c + r) as f64) } else { 0.0 }
+                };
                 dense.push(&(0..40).map(cell).collect::<Vec<_>>(), if r % 3 == 0 { 1.0 } else { -1.0 });
             }
             let records = dense.clone().indexed();

@@ -99,7 +99,14 @@ impl Gate {
     /// A gate without noise or budget: what passes it is not private, and nothing is claimed.
     #[must_use]
     pub fn open(agent: u64, seed: Seed) -> Self {
-        Self { agent, seed, noise: Arc::from([]), ledger: Ledger::Open, realised: None, constraint: Constraint::None }
+        Self {
+            agent,
+            seed,
+            noise: Arc::from([]),
+            ledger: Ledger::Open,
+            realised: None,
+            constraint: Constraint::None,
+        }
     }
 
     /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`.
