@@ -1,6 +1,6 @@
 //! The inner loops: one pass over the rows for margins and gradients.
 //!
-//! A kernel is written once, over [`Lanes`]: four numbers at a time, fused multiply-adds, a fixed order of reduction. On x86 with AVX2 those
+//! A kernel is written once, over `Lanes`: four numbers at a time, fused multiply-adds, a fixed order of reduction. On x86 with AVX2 those
 //! are vector registers (through `pulp`, chosen at run time); elsewhere plain arrays that do the very same arithmetic. The machine
 //! changes the speed and never a bit of the result. Vector types are spelled out because the optimiser, left to vectorise arrays, shuffles rows
 //! into each other and halves the speed. Outside those kernels nothing uses a fused multiply-add: without the target
