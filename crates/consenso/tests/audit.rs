@@ -133,6 +133,7 @@ fn facts(rounds: u32) -> PublicFacts {
         complete: true,
         rounds,
         private: true,
+        budget: None,
     }
 }
 

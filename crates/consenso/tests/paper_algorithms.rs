@@ -98,6 +98,7 @@ impl AppendixE {
             complete: graph.is_complete(),
             rounds,
             private: false,
+            budget: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, PartitionSpec, 
 use crate::agent::Timetable;
 use crate::data::{Dataset, Partition, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task};
 use crate::graph::{Graph, GraphSpec, Mixing};
+use crate::privacy::gdp;
 use crate::problem::{LocalObjective, Loss, Objective};
 use crate::protocol::{Protocol, PublicFacts};
 use crate::random::Seed;
@@ -373,6 +374,7 @@ fn facts(
         complete: graphs.iter().all(|g| g.is_complete()),
         rounds: 0,
         private: spec.privacy.is_some(),
+        budget: None,
     }
 }
 
@@ -384,6 +386,9 @@ fn plan(
 ) -> Result<(Planned, Vec<String>), String> {
     let AlgorithmSpec { label, rounds, noise, tail, gossip, mut protocol } = algorithm;
     facts.private = context.spec.privacy.is_some() && noise != Some(super::NoiseSpec::None);
+    let budget =
+        context.spec.privacy.filter(|_| noise.is_none()).and_then(|p| p.epsilon.map(|e| (e, p.delta)));
+    facts.budget = budget.and_then(|(epsilon, delta)| gdp::mu_for(epsilon, delta).ok());
     facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());

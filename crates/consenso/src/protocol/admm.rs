@@ -82,8 +82,9 @@ impl Protocol for Admm {
     }
 
     /// Its step 1/D = 1/(2M) is a fifth of what gradient methods take here, and the duals settle slowly: twice their rounds.
-    fn default_rounds(&self, _: &PublicFacts) -> u32 {
-        400
+    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
+        let step = 1.0 / self.penalty.unwrap_or(2.0 * facts.smoothness);
+        (facts.worthwhile(800.0) / step).clamp(60.0, 400.0) as u32
     }
 
     /// D = 2M is a gradient step of 1/(2M). ζ is a tenth of the stability limit 2(D − M)/λ_max: duals integrate the noise of every

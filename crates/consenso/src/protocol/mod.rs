@@ -235,6 +235,19 @@ pub struct PublicFacts {
     pub rounds: u32,
     /// Whether noise will be added.
     pub private: bool,
+    /// μ of the Gaussian-DP budget that noise will be calibrated to, if it will be.
+    pub budget: Option<f64>,
+}
+
+impl PublicFacts {
+    /// Σ steps worth taking, at most `most`.
+    ///
+    /// Under a fixed budget the noise of the network's mean model grows with T = Σ η_k alone, however T is divided into rounds: to about
+    /// 2T/(b·√N·μ) a coordinate where the loss is flat. T = b·√N·μ keeps that at the size of a model of unit rows.
+    fn worthwhile(&self, most: f64) -> f64 {
+        let limit = |mu: f64| self.records as f64 * (self.agents as f64).sqrt() * mu;
+        self.budget.map_or(most, |mu| limit(mu).min(most))
+    }
 }
 
 /// Where the private step is computed.
@@ -257,10 +270,9 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
 
     /// Rounds when the user leaves them open.
     ///
-    /// Under a fixed budget the noise of a round grows with √K, and averaging the tail wins just that back; so K is as large as
-    /// optimisation needs. A gradient method with steps of 2.5/M and more needs about 200.
-    fn default_rounds(&self, _facts: &PublicFacts) -> u32 {
-        200
+    /// A gradient method with steps of 2.5/M needs about 200; fewer when the budget cannot pay for them.
+    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
+        (facts.worthwhile(2000.0) / dgd::default_step(facts).at(1)).clamp(30.0, 200.0) as u32
     }
 
     /// Why the parameters cannot work or are predicted not to: an error text, or a warning that names the stability rule.
