@@ -19,4 +19,3 @@ pub mod random;
 pub mod record;
 pub mod report;
 pub mod simulate;
-pub mod theory;

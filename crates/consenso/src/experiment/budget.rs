@@ -19,7 +19,8 @@ pub(super) struct Context<'a> {
     pub(super) spec: &'a ExperimentSpec,
     pub(super) objective: &'a Objective,
     pub(super) bounds: &'a RowBounds,
-    pub(super) counts: &'a [usize],
+    /// Records of every agent, by run.
+    pub(super) counts: &'a [Vec<usize>],
     /// Whether noise is drawn from a seed, so that nothing is really protected.
     pub(super) seeded: bool,
 }
@@ -60,6 +61,11 @@ impl Budget {
     /// The gate of one agent, who has `records` records and `degree` neighbours.
     pub(super) fn gate(&self, agent: usize, records: usize, degree: usize, seed: &Seed) -> Gate {
         let Some(account) = self.account(records, degree) else {
+            // An agent nobody planned for must not go out without noise.
+            assert!(
+                self.accounts.is_empty(),
+                "agent {agent} has no account for {records} records, {degree} neighbours"
+            );
             return Gate::open(agent as u64, seed.clone());
         };
         let gate = Gate::new(agent as u64, seed.clone(), Arc::clone(&account.noise), account.ledger.clone());
@@ -131,15 +137,12 @@ pub(super) fn plan(
         (1..=facts.rounds).map(|k| protocol.step_sensitivity(k, degree, &gradient, facts)).collect()
     };
     budget.degree_matters = steps(facts.records, facts.degrees.0) != steps(facts.records, facts.degrees.1);
-    for (agent, &records) in context.counts.iter().enumerate() {
-        for graph in graphs {
+    for (graph, counts) in graphs.iter().zip(context.counts) {
+        for (agent, &records) in counts.iter().enumerate() {
             let class = (records, if budget.degree_matters { graph.degree(agent) } else { 0 });
             if let std::collections::btree_map::Entry::Vacant(entry) = budget.accounts.entry(class) {
                 let degree = if budget.degree_matters { class.1 } else { facts.degrees.0 };
                 entry.insert(account(&steps(records, degree), noise, facts, context)?);
-            }
-            if !budget.degree_matters {
-                break;
             }
         }
     }

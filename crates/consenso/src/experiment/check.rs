@@ -115,13 +115,16 @@ impl Experiment {
         let objective = objective(&spec, task).map_err(|(key, message)| fail(key, message))?;
         let seed = Seed::from(spec.seed);
         let counts = shard_counts(&spec, &source, &seed).map_err(|message| fail("data", message))?;
-        let agents = counts.len();
+        let agents = counts[0].len();
         if agents < 2 {
             return Err(fail("agents", format!("{agents} agent cannot be decentralized; use at least 2")));
         }
         let graphs =
             graphs(&spec, agents, &seed, edges.as_ref()).map_err(|message| fail("graph", message))?;
-        let records = (counts.iter().copied().min().unwrap_or(0), counts.iter().copied().max().unwrap_or(0));
+        let records = {
+            let all = || counts.iter().flatten().copied();
+            (all().min().unwrap_or(0), all().max().unwrap_or(0))
+        };
         let facts = facts(&spec, &objective, &bounds, &graphs, records.0, features);
         let mut warnings = Vec::new();
         if let Source::Data(data) = &source {
@@ -153,7 +156,7 @@ impl Experiment {
         }
         distinct_labels(&mut planned);
         let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
-        let work = counts.iter().sum::<usize>() * features;
+        let work = counts[0].iter().sum::<usize>() * features;
         // A point of a curve costs about half a round; small problems can afford one every round.
         let points = if work > 200_000 { 40 } else { 400 };
         let trace_every = spec.trace_every.unwrap_or(rounds.div_ceil(points)).max(1);
@@ -210,10 +213,16 @@ impl Experiment {
         toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"))
     }
 
-    /// The seed of the noise in repetition `run`: the experiment's, or fresh entropy.
-    pub(super) fn noise_seed(&self, run: u32) -> Seed {
-        let seed = self.entropy.clone().unwrap_or_else(|| Seed::from(self.spec.seed));
-        seed.for_run(u64::from(run))
+    /// The seed of the noise of an algorithm in repetition `run`: the experiment's, or fresh entropy.
+    ///
+    /// Seeded algorithms share their noise, which makes comparing them sharper. Under entropy each has its own: two transcripts with the same
+    /// noise on the same records would give the records away.
+    pub(super) fn noise_seed(&self, run: u32, algorithm: &Planned) -> Seed {
+        let place = self.planned.iter().position(|p| std::ptr::eq(p, algorithm)).map_or(0, |p| p as u64 + 1);
+        match &self.entropy {
+            Some(entropy) => entropy.for_run(u64::from(run) | place << 32),
+            None => Seed::from(self.spec.seed).for_run(u64::from(run)),
+        }
     }
 
     /// Whether the noise comes from the experiment's seed.
@@ -313,14 +322,16 @@ fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shar
     Ok(shards)
 }
 
-/// Records of every agent, in the first run. They are public: b_i is part of every sensitivity.
-fn shard_counts(spec: &ExperimentSpec, source: &Source, seed: &Seed) -> Result<Vec<usize>, String> {
-    match source {
+/// Records of every agent, by run. They are public: b_i is part of every sensitivity.
+fn shard_counts(spec: &ExperimentSpec, source: &Source, seed: &Seed) -> Result<Vec<Vec<usize>>, String> {
+    let one = |run: u32| match source {
         Source::Synthetic(problem) => Ok(vec![problem.records_per_agent; problem.agents]),
         Source::Data(data) => {
-            Ok(shards(spec, data, &seed.for_run(0))?.iter().map(|shard| shard.rows.len()).collect())
+            let shards = shards(spec, data, &seed.for_run(u64::from(run)))?;
+            Ok(shards.iter().map(|shard| shard.rows.len()).collect())
         }
-    }
+    };
+    (0..spec.runs).map(one).collect()
 }
 
 fn graphs(

@@ -5,6 +5,7 @@ use crate::agent::Player;
 use crate::data::Records;
 use crate::graph::Mixing;
 use crate::kernel;
+use crate::privacy::Claim;
 use crate::problem::solve::{self, Minimiser};
 use crate::problem::{self, LocalObjective};
 use crate::record::{
@@ -148,7 +149,7 @@ fn one_run(
     instance: &Instance,
     observer: &dyn Observer,
 ) -> Option<Outcome> {
-    let seed = experiment.noise_seed(instance.run);
+    let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
     let players = instance.locals.iter().enumerate().map(|(i, local)| {
         let gate = planned.budget.gate(i, local.records().len(), graph.degree(i), &seed);
@@ -331,7 +332,7 @@ fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> 
             .zip(Spread::of(last().map(|s| s.max)))
             .map(|(a, b)| (a.min, b.max)),
         bounds: price.bounds.clone(),
-        statement: price.claim.to_string(),
+        statement: Claim { epsilon: claim, ..price.claim.clone() }.to_string(),
         seeded: experiment.is_seeded(),
     })
 }
