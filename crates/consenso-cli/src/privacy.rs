@@ -57,7 +57,8 @@ Example:
   consenso privacy compose --events events.json --delta 1e-6
 
 Mechanisms: laplace (epsilon = l1 sensitivity/scale), gaussian (mu = l2 sensitivity/σ),
-pure (epsilon), zcdp (rho), interval-laplace (orders, costs, pure), post-processing.
+pure (epsilon), zcdp (rho), interval-laplace (orders, costs, pure),
+interval-gaussian (orders, costs), post-processing.
 Each entry stands for `count` releases.")]
     Compose {
         /// JSON array of events, or - for stdin

@@ -4,10 +4,11 @@
 //! [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
 //! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
 
-use crate::gate::{Draft, Gate, Release, StopReason};
+use crate::gate::{Draft, Gate, GateState, Release, StopReason};
 use crate::graph::{Graph, Mixing};
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, Protocol, View, Weights};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The public timetable of a run.
@@ -100,6 +101,31 @@ impl Player {
         self.memory.copy_from_slice(memory);
     }
 
+    /// All that changes from round to round; see [`Agent::checkpoint`].
+    fn state(&self) -> PlayerState {
+        let Self { gate, memory, tail, tail_rounds, stopped, .. } = self;
+        PlayerState {
+            memory: memory.clone(),
+            tail: tail.clone(),
+            tail_rounds: *tail_rounds,
+            stopped: *stopped,
+            gate: gate.state(),
+        }
+    }
+
+    fn resume(&mut self, state: &PlayerState) -> Result<(), RestoreError> {
+        if state.memory.len() != self.memory.len() || state.tail.len() != self.tail.len() {
+            return Err(RestoreError::Shape { what: "the algorithm's memory" });
+        }
+        if !self.gate.resume(&state.gate) {
+            return Err(RestoreError::Shape { what: "the ledger" });
+        }
+        self.memory.copy_from_slice(&state.memory);
+        self.tail.copy_from_slice(&state.tail);
+        (self.tail_rounds, self.stopped) = (state.tail_rounds, state.stopped);
+        Ok(())
+    }
+
     /// From which round on its budget kept it from using its records, if it did.
     #[must_use]
     pub fn stopped(&self) -> Option<(u32, StopReason)> {
@@ -172,14 +198,123 @@ fn view<'a>(seat: &Seat<'a>, local: &LocalObjective) -> View<'a> {
 }
 
 /// One vector on its way to a neighbour.
+///
+/// An agent's own messages are made from a [`Release`] and from nothing else; a driver builds only what it *received*:
+///
+/// ```compile_fail
+/// let forged = consenso::agent::Message { from: 0, round: 1, values: vec![0.0].into() };
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
+    from: u32,
+    round: u32,
+    values: Arc<[f64]>,
+}
+
+impl Message {
+    /// What somebody else sent, as it came in: nothing about it is checked before [`Agent::handle`].
+    #[must_use]
+    pub fn received(from: u32, round: u32, values: impl Into<Arc<[f64]>>) -> Self {
+        Self { from, round, values: values.into() }
+    }
+
+    fn released(from: u32, release: &Release<'_>) -> Self {
+        Self { from, round: release.round(), values: release.values().into() }
+    }
+
     /// Who released it.
-    pub from: u32,
+    #[must_use]
+    pub fn from(&self) -> u32 {
+        self.from
+    }
+
     /// In which round.
-    pub round: u32,
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
     /// The vector.
-    pub values: Arc<[f64]>,
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+}
+
+/// Everything an agent must not forget between two processes, bit for bit: saved when [`Effect::Charge`] or [`Effect::Done`] asks
+/// for it, put back with [`Agent::restore`].
+///
+/// It holds what the algorithm remembers, which may depend on the records: it is the agent's own and must stay with it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    agent: u32,
+    round: u32,
+    rows: Vec<f64>,
+    own: Option<Vec<f64>>,
+    away: Vec<Option<u32>>,
+    model: Option<Vec<f64>>,
+    player: PlayerState,
+}
+
+impl std::fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Checkpoint(agent={}, round={}, numbers={})", self.agent, self.round, self.rows.len())
+    }
+}
+
+impl Checkpoint {
+    /// Exchanges that were complete.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct PlayerState {
+    memory: Vec<f64>,
+    tail: Vec<f64>,
+    tail_rounds: u32,
+    stopped: Option<(u32, StopReason)>,
+    gate: GateState,
+}
+
+/// Why a checkpoint was not put back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// It is another agent's.
+    #[error("the checkpoint is agent {found}'s, not agent {agent}'s")]
+    Agent {
+        /// Who was to be restored.
+        agent: u32,
+        /// Whose it is.
+        found: u32,
+    },
+    /// It does not fit the experiment.
+    #[error("the checkpoint does not fit the experiment: {what} has another shape")]
+    Shape {
+        /// What does not fit.
+        what: &'static str,
+    },
+}
+
+/// Why an agent cannot go on without a neighbour.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AbsenceError {
+    /// There is no such neighbour.
+    #[error("agent {from} is not a neighbour of agent {agent}")]
+    Stranger {
+        /// Who is away.
+        from: u32,
+        /// Who would go on.
+        agent: u32,
+    },
+    /// The algorithm's answer would be wrong.
+    #[error("{kind} cannot go on without a neighbour: what it remembers balances over every edge")]
+    Needed {
+        /// The algorithm.
+        kind: &'static str,
+    },
 }
 
 /// What an agent wants done, in this order.
@@ -283,6 +418,8 @@ pub struct Agent {
     weights: Vec<f64>,
     /// Releases of `round + 1` and `round + 2`, a slot a neighbour.
     waiting: [Vec<Option<Arc<[f64]>>>; 2],
+    /// Neighbours it goes on without, each since which round.
+    away: Vec<Option<u32>>,
     own: Option<Arc<[f64]>>,
     queue: std::collections::VecDeque<Effect>,
     draft: Draft,
@@ -305,6 +442,7 @@ impl Agent {
             own_weight: mixing.own(id as usize),
             weights: mixing.neighbours(id as usize).to_vec(),
             waiting: [vec![None; n], vec![None; n]],
+            away: vec![None; n],
             own: None,
             queue: std::collections::VecDeque::new(),
             draft: Draft::default(),
@@ -332,6 +470,86 @@ impl Agent {
         self.model.as_deref()
     }
 
+    /// Its neighbours, by agent number.
+    #[must_use]
+    pub fn neighbours(&self) -> &[u32] {
+        &self.neighbours
+    }
+
+    /// Neighbours whose release of the next round has not come in, and is waited for.
+    pub fn awaited(&self) -> impl Iterator<Item = u32> + '_ {
+        let open = self.own.is_some() && self.model.is_none();
+        let slots = self.neighbours.iter().zip(&self.waiting[0]).zip(&self.away);
+        slots.filter(move |((_, slot), away)| open && slot.is_none() && away.is_none()).map(|((&j, _), _)| j)
+    }
+
+    /// Goes on without a neighbour from the next exchange on: its place in every sum and its weight in every mix are the agent's own,
+    /// as if the edge were gone. A function of what was released, so it costs nothing.
+    ///
+    /// # Errors
+    /// Nobody of that number, or an algorithm that cannot; the state is as it was.
+    pub fn go_without(&mut self, from: u32) -> Result<(), AbsenceError> {
+        let stranger = AbsenceError::Stranger { from, agent: self.id };
+        let slot = self.neighbours.binary_search(&from).map_err(|_| stranger)?;
+        if !self.player.protocol.allows_absence() {
+            return Err(AbsenceError::Needed { kind: self.player.protocol.kind() });
+        }
+        self.away[slot].get_or_insert(self.round + 1);
+        Ok(())
+    }
+
+    /// Neighbours it goes on without, and from which exchange on.
+    pub fn away(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.neighbours.iter().zip(&self.away).filter_map(|(&j, since)| Some((j, (*since)?)))
+    }
+
+    /// The state to make durable. What neighbours sent ahead of the round is left out: they send it again.
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            agent: self.id,
+            round: self.round,
+            rows: self.rows.clone(),
+            own: self.own.as_deref().map(<[f64]>::to_vec),
+            away: self.away.clone(),
+            model: self.model.clone(),
+            player: self.player.state(),
+        }
+    }
+
+    /// Puts a fresh agent where a checkpoint left off. What was charged and may have been sent is sent again, the same bits: nothing
+    /// is drawn twice.
+    ///
+    /// # Errors
+    /// A checkpoint of another agent or another experiment; the agent must not be used then.
+    pub fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
+        if saved.agent != self.id {
+            return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
+        }
+        let fits = |vector: &Option<Vec<f64>>| vector.as_ref().is_none_or(|v| v.len() == self.dim);
+        if saved.rows.len() != self.rows.len() || saved.away.len() != self.away.len() {
+            return Err(RestoreError::Shape { what: "the neighbourhood" });
+        }
+        if !fits(&saved.own) || !fits(&saved.model) {
+            return Err(RestoreError::Shape { what: "the model" });
+        }
+        if saved.round > self.player.timetable.exchanges() {
+            return Err(RestoreError::Shape { what: "the timetable" });
+        }
+        self.player.resume(&saved.player)?;
+        self.round = saved.round;
+        self.rows.copy_from_slice(&saved.rows);
+        self.away.clone_from(&saved.away);
+        self.own = saved.own.as_deref().map(Arc::from);
+        self.model.clone_from(&saved.model);
+        self.queue.clear();
+        if let Some(values) = &self.own {
+            let (round, values) = (self.round + 1, Arc::clone(values));
+            self.queue.push_back(Effect::Send(Message { from: self.id, round, values }));
+        }
+        Ok(())
+    }
+
     /// Takes a message in. Duplicates of what is known are accepted and change nothing.
     ///
     /// # Errors
@@ -348,7 +566,7 @@ impl Agent {
         }
         if round >= 1 && round <= self.round {
             let start = (slot + 1) * self.dim;
-            let known = round < self.round || self.rows[start..start + self.dim] == **values;
+            let known = round < self.round || same(&self.rows[start..start + self.dim], values);
             return if known { Ok(()) } else { Err(Refusal::Equivocation { from, round }) };
         }
         let expected = self.round + 1;
@@ -357,7 +575,7 @@ impl Agent {
             return Err(Refusal::OutOfTurn { from, round, expected });
         }
         match &mut self.waiting[ahead][slot] {
-            Some(known) if **known != **values => Err(Refusal::Equivocation { from, round }),
+            Some(known) if !same(known, values) => Err(Refusal::Equivocation { from, round }),
             Some(_) => Ok(()),
             empty => {
                 *empty = Some(Arc::clone(values));
@@ -384,19 +602,21 @@ impl Agent {
             let mut out = vec![0.0; self.dim];
             let seat = seat!(self);
             let release = self.player.play(&seat, &mut self.draft, &mut out);
-            let (round, values) = (release.round(), Arc::<[f64]>::from(release.values()));
-            self.own = Some(Arc::clone(&values));
-            self.queue.push_back(Effect::Charge { round });
-            self.queue.push_back(Effect::Send(Message { from: self.id, round, values }));
+            let message = Message::released(self.id, &release);
+            self.own = Some(Arc::clone(&message.values));
+            self.queue.push_back(Effect::Charge { round: message.round });
+            self.queue.push_back(Effect::Send(message));
             return;
         }
-        if self.waiting[0].iter().any(Option::is_none) {
+        if self.awaited().next().is_some() {
             return;
         }
         let own = self.own.take().expect("checked above");
         self.rows[..self.dim].copy_from_slice(&own);
-        for (row, values) in self.rows[self.dim..].chunks_exact_mut(self.dim).zip(&mut self.waiting[0]) {
-            row.copy_from_slice(&values.take().expect("all are here"));
+        let rows = self.rows[self.dim..].chunks_exact_mut(self.dim);
+        for ((row, values), away) in rows.zip(&mut self.waiting[0]).zip(&self.away) {
+            let values = values.take().filter(|_| away.is_none());
+            row.copy_from_slice(values.as_deref().unwrap_or(&own));
         }
         self.waiting.swap(0, 1);
         self.round += 1;
@@ -409,4 +629,9 @@ impl Agent {
             self.go_on();
         }
     }
+}
+
+/// The same bits: 0 and −0 are different bytes on the wire.
+fn same(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }

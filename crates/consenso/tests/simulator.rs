@@ -3,7 +3,7 @@
 mod common;
 
 use common::Door;
-use consenso::agent::{Agent, Effect, Message, Refusal, Timetable};
+use consenso::agent::{AbsenceError, Agent, Checkpoint, Effect, Message, Refusal, RestoreError, Timetable};
 use consenso::data::{Synthetic, SyntheticTask};
 use consenso::gate::{Noise, StopReason};
 use consenso::graph::{Graph, Mixing};
@@ -104,7 +104,7 @@ impl Setting {
         };
         assert!(traffic.stopped.iter().all(|&stopped| stopped == reason));
         assert!(agents.iter().all(|agent| agent.round() == self.timetable.exchanges()));
-        let transcript = traffic.transcript.iter().map(|m| (m.round, m.from, bits(&m.values))).collect();
+        let transcript = traffic.transcript.iter().map(|m| (m.round(), m.from(), bits(m.values()))).collect();
         let models = agents.iter().map(|agent| bits(agent.model().expect("done"))).collect();
         (Outcome { transcript, models }, traffic)
     }
@@ -296,7 +296,7 @@ fn path_of_three() -> (Setting, Vec<Message>) {
 }
 
 fn sent(transcript: &[Message], from: u32, round: u32) -> Message {
-    transcript.iter().find(|m| (m.from, m.round) == (from, round)).expect("sent").clone()
+    transcript.iter().find(|m| (m.from(), m.round()) == (from, round)).expect("sent").clone()
 }
 
 /// Polls until nothing is left to do; a charge must stand before every message.
@@ -306,7 +306,7 @@ fn drain(agent: &mut Agent) -> Vec<Effect> {
         if let Effect::Send(message) = effect {
             assert_eq!(
                 effects[k - 1],
-                Effect::Charge { round: message.round },
+                Effect::Charge { round: message.round() },
                 "a message left before its charge"
             );
         }
@@ -328,7 +328,7 @@ fn bad_messages_are_refused_and_change_nothing() {
     let (setting, transcript) = path_of_three();
     let mut agent = setting.agents().swap_remove(1);
     assert_eq!(drain(&mut agent).len(), 2);
-    let message = |from, round, values: &[f64]| Message { from, round, values: values.into() };
+    let message = |from, round, values: &[f64]| Message::received(from, round, values);
     for from in [1, 3, u32::MAX] {
         assert_eq!(refused(&mut agent, &message(from, 1, &[0.0, 0.0])), Refusal::Stranger { from, agent: 1 });
     }
@@ -352,8 +352,8 @@ fn bad_messages_are_refused_and_change_nothing() {
         assert_eq!(agent.handle(message), Ok(()));
     }
     for honest in [&first, &second] {
-        let forged = message(0, honest.round, &[honest.values[0], honest.values[1].next_up()]);
-        assert_eq!(refused(&mut agent, &forged), Refusal::Equivocation { from: 0, round: honest.round });
+        let forged = message(0, honest.round(), &[honest.values()[0], honest.values()[1].next_up()]);
+        assert_eq!(refused(&mut agent, &forged), Refusal::Equivocation { from: 0, round: honest.round() });
     }
     // The round is complete with the other neighbour's message; what it said is remembered for one more round.
     assert_eq!(agent.handle(&sent(&transcript, 2, 1)), Ok(()));
@@ -377,10 +377,10 @@ fn refusals_and_duplicates_leave_the_model_alone() {
                 let honest = sent(&transcript, from, round);
                 if hostile {
                     let rubbish = [
-                        Message { from: 7, ..honest.clone() },
-                        Message { values: vec![f64::NAN; 2].into(), ..honest.clone() },
-                        Message { values: vec![0.0; 9].into(), ..honest.clone() },
-                        Message { round: round + 2, ..honest.clone() },
+                        Message::received(7, round, honest.values()),
+                        Message::received(from, round, [f64::NAN; 2]),
+                        Message::received(from, round, [0.0; 9]),
+                        Message::received(from, round + 2, honest.values()),
                     ];
                     assert!(rubbish.iter().all(|m| agent.handle(m).is_err()));
                     assert_eq!(agent.handle(&honest), Ok(()));
@@ -391,11 +391,131 @@ fn refusals_and_duplicates_leave_the_model_alone() {
         }
         assert_eq!(effects.last(), Some(&Effect::Done(StopReason::Finished)));
         // Nothing comes after the last exchange: a round beyond it is nobody's.
-        let beyond = Message { round: last + 1, ..sent(&transcript, 0, last) };
+        let beyond = Message::received(0, last + 1, sent(&transcript, 0, last).values());
         let want = Refusal::OutOfTurn { from: 0, round: last + 1, expected: last + 1 };
         assert_eq!(refused(&mut agent, &beyond), want);
         assert_eq!(agent.handle(&sent(&transcript, 0, last)), Ok(()), "a late duplicate");
         (bits(agent.model().expect("done")), effects)
     };
     assert_eq!(play(false), play(true));
+}
+
+// ---- across processes -------------------------------------------------------------------------------------------------
+
+/// A fresh agent in the place of one that was killed, from the bytes that were on disk.
+fn reborn(setting: &Setting, id: usize, killed: &Agent) -> Agent {
+    let bytes = postcard::to_stdvec(&killed.checkpoint()).expect("serialises");
+    let saved: Checkpoint = postcard::from_bytes(&bytes).expect("the same bytes");
+    let mut agent = setting.agents().swap_remove(id);
+    agent.restore(&saved).expect("its own checkpoint");
+    assert_eq!(agent.checkpoint(), killed.checkpoint());
+    agent
+}
+
+/// Every agent is killed right after every charge, before its message left, and after its last exchange.
+fn killed_at_every_charge(setting: &Setting) -> Outcome {
+    let mut agents = setting.agents();
+    let mut transcript: Vec<Message> = Vec::new();
+    let mut mail: std::collections::VecDeque<(usize, Message)> = Default::default();
+    loop {
+        for (id, agent) in agents.iter_mut().enumerate() {
+            while let Some(effect) = agent.poll() {
+                match effect {
+                    Effect::Charge { .. } => *agent = reborn(setting, id, agent),
+                    Effect::Done(_) => *agent = reborn(setting, id, agent),
+                    Effect::Send(message) => {
+                        let to = setting.graph.neighbours(id);
+                        mail.extend(to.iter().map(|&j| (j as usize, message.clone())));
+                        transcript.push(message);
+                    }
+                }
+            }
+        }
+        let Some((to, message)) = mail.pop_front() else { break };
+        agents[to].handle(&message).expect("an honest message");
+        // What it forgets of a round it has not completed is sent again.
+        for &from in setting.graph.neighbours(to) {
+            let last = transcript.iter().rfind(|m| m.from() == from).expect("sent");
+            agents[to].handle(last).expect("a resend");
+        }
+    }
+    transcript.sort_by_key(|m| (m.round(), m.from()));
+    Outcome {
+        transcript: transcript.iter().map(|m| (m.round(), m.from(), bits(m.values()))).collect(),
+        models: agents.iter().map(|agent| bits(agent.model().expect("done"))).collect(),
+    }
+}
+
+#[test]
+fn agents_killed_at_every_charge_release_the_same_bits() {
+    for protocol in protocols() {
+        let [_, _, timetable] = timetables();
+        let mut setting = Setting::new(Arc::clone(&protocol), 4, 5, 3, timetable);
+        for budget in [None, Some(4)] {
+            setting.door = Door::Noisy { noise, budget };
+            assert_eq!(killed_at_every_charge(&setting), setting.lockstep(), "{}", protocol.kind());
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_agent_or_experiment_is_refused() {
+    let short = Timetable { rounds: 4, tail_from: 2, gossip: 1 };
+    let setting = |protocol: usize, dim, timetable: &Timetable| {
+        Setting::new(Arc::clone(&protocols()[protocol]), 3, 5, dim, timetable.clone())
+    };
+    let here = setting(0, 2, &short);
+    let mut agents = here.agents();
+    drain(&mut agents[1]);
+    let saved = agents[1].checkpoint();
+    assert_eq!(agents[0].restore(&saved), Err(RestoreError::Agent { agent: 0, found: 1 }));
+    let last = Timetable { rounds: 4, tail_from: 4, gossip: 1 };
+    for other in [setting(0, 3, &short), setting(7, 2, &short), setting(0, 2, &last)] {
+        let refused = other.agents()[1].restore(&saved);
+        assert!(matches!(refused, Err(RestoreError::Shape { .. })), "{refused:?}");
+    }
+    let mut unpaid = setting(0, 2, &short);
+    unpaid.door = Door::Noisy { noise, budget: Some(4) };
+    let mut fresh = unpaid.agents();
+    drain(&mut fresh[1]);
+    let charged = fresh[1].checkpoint();
+    let refused = here.agents()[1].restore(&charged);
+    assert_eq!(refused, Err(RestoreError::Shape { what: "the ledger" }));
+    assert!(!format!("{saved:?}").contains('.'), "numbers of a checkpoint are the agent's own: {saved:?}");
+}
+
+#[test]
+fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
+    let timetable = Timetable { rounds: 4, tail_from: 2, gossip: 1 };
+    let mut setting = Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) }), 3, 5, 2, timetable);
+    setting.graph = Arc::new(Graph::path(3).expect("a graph"));
+    setting.mixing = Arc::new(Mixing::metropolis(&setting.graph));
+    let transcript = setting.messages(&Faults::default(), 1).1.transcript;
+    let mut agent = setting.agents().swap_remove(1);
+    drain(&mut agent);
+    agent.handle(&sent(&transcript, 0, 1)).unwrap();
+    assert_eq!(agent.awaited().collect::<Vec<_>>(), [2]);
+    assert_eq!(agent.go_without(7), Err(AbsenceError::Stranger { from: 7, agent: 1 }));
+    agent.go_without(2).unwrap();
+    assert_eq!(agent.away().collect::<Vec<_>>(), [(2, 1)]);
+    let alone = drain(&mut agent);
+    assert_eq!(alone[0], Effect::Charge { round: 2 });
+    // The same release by an agent whose absent neighbour sent the agent's own vector back.
+    let mut twin = setting.agents().swap_remove(1);
+    let Effect::Send(own) = drain(&mut twin).swap_remove(1) else { panic!("a message") };
+    twin.handle(&sent(&transcript, 0, 1)).unwrap();
+    twin.handle(&Message::received(2, 1, own.values())).unwrap();
+    assert_eq!(drain(&mut twin), alone);
+    // It survives a restart, and a late message of the one who was away changes nothing.
+    let mut restarted = reborn(&setting, 1, &agent);
+    assert_eq!(restarted.away().collect::<Vec<_>>(), [(2, 1)]);
+    assert!(matches!(restarted.poll(), Some(Effect::Send(_))), "what was charged is sent again");
+    restarted.handle(&sent(&transcript, 0, 2)).unwrap();
+    agent.handle(&sent(&transcript, 0, 2)).unwrap();
+    agent.handle(&sent(&transcript, 2, 2)).unwrap();
+    assert_eq!(drain(&mut restarted), drain(&mut agent));
+    // ADMM's duals balance over every edge, so it must wait.
+    let admm = path_of_three().0;
+    let refused = admm.agents()[1].go_without(2);
+    assert_eq!(refused, Err(AbsenceError::Needed { kind: "admm" }));
 }

@@ -72,7 +72,7 @@ impl Experiment {
         Ok(AlgorithmAudit { label: planned.label.clone(), target, neighbours, audit: found })
     }
 
-    fn row_bounds(&self) -> RowBounds {
+    pub(super) fn row_bounds(&self) -> RowBounds {
         match &self.source {
             Source::Data(data) => data.bounds,
             Source::Synthetic(problem) => problem.bounds(),

@@ -263,7 +263,7 @@ fn calibrated(
 }
 
 /// The events of a schedule under one norm of the sensitivity.
-fn events(norm: Norm, steps: &[Sensitivity], noise: &[Noise], dim: usize) -> Vec<Event> {
+pub(super) fn events(norm: Norm, steps: &[Sensitivity], noise: &[Noise], dim: usize) -> Vec<Event> {
     let ratio = |a: f64, b: f64| (a / b).next_up();
     let one = |(s, n): (&Sensitivity, &Noise)| match (*n, norm) {
         (Noise::Gaussian { sigma }, _) => Event::gaussian(ratio(s.l2, sigma), 1),
@@ -279,14 +279,22 @@ fn events(norm: Norm, steps: &[Sensitivity], noise: &[Noise], dim: usize) -> Vec
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Norm {
+pub(super) enum Norm {
     L1,
     L2,
     Linf,
 }
 
 impl Norm {
-    fn name(self) -> &'static str {
+    /// The norms whose sensitivity says something under this noise.
+    pub(super) fn that_bound(noise: Noise) -> &'static [Self] {
+        match noise {
+            Noise::Gaussian { .. } => &[Self::L2],
+            Noise::Laplace { .. } => &[Self::L1, Self::L2, Self::Linf],
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::L1 => "l1",
             Self::L2 => "l2",
@@ -302,11 +310,7 @@ fn compositions(
     dim: usize,
     delta: f64,
 ) -> Result<Vec<(Norm, Composition)>, String> {
-    let norms: &[Norm] = if matches!(noise.first(), Some(Noise::Gaussian { .. })) {
-        &[Norm::L2]
-    } else {
-        &[Norm::L1, Norm::L2, Norm::Linf]
-    };
+    let norms = noise.first().map_or(&[][..], |&noise| Norm::that_bound(noise));
     let one = |&norm: &Norm| {
         let composed = compose(&events(norm, steps, noise, dim), delta).map_err(|e| e.to_string())?;
         Ok((norm, composed))

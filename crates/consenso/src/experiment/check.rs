@@ -83,6 +83,10 @@ pub struct Experiment {
     pub(super) objective: Objective,
     pub(super) facts: PublicFacts,
     pub(super) records: (usize, usize),
+    /// Records of every agent in the first run.
+    pub(super) counts: Vec<usize>,
+    /// Whether the source holds the records of one agent alone.
+    pub(super) alone: bool,
     pub(super) graphs: Vec<Arc<Graph>>,
     pub(super) planned: Vec<Planned>,
     pub(super) trace_every: u32,
@@ -99,6 +103,18 @@ impl Experiment {
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.
     pub fn check(inputs: Inputs) -> Result<Self, SpecError> {
+        Self::check_with(inputs, None)
+    }
+
+    /// The same with the records of one agent alone in `inputs`; `records` says how many every agent has, which is public.
+    ///
+    /// # Errors
+    /// The first thing that cannot work, with its place and what to do.
+    pub fn check_site(inputs: Inputs, records: Vec<usize>) -> Result<Self, SpecError> {
+        Self::check_with(inputs, Some(records))
+    }
+
+    fn check_with(inputs: Inputs, site: Option<Vec<usize>>) -> Result<Self, SpecError> {
         let Inputs { file, text, spec, source, edges, entropy } = inputs;
         let fail = |key: &str, message: String| SpecError::at_key(&file, &text, key, &message, None);
         if !(1..=MAX_RUNS).contains(&spec.runs) {
@@ -114,7 +130,12 @@ impl Experiment {
         };
         let objective = objective(&spec, task).map_err(|(key, message)| fail(key, message))?;
         let seed = Seed::from(spec.seed);
-        let counts = shard_counts(&spec, &source, &seed).map_err(|message| fail("data", message))?;
+        let alone = site.is_some();
+        let counts = match site {
+            Some(counts) if spec.runs == 1 => vec![counts],
+            Some(_) => return Err(fail("runs", "a network of sites runs once: set runs = 1".into())),
+            None => shard_counts(&spec, &source, &seed).map_err(|message| fail("data", message))?,
+        };
         let agents = counts[0].len();
         if agents < 2 {
             return Err(fail("agents", format!("{agents} agent cannot be decentralized; use at least 2")));
@@ -166,6 +187,8 @@ impl Experiment {
             objective,
             facts,
             records,
+            counts: counts.into_iter().next().unwrap_or_default(),
+            alone,
             graphs,
             planned,
             trace_every,
@@ -239,6 +262,7 @@ impl Experiment {
             Source::Synthetic(problem) => {
                 Ok(problem.generate(&seed).map_err(|e| e.to_string())?.into_iter().map(local).collect())
             }
+            Source::Data(_) if self.alone => Err("the records of the other agents are not here".into()),
             Source::Data(data) => {
                 let shards = shards(&self.spec, data, &seed)?;
                 Ok(shards.iter().map(|shard| local(data.train.select(&shard.rows).indexed())).collect())
@@ -429,7 +453,7 @@ fn distinct_labels(planned: &mut [Planned]) {
     }
 }
 
-fn resolved_algorithm(planned: &Planned) -> toml::Table {
+pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     let mut table = toml::Table::new();
     table.insert("kind".into(), planned.protocol.kind().into());
     table.insert("label".into(), planned.label.clone().into());

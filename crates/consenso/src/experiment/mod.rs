@@ -8,14 +8,16 @@ mod audit;
 mod budget;
 mod check;
 mod run;
+mod site;
 mod spec;
 
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use run::{Observer, Silent, run};
+pub use site::{Charge, Site, SitePlan};
 pub use spec::{
-    AlgorithmSpec, DataSpec, ExperimentSpec, LossKind, NoiseSpec, ObjectiveSpec, Origin, PartitionSpec,
-    PrivacySpec, SpecError,
+    Accounting, AlgorithmSpec, DataSpec, ExperimentSpec, LossKind, NoiseSpec, ObjectiveSpec, Origin,
+    PartitionSpec, PrivacySpec, SpecError,
 };
 
 /// Experiments that come with the software: name, one line about it, and the file.

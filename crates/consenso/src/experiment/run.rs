@@ -8,6 +8,7 @@ use crate::kernel;
 use crate::privacy::Claim;
 use crate::problem::solve::{self, Minimiser};
 use crate::problem::{self, LocalObjective};
+use crate::random::Seed;
 use crate::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, Record, Spread, TraceRow, ZeroModel,
 };
@@ -151,11 +152,11 @@ fn one_run(
 ) -> Option<Outcome> {
     let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
-    let players = instance.locals.iter().enumerate().map(|(i, local)| {
-        let gate = planned.budget.gate(i, local.records().len(), graph.degree(i), &seed);
-        let gate = gate.with_constraint(experiment.spec.objective.constraint);
-        Player::new(local.clone(), Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
-    });
+    let players = instance
+        .locals
+        .iter()
+        .enumerate()
+        .map(|(i, local)| player(experiment, planned, i, graph.degree(i), local.clone(), &seed));
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
     let test = experiment.test_records(instance.run);
@@ -196,6 +197,20 @@ fn one_run(
             diverged,
         },
     ))
+}
+
+/// One agent of one algorithm, with `degree` neighbours, at the start: in a simulation and in a real network alike.
+pub(super) fn player(
+    experiment: &Experiment,
+    planned: &Planned,
+    agent: usize,
+    degree: usize,
+    local: LocalObjective,
+    seed: &Seed,
+) -> Player {
+    let gate = planned.budget.gate(agent, local.records().len(), degree, seed);
+    let gate = gate.with_constraint(experiment.spec.objective.constraint);
+    Player::new(local, Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
 }
 
 /// Most agents whose models are tested one by one; of more, a fixed sample is.

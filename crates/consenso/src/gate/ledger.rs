@@ -71,6 +71,14 @@ pub enum Ledger {
     },
 }
 
+/// What an account must not forget.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct LedgerState {
+    charged: u32,
+    /// By order of the filter; empty for a schedule.
+    spent: Vec<f64>,
+}
+
 impl Ledger {
     /// An account for a schedule composed in advance.
     #[must_use]
@@ -91,6 +99,38 @@ impl Ledger {
         match self {
             Self::Open => 0,
             Self::Schedule { charged, .. } | Self::Filter { charged, .. } => *charged,
+        }
+    }
+
+    /// The orders of a filter and what the last release cost at each of them; `None` before the first, and for other accounts.
+    #[must_use]
+    pub fn last_costs(&self) -> Option<(&[f64], &[f64])> {
+        match self {
+            Self::Filter { filter, charged, costs, .. } if *charged > 0 => Some((filter.orders(), costs)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn state(&self) -> LedgerState {
+        let spent = match self {
+            Self::Filter { filter, .. } => filter.spent().to_vec(),
+            _ => Vec::new(),
+        };
+        LedgerState { charged: self.charged(), spent }
+    }
+
+    /// False when the state is of another kind of account.
+    pub(super) fn resume(&mut self, state: &LedgerState) -> bool {
+        match self {
+            Self::Open => state.charged == 0 && state.spent.is_empty(),
+            Self::Schedule { charged, .. } => {
+                *charged = state.charged;
+                state.spent.is_empty()
+            }
+            Self::Filter { filter, charged, .. } => {
+                *charged = state.charged;
+                filter.resume(&state.spent)
+            }
         }
     }
 

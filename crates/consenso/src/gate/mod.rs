@@ -10,6 +10,7 @@
 pub mod exact;
 mod ledger;
 
+use ledger::LedgerState;
 pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
@@ -18,6 +19,7 @@ use crate::problem::{Constraint, LocalObjective, Workspace};
 use crate::protocol::{Protocol, Response, View};
 use crate::random::{Purpose, Seed};
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The noise of one round and the grid its releases live on.
@@ -95,6 +97,13 @@ pub struct Gate {
     constraint: Constraint,
 }
 
+/// What a gate must not forget; see [`Agent::checkpoint`](crate::agent::Agent::checkpoint).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GateState {
+    ledger: LedgerState,
+    realised: Option<f64>,
+}
+
 impl Gate {
     /// A gate without noise or budget: what passes it is not private, and nothing is claimed.
     #[must_use]
@@ -128,6 +137,25 @@ impl Gate {
     pub fn with_constraint(mut self, constraint: Constraint) -> Self {
         self.constraint = constraint;
         self
+    }
+
+    pub(crate) fn state(&self) -> GateState {
+        GateState { ledger: self.ledger.state(), realised: self.realised }
+    }
+
+    /// False when the state is of another kind of account.
+    pub(crate) fn resume(&mut self, state: &GateState) -> bool {
+        if state.realised.is_some() != self.realised.is_some() {
+            return false;
+        }
+        self.realised = state.realised;
+        self.ledger.resume(&state.ledger)
+    }
+
+    /// The noise of a round, from 1; `None` beyond the schedule and for an open gate.
+    #[must_use]
+    pub fn noise(&self, round: u32) -> Option<Noise> {
+        self.noise.get((round as usize).checked_sub(1)?).map(RoundNoise::noise)
     }
 
     /// What has been charged.

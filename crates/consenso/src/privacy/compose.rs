@@ -132,6 +132,8 @@ pub struct Profile {
     pub(crate) transcript_dependent: bool,
     /// Σ of the interval events' pure worst cases, rounded up.
     pub(crate) interval_pure: f64,
+    /// Whether an interval has Gaussian noise, which satisfies no pure ε.
+    pub(crate) interval_gaussian: bool,
 }
 
 impl Profile {
@@ -153,6 +155,10 @@ impl Profile {
                     profile.transcript_dependent = true;
                     interval.add_times(event.count, *pure);
                 }
+                Mechanism::IntervalGaussian { .. } => {
+                    profile.transcript_dependent = true;
+                    profile.interval_gaussian = true;
+                }
                 Mechanism::PostProcessing => {}
             }
         }
@@ -166,7 +172,7 @@ impl Profile {
 
     /// Gaussian noise somewhere.
     pub(crate) fn has_gaussian(&self) -> bool {
-        self.gaussian_mu_squared > 0.0
+        self.gaussian_mu_squared > 0.0 || self.interval_gaussian
     }
 
     /// Laplace and other ε-DP groups together.

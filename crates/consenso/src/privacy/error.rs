@@ -47,7 +47,7 @@ pub enum AccountingError {
     /// A mechanism nobody here can account for.
     #[error(
         "event {index}: the mechanism \"{mechanism}\" is not known (known: laplace, gaussian, pure, zcdp, \
-         interval-laplace, post-processing)"
+         interval-laplace, interval-gaussian, post-processing)"
     )]
     UnknownMechanism {
         /// Position in the array, from 0.

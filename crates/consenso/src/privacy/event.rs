@@ -59,6 +59,13 @@ pub enum Mechanism {
         /// The pure ε this release costs whatever the width.
         pure: f64,
     },
+    /// The same with Gaussian noise; it satisfies no pure ε.
+    IntervalGaussian {
+        /// Rényi orders, increasing, each above 1.
+        orders: Vec<f64>,
+        /// Rényi cost at each order.
+        costs: Vec<f64>,
+    },
     /// A function of what is already public: free.
     PostProcessing,
 }
@@ -102,7 +109,7 @@ impl Event {
 
     /// Whether the cost is a function of the transcript, so that only a filter may add it up.
     pub fn is_transcript_dependent(&self) -> bool {
-        matches!(self.mechanism, Mechanism::IntervalLaplace { .. })
+        matches!(self.mechanism, Mechanism::IntervalLaplace { .. } | Mechanism::IntervalGaussian { .. })
     }
 
     /// Checks every number of the event; `index` is its place in the caller's list, for the message.
@@ -120,8 +127,11 @@ impl Event {
             Mechanism::Gaussian { mu } => amount("mu", *mu),
             Mechanism::Zcdp { rho } => amount("rho", *rho),
             Mechanism::PostProcessing => Ok(()),
-            Mechanism::IntervalLaplace { orders, costs, pure } => {
-                amount("pure", *pure)?;
+            Mechanism::IntervalLaplace { pure, .. } if amount("pure", *pure).is_err() => {
+                amount("pure", *pure)
+            }
+            Mechanism::IntervalLaplace { orders, costs, .. }
+            | Mechanism::IntervalGaussian { orders, costs } => {
                 costs.iter().try_for_each(|&cost| amount("costs", cost))?;
                 check_orders(index, orders)?;
                 if orders.len() != costs.len() {
@@ -155,6 +165,13 @@ impl Event {
                     pure: reader.number("pure")?,
                 },
                 &["orders", "costs", "pure"],
+            ),
+            "interval-gaussian" => (
+                Mechanism::IntervalGaussian {
+                    orders: reader.numbers("orders")?,
+                    costs: reader.numbers("costs")?,
+                },
+                &["orders", "costs"],
             ),
             _ => return Err(AccountingError::UnknownMechanism { index, mechanism: name.to_owned() }),
         };
@@ -288,6 +305,7 @@ mod tests {
             Event::pure(0.3, 5),
             Event::zcdp(0.4, 6),
             Event::once(interval),
+            Event::once(Mechanism::IntervalGaussian { orders: vec![2.0, 4.0], costs: vec![1e-3, 2e-3] }),
             Event::once(Mechanism::PostProcessing),
         ];
         let text = serde_json::to_string(&events).unwrap();

@@ -140,6 +140,15 @@ impl RenyiFilter {
         &self.spent
     }
 
+    /// Puts back the spending of an earlier process; false, and nothing changed, unless there is one amount an order.
+    pub(crate) fn resume(&mut self, spent: &[f64]) -> bool {
+        let fits = spent.len() == self.spent.len() && spent.iter().all(|&cost| check_cost(cost).is_ok());
+        if fits {
+            self.spent.copy_from_slice(spent);
+        }
+        fits
+    }
+
     /// The (ε, δ) the run is private at, whatever happens.
     pub fn guarantee(&self) -> (f64, f64) {
         (self.epsilon, self.delta)

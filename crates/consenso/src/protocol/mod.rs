@@ -291,6 +291,12 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         Response::Shift
     }
 
+    /// Whether an agent may go on without a neighbour, its place taken by the agent itself. Not where duals or trackers balance
+    /// over every edge: dropping one would leave the answer off for good.
+    fn allows_absence(&self) -> bool {
+        false
+    }
+
     /// Bounds on how far the private step of round `round` (from 1) moves between neighbours, given those of the gradient.
     fn step_sensitivity(
         &self,

@@ -32,6 +32,10 @@ impl Protocol for NeighbourhoodDescent {
         super::dgd::check_step(self.step.as_ref(), facts)
     }
 
+    fn allows_absence(&self) -> bool {
+        true
+    }
+
     fn parameters(&self) -> toml::Table {
         table_of(self)
     }

@@ -119,7 +119,7 @@ pub fn over_messages(
             if attempt >= MAX_ATTEMPTS {
                 return Err(format!(
                     "agent {} could not reach agent {to} in {MAX_ATTEMPTS} attempts",
-                    message.from
+                    message.from()
                 ));
             }
             Sending { message, to, order, attempt: attempt + 1 }.depart(now, faults, &mut chance, &mut queue);
@@ -130,7 +130,7 @@ pub fn over_messages(
         ready.push(to);
     }
     traffic.milliseconds = now;
-    traffic.transcript.sort_by_key(|m| (m.round, m.from));
+    traffic.transcript.sort_by_key(|m| (m.round(), m.from()));
     Ok((agents, traffic))
 }
 
@@ -154,7 +154,7 @@ impl Sending {
         let cut = faults
             .partitions
             .iter()
-            .any(|p| p.from <= now && now < p.until && side(message.from, p) != side(to as u32, p));
+            .any(|p| p.from <= now && now < p.until && side(message.from(), p) != side(to as u32, p));
         let lost = cut || chance.random::<f64>() < faults.loss;
         let copies = if !lost && chance.random::<f64>() < faults.duplication { 2 } else { 1 };
         for _ in 0..copies {

@@ -1,0 +1,267 @@
+//! One agent of an experiment, as a site of a real network runs it.
+
+use super::budget::{Account, Norm, events};
+use super::check::{Experiment, Planned, Source};
+use super::run::player;
+use super::spec::Accounting;
+use crate::agent::{Agent, Timetable};
+use crate::data::Records;
+use crate::gate::{Ledger, Noise};
+use crate::graph::{Graph, Mixing};
+use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
+use crate::problem::{self, LocalObjective, Sensitivity};
+use crate::protocol::PublicFacts;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What one release costs, by the norm its sensitivity was measured in: each entry alone is a valid description, and the best one counts.
+/// A release charged through a filter has one entry, `filter`.
+pub type Charge = BTreeMap<String, Event>;
+
+/// One agent, ready to exchange messages, and what everybody may know about it.
+#[derive(Debug)]
+pub struct Site {
+    /// The state machine.
+    pub agent: Agent,
+    /// What it is about to do.
+    pub plan: SitePlan,
+}
+
+/// What an agent is about to do: all of it public.
+#[derive(Debug)]
+pub struct SitePlan {
+    /// The algorithm, as experiment files write it.
+    pub kind: &'static str,
+    /// Its rounds.
+    pub timetable: Arc<Timetable>,
+    /// Length of a message.
+    pub dim: usize,
+    /// Records of this agent.
+    pub records: usize,
+    /// What it claims about its records; `None` for a run that protects nobody.
+    pub claim: Option<Claim>,
+    /// Whether its noise comes from the experiment's seed.
+    pub seeded: bool,
+    steps: Vec<Sensitivity>,
+}
+
+impl SitePlan {
+    /// What the release of `round` under `noise` cost: nothing, unless `ledger` has just been charged for it.
+    #[must_use]
+    pub fn charge(&self, round: u32, noise: Option<Noise>, ledger: &Ledger) -> Charge {
+        // Rounds are charged in order and without a gap, so the number of charges tells which was the last.
+        let step = self.steps.get(round as usize - 1).filter(|_| ledger.charged() == round);
+        let (Some(step), Some(noise)) = (step, noise) else { return Charge::new() };
+        if let Some((orders, costs)) = ledger.last_costs() {
+            let (orders, costs) = (orders.to_vec(), costs.to_vec());
+            let mechanism = match noise {
+                Noise::Gaussian { .. } => Mechanism::IntervalGaussian { orders, costs },
+                Noise::Laplace { scale } => {
+                    let pure = (step.l1.min(self.dim as f64 * step.linf) / scale).next_up();
+                    Mechanism::IntervalLaplace { orders, costs, pure }
+                }
+            };
+            return Charge::from([("filter".to_owned(), Event::once(mechanism))]);
+        }
+        let one = |norm: &Norm| {
+            let event = events(*norm, std::slice::from_ref(step), &[noise], self.dim).swap_remove(0);
+            (norm.name().to_owned(), event)
+        };
+        Norm::that_bound(noise).iter().map(one).collect()
+    }
+}
+
+impl Experiment {
+    /// Records of every agent in the first run.
+    #[must_use]
+    pub fn records(&self) -> &[usize] {
+        &self.counts
+    }
+
+    /// The graph of the first run.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graphs[0]
+    }
+
+    /// The experiment of one algorithm of this one, run once, with every choice made.
+    #[must_use]
+    pub fn resolved_for_network(&self, label: &str) -> Option<super::ExperimentSpec> {
+        let planned = self.planned.iter().find(|p| p.label == label)?;
+        let mut spec = self.spec.clone();
+        (spec.runs, spec.trace_every) = (1, None);
+        spec.algorithm = vec![super::check::resolved_algorithm(planned)];
+        Some(spec)
+    }
+
+    /// Agent `agent` of the first run of the only algorithm.
+    ///
+    /// # Errors
+    /// A text: more than one algorithm, no such agent, or as many records as were not announced.
+    pub fn site(&self, agent: usize) -> Result<Site, String> {
+        let [planned] = &self.planned[..] else {
+            return Err("a network runs one algorithm: keep one [[algorithm]]".into());
+        };
+        let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
+        if agent >= graph.agents() {
+            return Err(format!("there is no agent {agent} among {}", graph.agents()));
+        }
+        let local = self.local(agent)?;
+        let (records, announced) = (local.records().len(), self.counts[agent]);
+        if records != announced {
+            return Err(format!(
+                "there are {records} records, but {announced} were announced to the other sites: the noise of all depends on it"
+            ));
+        }
+        let plan = self.site_plan(planned, records, graph.degree(agent));
+        let player = player(self, planned, agent, graph.degree(agent), local, &seed);
+        Ok(Site { agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player), plan })
+    }
+
+    fn local(&self, agent: usize) -> Result<LocalObjective, String> {
+        match &self.source {
+            Source::Data(data) if self.alone => {
+                let all: Vec<usize> = (0..data.train.len()).collect();
+                Ok(LocalObjective::new(self.objective, data.train.select(&all).indexed()))
+            }
+            _ => Ok(self.locals(0)?.swap_remove(agent)),
+        }
+    }
+
+    fn site_plan(&self, planned: &Planned, records: usize, degree: usize) -> SitePlan {
+        let account = planned.budget.account(records, degree);
+        let steps = match (&self.spec.privacy, account) {
+            (Some(privacy), Some(_)) => {
+                let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..self.facts };
+                let gradient = self.objective.sensitivity(&self.row_bounds(), records, privacy.neighbours);
+                let step = |k| planned.protocol.step_sensitivity(k, degree, &gradient, &facts);
+                (1..=facts.rounds).map(step).collect()
+            }
+            _ => Vec::new(),
+        };
+        SitePlan {
+            kind: planned.protocol.kind(),
+            timetable: Arc::clone(&planned.timetable),
+            dim: self.facts.dim,
+            records,
+            claim: account.and_then(|account| self.site_claim(account)),
+            seeded: self.is_seeded(),
+            steps,
+        }
+    }
+
+    /// The account's claim; what stops at the budget never costs more than it.
+    fn site_claim(&self, account: &Account) -> Option<Claim> {
+        let mut claim = account.price.as_ref()?.claim.clone();
+        if let Some(budget) = self.spec.privacy.and_then(|p| p.epsilon)
+            && claim.epsilon > budget
+        {
+            (claim.epsilon, claim.bounds) = (budget, None);
+        }
+        Some(claim)
+    }
+
+    /// How charges are kept, and which data sets are neighbours; `None` without `[privacy]`.
+    #[must_use]
+    pub fn accounting(&self) -> Option<(Accounting, NeighbourRelation)> {
+        self.spec.privacy.map(|p| (p.accounting, p.neighbours))
+    }
+
+    /// Test accuracy of a model on records nobody trains on, if there are any and it classifies.
+    #[must_use]
+    pub fn test_accuracy(&self, model: &[f64]) -> Option<f64> {
+        let test: std::borrow::Cow<'_, Records> = self.test_records(0)?;
+        problem::accuracy(&self.objective.loss, &test, model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::Effect;
+    use crate::experiment::{ExperimentSpec, Inputs};
+    use crate::privacy::compose;
+    use crate::privacy::filter::RenyiFilter;
+
+    fn experiment(privacy: &str, algorithm: &str) -> Experiment {
+        let text = format!(
+            "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 30\ndim = 4\n\
+             [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n{privacy}\n[[algorithm]]\n{algorithm}\n"
+        );
+        let spec: ExperimentSpec = toml::from_str(&text).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None })
+            .unwrap()
+    }
+
+    /// The charges of agent 0 over all rounds; its neighbours echo what it releases.
+    fn charges(experiment: &Experiment) -> (Vec<Charge>, Claim) {
+        let Site { mut agent, plan } = experiment.site(0).unwrap();
+        let mut all = Vec::new();
+        while let Some(effect) = agent.poll() {
+            match effect {
+                Effect::Charge { round } => {
+                    let gate = agent.player().gate();
+                    all.push(plan.charge(round, gate.noise(round), gate.ledger()));
+                }
+                Effect::Send(m) => {
+                    for j in [1, 2] {
+                        agent.handle(&crate::agent::Message::received(j, m.round(), m.values())).unwrap();
+                    }
+                }
+                Effect::Done(_) => break,
+            }
+        }
+        let charged = agent.player().gate().ledger().charged() as usize;
+        assert!(all[charged..].iter().all(Charge::is_empty), "mixing is free");
+        all.truncate(charged);
+        (all, plan.claim.unwrap())
+    }
+
+    #[test]
+    fn the_charges_of_a_schedule_add_up_to_its_claim() {
+        for (algorithm, norms) in [
+            ("kind = \"dgd\"\nrounds = 9", 1),
+            ("kind = \"dgd\"\nrounds = 9\nnoise = { laplace_scale = 6.0 }", 3),
+        ] {
+            let (charges, claim) = charges(&experiment("", algorithm));
+            assert_eq!(charges.len(), 9);
+            assert!(charges.iter().all(|c| c.len() == norms), "{charges:?}");
+            let of = |norm: &String| -> f64 {
+                let events: Vec<Event> = charges.iter().map(|c| c[norm].clone()).collect();
+                compose(&events, claim.delta.max(1e-5)).unwrap().best().unwrap().1
+            };
+            let recomputed = charges[0].keys().map(of).fold(f64::INFINITY, f64::min);
+            assert!((recomputed / claim.epsilon - 1.0).abs() < 2e-3, "{recomputed} {}", claim.epsilon);
+        }
+    }
+
+    #[test]
+    fn the_charges_of_a_filter_stay_within_its_claim() {
+        let algorithm = "kind = \"gd-star\"\nrounds = 9";
+        let (charges, claim) = charges(&experiment("accounting = \"filter\"", algorithm));
+        assert!((1..9).contains(&charges.len()), "the filter stops the run: {}", charges.len());
+        let mut filter = None;
+        for charge in &charges {
+            let (orders, costs) = match &charge["filter"].mechanism {
+                Mechanism::IntervalGaussian { orders, costs } => (orders, costs),
+                Mechanism::IntervalLaplace { orders, costs, .. } => (orders, costs),
+                other => panic!("{other:?}"),
+            };
+            let new = || RenyiFilter::new(orders, claim.epsilon, claim.delta).unwrap();
+            filter
+                .get_or_insert_with(new)
+                .try_charge(costs)
+                .expect("what was released was within the budget");
+        }
+        assert!(filter.unwrap().used() > 0.5);
+    }
+
+    #[test]
+    fn sites_that_announced_other_records_are_refused() {
+        let mut other = experiment("", "kind = \"dgd\"\nrounds = 9");
+        other.counts[1] = 29;
+        assert!(other.site(1).unwrap_err().contains("30 records, but 29 were announced"));
+        assert!(other.site(3).unwrap_err().contains("no agent 3"));
+    }
+}
