@@ -78,6 +78,14 @@ impl Player {
         Self { local, protocol, timetable, gate, memory, tail, tail_rounds: 0, stopped: None }
     }
 
+    /// Where it starts: the point of the constraint set nearest to zero, so that a run never leaves the set.
+    #[must_use]
+    pub fn start(&self) -> Vec<f64> {
+        let mut start = vec![0.0; self.local.dim()];
+        self.gate.constraint().project(&mut start);
+        start
+    }
+
     /// Its objective; the records inside are private.
     #[must_use]
     pub fn local(&self) -> &LocalObjective {
@@ -136,7 +144,7 @@ impl Player {
     pub fn play<'a>(&mut self, seat: &Seat<'_>, draft: &mut Draft, out: &'a mut [f64]) -> Release<'a> {
         self.absorb(seat);
         let Self { local, protocol, timetable, gate, memory, tail, stopped, .. } = self;
-        let view = view(seat, local);
+        let view = view(seat, local, gate);
         let next = seat.round + 1;
         if next > timetable.rounds {
             // Gossip starts from each agent's own average and then mixes what neighbours sent.
@@ -159,10 +167,11 @@ impl Player {
     /// Takes in the last exchange and gives the agent's model.
     pub fn finish(&mut self, seat: &Seat<'_>) -> Vec<f64> {
         self.absorb(seat);
-        let view = view(seat, &self.local);
+        let view = view(seat, &self.local, &self.gate);
         if seat.round > self.timetable.rounds {
             let mut model = vec![0.0; view.dim()];
             view.mix(&mut model);
+            self.gate.constraint().project(&mut model);
             model
         } else {
             self.model_so_far(view.own()).to_vec()
@@ -179,7 +188,7 @@ impl Player {
         if seat.round == 0 || seat.round > self.timetable.rounds {
             return;
         }
-        let view = view(seat, &self.local);
+        let view = view(seat, &self.local, &self.gate);
         self.protocol.absorb(&view, &mut self.memory);
         if !self.tail.is_empty() && seat.round >= self.timetable.tail_from {
             self.tail_rounds += 1;
@@ -191,9 +200,10 @@ impl Player {
     }
 }
 
-fn view<'a>(seat: &Seat<'a>, local: &LocalObjective) -> View<'a> {
+fn view<'a>(seat: &Seat<'a>, local: &LocalObjective, gate: &Gate) -> View<'a> {
     View::new(seat.rows, local.dim(), seat.me, seat.neighbours, seat.place, seat.weights, seat.round)
         .with_regularization(local.objective().regularization)
+        .with_constraint(*gate.constraint())
         .with_common(seat.common)
 }
 
@@ -427,7 +437,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Agent `id` of the graph; everybody starts from zero.
+    /// Agent `id` of the graph; everybody starts from the point of the common constraint set nearest to zero.
     #[must_use]
     pub fn new(id: u32, graph: &Graph, mixing: &Mixing, player: Player) -> Self {
         let neighbours = graph.neighbours(id as usize).to_vec();
@@ -437,7 +447,7 @@ impl Agent {
             id,
             dim,
             round: 0,
-            rows: vec![0.0; (n + 1) * dim],
+            rows: player.start().repeat(n + 1),
             indices: (1..=n as u32).collect(),
             own_weight: mixing.own(id as usize),
             weights: mixing.neighbours(id as usize).to_vec(),

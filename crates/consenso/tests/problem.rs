@@ -409,6 +409,7 @@ fn proximal_steps_solve_their_local_problem_to_1e_10() {
             let said = proximal_step(
                 f,
                 Proximal { centre: &centre, weight },
+                &Constraint::None,
                 &mut x,
                 1e-12,
                 &mut Workspace::default(),

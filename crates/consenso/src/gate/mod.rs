@@ -132,7 +132,7 @@ impl Gate {
         self
     }
 
-    /// The same gate, moving what it releases into a set: post-processing, which costs nothing.
+    /// The same gate, moving what it releases into a set: post-processing, which costs nothing. Charges and noise are as without it.
     #[must_use]
     pub fn with_constraint(mut self, constraint: Constraint) -> Self {
         self.constraint = constraint;
@@ -156,6 +156,12 @@ impl Gate {
     #[must_use]
     pub fn noise(&self, round: u32) -> Option<Noise> {
         self.noise.get((round as usize).checked_sub(1)?).map(RoundNoise::noise)
+    }
+
+    /// The set that all releases lie in.
+    #[must_use]
+    pub fn constraint(&self) -> &Constraint {
+        &self.constraint
     }
 
     /// What has been charged.
@@ -203,6 +209,7 @@ impl Gate {
             for ((out, point), step) in out.iter_mut().zip(&*point).zip(&*step) {
                 *out = point + step;
             }
+            protocol.remember(out, memory);
             self.constraint.project(out);
             return (Release { round, values: out }, None);
         };
@@ -235,6 +242,7 @@ impl Gate {
         if let Some(realised) = &mut self.realised {
             *realised += self.ledger.realised_loss(round, noise.noise, draft, out);
         }
+        protocol.remember(out, memory);
         self.constraint.project(out);
         (Release { round, values: out }, None)
     }
@@ -247,6 +255,7 @@ impl Gate {
         public: impl FnOnce(&mut [f64]),
     ) -> Release<'a> {
         public(out);
+        self.constraint.project(out);
         Release { round, values: out }
     }
 }

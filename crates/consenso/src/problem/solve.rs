@@ -13,7 +13,7 @@ pub struct Minimiser {
     pub x: Vec<f64>,
     /// Its objective.
     pub value: f64,
-    /// ‖∇F(x)‖₂, or the l2 length of the projected-gradient step when there is a constraint.
+    /// ‖∇F(x)‖₂, or a bound on ‖∇F(x) + n‖₂ for a normal n of the set at x when there is one.
     pub residual: f64,
     /// Newton or projected-gradient steps taken.
     pub steps: usize,
@@ -30,17 +30,22 @@ pub struct Proximal<'a> {
     pub weight: f64,
 }
 
-/// `x = argmin f(x) + (D/2)‖x − centre‖²`, started from `x`, to a gradient of at most `tolerance`; returns the gradient norm reached.
+/// `x = argmin_{x∈C} f(x) + (D/2)‖x − centre‖²`, started from `x`, to a residual of at most `tolerance` without a set; returns the residual reached.
 ///
-/// With f m-strongly convex the point is within (gradient norm)/(D + m) of the true one: what a sensitivity must add.
+/// The residual is the norm of the gradient, plus a normal of the set at x when there is one. With f m-strongly convex the point is within
+/// residual/(D + m) of the true one: what a sensitivity must add.
 pub fn proximal_step(
     f: &LocalObjective,
     proximal: Proximal<'_>,
+    set: &Constraint,
     x: &mut [f64],
     tolerance: f64,
     work: &mut Workspace,
 ) -> f64 {
     let smooth = std::slice::from_ref(f);
+    if *set != Constraint::None {
+        return projected_gradient(smooth, Some(proximal), set, x).0;
+    }
     newton(smooth, Some(proximal), x, tolerance, work).0
 }
 
@@ -57,7 +62,7 @@ pub fn central_optimum(
     let (residual, steps) = if *constraint == Constraint::None {
         newton(agents, None, &mut x, TOLERANCE, &mut work)
     } else {
-        projected_gradient(agents, constraint, &mut x)
+        projected_gradient(agents, None, constraint, &mut x)
     };
     let value = mean_value(agents, &x);
     Minimiser { x, value, residual, steps }
@@ -229,8 +234,15 @@ fn conjugate_gradient(
     }
 }
 
-/// Accelerated projected gradient with restarts and a backtracked step.
-fn projected_gradient(agents: &[LocalObjective], set: &Constraint, x: &mut [f64]) -> (f64, usize) {
+/// Accelerated projected gradient with restarts and a backtracked step; returns (residual, steps).
+///
+/// next = Proj_C(y − g/L) means that n = L(y − next) − g is a normal of C at next, so ‖∇F(next) + n‖ ≤ L‖y − next‖ + ‖∇F(next) − g‖.
+fn projected_gradient(
+    agents: &[LocalObjective],
+    proximal: Option<Proximal<'_>>,
+    set: &Constraint,
+    x: &mut [f64],
+) -> (f64, usize) {
     const MAX: usize = 20_000;
     let mut work = Workspace::default();
     let dim = x.len();
@@ -239,19 +251,19 @@ fn projected_gradient(agents: &[LocalObjective], set: &Constraint, x: &mut [f64]
     let (mut lipschitz, mut momentum) = (1.0, 1.0f64);
     let mut residual = f64::INFINITY;
     for steps in 0..MAX {
-        gradient(agents, None, &y, &mut g, &mut work);
+        gradient(agents, proximal, &y, &mut g, &mut work);
         loop {
             for ((n, y), g) in next.iter_mut().zip(&y).zip(&g) {
                 *n = y - g / lipschitz;
             }
             set.project(&mut next);
-            gradient(agents, None, &next, &mut there, &mut work);
+            gradient(agents, proximal, &next, &mut there, &mut work);
             // By convexity F(next) ≤ F(y) + ∇F(y)·d + (∇F(next) − ∇F(y))·d, so this implies the usual test on values, and unlike
             // it still tells at the end, where values no longer move in floating point.
             let moved = kernel::distance(&next, &y);
             let bend: f64 = (0..dim).map(|l| (there[l] - g[l]) * (next[l] - y[l])).sum();
             if bend <= 0.5 * lipschitz * moved * moved || lipschitz > 1e12 {
-                residual = moved * lipschitz;
+                residual = moved * lipschitz + kernel::distance(&there, &g);
                 break;
             }
             lipschitz *= 2.0;

@@ -3,7 +3,7 @@
 use super::{Aggregation, Protocol, PublicFacts, Response, View, settle, table_of};
 use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
-use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
 /// Algorithm 1, first-order or exact, with random or fixed weights:
@@ -52,15 +52,16 @@ const LOCAL_TOLERANCE: f64 = 1e-13;
 /// The residual gradient a sensitivity allows for: Newton's method on a strongly convex function ends at rounding level, four orders below.
 pub(super) const ASSUMED_RESIDUAL: f64 = 1e-9;
 
-/// Solves a local problem from `x` on. Iterates so large that rounding alone leaves more than [`ASSUMED_RESIDUAL`] (above about 10^6) belong to
+/// Solves a local problem over the set from `x` on. Iterates so large that rounding alone leaves more than [`ASSUMED_RESIDUAL`] (above about 10^6) belong to
 /// a run that diverged; they become NaN, which the gate does not release.
 pub(super) fn exact_step(
     local: &LocalObjective,
     proximal: Proximal<'_>,
+    set: &Constraint,
     x: &mut [f64],
     work: &mut Workspace,
 ) {
-    let residual = proximal_step(local, proximal, x, LOCAL_TOLERANCE, work);
+    let residual = proximal_step(local, proximal, set, x, LOCAL_TOLERANCE, work);
     if residual.is_nan() || residual > ASSUMED_RESIDUAL {
         x.fill(f64::NAN);
     }
@@ -129,7 +130,8 @@ impl Protocol for Admm {
 
     fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
         if self.exact {
-            // The minimiser moves by (D + H)⁻¹ times the gradient's change: l2 only, and the solver's own error on both sides.
+            // The minimiser, over any convex set, moves by at most the gradient's change over D + m: l2 only, and the solver's own
+            // error on both sides.
             let strength = self.penalty() + facts.strong_convexity;
             Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
         } else {
@@ -161,7 +163,7 @@ impl Protocol for Admm {
         if self.exact {
             let proximal = Proximal { centre: point, weight: self.penalty() };
             step.copy_from_slice(view.own());
-            exact_step(local, proximal, step, work);
+            exact_step(local, proximal, view.constraint(), step, work);
             kernel::axpy(-1.0, point, step);
         } else {
             local.data_gradient(view.own(), step, work);

@@ -90,7 +90,7 @@ impl Protocol for ConsensusAdmm {
     ) {
         let proximal = Proximal { centre: point, weight: self.weight(view.degree()) };
         step.copy_from_slice(view.own());
-        exact_step(local, proximal, step, work);
+        exact_step(local, proximal, view.constraint(), step, work);
         kernel::axpy(-1.0, point, step);
     }
 

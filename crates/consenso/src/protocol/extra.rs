@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 
 /// x¹ = Wx⁰ − α∇f(x⁰); x^{k+2} = (I+W)x^{k+1} − ½(I+W)x^k − α(∇f(x^{k+1}) − ∇f(x^k)).
 ///
-/// Its memory is the mixed previous iterate ½(I+W)x^k and x^k itself, public, and the previous gradient of the data term, private.
+/// With a constraint set it is PG-EXTRA (the same authors, 2015): the recursion runs on the releases z before they are moved into the set,
+/// z^{k+2} = Wx^{k+1} + z^{k+1} − ½(I+W)x^k − α(∇f(x^{k+1}) − ∇f(x^k)), x = Proj_C(z). Projecting inside the plain recursion would not converge.
+///
+/// Its memory is the mixed previous iterate ½(I+W)x^k, x^k itself and z^{k+1}, public, and the previous gradient of the data term, private.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Extra {
@@ -51,7 +54,7 @@ impl Protocol for Extra {
     }
 
     fn memory(&self) -> usize {
-        3
+        4
     }
 
     fn parameters(&self) -> toml::Table {
@@ -67,8 +70,13 @@ impl Protocol for Extra {
         view.mix(low);
         let shrink = self.alpha() * view.regularization();
         let (mixed, rest) = memory.split_at(view.dim());
+        let unprojected = &memory[3 * view.dim()..];
         for (l, x) in view.own().iter().enumerate() {
-            low[l] += if view.round() > 0 { x - mixed[l] - shrink * (x - rest[l]) } else { -shrink * x };
+            low[l] += if view.round() > 0 {
+                unprojected[l] - mixed[l] - shrink * (x - rest[l])
+            } else {
+                -shrink * x
+            };
         }
         high.copy_from_slice(low);
     }
@@ -83,7 +91,8 @@ impl Protocol for Extra {
         step: &mut [f64],
     ) {
         let (mixed, rest) = memory.split_at_mut(view.dim());
-        let (before, previous) = rest.split_at_mut(view.dim());
+        let (before, rest) = rest.split_at_mut(view.dim());
+        let (previous, _) = rest.split_at_mut(view.dim());
         Self::half_mix(view, mixed);
         before.copy_from_slice(view.own());
         local.data_gradient(view.own(), step, work);
@@ -94,5 +103,10 @@ impl Protocol for Extra {
         previous.copy_from_slice(&now);
         let alpha = self.alpha();
         step.iter_mut().for_each(|s| *s *= -alpha);
+    }
+
+    fn remember(&self, release: &[f64], memory: &mut [f64]) {
+        let dim = release.len();
+        memory[3 * dim..].copy_from_slice(release);
     }
 }

@@ -27,7 +27,7 @@ pub use gradient_descent::GradientDescent;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use schedule::Schedule;
 
-use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
 /// Everybody's released vectors as one agent sees them: its own row and its neighbours', in order of agent number.
@@ -41,6 +41,7 @@ pub struct View<'a> {
     place: usize,
     round: u32,
     regularization: f64,
+    constraint: Constraint,
     common: Option<&'a Common>,
 }
 
@@ -58,7 +59,18 @@ impl<'a> View<'a> {
         weights: Weights<'a>,
         round: u32,
     ) -> Self {
-        Self { rows, dim, me, neighbours, weights, place, round, regularization: 0.0, common: None }
+        Self {
+            rows,
+            dim,
+            me,
+            neighbours,
+            weights,
+            place,
+            round,
+            regularization: 0.0,
+            constraint: Constraint::None,
+            common: None,
+        }
     }
 
     /// The same view with what all agents would compute alike already computed.
@@ -73,6 +85,19 @@ impl<'a> View<'a> {
     pub fn with_regularization(mut self, regularization: f64) -> Self {
         self.regularization = regularization;
         self
+    }
+
+    /// The same view with the set C that models must lie in, which exact minimisers keep to.
+    #[must_use]
+    pub fn with_constraint(mut self, constraint: Constraint) -> Self {
+        self.constraint = constraint;
+        self
+    }
+
+    /// The set C; what the gate releases is moved into it in any case.
+    #[must_use]
+    pub fn constraint(&self) -> &Constraint {
+        &self.constraint
     }
 
     /// μ of the public regulariser.
@@ -319,6 +344,9 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         work: &mut Workspace,
         step: &mut [f64],
     );
+
+    /// Sees the release before it is moved into the constraint set: it is paid for, so it is public.
+    fn remember(&self, _release: &[f64], _memory: &mut [f64]) {}
 
     /// Updates the memory once everybody's new rows are in `view`.
     fn absorb(&self, _view: &View<'_>, _memory: &mut [f64]) {}

@@ -33,7 +33,7 @@ pub struct Lockstep {
 }
 
 impl Lockstep {
-    /// Every agent at zero. There must be as many players as the graph has agents.
+    /// Every agent at its start (zero, unless a constraint set excludes it). There must be as many players as the graph has agents.
     #[must_use]
     pub fn new(players: Vec<Player>, graph: Arc<Graph>, mixing: Arc<Mixing>) -> Self {
         assert_eq!(players.len(), graph.agents(), "a player an agent");
@@ -41,7 +41,7 @@ impl Lockstep {
         let work =
             players.iter().map(|p| 2 * p.local().records().padded().len()).max().unwrap_or(1) + 100 * dim;
         let grain = (GRAIN / work.max(1)).max(1);
-        let rows = vec![0.0; players.len() * dim];
+        let rows: Vec<f64> = players.iter().flat_map(Player::start).collect();
         let next = rows.clone();
         Self { players, graph, mixing, dim, grain, round: 0, rows, next, draft: Draft::default() }
     }

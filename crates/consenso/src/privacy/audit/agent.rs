@@ -202,6 +202,7 @@ impl<'a> Watch<'a> {
         }
         protocol.interval(&view, memory, low, high);
         protocol.step(&view, memory, low, without, work, step);
+        protocol.remember(released, memory);
         for (l, &g) in direction.iter().enumerate() {
             if g == 0.0 {
                 continue;
