@@ -1,9 +1,8 @@
 //! `consenso privacy audit`: claims under attack.
 
-use crate::overrides::{self, Override};
 use crate::{Failure, files, output, table};
 use anyhow::anyhow;
-use consenso::experiment::{AlgorithmAudit, AuditTarget, Experiment, SpecError};
+use consenso::experiment::{AlgorithmAudit, AuditTarget};
 use consenso::privacy::audit::{Audit, Options, Verdict};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -62,7 +61,7 @@ impl Target {
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
-    let experiment = prepare(args)?;
+    let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
     let (target, trials) = args.target.with_trials();
     let options =
         Options { trials: args.trials.unwrap_or(trials), confidence: args.confidence, seed: args.seed };
@@ -93,19 +92,6 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Run(anyhow!("the claim is violated by {}", violated.join(", "))))
-}
-
-fn prepare(args: &Args) -> Result<Experiment, Failure> {
-    let text = files::experiment(args.experiment.as_deref().unwrap_or("adult"))?;
-    let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
-    let spec = overrides::read(&text.text, &text.file, &changes)?;
-    let original = text.text.clone();
-    let located = |error: SpecError| overrides::relocate(error, &original, &changes);
-    let inputs = files::inputs(text, spec, None).map_err(|error| match error.downcast::<SpecError>() {
-        Ok(error) => located(error).into(),
-        Err(error) => error,
-    })?;
-    Ok(Experiment::check(inputs).map_err(located)?)
 }
 
 fn text(found: &[AlgorithmAudit], options: Options) -> String {

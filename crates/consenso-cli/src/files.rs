@@ -1,8 +1,9 @@
 //! Opening what an experiment refers to; the library reads only what it is handed.
 
+use crate::overrides::{self, Override};
 use anyhow::{Context as _, Result, bail};
 use consenso::data::{Dataset, DraftOptions, Format, Schema, Table, csv, libsvm};
-use consenso::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source, SpecError};
 use consenso::graph::GraphSpec;
 use consenso::random::Seed;
 use std::fs;
@@ -34,6 +35,20 @@ pub(crate) fn experiment(name: &str) -> Result<Text> {
     }
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     Ok(Text { file: name.to_owned(), text, folder })
+}
+
+/// A checked experiment, `adult` if none is named, with the changes of `--set` applied and their errors in place.
+pub(crate) fn checked(name: Option<&str>, set: &[String]) -> Result<Experiment, crate::Failure> {
+    let text = experiment(name.unwrap_or("adult"))?;
+    let changes = set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
+    let spec = overrides::read(&text.text, &text.file, &changes)?;
+    let original = text.text.clone();
+    let located = |error: SpecError| overrides::relocate(error, &original, &changes);
+    let inputs = inputs(text, spec, None).map_err(|error| match error.downcast::<SpecError>() {
+        Ok(error) => located(error).into(),
+        Err(error) => error,
+    })?;
+    Ok(Experiment::check(inputs).map_err(located)?)
 }
 
 /// Opens the records and the graph an experiment asks for.

@@ -9,6 +9,7 @@ mod files;
 mod folder;
 mod output;
 mod overrides;
+mod plan;
 mod privacy;
 mod progress;
 mod run;
@@ -43,6 +44,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Plan(plan::Args),
     Data(data::Args),
     Privacy(privacy::Args),
 }
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Run(args) => run::command(&args, cli.json),
+        Command::Plan(args) => plan::command(&args, cli.json),
         Command::Data(args) => data::command(&args, cli.json),
         Command::Privacy(args) => privacy::command(&args, cli.json),
     };

@@ -19,3 +19,4 @@ pub mod random;
 pub mod record;
 pub mod report;
 pub mod simulate;
+pub mod theory;

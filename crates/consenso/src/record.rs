@@ -120,9 +120,23 @@ pub struct AlgorithmRecord {
     pub diverged: bool,
     /// By round: means over runs with their range.
     pub curve: Vec<CurvePoint>,
+    /// What a theorem certifies of the curve, if one does.
+    #[serde(default)]
+    pub certified: Option<CertifiedCurve>,
     /// By run and round; written to `trace.csv`, not to `record.json`.
     #[serde(skip)]
     pub trace: Vec<TraceRow>,
+}
+
+/// A bound a theorem certifies, for the first run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CertifiedCurve {
+    /// Which theorem.
+    pub theorem: String,
+    /// What it bounds, in expectation over the noise: `log_error` (its mean over agents) or `optimum_gap` (of the network's mean model).
+    pub quantity: String,
+    /// Round and bound.
+    pub points: Vec<(u32, f64)>,
 }
 
 /// The price of a run.

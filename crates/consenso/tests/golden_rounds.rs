@@ -116,7 +116,9 @@ impl Table {
             let at: Vec<f64> = (0..4).map(|l| low[l] + draw[4 * agent + l] * (high[l] - low[l])).collect();
             let point = if protocol.response() == Response::AtPoint { &at } else { &low };
             protocol.step(&view, &mut memory, point, &self.locals[agent], &mut work, &mut step);
-            next.extend((0..4).map(|l| at[l] + step[l] + noise[4 * agent + l]));
+            let release: Vec<f64> = (0..4).map(|l| at[l] + step[l] + noise[4 * agent + l]).collect();
+            protocol.remember(&release, &mut memory);
+            next.extend(release);
             self.memory[agent] = memory;
         }
         self.rows = next;

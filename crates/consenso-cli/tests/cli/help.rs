@@ -5,9 +5,10 @@ use crate::Place;
 #[test]
 fn help_texts() {
     let place = Place::new("help");
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 12] = [
         &[],
         &["run"],
+        &["plan"],
         &["data"],
         &["data", "info"],
         &["data", "check"],

@@ -82,6 +82,18 @@ impl Budget {
         self.accounts.get(&(records, if self.degree_matters { degree } else { 0 }))
     }
 
+    /// Standard deviation of a coordinate's noise by round, of the agents with the most; empty without noise.
+    pub(super) fn deviations(&self, rounds: u32) -> Vec<f64> {
+        let deviation = |n: &RoundNoise| match n.noise() {
+            Noise::Laplace { scale } => scale * std::f64::consts::SQRT_2,
+            Noise::Gaussian { sigma } => sigma,
+        };
+        let at = |k: usize| {
+            self.accounts.values().filter_map(|a| a.noise.get(k)).map(deviation).fold(0.0, f64::max)
+        };
+        if self.accounts.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
+    }
+
     /// The noise in words.
     pub(super) fn describe(&self) -> String {
         let all: Vec<Noise> =

@@ -7,12 +7,14 @@
 mod audit;
 mod budget;
 mod check;
+mod plan;
 mod run;
 mod site;
 mod spec;
 
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
+pub use plan::{AlgorithmPlan, Constants};
 pub use run::{Observer, Silent, run};
 pub use site::{Charge, Site, SitePlan};
 pub use spec::{

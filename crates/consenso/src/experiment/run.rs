@@ -73,7 +73,10 @@ pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Record, S
             break;
         }
         finished = finished.min(outcomes.len() as u32);
-        algorithms.push(summarise(experiment, planned, outcomes, observer.seconds()));
+        let mut record = summarise(experiment, planned, outcomes, observer.seconds());
+        record.certified =
+            instances.first().and_then(|i| experiment.certified(planned, &i.locals, &i.optimum));
+        algorithms.push(record);
         if observer.cancelled() {
             break;
         }
@@ -326,6 +329,7 @@ fn summarise(
         agents_stopped: mean(&|o| Some(o.stopped as f64)).unwrap_or(0.0),
         diverged: outcomes.iter().any(|o| o.diverged),
         curve: curve(&outcomes, experiment),
+        certified: None,
         trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
     }
 }

@@ -84,6 +84,17 @@ impl Constraint {
         }
     }
 
+    /// The largest ‖x‖₂ of the set in `dim` dimensions; `None` if it is unbounded.
+    #[must_use]
+    pub fn reach(&self, dim: usize) -> Option<f64> {
+        match *self {
+            Self::None => None,
+            Self::L2Ball { radius } | Self::L1Ball { radius } => Some(radius),
+            Self::Box { low, high } => Some(low.abs().max(high.abs()) * (dim as f64).sqrt()),
+            Self::Simplex { total } => Some(total),
+        }
+    }
+
     /// Whether `x` is in the set, up to `tolerance`.
     #[must_use]
     pub fn contains(&self, x: &[f64], tolerance: f64) -> bool {

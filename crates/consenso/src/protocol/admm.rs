@@ -4,6 +4,8 @@ use super::{Aggregation, Protocol, PublicFacts, Response, View, settle, table_of
 use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
+use crate::theory::admm::{Block, Coupled};
+use crate::theory::{Assessment, Bound, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 
 /// Algorithm 1, first-order or exact, with random or fixed weights:
@@ -26,9 +28,12 @@ pub struct Admm {
     /// Solve the local problem instead of taking one gradient step.
     #[serde(default)]
     pub exact: bool,
-    /// Random weights, or their fixed twin s = ½.
+    /// Random weights, or their fixed twin in the middle of the range.
     #[serde(default)]
     pub aggregation: Aggregation,
+    /// The range s is drawn from; (0, 1) by default. Theorems 3.1 and 3.2 certify narrow ranges near 0 only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<[f64; 2]>,
     /// Use the dual sign as the paper prints it, to show that it diverges.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub printed_dual_sign: bool,
@@ -41,6 +46,7 @@ impl Default for Admm {
             dual_step: None,
             exact: false,
             aggregation: Aggregation::Random,
+            weights: None,
             printed_dual_sign: false,
         }
     }
@@ -75,6 +81,82 @@ impl Admm {
     fn dual_step(&self) -> f64 {
         self.dual_step.unwrap_or(f64::NAN)
     }
+
+    fn weights(&self) -> [f64; 2] {
+        self.weights.unwrap_or([0.0, 1.0])
+    }
+
+    /// The two sides of the working stability rule ζ·λ_max < 4D(1 − s̄) − 2M, which at s̄ = ½ is that of SPEC section 2: the rule for general A
+    /// with ρ⁰ = s̄·D/n_i and ‖A‖² = λ_max ≤ 2n_i. An exact minimiser has no −2M.
+    fn rule(&self, facts: &PublicFacts) -> (f64, f64) {
+        let [low, high] = self.weights();
+        let room = 4.0 * self.penalty() * (1.0 - 0.5 * (low + high));
+        let right = if self.exact { room } else { room - 2.0 * facts.smoothness };
+        (self.dual_step() * facts.laplacian_max, right)
+    }
+
+    /// The algorithm as an instance of the general problem: A is the edge-incidence matrix, σ²_max(A_i) = n_i, ρ_i = s·D/n_i, and
+    /// σ²_min(A) = λ_2. Everything in the theorems is largest at the smallest or the largest degree, so two blocks bound all agents.
+    fn coupled(&self, ground: &Ground) -> Coupled {
+        let facts = &ground.facts;
+        let [mut low, mut high] = self.weights();
+        if self.aggregation == Aggregation::Fixed {
+            low = 0.5 * (low + high);
+            high = low;
+        }
+        let block = |degree: usize| {
+            let n = degree as f64;
+            Block {
+                strong_convexity: facts.strong_convexity,
+                smoothness: facts.smoothness,
+                sigma_squared: n,
+                rho: (low * self.penalty() / n, high * self.penalty() / n),
+                penalty: self.penalty(),
+            }
+        };
+        Coupled {
+            agents: facts.agents,
+            blocks: vec![block(facts.degrees.0), block(facts.degrees.1)],
+            sigma_min_squared: ground.connectivity,
+            dual_step: self.dual_step(),
+            exact: self.exact,
+            noisy: !ground.noise.is_empty(),
+        }
+    }
+
+    /// The widest range of weights proportional to this one, and half the dual step it then allows, that are certified; D is kept if it can be.
+    fn nearest_certified(&self, ground: &Ground) -> Option<toml::Table> {
+        let facts = &ground.facts;
+        if facts.strong_convexity <= 0.0 || ground.constraint != crate::problem::Constraint::None {
+            return None;
+        }
+        let floor = if self.exact { 0.0 } else { 1.5 * facts.smoothness };
+        let [low, high] = self.weights();
+        let at = |scale: f64| {
+            let mut one = self.clone();
+            one.exact &= ground.noise.is_empty();
+            one.penalty = Some(self.penalty().max(floor));
+            one.weights = Some([scale * low, scale * high]);
+            // The dual step may be up to 2ρ⁰ − N/α; a quarter of 2ρ⁰ leaves α room.
+            let rho = 0.5 * scale * (low + high) * one.penalty() / facts.degrees.1 as f64;
+            one.dual_step = Some(self.dual_step().min(0.5 * rho));
+            one
+        };
+        let certified = |scale: f64| at(scale).coupled(ground).certify().is_ok();
+        let (mut good, mut bad) = (1e-12, 1.0);
+        if !certified(good) {
+            return None;
+        }
+        while bad / good > 1.01 {
+            let middle = (good * bad).sqrt();
+            if certified(middle) { good = middle } else { bad = middle }
+        }
+        // Two digits: a file people can read.
+        let digits = |x: f64| format!("{:.1e}", 0.95 * x).parse().unwrap_or(x);
+        let mut one = at(digits(0.7 * good));
+        one.dual_step = one.dual_step.map(digits);
+        one.coupled(ground).certify().is_ok().then(|| table_of(&one))
+    }
 }
 
 impl Protocol for Admm {
@@ -104,9 +186,18 @@ impl Protocol for Admm {
         if !(zeta > 0.0 && zeta.is_finite()) {
             return Err(format!("dual_step must be a positive number, not {zeta}"));
         }
-        let (left, right) = (zeta * facts.laplacian_max, if self.exact { 2.0 * d } else { 2.0 * (d - m) });
+        let [low, high] = self.weights();
+        if !(0.0 <= low && low <= high && high <= 1.0) {
+            return Err(format!("weights = [{low}, {high}] must be a range within 0 and 1"));
+        }
+        let (left, right) = self.rule(facts);
         Ok((left >= right).then(|| {
-            let rule = if self.exact { "2·penalty" } else { "2·(penalty − M)" };
+            let rule = match (self.exact, self.weights) {
+                (true, None) => "2·penalty",
+                (false, None) => "2·(penalty − M)",
+                (true, Some(_)) => "4·penalty·(1 − mean weight)",
+                (false, Some(_)) => "4·penalty·(1 − mean weight) − 2M",
+            };
             format!(
                 "predicted unstable: dual_step·λ_max = {left:.3} is not below {rule} = {right:.3} \
                  (M = {m:.3}, λ_max = {:.3}); use dual_step < {:.3} or a larger penalty",
@@ -114,6 +205,40 @@ impl Protocol for Admm {
                 right.max(0.0) / facts.laplacian_max
             )
         }))
+    }
+
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let coupled = self.coupled(ground);
+        let certificate = if ground.constraint == crate::problem::Constraint::None {
+            coupled.certify()
+        } else {
+            Err("the theorems are about problems without a constraint set".into())
+        };
+        if let Ok(found) = &certificate {
+            let envelope = coupled.envelope(found, ground.facts.dim, &ground.noise);
+            let inequality = format!(
+                "(rho-fa-selection) holds with α = {}, ρ⁰ = {}",
+                short(found.alpha),
+                short(found.rho)
+            );
+            return Assessment {
+                rate: Some(envelope.factor),
+                promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
+                bound: Some(Bound::Distance(envelope)),
+                ..Assessment::new(Standing::Certified, coupled.theorem(), inequality)
+            };
+        }
+        let (left, right) = self.rule(&ground.facts);
+        let stable = left < right && !self.printed_dual_sign;
+        let standing = if stable { Standing::PredictedStable } else { Standing::Unstable };
+        let sign = if left < right { "<" } else { "≥" };
+        let curvature = if self.exact { "" } else { " − 2M" };
+        let inequality = format!("ζ·λ_max = {} {sign} 4D(1 − s̄){curvature} = {}", short(left), short(right));
+        Assessment {
+            not_certified: certificate.err().map(|why| format!("{}: {why}", coupled.theorem())),
+            nearest_certified: self.nearest_certified(ground),
+            ..Assessment::new(standing, "working stability rule", inequality)
+        }
     }
 
     fn memory(&self) -> usize {
@@ -147,6 +272,11 @@ impl Protocol for Admm {
             let pull = (dual - shrink * x) / penalty;
             *low = x + pull;
             *high = *high * scale + pull;
+        }
+        if let Some([least, most]) = self.weights {
+            for (low, high) in low.iter_mut().zip(high.iter_mut()) {
+                (*low, *high) = (*low + least * (*high - *low), *low + most * (*high - *low));
+            }
         }
         settle(self.aggregation, low, high);
     }

@@ -4,7 +4,8 @@ use super::admm::{ASSUMED_RESIDUAL, exact_step};
 use super::{Protocol, PublicFacts, Response, View, table_of};
 use crate::kernel;
 use crate::problem::solve::Proximal;
-use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
+use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 
 /// x_i⁺ = argmin f_i(x) + xᵀα_i + c Σ_{j∈N_i} ‖x − (x_i + x_j)/2‖²; α_i⁺ = α_i + c Σ_j (x_i⁺ − x_j⁺).
@@ -49,6 +50,25 @@ impl Protocol for ConsensusAdmm {
 
     fn memory(&self) -> usize {
         1
+    }
+
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let m = ground.facts.strong_convexity;
+        if m <= 0.0 || ground.constraint != Constraint::None {
+            let why = "Shi et al. (2014), Theorem 1 needs strong convexity, m > 0, and no constraint set";
+            return Assessment {
+                not_certified: Some(why.into()),
+                ..Assessment::open(format!("m = {}", short(m)))
+            };
+        }
+        Assessment {
+            promise: Some("without noise every agent reaches the optimum at a linear rate".into()),
+            ..Assessment::new(
+                Standing::Certified,
+                "Shi, Ling, Yuan, Wu and Yin (2014), Theorem 1",
+                format!("every penalty > 0 for m = {} > 0", short(m)),
+            )
+        }
     }
 
     fn parameters(&self) -> toml::Table {

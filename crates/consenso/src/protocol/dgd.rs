@@ -1,7 +1,8 @@
 //! DGD: decentralized gradient descent with fixed mixing weights (Nedić and Ozdaglar, 2009).
 
 use super::{Protocol, PublicFacts, Schedule, View, table_of};
-use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
+use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 
 /// x_i⁺ = Σ_j W_ij x_j − η·∇f_i(x_i) + Δ_i, with the graph's Metropolis weights W: an interval of width 0.
@@ -32,6 +33,40 @@ pub(super) fn check_step(step: Option<&Schedule>, facts: &PublicFacts) -> Result
     Ok(None)
 }
 
+/// A gradient method no theorem covers; `product` is η·M.
+pub(super) fn open(product: f64, why: &str) -> Assessment {
+    let (sign, means) = if product < 2.0 {
+        ("<", "each step descends")
+    } else {
+        ("≥", "for the worst data within the bounds it diverges; real records are rarely that bad")
+    };
+    Assessment {
+        not_certified: Some(why.into()),
+        ..Assessment::open(format!("step·M = {} {sign} 2: {means}", short(product)))
+    }
+}
+
+/// A method that is proved for η ≤ (1 + λ_min(W))/M; `mixing` bounds −λ_min(W).
+pub(super) fn assess_step(step: f64, ground: &Ground, theorem: &str, promise: &str) -> Assessment {
+    let (product, limit) = (step * ground.facts.smoothness, 1.0 - ground.facts.mixing);
+    if product < limit {
+        let inequality = format!("step·M = {} < 1 + λ_min(W), at least {}", short(product), short(limit));
+        Assessment {
+            promise: Some(promise.into()),
+            ..Assessment::new(Standing::Certified, theorem, inequality)
+        }
+    } else {
+        let why = format!(
+            "{theorem}: step·M = {} is not below 1 + λ_min(W), at least {}",
+            short(product),
+            short(limit)
+        );
+        let mut nearest = toml::Table::new();
+        nearest.insert("step".into(), (0.99 * limit / ground.facts.smoothness).into());
+        Assessment { nearest_certified: Some(nearest), ..open(product, &why) }
+    }
+}
+
 impl Protocol for Dgd {
     fn kind(&self) -> &'static str {
         "dgd"
@@ -47,6 +82,21 @@ impl Protocol for Dgd {
 
     fn allows_absence(&self) -> bool {
         true
+    }
+
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let largest =
+            (1..=ground.facts.rounds.max(1)).map(|k| eta(self.step.as_ref(), k)).fold(0.0, f64::max);
+        if ground.constraint != Constraint::None {
+            return open(largest * ground.facts.smoothness, "the theorem has no constraint set");
+        }
+        let theorem = "Yuan, Ling and Yin (2016), Theorem 1";
+        assess_step(
+            largest,
+            ground,
+            theorem,
+            "gradients stay bounded; agents end within O(step) of the optimum",
+        )
     }
 
     fn parameters(&self) -> toml::Table {

@@ -3,6 +3,7 @@
 use super::{Protocol, PublicFacts, View, table_of};
 use crate::kernel;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
 
 /// x¹ = Wx⁰ − α∇f(x⁰); x^{k+2} = (I+W)x^{k+1} − ½(I+W)x^k − α(∇f(x^{k+1}) − ∇f(x^k)).
@@ -55,6 +56,16 @@ impl Protocol for Extra {
 
     fn memory(&self) -> usize {
         4
+    }
+
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let theorem = "Shi, Ling, Wu and Yin (2015), Theorem 3.3";
+        super::dgd::assess_step(
+            self.alpha(),
+            ground,
+            theorem,
+            "without noise every agent reaches the optimum",
+        )
     }
 
     fn parameters(&self) -> toml::Table {

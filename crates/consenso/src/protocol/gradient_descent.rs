@@ -1,7 +1,9 @@
 //! Algorithm 2: private decentralized gradient descent on a complete graph (SPEC section 2).
 
+use super::schedule::Shape;
 use super::{Aggregation, Protocol, PublicFacts, Schedule, View, settle, table_of};
-use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
+use crate::theory::{Assessment, Bound, Ground, Standing, descent, short};
 use serde::{Deserialize, Serialize};
 
 /// Algorithm 2. With (p, q) the two agents farthest apart in l1 and x̄ the mean of all,
@@ -36,6 +38,48 @@ impl Protocol for GradientDescent {
             return Err("Algorithm 2 (gd) needs a complete graph: set graph.kind = \"complete\", or use kind = \"gd-star\"".into());
         }
         super::dgd::check_step(self.step.as_ref(), facts)
+    }
+
+    /// Theorem 4.1 for the plain mean and a constant step of at most 1/M; Theorem 3.4 for a step of 1/(c√k) and bounded gradients.
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let facts = &ground.facts;
+        let (m, smoothness) = (facts.strong_convexity, facts.smoothness);
+        let first = super::dgd::eta(self.step.as_ref(), 1);
+        let product = first * smoothness;
+        match &self.step {
+            Some(Schedule::Constant(step))
+                if self.aggregation == Aggregation::Fixed
+                    && product <= 1.0 + 1e-12
+                    && m > 0.0
+                    && ground.constraint == Constraint::None =>
+            {
+                let envelope = descent::Envelope::theorem_4(ground, *step, m);
+                let floor = envelope.curve(0.0, facts.rounds).last().copied().unwrap_or(0.0);
+                Assessment {
+                    rate: Some(envelope.factor),
+                    promise: Some(format!(
+                        "E F(x̄) − F* shrinks by 1 − ηm a round, down to {} at the end",
+                        short(floor)
+                    )),
+                    bound: Some(Bound::Value(envelope)),
+                    ..Assessment::new(
+                        Standing::Certified,
+                        "Theorem 4.1",
+                        format!("step·M = {} ≤ 1", short(product)),
+                    )
+                }
+            }
+            Some(Schedule::Shape(Shape::InverseSqrt { .. })) => theorem_3_4(ground, first),
+            _ => {
+                let nearest = Self {
+                    step: Some(Schedule::Constant(1.0 / smoothness)),
+                    aggregation: Aggregation::Fixed,
+                };
+                let why = "Theorem 4.1 needs aggregation = \"fixed\", a constant step ≤ 1/M and m > 0, without a constraint set; \
+                           Theorem 3.4 a step of 1/(c√k)";
+                Assessment { nearest_certified: Some(table_of(&nearest)), ..super::dgd::open(product, why) }
+            }
+        }
     }
 
     fn parameters(&self) -> toml::Table {
@@ -73,4 +117,43 @@ impl Protocol for GradientDescent {
         let eta = super::dgd::eta(self.step.as_ref(), view.round() + 1);
         step.iter_mut().for_each(|s| *s *= -eta);
     }
+}
+
+/// Theorem 3.4 needs ‖∇f‖ ≤ G everywhere a run can go: without a regulariser that is the data term's bound, with one the set must be bounded.
+fn theorem_3_4(ground: &Ground, first: f64) -> Assessment {
+    let (facts, rule) = (&ground.facts, "Theorem 3.4");
+    let reach = ground.constraint.reach(facts.dim);
+    if facts.strong_convexity > 0.0 && reach.is_none() {
+        let why = "gradients are unbounded: a regulariser needs a bounded constraint set (objective.constraint), or regularization = 0";
+        let rule = format!("{rule}: {why}");
+        return Assessment { not_certified: Some(rule), ..super::dgd::open(first * facts.smoothness, why) };
+    }
+    let gradient = ground.gradient.l2 + facts.strong_convexity * reach.unwrap_or(0.0);
+    // V bounds ‖Δ/η‖ over the rounds.
+    let eta = |k: usize| first / ((k + 1) as f64).sqrt();
+    let noise = ground
+        .noise
+        .iter()
+        .enumerate()
+        .map(|(k, s)| s * (facts.dim as f64).sqrt() / eta(k))
+        .fold(0.0, f64::max);
+    let promise = match reach {
+        Some(reach) => {
+            // Start and optimum both lie in the set.
+            let start = 4.0 * reach * reach;
+            let bound = descent::theorem_3_4(facts.rounds, 1.0 / first, start, gradient, noise);
+            format!("E F of the mean of all mean models is within {} of F*", short(bound))
+        }
+        None => {
+            let drift = descent::theorem_3_4(facts.rounds, 1.0 / first, 0.0, gradient, noise);
+            let start = 1.0 / (first * f64::from(facts.rounds).sqrt());
+            format!(
+                "E F of the mean of all mean models is within {}·‖x*‖² + {} of F*",
+                short(start),
+                short(drift)
+            )
+        }
+    };
+    let inequality = format!("step = 1/(c√k), ‖∇f‖ ≤ G = {}", short(gradient));
+    Assessment { promise: Some(promise), ..Assessment::new(Standing::Certified, rule, inequality) }
 }

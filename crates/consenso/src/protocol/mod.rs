@@ -28,6 +28,7 @@ pub use neighbourhood::NeighbourhoodDescent;
 pub use schedule::Schedule;
 
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
+use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
 
 /// Everybody's released vectors as one agent sees them: its own row and its neighbours', in order of agent number.
@@ -302,6 +303,11 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
 
     /// Why the parameters cannot work or are predicted not to: an error text, or a warning that names the stability rule.
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String>;
+
+    /// What is known of these parameters: certified by a theorem, predicted stable, or unstable, and which inequality says so.
+    fn assess(&self, _ground: &Ground) -> Assessment {
+        Assessment::open("no theorem or working rule here covers this algorithm")
+    }
 
     /// How many vectors of its own an agent keeps between rounds (duals, a previous iterate).
     fn memory(&self) -> usize {

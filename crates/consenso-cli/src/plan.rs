@@ -1,0 +1,81 @@
+//! `consenso plan`: what is known of an experiment's parameters before it runs.
+
+use crate::{Failure, files, output};
+use consenso::experiment::{AlgorithmPlan, Constants};
+use consenso::theory::Standing;
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// Whether an experiment's parameters are certified, predicted stable or unstable, and which inequality says so
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  consenso plan                                    the built-in experiment `adult`
+  consenso plan paper-2a                           the paper's own parameters: stable, but no theorem certifies them
+  consenso plan mine.toml --set algorithm.penalty=2 --json
+
+certified          a theorem covers the parameters, for all records within the public bounds
+predicted stable   a working rule, derived from the mean dynamics and tested, predicts convergence
+open               neither a theorem nor a rule covers them
+unstable           the working rule predicts divergence
+
+Nothing private is read: constants come from the public bounds, so a certificate is a worst case.")]
+pub(crate) struct Args {
+    /// An experiment file, or the name of a built-in experiment [default: adult]
+    experiment: Option<String>,
+    /// Change a key of the experiment, as for `consenso run`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
+    let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
+    let (constants, plans) = (experiment.constants(), experiment.plan());
+    if json {
+        let name = &experiment.spec().name;
+        output::print_json(&json!({ "name": name, "constants": constants, "algorithms": plans }));
+    } else {
+        output::print(&text(&experiment.spec().name, &constants, &plans));
+    }
+    Ok(())
+}
+
+fn text(name: &str, c: &Constants, plans: &[AlgorithmPlan]) -> String {
+    let mut out = format!(
+        "{name}: N = {}, d = {}; m = {}, M = {}; σ_max² = {:.3}, σ_min² = {:.3}, ‖A‖² = {:.3}\n",
+        c.agents,
+        c.dim,
+        c.strong_convexity,
+        c.smoothness,
+        c.sigma_max_squared,
+        c.sigma_min_squared,
+        c.norm_squared
+    );
+    for plan in plans {
+        let a = &plan.assessment;
+        let _ = writeln!(out, "\n{}: {}", plan.label, a.standing);
+        let mut line = |name: &str, value: &str| {
+            let _ = writeln!(out, "  {name:<22} {value}");
+        };
+        line("parameters", &inline(&plan.parameters));
+        line(if a.standing == Standing::Open { "because" } else { &a.rule }, &a.inequality);
+        if let Some(promise) = &a.promise {
+            line("promise", promise);
+        }
+        if let Some(why) = &a.not_certified {
+            line("not certified", why);
+        }
+        match &a.nearest_certified {
+            Some(choice) => line("nearest certified", &inline(choice)),
+            None if a.not_certified.is_some() => line("nearest certified", "none"),
+            None => {}
+        }
+    }
+    out
+}
+
+/// A table on one line, as it could stand in a file.
+fn inline(table: &toml::Table) -> String {
+    let entries: Vec<String> = table.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    entries.join(", ")
+}

@@ -1,0 +1,149 @@
+//! What is known of an experiment's parameters before it runs, and the certified curve once it has run.
+
+use super::check::{Experiment, Planned};
+use crate::graph::Graph;
+use crate::kernel;
+use crate::problem::solve::Minimiser;
+use crate::problem::{Constraint, LocalObjective, Workspace};
+use crate::protocol::PublicFacts;
+use crate::record::CertifiedCurve;
+use crate::theory::{Assessment, Bound, Ground};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// The constants every certificate rests on.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Constants {
+    /// N.
+    pub agents: usize,
+    /// d.
+    pub dim: usize,
+    /// m.
+    pub strong_convexity: f64,
+    /// M.
+    pub smoothness: f64,
+    /// σ²_max of the agents' constraint matrices: the largest degree for consensus.
+    pub sigma_max_squared: f64,
+    /// σ²_min of all of them together: λ_2 of the Laplacian for consensus, of the worst run's graph.
+    pub sigma_min_squared: f64,
+    /// ‖A‖² of all of them together: λ_max of the Laplacian for consensus, of the worst run's graph.
+    pub norm_squared: f64,
+}
+
+/// What is known of one algorithm.
+#[derive(Clone, Debug, Serialize)]
+pub struct AlgorithmPlan {
+    /// Its kind.
+    pub kind: String,
+    /// Its name in tables.
+    pub label: String,
+    /// Rounds that use records.
+    pub rounds: u32,
+    /// The parameters, open ones chosen.
+    pub parameters: toml::Table,
+    /// The verdict.
+    #[serde(flatten)]
+    pub assessment: Assessment,
+}
+
+impl Experiment {
+    /// The constants of the problem, from public quantities alone.
+    #[must_use]
+    pub fn constants(&self) -> Constants {
+        let facts = &self.facts;
+        Constants {
+            agents: facts.agents,
+            dim: facts.dim,
+            strong_convexity: facts.strong_convexity,
+            smoothness: facts.smoothness,
+            sigma_max_squared: facts.degrees.1 as f64,
+            sigma_min_squared: self.connectivity(),
+            norm_squared: facts.laplacian_max,
+        }
+    }
+
+    /// Whether each algorithm's parameters are certified, predicted stable or unstable, and which inequality says so.
+    #[must_use]
+    pub fn plan(&self) -> Vec<AlgorithmPlan> {
+        let connectivity = self.connectivity();
+        let one = |planned: &Planned| AlgorithmPlan {
+            kind: planned.protocol.kind().into(),
+            label: planned.label.clone(),
+            rounds: planned.timetable.rounds,
+            parameters: planned.protocol.parameters(),
+            assessment: planned.protocol.assess(&self.ground(planned, connectivity)),
+        };
+        self.planned.iter().map(one).collect()
+    }
+
+    /// λ_2 of the worst run's graph, or a bound below it.
+    fn connectivity(&self) -> f64 {
+        let mut seen: Vec<&Arc<Graph>> = self.graphs.iter().collect();
+        seen.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        seen.iter().map(|g| g.laplacian_spectrum().connectivity_lower_bound).fold(f64::INFINITY, f64::min)
+    }
+
+    fn ground(&self, planned: &Planned, connectivity: f64) -> Ground {
+        Ground {
+            facts: PublicFacts { rounds: planned.timetable.rounds, ..self.facts },
+            connectivity,
+            // One record alone is an upper bound on the mean of many.
+            gradient: self.objective.sensitivity(
+                &self.row_bounds(),
+                1,
+                crate::privacy::NeighbourRelation::AddRemove,
+            ),
+            constraint: self.spec.objective.constraint,
+            noise: planned.budget.deviations(planned.timetable.rounds),
+        }
+    }
+
+    /// The certified bound on what a run's curve shows, if there is one: for the agents' distances or for the gap of the mean model.
+    pub(super) fn certified(
+        &self,
+        planned: &Planned,
+        locals: &[LocalObjective],
+        optimum: &Minimiser,
+    ) -> Option<CertifiedCurve> {
+        if self.spec.objective.constraint != Constraint::None {
+            return None;
+        }
+        let connectivity = self.connectivity();
+        let ground = self.ground(planned, connectivity);
+        let assessment = planned.protocol.assess(&ground);
+        let (rounds, agents) = (planned.timetable.rounds, locals.len() as f64);
+        let (quantity, values) = match assessment.bound? {
+            Bound::Value(envelope) => {
+                let start =
+                    crate::problem::solve::mean_value(locals, &vec![0.0; self.facts.dim]) - optimum.value;
+                ("optimum_gap", envelope.curve(start, rounds))
+            }
+            Bound::Distance(envelope) => {
+                let table = planned.protocol.parameters();
+                let number = |key: &str| table.get(key).and_then(toml::Value::as_float);
+                let (penalty, dual_step) = (number("penalty")?, number("dual_step")?);
+                // ‖u⁰ − u*‖²_G with x⁰ = 0, λ⁰ = 0, A_iᵀλ* = ∇f_i(x*), so ‖λ*‖² ≤ Σ‖∇f_i(x*)‖²/λ_2.
+                let mut work = Workspace::default();
+                let mut g = vec![0.0; self.facts.dim];
+                let mut squares = 0.0;
+                for local in locals {
+                    local.gradient(&optimum.x, &mut g, &mut work);
+                    squares += kernel::dot(&g, &g);
+                }
+                let start = penalty * agents * kernel::dot(&optimum.x, &optimum.x)
+                    + squares / (connectivity * dual_step);
+                // Σ D‖x_i − x*‖² ≤ ‖u − u*‖²_G, and the mean of logarithms is at most the logarithm of the root mean square.
+                let dim = self.facts.dim as f64;
+                let log = |u: f64| 0.5 * libm::log(u / (penalty * agents)) - libm::log(dim);
+                ("log_error", envelope.curve(start, rounds).into_iter().map(log).collect())
+            }
+        };
+        let points = values.into_iter().enumerate();
+        let kept = points.filter(|(k, _)| *k as u32 % self.trace_every == 0 || *k as u32 == rounds);
+        Some(CertifiedCurve {
+            theorem: assessment.rule,
+            quantity: quantity.into(),
+            points: kept.map(|(k, v)| (k as u32, v)).collect(),
+        })
+    }
+}
