@@ -139,7 +139,8 @@ impl Experiment {
             }
         };
         let points = values.into_iter().enumerate();
-        let kept = points.filter(|(k, _)| *k as u32 % self.trace_every == 0 || *k as u32 == rounds);
+        let kept =
+            points.filter(|(k, _)| (*k as u32).is_multiple_of(self.trace_every) || *k as u32 == rounds);
         Some(CertifiedCurve {
             theorem: assessment.rule,
             quantity: quantity.into(),
