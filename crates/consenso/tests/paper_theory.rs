@@ -66,9 +66,9 @@ impl Network {
         Self { locals, graph: Arc::new(graph), ground, seed, dim }
     }
 
-    fn run(&self, protocol: Arc<dyn Protocol>, rounds: u32, door: Door, seed: &Seed) -> Lockstep {
+    fn run(&self, protocol: &Arc<dyn Protocol>, rounds: u32, door: Door, seed: &Seed) -> Lockstep {
         let timetable = Timetable { rounds, tail_from: rounds, gossip: 0 };
-        let players = common::players(&self.locals, &protocol, &timetable, door, seed);
+        let players = common::players(&self.locals, protocol, &timetable, door, seed);
         Lockstep::new(players, Arc::clone(&self.graph), Arc::new(Mixing::metropolis(&self.graph)))
     }
 
@@ -168,7 +168,8 @@ fn theorems_3_1_and_3_2_hold_round_by_round_on_random_problems() {
         let (penalty, dual_step) = (admm.penalty.expect("set"), admm.dual_step.expect("set"));
         let optimum = network.optimum();
         let rounds = if exact { 30 } else { 300 };
-        let mut run = network.run(Arc::new(admm), rounds, Door::Open, &network.seed);
+        let protocol: Arc<dyn Protocol> = Arc::new(admm);
+        let mut run = network.run(&protocol, rounds, Door::Open, &network.seed);
         let rows: Vec<f64> = run.rows().iter().map(|_| rng.random_range(-1.0..1.0)).collect();
         run.start_from(&rows);
         let mut before = network.distance(&run, penalty, dual_step, &optimum);
@@ -204,7 +205,7 @@ fn theorem_3_3_bounds_the_mean_over_noise() {
         let mut ends = Vec::new();
         let mut bound = f64::NAN;
         for repetition in 0..20 {
-            let mut run = network.run(Arc::clone(&protocol), rounds, door, &Seed::from(repetition));
+            let mut run = network.run(&protocol, rounds, door, &Seed::from(repetition));
             let first = network.distance(&run, penalty, dual_step, &optimum);
             (0..rounds).for_each(|_| run.advance());
             ends.push(network.distance(&run, penalty, dual_step, &optimum));
@@ -249,7 +250,8 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
         let rounds = if exact { 400 } else { 3_000 };
         let optimum = network.optimum();
         let error = |admm: Admm, rounds: u32| {
-            let mut run = network.run(Arc::new(admm), rounds, Door::Open, &network.seed);
+            let protocol: Arc<dyn Protocol> = Arc::new(admm);
+            let mut run = network.run(&protocol, rounds, Door::Open, &network.seed);
             (0..rounds).for_each(|_| run.advance());
             let worst = run.rows().iter().zip(optimum.x.iter().cycle()).map(|(x, o)| (x - o).abs());
             // Not f64::max, which would lose a NaN.
@@ -318,7 +320,7 @@ fn theorem_4_1_bounds_the_gap_of_the_mean_model() {
         let protocol: Arc<dyn Protocol> = Arc::new(gd);
         let mut mean = vec![0.0; rounds as usize + 1];
         for repetition in 0..repetitions {
-            let mut run = network.run(Arc::clone(&protocol), rounds, door, &Seed::from(repetition));
+            let mut run = network.run(&protocol, rounds, door, &Seed::from(repetition));
             for gap in mean.iter_mut().take(rounds as usize + 1) {
                 let mut centre = vec![0.0; 8];
                 for row in run.rows().chunks(8) {
@@ -346,7 +348,7 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
     let said = gd.assess(&network.ground);
     assert_eq!((said.standing, said.rule.as_str()), (Standing::Certified, "Theorem 3.4"));
     let target = central_optimum(&network.locals, &Constraint::L2Ball { radius: 3.0 }, None);
-    let mut run = network.run(Arc::from(gd), rounds, Door::Open, &network.seed);
+    let mut run = network.run(&Arc::from(gd), rounds, Door::Open, &network.seed);
     let mut average = vec![0.0; 4];
     for _ in 0..rounds {
         for row in run.rows().chunks(4) {
