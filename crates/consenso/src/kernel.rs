@@ -1,26 +1,20 @@
 //! The inner loops: one pass over the rows for margins and gradients.
 //!
-//! A kernel is written once, over `Lanes`: four numbers at a time, fused multiply-adds, a fixed order of reduction. On x86 with AVX2 those
-//! are vector registers (through `pulp`, chosen at run time); elsewhere plain arrays that do the very same arithmetic. The machine
-//! changes the speed and never a bit of the result. Vector types are spelled out because the optimiser, left to vectorise arrays, shuffles rows
-//! into each other and halves the speed. Outside those kernels nothing uses a fused multiply-add: without the target
-//! feature it is a call into a library, ten times the price of the sum.
+//! A kernel is written once, over `Lanes`: eight rows at a time, a lane each, fused multiply-adds, a fixed order of every sum. On x86 those are
+//! AVX2 registers (through `pulp`, chosen at run time); elsewhere plain arrays that do the very same arithmetic. The
+//! machine changes the speed and never a bit of the result. Outside those kernels nothing uses a fused multiply-add: without the
+//! target feature it is a call into a library, ten times the price of the sum.
 
-use crate::data::{LANES, Nonzeros};
+use crate::data::{LANES, Lanes8, Layout, Nonzeros};
 
-type Quad = [f64; 4];
-type Block = [f64; LANES];
+type Eight = [f64; LANES];
 
-fn blocks(row: &[f64]) -> &[Block] {
-    row.as_chunks::<LANES>().0
-}
-
-/// Four `f64` and what kernels do with them.
+/// Eight `f64` and what kernels do with them.
 pub(crate) trait Lanes: Copy {
-    /// Four numbers.
+    /// Eight numbers.
     type V: Copy;
-    fn load(self, from: &Quad) -> Self::V;
-    fn store(self, v: Self::V) -> Quad;
+    fn load(self, from: &Lanes8) -> Self::V;
+    fn store(self, v: Self::V) -> Lanes8;
     fn splat(self, value: f64) -> Self::V;
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
@@ -32,8 +26,8 @@ pub(crate) trait Lanes: Copy {
     fn clamp(self, x: Self::V, low: f64, high: f64) -> Self::V;
     /// 2^n, n the integer in the low bits of a number that was rounded by adding 1.5·2^52.
     fn power_of_two(self, shifted: Self::V) -> Self::V;
-    /// (v[0] + v[2]) + (v[1] + v[3]) of each of four.
-    fn sums(self, v: [Self::V; 4]) -> Self::V;
+    /// ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])) of each of four.
+    fn totals(self, v: [Self::V; 4]) -> [f64; 4];
 }
 
 /// Plain arrays, for every machine.
@@ -41,109 +35,117 @@ pub(crate) trait Lanes: Copy {
 struct Portable;
 
 impl Lanes for Portable {
-    type V = Quad;
-    fn load(self, from: &Quad) -> Quad {
-        *from
+    type V = Eight;
+    fn load(self, from: &Lanes8) -> Eight {
+        from.0
     }
-    fn store(self, v: Quad) -> Quad {
-        v
+    fn store(self, v: Eight) -> Lanes8 {
+        Lanes8(v)
     }
-    fn splat(self, value: f64) -> Quad {
-        [value; 4]
+    fn splat(self, value: f64) -> Eight {
+        [value; LANES]
     }
-    fn add(self, a: Quad, b: Quad) -> Quad {
+    fn add(self, a: Eight, b: Eight) -> Eight {
         std::array::from_fn(|i| a[i] + b[i])
     }
-    fn sub(self, a: Quad, b: Quad) -> Quad {
+    fn sub(self, a: Eight, b: Eight) -> Eight {
         std::array::from_fn(|i| a[i] - b[i])
     }
-    fn mul(self, a: Quad, b: Quad) -> Quad {
+    fn mul(self, a: Eight, b: Eight) -> Eight {
         std::array::from_fn(|i| a[i] * b[i])
     }
-    fn div(self, a: Quad, b: Quad) -> Quad {
+    fn div(self, a: Eight, b: Eight) -> Eight {
         std::array::from_fn(|i| a[i] / b[i])
     }
-    fn fma(self, a: Quad, b: Quad, c: Quad) -> Quad {
+    fn fma(self, a: Eight, b: Eight, c: Eight) -> Eight {
         std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
-    fn clamp(self, x: Quad, low: f64, high: f64) -> Quad {
+    fn clamp(self, x: Eight, low: f64, high: f64) -> Eight {
         let one = |x: f64| {
             let x = if x > low { x } else { low };
             if x < high { x } else { high }
         };
         x.map(one)
     }
-    fn power_of_two(self, shifted: Quad) -> Quad {
+    fn power_of_two(self, shifted: Eight) -> Eight {
         shifted.map(|s| f64::from_bits((s.to_bits() << 52).wrapping_add(1023 << 52)))
     }
-    fn sums(self, v: [Quad; 4]) -> Quad {
-        v.map(|v| (v[0] + v[2]) + (v[1] + v[3]))
+    fn totals(self, v: [Eight; 4]) -> [f64; 4] {
+        v.map(|v| ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])))
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{Lanes, Quad};
+    use super::{Lanes, Lanes8};
     use pulp::cast;
     use pulp::x86::V3;
     use std::arch::x86_64::__m256d;
 
+    type Pair = [__m256d; 2];
+
     impl Lanes for V3 {
-        type V = __m256d;
+        type V = Pair;
         #[inline(always)]
-        fn load(self, from: &Quad) -> __m256d {
-            cast(*from)
+        fn load(self, from: &Lanes8) -> Pair {
+            cast(from.0)
         }
         #[inline(always)]
-        fn store(self, v: __m256d) -> Quad {
-            cast(v)
+        fn store(self, v: Pair) -> Lanes8 {
+            Lanes8(cast(v))
         }
         #[inline(always)]
-        fn splat(self, value: f64) -> __m256d {
-            self.avx._mm256_set1_pd(value)
+        fn splat(self, value: f64) -> Pair {
+            [self.avx._mm256_set1_pd(value); 2]
         }
         #[inline(always)]
-        fn add(self, a: __m256d, b: __m256d) -> __m256d {
-            self.avx._mm256_add_pd(a, b)
+        fn add(self, a: Pair, b: Pair) -> Pair {
+            [self.avx._mm256_add_pd(a[0], b[0]), self.avx._mm256_add_pd(a[1], b[1])]
         }
         #[inline(always)]
-        fn sub(self, a: __m256d, b: __m256d) -> __m256d {
-            self.avx._mm256_sub_pd(a, b)
+        fn sub(self, a: Pair, b: Pair) -> Pair {
+            [self.avx._mm256_sub_pd(a[0], b[0]), self.avx._mm256_sub_pd(a[1], b[1])]
         }
         #[inline(always)]
-        fn mul(self, a: __m256d, b: __m256d) -> __m256d {
-            self.avx._mm256_mul_pd(a, b)
+        fn mul(self, a: Pair, b: Pair) -> Pair {
+            [self.avx._mm256_mul_pd(a[0], b[0]), self.avx._mm256_mul_pd(a[1], b[1])]
         }
         #[inline(always)]
-        fn div(self, a: __m256d, b: __m256d) -> __m256d {
-            self.avx._mm256_div_pd(a, b)
+        fn div(self, a: Pair, b: Pair) -> Pair {
+            [self.avx._mm256_div_pd(a[0], b[0]), self.avx._mm256_div_pd(a[1], b[1])]
         }
         #[inline(always)]
-        fn fma(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d {
-            self.fma._mm256_fmadd_pd(a, b, c)
+        fn fma(self, a: Pair, b: Pair, c: Pair) -> Pair {
+            [self.fma._mm256_fmadd_pd(a[0], b[0], c[0]), self.fma._mm256_fmadd_pd(a[1], b[1], c[1])]
         }
         #[inline(always)]
-        fn clamp(self, x: __m256d, low: f64, high: f64) -> __m256d {
+        fn clamp(self, x: Pair, low: f64, high: f64) -> Pair {
             // The instruction returns its second operand when either is NaN.
-            let x = self.avx._mm256_max_pd(x, self.splat(low));
-            self.avx._mm256_min_pd(x, self.splat(high))
+            let (low, high) = (self.avx._mm256_set1_pd(low), self.avx._mm256_set1_pd(high));
+            let [a, b] = x;
+            let (a, b) = (self.avx._mm256_max_pd(a, low), self.avx._mm256_max_pd(b, low));
+            [self.avx._mm256_min_pd(a, high), self.avx._mm256_min_pd(b, high)]
         }
         #[inline(always)]
-        fn power_of_two(self, shifted: __m256d) -> __m256d {
-            let bits = self.avx2._mm256_slli_epi64::<52>(self.avx._mm256_castpd_si256(shifted));
+        fn power_of_two(self, shifted: Pair) -> Pair {
+            let [a, b] = shifted;
             let one = self.avx._mm256_set1_epi64x(1023 << 52);
-            self.avx._mm256_castsi256_pd(self.avx2._mm256_add_epi64(bits, one))
+            let a = self.avx2._mm256_slli_epi64::<52>(self.avx._mm256_castpd_si256(a));
+            let b = self.avx2._mm256_slli_epi64::<52>(self.avx._mm256_castpd_si256(b));
+            let (a, b) = (self.avx2._mm256_add_epi64(a, one), self.avx2._mm256_add_epi64(b, one));
+            [self.avx._mm256_castsi256_pd(a), self.avx._mm256_castsi256_pd(b)]
         }
         #[inline(always)]
-        fn sums(self, [a, b, c, d]: [__m256d; 4]) -> __m256d {
-            // Halves of two rows side by side, then neighbours added: rows come out as 0, 2, 1, 3.
-            let fold = |p, q| {
-                let low = self.avx._mm256_permute2f128_pd::<0x20>(p, q);
-                let high = self.avx._mm256_permute2f128_pd::<0x31>(p, q);
-                self.avx._mm256_add_pd(low, high)
-            };
-            let mixed = self.avx._mm256_hadd_pd(fold(a, b), fold(c, d));
-            self.avx2._mm256_permute4x64_pd::<0b11_01_10_00>(mixed)
+        fn totals(self, [a, b, c, d]: [Pair; 4]) -> [f64; 4] {
+            let (a, b) = (self.avx._mm256_add_pd(a[0], a[1]), self.avx._mm256_add_pd(b[0], b[1]));
+            let (c, d) = (self.avx._mm256_add_pd(c[0], c[1]), self.avx._mm256_add_pd(d[0], d[1]));
+            // Halves of two side by side, then neighbours added: they come out as 0, 2, 1, 3.
+            let low = self.avx._mm256_permute2f128_pd::<0x20>(a, b);
+            let ab = self.avx._mm256_add_pd(low, self.avx._mm256_permute2f128_pd::<0x31>(a, b));
+            let low = self.avx._mm256_permute2f128_pd::<0x20>(c, d);
+            let cd = self.avx._mm256_add_pd(low, self.avx._mm256_permute2f128_pd::<0x31>(c, d));
+            let mixed = self.avx._mm256_hadd_pd(ab, cd);
+            cast(self.avx2._mm256_permute4x64_pd::<0b11_01_10_00>(mixed))
         }
     }
 }
@@ -182,7 +184,7 @@ fn exp<S: Lanes>(s: S, t: S::V) -> S::V {
 
 /// A loss that sees a record only through its margin zᵀx and its label: the derivative in the margin.
 pub(crate) trait Link: Copy {
-    /// φ'(margin, label) of four rows.
+    /// φ'(margin, label) of eight rows.
     fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V;
 }
 
@@ -222,125 +224,155 @@ impl Link for Weighted {
     }
 }
 
-#[inline(always)]
-fn halves(block: &Block) -> (&Quad, &Quad) {
-    let (low, high) = block.split_at(4);
-    (low.try_into().expect("four"), high.try_into().expect("four"))
-}
+/// Tiles a batch holds at most.
+const BATCH: usize = 16;
+/// Entries a batch holds if it can: 24 KiB, half of a first-level cache.
+const BATCH_ENTRIES: usize = 384;
+const ZERO: Lanes8 = Lanes8([0.0; LANES]);
 
-/// Margins of four rows.
+/// Margins of T tiles, feature by feature, side by side: one chain of multiply-adds alone would wait for itself.
+/// (Loops, not closures: a closure is compiled without the target features of its caller.)
 #[inline(always)]
-fn margins<S: Lanes>(s: S, [a, b, c, d]: [&[Block]; 4], x: &[Block]) -> S::V {
-    let zero = s.splat(0.0);
-    let mut acc = [(zero, zero); 4];
-    for ((((x, a), b), c), d) in x.iter().zip(a).zip(b).zip(c).zip(d) {
-        let (x_low, x_high) = halves(x);
-        let (x_low, x_high) = (s.load(x_low), s.load(x_high));
-        for (row, acc) in [a, b, c, d].into_iter().zip(&mut acc) {
-            let (low, high) = halves(row);
-            *acc = (s.fma(s.load(low), x_low, acc.0), s.fma(s.load(high), x_high, acc.1));
+fn margins<S: Lanes, const T: usize>(s: S, tiles: &[Lanes8], x: &[f64], out: &mut [Lanes8]) {
+    let mut rows: [&[Lanes8]; T] = [&[]; T];
+    for (t, row) in rows.iter_mut().enumerate() {
+        *row = &tiles[t * x.len()..][..x.len()];
+    }
+    let mut margins = [s.splat(0.0); T];
+    for (l, &x) in x.iter().enumerate() {
+        let x = s.splat(x);
+        for t in 0..T {
+            margins[t] = s.fma(s.load(&rows[t][l]), x, margins[t]);
         }
     }
-    s.sums(acc.map(|(low, high)| s.add(low, high)))
+    for t in 0..T {
+        out[t] = s.store(margins[t]);
+    }
 }
 
-/// `gradient += Σ slope·row` over four rows, two chains side by side.
+/// Margins of all rows of the tiles.
 #[inline(always)]
-fn accumulate<S: Lanes>(s: S, [a, b, c, d]: [&[Block]; 4], slope: &Quad, gradient: &mut [Block]) {
-    let slope = slope.map(|v| s.splat(v));
-    for ((((g, a), b), c), d) in gradient.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-        let ((g0, g1), (a0, a1), (b0, b1), (c0, c1), (d0, d1)) =
-            (halves(g), halves(a), halves(b), halves(c), halves(d));
-        let one = |g, a, b, c, d| {
-            let left = s.fma(slope[1], s.load(b), s.fma(slope[0], s.load(a), s.load(g)));
-            s.store(s.add(left, s.fma(slope[3], s.load(d), s.mul(slope[2], s.load(c)))))
+fn all<S: Lanes>(s: S, mut tiles: &[Lanes8], x: &[f64], mut out: &mut [Lanes8]) {
+    while !out.is_empty() {
+        let count = match out.len() {
+            4.. => 4,
+            2.. => 2,
+            _ => 1,
         };
-        let (low, high) = (one(g0, a0, b0, c0, d0), one(g1, a1, b1, c1, d1));
-        g[..4].copy_from_slice(&low);
-        g[4..].copy_from_slice(&high);
+        let now;
+        (now, out) = out.split_at_mut(count);
+        match count {
+            4 => margins::<S, 4>(s, tiles, x, now),
+            2 => margins::<S, 2>(s, tiles, x, now),
+            _ => margins::<S, 1>(s, tiles, x, now),
+        }
+        tiles = &tiles[count * x.len()..];
     }
 }
 
-/// Groups of four rows a batch holds at most.
-const BATCH: usize = 8;
-/// Blocks a batch holds at most: 16 KiB, a third of a first-level cache.
-const BATCH_BLOCKS: usize = 256;
-
-/// The four rows of a group.
-#[inline(always)]
-fn four(group: &[Block], width: usize) -> [&[Block]; 4] {
-    let (ab, cd) = group.split_at(2 * width);
-    let ((a, b), (c, d)) = (ab.split_at(width), cd.split_at(width));
-    [a, b, c, d]
+/// A batch of tiles with their slopes, and where their sums go.
+struct Batch<'a> {
+    tiles: &'a [Lanes8],
+    slopes: &'a [Lanes8],
+    /// Eight partial sums a feature, one a lane.
+    sums: &'a mut [Lanes8],
+    /// Whether the sums start here.
+    first: bool,
+    /// Where their totals go, if they end here.
+    gradient: Option<&'a mut [f64]>,
 }
 
-/// `gradient += Σ_j φ'(z_jᵀx, y_j)·z_j`, rows in order, four at a time.
-#[inline(always)]
-fn pass<S: Lanes, L: Link>(
-    s: S,
-    rows: &[Block],
-    width: usize,
-    labels: &[f64],
-    x: &[Block],
-    link: L,
-    gradient: &mut [Block],
-) {
-    let (x, gradient) = (&x[..width], &mut gradient[..width]);
-    let (quads, rest) = labels.as_chunks::<4>();
-    // A batch that stays in the first-level cache: all margins, then all slopes, then all sums, so that the long latency of a
-    // slope is hidden behind its neighbours'. The order of every sum is that of one group after the other.
-    let batch = (BATCH_BLOCKS / (4 * width)).clamp(1, BATCH);
-    for (labels, rows) in quads.chunks(batch).zip(rows.chunks(batch * 4 * width)) {
-        let mut slopes = [[0.0; 4]; BATCH];
-        for (slope, group) in slopes.iter_mut().zip(rows.chunks_exact(4 * width).take(labels.len())) {
-            *slope = s.store(margins(s, four(group, width), x));
+impl Batch<'_> {
+    /// `sums += slope·row` for F features from `start` on.
+    #[inline(always)]
+    fn features<S: Lanes, const F: usize>(&mut self, s: S, start: usize) {
+        let dim = self.sums.len();
+        let mut sums = [s.splat(0.0); F];
+        if !self.first {
+            for (sum, kept) in sums.iter_mut().zip(&self.sums[start..]) {
+                *sum = s.load(kept);
+            }
         }
-        for (slope, label) in slopes.iter_mut().zip(labels) {
-            *slope = s.store(link.slope(s, s.load(slope), s.load(label)));
+        for (tile, slope) in self.tiles.chunks_exact(dim).zip(self.slopes) {
+            let (slope, row) = (s.load(slope), &tile[start..start + F]);
+            for f in 0..F {
+                sums[f] = s.fma(slope, s.load(&row[f]), sums[f]);
+            }
         }
-        for (slope, group) in slopes.iter().zip(rows.chunks_exact(4 * width).take(labels.len())) {
-            accumulate(s, four(group, width), slope, gradient);
-        }
+        let Some(gradient) = &mut self.gradient else {
+            for (sum, kept) in sums.iter().zip(&mut self.sums[start..]) {
+                *kept = s.store(*sum);
+            }
+            return;
+        };
+        let mut four = [s.splat(0.0); 4];
+        four[..F].copy_from_slice(&sums);
+        gradient[start..start + F].copy_from_slice(&s.totals(four)[..F]);
     }
-    // The last, short group: absent rows repeat the first one with slope zero, so the arithmetic is that of a full group.
-    if !rest.is_empty() {
-        let group = &rows[quads.len() * 4 * width..];
-        let rows: [&[Block]; 4] = std::array::from_fn(|r| {
-            let r = if r < rest.len() { r } else { 0 };
-            &group[r * width..(r + 1) * width]
-        });
-        let mut label = [0.0; 4];
-        label[..rest.len()].copy_from_slice(rest);
-        let mut slope = s.store(link.slope(s, margins(s, rows, x), s.load(&label)));
-        slope[rest.len()..].fill(0.0);
-        accumulate(s, rows, &slope, gradient);
+
+    /// All features.
+    #[inline(always)]
+    fn run<S: Lanes>(mut self, s: S) {
+        let dim = self.sums.len();
+        let mut start = 0;
+        while start < dim {
+            start += match dim - start {
+                4.. => {
+                    self.features::<S, 4>(s, start);
+                    4
+                }
+                2.. => {
+                    self.features::<S, 2>(s, start);
+                    2
+                }
+                _ => {
+                    self.features::<S, 1>(s, start);
+                    1
+                }
+            };
+        }
     }
 }
 
-/// One call of [`pass`], compiled for the machine it runs on.
+/// `gradient = Σ_j φ'(z_jᵀx, y_j)·z_j` over tiles.
 struct Pass<'a, L> {
-    rows: &'a [f64],
-    stride: usize,
+    tiles: &'a [Lanes8],
     labels: &'a [f64],
     x: &'a [f64],
     link: L,
+    sums: &'a mut [Lanes8],
     gradient: &'a mut [f64],
 }
 
 impl<L: Link> Kernel for Pass<'_, L> {
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
-        let Self { rows, stride, labels, x, link, gradient } = self;
-        let (rows, x, gradient) = (blocks(rows), blocks(x), gradient.as_chunks_mut::<LANES>().0);
-        match stride / LANES {
-            // A known width keeps the whole gradient in registers.
-            2 => {
-                let x = [x[0], x[1]];
-                let mut kept = [gradient[0], gradient[1]];
-                pass(s, rows, 2, labels, &x, link, &mut kept);
-                gradient[..2].copy_from_slice(&kept);
+        let Self { tiles, labels, x, link, sums, gradient } = self;
+        let dim = x.len();
+        let sums = &mut sums[..dim];
+        // A batch that stays in the first-level cache: all margins, then all slopes, then all sums, so that what takes long in one tile
+        // is hidden behind the others. The order of every sum is that of one tile after the other.
+        let batch = (BATCH_ENTRIES / dim.max(1)).clamp(4, BATCH);
+        let batches = labels.len().div_ceil(batch * LANES);
+        let both = tiles.chunks(batch * dim.max(1)).zip(labels.chunks(batch * LANES));
+        for (number, (tiles, labels)) in both.enumerate() {
+            let mut slopes = [ZERO; BATCH];
+            let slopes = &mut slopes[..labels.len().div_ceil(LANES)];
+            all(s, tiles, x, slopes);
+            let (full, last) = labels.as_chunks::<LANES>();
+            for (slope, label) in slopes.iter_mut().zip(full) {
+                *slope = s.store(link.slope(s, s.load(slope), s.load(&Lanes8(*label))));
             }
-            width => pass(s, rows, width, labels, x, link, gradient),
+            if let (Some(slope), false) = (slopes.last_mut(), last.is_empty()) {
+                // Rows that are not there have no features, so their slope does not matter.
+                let mut label = [0.0; LANES];
+                for (label, known) in label.iter_mut().zip(last) {
+                    *label = *known;
+                }
+                *slope = s.store(link.slope(s, s.load(slope), s.load(&Lanes8(label))));
+            }
+            let gradient = (number + 1 == batches).then_some(&mut *gradient);
+            Batch { tiles, slopes, sums, first: number == 0, gradient }.run(s);
         }
     }
 }
@@ -353,17 +385,17 @@ trait Kernel: Sized {
     fn dispatch(self) {
         #[cfg(target_arch = "x86_64")]
         if let Some(simd) = pulp::x86::V3::try_new() {
-            return simd.vectorize(OnAvx2(simd, self));
+            return simd.vectorize(On(simd, self));
         }
         self.run(Portable);
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-struct OnAvx2<K>(pulp::x86::V3, K);
+struct On<S, K>(S, K);
 
 #[cfg(target_arch = "x86_64")]
-impl<K: Kernel> pulp::NullaryFnOnce for OnAvx2<K> {
+impl<S: Lanes, K: Kernel> pulp::NullaryFnOnce for On<S, K> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
@@ -371,31 +403,55 @@ impl<K: Kernel> pulp::NullaryFnOnce for OnAvx2<K> {
     }
 }
 
-/// `gradient += Σ_j φ'(z_jᵀx, y_j)·z_j` over padded rows; `x` and `gradient` are padded to `stride`.
+/// `gradient = Σ_j φ'(z_jᵀx, y_j)·z_j`; `sums` is scratch.
 pub(crate) fn gradient<L: Link>(
-    rows: &[f64],
-    stride: usize,
+    rows: Layout<'_>,
     labels: &[f64],
     x: &[f64],
     link: L,
+    sums: &mut Vec<Lanes8>,
     gradient: &mut [f64],
 ) {
-    Pass { rows, stride, labels, x, link, gradient }.dispatch();
+    match rows {
+        Layout::Tiles(tiles) => {
+            sums.resize(x.len(), ZERO);
+            if labels.is_empty() {
+                gradient.fill(0.0);
+            }
+            Pass { tiles, labels, x, link, sums, gradient }.dispatch();
+        }
+        Layout::Sparse(rows) => {
+            gradient.fill(0.0);
+            SparsePass { rows, labels, x, link, gradient }.dispatch();
+        }
+    }
 }
 
-/// `out += Σ_j w_j (z_jᵀv) z_j`: the curvature of a margin loss along `v`.
-pub(crate) fn weighted_gram(rows: &[f64], stride: usize, weights: &[f64], v: &[f64], out: &mut [f64]) {
-    gradient(rows, stride, weights, v, Weighted, out);
+/// `out = Σ_j w_j (z_jᵀv) z_j`: the curvature of a margin loss along `v`.
+pub(crate) fn weighted_gram(
+    rows: Layout<'_>,
+    weights: &[f64],
+    v: &[f64],
+    sums: &mut Vec<Lanes8>,
+    out: &mut [f64],
+) {
+    gradient(rows, weights, v, Weighted, sums, out);
 }
 
 /// Margins z_jᵀx of all rows.
-pub(crate) fn all_margins(rows: &[f64], stride: usize, x: &[f64], out: &mut [f64]) {
-    AllMargins { rows, stride, x, out }.dispatch();
+pub(crate) fn all_margins(rows: Layout<'_>, x: &[f64], out: &mut [f64]) {
+    match rows {
+        Layout::Tiles(tiles) => AllMargins { tiles, x, out }.dispatch(),
+        Layout::Sparse(rows) => {
+            for (row, out) in out.iter_mut().enumerate() {
+                *out = sparse_margin(rows.row(row), x);
+            }
+        }
+    }
 }
 
 struct AllMargins<'a> {
-    rows: &'a [f64],
-    stride: usize,
+    tiles: &'a [Lanes8],
     x: &'a [f64],
     out: &'a mut [f64],
 }
@@ -403,16 +459,13 @@ struct AllMargins<'a> {
 impl Kernel for AllMargins<'_> {
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
-        let Self { rows, stride, x, out } = self;
-        let (rows, width) = (blocks(rows), stride / LANES);
-        let x = &blocks(x)[..width];
-        let (quads, rest) = out.as_chunks_mut::<4>();
-        let done = quads.len() * 4 * width;
-        for (out, group) in quads.iter_mut().zip(rows.chunks_exact(4 * width)) {
-            *out = s.store(margins(s, four(group, width), x));
-        }
-        for (out, row) in rest.iter_mut().zip(rows[done..].chunks_exact(width)) {
-            *out = s.store(margins(s, [row; 4], x))[0];
+        let Self { tiles, x, out } = self;
+        for (tiles, out) in tiles.chunks(BATCH * x.len().max(1)).zip(out.chunks_mut(BATCH * LANES)) {
+            let mut margins = [ZERO; BATCH];
+            all(s, tiles, x, &mut margins[..out.len().div_ceil(LANES)]);
+            for (out, margins) in out.chunks_mut(LANES).zip(&margins) {
+                out.copy_from_slice(&margins.0[..out.len()]);
+            }
         }
     }
 }
@@ -434,7 +487,7 @@ fn sparse_margin((columns, values): (&[u32], &[f64]), x: &[f64]) -> f64 {
     (acc[0] + acc[2]) + (acc[1] + acc[3])
 }
 
-/// [`Pass`] over an index of non-zeros.
+/// `gradient += Σ_j φ'(z_jᵀx, y_j)·z_j` over non-zeros.
 struct SparsePass<'a, L> {
     rows: &'a Nonzeros,
     labels: &'a [f64],
@@ -447,41 +500,22 @@ impl<L: Link> Kernel for SparsePass<'_, L> {
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
         let Self { rows, labels, x, link, gradient } = self;
-        for (group, label) in labels.chunks(4).enumerate() {
-            let row = |r: usize| rows.row(4 * group + r.min(label.len() - 1));
-            let margin: Quad = std::array::from_fn(|r| sparse_margin(row(r), x));
-            let labels: Quad = std::array::from_fn(|r| label[r.min(label.len() - 1)]);
-            let slope = s.store(link.slope(s, s.load(&margin), s.load(&labels)));
-            for (r, slope) in slope.iter().take(label.len()).enumerate() {
+        for (group, labels) in labels.chunks(LANES).enumerate() {
+            let row = |r: usize| rows.row(LANES * group + r);
+            let mut margin = [0.0; LANES];
+            for (r, margin) in margin.iter_mut().take(labels.len()).enumerate() {
+                *margin = sparse_margin(row(r), x);
+            }
+            let mut label = [0.0; LANES];
+            label[..labels.len()].copy_from_slice(labels);
+            let slope = link.slope(s, s.load(&Lanes8(margin)), s.load(&Lanes8(label)));
+            for (r, slope) in s.store(slope).0.iter().take(labels.len()).enumerate() {
                 let (columns, values) = row(r);
                 for (c, v) in columns.iter().zip(values) {
                     gradient[*c as usize] += slope * v;
                 }
             }
         }
-    }
-}
-
-/// [`gradient`] over an index of non-zeros.
-pub(crate) fn sparse_gradient<L: Link>(
-    rows: &Nonzeros,
-    labels: &[f64],
-    x: &[f64],
-    link: L,
-    gradient: &mut [f64],
-) {
-    SparsePass { rows, labels, x, link, gradient }.dispatch();
-}
-
-/// [`weighted_gram`] over an index of non-zeros.
-pub(crate) fn sparse_weighted_gram(rows: &Nonzeros, weights: &[f64], v: &[f64], out: &mut [f64]) {
-    sparse_gradient(rows, weights, v, Weighted, out);
-}
-
-/// [`all_margins`] over an index of non-zeros.
-pub(crate) fn sparse_margins(rows: &Nonzeros, x: &[f64], out: &mut [f64]) {
-    for (row, out) in out.iter_mut().enumerate() {
-        *out = sparse_margin(rows.row(row), x);
     }
 }
 
@@ -515,35 +549,50 @@ mod tests {
     fn exp_is_within_four_ulp_of_libm() {
         let mut t = -700.0;
         while t < 700.0 {
-            let got = exp(Portable, [t; 4])[3];
+            let got = exp(Portable, [t; LANES])[3];
             let want = libm::exp(t);
             assert!(((got - want) / want).abs() < 4.0 * f64::EPSILON, "exp({t}): {got} against {want}");
             t += 0.371;
         }
-        assert_eq!(exp(Portable, [0.0; 4])[0], 1.0);
+        assert_eq!(exp(Portable, [0.0; LANES])[0], 1.0);
+    }
+
+    fn number(i: usize) -> f64 {
+        libm::sin(i as f64 * 12.9898) * 3.0
+    }
+
+    fn sign(i: usize) -> f64 {
+        if number(i) > 0.0 { 1.0 } else { -1.0 }
     }
 
     #[test]
-    fn vector_registers_and_plain_arrays_give_the_same_bits() {
-        for (rows, stride) in [(1, 8), (7, 16), (33, 16), (10, 112)] {
-            let number = |i: usize| libm::sin(i as f64 * 12.9898) * 3.0;
-            let data: Vec<f64> = (0..rows * stride).map(number).collect();
-            let labels: Vec<f64> = (0..rows).map(|i| if number(i) > 0.0 { 1.0 } else { -1.0 }).collect();
-            let x: Vec<f64> = (0..stride).map(|i| number(i + 77)).collect();
-            let (mut plain, mut fast) = (vec![0.1; stride], vec![0.1; stride]);
-            Pass { rows: &data, stride, labels: &labels, x: &x, link: LogisticLink, gradient: &mut plain }
-                .run(Portable);
-            gradient(&data, stride, &labels, &x, LogisticLink, &mut fast);
-            assert_eq!(plain, fast);
-            let (mut plain, mut fast) = (vec![0.0; rows], vec![0.0; rows]);
-            AllMargins { rows: &data, stride, x: &x, out: &mut plain }.run(Portable);
-            all_margins(&data, stride, &x, &mut fast);
-            assert_eq!(plain, fast);
+    fn every_kind_of_lanes_gives_the_same_bits() {
+        for (rows, dim) in [(1, 8), (7, 14), (33, 16), (100, 14), (10, 105)] {
+            let mut records = crate::data::Records::with_capacity(dim, rows);
+            for r in 0..rows {
+                records.push(&(0..dim).map(|l| number(r * dim + l)).collect::<Vec<_>>(), sign(r));
+            }
+            let Layout::Tiles(tiles) = records.layout() else { unreachable!("dense") };
+            let (labels, x) = (records.labels(), (0..dim).map(|l| number(l + 77)).collect::<Vec<_>>());
+            let (mut sums, mut margins) = (Vec::new(), Vec::new());
+            for lanes in 0..2 {
+                let (mut sum, mut margin) = (vec![0.0; dim], vec![0.0; rows]);
+                let (link, sums_of_lanes) = (LogisticLink, &mut vec![ZERO; dim][..]);
+                let pass = Pass { tiles, labels, x: &x, link, sums: sums_of_lanes, gradient: &mut sum };
+                let all = AllMargins { tiles, x: &x, out: &mut margin };
+                match lanes {
+                    0 => (pass.run(Portable), all.run(Portable)),
+                    _ => (pass.dispatch(), all.dispatch()),
+                };
+                sums.push(sum);
+                margins.push(margin);
+            }
+            assert!(sums.iter().all(|s| *s == sums[0]) && margins.iter().all(|m| *m == margins[0]));
         }
     }
 
     #[test]
-    fn an_index_of_non_zeros_gives_the_same_gradient() {
+    fn non_zeros_alone_give_the_same_gradient() {
         for rows in [1, 5, 64] {
             let mut dense = crate::data::Records::with_capacity(40, rows);
             for r in 0..rows {
@@ -552,31 +601,34 @@ mod tests {
                 };
                 dense.push(&(0..40).map(cell).collect::<Vec<_>>(), if r % 3 == 0 { 1.0 } else { -1.0 });
             }
-            let records = dense.clone().indexed();
-            let index = records.nonzeros().expect("mostly zeros");
+            let sparse = dense.clone().compressed();
+            assert!(matches!(sparse.layout(), Layout::Sparse(_)), "mostly zeros");
             let x: Vec<f64> = (0..40).map(|c| libm::cos(c as f64)).collect();
-            let (mut want, mut got) = (vec![0.0; 40], vec![0.0; 40]);
-            gradient(dense.padded(), 40, dense.labels(), &x, LogisticLink, &mut want);
-            sparse_gradient(index, dense.labels(), &x, LogisticLink, &mut got);
-            assert!(distance(&want, &got) < 1e-14 * rows as f64);
-            let (mut want, mut got) = (vec![0.0; rows], vec![0.0; rows]);
-            all_margins(dense.padded(), 40, &x, &mut want);
-            sparse_margins(index, &x, &mut got);
-            assert!(distance(&want, &got) < 1e-14 * rows as f64);
+            let of = |records: &crate::data::Records| {
+                let (mut g, mut m) = (vec![0.0; 40], vec![0.0; rows]);
+                gradient(records.layout(), records.labels(), &x, LogisticLink, &mut Vec::new(), &mut g);
+                all_margins(records.layout(), &x, &mut m);
+                (g, m)
+            };
+            let (want, got) = (of(&dense), of(&sparse));
+            assert!(distance(&want.0, &got.0) < 1e-14 * rows as f64);
+            assert!(distance(&want.1, &got.1) < 1e-14 * rows as f64);
         }
     }
 
     #[test]
-    fn a_short_last_group_counts_each_row_once() {
-        for rows in 1..20 {
-            let stride = 8;
-            let data: Vec<f64> = (0..rows * stride).map(|i| ((i * 7919) % 13) as f64 - 6.0).collect();
+    fn a_short_last_tile_counts_each_row_once() {
+        for rows in 1..70 {
+            let dim = 7;
+            let data: Vec<f64> = (0..rows * dim).map(|i| ((i * 7919) % 13) as f64 - 6.0).collect();
             let weights: Vec<f64> = (0..rows).map(|i| 1.0 + i as f64).collect();
-            let v: Vec<f64> = (0..stride).map(|i| i as f64 - 3.0).collect();
-            let mut got = vec![0.0; stride];
-            weighted_gram(&data, stride, &weights, &v, &mut got);
-            let mut want = vec![0.0; stride];
-            for (row, w) in data.chunks(stride).zip(&weights) {
+            let v: Vec<f64> = (0..dim).map(|i| i as f64 - 3.0).collect();
+            let mut records = crate::data::Records::with_capacity(dim, rows);
+            data.chunks(dim).for_each(|row| records.push(row, 1.0));
+            let mut got = vec![0.0; dim];
+            weighted_gram(records.layout(), &weights, &v, &mut Vec::new(), &mut got);
+            let mut want = vec![0.0; dim];
+            for (row, w) in data.chunks(dim).zip(&weights) {
                 axpy(w * dot(row, &v), row, &mut want);
             }
             assert_eq!(got, want, "{rows} rows"); // small integers: exact

@@ -92,7 +92,7 @@ fn exact_norm_squared(row: &[f64]) -> (f64, f64) {
 
 fn never_beaten(records: &Records, bounds: RowBounds) {
     for row in (0..records.len()).map(|row| records.row(row)) {
-        let (high, low) = exact_norm_squared(row);
+        let (high, low) = exact_norm_squared(&row);
         assert!((high - 1.0) + low <= 0.0, "‖z‖₂ > 1 by {}", (high - 1.0) + low);
         assert!((high - 1.0) + low > -1e-12, "rows are of unit norm");
         assert!(row.iter().map(|value| value.abs()).sum::<f64>() <= bounds.l1);

@@ -463,7 +463,7 @@ fn the_ridge_optimum_is_that_of_the_normal_equations() {
     let (mut a, mut r) = (DMatrix::identity(dim, dim) * 0.03, DVector::zeros(dim));
     for f in &agents {
         for (row, &y) in f.records().labels().iter().enumerate() {
-            let z = DVector::from_column_slice(f.records().row(row));
+            let z = DVector::from_column_slice(&f.records().row(row));
             let weight = 1.0 / (7.0 * f.records().len() as f64);
             a += &z * z.transpose() * weight;
             r += z * (y * weight);

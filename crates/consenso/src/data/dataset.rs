@@ -141,7 +141,7 @@ impl Dataset {
         let groupings = by_file.into_iter().chain(groupings(&all)).collect();
         Ok(Self {
             train: encoder.encode_table(&all),
-            test: test.map(|test| encoder.encode_table(test).indexed()),
+            test: test.map(|test| encoder.encode_table(test)),
             bounds: encoder.bounds(),
             task,
             classes,
@@ -197,7 +197,7 @@ impl Dataset {
         let (test, train) = order.split_at_mut(held);
         test.sort_unstable();
         train.sort_unstable();
-        self.test = Some(self.train.select(test).indexed());
+        self.test = Some(self.train.select(test));
         self.train = self.train.select(train);
         for grouping in &mut self.groupings {
             grouping.codes = train.iter().map(|&row| grouping.codes[row]).collect();

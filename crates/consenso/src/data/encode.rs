@@ -183,7 +183,7 @@ impl Encoder {
                 label
             });
         }
-        records
+        records.compressed()
     }
 }
 

@@ -2,22 +2,33 @@
 
 use std::fmt;
 
-/// Lanes of the kernels: rows are padded with zeros to a multiple of this.
+/// Rows in a tile: as many as a kernel works on side by side.
 pub const LANES: usize = 8;
 
-/// Encoded rows and labels, one contiguous row-major block.
+/// One feature of eight rows, on a cache line of its own.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(align(64))]
+pub(crate) struct Lanes8(pub(crate) [f64; LANES]);
+
+/// Encoded rows and labels of one agent.
 ///
-/// A row has `dim` features and is padded with zeros to a multiple of [`LANES`], so that kernels never see a remainder.
+/// Dense rows are kept in tiles of [`LANES`] rows, feature by feature, so that a kernel works on eight rows at once without ever adding
+/// across a register; the last tile is filled up with zeros. Rows that are mostly zeros are kept as their non-zeros alone.
 /// Labels are ±1 for two classes, 0…C−1 for more, a real number for regression.
 ///
 /// `Debug` prints the shape, never a value: records are private.
 #[derive(Clone, PartialEq)]
 pub struct Records {
     dim: usize,
-    stride: usize,
-    features: Vec<f64>,
+    features: Features,
     labels: Vec<f64>,
-    nonzeros: Option<Nonzeros>,
+}
+
+#[derive(Clone, PartialEq)]
+enum Features {
+    /// Tile after tile, `dim` entries each.
+    Tiles(Vec<Lanes8>),
+    Sparse(Nonzeros),
 }
 
 /// The non-zero features of all rows, row by row.
@@ -35,6 +46,21 @@ impl Nonzeros {
         let range = self.starts[index]..self.starts[index + 1];
         (&self.columns[range.clone()], &self.values[range])
     }
+
+    fn push(&mut self, entries: impl Iterator<Item = (u32, f64)>) {
+        for (column, value) in entries.filter(|e| e.1 != 0.0) {
+            self.columns.push(column);
+            self.values.push(value);
+        }
+        self.starts.push(self.columns.len());
+    }
+}
+
+/// The features as kernels read them.
+#[derive(Clone, Copy)]
+pub(crate) enum Layout<'a> {
+    Tiles(&'a [Lanes8]),
+    Sparse(&'a Nonzeros),
 }
 
 impl fmt::Debug for Records {
@@ -44,72 +70,88 @@ impl fmt::Debug for Records {
 }
 
 impl Records {
-    /// An empty block with room for `rows` rows of `dim` features.
+    /// An empty block with room for `rows` dense rows of `dim` features.
     #[must_use]
     pub fn with_capacity(dim: usize, rows: usize) -> Self {
-        let stride = dim.next_multiple_of(LANES);
-        Self {
-            dim,
-            stride,
-            features: Vec::with_capacity(rows * stride),
-            labels: Vec::with_capacity(rows),
-            nonzeros: None,
-        }
+        let tiles = Vec::with_capacity(rows.div_ceil(LANES) * dim);
+        Self { dim, features: Features::Tiles(tiles), labels: Vec::with_capacity(rows) }
+    }
+
+    /// An empty block of `dim` features that keeps non-zeros only.
+    #[must_use]
+    pub fn sparse(dim: usize) -> Self {
+        let nonzeros = Nonzeros { starts: vec![0], columns: Vec::new(), values: Vec::new() };
+        Self { dim, features: Features::Sparse(nonzeros), labels: Vec::new() }
     }
 
     /// Adds one row. Panics if `row` is not `dim` long: encoders own that invariant.
     pub fn push(&mut self, row: &[f64], label: f64) {
-        self.nonzeros = None;
         assert_eq!(row.len(), self.dim, "a row of {} features in a block of {}", row.len(), self.dim);
-        self.features.extend_from_slice(row);
-        self.features.resize(self.features.len() + self.stride - self.dim, 0.0);
+        self.push_entries((0..).zip(row.iter().copied()), label);
+    }
+
+    /// Adds one row given by some of its features, by increasing column; the others are zero. Panics if a column is not below `dim`.
+    pub fn push_entries(&mut self, entries: impl Iterator<Item = (u32, f64)>, label: f64) {
+        let dim = self.dim;
+        let inside = |e: &(u32, f64)| assert!((e.0 as usize) < dim, "column {} of {dim}", e.0);
+        match &mut self.features {
+            Features::Tiles(tiles) => {
+                let lane = self.labels.len() % LANES;
+                if lane == 0 {
+                    tiles.resize(tiles.len() + dim, Lanes8([0.0; LANES]));
+                }
+                let start = tiles.len() - dim;
+                for (column, value) in entries.inspect(inside) {
+                    tiles[start + column as usize].0[lane] = value;
+                }
+            }
+            Features::Sparse(nonzeros) => nonzeros.push(entries.inspect(inside)),
+        }
         self.labels.push(label);
     }
 
     /// Adds one row written in place: `fill` gets `dim` zeros and returns the label.
     pub fn push_with(&mut self, fill: impl FnOnce(&mut [f64]) -> f64) {
-        self.nonzeros = None;
-        let start = self.features.len();
-        self.features.resize(start + self.stride, 0.0);
-        let label = fill(&mut self.features[start..start + self.dim]);
-        self.labels.push(label);
+        let mut row = vec![0.0; self.dim];
+        let label = fill(&mut row);
+        self.push(&row, label);
     }
 
     /// The rows with the given indices, in that order.
     #[must_use]
     pub fn select(&self, rows: &[usize]) -> Self {
-        let mut out = Self::with_capacity(self.dim, rows.len());
+        let mut out = match &self.features {
+            Features::Tiles(_) => Self::with_capacity(self.dim, rows.len()),
+            Features::Sparse(_) => Self::sparse(self.dim),
+        };
         for &row in rows {
-            out.features.extend_from_slice(&self.features[row * self.stride..(row + 1) * self.stride]);
-            out.labels.push(self.labels[row]);
+            out.push_entries(self.entries(row), self.labels[row]);
         }
         out
     }
 
-    /// The same records with an index of their non-zero features, where most features are zero: kernels then read a fraction of the
-    /// memory. Whether it pays off shows in the first rows; one-hot encodings have as many non-zeros in every row.
+    /// The same records, as their non-zeros alone where most features are zero: kernels then read a fraction of the memory.
+    /// Whether it pays off shows in the first rows; one-hot encodings have as many non-zeros in every row.
     #[must_use]
-    pub fn indexed(mut self) -> Self {
+    pub fn compressed(self) -> Self {
         let sample = self.len().min(32);
-        let filled = (0..sample).flat_map(|row| self.row(row)).filter(|x| **x != 0.0).count();
-        if 4 * filled > sample * self.dim {
+        let filled = (0..sample).flat_map(|row| self.entries(row)).filter(|e| e.1 != 0.0).count();
+        if matches!(self.features, Features::Sparse(_)) || 4 * filled > sample * self.dim {
             return self;
         }
-        let mut index = Nonzeros { starts: vec![0], columns: Vec::new(), values: Vec::new() };
-        for row in 0..self.len() {
-            for (column, &value) in self.row(row).iter().enumerate().filter(|(_, x)| **x != 0.0) {
-                index.columns.push(column as u32);
-                index.values.push(value);
-            }
-            index.starts.push(index.columns.len());
+        let mut out = Self::sparse(self.dim);
+        for (row, &label) in self.labels.iter().enumerate() {
+            out.push_entries(self.entries(row), label);
         }
-        self.nonzeros = Some(index);
-        self
+        out
     }
 
-    /// The index of non-zero features, if there is one.
-    pub(crate) fn nonzeros(&self) -> Option<&Nonzeros> {
-        self.nonzeros.as_ref()
+    /// The features as kernels read them.
+    pub(crate) fn layout(&self) -> Layout<'_> {
+        match &self.features {
+            Features::Tiles(tiles) => Layout::Tiles(tiles),
+            Features::Sparse(nonzeros) => Layout::Sparse(nonzeros),
+        }
     }
 
     /// Number of rows.
@@ -124,28 +166,37 @@ impl Records {
         self.labels.is_empty()
     }
 
-    /// Features a row, without padding.
+    /// Features a row.
     #[must_use]
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// Features a row, with padding.
+    /// Features kept: all of them, or the non-zero ones.
     #[must_use]
-    pub fn stride(&self) -> usize {
-        self.stride
+    pub fn stored(&self) -> usize {
+        match &self.features {
+            Features::Tiles(tiles) => tiles.len() * LANES,
+            Features::Sparse(nonzeros) => nonzeros.values.len(),
+        }
     }
 
-    /// All features, row-major, padded rows of [`Self::stride`].
-    #[must_use]
-    pub fn padded(&self) -> &[f64] {
-        &self.features
+    /// One row's features by column: all of them, or the non-zero ones.
+    pub fn entries(&self, index: usize) -> impl Iterator<Item = (u32, f64)> + '_ {
+        let (tile, nonzeros): (&[Lanes8], (&[u32], &[f64])) = match &self.features {
+            Features::Tiles(tiles) => (&tiles[index / LANES * self.dim..][..self.dim], (&[], &[])),
+            Features::Sparse(nonzeros) => (&[], nonzeros.row(index)),
+        };
+        let dense = (0..).zip(tile.iter().map(move |lanes| lanes.0[index % LANES]));
+        dense.chain(nonzeros.0.iter().copied().zip(nonzeros.1.iter().copied()))
     }
 
-    /// One row, without padding.
+    /// One row, zeros and all.
     #[must_use]
-    pub fn row(&self, index: usize) -> &[f64] {
-        &self.features[index * self.stride..index * self.stride + self.dim]
+    pub fn row(&self, index: usize) -> Vec<f64> {
+        let mut row = vec![0.0; self.dim];
+        self.entries(index).for_each(|(column, value)| row[column as usize] = value);
+        row
     }
 
     /// The labels.

@@ -281,8 +281,9 @@ mod tests {
             for (index, &label) in records.labels().iter().enumerate() {
                 let label = if classes == 2 { f64::from(u8::from(label > 0.0)) } else { label };
                 // Weighted by a feature, so that labels drawn regardless of the row would be noticed.
-                let weight = dot(&truth[..problem.dim], records.row(index));
-                for (class, p) in class_probabilities(&problem, &truth, records.row(index)).iter().enumerate()
+                let weight = dot(&truth[..problem.dim], &records.row(index));
+                for (class, p) in
+                    class_probabilities(&problem, &truth, &records.row(index)).iter().enumerate()
                 {
                     excess[class] += weight * (f64::from(u8::from(label == class as f64)) - p);
                     variance[class] += weight * weight * p * (1.0 - p);
@@ -301,7 +302,7 @@ mod tests {
         let records = problem.agent(&seed, 0).expect("valid");
         let truth = problem.truth(&seed);
         let squares: f64 = (0..records.len())
-            .map(|row| (20.0 * (records.labels()[row] - dot(&truth, records.row(row)))).powi(2))
+            .map(|row| (20.0 * (records.labels()[row] - dot(&truth, &records.row(row)))).powi(2))
             .sum();
         // Chi-square with 4,000 degrees: standard deviation √8000; 4.9 of them is 10⁻⁶. Clamping at 1 hardly ever acts here.
         assert!((squares - 4_000.0).abs() < 4.9 * 8_000_f64.sqrt() + 20.0, "{squares}");

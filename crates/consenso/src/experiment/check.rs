@@ -265,7 +265,7 @@ impl Experiment {
             Source::Data(_) if self.alone => Err("the records of the other agents are not here".into()),
             Source::Data(data) => {
                 let shards = shards(&self.spec, data, &seed)?;
-                Ok(shards.iter().map(|shard| local(data.train.select(&shard.rows).indexed())).collect())
+                Ok(shards.iter().map(|shard| local(data.train.select(&shard.rows))).collect())
             }
         }
     }

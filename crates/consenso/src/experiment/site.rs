@@ -122,7 +122,7 @@ impl Experiment {
         match &self.source {
             Source::Data(data) if self.alone => {
                 let all: Vec<usize> = (0..data.train.len()).collect();
-                Ok(LocalObjective::new(self.objective, data.train.select(&all).indexed()))
+                Ok(LocalObjective::new(self.objective, data.train.select(&all)))
             }
             _ => Ok(self.locals(0)?.swap_remove(agent)),
         }

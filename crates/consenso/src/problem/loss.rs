@@ -74,30 +74,14 @@ impl Loss {
         if let Self::Softmax { classes } = *self {
             return softmax_gradient(records, classes, x, out);
         }
-        let stride = records.stride();
-        pad(x, stride, &mut work.x);
-        work.gradient.clear();
-        work.gradient.resize(stride, 0.0);
-        let (rows, labels, g) = (records.padded(), records.labels(), &mut work.gradient[..]);
-        if let Some(rows) = records.nonzeros() {
-            match *self {
-                Self::Logistic => kernel::sparse_gradient(rows, labels, x, LogisticLink, g),
-                Self::Ridge { clip } | Self::Huber { delta: clip } => {
-                    kernel::sparse_gradient(rows, labels, x, ResidualLink { clip }, g);
-                }
-                Self::Softmax { .. } => unreachable!("handled above"),
-            }
-            out.copy_from_slice(&work.gradient[..out.len()]);
-            return;
-        }
+        let (rows, labels, sums) = (records.layout(), records.labels(), &mut work.sums);
         match *self {
-            Self::Logistic => kernel::gradient(rows, stride, labels, &work.x, LogisticLink, g),
+            Self::Logistic => kernel::gradient(rows, labels, x, LogisticLink, sums, out),
             Self::Ridge { clip } | Self::Huber { delta: clip } => {
-                kernel::gradient(rows, stride, labels, &work.x, ResidualLink { clip }, g);
+                kernel::gradient(rows, labels, x, ResidualLink { clip }, sums, out);
             }
             Self::Softmax { .. } => unreachable!("handled above"),
         }
-        out.copy_from_slice(&work.gradient[..out.len()]);
     }
 
     /// The curvature weights φ''(z_jᵀx, y_j) of a margin loss at x.
@@ -152,32 +136,18 @@ impl Curvature<'_> {
     pub(super) fn apply(&self, v: &[f64], out: &mut [f64], work: &mut Workspace) {
         let records = self.records;
         if self.classes == 0 {
-            let stride = records.stride();
-            pad(v, stride, &mut work.x);
-            work.gradient.clear();
-            work.gradient.resize(stride, 0.0);
-            match records.nonzeros() {
-                Some(rows) => kernel::sparse_weighted_gram(rows, &self.weights, v, &mut work.gradient),
-                None => kernel::weighted_gram(
-                    records.padded(),
-                    stride,
-                    &self.weights,
-                    &work.x,
-                    &mut work.gradient,
-                ),
-            }
-            out.copy_from_slice(&work.gradient[..out.len()]);
+            kernel::weighted_gram(records.layout(), &self.weights, v, &mut work.sums, out);
             return;
         }
         out.fill(0.0);
         let features = records.dim();
         for (row, p) in self.weights.chunks_exact(self.classes).enumerate() {
             let z = records.row(row);
-            let score = |c: usize| kernel::dot(z, &v[c * features..(c + 1) * features]);
+            let score = |c: usize| kernel::dot(&z, &v[c * features..(c + 1) * features]);
             let mean: f64 = (0..self.classes).map(|c| p[c] * score(c)).sum();
             for c in 0..self.classes {
                 let slope = p[c] * (score(c) - mean);
-                kernel::axpy(slope, z, &mut out[c * features..(c + 1) * features]);
+                kernel::axpy(slope, &z, &mut out[c * features..(c + 1) * features]);
             }
         }
     }
@@ -185,18 +155,8 @@ impl Curvature<'_> {
 
 /// Margins z_jᵀx into the workspace.
 pub(super) fn margins(records: &Records, x: &[f64], work: &mut Workspace) {
-    pad(x, records.stride(), &mut work.x);
     work.margins.resize(records.len(), 0.0);
-    match records.nonzeros() {
-        Some(rows) => kernel::sparse_margins(rows, x, &mut work.margins),
-        None => kernel::all_margins(records.padded(), records.stride(), &work.x, &mut work.margins),
-    }
-}
-
-fn pad(x: &[f64], stride: usize, out: &mut Vec<f64>) {
-    out.clear();
-    out.extend_from_slice(x);
-    out.resize(stride, 0.0);
+    kernel::all_margins(records.layout(), x, &mut work.margins);
 }
 
 /// log(1 + e^t) without overflow.
@@ -212,7 +172,7 @@ fn huber(r: f64, delta: f64) -> f64 {
 fn softmax(records: &Records, row: usize, x: &[f64], p: &mut [f64]) -> f64 {
     let (z, features) = (records.row(row), records.dim());
     for (c, p) in p.iter_mut().enumerate() {
-        *p = kernel::dot(z, &x[c * features..(c + 1) * features]);
+        *p = kernel::dot(&z, &x[c * features..(c + 1) * features]);
     }
     let top = p.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut total = 0.0;
@@ -232,7 +192,7 @@ fn softmax_total(records: &Records, classes: usize, x: &[f64]) -> f64 {
         .map(|row| {
             let y = records.labels()[row] as usize;
             softmax(records, row, x, &mut p)
-                - kernel::dot(records.row(row), &x[y * features..(y + 1) * features])
+                - kernel::dot(&records.row(row), &x[y * features..(y + 1) * features])
         })
         .sum()
 }
@@ -243,8 +203,9 @@ fn softmax_gradient(records: &Records, classes: usize, x: &[f64], out: &mut [f64
     for row in 0..records.len() {
         softmax(records, row, x, &mut p);
         p[records.labels()[row] as usize] -= 1.0;
+        let z = records.row(row);
         for (c, &slope) in p.iter().enumerate() {
-            kernel::axpy(slope, records.row(row), &mut out[c * features..(c + 1) * features]);
+            kernel::axpy(slope, &z, &mut out[c * features..(c + 1) * features]);
         }
     }
 }

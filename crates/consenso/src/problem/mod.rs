@@ -12,7 +12,7 @@ pub use constraint::Constraint;
 pub use loss::Loss;
 pub use sensitivity::Sensitivity;
 
-use crate::data::{Records, RowBounds};
+use crate::data::{Lanes8, Records, RowBounds};
 use crate::kernel;
 use std::sync::Arc;
 
@@ -53,11 +53,16 @@ pub struct LocalObjective {
 }
 
 /// Scratch space for gradients: one a thread, reused for every agent.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Workspace {
-    x: Vec<f64>,
-    gradient: Vec<f64>,
+    sums: Vec<Lanes8>,
     margins: Vec<f64>,
+}
+
+impl std::fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Workspace(..)")
+    }
 }
 
 impl LocalObjective {
@@ -130,7 +135,8 @@ pub fn accuracy(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
         Loss::Softmax { classes } => {
             let features = records.dim();
             let best = |row: usize| {
-                let score = |c: usize| kernel::dot(records.row(row), &x[c * features..(c + 1) * features]);
+                let z = records.row(row);
+                let score = |c: usize| kernel::dot(&z, &x[c * features..(c + 1) * features]);
                 (0..*classes).map(|c| (c, score(c))).max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |b| b.0)
             };
             (0..rows).filter(|&row| best(row) as f64 == records.labels()[row]).count()

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use std::sync::Arc;
 
 /// Multiply-adds a task should hold before it is worth handing to another thread (about 50 µs).
-const GRAIN: usize = 200_000;
+const GRAIN: usize = 500_000;
 
 /// All agents of a run, moving together.
 ///
@@ -38,8 +38,7 @@ impl Lockstep {
     pub fn new(players: Vec<Player>, graph: Arc<Graph>, mixing: Arc<Mixing>) -> Self {
         assert_eq!(players.len(), graph.agents(), "a player an agent");
         let dim = players.first().map_or(0, |p| p.local().dim());
-        let work =
-            players.iter().map(|p| 2 * p.local().records().padded().len()).max().unwrap_or(1) + 100 * dim;
+        let work = players.iter().map(|p| 2 * p.local().records().stored()).max().unwrap_or(1) + 100 * dim;
         let grain = (GRAIN / work.max(1)).max(1);
         let rows: Vec<f64> = players.iter().flat_map(Player::start).collect();
         let next = rows.clone();
@@ -85,19 +84,24 @@ impl Lockstep {
         let Self { players, graph, mixing, dim, grain, round, rows, next, draft } = self;
         let common = common(graph, rows, *dim);
         let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
+        // Back and forth: what one round read last is still in the cache when the next begins. The order changes no result.
+        let back = !round.is_multiple_of(2);
         if players.len() <= *grain {
-            for (i, (player, out)) in players.iter_mut().zip(next.chunks_exact_mut(*dim)).enumerate() {
+            let all = players.iter_mut().zip(next.chunks_exact_mut(*dim)).enumerate();
+            let play = |(i, (player, out)): (usize, (&mut Player, &mut [f64]))| {
                 player.play(&table.seat(i), draft, out);
-            }
+            };
+            if back { all.rev().for_each(play) } else { all.for_each(play) }
         } else {
-            players
-                .par_iter_mut()
-                .zip(next.par_chunks_exact_mut(*dim))
-                .enumerate()
-                .with_min_len(*grain)
-                .for_each_init(Draft::default, |draft, (i, (player, out))| {
-                    player.play(&table.seat(i), draft, out);
-                });
+            let all = players.par_iter_mut().zip(next.par_chunks_exact_mut(*dim)).enumerate();
+            let play = |draft: &mut Draft, (i, (player, out)): (usize, (&mut Player, &mut [f64]))| {
+                player.play(&table.seat(i), draft, out);
+            };
+            if back {
+                all.rev().with_min_len(*grain).for_each_init(Draft::default, play);
+            } else {
+                all.with_min_len(*grain).for_each_init(Draft::default, play);
+            }
         }
         std::mem::swap(rows, next);
         *round += 1;

@@ -121,7 +121,7 @@ impl rand::TryRng for Always {
     }
 
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
-        bytes.fill(self.0 as u8);
+        bytes.as_chunks_mut().0.fill(self.0.to_le_bytes());
         Ok(())
     }
 }
@@ -139,8 +139,11 @@ fn sixty_four_zero_words_are_a_far_tail_and_saturate() {
             self.0 += 1;
             Ok(if self.0 <= 65 { 0 } else { u64::MAX })
         }
-        fn try_fill_bytes(&mut self, _: &mut [u8]) -> Result<(), Self::Error> {
-            unreachable!("noise takes whole words")
+        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+            for word in bytes.as_chunks_mut().0 {
+                *word = self.try_next_u64()?.to_le_bytes();
+            }
+            Ok(())
         }
     }
     let noise = Noise::Laplace { scale: 1.0 };
