@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Text {
     pub(crate) file: String,
     pub(crate) text: String,
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 /// The text of an experiment: a built-in one by its name, else a file.
@@ -135,7 +135,7 @@ fn source(experiment: &Text, spec: &ExperimentSpec) -> Result<Source> {
 }
 
 /// The files a path or a pattern names, in order.
-fn expand(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
+pub(crate) fn expand(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
     let path = folder.join(pattern);
     if path.is_dir() {
         bail!("{}: is a folder; name its files, for example {pattern}/*.csv", path.display());

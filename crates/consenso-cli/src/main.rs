@@ -7,6 +7,10 @@ mod audit;
 mod data;
 mod files;
 mod folder;
+#[cfg(feature = "network")]
+mod network;
+#[cfg(feature = "network")]
+mod node;
 mod output;
 mod overrides;
 mod plan;
@@ -29,6 +33,7 @@ Start with:
   consenso run                               the built-in experiment `adult`, into runs/adult-7
   consenso run --print adult > mine.toml     a copy to change; then: consenso run mine.toml
   consenso data schema patients.csv          draft the public schema of your own records
+  consenso help network                      the same as real processes, on one machine or on many
 
 Every command takes --json: one JSON object on stdout.
 Exit code 0 is success, 1 a failed run, 2 bad input."
@@ -37,7 +42,8 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Print one JSON object on stdout instead of text
-    #[arg(long, global = true)]
+    // Last in every list, wherever a command's own options end.
+    #[arg(long, global = true, display_order = 900)]
     json: bool,
 }
 
@@ -47,6 +53,10 @@ enum Command {
     Plan(plan::Args),
     Data(data::Args),
     Privacy(privacy::Args),
+    #[cfg(feature = "network")]
+    Network(network::Args),
+    #[cfg(feature = "network")]
+    Node(node::Args),
 }
 
 /// Why a command did not succeed; each has its exit code.
@@ -73,6 +83,10 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::command(&args, cli.json),
         Command::Data(args) => data::command(&args, cli.json),
         Command::Privacy(args) => privacy::command(&args, cli.json),
+        #[cfg(feature = "network")]
+        Command::Network(args) => network::command(&args, cli.json),
+        #[cfg(feature = "network")]
+        Command::Node(args) => node::command(&args, cli.json),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -278,6 +278,12 @@ impl Checkpoint {
     pub fn round(&self) -> u32 {
         self.round
     }
+
+    /// The model, if the run was over.
+    #[must_use]
+    pub fn model(&self) -> Option<&[f64]> {
+        self.model.as_deref()
+    }
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use crate::Place;
 #[test]
 fn help_texts() {
     let place = Place::new("help");
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 18] = [
         &[],
         &["run"],
         &["plan"],
@@ -18,6 +18,12 @@ fn help_texts() {
         &["privacy", "loss"],
         &["privacy", "compose"],
         &["privacy", "calibrate"],
+        &["network"],
+        &["network", "new"],
+        &["network", "up"],
+        &["node"],
+        &["node", "init"],
+        &["node", "run"],
     ];
     for words in commands {
         let answer = place.consenso(&[words, &["--help"]].concat());

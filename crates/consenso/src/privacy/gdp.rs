@@ -29,7 +29,7 @@ pub fn epsilon(profile: &Profile, delta: f64) -> Result<Bound, AccountingError> 
 }
 
 /// The ε at `delta` of a `mu`-GDP mechanism: the upper end of a bracket around it.
-pub(crate) fn epsilon_of_mu(mu: f64, delta: f64) -> f64 {
+pub fn epsilon_of_mu(mu: f64, delta: f64) -> f64 {
     if gaussian_delta(mu, 0.0) <= delta {
         return 0.0;
     }

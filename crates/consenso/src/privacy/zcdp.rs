@@ -58,7 +58,7 @@ pub fn epsilon(profile: &Profile, delta: f64) -> Result<Bound, AccountingError> 
 }
 
 /// The ε at `delta` of a ρ-zCDP mechanism, before the final slack.
-pub(crate) fn epsilon_of_rho(rho: f64, delta: f64) -> f64 {
+pub fn epsilon_of_rho(rho: f64, delta: f64) -> f64 {
     rdp::minimise(|order| rho * order, rho, delta).epsilon
 }
 

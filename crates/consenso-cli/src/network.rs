@@ -1,0 +1,441 @@
+//! `consenso network`: make a network of sites, and run all of it on one machine.
+
+use crate::overrides::{self, Override};
+use crate::{Failure, files, output, table};
+use anyhow::{Context as _, anyhow};
+use consenso::experiment::{Experiment, ExperimentSpec, Origin};
+use consenso::graph::GraphSpec;
+use consenso_node::folder::{Entropy, SiteFile};
+use consenso_node::network::{self, Plan, PlannedSite};
+use consenso_node::store::Store;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Make a network of sites, and run all of it on this machine
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  consenso network new net --sites a,b,c --experiment adult      keys, certificates, one folder a site
+  consenso network up net                                        all sites as processes of this machine
+  consenso node audit net/a                                      what it cost, from the ledger alone
+
+Across machines every site gets its own folder of net/, sets `listen` in site.toml, and all have the same
+peers.toml with addresses: docs/three-hospitals.md.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: NetworkCommand,
+}
+
+#[derive(clap::Subcommand)]
+enum NetworkCommand {
+    New(New),
+    Up(Up),
+}
+
+/// Make a folder with one folder a site: key, certificate, peers and the experiment
+#[derive(clap::Args)]
+struct New {
+    /// Folder to make
+    folder: PathBuf,
+    /// Names of the sites, in the order of the experiment's agents
+    #[arg(long, value_delimiter = ',', required = true)]
+    sites: Vec<String>,
+    /// An experiment file, or the name of a built-in experiment
+    #[arg(long)]
+    experiment: String,
+    /// Change a key of the experiment, as in `consenso run`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Which of the experiment's algorithms [default: the first]
+    #[arg(long, value_name = "LABEL")]
+    algorithm: Option<String>,
+    /// Records of every site, where their files are not on this machine
+    #[arg(long, value_delimiter = ',', value_name = "N,N,…")]
+    records: Vec<usize>,
+    /// Where every site is called, HOST:PORT; an empty one cannot be called [default: this machine, from --port on]
+    #[arg(long, value_delimiter = ',', value_name = "A,A,…")]
+    addresses: Vec<String>,
+    /// First port on this machine
+    #[arg(long, default_value_t = 7400)]
+    port: u16,
+    /// Where the noise comes from: `os` is what a privacy claim holds for, `seed` repeats the simulation bit for bit
+    #[arg(long, value_parser = ["os", "seed"], default_value = "os")]
+    entropy: String,
+}
+
+/// Run all sites of a network as processes of this machine
+#[derive(clap::Args)]
+struct Up {
+    /// Folder that `consenso network new` made
+    folder: PathBuf,
+}
+
+pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
+    match &args.command {
+        NetworkCommand::New(args) => new(args, json),
+        NetworkCommand::Up(args) => up(&args.folder, json),
+    }
+}
+
+// ---- new --------------------------------------------------------------------------------------------------------------
+
+fn new(args: &New, json: bool) -> Result<(), Failure> {
+    if args.folder.exists() {
+        return Err(anyhow!("{}: exists already; nothing is overwritten", args.folder.display()).into());
+    }
+    let text = files::experiment(&args.experiment)?;
+    let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
+    let mut spec = overrides::read(&text.text, &text.file, &changes)?;
+    spec.runs = 1;
+    let from_files = match spec.origin(&text.text, &text.file)? {
+        Origin::Files(pattern) => Some(pattern.to_owned()),
+        Origin::Adult | Origin::Synthetic => None,
+    };
+    let plan = match from_files {
+        None => from_source(args, text, spec)?,
+        Some(pattern) => from_site_files(args, &text, spec, &pattern)?,
+    };
+    network::create(&args.folder, &plan)?;
+    let sites: Vec<&str> = plan.sites.iter().map(|s| s.file.name.as_str()).collect();
+    if json {
+        output::print_json(&json!({ "folder": args.folder, "sites": sites }));
+    } else {
+        output::print(&format!(
+            "{0}: {1} sites ({2}), each with its key, certificate, peers and the experiment\n\
+             {0}/authority-key.pem signs certificates: keep it away from the sites\n\n  consenso network up {0}",
+            args.folder.display(),
+            sites.len(),
+            sites.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// Bundled or synthetic records: every site generates or divides them alike and keeps its share.
+fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Result<Plan, Failure> {
+    if spec.data.partition.is_none() {
+        spec.data.agents = Some(args.sites.len());
+    }
+    let edges = edges(&spec, &text.folder)?;
+    let mut experiment = Experiment::check(files::inputs(text, spec, None)?)?;
+    let mut spec = one_algorithm(args, &mut experiment)?;
+    if let GraphSpec::File { path } = &mut spec.graph {
+        *path = consenso_node::folder::EDGES.into();
+    }
+    let counts = experiment.records().to_vec();
+    if counts.len() != args.sites.len() {
+        return Err(anyhow!(
+            "the experiment has {} agents, and --sites names {}",
+            counts.len(),
+            args.sites.len()
+        )
+        .into());
+    }
+    plan(args, &spec, &counts, None, edges, &[])
+}
+
+/// One file a site: only its owner ever opens it again.
+fn from_site_files(
+    args: &New,
+    text: &files::Text,
+    mut spec: ExperimentSpec,
+    pattern: &str,
+) -> Result<Plan, Failure> {
+    let schema_path =
+        spec.data.schema.clone().context("data.schema is missing: sites need one public schema")?;
+    let schema_path = text.folder.join(schema_path);
+    let schema = files::read_schema(&schema_path)?;
+    let schema_text = fs::read_to_string(&schema_path).with_context(|| schema_path.display().to_string())?;
+    if spec.data.hold_out.is_some() {
+        return Err(
+            anyhow!("data.hold_out: a site trains on all of its file; leave test records out of it").into()
+        );
+    }
+    let mut paths = Vec::new();
+    let counts = if args.records.is_empty() {
+        paths = files::expand(&text.folder, pattern)?;
+        if paths.len() != args.sites.len() {
+            return Err(anyhow!(
+                "data.path = \"{pattern}\" names {} files, and --sites {} sites",
+                paths.len(),
+                args.sites.len()
+            )
+            .into());
+        }
+        let count = |path: &PathBuf| files::read_table(path, Some(&schema)).map(|t| t.len());
+        paths.iter().map(count).collect::<anyhow::Result<Vec<_>>>()?
+    } else {
+        args.records.clone()
+    };
+    let edges = edges(&spec, &text.folder)?;
+    if let GraphSpec::File { path } = &mut spec.graph {
+        *path = consenso_node::folder::EDGES.into();
+    }
+    let wanted = args.algorithm.as_deref();
+    if spec.algorithm.len() > 1 {
+        let label = |t: &toml::Table| {
+            let text = |key| t.get(key).and_then(|v| v.as_str()).map(str::to_owned);
+            text("label").or_else(|| text("kind")).unwrap_or_default()
+        };
+        let index = wanted.map_or(Some(0), |w| spec.algorithm.iter().position(|t| label(t) == w));
+        let index = index.with_context(|| {
+            format!("--algorithm {}: there is none of that label", wanted.unwrap_or_default())
+        })?;
+        spec.algorithm = vec![spec.algorithm.swap_remove(index)];
+    }
+    let data = &mut spec.data;
+    data.path = Some(consenso_node::folder::RECORDS.into());
+    data.schema = Some(consenso_node::folder::SCHEMA.into());
+    (data.test, data.partition, data.agents, data.records_per_agent) = (None, None, None, None);
+    plan(args, &spec, &counts, Some(schema_text), edges, &paths)
+}
+
+fn edges(spec: &ExperimentSpec, folder: &Path) -> Result<Option<String>, Failure> {
+    let GraphSpec::File { path } = &spec.graph else { return Ok(None) };
+    let path = folder.join(path);
+    Ok(Some(fs::read_to_string(&path).with_context(|| path.display().to_string())?))
+}
+
+fn one_algorithm(args: &New, experiment: &mut Experiment) -> Result<ExperimentSpec, Failure> {
+    let labels: Vec<String> = experiment.labels().map(str::to_owned).collect();
+    let label = args.algorithm.as_ref().unwrap_or(&labels[0]);
+    experiment
+        .resolved_for_network(label)
+        .with_context(|| {
+            format!("--algorithm {label}: there is none of that label; there are {}", labels.join(", "))
+        })
+        .map_err(Failure::Input)
+}
+
+fn plan(
+    args: &New,
+    spec: &ExperimentSpec,
+    counts: &[usize],
+    schema: Option<String>,
+    edges: Option<String>,
+    records: &[PathBuf],
+) -> Result<Plan, Failure> {
+    let sites = args.sites.len();
+    if counts.len() != sites {
+        return Err(anyhow!("--records has {} numbers for {sites} sites", counts.len()).into());
+    }
+    if !args.addresses.is_empty() && args.addresses.len() != sites {
+        return Err(anyhow!("--addresses has {} entries for {sites} sites", args.addresses.len()).into());
+    }
+    let entropy = if args.entropy == "seed" { Entropy::Seed } else { Entropy::Os };
+    let site = |index: usize| -> Result<PlannedSite, Failure> {
+        let address = match args.addresses.get(index) {
+            Some(address) => Some(address.clone()).filter(|a| !a.is_empty()),
+            None => {
+                let port = u16::try_from(index).ok().and_then(|i| args.port.checked_add(i));
+                Some(format!("127.0.0.1:{}", port.context("--port: there are not enough ports")?))
+            }
+        };
+        let mut file = SiteFile::new(&args.sites[index]);
+        file.entropy = entropy;
+        // A host of its own listens at every address under the port that the others call.
+        file.listen = match &address {
+            Some(a) if args.addresses.is_empty() || a.starts_with("127.") => Some(a.clone()),
+            Some(a) => Some(format!("0.0.0.0:{}", a.rsplit(':').next().unwrap_or_default())),
+            None => None,
+        };
+        file.records = match records.get(index) {
+            Some(path) => Some(std::path::absolute(path).with_context(|| path.display().to_string())?),
+            None => None,
+        };
+        Ok(PlannedSite { file, address, records: counts[index] })
+    };
+    let experiment = toml::to_string_pretty(spec).context("the experiment")?;
+    let sites = (0..sites).map(site).collect::<Result<_, _>>()?;
+    Ok(Plan { sites, experiment, schema, edges })
+}
+
+// ---- up ---------------------------------------------------------------------------------------------------------------
+
+/// One process and what it last said.
+struct Process {
+    name: String,
+    child: Child,
+    said: Arc<Mutex<Value>>,
+    reader: std::thread::JoinHandle<()>,
+}
+
+fn up(root: &Path, json: bool) -> Result<(), Failure> {
+    let names = network::sites(root)?;
+    let began = Instant::now();
+    let interrupted = crate::progress::ctrl_c();
+    let mut processes = names.iter().map(|name| start(root, name)).collect::<Result<Vec<_>, _>>()?;
+    let mut view = View::new(json);
+    let mut failed = Vec::new();
+    let mut told = false;
+    loop {
+        let mut running = 0;
+        for process in &mut processes {
+            match process.child.try_wait() {
+                Ok(None) => running += 1,
+                Ok(Some(status)) if status.success() => {}
+                Ok(Some(_)) => {
+                    if !failed.contains(&process.name) {
+                        failed.push(process.name.clone());
+                    }
+                }
+                Err(e) => return Err(Failure::Run(anyhow!("{}: {e}", process.name))),
+            }
+        }
+        view.draw(&processes);
+        if running == 0 {
+            break;
+        }
+        // A Ctrl-C reaches the children as well, as the terminal sends it to all; a child that failed to start stops the others.
+        if !told && (interrupted.load(std::sync::atomic::Ordering::Relaxed) || !failed.is_empty()) {
+            told = true;
+            processes.iter().for_each(|p| terminate(&p.child));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let mut ends = Vec::new();
+    for process in processes {
+        drop(process.reader.join());
+        ends.push(process.said.lock().map(|v| v.clone()).unwrap_or_default());
+    }
+    view.end();
+    if !failed.is_empty() {
+        let what = format!(
+            "{} did not finish; the state of every site is kept: run `consenso network up` again",
+            failed.join(", ")
+        );
+        return Err(Failure::Run(anyhow!(what)));
+    }
+    summary(root, &names, &ends, seconds, json)
+}
+
+fn start(root: &Path, name: &str) -> Result<Process, Failure> {
+    let program = std::env::current_exe().context("this program's own path")?;
+    let mut child = Command::new(program)
+        .args(["node", "run", "--lines"])
+        .arg(root.join(name))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("{name}: cannot be started"))?;
+    let said = Arc::new(Mutex::new(Value::Null));
+    let (out, into) = (child.stdout.take().context("a pipe")?, Arc::clone(&said));
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            if let (Ok(value), Ok(mut said)) = (serde_json::from_str(&line), into.lock()) {
+                *said = value;
+            }
+        }
+    });
+    Ok(Process { name: name.to_owned(), child, said, reader })
+}
+
+/// Asks a process to stop after its round.
+fn terminate(child: &Child) {
+    drop(Command::new("kill").arg("-TERM").arg(child.id().to_string()).stderr(Stdio::null()).status());
+}
+
+/// A table that is drawn over itself in a terminal, and nothing elsewhere.
+struct View {
+    live: bool,
+    lines: usize,
+    last: Instant,
+}
+
+impl View {
+    fn new(json: bool) -> Self {
+        let live = !json && std::io::stderr().is_terminal();
+        Self { live, lines: 0, last: Instant::now() }
+    }
+
+    fn draw(&mut self, processes: &[Process]) {
+        if !self.live || (self.lines > 0 && self.last.elapsed() < Duration::from_millis(100)) {
+            return;
+        }
+        self.last = Instant::now();
+        let mut table = table::plain(&["site", "round", "links", "lag", "ε spent", "resends", "commit"], 1);
+        for process in processes {
+            let said = process.said.lock().map(|v| v.clone()).unwrap_or_default();
+            table.add_row(row(&process.name, &said));
+        }
+        let text = table::text(&table);
+        let mut err = std::io::stderr().lock();
+        if self.lines > 0 {
+            drop(write!(err, "\x1b[{}A\x1b[J", self.lines));
+        }
+        drop(err.write_all(text.as_bytes()));
+        self.lines = text.lines().count();
+    }
+
+    fn end(&mut self) {
+        if self.live && self.lines > 0 {
+            eprint!("\x1b[{}A\x1b[J", self.lines);
+        }
+    }
+}
+
+fn row(name: &str, said: &Value) -> Vec<String> {
+    let p = &said["progress"];
+    if p.is_null() {
+        let text = if said["finished"] == true { "done" } else { "starting" };
+        return vec![name.into(), text.into()];
+    }
+    let links = p["neighbours"].as_array().cloned().unwrap_or_default();
+    let up = links.iter().filter(|l| l["up"] == true).count();
+    let round = p["round"].as_u64().unwrap_or(0);
+    let lag = links.iter().map(|l| round.saturating_sub(l["heard"].as_u64().unwrap_or(0))).max().unwrap_or(0);
+    let epsilon = p["epsilon"].as_f64().map_or("–".to_owned(), |e| format!("{e:.4}"));
+    vec![
+        name.into(),
+        format!("{round}/{}", p["rounds"]),
+        format!("{up}/{}", links.len()),
+        lag.to_string(),
+        epsilon,
+        p["resends"].to_string(),
+        format!("{:.1} ms", p["commit_ms"].as_f64().unwrap_or(0.0)),
+    ]
+}
+
+fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bool) -> Result<(), Failure> {
+    let mut models = Vec::new();
+    for name in names {
+        let store = Store::look(&root.join(name))?;
+        let study = store.rows()?.last().map_or(0, |r| r.study);
+        let checkpoint = store.checkpoint(study)?;
+        models.push(checkpoint.and_then(|c| c.model().map(<[f64]>::to_vec)).unwrap_or_default());
+    }
+    let apart = models.iter().flat_map(|a| models.iter().map(move |b| distance(a, b))).fold(0.0, f64::max);
+    if json {
+        output::print_json(&json!({ "sites": ends, "largest_distance": apart, "seconds": seconds }));
+        return Ok(());
+    }
+    let mut table = table::plain(&["site", "rounds", "seconds", "ε", "resends", "test accuracy"], 1);
+    for end in ends {
+        let percent = |v: &Value| v.as_f64().map_or("–".to_owned(), |a| format!("{:.2} %", 100.0 * a));
+        table.add_row(vec![
+            end["site"].as_str().unwrap_or_default().to_owned(),
+            end["round"].to_string(),
+            format!("{:.2}", end["seconds"].as_f64().unwrap_or(0.0)),
+            end["epsilon"].as_f64().map_or("–".to_owned(), |e| format!("{e:.4}")),
+            end["resends"].to_string(),
+            percent(&end["test_accuracy"]),
+        ]);
+    }
+    output::print(&format!(
+        "{}\nmodels of two sites are at most {apart:.2e} apart; {seconds:.1} s from start to end\n\
+         the model: consenso node model {}",
+        table::text(&table),
+        root.join(&names[0]).display()
+    ));
+    Ok(())
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+}

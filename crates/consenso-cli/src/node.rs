@@ -1,0 +1,504 @@
+//! `consenso node`: one site of a real network.
+
+use crate::{Failure, files, output, table};
+use anyhow::{Context as _, anyhow};
+use consenso::data::Dataset;
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
+use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
+use consenso_node::frame::Hex;
+use consenso_node::identity::{self, Identity};
+use consenso_node::store::{Entry, Row, Store};
+use consenso_node::{Options, Outcome, claim, export, network, node};
+use serde_json::json;
+use std::fs;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Run one site of a network, and look at what it did
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  consenso node init hospital-a --name a --listen 0.0.0.0:7400    a key; give certificate.pem to the others
+  consenso node doctor hospital-a                                 is everything there?
+  consenso node run hospital-a                                    train; start it again after a crash, it goes on
+  consenso node audit hospital-a                                  verify the ledger, recompute the claim
+  consenso node model hospital-a --npz model.npz")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: NodeCommand,
+}
+
+#[derive(clap::Subcommand)]
+enum NodeCommand {
+    Init(Init),
+    Run(Run),
+    Status(Site),
+    Audit(Site),
+    Model(Model),
+    Doctor(Site),
+}
+
+/// Make a site's own key and certificate
+///
+/// The key never leaves the folder. The other sites need certificate.pem: they append it to their trust.pem, and its pin goes into
+/// everybody's peers.toml.
+#[derive(clap::Args)]
+struct Init {
+    /// Folder of the site
+    folder: PathBuf,
+    /// Name of the site, as all sites write it
+    #[arg(long)]
+    name: String,
+    /// Address to listen at; leave it out where nobody can call in
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+}
+
+/// Run a site until its model is ready
+///
+/// Every charge is on disk before its message leaves. A process that was killed goes on where it stood: it sends the same bytes again and never
+/// draws noise twice for a round. SIGTERM ends it after the round.
+#[derive(clap::Args)]
+struct Run {
+    /// Folder of the site
+    folder: PathBuf,
+    /// Print where it stands as JSON lines, for the process that started this one
+    #[arg(long, hide = true)]
+    lines: bool,
+}
+
+/// The folder of a site
+#[derive(clap::Args)]
+struct Site {
+    /// Folder of the site
+    folder: PathBuf,
+}
+
+/// Write the model of a finished run
+#[derive(clap::Args)]
+struct Model {
+    /// Folder of the site
+    folder: PathBuf,
+    /// Write it as a NumPy file with one array, `model`
+    #[arg(long, value_name = "FILE")]
+    npz: Option<PathBuf>,
+}
+
+pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
+    match &args.command {
+        NodeCommand::Init(args) => init(args, json),
+        NodeCommand::Run(args) => run(args, json),
+        NodeCommand::Status(site) => status(&site.folder, json),
+        NodeCommand::Audit(site) => audit(&site.folder, json),
+        NodeCommand::Model(args) => model(args, json),
+        NodeCommand::Doctor(site) => doctor(&site.folder, json),
+    }
+}
+
+fn init(args: &Init, json: bool) -> Result<(), Failure> {
+    let site = SiteFile { listen: args.listen.clone(), ..SiteFile::new(&args.name) };
+    let pin = network::init(&args.folder, &site)?;
+    if json {
+        output::print_json(&json!({ "folder": args.folder, "name": args.name, "pin": pin }));
+    } else {
+        output::print(&format!(
+            "{0}: a key (key.pem, keep it here) and certificate.pem\npin  {pin}\n\n\
+             give certificate.pem to the other sites and append theirs to {0}/trust.pem;\n\
+             then all need the same peers.toml, experiment.toml and schema.toml (docs/three-hospitals.md)",
+            args.folder.display()
+        ));
+    }
+    Ok(())
+}
+
+/// The experiment as a site sees it: its own records under the public schema, the number of everybody else's.
+pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
+    let path = folder.path.join(folder::EXPERIMENT);
+    let file = path.display().to_string();
+    let text = fs::read_to_string(&path).with_context(|| format!("{file}: cannot be read"))?;
+    let spec = ExperimentSpec::from_toml(&text, &file)?;
+    let entropy = match folder.site.entropy {
+        Entropy::Seed => None,
+        Entropy::Os => {
+            let mut bytes = [0; 32];
+            getrandom::fill(&mut bytes)
+                .map_err(|e| Failure::Run(anyhow!("the operating system gave no entropy: {e}")))?;
+            Some(bytes)
+        }
+    };
+    if !matches!(spec.origin(&text, &file)?, Origin::Files(_)) {
+        let text = files::Text { file, text, folder: folder.path.clone() };
+        return Ok(Experiment::check(files::inputs(text, spec, entropy)?)?);
+    }
+    let schema = files::read_schema(&folder.path.join(folder::SCHEMA))?;
+    let table = files::read_table(&folder.records(), Some(&schema))?;
+    let dataset = Dataset::new(vec![table], None, spec.data.encoding)?;
+    let edges_path = folder.path.join(folder::EDGES);
+    let edges = fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
+    let counts = folder.peers.iter().map(|p| p.records).collect();
+    let source = Source::Data(Box::new(dataset));
+    Ok(Experiment::check_site(Inputs { file, text, spec, source, edges, entropy }, counts)?)
+}
+
+fn run(args: &Run, json: bool) -> Result<(), Failure> {
+    let folder = Folder::read(&args.folder)?;
+    let experiment = experiment(&folder)?;
+    for warning in experiment.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    let options = Options::default();
+    let over = AtomicBool::new(false);
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| watch(&options, &over, args.lines));
+        let outcome = node::run(&folder, &experiment, &options);
+        over.store(true, Ordering::Relaxed);
+        outcome
+    });
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_input() => return Err(Failure::Input(error.into())),
+        Err(error) => return Err(Failure::Run(error.into())),
+    };
+    finish(&folder, &experiment, &options, &outcome, json || args.lines)
+}
+
+/// Says where the node stands: a JSON line ten times a second for a parent, a line now and then for a person.
+fn watch(options: &Options, over: &AtomicBool, lines: bool) {
+    let mut said = std::time::Instant::now();
+    let mut before = String::new();
+    while !over.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(50));
+        let progress = options.progress.get();
+        if lines {
+            let line = json!({ "progress": progress }).to_string();
+            if line != before && !print_line(&line) {
+                // Whoever started this process is gone.
+                options.stop.store(true, Ordering::Relaxed);
+            }
+            before = line;
+        } else if said.elapsed() > Duration::from_secs(2) {
+            said = std::time::Instant::now();
+            let up = progress.neighbours.iter().filter(|n| n.up).count();
+            let line = format!(
+                "round {}/{}, {up} of {} links up, {} resends",
+                progress.round,
+                progress.rounds,
+                progress.neighbours.len(),
+                progress.resends
+            );
+            if line != before {
+                eprintln!("{line}");
+            }
+            before = line;
+        }
+    }
+}
+
+fn print_line(line: &str) -> bool {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+}
+
+fn finish(
+    folder: &Folder,
+    experiment: &Experiment,
+    options: &Options,
+    outcome: &Outcome,
+    json: bool,
+) -> Result<(), Failure> {
+    let progress = options.progress.get();
+    let accuracy = outcome.model.as_ref().and_then(|m| experiment.test_accuracy(m));
+    if json {
+        let value = json!({
+            "site": folder.site.name, "finished": outcome.model.is_some(), "reason": outcome.reason, "round": outcome.round,
+            "seconds": progress.seconds, "resends": progress.resends, "test_accuracy": accuracy,
+            "unconfirmed": outcome.unconfirmed, "epsilon": progress.budget,
+        });
+        output::print(&value.to_string());
+    } else if outcome.model.is_some() {
+        let accuracy = accuracy.map_or_else(String::new, |a| format!(", test accuracy {:.2} %", 100.0 * a));
+        output::print(&format!(
+            "{}: done after {} rounds in {:.1} s{accuracy}\nthe model: consenso node model {}",
+            folder.site.name,
+            outcome.round,
+            progress.seconds,
+            folder.path.display()
+        ));
+    } else {
+        output::print(&format!(
+            "{}: stopped after round {}; the state is kept, and another start goes on",
+            folder.site.name, outcome.round
+        ));
+    }
+    for name in &outcome.unconfirmed {
+        eprintln!(
+            "warning: {name} did not confirm the last round; start this site again if {name} still waits for it"
+        );
+    }
+    if outcome.model.is_some() { Ok(()) } else { Err(Failure::Interrupted) }
+}
+
+/// The rows of a site's ledger, verified.
+fn ledger(folder: &Path) -> Result<(Store, Vec<Row>), Failure> {
+    if !folder.join(consenso_node::store::FILE).exists() {
+        return Err(anyhow!("{}: there is no ledger: this site has not run yet", folder.display()).into());
+    }
+    let store = Store::look(folder)?;
+    let rows = store.rows()?;
+    Ok((store, rows))
+}
+
+fn status(path: &Path, json: bool) -> Result<(), Failure> {
+    let folder = Folder::read(path)?;
+    let running = node::is_running(path);
+    if !path.join(consenso_node::store::FILE).exists() {
+        if json {
+            output::print_json(
+                &json!({ "site": folder.site.name, "running": running, "round": 0, "finished": false, "studies": [] }),
+            );
+        } else {
+            output::print(&format!("{}: has not run yet", folder.site.name));
+        }
+        return Ok(());
+    }
+    let (store, rows) = ledger(path)?;
+    let studies = claim::audit(&rows).map_err(|e| anyhow!(e))?;
+    let last = studies.last();
+    let checkpoint = last.map(|s| store.checkpoint(s.study)).transpose()?.flatten();
+    let round = checkpoint.as_ref().map_or(0, consenso::agent::Checkpoint::round);
+    let finished = last.is_some_and(|s| s.ended.is_some());
+    if json {
+        output::print_json(&json!({
+            "site": folder.site.name, "running": running, "round": round, "finished": finished, "studies": studies,
+        }));
+        return Ok(());
+    }
+    let state = match (running, finished) {
+        (true, _) => "running",
+        (false, true) => "finished",
+        (false, false) => "stopped; `consenso node run` goes on",
+    };
+    let mut text = format!("{}: {state}, round {round}\n", folder.site.name);
+    if let Some(study) = last {
+        let spent = study.recomputed.as_ref().map_or_else(
+            || "nothing is claimed".to_owned(),
+            |r| format!("ε = {:.4} at δ = {:e} ({} charges)", r.epsilon, r.delta, study.charged),
+        );
+        text += &format!("study {}, spent so far: {spent}", short_text(&study.experiment));
+    }
+    output::print(&text);
+    Ok(())
+}
+
+fn short_text(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
+}
+
+fn audit(path: &Path, json: bool) -> Result<(), Failure> {
+    let (store, rows) = ledger(path)?;
+    let studies = claim::audit(&rows).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
+    let limit = match rows.first().map(|r| &r.entry) {
+        Some(Entry::Budget { limit, .. }) => *limit,
+        _ => None,
+    };
+    let holds = studies.iter().all(|s| s.holds);
+    if json {
+        output::print_json(&json!({
+            "chain": "intact", "rows": rows.len(), "head": Hex(store.head()).to_string(),
+            "budget": limit.map(|(epsilon, delta)| json!({ "epsilon": epsilon, "delta": delta })),
+            "studies": studies, "holds": holds,
+        }));
+    } else {
+        let mut text = format!("chain      intact, {} rows, head {}\n", rows.len(), Hex(&store.head()[..8]));
+        text += &limit.map_or("budget     none: nothing is protected\n".to_owned(), |(e, d)| {
+            format!("budget     ε = {e}, δ = {d:e} for all studies of these records\n")
+        });
+        for study in &studies {
+            text += &format!(
+                "\nstudy {}    {} of {}{}\n  releases   {} ({} charged){}\n",
+                study.study,
+                short_text(&study.experiment),
+                study.began,
+                if study.seeded { ", seeded: for science, protects nobody" } else { "" },
+                study.releases,
+                study.charged,
+                study.ended.as_ref().map_or(", not over".to_owned(), |r| format!(", ended: {r}")),
+            );
+            for (agent, round, weight) in &study.without {
+                text += &format!("  without    agent {agent} from round {round} on (weight {weight:.3})\n");
+            }
+            if let (Some(claim), Some(found)) = (&study.claimed, &study.recomputed) {
+                text += &format!(
+                    "  claimed    ε = {:.6}, δ = {:e} ({})\n",
+                    claim.epsilon, claim.delta, claim.method
+                );
+                text += &format!(
+                    "  recomputed ε = {:.6}, δ = {:e} ({}, {}) from the events alone: {}\n",
+                    found.epsilon,
+                    found.delta,
+                    found.method,
+                    found.norm,
+                    if study.holds {
+                        "within the claim"
+                    } else {
+                        "above the claim, which may rest on several norms at once"
+                    }
+                );
+            }
+        }
+        output::print(&text);
+    }
+    Ok(())
+}
+
+fn model(args: &Model, json: bool) -> Result<(), Failure> {
+    let (store, rows) = ledger(&args.folder)?;
+    let study = rows.last().map_or(0, |r| r.study);
+    let checkpoint = store.checkpoint(study)?;
+    let model = checkpoint.as_ref().and_then(|c| c.model()).with_context(|| {
+        let round = checkpoint.as_ref().map_or(0, consenso::agent::Checkpoint::round);
+        format!("{}: there is no model yet, it stands at round {round}", args.folder.display())
+    })?;
+    if let Some(path) = &args.npz {
+        fs::write(path, export::npz(model)).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
+    }
+    if json || args.npz.is_none() {
+        output::print_json(
+            &json!({ "round": checkpoint.as_ref().map(consenso::agent::Checkpoint::round), "model": model, "npz": args.npz }),
+        );
+    }
+    Ok(())
+}
+
+/// One thing that was looked at.
+struct Finding {
+    what: &'static str,
+    good: bool,
+    text: String,
+}
+
+fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    let mut say = |what, good: bool, text: String| found.push(Finding { what, good, text });
+    let folder = match Folder::read(path) {
+        Ok(folder) => {
+            say(
+                "folder",
+                true,
+                format!(
+                    "site {} of {}, study {}",
+                    folder.site.name,
+                    folder.peers.len(),
+                    short(&folder.study)
+                ),
+            );
+            Some(folder)
+        }
+        Err(e) => {
+            say("folder", false, e.to_string());
+            None
+        }
+    };
+    match Identity::read(path) {
+        Ok(identity) => {
+            let days = identity::days_left(identity.certificate()).unwrap_or(i64::MIN);
+            say(
+                "certificate",
+                days >= 0,
+                if days >= 0 { format!("valid for {days} more days") } else { "expired".into() },
+            );
+            if let Some(folder) = &folder {
+                let pin =
+                    identity::pin(identity.certificate()).map(|p| Hex(&p).to_string()).unwrap_or_default();
+                let listed = folder.peers[folder.me].pin == pin;
+                let text = if listed {
+                    "as in peers.toml".into()
+                } else {
+                    format!("{pin} is not the one in peers.toml")
+                };
+                say("pin", listed, text);
+            }
+        }
+        Err(e) => say("certificate", false, e.to_string()),
+    }
+    let year = consenso_node::clock::text(consenso_node::clock::now());
+    say("clock", year.as_str() > "2026", year.clone());
+    if let Some(folder) = &folder {
+        match experiment(folder).and_then(|e| {
+            e.site(folder.me)
+                .map(|s| (e.graph().neighbours(folder.me).to_vec(), s.plan.records))
+                .map_err(|m| anyhow!(m).into())
+        }) {
+            Ok((neighbours, records)) => {
+                say("records", true, format!("{records}, as announced, under the public schema"));
+                for j in neighbours {
+                    let peer = &folder.peers[j as usize];
+                    match (&peer.address, folder.calls(j as usize)) {
+                        (_, Err(e)) => say("neighbour", false, e.to_string()),
+                        (_, Ok(false)) => say("neighbour", true, format!("{} calls us", peer.name)),
+                        (None, Ok(true)) => say("neighbour", false, format!("{} has no address", peer.name)),
+                        (Some(address), Ok(true)) => {
+                            let reached = reach(address);
+                            let text =
+                                reached.as_ref().err().map_or("reachable".to_owned(), ToString::to_string);
+                            say("neighbour", reached.is_ok(), format!("{} at {address}: {text}", peer.name));
+                        }
+                    }
+                }
+            }
+            Err(Failure::Input(e) | Failure::Run(e)) => say("records", false, format!("{e:#}")),
+            Err(Failure::Interrupted) => {}
+        }
+    }
+    if path.join(consenso_node::store::FILE).exists() {
+        match ledger(path) {
+            Ok((_, rows)) => say("ledger", true, format!("intact, {} rows", rows.len())),
+            Err(Failure::Input(e) | Failure::Run(e)) => say("ledger", false, format!("{e:#}")),
+            Err(Failure::Interrupted) => {}
+        }
+    } else {
+        say("ledger", true, "none yet".into());
+    }
+    match probe(path) {
+        Ok(()) => say("disk", true, "writable".into()),
+        Err(e) => say("disk", false, e.to_string()),
+    }
+    let well = found.iter().all(|f| f.good);
+    if json {
+        let list: Vec<_> =
+            found.iter().map(|f| json!({ "check": f.what, "ok": f.good, "text": f.text })).collect();
+        output::print_json(&json!({ "ok": well, "checks": list }));
+    } else {
+        let mut table = table::plain(&["", "check", "finding"], 3);
+        for f in &found {
+            table.add_row(vec![if f.good { "✓" } else { "✗" }, f.what, &f.text]);
+        }
+        output::print(&table::text(&table));
+    }
+    if well {
+        Ok(())
+    } else {
+        Err(Failure::Run(anyhow!("{}: not everything is as it should be", path.display())))
+    }
+}
+
+/// Whether a file can be written and synced beside the ledger.
+fn probe(folder: &Path) -> std::io::Result<()> {
+    let path = folder.join(".probe");
+    let written = fs::File::create(&path).and_then(|f| f.sync_all());
+    written.and_then(|()| fs::remove_file(&path))
+}
+
+fn reach(address: &str) -> std::io::Result<()> {
+    let mut last = std::io::Error::other("the name has no address");
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, Duration::from_secs(3)) {
+            Ok(_) => return Ok(()),
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,94 @@
+//! The audit log: one JSON object a line, of everything that crossed the site's border and everything that was refused.
+
+use crate::clock;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// The log in a site's folder.
+pub const FILE: &str = "audit.jsonl";
+
+/// An open log. A line is one write, so lines of several threads do not mix.
+#[derive(Debug)]
+pub struct AuditLog {
+    file: Mutex<File>,
+    /// How often each refusal was made, so that a peer that knocks all day does not fill the disk.
+    refusals: Mutex<HashMap<String, u32>>,
+}
+
+/// Different refusals that are counted; then the counts start again.
+const REFUSALS: usize = 1000;
+
+impl AuditLog {
+    /// Opens it at its end.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn open(folder: &Path) -> std::io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(FILE))?;
+        Ok(Self { file: Mutex::new(file), refusals: Mutex::default() })
+    }
+
+    /// Writes a line: the time, what happened, and what belongs to it.
+    ///
+    /// A line that cannot be written is reported on stderr: the ledger, not the log, is what charges rest on.
+    pub fn write(&self, event: &str, fields: Value) {
+        let mut line = Map::new();
+        line.insert("time".into(), clock::text(clock::now()).into());
+        line.insert("event".into(), event.into());
+        if let Value::Object(fields) = fields {
+            line.extend(fields);
+        }
+        let mut text = Value::Object(line).to_string();
+        text.push('\n');
+        let written =
+            self.file.lock().map_err(|_| ()).and_then(|mut f| f.write_all(text.as_bytes()).map_err(|_| ()));
+        if written.is_err() {
+            eprint!("audit log cannot be written: {text}");
+        }
+    }
+
+    /// Writes a refusal the first time; of more of the same, only the 10th, 100th, … with their count. Numbers in the reason (a time, a port)
+    /// do not make it another one.
+    pub fn refused(&self, peer: &str, reason: &str) {
+        let key: String = format!("{peer}: {reason}").chars().filter(|c| !c.is_ascii_digit()).collect();
+        let count = self.refusals.lock().map_or(1, |mut all| {
+            if all.len() >= REFUSALS {
+                all.clear();
+            }
+            let count = all.entry(key).or_insert(0u32);
+            *count = count.saturating_add(1);
+            *count
+        });
+        if count == 1 || (count >= 10 && 10u32.pow(count.ilog10()) == count) {
+            self.write("refused", serde_json::json!({ "peer": peer, "reason": reason, "times": count }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_an_object_and_repeated_refusals_do_not_fill_the_disk() {
+        let folder = std::env::temp_dir().join(format!("consenso-audit-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let log = AuditLog::open(&folder).unwrap();
+        log.write("received", serde_json::json!({ "round": 3, "peer": "b\n\"c" }));
+        (0..1000).for_each(|i| log.refused("127.0.0.1", &format!("expired {i} s ago")));
+        log.refused("127.0.0.1", "no certificate");
+        log.refused("127.0.0.1", "expired 7 s ago");
+        let text = std::fs::read_to_string(folder.join(FILE)).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 6, "{text}");
+        assert_eq!(lines[0]["round"], 3);
+        assert_eq!(lines[4]["times"], 1000);
+        assert_eq!(lines[5]["reason"], "no certificate");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,168 @@
+//! Auditing a ledger: what its events alone prove, next to what was claimed.
+
+use crate::store::{Entry, Row};
+use consenso::experiment::Charge;
+use consenso::privacy::filter::RenyiFilter;
+use consenso::privacy::{Claim, Event, Mechanism, Method, compose};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// One study of a ledger.
+#[derive(Clone, Debug, Serialize)]
+pub struct Audited {
+    /// Its number.
+    pub study: i64,
+    /// SHA-256 of what was run.
+    pub experiment: String,
+    /// When it began.
+    pub began: String,
+    /// Whether its noise came from a seed, so that it protects nobody.
+    pub seeded: bool,
+    /// Releases that used records.
+    pub charged: u32,
+    /// Releases in all.
+    pub releases: u32,
+    /// Whether it ended, and why.
+    pub ended: Option<String>,
+    /// What was claimed and reserved when it began.
+    pub claimed: Option<Claim>,
+    /// What the events prove.
+    pub recomputed: Option<Recomputed>,
+    /// Whether what the events prove is within what was claimed.
+    pub holds: bool,
+    /// Neighbours the run went on without: (agent, first round, weight).
+    pub without: Vec<(u32, u32, f64)>,
+}
+
+/// An ε from events alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recomputed {
+    /// ε.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+    /// The theorem.
+    pub method: Method,
+    /// The norm the sensitivity was measured in, or `filter`.
+    pub norm: String,
+}
+
+/// Audits every study of a verified ledger.
+///
+/// # Errors
+/// A text: events that no accountant takes, or rounds out of order.
+pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
+    let mut studies: Vec<(Audited, Vec<Charge>)> = Vec::new();
+    for row in rows {
+        if let Entry::Study { experiment, claim, seeded, time, .. } = &row.entry {
+            let study = Audited {
+                study: row.study,
+                experiment: experiment.clone(),
+                began: time.clone(),
+                seeded: *seeded,
+                charged: 0,
+                releases: 0,
+                ended: None,
+                claimed: claim.as_deref().cloned(),
+                recomputed: None,
+                holds: true,
+                without: Vec::new(),
+            };
+            studies.push((study, Vec::new()));
+            continue;
+        }
+        let Some((study, charges)) = studies.last_mut().filter(|s| s.0.study == row.study) else { continue };
+        match &row.entry {
+            Entry::Release { round, charge, .. } => {
+                if *round != study.releases + 1 {
+                    return Err(format!("row {}: round {round} after round {}", row.number, study.releases));
+                }
+                study.releases = *round;
+                if !charge.is_empty() {
+                    study.charged += 1;
+                    charges.push(charge.clone());
+                }
+            }
+            Entry::Absent { round, neighbour, weight } => study.without.push((*neighbour, *round, *weight)),
+            Entry::Done { reason, .. } => study.ended = Some(reason.clone()),
+            Entry::Budget { .. } | Entry::Study { .. } => {}
+        }
+    }
+    studies
+        .into_iter()
+        .map(|(mut study, charges)| {
+            if let Some(claim) = &study.claimed {
+                let found = recompute(&charges, claim).map_err(|e| format!("study {}: {e}", study.study))?;
+                // The claim may rest on all norms at once, and the events on one: that is not a violation.
+                study.holds = found.epsilon <= claim.epsilon * (1.0 + 1e-9);
+                study.recomputed = Some(found);
+            } else if !charges.is_empty() {
+                return Err(format!("study {}: charges without a claim", study.study));
+            }
+            Ok(study)
+        })
+        .collect()
+}
+
+/// The smallest ε the charges prove, at the claim's δ.
+///
+/// # Errors
+/// Events that are refused, or that no theorem covers.
+pub fn recompute(charges: &[Charge], claim: &Claim) -> Result<Recomputed, String> {
+    let norms: BTreeSet<&String> = charges.iter().flat_map(Charge::keys).collect();
+    let none = || Recomputed { epsilon: 0.0, delta: 0.0, method: Method::Pure, norm: "none".into() };
+    if charges.is_empty() {
+        return Ok(none());
+    }
+    if norms.iter().any(|n| n.as_str() == "filter") {
+        return replay(charges, claim);
+    }
+    let mut best: Option<Recomputed> = None;
+    for norm in norms {
+        // A norm says something only if every release was measured in it.
+        let events: Option<Vec<Event>> = charges.iter().map(|c| c.get(norm).cloned()).collect();
+        let Some(events) = events else { continue };
+        // A pure claim has δ = 0, where only pure bounds answer; any δ serves to ask for them.
+        let composed = compose(&events, if claim.delta > 0.0 { claim.delta } else { 1e-9 })
+            .map_err(|e| e.to_string())?;
+        let found = if claim.delta > 0.0 {
+            composed.best()
+        } else {
+            composed.pure.value().map(|e| (Method::Pure, e))
+        };
+        if let Some((method, epsilon)) = found
+            && best.as_ref().is_none_or(|b| epsilon < b.epsilon)
+        {
+            let delta = if method == Method::Pure { 0.0 } else { claim.delta };
+            best = Some(Recomputed { epsilon, delta, method, norm: norm.clone() });
+        }
+    }
+    best.ok_or_else(|| "no theorem covers these events".into())
+}
+
+/// Charges a filter of the claim's budget again: what it let through once it must let through now.
+fn replay(charges: &[Charge], claim: &Claim) -> Result<Recomputed, String> {
+    let mut filter: Option<RenyiFilter> = None;
+    for (index, charge) in charges.iter().enumerate() {
+        let event = charge.get("filter").ok_or_else(|| format!("charge {index} is not a filter's"))?;
+        let (orders, costs) = match &event.mechanism {
+            Mechanism::IntervalLaplace { orders, costs, .. }
+            | Mechanism::IntervalGaussian { orders, costs } => (orders, costs),
+            _ => return Err(format!("charge {index} is not a filter's")),
+        };
+        if filter.is_none() {
+            filter = Some(RenyiFilter::new(orders, claim.epsilon, claim.delta).map_err(|e| e.to_string())?);
+        }
+        let filter = filter.as_mut().expect("just made");
+        if filter.orders() != orders {
+            return Err(format!("charge {index} has other orders than the first"));
+        }
+        filter.try_charge(costs).map_err(|e| format!("charge {index}: {e}"))?;
+    }
+    Ok(Recomputed {
+        epsilon: claim.epsilon,
+        delta: claim.delta,
+        method: Method::RenyiFilter,
+        norm: "filter".into(),
+    })
+}

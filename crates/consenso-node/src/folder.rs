@@ -1,0 +1,340 @@
+//! A site's folder: what all sites agree on, and what is this site's own.
+//!
+//! | file | |
+//! |---|---|
+//! | `experiment.toml`, `schema.toml`, `edges.txt` | the study: the same bytes at every site |
+//! | `peers.toml` | all sites by agent number: name, address, pin, records |
+//! | `site.toml` | this site: its name, where it listens, its records, what it does when a neighbour is away |
+//! | `key.pem`, `certificate.pem`, `trust.pem` | its identity |
+//! | `state.db`, `audit.jsonl` | what happened |
+
+use crate::frame::{Digest, Hex, sha256, unhex};
+use crate::identity::Known;
+use consenso::graph::Graph;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The experiment, as all sites agreed on it.
+pub const EXPERIMENT: &str = "experiment.toml";
+/// The public schema of the records, if they come from files.
+pub const SCHEMA: &str = "schema.toml";
+/// The edge list of an experiment with `graph.kind = "file"`.
+pub const EDGES: &str = "edges.txt";
+/// All sites.
+pub const PEERS: &str = "peers.toml";
+/// This site.
+pub const SITE: &str = "site.toml";
+/// The site's records, unless `site.toml` says otherwise.
+pub const RECORDS: &str = "records.csv";
+
+/// What is wrong with a site's folder.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file says something that cannot be.
+    #[error("{}: {message}", path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What, and what to do.
+        message: String,
+    },
+}
+
+/// What to do when a neighbour has not been heard of for the deadline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Away {
+    /// Wait until the deadline, then stop; the state is kept and a new start goes on.
+    #[default]
+    Wait,
+    /// Stop as soon as a link that was up has gone and does not come back at once.
+    Stop,
+    /// Go on without it from the deadline on, where the algorithm allows that.
+    ContinueWithout,
+}
+
+/// Where a site's noise comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entropy {
+    /// The operating system: what a claim holds for.
+    #[default]
+    Os,
+    /// The experiment's seed, which everybody knows: for science.
+    Seed,
+}
+
+/// A limit for all studies of a site's records together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// ε.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+}
+
+/// `site.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SiteFile {
+    /// The site's name: one of those in `peers.toml`.
+    pub name: String,
+    /// Where it listens; leave it out where nobody can call in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Its records, if the study's come from files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<PathBuf>,
+    /// Where its noise comes from.
+    #[serde(default)]
+    pub entropy: Entropy,
+    /// What to do when a neighbour is away.
+    #[serde(default)]
+    pub away: Away,
+    /// After how many seconds a neighbour counts as away.
+    #[serde(default = "default_deadline")]
+    pub deadline_seconds: f64,
+    /// Seconds between two signs of life on a quiet link; a link without one for twice as long is given up.
+    #[serde(default = "default_keep_alive")]
+    pub keep_alive_seconds: f64,
+    /// Where `/metrics`, `/healthz` and `/readyz` are served; nowhere if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
+    /// What all studies of these records together may cost; taken when the ledger is made, and never from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+}
+
+fn default_deadline() -> f64 {
+    600.0
+}
+
+fn default_keep_alive() -> f64 {
+    5.0
+}
+
+impl SiteFile {
+    /// A site with every choice left open.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            listen: None,
+            records: None,
+            entropy: Entropy::Os,
+            away: Away::Wait,
+            deadline_seconds: default_deadline(),
+            keep_alive_seconds: default_keep_alive(),
+            metrics: None,
+            budget: None,
+        }
+    }
+}
+
+/// One site in `peers.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Its name, as in its certificate.
+    pub name: String,
+    /// Where it can be called; left out where it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// SHA-256 of its public key.
+    pub pin: String,
+    /// How many records it has: public, and part of what all agree on.
+    pub records: usize,
+}
+
+/// `peers.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeersFile {
+    /// All sites by agent number.
+    pub site: Vec<Peer>,
+}
+
+/// A site's folder, read.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// This site.
+    pub site: SiteFile,
+    /// All sites by agent number.
+    pub peers: Vec<Peer>,
+    /// This site's agent number.
+    pub me: usize,
+    /// SHA-256 of the study: experiment, schema, edges, names and records.
+    pub study: Digest,
+}
+
+impl Folder {
+    /// Reads everything but the identity and the records.
+    ///
+    /// # Errors
+    /// The first file that is missing or wrong.
+    pub fn read(path: &Path) -> Result<Self, FolderError> {
+        let site: SiteFile = parse(&path.join(SITE))?;
+        let peers = read_peers(path)?;
+        let wrong = |file: &str, message: String| FolderError::Content { path: path.join(file), message };
+        for (key, seconds) in
+            [("deadline_seconds", site.deadline_seconds), ("keep_alive_seconds", site.keep_alive_seconds)]
+        {
+            if !(seconds > 0.0 && seconds < 1e9) {
+                return Err(wrong(SITE, format!("{key} = {seconds} must be a positive number of seconds")));
+            }
+        }
+        if let Some(Budget { epsilon, delta }) = site.budget
+            && !(epsilon > 0.0 && epsilon.is_finite() && delta > 0.0 && delta < 1.0)
+        {
+            return Err(wrong(SITE, format!("budget: ε = {epsilon}, δ = {delta} is no budget")));
+        }
+        let me = peers.iter().position(|peer| peer.name == site.name).ok_or_else(|| {
+            wrong(SITE, format!("name = \"{}\" is none of the sites in {PEERS}", site.name))
+        })?;
+        let study = study(path, &peers)?;
+        Ok(Self { path: path.to_owned(), site, peers, me, study })
+    }
+
+    /// The other sites as their certificates must show them, by agent number.
+    ///
+    /// # Errors
+    /// A pin that is not one.
+    pub fn known(&self) -> Result<Vec<Known>, FolderError> {
+        known(&self.path, &self.peers)
+    }
+
+    /// Who calls whom on the edge to `peer`: the one with the larger number calls, unless only the other way is possible.
+    ///
+    /// # Errors
+    /// Neither end can be reached.
+    pub fn calls(&self, peer: usize) -> Result<bool, FolderError> {
+        let reachable = |site: usize| self.peers[site].address.is_some();
+        match (reachable(self.me), reachable(peer)) {
+            (true, true) => Ok(self.me > peer),
+            (false, true) => Ok(true),
+            (true, false) => Ok(false),
+            (false, false) => Err(FolderError::Content {
+                path: self.path.join(PEERS),
+                message: format!(
+                    "neither {} nor {} has an address, and they are neighbours: one end must be reachable",
+                    self.peers[self.me].name, self.peers[peer].name
+                ),
+            }),
+        }
+    }
+
+    /// The site's own records.
+    #[must_use]
+    pub fn records(&self) -> PathBuf {
+        self.path.join(self.site.records.as_deref().unwrap_or(Path::new(RECORDS)))
+    }
+}
+
+/// All sites, checked.
+pub(crate) fn read_peers(folder: &Path) -> Result<Vec<Peer>, FolderError> {
+    let path = folder.join(PEERS);
+    let PeersFile { site: peers } = parse(&path)?;
+    let wrong = |message: String| FolderError::Content { path: path.clone(), message };
+    if peers.len() < 2 {
+        return Err(wrong("there must be at least two sites".into()));
+    }
+    for (index, peer) in peers.iter().enumerate() {
+        check_name(&peer.name).map_err(&wrong)?;
+        if peers[..index].iter().any(|other| other.name == peer.name || other.pin == peer.pin) {
+            return Err(wrong(format!("two sites have the name or the pin of {}", peer.name)));
+        }
+    }
+    Ok(peers)
+}
+
+/// The sites' names and pins.
+pub(crate) fn known(folder: &Path, peers: &[Peer]) -> Result<Vec<Known>, FolderError> {
+    let one = |peer: &Peer| {
+        let pin = unhex(&peer.pin).and_then(|bytes| Digest::try_from(bytes).ok());
+        let pin = pin.ok_or_else(|| FolderError::Content {
+            path: folder.join(PEERS),
+            message: format!("the pin of {} must be 64 hexadecimal digits", peer.name),
+        })?;
+        Ok(Known { name: peer.name.clone(), pin })
+    };
+    peers.iter().map(one).collect()
+}
+
+/// A name must fit a certificate, a folder and a log line.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if (1..=63).contains(&name.len())
+        && name.chars().all(letter)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+    {
+        return Ok(());
+    }
+    Err(format!("site name \"{name}\" must be made of a-z, 0-9 and -, at most 63 of them"))
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, FolderError> {
+    let text =
+        fs::read_to_string(path).map_err(|source| FolderError::Read { path: path.to_owned(), source })?;
+    toml::from_str(&text).map_err(|e| {
+        let line = e.span().map(|s| text[..s.start.min(text.len())].matches('\n').count() + 1);
+        let at = line.map_or_else(String::new, |line| format!("line {line}: "));
+        FolderError::Content { path: path.to_owned(), message: format!("{at}{}", e.message()) }
+    })
+}
+
+/// SHA-256 over everything the sites must agree on, each part with its length before it.
+fn study(folder: &Path, peers: &[Peer]) -> Result<Digest, FolderError> {
+    let mut parts: Vec<u8> = b"consenso study 1".to_vec();
+    let mut add = |part: &[u8]| {
+        parts.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        parts.extend_from_slice(part);
+    };
+    for file in [EXPERIMENT, SCHEMA, EDGES] {
+        let path = folder.join(file);
+        match fs::read(&path) {
+            Ok(bytes) => add(&bytes),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && file != EXPERIMENT => add(&[]),
+            Err(source) => return Err(FolderError::Read { path, source }),
+        }
+    }
+    for peer in peers {
+        add(peer.name.as_bytes());
+        add(&(peer.records as u64).to_le_bytes());
+    }
+    Ok(sha256(&[&parts]))
+}
+
+/// SHA-256 of a graph: its agents and its edges in order.
+#[must_use]
+pub fn graph_digest(graph: &Graph) -> Digest {
+    let mut bytes = (graph.agents() as u64).to_le_bytes().to_vec();
+    for agent in 0..graph.agents() {
+        for &neighbour in graph.neighbours(agent) {
+            bytes.extend_from_slice(&(agent as u32).to_le_bytes());
+            bytes.extend_from_slice(&neighbour.to_le_bytes());
+        }
+    }
+    sha256(&[b"consenso graph 1", &bytes])
+}
+
+/// The first digits of a digest, enough for people to compare.
+#[must_use]
+pub fn short(digest: &Digest) -> String {
+    Hex(&digest[..6]).to_string()
+}

@@ -1,0 +1,316 @@
+//! What travels on an edge: one frame a gRPC message, a few fixed layouts, everything little-endian.
+//!
+//! The first three bytes of a hello, its kind and the protocol version, never change their meaning, so that two versions can
+//! always tell each other apart. A frame has exactly the length its kind says; whatever else arrives is an error, not a guess.
+
+use std::fmt;
+
+/// The version of everything below; peers of another version are refused.
+pub const VERSION: u16 = 1;
+
+/// Longest text of a refusal.
+const MAX_REASON: usize = 400;
+
+/// SHA-256 of something all sites must agree on.
+pub type Digest = [u8; 32];
+
+/// Who somebody says it is, and what it is about to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The experiment, schema, sites and record counts.
+    pub experiment: Digest,
+    /// The graph.
+    pub graph: Digest,
+    /// The sender's agent number.
+    pub from: u32,
+    /// The receiver's.
+    pub to: u32,
+    /// The sender's exchanges that are complete and durable: releases up to this round need not be sent to it.
+    pub have: u32,
+}
+
+/// One message on an edge.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame {
+    /// First frame in both directions.
+    Hello(Hello),
+    /// A released vector. A release of round r also says that the sender has all of round r − 1, durably.
+    Release {
+        /// Agent number of the sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// The vector.
+        values: Vec<f64>,
+    },
+    /// The sender has all releases up to this round, durably.
+    Ack {
+        /// The round.
+        round: u32,
+    },
+    /// The sender will not go on with this edge, and why.
+    Refused(String),
+    /// Both ends have everything: the edge is done.
+    Bye,
+}
+
+/// Why bytes are not a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// No bytes at all.
+    #[error("an empty frame")]
+    Empty,
+    /// A kind nobody knows.
+    #[error("a frame of the unknown kind {0}")]
+    Kind(u8),
+    /// A hello of another version.
+    #[error("protocol version {0}, and this is version {VERSION}")]
+    Version(u16),
+    /// Too short or too long for its kind.
+    #[error("a frame of {found} bytes that should have {expected}")]
+    Length {
+        /// Bytes received.
+        found: usize,
+        /// Bytes of such a frame.
+        expected: usize,
+    },
+    /// A refusal that is not UTF-8 or too long.
+    #[error("a refusal that is not a short text")]
+    Text,
+}
+
+const HELLO: u8 = 1;
+const RELEASE: u8 = 2;
+const ACK: u8 = 3;
+const REFUSED: u8 = 4;
+const BYE: u8 = 5;
+
+const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
+const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
+
+/// The longest frame of a model of `dim` numbers.
+#[must_use]
+pub fn longest(dim: usize) -> usize {
+    (RELEASE_HEAD + 8 * dim).max(HELLO_LENGTH).max(1 + MAX_REASON)
+}
+
+/// The bytes of a release: what is hashed, made durable and sent, again and again the same.
+#[must_use]
+pub fn release(from: u32, round: u32, values: &[f64]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(RELEASE_HEAD + 8 * values.len());
+    bytes.push(RELEASE);
+    for number in [from, round, values.len() as u32] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    values.iter().for_each(|v| bytes.extend_from_slice(&v.to_le_bytes()));
+    bytes
+}
+
+impl Frame {
+    /// The bytes on the wire.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Hello(hello) => {
+                let mut bytes = vec![HELLO];
+                bytes.extend_from_slice(&VERSION.to_le_bytes());
+                bytes.extend_from_slice(&hello.experiment);
+                bytes.extend_from_slice(&hello.graph);
+                for number in [hello.from, hello.to, hello.have] {
+                    bytes.extend_from_slice(&number.to_le_bytes());
+                }
+                bytes
+            }
+            Self::Release { from, round, values } => release(*from, *round, values),
+            Self::Ack { round } => [&[ACK][..], &round.to_le_bytes()].concat(),
+            Self::Refused(reason) => {
+                let mut end = reason.len().min(MAX_REASON);
+                while !reason.is_char_boundary(end) {
+                    end -= 1;
+                }
+                [&[REFUSED], &reason.as_bytes()[..end]].concat()
+            }
+            Self::Bye => vec![BYE],
+        }
+    }
+
+    /// Reads a frame. Allocates no more than the bytes that are really there.
+    ///
+    /// # Errors
+    /// Anything that [`encode`](Self::encode) would not have written.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        let (&kind, rest) = bytes.split_first().ok_or(FrameError::Empty)?;
+        let exactly = |expected: usize| {
+            let found = bytes.len();
+            if found == expected { Ok(()) } else { Err(FrameError::Length { found, expected }) }
+        };
+        match kind {
+            HELLO => {
+                let version = rest
+                    .first_chunk()
+                    .ok_or(FrameError::Length { found: bytes.len(), expected: HELLO_LENGTH })?;
+                let version = u16::from_le_bytes(*version);
+                if version != VERSION {
+                    return Err(FrameError::Version(version));
+                }
+                exactly(HELLO_LENGTH)?;
+                Ok(Self::Hello(Hello {
+                    experiment: *rest[2..].first_chunk().expect("the length was checked"),
+                    graph: *rest[34..].first_chunk().expect("the length was checked"),
+                    from: number(&rest[66..]),
+                    to: number(&rest[70..]),
+                    have: number(&rest[74..]),
+                }))
+            }
+            RELEASE => {
+                if bytes.len() < RELEASE_HEAD {
+                    exactly(RELEASE_HEAD)?;
+                }
+                exactly(RELEASE_HEAD.saturating_add((number(&rest[8..]) as usize).saturating_mul(8)))?;
+                let values =
+                    rest[12..].as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
+                Ok(Self::Release { from: number(rest), round: number(&rest[4..]), values })
+            }
+            ACK => exactly(5).map(|()| Self::Ack { round: number(rest) }),
+            REFUSED if rest.len() > MAX_REASON => Err(FrameError::Text),
+            REFUSED => {
+                let text = std::str::from_utf8(rest).map_err(|_| FrameError::Text)?;
+                Ok(Self::Refused(text.to_owned()))
+            }
+            BYE => exactly(1).map(|()| Self::Bye),
+            _ => Err(FrameError::Kind(kind)),
+        }
+    }
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(*bytes.first_chunk().expect("the length was checked"))
+}
+
+/// A digest in hexadecimal, for people and files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hex<'a>(pub &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Bytes from hexadecimal; `None` for anything else.
+#[must_use]
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let pair = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok();
+    digits.chunks(2).map(pair).collect()
+}
+
+/// SHA-256.
+#[must_use]
+pub fn sha256(parts: &[&[u8]]) -> Digest {
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+    parts.iter().for_each(|part| context.update(part));
+    context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frames() -> impl Strategy<Value = Frame> {
+        let hello =
+            (any::<Digest>(), any::<Digest>(), any::<[u32; 3]>()).prop_map(|(experiment, graph, n)| {
+                Frame::Hello(Hello { experiment, graph, from: n[0], to: n[1], have: n[2] })
+            });
+        let values = prop::collection::vec(prop::num::f64::NORMAL | prop::num::f64::ZERO, 0..40);
+        let release = (any::<u32>(), any::<u32>(), values).prop_map(|(from, round, values)| Frame::Release {
+            from,
+            round,
+            values,
+        });
+        prop_oneof![
+            hello,
+            release,
+            any::<u32>().prop_map(|round| Frame::Ack { round }),
+            "[ -~é]{0,150}".prop_map(Frame::Refused),
+            Just(Frame::Bye),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_frame_survives_the_wire(frame in frames()) {
+            prop_assert_eq!(Frame::decode(&frame.encode()), Ok(frame));
+        }
+
+        #[test]
+        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..8) {
+            if let Some(first) = bytes.first_mut() {
+                *first = kind;
+            }
+            if let Ok(frame) = Frame::decode(&bytes) {
+                prop_assert_eq!(frame.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn a_bent_frame_is_an_error_or_another_frame_never_a_panic(frame in frames(), at in any::<prop::sample::Index>(), byte: u8, cut in 0usize..4) {
+            let mut bytes = frame.encode();
+            let place = at.index(bytes.len());
+            bytes[place] = byte;
+            bytes.truncate(bytes.len().saturating_sub(cut));
+            if let Ok(other) = Frame::decode(&bytes) {
+                prop_assert_eq!(other.encode(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "a million frames: cargo xtask soak"]
+    fn a_million_random_frames_are_errors_or_frames() {
+        use consenso::random::{Purpose, Seed};
+        let mut chance = Seed::from(5).stream(Purpose::Network, 0, 0);
+        for _ in 0..1_000_000 {
+            let mut bytes = vec![0; rand::RngExt::random_range(&mut chance, 0..300)];
+            rand::Rng::fill_bytes(&mut chance, &mut bytes);
+            if let Some(first) = bytes.first_mut() {
+                *first %= 8;
+            }
+            if let Ok(frame) = Frame::decode(&bytes) {
+                assert_eq!(frame.encode(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_release_cannot_announce_more_than_it_carries() {
+        let mut bytes = release(1, 2, &[3.0]);
+        bytes[9..13].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(matches!(Frame::decode(&bytes), Err(FrameError::Length { .. })));
+    }
+
+    #[test]
+    fn another_version_is_told_apart_whatever_follows() {
+        assert_eq!(Frame::decode(&[HELLO, 9, 0]), Err(FrameError::Version(9)));
+        assert_eq!(Frame::decode(&[HELLO, 9, 0, 1, 2, 3]), Err(FrameError::Version(9)));
+    }
+
+    #[test]
+    fn hexadecimal_there_and_back() {
+        assert_eq!(unhex(&Hex(&[0, 255, 16]).to_string()), Some(vec![0, 255, 16]));
+        assert_eq!(unhex("0g"), None);
+        assert_eq!(unhex("123"), None);
+    }
+
+    #[test]
+    fn sha_256_of_the_standard() {
+        let want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(Hex(&sha256(&[b"a", b"bc"])).to_string(), want);
+    }
+}

@@ -1,0 +1,547 @@
+//! Who a site is: its key and certificate, and whom it believes.
+//!
+//! A peer is believed when three things agree: its certificate is signed by a trusted issuer and valid today, its name (SAN) is the
+//! site's, and its public key has the pin this site was given for that name. There is no mode without.
+
+use crate::clock;
+use crate::frame::{Digest, Hex, sha256};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring::default_provider};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::version::TLS13;
+use tokio_rustls::rustls::{
+    ClientConfig, DigitallySignedStruct, DistinguishedName, Error as TlsError, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
+
+/// Why an identity cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A secret that others can read.
+    #[error("{}: its mode is {mode:03o}, so others can read it\n  help: chmod 600 {}", path.display(), path.display())]
+    Exposed {
+        /// The secret.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A file without what it should hold.
+    #[error("{}: {message}", path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// Something about keys or TLS.
+    #[error("{0}")]
+    Tls(String),
+}
+
+fn tls(error: impl std::fmt::Display) -> IdentityError {
+    IdentityError::Tls(error.to_string())
+}
+
+/// A site as its peers know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its name, which its certificate must carry.
+    pub name: String,
+    /// SHA-256 of its public key.
+    pub pin: Digest,
+}
+
+/// A site's own key and certificate, and the issuers it trusts.
+#[derive(Debug)]
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    trust: Arc<RootCertStore>,
+}
+
+/// The files of an identity in a site's folder.
+pub const KEY: &str = "key.pem";
+/// The certificate, with its issuers after it if there are any between it and a trusted one.
+pub const CERTIFICATE: &str = "certificate.pem";
+/// Trusted issuers: a certificate authority's certificate, or the other sites' own ones.
+pub const TRUST: &str = "trust.pem";
+
+impl Identity {
+    /// Reads the identity of a site's folder.
+    ///
+    /// # Errors
+    /// A missing or unreadable file, a key that others can read, a certificate of another key.
+    pub fn read(folder: &Path) -> Result<Self, IdentityError> {
+        let key_path = folder.join(KEY);
+        check_secret(&key_path)?;
+        let key = PrivateKeyDer::from_pem_file(&key_path).map_err(|e| IdentityError::Content {
+            path: key_path,
+            message: format!("no private key: {e}"),
+        })?;
+        let chain = certificates(&folder.join(CERTIFICATE))?;
+        let path = folder.join(TRUST);
+        let mut trust = RootCertStore::empty();
+        for certificate in certificates(&path)? {
+            trust.add(certificate).map_err(|e| IdentityError::Content {
+                path: path.clone(),
+                message: format!("not a certificate to trust: {e}"),
+            })?;
+        }
+        let identity = Self { chain, key, trust: Arc::new(trust) };
+        // A key that does not belong to the certificate fails here, not at the first handshake.
+        identity.server(&[])?;
+        Ok(identity)
+    }
+
+    /// The site's own certificate.
+    #[must_use]
+    pub fn certificate(&self) -> &[u8] {
+        &self.chain[0]
+    }
+
+    /// TLS for the end that is called. The peer may be any of `known`; which one, [`recognise`] says afterwards.
+    ///
+    /// # Errors
+    /// What TLS says.
+    pub fn server(&self, known: &[Known]) -> Result<Arc<ServerConfig>, IdentityError> {
+        let inner = WebPkiClientVerifier::builder_with_provider(Arc::clone(&self.trust), provider());
+        let verifier = Pinned { inner: inner.build().map_err(tls)?, known: known.to_vec() };
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(tls)?
+            .with_client_cert_verifier(Arc::new(verifier))
+            .with_single_cert(self.chain.clone(), self.key.clone_key())
+            .map_err(tls)?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        // Every connection proves the peer's key again: nothing is resumed.
+        config.session_storage = Arc::new(tokio_rustls::rustls::server::NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
+    }
+
+    /// TLS for the end that calls `peer`.
+    ///
+    /// # Errors
+    /// What TLS says.
+    pub fn client(&self, peer: &Known) -> Result<Arc<ClientConfig>, IdentityError> {
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::clone(&self.trust), provider());
+        let verifier = Pinned { inner: inner.build().map_err(tls)?, known: vec![peer.clone()] };
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(tls)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
+            .map_err(tls)?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        config.resumption = tokio_rustls::rustls::client::Resumption::disabled();
+        Ok(Arc::new(config))
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(default_provider())
+}
+
+/// The usual checks of a verifier, then the name and the pin.
+#[derive(Debug)]
+struct Pinned<V: ?Sized> {
+    known: Vec<Known>,
+    inner: Arc<V>,
+}
+
+impl<V: ?Sized> Pinned<V> {
+    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), TlsError> {
+        recognise(certificate, &self.known).map(|_| ()).map_err(TlsError::General)
+    }
+}
+
+impl ServerCertVerifier for Pinned<WebPkiServerVerifier> {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)?;
+        self.check(end_entity)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.inner.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.inner.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+impl ClientCertVerifier for Pinned<dyn ClientCertVerifier> {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.inner.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, TlsError> {
+        self.inner.verify_client_cert(end_entity, intermediates, now)?;
+        self.check(end_entity)?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.inner.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.inner.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+/// Which of the known sites a certificate belongs to, by its pin and its name.
+///
+/// # Errors
+/// A text that says what did not fit.
+pub fn recognise(certificate: &CertificateDer<'_>, known: &[Known]) -> Result<usize, String> {
+    let parsed =
+        webpki::EndEntityCert::try_from(certificate).map_err(|e| format!("not a certificate: {e}"))?;
+    let pin = sha256(&[parsed.subject_public_key_info().as_ref()]);
+    let Some(index) = known.iter().position(|site| site.pin == pin) else {
+        return Err(format!("the key with pin {} is not listed in peers.toml", Hex(&pin)));
+    };
+    let name = ServerName::try_from(known[index].name.as_str()).map_err(|e| e.to_string())?;
+    match parsed.verify_is_valid_for_subject_name(&name) {
+        Ok(()) => Ok(index),
+        Err(_) => {
+            Err(format!("the certificate with the pin of {0} does not carry the name {0}", known[index].name))
+        }
+    }
+}
+
+/// SHA-256 of a certificate's public key (its SubjectPublicKeyInfo).
+///
+/// # Errors
+/// Not a certificate.
+pub fn pin(certificate: &[u8]) -> Result<Digest, IdentityError> {
+    let der = CertificateDer::from(certificate);
+    let parsed = webpki::EndEntityCert::try_from(&der).map_err(tls)?;
+    Ok(sha256(&[parsed.subject_public_key_info().as_ref()]))
+}
+
+/// The pin of the first certificate in a PEM file.
+///
+/// # Errors
+/// No such file, or no certificate in it.
+pub fn pin_of_file(path: &Path) -> Result<Digest, IdentityError> {
+    pin(&certificates(path)?[0])
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let content = |message: String| IdentityError::Content { path: path.to_owned(), message };
+    let bytes = fs::read(path).map_err(|source| IdentityError::File { path: path.to_owned(), source })?;
+    let all: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|e| content(format!("not a PEM file of certificates: {e}")))?;
+    if all.is_empty() { Err(content("there is no certificate in it".into())) } else { Ok(all) }
+}
+
+/// Refuses a secret that anybody but its owner can read.
+///
+/// # Errors
+/// No such file, or its mode.
+pub fn check_secret(path: &Path) -> Result<(), IdentityError> {
+    let metadata =
+        fs::metadata(path).map_err(|source| IdentityError::File { path: path.to_owned(), source })?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(IdentityError::Exposed { path: path.to_owned(), mode });
+    }
+    Ok(())
+}
+
+/// Writes a new file that only its owner can read.
+///
+/// # Errors
+/// There is such a file already, or it cannot be written.
+pub fn write_secret(path: &Path, text: &str) -> Result<(), IdentityError> {
+    let write = || {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    write().map_err(|source| IdentityError::File { path: path.to_owned(), source })
+}
+
+/// From when to when a new certificate holds, in days from today.
+#[derive(Clone, Copy, Debug)]
+pub struct Validity {
+    /// First day.
+    pub from: i64,
+    /// Last day.
+    pub until: i64,
+}
+
+impl Default for Validity {
+    /// From yesterday, for clocks that are a little behind, for a little over two years.
+    fn default() -> Self {
+        Self { from: -1, until: 825 }
+    }
+}
+
+/// A key and its certificate, as PEM.
+#[derive(Clone)]
+pub struct Issued {
+    /// The secret key.
+    pub key: String,
+    /// The certificate.
+    pub certificate: String,
+}
+
+impl std::fmt::Debug for Issued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Issued(..)")
+    }
+}
+
+/// A private certificate authority, for sites that have none.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    /// Its name in certificates.
+    const NAME: &str = "consenso private authority";
+
+    /// A new one.
+    ///
+    /// # Errors
+    /// No entropy for a key.
+    pub fn new() -> Result<Self, IdentityError> {
+        let key = KeyPair::generate().map_err(tls)?;
+        let parameters = Self::parameters()?;
+        let certificate = parameters.self_signed(&key).map_err(tls)?.pem();
+        let pem = key.serialize_pem();
+        Ok(Self { issuer: Issuer::new(parameters, key), certificate, key: pem })
+    }
+
+    /// One that was made before, to issue more certificates.
+    ///
+    /// # Errors
+    /// Not a key.
+    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, IdentityError> {
+        let pair = KeyPair::from_pem(key).map_err(tls)?;
+        let issuer = Issuer::new(Self::parameters()?, pair);
+        Ok(Self { issuer, certificate: certificate.to_owned(), key: key.to_owned() })
+    }
+
+    fn parameters() -> Result<CertificateParams, IdentityError> {
+        let mut parameters = parameters(Self::NAME, Validity { from: -1, until: 3650 })?;
+        parameters.subject_alt_names.clear();
+        parameters.extended_key_usages.clear();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        Ok(parameters)
+    }
+
+    /// Its certificate, as PEM.
+    #[must_use]
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// Its secret key, as PEM.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// A key and a certificate for a site.
+    ///
+    /// # Errors
+    /// A name that no certificate can carry.
+    pub fn issue(&self, site: &str, validity: Validity) -> Result<Issued, IdentityError> {
+        let key = KeyPair::generate().map_err(tls)?;
+        let certificate = parameters(site, validity)?.signed_by(&key, &self.issuer).map_err(tls)?;
+        Ok(Issued { key: key.serialize_pem(), certificate: certificate.pem() })
+    }
+}
+
+/// A key and a certificate that a site signs itself: peers trust it by having it in their `trust.pem`.
+///
+/// # Errors
+/// A name that no certificate can carry.
+pub fn self_signed(site: &str, validity: Validity) -> Result<Issued, IdentityError> {
+    let key = KeyPair::generate().map_err(tls)?;
+    let certificate = parameters(site, validity)?.self_signed(&key).map_err(tls)?;
+    Ok(Issued { key: key.serialize_pem(), certificate: certificate.pem() })
+}
+
+fn parameters(name: &str, validity: Validity) -> Result<CertificateParams, IdentityError> {
+    let mut parameters = CertificateParams::new(vec![name.to_owned()]).map_err(tls)?;
+    parameters.distinguished_name.push(DnType::CommonName, name);
+    parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    parameters.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let today = (clock::now() / 86_400) as i64;
+    let date = |offset| {
+        let (year, month, day) = clock::civil(today + offset);
+        rcgen::date_time_ymd(year as i32, month, day)
+    };
+    parameters.not_before = date(validity.from);
+    parameters.not_after = date(validity.until);
+    Ok(parameters)
+}
+
+/// Whole days until a certificate expires, negative once it has; `None` if its dates cannot be read.
+#[must_use]
+pub fn days_left(certificate: &[u8]) -> Option<i64> {
+    // Certificate ::= SEQUENCE { tbs SEQUENCE { [0] version?, serial, signature, issuer, validity { from, until }, … } … }
+    let (_, certificate, _) = tlv(certificate)?;
+    let (_, tbs, _) = tlv(certificate)?;
+    let (tag, _, rest) = tlv(tbs)?;
+    let fields = if tag == 0xa0 { rest } else { tbs };
+    let after = |bytes| tlv(bytes).map(|t| t.2);
+    let validity = after(after(after(fields)?)?)?;
+    let (_, validity, _) = tlv(validity)?;
+    let (tag, until, _) = tlv(after(validity)?)?;
+    let text = std::str::from_utf8(until).ok()?;
+    let digits = |a: usize, b: usize| text.get(a..b)?.parse::<i64>().ok();
+    let (year, rest) = match tag {
+        0x17 => (digits(0, 2).map(|y| if y < 50 { 2000 + y } else { 1900 + y })?, 2),
+        0x18 => (digits(0, 4)?, 4),
+        _ => return None,
+    };
+    let day = clock::days(year, digits(rest, rest + 2)?, digits(rest + 2, rest + 4)?);
+    Some(day - (clock::now() / 86_400) as i64)
+}
+
+/// The first element of DER bytes: tag, content, and what follows.
+fn tlv(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = bytes.split_first()?;
+    let (&first, rest) = rest.split_first()?;
+    let (length, rest) = if first < 0x80 {
+        (usize::from(first), rest)
+    } else {
+        let count = usize::from(first & 0x7f);
+        if count > 4 {
+            return None;
+        }
+        let (digits, rest) = rest.split_at_checked(count)?;
+        (digits.iter().fold(0, |n, &d| n << 8 | usize::from(d)), rest)
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn der(pem: &str) -> CertificateDer<'static> {
+        CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_site_is_recognised_by_its_pin_and_its_name_together() {
+        let authority = Authority::new().unwrap();
+        let a = authority.issue("a", Validity::default()).unwrap();
+        let b = self_signed("b", Validity::default()).unwrap();
+        let known = |name: &str, issued: &Issued| Known {
+            name: name.into(),
+            pin: pin(&der(&issued.certificate)).unwrap(),
+        };
+        assert_eq!(recognise(&der(&a.certificate), &[known("b", &b), known("a", &a)]), Ok(1));
+        let stranger = recognise(&der(&a.certificate), &[known("b", &b)]).unwrap_err();
+        assert!(stranger.contains("is not listed"), "{stranger}");
+        let renamed = recognise(&der(&a.certificate), &[known("b", &a)]).unwrap_err();
+        assert!(renamed.contains("does not carry the name b"), "{renamed}");
+    }
+
+    #[test]
+    fn expiry_is_read_from_the_certificate() {
+        for until in [-3, 0, 90, 825, 30_000] {
+            let issued = self_signed("a", Validity { from: -10, until }).unwrap();
+            assert_eq!(days_left(&der(&issued.certificate)), Some(until), "{until}");
+        }
+        assert_eq!(days_left(b"rubbish"), None);
+        let certificate = der(&self_signed("a", Validity::default()).unwrap().certificate);
+        assert!((0..80).all(|end| days_left(&certificate[..end]).is_none()));
+    }
+
+    #[test]
+    fn an_exposed_key_is_refused() {
+        let folder = std::env::temp_dir().join(format!("consenso-identity-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let issued = self_signed("a", Validity::default()).unwrap();
+        write_secret(&folder.join(KEY), &issued.key).unwrap();
+        fs::write(folder.join(CERTIFICATE), &issued.certificate).unwrap();
+        fs::write(folder.join(TRUST), &issued.certificate).unwrap();
+        assert!(Identity::read(&folder).is_ok());
+        fs::set_permissions(folder.join(KEY), fs::Permissions::from_mode(0o640)).unwrap();
+        let refused = Identity::read(&folder).unwrap_err().to_string();
+        assert!(refused.contains("mode is 640") && refused.contains("chmod 600"), "{refused}");
+        fs::set_permissions(folder.join(KEY), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(folder.join(CERTIFICATE), self_signed("a", Validity::default()).unwrap().certificate)
+            .unwrap();
+        assert!(Identity::read(&folder).is_err(), "a certificate of another key");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,23 @@
+//! The real network: agents as processes that trust nobody and lose nothing.
+//!
+//! It drives the same state machine as the simulator ([`consenso::agent::Agent`]) over gRPC streams with mutual TLS, and keeps what must not
+//! be lost in SQLite. For the same seed the transcript is the simulator's, bit for bit.
+
+pub mod audit_log;
+pub mod claim;
+pub mod clock;
+pub mod export;
+pub mod folder;
+pub mod frame;
+pub mod identity;
+mod link;
+pub mod metrics;
+pub mod network;
+pub mod node;
+pub mod progress;
+mod spending;
+pub mod store;
+
+pub use folder::Folder;
+pub use node::{NodeError, Options, Outcome, run};
+pub use progress::{Progress, Watched};

@@ -1,0 +1,647 @@
+//! Links: one gRPC stream an edge over HTTP/2 and mutual TLS, called by one end, the same for both from then on.
+//!
+//! A link carries frames and knows nothing of rounds beyond its hello. It comes and goes; what must arrive in spite of that is the
+//! [node](crate::node)'s business. Whatever a peer sends is bounded: the length of a frame, the frames in a queue, the time of a handshake, the
+//! connections at once.
+
+use crate::audit_log::AuditLog;
+use crate::folder::{self, Folder, short};
+use crate::frame::{self, Digest, Frame, Hello};
+use crate::identity::{Identity, recognise};
+use bytes::{Buf as _, BufMut as _};
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::{Request, Response, Status, Streaming};
+
+/// The one method of the service.
+const PATH: &str = "/consenso.Edge/Exchange";
+
+/// Frames an edge may have waiting in one direction. The protocol needs three.
+const QUEUE: usize = 8;
+
+/// Time for a handshake, TLS or hello.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Time for the last words on a link that is refused.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// Handshakes at once; more callers wait.
+const HANDSHAKES: usize = 64;
+
+/// Pause between two calls: doubles from the first to the last.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
+
+/// What links tell the node.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// Both ends agreed; frames may be sent.
+    Up {
+        peer: u32,
+        link: u64,
+        /// What the peer has durably.
+        have: u32,
+        outgoing: mpsc::Sender<Vec<u8>>,
+    },
+    /// It is gone.
+    Down { peer: u32, link: u64 },
+    /// A frame after the hello.
+    Frame { peer: u32, link: u64, frame: Frame, bytes: Vec<u8> },
+    /// The operating system asks to stop.
+    Stop,
+}
+
+/// What all links of a site share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) folder: Folder,
+    pub(crate) neighbours: Vec<u32>,
+    pub(crate) graph: Digest,
+    pub(crate) dim: usize,
+    /// Exchanges that are complete and durable here.
+    pub(crate) have: AtomicU32,
+    pub(crate) audit: Arc<AuditLog>,
+    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) links: AtomicU64,
+    /// The running link of each peer: a new one takes its place.
+    pub(crate) running: Mutex<HashMap<u32, AbortHandle>>,
+}
+
+impl Shared {
+    fn name(&self, peer: u32) -> &str {
+        self.folder.peers.get(peer as usize).map_or("?", |p| p.name.as_str())
+    }
+
+    fn keep_alive(&self) -> Duration {
+        Duration::from_secs_f64(self.folder.site.keep_alive_seconds)
+    }
+
+    /// Windows that hold two frames, so that a large model need not wait for the other end's consent.
+    fn window(&self) -> u32 {
+        u32::try_from(2 * frame::longest(self.dim)).unwrap_or(u32::MAX / 4).clamp(1 << 16, 1 << 30)
+    }
+}
+
+/// Listens, calls, and goes on until the runtime is dropped.
+///
+/// # Errors
+/// The address cannot be listened at.
+pub(crate) async fn start(shared: Arc<Shared>) -> std::io::Result<()> {
+    if let Some(address) = &shared.folder.site.listen {
+        let listener = TcpListener::bind(address).await?;
+        tokio::spawn(serve(Arc::clone(&shared), listener));
+    }
+    for &peer in &shared.neighbours {
+        if shared.folder.calls(peer as usize).unwrap_or(false) {
+            tokio::spawn(call_again_and_again(Arc::clone(&shared), peer));
+        }
+    }
+    tokio::spawn(signals(shared.events.clone()));
+    Ok(())
+}
+
+async fn signals(events: mpsc::Sender<Event>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        if events.send(Event::Stop).await.is_err() {
+            return;
+        }
+    }
+}
+
+// ---- the end that is called -------------------------------------------------------------------------------------------
+
+/// A TLS connection and who is at its other end.
+struct Called {
+    stream: tokio_rustls::server::TlsStream<TcpStream>,
+    caller: Caller,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Caller(u32);
+
+impl tonic::transport::server::Connected for Called {
+    type ConnectInfo = Caller;
+
+    fn connect_info(&self) -> Caller {
+        self.caller
+    }
+}
+
+impl AsyncRead for Called {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Called {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, buffer)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+async fn serve(shared: Arc<Shared>, listener: TcpListener) {
+    let (accepted, incoming) = mpsc::channel::<Result<Called, std::io::Error>>(QUEUE);
+    tokio::spawn(accept(Arc::clone(&shared), listener, accepted));
+    let window = shared.window();
+    let server = tonic::transport::Server::builder()
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(window)
+        .max_concurrent_streams(1)
+        .http2_keepalive_interval(Some(shared.keep_alive()))
+        .http2_keepalive_timeout(Some(shared.keep_alive()));
+    let served = server.serve_with_incoming(Edges(shared), ReceiverStream::new(incoming));
+    if let Err(error) = served.await {
+        eprintln!("the listener stopped: {error}");
+    }
+}
+
+async fn accept(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    accepted: mpsc::Sender<Result<Called, std::io::Error>>,
+) {
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+    loop {
+        let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
+        let (stream, address) = match listener.accept().await {
+            Ok(new) => new,
+            Err(error) => {
+                // Out of file descriptors, most likely: what is connected goes on.
+                shared.audit.refused("?", &format!("a caller could not be accepted: {error}"));
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (shared, accepted) = (Arc::clone(&shared), accepted.clone());
+        tokio::spawn(async move {
+            let greeted = timeout(HANDSHAKE, greet(&shared, stream)).await;
+            drop(permit);
+            match greeted.unwrap_or_else(|_| Err("no TLS handshake in time".into())) {
+                Ok(called) => drop(accepted.send(Ok(called)).await),
+                Err(reason) => shared.audit.refused(&caller_name(address), &reason),
+            }
+        });
+    }
+}
+
+/// The port of a caller changes with every call and says nothing.
+fn caller_name(address: SocketAddr) -> String {
+    address.ip().to_string()
+}
+
+/// Identity and peers are read anew for every caller, so that certificates and pins can be changed while the node runs.
+async fn greet(shared: &Shared, stream: TcpStream) -> Result<Called, String> {
+    stream.set_nodelay(true).map_err(|e| e.to_string())?;
+    let path = &shared.folder.path;
+    let peers = folder::read_peers(path).map_err(|e| e.to_string())?;
+    let known = folder::known(path, &peers).map_err(|e| e.to_string())?;
+    let config = Identity::read(path).and_then(|i| i.server(&known)).map_err(|e| e.to_string())?;
+    let stream = TlsAcceptor::from(config).accept(stream).await.map_err(|e| e.to_string())?;
+    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let caller = recognise(certificate.ok_or("no certificate")?, &known)?;
+    Ok(Called { stream, caller: Caller(caller as u32) })
+}
+
+/// The service: one stream, whose caller is known from its certificate.
+#[derive(Clone)]
+struct Edges(Arc<Shared>);
+
+impl tower_service::Service<http::Request<tonic::body::Body>> for Edges {
+    type Response = http::Response<tonic::body::Body>;
+    type Error = std::convert::Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        let shared = Arc::clone(&self.0);
+        Box::pin(async move {
+            if request.uri().path() != PATH {
+                return Ok(Status::unimplemented("there is one method, and this is not it").into_http());
+            }
+            let mut grpc =
+                tonic::server::Grpc::new(Raw).max_decoding_message_size(frame::longest(shared.dim));
+            Ok(grpc.streaming(Exchange(shared), request).await)
+        })
+    }
+}
+
+struct Exchange(Arc<Shared>);
+
+type Outgoing = Pin<Box<dyn Stream<Item = Result<Vec<u8>, Status>> + Send>>;
+
+impl tonic::server::StreamingService<Vec<u8>> for Exchange {
+    type Response = Vec<u8>;
+    type ResponseStream = Outgoing;
+    type Future = std::future::Ready<Result<Response<Outgoing>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<Vec<u8>>>) -> Self::Future {
+        let Some(&Caller(peer)) = request.extensions().get::<Caller>() else {
+            return std::future::ready(Err(Status::unauthenticated("no certificate")));
+        };
+        let (outgoing, frames) = mpsc::channel(QUEUE);
+        edge(&self.0, peer, outgoing, request.into_inner());
+        let frames: Outgoing = Box::pin(ReceiverStream::new(frames).map(Ok));
+        std::future::ready(Ok(Response::new(frames)))
+    }
+}
+
+// ---- the end that calls -----------------------------------------------------------------------------------------------
+
+async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
+    let mut pause = PAUSE.0;
+    loop {
+        match call(&shared, peer).await {
+            // It was up: whatever ended it, the next call may work at once.
+            Ok(task) => {
+                let was_up = task.await.unwrap_or(false);
+                if was_up {
+                    pause = PAUSE.0;
+                }
+            }
+            Err(reason) => shared.audit.refused(shared.name(peer), &reason),
+        }
+        if shared.events.is_closed() {
+            return;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+async fn call(shared: &Arc<Shared>, peer: u32) -> Result<tokio::task::JoinHandle<bool>, String> {
+    let (outgoing, incoming) = dial(shared, peer).await?;
+    Ok(edge(shared, peer, outgoing, incoming))
+}
+
+/// Opens a stream to a peer. Its address is read anew for every call, like the identity.
+async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Vec<u8>>, Streaming<Vec<u8>>), String> {
+    let path = &shared.folder.path;
+    let peers = folder::read_peers(path).map_err(|e| e.to_string())?;
+    let known = folder::known(path, &peers).map_err(|e| e.to_string())?;
+    let (site, known) = (&peers[peer as usize], &known[peer as usize]);
+    let address = site.address.as_deref().ok_or("it has no address in peers.toml")?;
+    let config = Identity::read(path).and_then(|i| i.client(known)).map_err(|e| e.to_string())?;
+    let name = ServerName::try_from(site.name.clone()).map_err(|e| e.to_string())?;
+    let connect = async {
+        let stream = TcpStream::connect(address).await.map_err(|e| format!("{address}: {e}"))?;
+        stream.set_nodelay(true).map_err(|e| e.to_string())?;
+        TlsConnector::from(config).connect(name, stream).await.map_err(|e| format!("{address}: {e}"))
+    };
+    let stream = timeout(HANDSHAKE, connect).await.map_err(|_| format!("{address}: no answer in time"))??;
+    let window = shared.window();
+    // TLS is done by now, under the peer's name and pin: what follows only frames it.
+    let endpoint = tonic::transport::Endpoint::from_static("http://neighbour")
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(window)
+        .http2_keep_alive_interval(shared.keep_alive())
+        .keep_alive_timeout(shared.keep_alive())
+        .keep_alive_while_idle(true);
+    let channel = endpoint
+        .connect_with_connector(Once(Some(hyper_util::rt::TokioIo::new(stream))))
+        .await
+        .map_err(|e| format!("{address}: {e}"))?;
+    let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(frame::longest(shared.dim));
+    grpc.ready().await.map_err(|e| format!("{address}: {e}"))?;
+    let (outgoing, frames) = mpsc::channel(QUEUE);
+    let path = http::uri::PathAndQuery::from_static(PATH);
+    let answered = grpc.streaming(Request::new(ReceiverStream::new(frames)), path, Raw);
+    let incoming = timeout(HANDSHAKE, answered)
+        .await
+        .map_err(|_| format!("{address}: no answer in time"))?
+        .map_err(|e| format!("{address}: {e}"))?;
+    Ok((outgoing, incoming.into_inner()))
+}
+
+type ClientStream = hyper_util::rt::TokioIo<tokio_rustls::client::TlsStream<TcpStream>>;
+
+/// Hands a connection that is already there to the HTTP/2 client.
+struct Once(Option<ClientStream>);
+
+impl tower_service::Service<http::Uri> for Once {
+    type Response = ClientStream;
+    type Error = std::io::Error;
+    type Future = std::future::Ready<Result<ClientStream, std::io::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), std::io::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Uri) -> Self::Future {
+        let gone = || std::io::Error::new(std::io::ErrorKind::NotConnected, "the connection is gone");
+        std::future::ready(self.0.take().ok_or_else(gone))
+    }
+}
+
+// ---- both ends --------------------------------------------------------------------------------------------------------
+
+/// Runs an edge to `peer` in the place of one that may still be running: the newest connection is the one the peer knows of.
+fn edge(
+    shared: &Arc<Shared>,
+    peer: u32,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    incoming: Streaming<Vec<u8>>,
+) -> tokio::task::JoinHandle<bool> {
+    let task = tokio::spawn(converse(Arc::clone(shared), peer, outgoing, incoming));
+    let before = shared.running.lock().ok().and_then(|mut all| all.insert(peer, task.abort_handle()));
+    if let Some(before) = before {
+        before.abort();
+    }
+    task
+}
+
+/// Hello, then frames until either end has enough. True if both agreed.
+async fn converse(
+    shared: Arc<Shared>,
+    peer: u32,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    mut incoming: Streaming<Vec<u8>>,
+) -> bool {
+    let hello = Hello {
+        experiment: shared.folder.study,
+        graph: shared.graph,
+        from: shared.folder.me as u32,
+        to: peer,
+        have: shared.have.load(Ordering::Acquire),
+    };
+    if outgoing.send(Frame::Hello(hello).encode()).await.is_err() {
+        return false;
+    }
+    let first = timeout(HANDSHAKE, next(&mut incoming)).await.unwrap_or(Err("no hello in time".into()));
+    let theirs = match first.and_then(|bytes| accept_hello(&shared, peer, &bytes)) {
+        Ok(theirs) => theirs,
+        Err(reason) => {
+            shared.audit.refused(shared.name(peer), &reason);
+            drop(outgoing.send(Frame::Refused(reason).encode()).await);
+            drop(outgoing);
+            // A stream that is dropped takes unsent frames along: the peer should hear why, and say why in its turn.
+            let heard = async { while next(&mut incoming).await.is_ok() {} };
+            drop(timeout(PARTING, heard).await);
+            return false;
+        }
+    };
+    let link = shared.links.fetch_add(1, Ordering::Relaxed);
+    let up = Event::Up { peer, link, have: theirs.have, outgoing: outgoing.clone() };
+    if shared.events.send(up).await.is_err() {
+        return true;
+    }
+    // The node holds the only sender from now on, so that dropping it closes the stream.
+    drop(outgoing);
+    loop {
+        let bytes = match next(&mut incoming).await {
+            Ok(bytes) => bytes,
+            Err(_) => break,
+        };
+        match Frame::decode(&bytes) {
+            Ok(frame) => {
+                if shared.events.send(Event::Frame { peer, link, frame, bytes }).await.is_err() {
+                    break;
+                }
+            }
+            Err(error) => {
+                shared.audit.refused(shared.name(peer), &error.to_string());
+                break;
+            }
+        }
+    }
+    drop(shared.events.send(Event::Down { peer, link }).await);
+    true
+}
+
+async fn next(incoming: &mut Streaming<Vec<u8>>) -> Result<Vec<u8>, String> {
+    match incoming.message().await {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err("the peer closed the stream".into()),
+        Err(status) => Err(status.message().to_owned()),
+    }
+}
+
+/// Whether a hello is the one this edge needs. The peer's number is known from its certificate.
+fn accept_hello(shared: &Shared, peer: u32, bytes: &[u8]) -> Result<Hello, String> {
+    let hello = match Frame::decode(bytes).map_err(|e| e.to_string())? {
+        Frame::Hello(hello) => hello,
+        Frame::Refused(reason) => return Err(format!("it refused: {reason}")),
+        _ => return Err("the first frame was not a hello".into()),
+    };
+    let (me, study) = (shared.folder.me as u32, &shared.folder.study);
+    if !shared.neighbours.contains(&peer) {
+        return Err(format!("{} is no neighbour of {}", shared.name(peer), shared.name(me)));
+    }
+    if (hello.from, hello.to) != (peer, me) {
+        return Err(format!(
+            "the hello is from agent {} to agent {}, but this edge is from {peer} to {me}",
+            hello.from, hello.to
+        ));
+    }
+    if hello.experiment != *study {
+        return Err(format!("its study is {}, and here it is {}", short(&hello.experiment), short(study)));
+    }
+    if hello.graph != shared.graph {
+        return Err(format!("its graph is {}, and here it is {}", short(&hello.graph), short(&shared.graph)));
+    }
+    Ok(hello)
+}
+
+/// Frames are their own bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        let mut item = vec![0; buffer.remaining()];
+        buffer.copy_to_slice(&mut item);
+        Ok(Some(item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::{SiteFile, graph_digest};
+    use crate::network::{Plan, PlannedSite, create};
+    use consenso::graph::Graph;
+    use std::path::Path;
+
+    /// Two sites that could talk, in one process; the first listens.
+    async fn pair(root: &Path) -> (Arc<Shared>, mpsc::Receiver<Event>, Arc<Shared>) {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = format!("127.0.0.1:{port}");
+        let site = |name: &str, address: Option<String>| PlannedSite {
+            file: SiteFile { listen: address.clone(), ..SiteFile::new(name) },
+            address,
+            records: 5,
+        };
+        let sites = vec![site("a", Some(address)), site("b", None)];
+        create(root, &Plan { sites, experiment: "name = 1".into(), schema: None, edges: None }).unwrap();
+        let shared = |name: &str, me: u32, events| {
+            let folder = Folder::read(&root.join(name)).unwrap();
+            Arc::new(Shared {
+                audit: Arc::new(AuditLog::open(&folder.path).unwrap()),
+                folder,
+                neighbours: vec![1 - me],
+                graph: graph_digest(&Graph::path(2).unwrap()),
+                dim: 3,
+                have: AtomicU32::new(0),
+                events,
+                links: AtomicU64::new(0),
+                running: Mutex::default(),
+            })
+        };
+        let (sender, events) = mpsc::channel(16);
+        let a = shared("a", 0, sender);
+        start(Arc::clone(&a)).await.unwrap();
+        (a, events, shared("b", 1, mpsc::channel(1).0))
+    }
+
+    fn with_pair<F: Future<Output = ()>>(
+        name: &str,
+        test: impl FnOnce(Arc<Shared>, mpsc::Receiver<Event>, Arc<Shared>) -> F,
+    ) {
+        let root = std::env::temp_dir().join(format!("consenso-link-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (a, events, b) = pair(&root).await;
+            timeout(Duration::from_secs(60), test(a, events, b)).await.expect("in time");
+        });
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    fn hello(b: &Shared) -> Hello {
+        Hello { experiment: b.folder.study, graph: b.graph, from: 1, to: 0, have: 0 }
+    }
+
+    #[test]
+    fn hellos_of_another_version_study_graph_or_edge_are_refused() {
+        with_pair("hello", |a, mut events, b| async move {
+            let good = hello(&b);
+            let mut old = Frame::Hello(good).encode();
+            old[1] = 99;
+            for (bytes, reason) in [
+                (old, "protocol version 99"),
+                (Frame::Hello(Hello { experiment: [7; 32], ..good }).encode(), "its study is"),
+                (Frame::Hello(Hello { graph: [7; 32], ..good }).encode(), "its graph is"),
+                (Frame::Hello(Hello { from: 0, ..good }).encode(), "the hello is from agent 0"),
+                (Frame::Ack { round: 1 }.encode(), "was not a hello"),
+                (vec![], "empty"),
+                (vec![77; 20], "unknown kind"),
+            ] {
+                let (outgoing, mut incoming) = dial(&b, 0).await.unwrap();
+                outgoing.send(bytes).await.unwrap();
+                let first = Frame::decode(&next(&mut incoming).await.unwrap()).unwrap();
+                assert!(matches!(first, Frame::Hello(h) if h.from == 0 && h.to == 1));
+                let Ok(Frame::Refused(said)) = Frame::decode(&next(&mut incoming).await.unwrap()) else {
+                    panic!("no refusal for {reason}")
+                };
+                assert!(said.contains(reason), "{said}");
+                let log = std::fs::read_to_string(a.folder.path.join("audit.jsonl")).unwrap();
+                assert!(log.lines().last().unwrap().contains(reason), "{log}");
+            }
+            assert!(events.try_recv().is_err(), "nothing of it reached the node");
+        });
+    }
+
+    #[test]
+    fn rubbish_ends_the_link_and_a_frame_that_is_too_long_is_never_read() {
+        with_pair("rubbish", |a, mut events, b| async move {
+            for rubbish in [vec![2, 1], vec![9; 30], vec![0; 1 << 20]] {
+                let (outgoing, _incoming) = dial(&b, 0).await.unwrap();
+                outgoing.send(Frame::Hello(hello(&b)).encode()).await.unwrap();
+                assert!(matches!(events.recv().await, Some(Event::Up { peer: 1, .. })));
+                let good = frame::release(1, 1, &[1.0, 2.0, 3.0]);
+                outgoing.send(good.clone()).await.unwrap();
+                assert!(matches!(events.recv().await, Some(Event::Frame { bytes, .. }) if bytes == good));
+                outgoing.send(rubbish).await.unwrap();
+                assert!(matches!(events.recv().await, Some(Event::Down { peer: 1, .. })));
+            }
+            let log = std::fs::read_to_string(a.folder.path.join("audit.jsonl")).unwrap();
+            assert_eq!(log.matches("\"refused\"").count(), 2, "{log}");
+        });
+    }
+
+    /// A new connection takes the place of one that hangs: the caller knows which one it uses.
+    #[test]
+    fn the_newest_link_is_the_one() {
+        with_pair("newest", |_, mut events, b| async move {
+            let mut links = Vec::new();
+            for _ in 0..3 {
+                let (outgoing, incoming) = dial(&b, 0).await.unwrap();
+                outgoing.send(Frame::Hello(hello(&b)).encode()).await.unwrap();
+                let Some(Event::Up { link, outgoing: back, .. }) = events.recv().await else { panic!("up") };
+                links.push((link, outgoing, incoming, back));
+            }
+            let (_, outgoing, ..) = &links[0];
+            drop(outgoing.send(frame::release(1, 1, &[0.0; 3])).await);
+            let (last, outgoing, ..) = &links[2];
+            outgoing.send(frame::release(1, 1, &[1.0; 3])).await.unwrap();
+            assert!(matches!(events.recv().await, Some(Event::Frame { link, .. }) if link == *last));
+        });
+    }
+}

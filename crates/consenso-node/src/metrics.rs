@@ -1,0 +1,128 @@
+//! `/metrics`, `/healthz` and `/readyz`: a few lines of HTTP on a loopback port, with nothing that depends on the records.
+
+use crate::progress::{Progress, Watched};
+use std::fmt::Write as _;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Longest request that is read.
+const REQUEST: usize = 4096;
+
+/// Serves until the runtime is dropped.
+///
+/// # Errors
+/// The address cannot be listened at.
+pub(crate) async fn start(address: &str, progress: Watched) -> std::io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
+    tokio::spawn(async move {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else { continue };
+            let progress = progress.clone();
+            tokio::spawn(tokio::time::timeout(Duration::from_secs(5), answer(stream, progress)));
+        }
+    });
+    Ok(())
+}
+
+async fn answer(mut stream: TcpStream, progress: Watched) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    while request.len() < REQUEST && !request.windows(4).any(|w| w == b"\r\n\r\n") {
+        let mut part = [0; 512];
+        match stream.read(&mut part).await? {
+            0 => break,
+            n => request.extend_from_slice(&part[..n]),
+        }
+    }
+    let line = String::from_utf8_lossy(&request);
+    let path = line.strip_prefix("GET ").and_then(|rest| rest.split_whitespace().next()).unwrap_or("");
+    let (status, body) = respond(path, &progress.get());
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+fn respond(path: &str, progress: &Progress) -> (&'static str, String) {
+    match path {
+        "/metrics" => ("200 OK", prometheus(progress)),
+        "/healthz" => ("200 OK", "ok\n".into()),
+        "/readyz" => {
+            let down: Vec<&str> =
+                progress.neighbours.iter().filter(|l| !l.up && !l.without).map(|l| l.name.as_str()).collect();
+            if progress.finished || (down.is_empty() && !progress.neighbours.is_empty()) {
+                ("200 OK", "ready\n".into())
+            } else {
+                ("503 Service Unavailable", format!("no link to {}\n", down.join(", ")))
+            }
+        }
+        _ => ("404 Not Found", "there are /metrics, /healthz and /readyz\n".into()),
+    }
+}
+
+/// Prometheus' text format.
+#[must_use]
+pub fn prometheus(progress: &Progress) -> String {
+    let mut out = String::new();
+    let mut gauge = |name: &str, kind: &str, help: &str, value: f64| {
+        let _ = writeln!(
+            out,
+            "# HELP consenso_{name} {help}\n# TYPE consenso_{name} {kind}\nconsenso_{name} {value}"
+        );
+    };
+    gauge("round", "gauge", "Exchanges complete.", progress.round.into());
+    gauge("rounds", "gauge", "Exchanges in all.", progress.rounds.into());
+    gauge("finished", "gauge", "1 when the model is ready.", f64::from(u8::from(progress.finished)));
+    gauge("resends_total", "counter", "Messages sent again after a lost link.", progress.resends as f64);
+    gauge("refusals_total", "counter", "Messages refused.", progress.refusals as f64);
+    gauge("commit_seconds", "gauge", "Duration of the last durable commit.", progress.commit_ms / 1e3);
+    if let Some(epsilon) = progress.epsilon {
+        gauge("epsilon_spent", "gauge", "Upper bound on the privacy spent so far.", epsilon);
+    }
+    if let Some(budget) = progress.budget {
+        gauge("epsilon_budget", "gauge", "What the study may cost.", budget);
+    }
+    for (name, help) in
+        [("link_up", "1 while there is a connection."), ("neighbour_lag", "Rounds the neighbour is behind.")]
+    {
+        let _ = writeln!(out, "# HELP consenso_{name} {help}\n# TYPE consenso_{name} gauge");
+        for link in &progress.neighbours {
+            let value = if name == "link_up" { u32::from(link.up) } else { link.lag(progress.round) };
+            let _ = writeln!(out, "consenso_{name}{{neighbour=\"{}\"}} {value}", link.name);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Link;
+
+    #[test]
+    fn ready_means_every_link_is_up() {
+        let link = |name: &str, up| Link { name: name.into(), up, heard: 3, without: false };
+        let mut progress = Progress {
+            round: 5,
+            rounds: 9,
+            neighbours: vec![link("b", true), link("c", false)],
+            ..Progress::default()
+        };
+        assert_eq!(respond("/readyz", &progress).0, "503 Service Unavailable");
+        assert!(respond("/readyz", &progress).1.contains("no link to c"));
+        progress.neighbours[1].up = true;
+        assert_eq!(respond("/readyz", &progress).0, "200 OK");
+        assert_eq!(respond("/healthz", &progress).0, "200 OK");
+        assert_eq!(respond("/", &progress).0, "404 Not Found");
+        let text = respond("/metrics", &progress).1;
+        assert!(
+            text.contains("consenso_round 5\n")
+                && text.contains("consenso_neighbour_lag{neighbour=\"b\"} 2\n"),
+            "{text}"
+        );
+        assert!(!text.contains("epsilon"), "nothing is claimed without a claim");
+    }
+}

@@ -1,0 +1,659 @@
+//! A node: drives one agent over its links, and lets nothing out that is not on disk.
+//!
+//! The order of a round is the whole point: the agent drafts, charges and noises; the charge, the bytes and the state after them become
+//! durable in one transaction; then the bytes go to every neighbour, over whatever links there are, the same bytes again after every
+//! reconnect, until each neighbour has shown that it has them durably too.
+
+use crate::audit_log::AuditLog;
+use crate::folder::{Away, Folder, FolderError, graph_digest};
+use crate::frame::{self, Frame, Hex, sha256};
+use crate::identity::{Identity, IdentityError};
+use crate::link::{self, Event, Shared};
+use crate::progress::{Link, Watched};
+use crate::spending::Spending;
+use crate::store::{Entry, Opening, Store, StoreError};
+use consenso::agent::{Agent, Effect, Message, RestoreError};
+use consenso::experiment::{Experiment, Site, SitePlan};
+use consenso::gate::StopReason;
+use consenso::graph::{Graph, Mixing};
+use serde_json::json;
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// Why a node cannot start or go on. The state on disk is as of the last round in every case.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The folder is not as it should be.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The identity cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The durable state cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The experiment does not fit the site.
+    #[error("{0}")]
+    Experiment(String),
+    /// The checkpoint does not fit the experiment.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    /// Another process runs this site.
+    #[error("{0}: another process runs this site")]
+    Running(String),
+    /// The durable state is gone, but the site has run before.
+    #[error(
+        "{0}: the audit log shows that this site has run, but its ledger (state.db) is missing\n  help: restore it; without it nobody knows what was spent"
+    )]
+    LedgerMissing(String),
+    /// The operating system says no.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// Neighbours are away.
+    #[error(
+        "{names} not heard of for {seconds:.0} s; the state is kept, and a new start goes on from round {round}"
+    )]
+    Away {
+        /// Who.
+        names: String,
+        /// For how long.
+        seconds: f64,
+        /// Where the run stands.
+        round: u32,
+    },
+}
+
+impl NodeError {
+    /// Whether the user must mend something before another start can work.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        !matches!(self, Self::Away { .. } | Self::System { .. } | Self::Store(StoreError::Database { .. }))
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The model, if the run is over.
+    pub model: Option<Vec<f64>>,
+    /// Why it ended.
+    pub reason: StopReason,
+    /// Exchanges complete.
+    pub round: u32,
+    /// Neighbours that did not confirm the last round, if any: they may need this node once more.
+    pub unconfirmed: Vec<String>,
+}
+
+/// How a node is run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where it stands, for others to read.
+    pub progress: Watched,
+    /// Set to have it end after the round, as the operating system's signals do.
+    pub stop: Arc<std::sync::atomic::AtomicBool>,
+}
+
+/// How long a node that is done waits for a goodbye from neighbours that have everything.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How long a node that was asked to stop waits for its round to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long a lost link may take to come back under [`Away::Stop`].
+const BLINK: Duration = Duration::from_secs(1);
+
+/// Runs the site to its end, or until it is told to stop.
+///
+/// # Errors
+/// [`NodeError`]; what was durable stays so, and another call goes on from there.
+pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Result<Outcome, NodeError> {
+    let lock = lock(folder)?;
+    let outcome = Node::open(folder, experiment, options)?.run();
+    drop(lock);
+    outcome
+}
+
+/// One process a site: two would draw different noise for the same round.
+fn lock(folder: &Folder) -> Result<File, NodeError> {
+    let path = folder.path.join("run.lock");
+    let system = |source| NodeError::System { what: path.display().to_string(), source };
+    let file = File::options().create(true).append(true).open(&path).map_err(system)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(NodeError::Running(folder.path.display().to_string())),
+        Err(std::fs::TryLockError::Error(source)) => Err(system(source)),
+    }
+}
+
+/// Whether a process runs the site now.
+#[must_use]
+pub fn is_running(folder: &std::path::Path) -> bool {
+    let Ok(file) = File::options().append(true).open(folder.join("run.lock")) else { return false };
+    matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
+}
+
+/// What the node knows of a neighbour.
+#[derive(Debug)]
+struct Neighbour {
+    name: String,
+    outgoing: Option<(u64, mpsc::Sender<Vec<u8>>)>,
+    /// It has our releases up to here, durably.
+    acked: u32,
+    heard: u32,
+    /// The last round that was put on a link to it: sending it again is a resend.
+    sent: u32,
+    /// Since when there has been no link to it.
+    lost: Option<Instant>,
+    /// It sent something wrong and nothing right since.
+    refused: bool,
+    ever_up: bool,
+    bye: bool,
+}
+
+struct Node {
+    shared: Arc<Shared>,
+    runtime: Runtime,
+    events: mpsc::Receiver<Event>,
+    store: Store,
+    study: i64,
+    agent: Agent,
+    plan: SitePlan,
+    spending: Spending,
+    weights: HashMap<u32, f64>,
+    neighbours: HashMap<u32, Neighbour>,
+    /// The last releases: (round, bytes).
+    recent: VecDeque<(u32, Vec<u8>)>,
+    progress: Watched,
+    asked: Arc<std::sync::atomic::AtomicBool>,
+    stop: Option<Instant>,
+    complete: Option<Instant>,
+    done: Option<(Instant, StopReason)>,
+}
+
+impl Node {
+    fn open(folder: &Folder, experiment: &Experiment, options: &Options) -> Result<Self, NodeError> {
+        Identity::read(&folder.path)?;
+        folder.known()?;
+        if folder.path.join(crate::audit_log::FILE).exists() && !folder.path.join(crate::store::FILE).exists()
+        {
+            return Err(NodeError::LedgerMissing(folder.path.display().to_string()));
+        }
+        let graph = experiment.graph();
+        if graph.agents() != folder.peers.len() {
+            return Err(NodeError::Experiment(format!(
+                "the experiment has {} agents and peers.toml has {} sites",
+                graph.agents(),
+                folder.peers.len()
+            )));
+        }
+        let announced: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
+        if announced != experiment.records() {
+            return Err(NodeError::Experiment(format!(
+                "peers.toml announces {announced:?} records, and the experiment gives {:?}",
+                experiment.records()
+            )));
+        }
+        let Site { mut agent, plan } = experiment.site(folder.me).map_err(NodeError::Experiment)?;
+        for &peer in agent.neighbours() {
+            folder.calls(peer as usize)?;
+        }
+        let graph_hash = graph_digest(graph);
+        let mut store = Store::open(&folder.path)?;
+        // The log is made after the first row of the ledger: a log without a row means that the ledger was lost.
+        if store.is_empty() && folder.path.join(crate::audit_log::FILE).exists() {
+            return Err(NodeError::LedgerMissing(folder.path.display().to_string()));
+        }
+        let study = store.begin(&Opening {
+            site: folder.site.name.clone(),
+            experiment: folder.study,
+            graph: graph_hash,
+            claim: plan.claim.clone(),
+            seeded: plan.seeded,
+            limit: limit(folder, experiment),
+        })?;
+        let mut have = 0;
+        if let Some(checkpoint) = &study.checkpoint {
+            agent.restore(checkpoint)?;
+            have = checkpoint.round();
+        }
+        let mut spending = Spending::new();
+        for row in store.rows()? {
+            if let Entry::Release { charge, .. } = &row.entry
+                && row.study == study.number
+            {
+                spending.add(charge);
+            }
+        }
+        let audit = AuditLog::open(&folder.path)
+            .map_err(|source| NodeError::System { what: "the audit log".into(), source })?;
+        audit.write(
+            "start",
+            json!({ "site": folder.site.name, "study": Hex(&folder.study).to_string(), "round": have, "version": env!("CARGO_PKG_VERSION") }),
+        );
+        let system = |what: &str| {
+            let what = what.to_owned();
+            move |source| NodeError::System { what, source }
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(system("the network's thread"))?;
+        let (sender, events) = mpsc::channel(4 * agent.neighbours().len() + 16);
+        let shared = Arc::new(Shared {
+            folder: folder.clone(),
+            neighbours: agent.neighbours().to_vec(),
+            graph: graph_hash,
+            dim: plan.dim,
+            have: AtomicU32::new(have),
+            audit: Arc::new(audit),
+            events: sender,
+            links: AtomicU64::new(0),
+            running: std::sync::Mutex::default(),
+        });
+        let listen = folder.site.listen.clone().unwrap_or_default();
+        runtime
+            .block_on(link::start(Arc::clone(&shared)))
+            .map_err(system(&format!("listen = \"{listen}\"")))?;
+        if let Some(address) = &folder.site.metrics {
+            runtime
+                .block_on(crate::metrics::start(address, options.progress.clone()))
+                .map_err(system(&format!("metrics = \"{address}\"")))?;
+        }
+        let recent = store.outbox(study.number)?.into();
+        let neighbours =
+            agent.neighbours().iter().map(|&j| (j, Neighbour::new(&folder.peers[j as usize].name))).collect();
+        Ok(Self {
+            weights: weights(graph, folder.me),
+            runtime,
+            events,
+            study: study.number,
+            neighbours,
+            recent,
+            progress: options.progress.clone(),
+            asked: Arc::clone(&options.stop),
+            stop: None,
+            complete: None,
+            done: None,
+            shared,
+            store,
+            agent,
+            plan,
+            spending,
+        })
+    }
+
+    fn run(mut self) -> Result<Outcome, NodeError> {
+        if self.agent.model().is_some() {
+            self.done = Some((Instant::now(), StopReason::Finished));
+        }
+        loop {
+            self.advance()?;
+            self.report();
+            if self.asked.load(Ordering::Relaxed) {
+                self.stop.get_or_insert_with(Instant::now);
+            }
+            if let Some(outcome) = self.ended()? {
+                self.shared.audit.write("stop", json!({ "round": outcome.round, "reason": outcome.reason }));
+                self.report();
+                // Frames that are queued still leave: the runtime gets a moment to write them.
+                self.neighbours.clear();
+                self.runtime.shutdown_timeout(Duration::from_millis(200));
+                return Ok(outcome);
+            }
+            let wait = self.patience();
+            let runtime = self.runtime.handle().clone();
+            let event = runtime.block_on(async { timeout(wait, self.events.recv()).await });
+            if let Ok(Some(event)) = event {
+                self.take(event)?;
+                // What else has arrived goes into the same round.
+                while let Ok(event) = self.events.try_recv() {
+                    self.take(event)?;
+                }
+            }
+        }
+    }
+
+    /// Does what the agent wants done, until it waits for somebody.
+    fn advance(&mut self) -> Result<(), NodeError> {
+        while let Some(effect) = self.agent.poll() {
+            match effect {
+                Effect::Charge { round } => self.release(round)?,
+                // After a restart: it was charged, is on disk, and leaves for whoever connects.
+                Effect::Send(_) => {}
+                Effect::Done(reason) => self.finish(reason)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the release that was just drawn durable, then sends it.
+    fn release(&mut self, round: u32) -> Result<(), NodeError> {
+        let Some(Effect::Send(message)) = self.agent.poll() else {
+            unreachable!("an agent's charge is followed by its message")
+        };
+        let bytes = frame::release(message.from(), round, message.values());
+        let gate = self.agent.player().gate();
+        let charge = self.plan.charge(round, gate.noise(round), gate.ledger());
+        self.spending.add(&charge);
+        let began = Instant::now();
+        self.store.release(self.study, round, &bytes, charge.clone(), &self.agent.checkpoint())?;
+        let commit_ms = 1e3 * began.elapsed().as_secs_f64();
+        self.progress.set(|p| p.commit_ms = commit_ms);
+        self.shared.have.store(round - 1, Ordering::Release);
+        self.shared.audit.write(
+            "released",
+            json!({ "round": round, "sha256": Hex(&sha256(&[&bytes])).to_string(), "charge": charge, "ledger": Hex(self.store.head()).to_string() }),
+        );
+        self.recent.push_back((round, bytes));
+        while self.recent.len() > 2 {
+            self.recent.pop_front();
+        }
+        let all: Vec<u32> = self.neighbours.keys().copied().collect();
+        for peer in all {
+            self.send_release(peer, round);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, reason: StopReason) -> Result<(), NodeError> {
+        let round = self.agent.round();
+        let model: Vec<u8> =
+            self.agent.model().unwrap_or_default().iter().flat_map(|x| x.to_le_bytes()).collect();
+        let model = Hex(&sha256(&[&model])).to_string();
+        let entry = Entry::Done { round, reason: format!("{reason:?}"), model: model.clone() };
+        self.store.note(self.study, entry, &self.agent.checkpoint())?;
+        self.shared.have.store(round, Ordering::Release);
+        self.shared.audit.write("done", json!({ "round": round, "reason": reason, "model_sha256": model }));
+        let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        self.progress.set(|p| (p.finished, p.seconds) = (true, elapsed));
+        self.done = Some((Instant::now(), reason));
+        let all: Vec<u32> = self.neighbours.keys().copied().collect();
+        for peer in all {
+            self.send(peer, Frame::Ack { round }.encode());
+            self.part(peer);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: Event) -> Result<(), NodeError> {
+        match event {
+            Event::Stop => {
+                self.stop.get_or_insert_with(Instant::now);
+            }
+            Event::Up { peer, link, have, outgoing } => self.up(peer, link, have, outgoing),
+            Event::Down { peer, link } => {
+                if let Some(n) = self.neighbours.get_mut(&peer)
+                    && n.outgoing.as_ref().is_some_and(|o| o.0 == link)
+                {
+                    n.outgoing = None;
+                    n.lost = Some(Instant::now());
+                    self.shared.audit.write("link-down", json!({ "peer": n.name }));
+                }
+            }
+            Event::Frame { peer, link, frame, bytes } => self.frame(peer, link, frame, &bytes),
+        }
+        Ok(())
+    }
+
+    fn up(&mut self, peer: u32, link: u64, have: u32, outgoing: mpsc::Sender<Vec<u8>>) {
+        let gone = self.agent.away().find(|a| a.0 == peer);
+        let Some(n) = self.neighbours.get_mut(&peer) else { return };
+        if let Some((_, since)) = gone {
+            let reason = format!("the run went on without {} from round {since}", n.name);
+            self.shared.audit.refused(&n.name, &reason);
+            drop(outgoing.try_send(Frame::Refused(reason).encode()));
+            return;
+        }
+        self.shared.audit.write("link-up", json!({ "peer": n.name, "have": have }));
+        n.outgoing = Some((link, outgoing));
+        n.acked = n.acked.max(have);
+        n.ever_up = true;
+        if !n.refused {
+            n.lost = None;
+        }
+        let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
+        for round in rounds {
+            self.send_release(peer, round);
+        }
+        if self.done.is_some() {
+            self.send(peer, Frame::Ack { round: self.agent.round() }.encode());
+            self.part(peer);
+        }
+        if self.complete.is_none() && self.neighbours.values().all(|n| n.outgoing.is_some()) {
+            self.complete = Some(Instant::now());
+        }
+    }
+
+    fn frame(&mut self, peer: u32, link: u64, frame: Frame, bytes: &[u8]) {
+        let last = self.plan.timetable.exchanges();
+        let Some(n) = self.neighbours.get_mut(&peer) else { return };
+        if n.outgoing.as_ref().is_none_or(|o| o.0 != link) {
+            // Of a link that a newer one has replaced; what it said comes again.
+            return;
+        }
+        match frame {
+            Frame::Release { from, round, values } => {
+                let hash = Hex(&sha256(&[bytes])).to_string();
+                let checked = in_range(&values).and_then(|()| {
+                    if from != peer {
+                        return Err(format!("a release of agent {from} on the edge to agent {peer}"));
+                    }
+                    self.agent.handle(&Message::received(from, round, values)).map_err(|e| e.to_string())
+                });
+                match checked {
+                    Ok(()) => {
+                        (n.lost, n.refused) = (None, false);
+                        n.heard = n.heard.max(round);
+                        n.acked = n.acked.max(round.saturating_sub(1));
+                        let line = json!({ "peer": n.name, "round": round, "sha256": hash });
+                        self.shared.audit.write("received", line);
+                    }
+                    Err(reason) => self.refuse(peer, &reason),
+                }
+            }
+            Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
+            Frame::Bye => n.bye = true,
+            Frame::Refused(reason) => {
+                let reason = format!("it refused: {reason}");
+                self.shared.audit.refused(&n.name, &reason);
+                n.outgoing = None;
+            }
+            Frame::Hello(_) | Frame::Ack { .. } => self.refuse(peer, "a frame out of place"),
+        }
+        self.part(peer);
+    }
+
+    /// Says goodbye to a neighbour that has everything, once this node has too.
+    fn part(&mut self, peer: u32) {
+        if self.done.is_some() && self.neighbours[&peer].acked == self.plan.timetable.exchanges() {
+            self.send(peer, Frame::Bye.encode());
+        }
+    }
+
+    /// Tells a peer why, and ends the link; the algorithm never saw what it sent.
+    fn refuse(&mut self, peer: u32, reason: &str) {
+        let Some(n) = self.neighbours.get_mut(&peer) else { return };
+        self.shared.audit.refused(&n.name, reason);
+        self.progress.set(|p| p.refusals += 1);
+        if let Some((_, outgoing)) = n.outgoing.take() {
+            drop(outgoing.try_send(Frame::Refused(reason.to_owned()).encode()));
+        }
+        n.refused = true;
+        n.lost.get_or_insert_with(Instant::now);
+    }
+
+    fn send_release(&mut self, peer: u32, round: u32) {
+        let Some(bytes) = self.recent.iter().find(|r| r.0 == round).map(|r| r.1.clone()) else { return };
+        if self.send(peer, bytes)
+            && let Some(n) = self.neighbours.get_mut(&peer)
+        {
+            if n.sent >= round {
+                self.progress.set(|p| p.resends += 1);
+            }
+            n.sent = n.sent.max(round);
+        }
+    }
+
+    /// Puts a frame on the link, if there is one. A peer that does not read fast enough for three frames is as good as away.
+    fn send(&mut self, peer: u32, bytes: Vec<u8>) -> bool {
+        let Some(n) = self.neighbours.get_mut(&peer) else { return false };
+        let sent = n.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.try_send(bytes).is_ok());
+        if !sent {
+            n.outgoing = None;
+            n.lost.get_or_insert_with(Instant::now);
+        }
+        sent
+    }
+
+    /// How long to wait for the next event at most.
+    fn patience(&self) -> Duration {
+        if self.done.is_some() || self.stop.is_some() {
+            Duration::from_millis(20)
+        } else {
+            Duration::from_millis(200)
+        }
+    }
+
+    /// Whether there is nothing more to do, or no sense in waiting.
+    fn ended(&mut self) -> Result<Option<Outcome>, NodeError> {
+        let last = self.plan.timetable.exchanges();
+        if let Some((since, reason)) = self.done {
+            let waiting = |n: &&Neighbour| n.acked < last || !n.bye;
+            let open: Vec<&Neighbour> = self.neighbours.values().filter(waiting).collect();
+            // Whoever has everything but did not say goodbye may only have lost the link.
+            let deadline = Duration::from_secs_f64(self.shared.folder.site.deadline_seconds);
+            let limit = if open.iter().all(|n| n.acked == last) { LINGER } else { deadline };
+            if !open.is_empty() && self.stop.is_none() && since.elapsed() < limit {
+                return Ok(None);
+            }
+            let unconfirmed = open.iter().filter(|n| n.acked < last).map(|n| n.name.clone()).collect();
+            let model = self.agent.model().map(<[f64]>::to_vec);
+            return Ok(Some(Outcome { model, reason, round: last, unconfirmed }));
+        }
+        let round = self.agent.round();
+        if let Some(since) = self.stop {
+            // A round ends when its exchange is complete and the next release is on disk and on its way.
+            let mid_round = self.neighbours.values().any(|n| n.heard > round);
+            if !mid_round || since.elapsed() > GRACE {
+                let reason = StopReason::Interrupted;
+                return Ok(Some(Outcome { model: None, reason, round, unconfirmed: Vec::new() }));
+            }
+            return Ok(None);
+        }
+        self.mind_the_absent(round)?;
+        Ok(None)
+    }
+
+    fn mind_the_absent(&mut self, round: u32) -> Result<(), NodeError> {
+        let site = &self.shared.folder.site;
+        let deadline = Duration::from_secs_f64(site.deadline_seconds);
+        // Who is connected is not away, however long it waits for others.
+        let overdue = |n: &Neighbour| {
+            let limit = if site.away == Away::Stop && n.ever_up { BLINK } else { deadline };
+            n.lost.is_some_and(|since| since.elapsed() > limit)
+        };
+        let awaited: Vec<u32> = self.agent.awaited().collect();
+        let absent: Vec<u32> = awaited.into_iter().filter(|j| overdue(&self.neighbours[j])).collect();
+        if absent.is_empty() {
+            return Ok(());
+        }
+        if site.away == Away::ContinueWithout {
+            for &neighbour in &absent {
+                self.agent
+                    .go_without(neighbour)
+                    .map_err(|e| NodeError::Experiment(format!("away = \"continue-without\": {e}")))?;
+                let weight = self.weights.get(&neighbour).copied().unwrap_or(0.0);
+                let entry = Entry::Absent { round: round + 1, neighbour, weight };
+                self.store.note(self.study, entry, &self.agent.checkpoint())?;
+                let n = self.neighbours.get_mut(&neighbour).expect("a neighbour");
+                (n.outgoing, n.bye, n.acked) = (None, true, self.plan.timetable.exchanges());
+                let line = json!({ "peer": n.name, "round": round + 1, "weight": weight });
+                self.shared.audit.write("without", line);
+            }
+            return self.advance();
+        }
+        let names: Vec<&str> = absent.iter().map(|j| self.neighbours[j].name.as_str()).collect();
+        let names = names.join(", ");
+        self.shared.audit.write("away", json!({ "peers": names, "round": round }));
+        let longest =
+            absent.iter().filter_map(|j| Some(self.neighbours[j].lost?.elapsed())).max().unwrap_or_default();
+        Err(NodeError::Away { names, seconds: longest.as_secs_f64(), round })
+    }
+
+    fn report(&self) {
+        let site = &self.shared.folder.site;
+        let without: Vec<u32> = self.agent.away().map(|a| a.0).collect();
+        let mut links: Vec<(u32, Link)> = self
+            .neighbours
+            .iter()
+            .map(|(&j, n)| {
+                let (name, up) = (n.name.clone(), n.outgoing.is_some());
+                (j, Link { name, up, heard: n.heard, without: without.contains(&j) })
+            })
+            .collect();
+        links.sort_by_key(|l| l.0);
+        let claim = self.plan.claim.as_ref();
+        let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        self.progress.set(|p| {
+            p.site.clone_from(&site.name);
+            p.round = self.agent.round();
+            p.rounds = self.plan.timetable.exchanges();
+            p.budget = claim.map(|c| c.epsilon);
+            p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));
+            p.neighbours = links.into_iter().map(|l| l.1).collect();
+            if !p.finished {
+                p.seconds = elapsed;
+            }
+        });
+    }
+}
+
+impl Neighbour {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            outgoing: None,
+            acked: 0,
+            heard: 0,
+            sent: 0,
+            lost: Some(Instant::now()),
+            refused: false,
+            ever_up: false,
+            bye: false,
+        }
+    }
+}
+
+/// What these records may cost in all: what the site says, else what its first experiment says.
+fn limit(folder: &Folder, experiment: &Experiment) -> Option<(f64, f64)> {
+    let own = folder.site.budget.map(|b| (b.epsilon, b.delta));
+    own.or_else(|| experiment.spec().privacy.and_then(|p| Some((p.epsilon?, p.delta))))
+}
+
+/// The weight of every neighbour in this site's mix.
+fn weights(graph: &Graph, me: usize) -> HashMap<u32, f64> {
+    let mixing = Mixing::metropolis(graph);
+    graph.neighbours(me).iter().copied().zip(mixing.neighbours(me).iter().copied()).collect()
+}
+
+/// Largest number a release may hold. Models of unit rows are a few units long; what is a billion times as long is no model.
+const RANGE: f64 = 1e12;
+
+fn in_range(values: &[f64]) -> Result<(), String> {
+    match values.iter().position(|v| v.is_finite() && v.abs() > RANGE) {
+        Some(index) => Err(format!("a number beyond {RANGE:e} at index {index}")),
+        None => Ok(()),
+    }
+}

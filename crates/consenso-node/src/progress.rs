@@ -1,0 +1,70 @@
+//! Where a node stands, for people and machines that watch it. Nothing here depends on the records.
+
+use serde::Serialize;
+use std::sync::{Arc, Mutex};
+
+/// A node's state.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Progress {
+    /// The site's name.
+    pub site: String,
+    /// Exchanges complete.
+    pub round: u32,
+    /// Exchanges in all.
+    pub rounds: u32,
+    /// What the releases so far cost, an upper bound that is quick to compute; the claim of the whole run may be smaller than its last value.
+    pub epsilon: Option<f64>,
+    /// What the study may cost.
+    pub budget: Option<f64>,
+    /// Messages sent again because a link was lost.
+    pub resends: u64,
+    /// Messages and callers that were refused.
+    pub refusals: u64,
+    /// Milliseconds of the last durable commit.
+    pub commit_ms: f64,
+    /// Its neighbours.
+    pub neighbours: Vec<Link>,
+    /// Whether the model is ready.
+    pub finished: bool,
+    /// Seconds from the moment all links were up to now, or to the model.
+    pub seconds: f64,
+}
+
+/// The link to a neighbour.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Whether there is a connection.
+    pub up: bool,
+    /// The last round heard from it.
+    pub heard: u32,
+    /// Whether the run goes on without it.
+    pub without: bool,
+}
+
+impl Link {
+    /// How many rounds it is behind a node that has released `round`.
+    #[must_use]
+    pub fn lag(&self, round: u32) -> u32 {
+        round.saturating_sub(self.heard)
+    }
+}
+
+/// A [`Progress`] that others may read while the node writes it.
+#[derive(Clone, Debug, Default)]
+pub struct Watched(Arc<Mutex<Progress>>);
+
+impl Watched {
+    /// A copy.
+    #[must_use]
+    pub fn get(&self) -> Progress {
+        self.0.lock().map(|p| p.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Progress)) {
+        if let Ok(mut progress) = self.0.lock() {
+            change(&mut progress);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What releases have cost so far, by bounds that are quick to compute after every round.
+
+use consenso::experiment::Charge;
+use consenso::privacy::{Event, Mechanism, gdp, zcdp};
+
+/// Sums from which an ε is read off.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spending {
+    mu_squared: f64,
+    rho: f64,
+    pure: f64,
+    gaussian_only: bool,
+    filter: Vec<(f64, f64)>,
+    charged: u32,
+}
+
+impl Spending {
+    pub(crate) fn new() -> Self {
+        Self { gaussian_only: true, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, charge: &Charge) {
+        if charge.is_empty() {
+            return;
+        }
+        self.charged += 1;
+        let event = |norm: &str| charge.get(norm).map(|e| &e.mechanism);
+        if let Some(
+            Mechanism::IntervalGaussian { orders, costs } | Mechanism::IntervalLaplace { orders, costs, .. },
+        ) = event("filter")
+        {
+            self.filter.resize(orders.len(), (0.0, 0.0));
+            for (sum, (order, cost)) in self.filter.iter_mut().zip(orders.iter().zip(costs)) {
+                *sum = (*order, sum.1 + cost);
+            }
+            return;
+        }
+        match event("l2") {
+            Some(Mechanism::Gaussian { mu }) => {
+                self.mu_squared += mu * mu;
+                self.rho += 0.5 * mu * mu;
+                self.pure = f64::INFINITY;
+            }
+            Some(Mechanism::Zcdp { rho }) => {
+                self.gaussian_only = false;
+                self.rho += rho;
+                self.pure += ["l1", "linf"]
+                    .iter()
+                    .filter_map(|n| charge.get(*n))
+                    .map(pure)
+                    .fold(f64::INFINITY, f64::min);
+            }
+            _ => {
+                self.gaussian_only = false;
+                (self.rho, self.pure) = (f64::INFINITY, f64::INFINITY);
+            }
+        }
+    }
+
+    /// An upper bound on ε at δ, up to rounding in the last digits: for a gauge, not a claim.
+    pub(crate) fn epsilon(&self, delta: f64) -> f64 {
+        if self.charged == 0 {
+            return 0.0;
+        }
+        if !self.filter.is_empty() {
+            let share = delta / self.filter.len() as f64;
+            let one = |&(order, cost): &(f64, f64)| {
+                cost + ((1.0 - 1.0 / order).ln() - (share * order).ln() / (order - 1.0)).max(0.0)
+            };
+            return self.filter.iter().map(one).fold(f64::INFINITY, f64::min);
+        }
+        let gaussian = if self.gaussian_only {
+            gdp::epsilon_of_mu(self.mu_squared.sqrt(), delta)
+        } else {
+            f64::INFINITY
+        };
+        self.pure.min(gaussian).min(zcdp::epsilon_of_rho(self.rho, delta))
+    }
+}
+
+fn pure(event: &Event) -> f64 {
+    match event.mechanism {
+        Mechanism::Laplace { epsilon } | Mechanism::Pure { epsilon } => epsilon * event.count as f64,
+        _ => f64::INFINITY,
+    }
+}

@@ -1,0 +1,673 @@
+//! What a site must not lose, in one SQLite file: the ledger, the outbox and the checkpoint, one transaction a round.
+//!
+//! Every row of the ledger carries SHA-256 of itself and the row before, so that a changed, removed or inserted row is found; the
+//! checkpoint carries the last hash, so that a cut-off tail is found too. `synchronous = FULL`: when a round's transaction has
+//! returned, it is on disk, and only then may its message leave.
+
+use crate::clock;
+use crate::frame::{Digest, Hex, sha256, unhex};
+use consenso::agent::Checkpoint;
+use consenso::experiment::Charge;
+use consenso::privacy::Claim;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The database in a site's folder.
+pub const FILE: &str = "state.db";
+
+const FORMAT: i64 = 1;
+
+/// Why the durable state cannot be used. Nothing is sent after any of these.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// SQLite says so: a full disk, a failed fsync, a file that is no database.
+    #[error("{}: {source}", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: rusqlite::Error,
+    },
+    /// The file cannot be opened or made.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The content contradicts itself.
+    #[error("{}: {what}: the ledger was edited or damaged\n  help: restore the folder from a backup; a new start would forget what was spent", path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// The budget does not allow the study.
+    #[error(
+        "the budget of this site is ε = {limit}, δ = {limit_delta:e}, of which ε = {spent}, δ = {spent_delta:e} is spent or reserved; this study needs ε = {asked}, δ = {asked_delta:e} more\n  help: a budget is for the records, whatever the experiment file says; other records need another site folder"
+    )]
+    OverBudget {
+        /// ε of the budget.
+        limit: f64,
+        /// δ of the budget.
+        limit_delta: f64,
+        /// ε of all studies so far.
+        spent: f64,
+        /// δ of all studies so far.
+        spent_delta: f64,
+        /// ε of the new study.
+        asked: f64,
+        /// δ of the new study.
+        asked_delta: f64,
+    },
+    /// The records were used, or would be, without protection.
+    #[error("{0}")]
+    Unprotected(&'static str),
+}
+
+/// What a row of the ledger says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Entry {
+    /// The first row: what all studies of these records together may cost. `None`: nothing is protected here.
+    Budget {
+        /// Who owns the records.
+        site: String,
+        /// (ε, δ).
+        limit: Option<(f64, f64)>,
+        /// When.
+        time: String,
+    },
+    /// A study begins; its whole claim is reserved.
+    Study {
+        /// SHA-256 of what is run.
+        experiment: String,
+        /// SHA-256 of the graph.
+        graph: String,
+        /// What it will cost at most.
+        claim: Option<Box<Claim>>,
+        /// Whether the noise comes from a seed that everybody knows.
+        seeded: bool,
+        /// When.
+        time: String,
+    },
+    /// A release was drawn and charged.
+    Release {
+        /// Its round.
+        round: u32,
+        /// SHA-256 of the bytes sent.
+        sha256: String,
+        /// What it cost; empty for a function of releases alone.
+        charge: Charge,
+    },
+    /// The run goes on without a neighbour.
+    Absent {
+        /// The first round without it.
+        round: u32,
+        /// Its agent number.
+        neighbour: u32,
+        /// Its weight in the mix, which is the site's own from now on.
+        weight: f64,
+    },
+    /// The study is over.
+    Done {
+        /// Exchanges made.
+        round: u32,
+        /// Why it ended.
+        reason: String,
+        /// SHA-256 of the model's numbers.
+        model: String,
+    },
+}
+
+/// A study that can be gone on with.
+#[derive(Debug)]
+pub struct Study {
+    /// Its number in this file.
+    pub number: i64,
+    /// Where it stood, if it had begun to release.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// What a study is, before it begins.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The site's name.
+    pub site: String,
+    /// What is run.
+    pub experiment: Digest,
+    /// Who talks to whom.
+    pub graph: Digest,
+    /// What it will cost at most.
+    pub claim: Option<Claim>,
+    /// Whether the noise comes from a seed.
+    pub seeded: bool,
+    /// The site's own limit for these records, if it set one when the file was made.
+    pub limit: Option<(f64, f64)>,
+}
+
+/// The open database.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    db: Connection,
+    head: Digest,
+    rows: i64,
+}
+
+/// One row of the ledger, as stored.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its number, from 1.
+    pub number: i64,
+    /// The study it belongs to; 0 for the budget.
+    pub study: i64,
+    /// What it says.
+    pub entry: Entry,
+    /// Hash of it and all before.
+    pub hash: Digest,
+}
+
+impl Store {
+    /// Opens the database of a site's folder, or makes it, and verifies all of it.
+    ///
+    /// # Errors
+    /// No access, no database, or a content that contradicts itself.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        let path = folder.join(FILE);
+        // SQLite would make the file readable to all; it holds what the algorithm remembers.
+        std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|source| StoreError::File { path: path.clone(), source })?;
+        let fail = |source| StoreError::Database { path: path.clone(), source };
+        let db = Connection::open(&path).map_err(fail)?;
+        prepare(&db).map_err(fail)?;
+        let mut store = Self { path, db, head: [0; 32], rows: 0 };
+        store.verify()?;
+        Ok(store)
+    }
+
+    /// Opens it to look only, also while a node runs.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); a folder where no node ever ran has no database.
+    pub fn look(folder: &Path) -> Result<Self, StoreError> {
+        let path = folder.join(FILE);
+        let fail = |source| StoreError::Database { path: path.clone(), source };
+        let db = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(fail)?;
+        db.busy_timeout(Duration::from_secs(5)).map_err(fail)?;
+        let mut store = Self { path, db, head: [0; 32], rows: 0 };
+        store.verify()?;
+        Ok(store)
+    }
+
+    fn fail(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::Database { path: self.path.clone(), source }
+    }
+
+    fn broken(&self, what: impl Into<String>) -> StoreError {
+        StoreError::Broken { path: self.path.clone(), what: what.into() }
+    }
+
+    /// Every row of the ledger, each checked against the one before.
+    ///
+    /// # Errors
+    /// The first row that does not fit.
+    pub fn rows(&self) -> Result<Vec<Row>, StoreError> {
+        let mut statement = self
+            .db
+            .prepare("SELECT number, study, body, hash FROM ledger ORDER BY number")
+            .map_err(|e| self.fail(e))?;
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, Vec<u8>>(3)?,
+            ))
+        };
+        let mut previous: Digest = [0; 32];
+        let mut rows = Vec::new();
+        for (index, found) in statement.query_map([], read).map_err(|e| self.fail(e))?.enumerate() {
+            let (number, study, body, hash) = found.map_err(|e| self.broken(e.to_string()))?;
+            let expected = chain(&previous, number, study, &body);
+            if number != index as i64 + 1 || hash != expected {
+                return Err(self.broken(format!("row {} of the ledger does not match its hash", index + 1)));
+            }
+            let entry = serde_json::from_str(&body)
+                .map_err(|e| self.broken(format!("row {number} of the ledger: {e}")))?;
+            previous = expected;
+            rows.push(Row { number, study, entry, hash: expected });
+        }
+        Ok(rows)
+    }
+
+    /// Checks the chain, and that the checkpoint belongs to its end.
+    fn verify(&mut self) -> Result<(), StoreError> {
+        let rows = self.rows()?;
+        self.rows = rows.len() as i64;
+        self.head = rows.last().map_or([0; 32], |row| row.hash);
+        let saved: Option<(i64, Vec<u8>)> = self
+            .db
+            .query_row("SELECT study, head FROM checkpoint ORDER BY study DESC LIMIT 1", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()
+            .map_err(|e| self.fail(e))?;
+        let last = rows.last().map_or(0, |row| row.study);
+        match saved {
+            Some((study, head)) if study == last && head != self.head => {
+                Err(self.broken("the checkpoint is not of the ledger's last row"))
+            }
+            Some((study, _)) if study > last => Err(self.broken("the ledger's last rows are missing")),
+            None if rows.iter().any(|row| matches!(row.entry, Entry::Release { .. })) => {
+                Err(self.broken("the checkpoint is missing"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes on with the last study if it is this one, or begins it if the budget allows.
+    ///
+    /// Several studies of the same records add up: Σ ε ≤ ε and Σ δ ≤ δ is a filter that holds for studies chosen after looking at the earlier
+    /// ones (Rogers, Roth, Ullman and Vadhan 2016). A study counts whole from its beginning, finished or not.
+    ///
+    /// # Errors
+    /// [`StoreError::OverBudget`], and what the file says.
+    pub fn begin(&mut self, opening: &Opening) -> Result<Study, StoreError> {
+        let rows = self.rows()?;
+        let (experiment, graph) = (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
+        let asked = opening.claim.as_ref().map(|c| (c.epsilon, c.delta));
+        let last = rows.iter().rfind(|row| matches!(row.entry, Entry::Study { .. }));
+        if let Some(Row { study, entry: Entry::Study { experiment: e, graph: g, .. }, .. }) = last
+            && (e, g) == (&experiment, &graph)
+        {
+            return Ok(Study { number: *study, checkpoint: self.checkpoint(*study)? });
+        }
+        let time = clock::text(clock::now());
+        let mut entries = Vec::new();
+        let limit = match rows.first().map(|row| &row.entry) {
+            Some(Entry::Budget { limit, .. }) => *limit,
+            Some(_) => return Err(self.broken("the ledger does not begin with a budget")),
+            None => {
+                let limit = if asked.is_some() { opening.limit.or(asked) } else { None };
+                entries.push((0, Entry::Budget { site: opening.site.clone(), limit, time: time.clone() }));
+                limit
+            }
+        };
+        within(&rows, limit, asked)?;
+        let number = last.map_or(1, |row| row.study + 1);
+        let claim = opening.claim.clone().map(Box::new);
+        entries.push((number, Entry::Study { experiment, graph, claim, seeded: opening.seeded, time }));
+        self.append(&entries, |_, _| Ok(()))?;
+        Ok(Study { number, checkpoint: None })
+    }
+
+    /// The last checkpoint of a study.
+    ///
+    /// # Errors
+    /// A checkpoint that cannot be read.
+    pub fn checkpoint(&self, study: i64) -> Result<Option<Checkpoint>, StoreError> {
+        let bytes: Option<Vec<u8>> = self
+            .db
+            .query_row("SELECT bytes FROM checkpoint WHERE study = ?1", [study], |row| row.get(0))
+            .optional()
+            .map_err(|e| self.fail(e))?;
+        bytes
+            .map(|bytes| {
+                postcard::from_bytes(&bytes).map_err(|e| self.broken(format!("the checkpoint: {e}")))
+            })
+            .transpose()
+    }
+
+    /// Makes a release durable, with its charge and the state after it: after this, and not before, `bytes` may be sent.
+    ///
+    /// # Errors
+    /// What the disk says; whether the round was kept is then known only when the file is opened again.
+    pub fn release(
+        &mut self,
+        study: i64,
+        round: u32,
+        bytes: &[u8],
+        charge: Charge,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), StoreError> {
+        let entry = Entry::Release { round, sha256: Hex(&sha256(&[bytes])).to_string(), charge };
+        self.append(&[(study, entry)], |db, head| {
+            db.prepare("INSERT INTO outbox (study, round, bytes) VALUES (?1, ?2, ?3)")?
+                .execute(params![study, round, bytes])?;
+            // A neighbour can be one round behind, never two.
+            db.prepare("DELETE FROM outbox WHERE study < ?1 OR round + 1 < ?2")?
+                .execute(params![study, round])?;
+            save(db, study, head, checkpoint)
+        })
+    }
+
+    /// Makes anything else durable that changes the state.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn note(&mut self, study: i64, entry: Entry, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        self.append(&[(study, entry)], |db, head| save(db, study, head, checkpoint))
+    }
+
+    /// Releases that neighbours may still need: (round, bytes), oldest first. The bytes are those that were charged for.
+    ///
+    /// # Errors
+    /// Bytes that do not match the ledger.
+    pub fn outbox(&self, study: i64) -> Result<Vec<(u32, Vec<u8>)>, StoreError> {
+        let mut statement = self
+            .db
+            .prepare("SELECT round, bytes FROM outbox WHERE study = ?1 ORDER BY round")
+            .map_err(|e| self.fail(e))?;
+        let found = statement.query_map([study], |row| Ok((row.get(0)?, row.get(1)?)));
+        let sent: Vec<(u32, Vec<u8>)> = found.and_then(Iterator::collect).map_err(|e| self.fail(e))?;
+        let rows = if sent.is_empty() { Vec::new() } else { self.rows()? };
+        for (round, bytes) in &sent {
+            let charged = rows.iter().rev().any(|row| {
+                row.study == study
+                    && matches!(&row.entry, Entry::Release { round: r, sha256: hash, .. }
+                        if r == round && unhex(hash).is_some_and(|h| h == sha256(&[bytes])))
+            });
+            if !charged {
+                return Err(
+                    self.broken(format!("the message of round {round} is not the one that was charged"))
+                );
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Whether nothing was ever written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The hash of the ledger's last row.
+    #[must_use]
+    pub fn head(&self) -> &Digest {
+        &self.head
+    }
+
+    fn append(
+        &mut self,
+        entries: &[(i64, Entry)],
+        also: impl FnOnce(&Connection, &Digest) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        let (mut head, mut number) = (self.head, self.rows);
+        let write = || -> rusqlite::Result<()> {
+            let transaction = self.db.transaction()?;
+            for (study, entry) in entries {
+                number += 1;
+                let body = serde_json::to_string(entry)
+                    .map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+                head = chain(&head, number, *study, &body);
+                transaction
+                    .prepare("INSERT INTO ledger (number, study, body, hash) VALUES (?1, ?2, ?3, ?4)")?
+                    .execute(params![number, study, body, head])?;
+            }
+            also(&transaction, &head)?;
+            transaction.commit()
+        };
+        write().map_err(|source| StoreError::Database { path: self.path.clone(), source })?;
+        (self.head, self.rows) = (head, number);
+        Ok(())
+    }
+}
+
+fn prepare(db: &Connection) -> rusqlite::Result<()> {
+    db.busy_timeout(Duration::from_secs(5))?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    db.pragma_update(None, "synchronous", "FULL")?;
+    let format: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if format == FORMAT {
+        return Ok(());
+    }
+    if format != 0 {
+        let message = format!("format {format} of another version of consenso");
+        return Err(rusqlite::Error::ToSqlConversionFailure(message.into()));
+    }
+    db.execute_batch(
+        "BEGIN;
+         CREATE TABLE ledger (number INTEGER PRIMARY KEY, study INTEGER NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL);
+         CREATE TABLE outbox (study INTEGER NOT NULL, round INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (study, round));
+         CREATE TABLE checkpoint (study INTEGER PRIMARY KEY, head BLOB NOT NULL, bytes BLOB NOT NULL);
+         PRAGMA user_version = 1;
+         COMMIT;",
+    )
+}
+
+fn save(db: &Connection, study: i64, head: &Digest, checkpoint: &Checkpoint) -> rusqlite::Result<()> {
+    let bytes =
+        postcard::to_stdvec(checkpoint).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+    db.prepare("INSERT OR REPLACE INTO checkpoint (study, head, bytes) VALUES (?1, ?2, ?3)")?
+        .execute(params![study, head, bytes])?;
+    Ok(())
+}
+
+/// SHA-256(hash before ‖ number ‖ study ‖ body).
+fn chain(previous: &Digest, number: i64, study: i64, body: &str) -> Digest {
+    sha256(&[previous, &number.to_le_bytes(), &study.to_le_bytes(), body.as_bytes()])
+}
+
+/// Whether another study of cost `asked` fits what the records may cost in all.
+fn within(rows: &[Row], limit: Option<(f64, f64)>, asked: Option<(f64, f64)>) -> Result<(), StoreError> {
+    let known = !rows.is_empty();
+    let Some((limit, limit_delta)) = limit else {
+        return match asked {
+            Some(_) if known => Err(StoreError::Unprotected(
+                "these records were already used without protection, so no budget can hold for them: use another site folder for other records",
+            )),
+            _ => Ok(()),
+        };
+    };
+    let Some((asked, asked_delta)) = asked else {
+        return Err(StoreError::Unprotected(
+            "this site has a budget, and a run without [privacy] would spend without limit",
+        ));
+    };
+    let (mut spent, mut spent_delta) = (0.0, 0.0);
+    for row in rows {
+        if let Entry::Study { claim: Some(claim), .. } = &row.entry {
+            spent += claim.epsilon;
+            spent_delta += claim.delta;
+        }
+    }
+    // Decimal budgets such as 0.1 + 0.2 ≤ 0.3 should fit; a part in 10^12 is below every claim's own rounding.
+    let fits = |sum: f64, limit: f64| sum <= limit * (1.0 + 1e-12);
+    if fits(spent + asked, limit) && fits(spent_delta + asked_delta, limit_delta) {
+        return Ok(());
+    }
+    Err(StoreError::OverBudget { limit, limit_delta, spent, spent_delta, asked, asked_delta })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+    use proptest::prelude::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A folder that goes with the test.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new() -> Self {
+            static COUNT: AtomicU32 = AtomicU32::new(0);
+            let name =
+                format!("consenso-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn open(&self) -> Result<Store, StoreError> {
+            Store::open(&self.0)
+        }
+
+        fn edit(&self, sql: &str) {
+            Connection::open(self.0.join(FILE)).unwrap().execute_batch(sql).unwrap();
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn site() -> consenso::experiment::Site {
+        let text = "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 9\ndim = 4\n\
+                    [graph]\nkind = \"path\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 5\n";
+        let spec: ExperimentSpec = toml::from_str(text).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let inputs =
+            Inputs { file: "small".into(), text: text.into(), spec, source, edges: None, entropy: None };
+        Experiment::check(inputs).unwrap().site(0).unwrap()
+    }
+
+    fn opening(study: u8, epsilon: Option<f64>, limit: Option<(f64, f64)>) -> Opening {
+        let claim = site().plan.claim.unwrap();
+        let claim = epsilon.map(|epsilon| Claim { epsilon, delta: 1e-6, ..claim });
+        Opening { site: "a".into(), experiment: [study; 32], graph: [1; 32], claim, seeded: false, limit }
+    }
+
+    /// A ledger of three releases.
+    fn filled(place: &Place) -> Store {
+        let mut store = place.open().unwrap();
+        let study = store.begin(&opening(1, Some(1.0), None)).unwrap();
+        let checkpoint = site().agent.checkpoint();
+        for round in 1..=3u32 {
+            store.release(study.number, round, &[round as u8; 40], Charge::new(), &checkpoint).unwrap();
+        }
+        store
+    }
+
+    #[test]
+    fn what_was_kept_is_there_after_a_restart() {
+        let place = Place::new();
+        drop(filled(&place));
+        let mut store = place.open().unwrap();
+        let study = store.begin(&opening(1, Some(1.0), None)).unwrap();
+        assert_eq!(study.checkpoint.unwrap(), site().agent.checkpoint());
+        // A neighbour can be one round behind, so two rounds are kept, the same bytes.
+        assert_eq!(store.outbox(study.number).unwrap(), [(2, vec![2; 40]), (3, vec![3; 40])]);
+        assert_eq!(store.rows().unwrap().len(), 5);
+        assert_eq!(Store::look(&place.0).unwrap().head(), store.head());
+    }
+
+    #[test]
+    fn an_edited_ledger_is_found() {
+        for edit in [
+            "UPDATE ledger SET body = replace(body, '\"round\":2', '\"round\":9') WHERE number = 4",
+            "DELETE FROM ledger WHERE number = 4",
+            "DELETE FROM ledger WHERE number = 5",
+            "DELETE FROM ledger",
+            "DELETE FROM checkpoint",
+            "UPDATE ledger SET study = 2 WHERE number = 5",
+            "UPDATE ledger SET hash = zeroblob(32) WHERE number = 5",
+            "INSERT INTO ledger SELECT 6, study, body, hash FROM ledger WHERE number = 5",
+            "UPDATE ledger SET number = 7 WHERE number = 5",
+            "UPDATE ledger SET body = 12 WHERE number = 1",
+        ] {
+            let place = Place::new();
+            drop(filled(&place));
+            place.edit(edit);
+            let found = place.open().map(drop).unwrap_err();
+            assert!(matches!(found, StoreError::Broken { .. }), "{edit}: {found}");
+        }
+        let place = Place::new();
+        drop(filled(&place));
+        place.edit("UPDATE outbox SET bytes = zeroblob(40) WHERE round = 3");
+        let refused = place.open().unwrap().outbox(1).unwrap_err().to_string();
+        assert!(refused.contains("round 3 is not the one that was charged"), "{refused}");
+    }
+
+    #[test]
+    fn a_budget_is_for_the_records_whatever_is_run() {
+        let place = Place::new();
+        let mut store = place.open().unwrap();
+        store.begin(&opening(1, Some(0.5), Some((1.0, 1e-5)))).unwrap();
+        // The same study again is the same study; another one counts on top, whatever limit it brings.
+        store.begin(&opening(1, Some(0.5), None)).unwrap();
+        store.begin(&opening(2, Some(0.4), Some((9.0, 0.1)))).unwrap();
+        drop(store);
+        let mut store = place.open().unwrap();
+        let refused = store.begin(&opening(3, Some(0.2), Some((9.0, 0.1)))).unwrap_err();
+        assert!(
+            matches!(refused, StoreError::OverBudget { limit, spent, .. } if limit == 1.0 && spent == 0.9),
+            "{refused}"
+        );
+        let refused = store.begin(&opening(3, None, None)).unwrap_err();
+        assert!(matches!(refused, StoreError::Unprotected(_)), "{refused}");
+        store.begin(&opening(3, Some(0.1), None)).unwrap();
+    }
+
+    #[test]
+    fn records_used_without_protection_cannot_be_protected_later() {
+        let mut store = Place::new().open().unwrap();
+        store.begin(&opening(1, None, None)).unwrap();
+        store.begin(&opening(2, None, None)).unwrap();
+        assert!(matches!(store.begin(&opening(3, Some(0.1), None)), Err(StoreError::Unprotected(_))));
+    }
+
+    #[test]
+    fn without_a_disk_nothing_is_kept_and_the_error_says_where() {
+        let place = Place::new();
+        std::fs::write(
+            place.0.join(FILE),
+            "this is no database, but a file of a hundred bytes or so".repeat(3),
+        )
+        .unwrap();
+        let refused = place.open().map(drop).unwrap_err().to_string();
+        assert!(refused.contains("state.db") && refused.contains("not a database"), "{refused}");
+        // A limit on the file's pages is SQLite's own full disk.
+        let place = Place::new();
+        let mut store = filled(&place);
+        let pages: i64 = store.db.pragma_query_value(None, "page_count", |r| r.get(0)).unwrap();
+        store.db.pragma_update(None, "max_page_count", pages).unwrap();
+        let checkpoint = site().agent.checkpoint();
+        let refused = store.release(1, 4, &vec![7; 100_000], Charge::new(), &checkpoint).unwrap_err();
+        assert!(refused.to_string().contains("full"), "{refused}");
+        assert_eq!(place.open().unwrap().rows().unwrap().len(), 5, "nothing of the failed round is there");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever happens to the file, opening it gives an error or the ledger that was written, never another one, never a panic.
+        #[test]
+        fn a_damaged_file_is_an_error_or_the_same_ledger(places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8), cut in prop::option::of(any::<prop::sample::Index>())) {
+            let place = Place::new();
+            let store = filled(&place);
+            let written: Vec<Digest> = store.rows().unwrap().iter().map(|r| r.hash).collect();
+            drop(store);
+            let path = place.0.join(FILE);
+            let mut bytes = std::fs::read(&path).unwrap();
+            for (at, byte) in places {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Some(cut) = cut {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            std::fs::write(&path, bytes).unwrap();
+            if let Ok(store) = place.open()
+                && let Ok(rows) = store.rows()
+                && !rows.is_empty()
+            {
+                prop_assert_eq!(rows.iter().map(|r| r.hash).collect::<Vec<_>>(), written);
+                let _ = (store.checkpoint(1), store.outbox(1));
+            }
+        }
+    }
+}
