@@ -4,6 +4,8 @@
 //! Results go to stdout, everything else (progress, warnings, errors) to stderr.
 
 mod audit;
+#[cfg(feature = "network")]
+mod dashboard;
 mod data;
 mod files;
 mod folder;

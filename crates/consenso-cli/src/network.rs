@@ -1,5 +1,6 @@
 //! `consenso network`: make a network of sites, and run all of it on one machine.
 
+use crate::dashboard::Dashboard;
 use crate::overrides::{self, Override};
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
@@ -73,12 +74,18 @@ struct New {
 struct Up {
     /// Folder that `consenso network new` made
     folder: PathBuf,
+    /// Serve a live page of the network on this machine; its address is printed
+    #[arg(long)]
+    dashboard: bool,
+    /// Port of the page [default: any that is free]
+    #[arg(long, value_name = "PORT", requires = "dashboard", default_value_t = 0, hide_default_value = true)]
+    dashboard_port: u16,
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     match &args.command {
         NetworkCommand::New(args) => new(args, json),
-        NetworkCommand::Up(args) => up(&args.folder, json),
+        NetworkCommand::Up(args) => up(args, json),
     }
 }
 
@@ -265,12 +272,17 @@ struct Process {
     reader: std::thread::JoinHandle<()>,
 }
 
-fn up(root: &Path, json: bool) -> Result<(), Failure> {
+fn up(args: &Up, json: bool) -> Result<(), Failure> {
+    let root = &args.folder;
     let names = network::sites(root)?;
     let began = Instant::now();
     let interrupted = crate::progress::ctrl_c();
     let mut processes = names.iter().map(|name| start(root, name)).collect::<Result<Vec<_>, _>>()?;
     let mut view = View::new(json);
+    let page = match args.dashboard {
+        true => Some(Dashboard::start(args.dashboard_port, &root.display().to_string())?),
+        false => None,
+    };
     let mut failed = Vec::new();
     let mut told = false;
     loop {
@@ -288,6 +300,9 @@ fn up(root: &Path, json: bool) -> Result<(), Failure> {
             }
         }
         view.draw(&processes);
+        if let Some(page) = &page {
+            page.show(processes.iter().map(|p| p.said.lock().map(|v| v.clone()).unwrap_or_default()));
+        }
         if running == 0 {
             break;
         }
@@ -302,7 +317,9 @@ fn up(root: &Path, json: bool) -> Result<(), Failure> {
     let mut ends = Vec::new();
     for process in processes {
         drop(process.reader.join());
-        ends.push(process.said.lock().map(|v| v.clone()).unwrap_or_default());
+        let mut end = process.said.lock().map(|v| v.clone()).unwrap_or_default();
+        end.as_object_mut().map(|o| o.remove("progress"));
+        ends.push(end);
     }
     view.end();
     if !failed.is_empty() {
@@ -328,8 +345,12 @@ fn start(root: &Path, name: &str) -> Result<Process, Failure> {
     let (out, into) = (child.stdout.take().context("a pipe")?, Arc::clone(&said));
     let reader = std::thread::spawn(move || {
         for line in BufReader::new(out).lines().map_while(Result::ok) {
-            if let (Ok(value), Ok(mut said)) = (serde_json::from_str(&line), into.lock()) {
-                *said = value;
+            if let (Ok(Value::Object(new)), Ok(mut said)) = (serde_json::from_str(&line), into.lock()) {
+                // The last line has no progress of its own: what was known stays.
+                match said.as_object_mut() {
+                    Some(known) => known.extend(new),
+                    None => *said = Value::Object(new),
+                }
             }
         }
     });
@@ -383,8 +404,7 @@ impl View {
 fn row(name: &str, said: &Value) -> Vec<String> {
     let p = &said["progress"];
     if p.is_null() {
-        let text = if said["finished"] == true { "done" } else { "starting" };
-        return vec![name.into(), text.into()];
+        return vec![name.into(), "starting".into()];
     }
     let links = p["neighbours"].as_array().cloned().unwrap_or_default();
     let up = links.iter().filter(|l| l["up"] == true).count();

@@ -173,9 +173,12 @@ fn watch(options: &Options, over: &AtomicBool, lines: bool) {
         let progress = options.progress.get();
         if lines {
             let line = json!({ "progress": progress }).to_string();
-            if line != before && !print_line(&line) {
-                // Whoever started this process is gone.
-                options.stop.store(true, Ordering::Relaxed);
+            // Also without news, to notice when whoever started this process is gone.
+            if line != before || said.elapsed() > Duration::from_secs(1) {
+                said = std::time::Instant::now();
+                if !print_line(&line) {
+                    options.stop.store(true, Ordering::Relaxed);
+                }
             }
             before = line;
         } else if said.elapsed() > Duration::from_secs(2) {

@@ -53,7 +53,7 @@ fn npy(model: &[f64]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Made by numpy 2.3: `np.savez("m.npz", model=np.array([1.5, -2.0]))`, and read back by `np.load`; see `tests/npz.py`.
+    /// The header as `np.save` writes it; the file was read back by `np.load` and `zipfile.testzip`, bit for bit.
     #[test]
     fn the_array_is_the_one_numpy_writes() {
         let array = npy(&[1.5, -2.0]);

@@ -521,6 +521,43 @@ impl Decoder for Raw {
     }
 }
 
+/// An edge's other end in the hands of a test.
+#[cfg(test)]
+pub(crate) mod tests_api {
+    use super::*;
+
+    /// Calls `peer` as the site of `folder`, says `hello`, sends `bytes`, and gives the reason of the refusal that comes back.
+    pub(crate) async fn dial(folder: &Folder, peer: u32, hello: &[u8], bytes: &[u8]) -> String {
+        let shared = Shared {
+            audit: Arc::new(AuditLog::open(folder.path.parent().unwrap()).unwrap()),
+            folder: folder.clone(),
+            neighbours: vec![peer],
+            graph: [0; 32],
+            dim: 1000,
+            have: AtomicU32::new(0),
+            events: mpsc::channel(1).0,
+            links: AtomicU64::new(0),
+            running: Mutex::default(),
+        };
+        let (outgoing, mut incoming) = loop {
+            match super::dial(&shared, peer).await {
+                Ok(link) => break link,
+                // It may not listen yet.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        outgoing.send(hello.to_vec()).await.unwrap();
+        outgoing.send(bytes.to_vec()).await.unwrap();
+        loop {
+            match next(&mut incoming).await.map(|bytes| Frame::decode(&bytes)) {
+                Ok(Ok(Frame::Refused(reason))) => return reason,
+                Ok(Ok(_)) => {}
+                other => return format!("no refusal: {other:?}"),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -105,7 +105,7 @@ pub struct Options {
 }
 
 /// How long a node that is done waits for a goodbye from neighbours that have everything.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_secs(5);
 
 /// How long a node that was asked to stop waits for its round to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -179,6 +179,7 @@ struct Node {
     stop: Option<Instant>,
     complete: Option<Instant>,
     done: Option<(Instant, StopReason)>,
+    settled: bool,
 }
 
 impl Node {
@@ -228,11 +229,12 @@ impl Node {
             have = checkpoint.round();
         }
         let mut spending = Spending::new();
-        for row in store.rows()? {
-            if let Entry::Release { charge, .. } = &row.entry
-                && row.study == study.number
-            {
-                spending.add(charge);
+        let mut settled = false;
+        for row in store.rows()?.iter().filter(|row| row.study == study.number) {
+            match &row.entry {
+                Entry::Release { charge, .. } => spending.add(charge),
+                Entry::Settled { .. } => settled = true,
+                _ => {}
             }
         }
         let audit = AuditLog::open(&folder.path)
@@ -272,8 +274,9 @@ impl Node {
                 .map_err(system(&format!("metrics = \"{address}\"")))?;
         }
         let recent = store.outbox(study.number)?.into();
-        let neighbours =
-            agent.neighbours().iter().map(|&j| (j, Neighbour::new(&folder.peers[j as usize].name))).collect();
+        let acked = if settled { plan.timetable.exchanges() } else { 0 };
+        let neighbour = |&j: &u32| (j, Neighbour { acked, ..Neighbour::new(&folder.peers[j as usize].name) });
+        let neighbours = agent.neighbours().iter().map(neighbour).collect();
         Ok(Self {
             weights: weights(graph, folder.me),
             runtime,
@@ -286,6 +289,7 @@ impl Node {
             stop: None,
             complete: None,
             done: None,
+            settled,
             shared,
             store,
             agent,
@@ -530,17 +534,7 @@ impl Node {
     fn ended(&mut self) -> Result<Option<Outcome>, NodeError> {
         let last = self.plan.timetable.exchanges();
         if let Some((since, reason)) = self.done {
-            let waiting = |n: &&Neighbour| n.acked < last || !n.bye;
-            let open: Vec<&Neighbour> = self.neighbours.values().filter(waiting).collect();
-            // Whoever has everything but did not say goodbye may only have lost the link.
-            let deadline = Duration::from_secs_f64(self.shared.folder.site.deadline_seconds);
-            let limit = if open.iter().all(|n| n.acked == last) { LINGER } else { deadline };
-            if !open.is_empty() && self.stop.is_none() && since.elapsed() < limit {
-                return Ok(None);
-            }
-            let unconfirmed = open.iter().filter(|n| n.acked < last).map(|n| n.name.clone()).collect();
-            let model = self.agent.model().map(<[f64]>::to_vec);
-            return Ok(Some(Outcome { model, reason, round: last, unconfirmed }));
+            return self.parted(since, reason, last);
         }
         let round = self.agent.round();
         if let Some(since) = self.stop {
@@ -554,6 +548,35 @@ impl Node {
         }
         self.mind_the_absent(round)?;
         Ok(None)
+    }
+
+    /// Whether a node that is done can leave: nobody needs it, or nobody has come for too long.
+    fn parted(
+        &mut self,
+        since: Instant,
+        reason: StopReason,
+        last: u32,
+    ) -> Result<Option<Outcome>, NodeError> {
+        let open: Vec<&Neighbour> = self.neighbours.values().filter(|n| n.acked < last || !n.bye).collect();
+        let unconfirmed: Vec<String> =
+            open.iter().filter(|n| n.acked < last).map(|n| n.name.clone()).collect();
+        let limit = if !unconfirmed.is_empty() {
+            Duration::from_secs_f64(self.shared.folder.site.deadline_seconds)
+        } else if open.iter().any(|n| n.outgoing.is_none()) {
+            // It has everything, but lost the link before it could know that this node has, too: it may call again.
+            LINGER
+        } else {
+            LINGER / 5
+        };
+        if !open.is_empty() && self.stop.is_none() && since.elapsed() < limit {
+            return Ok(None);
+        }
+        if unconfirmed.is_empty() && !self.settled {
+            self.settled = true;
+            self.store.note(self.study, Entry::Settled { round: last }, &self.agent.checkpoint())?;
+        }
+        let model = self.agent.model().map(<[f64]>::to_vec);
+        Ok(Some(Outcome { model, reason, round: last, unconfirmed }))
     }
 
     fn mind_the_absent(&mut self, round: u32) -> Result<(), NodeError> {
@@ -604,11 +627,13 @@ impl Node {
             })
             .collect();
         links.sort_by_key(|l| l.0);
+        let disagreement = self.agent.disagreement();
         let claim = self.plan.claim.as_ref();
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
         self.progress.set(|p| {
             p.site.clone_from(&site.name);
             p.round = self.agent.round();
+            p.disagreement = disagreement;
             p.rounds = self.plan.timetable.exchanges();
             p.budget = claim.map(|c| c.epsilon);
             p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));
@@ -655,5 +680,88 @@ fn in_range(values: &[f64]) -> Result<(), String> {
     match values.iter().position(|v| v.is_finite() && v.abs() > RANGE) {
         Some(index) => Err(format!("a number beyond {RANGE:e} at index {index}")),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::{Entropy, SiteFile};
+    use crate::frame::Hello;
+    use crate::link::tests_api::dial;
+    use crate::network::{Plan, PlannedSite, create};
+    use consenso::experiment::{ExperimentSpec, Inputs, Source};
+    use consenso::random::Seed;
+    use consenso::simulate::{Faults, over_messages};
+    use std::path::Path;
+
+    const STUDY: &str = "name = \"two\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 2\nrecords_per_agent = 20\ndim = 3\n\
+        [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 6\ngossip = 1\n";
+
+    fn experiment() -> Experiment {
+        let spec: ExperimentSpec = toml::from_str(STUDY).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let (file, text) = ("two".into(), STUDY.into());
+        Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
+    }
+
+    /// Two sites; only the first can be called.
+    fn two(root: &Path) -> [Folder; 2] {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let site = |name: &str, address: Option<String>| PlannedSite {
+            file: SiteFile { listen: address.clone(), entropy: Entropy::Seed, ..SiteFile::new(name) },
+            address,
+            records: 20,
+        };
+        let sites = vec![site("a", Some(format!("127.0.0.1:{port}"))), site("b", None)];
+        create(root, &Plan { sites, experiment: STUDY.into(), schema: None, edges: None }).unwrap();
+        ["a", "b"].map(|name| Folder::read(&root.join(name)).unwrap())
+    }
+
+    /// What an authenticated neighbour may send and must not reach the algorithm; then the honest one comes.
+    #[test]
+    fn bad_messages_of_a_neighbour_are_refused_audited_and_leave_the_run_alone() {
+        let root = std::env::temp_dir().join(format!("consenso-node-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let [a, b] = two(&root);
+        let (mine, hers) = (experiment(), experiment());
+        let here = a.clone();
+        let node = std::thread::spawn(move || run(&here, &mine, &Options::default()));
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let hello = |have| {
+            let graph = graph_digest(hers.graph());
+            Frame::Hello(Hello { experiment: b.study, graph, from: 1, to: 0, have }).encode()
+        };
+        for (bytes, reason) in [
+            (frame::release(1, 1, &[0.0, f64::NAN, 0.0]), "not finite at index 1"),
+            (frame::release(1, 1, &[0.0, 1e13, 0.0]), "beyond 1e12 at index 1"),
+            (frame::release(1, 1, &[0.0, 1.0]), "2 numbers, not 3"),
+            (frame::release(1, 3, &[0.0; 3]), "can only be in round 1 or the next"),
+            (frame::release(1, 0, &[0.0; 3]), "round 0 from agent 1"),
+            (frame::release(0, 1, &[0.0; 3]), "a release of agent 0 on the edge to agent 1"),
+            (hello(0), "a frame out of place"),
+            (Frame::Ack { round: 99 }.encode(), "a frame out of place"),
+        ] {
+            runtime.block_on(async {
+                let said =
+                    tokio::time::timeout(Duration::from_secs(30), dial(&b, 0, &hello(0), &bytes)).await;
+                let said = said.expect("in time");
+                assert!(said.contains(reason), "{reason}: {said}");
+            });
+        }
+        drop(run(&b, &hers, &Options::default()).unwrap());
+        let outcome = node.join().unwrap().unwrap();
+        let agents = (0..2).map(|i| hers.site(i).unwrap().agent).collect();
+        let neighbours = |i: usize| vec![1 - i as u32];
+        let (agents, _) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+        assert_eq!(outcome.model.as_deref(), agents[0].model());
+        let log = std::fs::read_to_string(root.join("a/audit.jsonl")).unwrap();
+        assert!(log.contains("not finite at index 1") && log.contains("\"refused\""), "{log}");
+        // Started again, a study that is settled ends at once.
+        let began = Instant::now();
+        let again = run(&a, &experiment(), &Options::default()).unwrap();
+        assert_eq!(again.model, outcome.model);
+        assert!(again.unconfirmed.is_empty() && began.elapsed() < Duration::from_secs(20));
+        std::fs::remove_dir_all(&root).unwrap();
     }
 }

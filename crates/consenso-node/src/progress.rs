@@ -12,6 +12,8 @@ pub struct Progress {
     pub round: u32,
     /// Exchanges in all.
     pub rounds: u32,
+    /// Largest distance to a neighbour's release in the last exchange.
+    pub disagreement: f64,
     /// What the releases so far cost, an upper bound that is quick to compute; the claim of the whole run may be smaller than its last value.
     pub epsilon: Option<f64>,
     /// What the study may cost.

@@ -123,6 +123,11 @@ pub enum Entry {
         /// SHA-256 of the model's numbers.
         model: String,
     },
+    /// Every neighbour has everything: nobody needs this site's messages any more.
+    Settled {
+        /// Exchanges made.
+        round: u32,
+    },
 }
 
 /// A study that can be gone on with.

@@ -480,6 +480,14 @@ impl Agent {
         self.round
     }
 
+    /// The largest distance ‖x_j − x_i‖ to a neighbour's release in the last complete exchange: a function of releases alone.
+    #[must_use]
+    pub fn disagreement(&self) -> f64 {
+        let mut rows = self.rows.chunks_exact(self.dim.max(1));
+        let Some(own) = rows.next() else { return 0.0 };
+        rows.map(|row| crate::kernel::distance(row, own)).fold(0.0, f64::max)
+    }
+
     /// The model, once [`Effect::Done`] was polled.
     #[must_use]
     pub fn model(&self) -> Option<&[f64]> {

@@ -1,0 +1,138 @@
+//! `consenso network up --dashboard`: a live page of the network, served on loopback to whoever has the token.
+
+use crate::Failure;
+use anyhow::{Context as _, anyhow};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const PAGE: &str = include_str!("dashboard.html");
+
+/// Readers at once; more are turned away.
+const READERS: usize = 32;
+
+/// Longest request that is read.
+const REQUEST: usize = 8192;
+
+/// The page and what it shows.
+pub(crate) struct Dashboard {
+    state: Arc<Mutex<String>>,
+}
+
+impl Dashboard {
+    /// Begins to serve, and prints where.
+    pub(crate) fn start(port: u16, title: &str) -> Result<Self, Failure> {
+        let listener =
+            TcpListener::bind(("127.0.0.1", port)).with_context(|| format!("--dashboard-port {port}"))?;
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)
+            .map_err(|e| Failure::Run(anyhow!("the operating system gave no entropy: {e}")))?;
+        let token = bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        let address = listener.local_addr().context("the page's address")?;
+        eprintln!("dashboard: http://{address}/?token={token}");
+        let state = Arc::new(Mutex::new("[]".to_owned()));
+        let page = PAGE.replace("{{title}}", &escape(title));
+        let shared =
+            Arc::new(Served { token, page, state: Arc::clone(&state), readers: AtomicUsize::new(0) });
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || {
+                    if shared.readers.fetch_add(1, Ordering::Relaxed) < READERS {
+                        let _ = answer(stream, &shared);
+                    }
+                    shared.readers.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+        });
+        Ok(Self { state })
+    }
+
+    /// Shows what the sites last said.
+    pub(crate) fn show(&self, sites: impl Iterator<Item = Value>) {
+        let sites: Vec<Value> = sites.map(|mut said| said["progress"].take()).collect();
+        if let Ok(mut state) = self.state.lock() {
+            *state = json!(sites).to_string();
+        }
+    }
+}
+
+struct Served {
+    token: String,
+    page: String,
+    state: Arc<Mutex<String>>,
+    readers: AtomicUsize,
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}
+
+fn answer(mut stream: TcpStream, served: &Served) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+    let mut request = Vec::new();
+    while request.len() < REQUEST && !request.windows(4).any(|w| w == b"\r\n\r\n") {
+        let mut part = [0; 1024];
+        match stream.read(&mut part)? {
+            0 => break,
+            n => request.extend_from_slice(&part[..n]),
+        }
+    }
+    let text = String::from_utf8_lossy(&request);
+    let target = text.strip_prefix("GET ").and_then(|rest| rest.split_whitespace().next()).unwrap_or("");
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if !query.split('&').any(|part| part.strip_prefix("token=").is_some_and(|t| same(t, &served.token))) {
+        return reply(
+            &mut stream,
+            "403 Forbidden",
+            "text/plain",
+            "the address with its token was printed when the network started\n",
+        );
+    }
+    match path {
+        "/" => reply(&mut stream, "200 OK", "text/html; charset=utf-8", &served.page),
+        "/events" => events(&mut stream, served),
+        _ => reply(&mut stream, "404 Not Found", "text/plain", "there is one page\n"),
+    }
+}
+
+/// Equal, in a time that does not tell how much of it is.
+fn same(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+/// What a page may do: run its own script, talk to this server, nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'";
+
+fn reply(stream: &mut TcpStream, status: &str, kind: &str, body: &str) -> std::io::Result<()> {
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\ncontent-security-policy: {POLICY}\r\nreferrer-policy: no-referrer\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+/// Server-sent events: the state whenever it has changed, and a comment now and then to notice who is gone.
+fn events(stream: &mut TcpStream, served: &Served) -> std::io::Result<()> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n")?;
+    let mut before = String::new();
+    loop {
+        let state = served.state.lock().map(|s| s.clone()).unwrap_or_default();
+        if state == before {
+            stream.write_all(b": \n\n")?;
+        } else {
+            stream.write_all(format!("data: {state}\n\n").as_bytes())?;
+            before = state;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
