@@ -200,6 +200,19 @@ impl Link for LogisticLink {
     }
 }
 
+/// The logistic slope, clipped to ±c.
+#[derive(Clone, Copy)]
+pub(crate) struct ClippedLogisticLink {
+    pub(crate) clip: f64,
+}
+
+impl Link for ClippedLogisticLink {
+    #[inline(always)]
+    fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
+        s.clamp(LogisticLink.slope(s, margin, label), -self.clip, self.clip)
+    }
+}
+
 /// ½(m − y)² with the residual clipped to ±c; c = ∞ is plain least squares, and a finite c is the Huber loss.
 #[derive(Clone, Copy)]
 pub(crate) struct ResidualLink {

@@ -228,7 +228,11 @@ impl<'a> Whole<'a> {
         let first = [with(pair.record(Side::First)), with(pair.record(Side::Second)), with(zero)];
         let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
         // Honest models stay near the origin, where a logistic slope is a half.
-        let slope = if local.objective().loss == Loss::Logistic { 0.5 } else { 1.0 };
+        let slope = match local.objective().loss {
+            Loss::Logistic => 0.5,
+            Loss::ClippedLogistic { clip } => clip.min(0.5),
+            _ => 1.0,
+        };
         let degree = audited.graph.degree(AGENT);
         let step = |k| audited.planned.protocol.step_sensitivity(k, degree, &unit, &audited.facts);
         let gains = (1..=audited.facts.rounds).map(|k| slope * step(k).l2).collect();

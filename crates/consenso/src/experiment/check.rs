@@ -115,7 +115,7 @@ impl Experiment {
     }
 
     fn check_with(inputs: Inputs, site: Option<Vec<usize>>) -> Result<Self, SpecError> {
-        let Inputs { file, text, spec, source, edges, entropy } = inputs;
+        let Inputs { file, text, mut spec, source, edges, entropy } = inputs;
         let fail = |key: &str, message: String| SpecError::at_key(&file, &text, key, &message, None);
         if !(1..=MAX_RUNS).contains(&spec.runs) {
             return Err(fail("runs", format!("{} must be at least 1 and at most {MAX_RUNS}", spec.runs)));
@@ -128,7 +128,7 @@ impl Experiment {
             Source::Data(data) => (data.task, data.dim(), data.bounds),
             Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
         };
-        let objective = objective(&spec, task).map_err(|(key, message)| fail(key, message))?;
+        let mut objective = objective(&spec, task).map_err(|(key, message)| fail(key, message))?;
         let seed = Seed::from(spec.seed);
         let alone = site.is_some();
         let counts = match site {
@@ -147,6 +147,10 @@ impl Experiment {
             (all().min().unwrap_or(0), all().max().unwrap_or(0))
         };
         let facts = facts(&spec, &objective, &bounds, &graphs, records.0, features);
+        if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts) {
+            objective.loss = Loss::ClippedLogistic { clip };
+            spec.objective.clip = Some(clip);
+        }
         let mut warnings = Vec::new();
         if let Source::Data(data) = &source {
             for (column, count) in &data.report.clamped {
@@ -294,7 +298,16 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
         if v > 0.0 { Ok(v) } else { Err((key, format!("{v} must be a positive number"))) }
     };
     let loss = match (o.loss, task) {
-        (LossKind::Logistic, Task::Binary) => Loss::Logistic,
+        (LossKind::Logistic, Task::Binary) => match o.clip.unwrap_or(1.0) {
+            1.0 => Loss::Logistic,
+            clip if clip > 0.0 && clip < 1.0 => Loss::ClippedLogistic { clip },
+            clip => {
+                return Err((
+                    "clip",
+                    format!("{clip} must be above 0 and at most 1: no logistic slope exceeds 1"),
+                ));
+            }
+        },
         (LossKind::Softmax, Task::MultiClass { classes }) => Loss::Softmax { classes },
         (LossKind::Ridge, Task::Regression { .. }) => {
             Loss::Ridge { clip: positive("clip", o.clip.unwrap_or(f64::INFINITY))? }
@@ -315,6 +328,33 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
         }
     };
     Ok(Objective { loss, regularization: o.regularization })
+}
+
+/// The clip of a logistic slope that was left open under a budget: ½ if, without it, the budget would not pay for the steps a
+/// gradient method needs to converge. It halves the noise, and the bias costs less than that is worth.
+fn open_clip(
+    spec: &ExperimentSpec,
+    objective: &Objective,
+    bounds: &RowBounds,
+    facts: &PublicFacts,
+) -> Option<f64> {
+    let privacy =
+        spec.privacy.filter(|_| objective.loss == Loss::Logistic && spec.objective.clip.is_none())?;
+    let budget = budget_per_sensitivity(&privacy, objective, bounds, facts.records)?;
+    let scarce = PublicFacts { budget: Some(budget), ..*facts }.worthwhile(f64::INFINITY)
+        < crate::protocol::ENOUGH_STEPS;
+    scarce.then_some(0.5)
+}
+
+/// μ/B₂ of a budget, if there is one.
+fn budget_per_sensitivity(
+    privacy: &super::PrivacySpec,
+    objective: &Objective,
+    bounds: &RowBounds,
+    records: usize,
+) -> Option<f64> {
+    let gradient = objective.sensitivity(bounds, records, privacy.neighbours);
+    Some(gdp::mu_for(privacy.epsilon?, privacy.delta).ok()? / gradient.l2)
 }
 
 fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, String> {
@@ -421,9 +461,9 @@ fn plan(
 ) -> Result<(Planned, Vec<String>), String> {
     let AlgorithmSpec { label, rounds, noise, tail, gossip, mut protocol } = algorithm;
     facts.private = context.spec.privacy.is_some() && noise != Some(super::NoiseSpec::None);
-    let budget =
-        context.spec.privacy.filter(|_| noise.is_none()).and_then(|p| p.epsilon.map(|e| (e, p.delta)));
-    facts.budget = budget.and_then(|(epsilon, delta)| gdp::mu_for(epsilon, delta).ok());
+    let privacy = context.spec.privacy.filter(|_| noise.is_none());
+    facts.budget =
+        privacy.and_then(|p| budget_per_sensitivity(&p, context.objective, context.bounds, facts.records));
     facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());

@@ -7,7 +7,7 @@ use crate::graph::Mixing;
 use crate::kernel;
 use crate::privacy::Claim;
 use crate::problem::solve::{self, Minimiser};
-use crate::problem::{self, LocalObjective};
+use crate::problem::{self, LocalObjective, Loss};
 use crate::random::Seed;
 use crate::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, Record, Spread, TraceRow, ZeroModel,
@@ -428,7 +428,10 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
     ProblemRecord {
         source,
         encoding,
-        loss: format!("{:?}", experiment.spec.objective.loss).to_lowercase(),
+        loss: match experiment.objective.loss {
+            Loss::ClippedLogistic { clip } => format!("logistic (slopes clipped at {clip})"),
+            _ => format!("{:?}", experiment.spec.objective.loss).to_lowercase(),
+        },
         regularization: experiment.objective.regularization,
         agents: experiment.facts.agents,
         dim: experiment.facts.dim,

@@ -106,7 +106,7 @@ pub struct ObjectiveSpec {
     /// μ.
     #[serde(default = "default_regularization")]
     pub regularization: f64,
-    /// Largest residual of ridge regression that counts; needed under privacy.
+    /// Largest residual of ridge regression that counts; needed under privacy. For the logistic loss the largest slope, at most 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip: Option<f64>,
     /// Where the Huber loss becomes linear.

@@ -112,14 +112,15 @@ impl RenyiFilter {
             return Err(AccountingError::BadLength { name: "costs", expected, found }.into());
         }
         costs.iter().try_for_each(|&cost| check_cost(cost))?;
-        let after: Vec<f64> =
-            self.spent.iter().zip(costs).map(|(&spent, &cost)| add_up(spent, cost)).collect();
-        if after.iter().zip(&self.budgets).any(|(spent, budget)| spent <= budget) {
-            self.spent = after;
+        let after = || self.spent.iter().zip(costs).map(|(&spent, &cost)| add_up(spent, cost));
+        if after().zip(&self.budgets).any(|(spent, budget)| spent <= *budget) {
+            for (spent, &cost) in self.spent.iter_mut().zip(costs) {
+                *spent = add_up(*spent, cost);
+            }
             return Ok(());
         }
         let margin = |&(spent, limit): &(f64, f64)| spent - limit;
-        let least = after.into_iter().zip(self.budgets.iter().copied());
+        let least = after().zip(self.budgets.iter().copied());
         let (spent, limit) =
             least.min_by(|a, b| margin(a).total_cmp(&margin(b))).expect("orders are not empty");
         Err(OverBudget { spent, limit }.into())

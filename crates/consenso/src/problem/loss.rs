@@ -2,7 +2,7 @@
 
 use super::Workspace;
 use crate::data::Records;
-use crate::kernel::{self, LogisticLink, ResidualLink};
+use crate::kernel::{self, ClippedLogisticLink, LogisticLink, ResidualLink};
 use serde::{Deserialize, Serialize};
 
 /// The loss of one record (z, y) at the model x.
@@ -11,6 +11,15 @@ use serde::{Deserialize, Serialize};
 pub enum Loss {
     /// log(1 + exp(−y·zᵀx)), labels ±1.
     Logistic,
+    /// The logistic loss made linear where its slope would exceed `clip`: log(1 + e^−t) for t = y·zᵀx ≥ t₀, and the tangent at
+    /// t₀ = ln((1 − clip)/clip) before.
+    ///
+    /// One record then moves a gradient by `clip` instead of 1. At ½ only records on the wrong side (t < 0) are clipped, those on the
+    /// right side keep their gradient, and a budget buys half the noise.
+    ClippedLogistic {
+        /// Largest slope that counts, between 0 and 1.
+        clip: f64,
+    },
     /// ½(zᵀx − y)².
     ///
     /// Its gradient is unbounded in x, so a private run needs `clip`: each record's residual is clipped to ±`clip` in the
@@ -41,14 +50,20 @@ impl Loss {
     /// Whether labels are classes.
     #[must_use]
     pub fn classifies(&self) -> bool {
-        matches!(self, Self::Logistic | Self::Softmax { .. })
+        self.is_logistic() || matches!(self, Self::Softmax { .. })
+    }
+
+    /// Whether it is logistic, clipped or not: labels are ±1 and a margin decides.
+    #[must_use]
+    pub fn is_logistic(&self) -> bool {
+        matches!(self, Self::Logistic | Self::ClippedLogistic { .. })
     }
 
     /// sup φ'' per unit of ‖z‖²: ¼ for logistic, 1 for squares, ½ for softmax.
     #[must_use]
     pub fn curvature(&self) -> f64 {
         match self {
-            Self::Logistic => 0.25,
+            Self::Logistic | Self::ClippedLogistic { .. } => 0.25,
             Self::Ridge { .. } | Self::Huber { .. } => 1.0,
             Self::Softmax { .. } => 0.5,
         }
@@ -63,6 +78,11 @@ impl Loss {
         let terms = work.margins.iter().zip(records.labels());
         match *self {
             Self::Logistic => terms.map(|(&m, &y)| log1p_exp(-m * y)).sum(),
+            Self::ClippedLogistic { clip } => {
+                let bend = bend(clip);
+                let loss = |t: f64| log1p_exp(-t.max(bend)) + clip * (bend - t).max(0.0);
+                terms.map(|(&m, &y)| loss(m * y)).sum()
+            }
             Self::Ridge { .. } => terms.map(|(&m, &y)| 0.5 * (m - y) * (m - y)).sum(),
             Self::Huber { delta } => terms.map(|(&m, &y)| huber(m - y, delta)).sum(),
             Self::Softmax { .. } => unreachable!("handled above"),
@@ -77,6 +97,9 @@ impl Loss {
         let (rows, labels, sums) = (records.layout(), records.labels(), &mut work.sums);
         match *self {
             Self::Logistic => kernel::gradient(rows, labels, x, LogisticLink, sums, out),
+            Self::ClippedLogistic { clip } => {
+                kernel::gradient(rows, labels, x, ClippedLogisticLink { clip }, sums, out);
+            }
             Self::Ridge { clip } | Self::Huber { delta: clip } => {
                 kernel::gradient(rows, labels, x, ResidualLink { clip }, sums, out);
             }
@@ -89,12 +112,11 @@ impl Loss {
         margins(records, x, work);
         let terms = work.margins.iter().zip(records.labels());
         match *self {
-            Self::Logistic => terms
-                .map(|(&m, _)| {
-                    let e = libm::exp(-m.abs());
-                    e / ((1.0 + e) * (1.0 + e))
-                })
-                .collect(),
+            Self::Logistic => terms.map(|(&m, _)| logistic_curvature(m)).collect(),
+            Self::ClippedLogistic { clip } => {
+                let bend = bend(clip);
+                terms.map(|(&m, &y)| if m * y < bend { 0.0 } else { logistic_curvature(m) }).collect()
+            }
             Self::Ridge { clip } | Self::Huber { delta: clip } => {
                 terms.map(|(&m, &y)| if (m - y).abs() <= clip { 1.0 } else { 0.0 }).collect()
             }
@@ -157,6 +179,17 @@ impl Curvature<'_> {
 pub(super) fn margins(records: &Records, x: &[f64], work: &mut Workspace) {
     work.margins.resize(records.len(), 0.0);
     kernel::all_margins(records.layout(), x, &mut work.margins);
+}
+
+/// σ'(m).
+fn logistic_curvature(m: f64) -> f64 {
+    let e = libm::exp(-m.abs());
+    e / ((1.0 + e) * (1.0 + e))
+}
+
+/// Where the logistic slope is `clip`.
+fn bend(clip: f64) -> f64 {
+    libm::log((1.0 - clip) / clip)
 }
 
 /// log(1 + e^t) without overflow.

@@ -154,7 +154,7 @@ pub fn accuracy(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
 /// The area under the ROC curve of the margins, ties counted half; `None` unless there are two classes, both present.
 #[must_use]
 pub fn auc(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
-    if !matches!(loss, Loss::Logistic) {
+    if !loss.is_logistic() {
         return None;
     }
     let mut work = Workspace::default();

@@ -1,6 +1,6 @@
 //! DGD: decentralized gradient descent with fixed mixing weights (Nedić and Ozdaglar, 2009).
 
-use super::{Protocol, PublicFacts, Schedule, View, table_of};
+use super::{ENOUGH_STEPS, Protocol, PublicFacts, Schedule, View, table_of};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -19,9 +19,21 @@ pub(super) fn eta(step: Option<&Schedule>, round: u32) -> f64 {
 }
 
 /// A constant step of 2.5/M: above 1/M it is not a descent step in the worst case, but the worst-case M (every record along one
-/// direction) overstates the curvature of many features by far; 10 is the cap measured to work on unit rows.
+/// direction) overstates the curvature of many features by far; 10 is the cap measured to work on unit rows. Under a budget it is
+/// shorter when there are more rounds than that takes to spend what is worth spending.
 pub(super) fn default_step(facts: &PublicFacts) -> Schedule {
-    Schedule::Constant((2.5 / facts.smoothness).min(10.0))
+    let longest = (2.5 / facts.smoothness).min(10.0);
+    let share = facts.worthwhile(ENOUGH_STEPS) / f64::from(facts.rounds.max(1));
+    Schedule::Constant(if facts.budget.is_some() { longest.min(share) } else { longest })
+}
+
+/// About 200 rounds of the longest step, fewer when the budget cannot pay for them, but at least 4N (up to 400) under a budget: with T fixed,
+/// K rounds add noise of T·B₂/(√K·μ) each, and gradients are taken at points that far from the mean. 4N rounds keep it at 1.
+pub(super) fn default_rounds(facts: &PublicFacts) -> u32 {
+    let longest = default_step(&PublicFacts { rounds: 0, ..*facts }).at(1);
+    let enough = (facts.worthwhile(ENOUGH_STEPS) / longest).clamp(30.0, 200.0) as u32;
+    let calm = if facts.budget.is_some() { (4 * facts.agents).min(400) as u32 } else { 0 };
+    enough.max(calm)
 }
 
 /// DGD is stable for η < (1 + smallest eigenvalue of W)/M; 2/M is the limit for a positive W.

@@ -261,18 +261,21 @@ pub struct PublicFacts {
     pub rounds: u32,
     /// Whether noise will be added.
     pub private: bool,
-    /// μ of the Gaussian-DP budget that noise will be calibrated to, if it will be.
+    /// μ/B₂: the Gaussian-DP budget that noise will be calibrated to, if it will be, over the gradient's sensitivity.
     pub budget: Option<f64>,
 }
+
+/// Σ steps after which a gradient method on unit rows has as good as converged.
+pub(crate) const ENOUGH_STEPS: f64 = 2000.0;
 
 impl PublicFacts {
     /// Σ steps worth taking, at most `most`.
     ///
     /// Under a fixed budget the noise of the network's mean model grows with T = Σ η_k alone, however T is divided into rounds: to about
-    /// 2T/(b·√N·μ) a coordinate where the loss is flat. T = b·√N·μ keeps that at the size of a model of unit rows.
-    fn worthwhile(&self, most: f64) -> f64 {
-        let limit = |mu: f64| self.records as f64 * (self.agents as f64).sqrt() * mu;
-        self.budget.map_or(most, |mu| limit(mu).min(most))
+    /// T·B₂/(√N·μ) a coordinate where the loss is flat. T = 2√N·μ/B₂ keeps that at the size of a model of unit rows.
+    pub(crate) fn worthwhile(&self, most: f64) -> f64 {
+        let limit = |budget: f64| 2.0 * (self.agents as f64).sqrt() * budget;
+        self.budget.map_or(most, |budget| limit(budget).min(most))
     }
 }
 
@@ -296,9 +299,9 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
 
     /// Rounds when the user leaves them open.
     ///
-    /// A gradient method with steps of 2.5/M needs about 200; fewer when the budget cannot pay for them.
+    /// A gradient method with steps of 2.5/M needs about 200; fewer when the budget cannot pay for them, more among many agents.
     fn default_rounds(&self, facts: &PublicFacts) -> u32 {
-        (facts.worthwhile(2000.0) / dgd::default_step(facts).at(1)).clamp(30.0, 200.0) as u32
+        dgd::default_rounds(facts)
     }
 
     /// Why the parameters cannot work or are predicted not to: an error text, or a warning that names the stability rule.

@@ -106,10 +106,10 @@ impl WorstPair {
             row[start..start + self.entries].fill(sign * self.entry);
             if start > 0 {
                 // A logistic slope is large where the margin is negative, a residual where it is positive.
-                row[0] = if self.loss == Loss::Logistic { -self.anchor } else { self.anchor };
+                row[0] = if self.loss.is_logistic() { -self.anchor } else { self.anchor };
             }
         }
-        (row, if self.loss == Loss::Logistic { 1.0 } else { 0.0 })
+        (row, if self.loss.is_logistic() { 1.0 } else { 0.0 })
     }
 
     /// `rows` records: the pair's and otherwise rows of zeros, whose gradient is zero.
@@ -134,6 +134,7 @@ impl WorstPair {
         let times = |slope: f64| (0..self.features).map(move |l| slope * entry(l));
         match self.loss {
             Loss::Logistic => times(-1.0).collect(),
+            Loss::ClippedLogistic { clip } => times(-clip).collect(),
             Loss::Ridge { clip } | Loss::Huber { delta: clip } => times(clip).collect(),
             Loss::Softmax { .. } => times(-1.0).chain(times(1.0)).collect(),
         }
