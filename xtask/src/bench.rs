@@ -119,6 +119,11 @@ fn simulate(million: bool) -> bool {
             number(&line, "cached_ns")
         ));
     }
+    for line in lines("high-dimension") {
+        let (ms, floor) = (number(&line, "ms"), number(&line, "floor_ms"));
+        say("\nd = 100,000, 20 non-zeros a row, 10 agents of 3,000 records, with noise, one thread: a round");
+        say(&format!("  {ms:10.3} ms   memory floor {floor:9.3} ms   {:5.2}× floor", ms / floor));
+    }
     say("\nAgents of 100 records, d = 14, with noise, two threads: a round");
     for line in lines("scale") {
         let (ms, floor) = (number(&line, "ms"), number(&line, "floor_ms"));

@@ -1,6 +1,6 @@
 //! Seeded problems of any size.
 
-use rand::Rng;
+use rand::{Rng, RngExt};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ use crate::random::{Purpose, Seed, Stream};
 /// - logistic: +1 with probability σ(m·√d·w_iᵀz), else −1;
 /// - softmax: class c with probability ∝ exp(m·√d·w_{i,c}ᵀz);
 /// - ridge: w_iᵀz + normal(0, 1/m²), clamped to \[−1 − h, 1 + h\].
+///
+/// With `nonzeros` = k a row has uniform values in k columns drawn at random and zeros elsewhere (and no centre): few numbers in many dimensions.
 ///
 /// m is the margin: the larger, the less noise in the labels (√d because wᵀz is about 1/√d). Agent i's records are a function of (seed, i)
 /// alone.
@@ -37,6 +39,9 @@ pub struct Synthetic {
     /// m > 0: how well labels can be predicted.
     #[serde(default = "default_margin")]
     pub margin: f64,
+    /// Features of a row that are not zero; all of them unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonzeros: Option<usize>,
 }
 
 fn default_margin() -> f64 {
@@ -87,7 +92,8 @@ impl Synthetic {
     /// A problem of identical agents with the usual margin.
     #[must_use]
     pub fn new(task: SyntheticTask, agents: usize, records_per_agent: usize, dim: usize) -> Self {
-        Self { task, agents, records_per_agent, dim, heterogeneity: 0.0, margin: default_margin() }
+        let margin = default_margin();
+        Self { task, agents, records_per_agent, dim, heterogeneity: 0.0, margin, nonzeros: None }
     }
 
     /// Checks the parameters.
@@ -106,6 +112,10 @@ impl Synthetic {
             if found < least {
                 return Err(SyntheticError::TooSmall { key, found, least });
             }
+        }
+        if let Some(found) = self.nonzeros.filter(|&k| k == 0 || k > self.dim) {
+            let wanted = "of at least 1 and at most `dim`";
+            return Err(SyntheticError::OutOfRange { key: "nonzeros", found: found as f64, wanted });
         }
         let (h, m) = (self.heterogeneity, self.margin);
         if !(h >= 0.0 && h.is_finite()) {
@@ -153,7 +163,7 @@ impl Synthetic {
     /// What is publicly known about every row: they are scaled to unit norm.
     #[must_use]
     pub fn bounds(&self) -> RowBounds {
-        RowBounds { public: true, ..unit_bounds(&vec![(0.0, 1.0); self.dim]) }
+        RowBounds { public: true, ..unit_bounds(&vec![(0.0, 1.0); self.nonzeros.unwrap_or(self.dim)]) }
     }
 
     /// What is predicted.
@@ -191,8 +201,23 @@ impl Synthetic {
             unit_vector(rng, &mut centre);
             centre.iter_mut().for_each(|c| *c *= h);
         }
-        let mut records = Records::with_capacity(self.dim, self.records_per_agent);
         let mut logits = Vec::new();
+        if let Some(count) = self.nonzeros {
+            let mut records = Records::sparse(self.dim);
+            let mut row = vec![0.0; count];
+            for _ in 0..self.records_per_agent {
+                let columns = some_columns(rng, self.dim, count);
+                cube(rng, &mut row);
+                to_unit_norm(&mut row);
+                let entries = || columns.iter().copied().zip(row.iter().copied());
+                logits.clear();
+                let score = |w: &[f64]| entries().map(|(c, z)| w[c as usize] * z).sum::<f64>();
+                logits.extend(truth.chunks_exact(self.dim).map(score));
+                records.push_entries(entries(), self.label(rng, &logits));
+            }
+            return records;
+        }
+        let mut records = Records::with_capacity(self.dim, self.records_per_agent);
         for _ in 0..self.records_per_agent {
             records.push_with(|row| {
                 cube(rng, row);
@@ -243,6 +268,18 @@ fn cube(rng: &mut Stream, row: &mut [f64]) {
     for value in row {
         *value = (f64::from(rng.next_u32()) + 0.5) * f64::powi(2.0, -31) - 1.0;
     }
+}
+
+/// `count` different columns below `dim`, in increasing order (Floyd's algorithm).
+fn some_columns(rng: &mut Stream, dim: usize, count: usize) -> Vec<u32> {
+    let mut chosen = std::collections::BTreeSet::new();
+    for last in dim - count..dim {
+        let column = rng.random_range(0..=last as u32);
+        if !chosen.insert(column) {
+            chosen.insert(last as u32);
+        }
+    }
+    chosen.into_iter().collect()
 }
 
 fn unit_vector(rng: &mut Stream, vector: &mut [f64]) {

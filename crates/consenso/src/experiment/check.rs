@@ -60,6 +60,7 @@ impl ExperimentSpec {
                 (need(data.agents, "agents")?, need(data.records_per_agent, "records_per_agent")?);
             let mut problem = Synthetic::new(task, agents, records, need(data.dim, "dim")?);
             problem.heterogeneity = data.heterogeneity.unwrap_or(0.0);
+            problem.nonzeros = data.nonzeros;
             problem.check().map_err(|e| e.to_string())?;
             Ok(problem)
         })())

@@ -84,6 +84,9 @@ pub struct DataSpec {
     /// How much synthetic agents differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heterogeneity: Option<f64>,
+    /// Features of a synthetic row that are not zero, for problems of many dimensions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonzeros: Option<usize>,
 }
 
 /// `partition = { by = "occupation" }` or `{ dirichlet = 0.3 }`.
