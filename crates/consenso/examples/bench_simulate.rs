@@ -44,8 +44,8 @@ fn high_dimension() -> (f64, f64) {
     let problem =
         Synthetic { nonzeros: Some(20), ..Synthetic::new(SyntheticTask::Logistic, agents, 3000, dim) };
     let records = problem.generate(&seed).expect("records");
-    let step = Some(Schedule::Constant(1.0));
-    let mut network = network(records, 20, &seed, Door::Noise, &Ledger::Open, Arc::new(Dgd { step }));
+    let protocol: Arc<dyn Protocol> = Arc::new(Dgd { step: Some(Schedule::Constant(1.0)) });
+    let mut network = network(records, 20, &seed, Door::Noise, &Ledger::Open, &protocol);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     let round = pool.install(|| best(7, || seconds(|| network.advance())));
     let bytes = (agents * 3000 * 20 * 12 * 2 + (2 * 20 + 6 * agents) * dim * 8) as f64;
@@ -54,7 +54,7 @@ fn high_dimension() -> (f64, f64) {
 
 fn simulation(records: Vec<Records>, edges: usize, seed: &Seed, door: Door, ledger: &Ledger) -> Lockstep {
     let protocol = Admm { penalty: Some(10.0), dual_step: Some(0.5), ..Admm::default() };
-    network(records, edges, seed, door, ledger, Arc::new(protocol))
+    network(records, edges, seed, door, ledger, &(Arc::new(protocol) as _))
 }
 
 fn network(
@@ -63,7 +63,7 @@ fn network(
     seed: &Seed,
     door: Door,
     ledger: &Ledger,
-    protocol: Arc<dyn Protocol>,
+    protocol: &Arc<dyn Protocol>,
 ) -> Lockstep {
     let objective = Objective { loss: Loss::Logistic, regularization: 1.0 };
     let graph = Arc::new(Graph::random(records.len(), edges, seed).expect("a graph"));
@@ -77,7 +77,7 @@ fn network(
             Door::Open => Gate::open(i as u64, seed.clone()),
             _ => Gate::new(i as u64, seed.clone(), Arc::clone(&noise), ledger.clone()),
         };
-        Player::new(local, protocol.clone(), Arc::clone(&timetable), gate)
+        Player::new(local, Arc::clone(protocol), Arc::clone(&timetable), gate)
     };
     let players = records.into_iter().enumerate().map(player).collect();
     Lockstep::new(players, graph, mixing)
