@@ -148,6 +148,11 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
     for warning in experiment.warnings() {
         eprintln!("warning: {warning}");
     }
+    if experiment.spec().privacy.is_none() {
+        eprintln!("warning: the experiment has no [privacy]: what this site sends is not protected");
+    } else if experiment.is_seeded() {
+        eprintln!("warning: entropy = \"seed\": everybody can compute this site's noise; for science only");
+    }
     let options = Options::default();
     let over = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
@@ -353,6 +358,11 @@ fn audit(path: &Path, json: bool) -> Result<(), Failure> {
             }
         }
         output::print(&text);
+    }
+    // A claim with its bounds rests on one norm, as the events do: then the events must prove it.
+    let broken = |s: &claim::Audited| !s.holds && s.claimed.as_ref().is_some_and(|c| c.bounds.is_some());
+    if studies.iter().any(broken) {
+        return Err(Failure::Run(anyhow!("{}: the events cost more than was claimed", path.display())));
     }
     Ok(())
 }

@@ -526,6 +526,58 @@ impl Decoder for Raw {
 pub(crate) mod tests_api {
     use super::*;
 
+    /// Seconds of one frame of `dim` numbers there and back between two sites, each in a thread of its own: the transport alone.
+    pub(crate) fn round_trip(called: &Folder, caller: &Folder, dim: usize, trips: u32) -> f64 {
+        let runtime =
+            || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (sender, mut events) = mpsc::channel(16);
+        let shared = |folder: &Folder, peer: u32, events| {
+            let audit = Arc::new(AuditLog::open(folder.path.parent().unwrap()).unwrap());
+            let (neighbours, graph, have) = (vec![peer], [0; 32], AtomicU32::new(0));
+            let (links, running) = (AtomicU64::new(0), Mutex::default());
+            Arc::new(Shared {
+                folder: folder.clone(),
+                neighbours,
+                graph,
+                dim,
+                have,
+                audit,
+                events,
+                links,
+                running,
+            })
+        };
+        let (here, there) = (runtime(), runtime());
+        here.block_on(start(shared(called, 1, sender))).unwrap();
+        here.spawn(async move {
+            let mut back = None;
+            while let Some(event) = events.recv().await {
+                match event {
+                    Event::Up { outgoing, .. } => back = Some(outgoing),
+                    Event::Frame { bytes, .. } => drop(back.as_ref().unwrap().send(bytes).await),
+                    _ => {}
+                }
+            }
+        });
+        let bytes = frame::release(1, 1, &vec![0.25; dim]);
+        let b = shared(caller, 0, mpsc::channel(1).0);
+        there.block_on(async {
+            let (outgoing, mut incoming) = super::dial(&b, 0).await.unwrap();
+            let hello = Hello { experiment: b.folder.study, graph: [0; 32], from: 1, to: 0, have: 0 };
+            outgoing.send(Frame::Hello(hello).encode()).await.unwrap();
+            next(&mut incoming).await.unwrap();
+            let mut times = Vec::new();
+            for _ in 0..trips {
+                let began = std::time::Instant::now();
+                outgoing.send(bytes.clone()).await.unwrap();
+                assert_eq!(next(&mut incoming).await.unwrap().len(), bytes.len());
+                times.push(began.elapsed());
+            }
+            times.sort_unstable();
+            times[times.len() / 2].as_secs_f64()
+        })
+    }
+
     /// Calls `peer` as the site of `folder`, says `hello`, sends `bytes`, and gives the reason of the refusal that comes back.
     pub(crate) async fn dial(folder: &Folder, peer: u32, hello: &[u8], bytes: &[u8]) -> String {
         let shared = Shared {

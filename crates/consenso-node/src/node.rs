@@ -331,7 +331,10 @@ impl Node {
 
     /// Does what the agent wants done, until it waits for somebody.
     fn advance(&mut self) -> Result<(), NodeError> {
-        while let Some(effect) = self.agent.poll() {
+        loop {
+            let began = Instant::now();
+            let Some(effect) = self.agent.poll() else { return Ok(()) };
+            self.progress.set(|p| p.drafting += began.elapsed().as_secs_f64());
             match effect {
                 Effect::Charge { round } => self.release(round)?,
                 // After a restart: it was charged, is on disk, and leaves for whoever connects.
@@ -339,7 +342,6 @@ impl Node {
                 Effect::Done(reason) => self.finish(reason)?,
             }
         }
-        Ok(())
     }
 
     /// Makes the release that was just drawn durable, then sends it.
@@ -352,13 +354,17 @@ impl Node {
         let charge = self.plan.charge(round, gate.noise(round), gate.ledger());
         self.spending.add(&charge);
         let began = Instant::now();
-        self.store.release(self.study, round, &bytes, charge.clone(), &self.agent.checkpoint())?;
-        let commit_ms = 1e3 * began.elapsed().as_secs_f64();
-        self.progress.set(|p| p.commit_ms = commit_ms);
+        let digest =
+            self.store.release(self.study, round, &bytes, charge.clone(), &self.agent.checkpoint())?;
+        let committed = began.elapsed().as_secs_f64();
+        self.progress.set(|p| {
+            p.commit_ms = 1e3 * committed;
+            p.committing += committed;
+        });
         self.shared.have.store(round - 1, Ordering::Release);
         self.shared.audit.write(
             "released",
-            json!({ "round": round, "sha256": Hex(&sha256(&[&bytes])).to_string(), "charge": charge, "ledger": Hex(self.store.head()).to_string() }),
+            json!({ "round": round, "sha256": Hex(&digest).to_string(), "charge": charge, "ledger": Hex(self.store.head()).to_string() }),
         );
         self.recent.push_back((round, bytes));
         while self.recent.len() > 2 {
@@ -699,14 +705,22 @@ mod tests {
         [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 6\ngossip = 1\n";
 
     fn experiment() -> Experiment {
-        let spec: ExperimentSpec = toml::from_str(STUDY).unwrap();
+        experiment_of(STUDY)
+    }
+
+    fn experiment_of(study: &str) -> Experiment {
+        let spec: ExperimentSpec = toml::from_str(study).unwrap();
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-        let (file, text) = ("two".into(), STUDY.into());
+        let (file, text) = ("two".into(), study.into());
         Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
     }
 
-    /// Two sites; only the first can be called.
     fn two(root: &Path) -> [Folder; 2] {
+        two_of(root, STUDY)
+    }
+
+    /// Two sites; only the first can be called.
+    fn two_of(root: &Path, study: &str) -> [Folder; 2] {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let site = |name: &str, address: Option<String>| PlannedSite {
             file: SiteFile { listen: address.clone(), entropy: Entropy::Seed, ..SiteFile::new(name) },
@@ -714,7 +728,7 @@ mod tests {
             records: 20,
         };
         let sites = vec![site("a", Some(format!("127.0.0.1:{port}"))), site("b", None)];
-        create(root, &Plan { sites, experiment: STUDY.into(), schema: None, edges: None }).unwrap();
+        create(root, &Plan { sites, experiment: study.into(), schema: None, edges: None }).unwrap();
         ["a", "b"].map(|name| Folder::read(&root.join(name)).unwrap())
     }
 
@@ -763,5 +777,59 @@ mod tests {
         assert_eq!(again.model, outcome.model);
         assert!(again.unconfirmed.is_empty() && began.elapsed() < Duration::from_secs(20));
         std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    /// What a round costs over what the transport alone costs. Not a test of correctness: it prints what it measures.
+    #[test]
+    #[ignore = "a measurement: cargo test --release -p consenso-node -- --ignored --nocapture round_trips"]
+    fn rounds_in_round_trips_of_the_transport() {
+        // In memory there is no disk to wait for: what is left is the node's own.
+        let places = [("disk", std::env::temp_dir()), ("memory", Path::new("/dev/shm").to_owned())];
+        let settings = [14, 10_000].into_iter().flat_map(|dim| places.iter().map(move |place| (dim, place)));
+        for (dim, (medium, place)) in settings.filter(|s| s.1.1.exists()) {
+            let root = place.join(format!("consenso-round-{dim}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&root);
+            let study =
+                STUDY.replace("dim = 3", &format!("dim = {dim}")).replace("rounds = 6", "rounds = 300");
+            let folders = two_of(&root, &study);
+            let trip = crate::link::tests_api::round_trip(&folders[0], &folders[1], dim, 300);
+            let options = Options::default();
+            let outcome = std::thread::scope(|scope| {
+                let other = scope.spawn(|| run(&folders[1], &experiment_of(&study), &Options::default()));
+                let outcome = run(&folders[0], &experiment_of(&study), &options).unwrap();
+                other.join().unwrap().unwrap();
+                outcome
+            });
+            let (end, rounds) = (options.progress.get(), f64::from(outcome.round));
+            let [round, draft, commit] =
+                [end.seconds, end.drafting, end.committing].map(|s| 1e3 * s / rounds);
+            let trip = 1e3 * trip;
+            eprintln!(
+                "d = {dim}, {medium}: a round takes {round:.3} ms: {draft:.3} to draft and noise, {commit:.3} to commit (one fsync: {:.3}), {:.3} for the rest; \
+                 the transport's round trip takes {trip:.3}. Overhead in round trips: {:.2} with the commit, {:.2} without",
+                1e3 * fsync_time(&root),
+                round - draft - commit,
+                (round - draft) / trip,
+                (round - draft - commit) / trip
+            );
+            std::fs::remove_dir_all(&root).unwrap();
+        }
+    }
+
+    fn fsync_time(root: &Path) -> f64 {
+        use std::io::Write as _;
+        let mut file = File::create(root.join("fsync")).unwrap();
+        median((0..100).map(|_| {
+            file.write_all(&[1; 4096]).unwrap();
+            let began = Instant::now();
+            file.sync_data().unwrap();
+            began.elapsed()
+        }))
+    }
+
+    fn median(times: impl Iterator<Item = Duration>) -> f64 {
+        let mut times: Vec<Duration> = times.collect();
+        times.sort_unstable();
+        times[times.len() / 2].as_secs_f64()
     }
 }

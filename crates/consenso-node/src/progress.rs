@@ -24,6 +24,12 @@ pub struct Progress {
     pub refusals: u64,
     /// Milliseconds of the last durable commit.
     pub commit_ms: f64,
+    /// Seconds spent drafting and noising so far: the site's own to see.
+    #[serde(skip)]
+    pub drafting: f64,
+    /// Seconds spent on durable commits so far.
+    #[serde(skip)]
+    pub committing: f64,
     /// Its neighbours.
     pub neighbours: Vec<Link>,
     /// Whether the model is ready.

@@ -333,7 +333,7 @@ impl Store {
             .transpose()
     }
 
-    /// Makes a release durable, with its charge and the state after it: after this, and not before, `bytes` may be sent.
+    /// Makes a release durable, with its charge and the state after it: after this, and not before, `bytes` may be sent. Their SHA-256.
     ///
     /// # Errors
     /// What the disk says; whether the round was kept is then known only when the file is opened again.
@@ -344,8 +344,9 @@ impl Store {
         bytes: &[u8],
         charge: Charge,
         checkpoint: &Checkpoint,
-    ) -> Result<(), StoreError> {
-        let entry = Entry::Release { round, sha256: Hex(&sha256(&[bytes])).to_string(), charge };
+    ) -> Result<Digest, StoreError> {
+        let digest = sha256(&[bytes]);
+        let entry = Entry::Release { round, sha256: Hex(&digest).to_string(), charge };
         self.append(&[(study, entry)], |db, head| {
             db.prepare("INSERT INTO outbox (study, round, bytes) VALUES (?1, ?2, ?3)")?
                 .execute(params![study, round, bytes])?;
@@ -353,7 +354,8 @@ impl Store {
             db.prepare("DELETE FROM outbox WHERE study < ?1 OR round + 1 < ?2")?
                 .execute(params![study, round])?;
             save(db, study, head, checkpoint)
-        })
+        })?;
+        Ok(digest)
     }
 
     /// Makes anything else durable that changes the state.
@@ -433,6 +435,8 @@ fn prepare(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(Duration::from_secs(5))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
+    // A round rewrites the same pages: folding the log into the file less often writes them once instead of many times.
+    db.pragma_update(None, "wal_autocheckpoint", 8000)?;
     let format: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if format == FORMAT {
         return Ok(());

@@ -262,7 +262,10 @@ fn the_dashboard_serves_a_page_and_events_to_who_has_the_token() {
     let mut said = BufReader::new(up.stderr.take().unwrap());
     let up = crate::Process(Some(up));
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    while !line.starts_with("dashboard: ") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "it said nowhere where the page is");
+    }
     let (host, token) =
         line.trim().strip_prefix("dashboard: http://").and_then(|l| l.split_once("/?")).unwrap();
     assert!(host.starts_with("127.0.0.1:"), "{host}");

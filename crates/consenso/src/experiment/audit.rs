@@ -104,7 +104,7 @@ impl<'a> Audited<'a> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
         let (records, degree) = (locals[AGENT].records().len(), graph.degree(AGENT));
-        let Account { noise, ledger, price } = planned.budget.account(records, degree)?;
+        let Account { noise, ledger, price, .. } = planned.budget.account(records, degree)?;
         let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
         let gradient =
             experiment.objective.sensitivity(&experiment.row_bounds(), records, privacy.neighbours);

@@ -40,6 +40,8 @@ pub(super) struct Budget {
 
 #[derive(Clone, Debug)]
 pub(super) struct Account {
+    /// How far the private step of each round moves between neighbours: what noise and price were computed from.
+    pub(super) steps: Arc<[Sensitivity]>,
     pub(super) noise: Arc<[RoundNoise]>,
     pub(super) ledger: Ledger,
     pub(super) price: Option<Price>,
@@ -225,13 +227,13 @@ fn account(
     let rounds: Arc<[RoundNoise]> =
         noise.iter().map(|&n| RoundNoise::new(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
     let Some(privacy) = privacy else {
-        return Ok(Account { noise: rounds, ledger: Ledger::Open, price: None });
+        return Ok(Account { steps: steps.into(), noise: rounds, ledger: Ledger::Open, price: None });
     };
     let shifts: Vec<f64> = steps.iter().map(|s| s.linf.min(s.l2)).collect();
     if privacy.accounting == Accounting::Filter {
         let (ledger, claim) = filtered(steps, &noise, shifts, &privacy, context)?;
         let price = price_around(claim, serde_json::Value::Null, steps, &noise, facts);
-        return Ok(Account { noise: rounds, ledger, price: Some(price) });
+        return Ok(Account { steps: steps.into(), noise: rounds, ledger, price: Some(price) });
     }
     let price = price(steps, &noise, calibration.as_ref(), facts, &privacy, context)?;
     let allowed = match privacy.epsilon {
@@ -239,7 +241,7 @@ fn account(
         _ => facts.rounds,
     };
     let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed, shifts }));
-    Ok(Account { noise: rounds, ledger, price: Some(price) })
+    Ok(Account { steps: steps.into(), noise: rounds, ledger, price: Some(price) })
 }
 
 fn each(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> Noise) -> Vec<Noise> {

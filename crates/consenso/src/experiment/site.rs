@@ -10,7 +10,6 @@ use crate::gate::{Ledger, Noise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
 use crate::problem::{self, LocalObjective, Sensitivity};
-use crate::protocol::PublicFacts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,7 +41,7 @@ pub struct SitePlan {
     pub claim: Option<Claim>,
     /// Whether its noise comes from the experiment's seed.
     pub seeded: bool,
-    steps: Vec<Sensitivity>,
+    steps: Arc<[Sensitivity]>,
 }
 
 impl SitePlan {
@@ -130,15 +129,6 @@ impl Experiment {
 
     fn site_plan(&self, planned: &Planned, records: usize, degree: usize) -> SitePlan {
         let account = planned.budget.account(records, degree);
-        let steps = match (&self.spec.privacy, account) {
-            (Some(privacy), Some(_)) => {
-                let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..self.facts };
-                let gradient = self.objective.sensitivity(&self.row_bounds(), records, privacy.neighbours);
-                let step = |k| planned.protocol.step_sensitivity(k, degree, &gradient, &facts);
-                (1..=facts.rounds).map(step).collect()
-            }
-            _ => Vec::new(),
-        };
         SitePlan {
             kind: planned.protocol.kind(),
             timetable: Arc::clone(&planned.timetable),
@@ -146,7 +136,7 @@ impl Experiment {
             records,
             claim: account.and_then(|account| self.site_claim(account)),
             seeded: self.is_seeded(),
-            steps,
+            steps: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.steps)),
         }
     }
 
