@@ -79,6 +79,11 @@ fn write_files(folder: &Path, record: &Record) -> Result<()> {
     let mut trace = Vec::new();
     record.write_trace(&mut trace)?;
     put("trace.csv", &trace)?;
+    if !record.sweep.is_empty() {
+        let mut sweep = Vec::new();
+        record.write_sweep(&mut sweep)?;
+        put("sweep.csv", &sweep)?;
+    }
     put("report.html", report::report_html(record).as_bytes())?;
     let figures = folder.join("figures");
     fs::create_dir(&figures).with_context(|| format!("{}: cannot be made", figures.display()))?;

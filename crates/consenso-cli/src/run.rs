@@ -23,7 +23,7 @@ Examples:
   consenso run --set privacy.epsilon=0.5 --set algorithm.0.rounds=100 --seed 1
 
 A run's folder holds experiment.toml (every choice made: running it repeats the run), record.json,
-trace.csv (a row an algorithm, run and round), report.html and figures/*.svg.
+trace.csv (a row an algorithm, run and round), report.html and figures/*.svg; with a [sweep] also sweep.csv.
 Ctrl-C stops and keeps the algorithms and runs that are done; a second Ctrl-C stops at once.")]
 pub(crate) struct Args {
     /// An experiment file, or the name of a built-in experiment [default: adult]
@@ -134,6 +134,10 @@ fn finish(record: &Record, folder: &Folder, json: bool) -> Result<(), Failure> {
 fn summary(record: &Record, out: Option<&std::path::Path>) -> serde_json::Value {
     let mut value = json!(record);
     for algorithm in value["algorithms"].as_array_mut().into_iter().flatten() {
+        algorithm.as_object_mut().map(|a| a.remove("curve"));
+    }
+    let points = value["sweep"].as_array_mut().into_iter().flatten();
+    for algorithm in points.flat_map(|point| point["algorithms"].as_array_mut().into_iter().flatten()) {
         algorithm.as_object_mut().map(|a| a.remove("curve"));
     }
     value["out"] = json!(out);

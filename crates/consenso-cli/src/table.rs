@@ -39,8 +39,29 @@ pub(crate) fn summary(record: &Record) -> String {
     for algorithm in &record.algorithms {
         notes(&mut out, algorithm);
     }
+    sweep(&mut out, record);
     claims(&mut out, record);
     out
+}
+
+/// Every point of a sweep: test accuracy, or the objective where nothing is classified.
+fn sweep(out: &mut String, record: &Record) {
+    let Some(first) = record.sweep.first() else { return };
+    let percent = |v: Option<f64>| v.map_or_else(|| NONE.to_owned(), |v| format!("{:.2} %", 100.0 * v));
+    let labels = first.algorithms.iter().map(|a| a.label.as_str());
+    let header: Vec<&str> =
+        ["agents", "ε"].into_iter().chain(labels).chain(["alone", "together", "majority"]).collect();
+    let mut table = plain(&header, 0);
+    for point in &record.sweep {
+        let cell =
+            |a: &AlgorithmRecord| a.test_accuracy.map_or(scientific(a.objective), |v| percent(Some(v)));
+        let b = &point.baselines;
+        let mut row = vec![point.agents.to_string(), decimals(point.epsilon, 2)];
+        row.extend(point.algorithms.iter().map(cell));
+        row.extend([b.local_only_accuracy, b.central_optimum_accuracy, b.majority_accuracy].map(percent));
+        table.add_row(row);
+    }
+    let _ = writeln!(out, "\nby agents and budget; alone and together are without noise\n\n{}", text(&table));
 }
 
 fn heading(record: &Record) -> String {

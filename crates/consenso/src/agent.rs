@@ -168,20 +168,21 @@ impl Player {
     pub fn finish(&mut self, seat: &Seat<'_>) -> Vec<f64> {
         self.absorb(seat);
         let view = view(seat, &self.local, &self.gate);
+        let mut model = vec![0.0; view.dim()];
         if seat.round > self.timetable.rounds {
-            let mut model = vec![0.0; view.dim()];
             view.mix(&mut model);
             self.gate.constraint().project(&mut model);
-            model
+        } else if self.tail_rounds > 0 {
+            model.copy_from_slice(&self.tail);
         } else {
-            self.model_so_far(view.own()).to_vec()
+            self.protocol.model(&view, &mut model);
         }
+        model
     }
 
-    /// The model before gossip, given the agent's last release.
-    #[must_use]
-    pub fn model_so_far<'a>(&'a self, own: &'a [f64]) -> &'a [f64] {
-        if self.tail_rounds > 0 { &self.tail } else { own }
+    /// Writes the model the agent would use if the run ended now, without averaging and gossip.
+    pub fn current_model(&self, seat: &Seat<'_>, model: &mut [f64]) {
+        self.protocol.model(&view(seat, &self.local, &self.gate), model);
     }
 
     fn absorb(&mut self, seat: &Seat<'_>) {

@@ -26,10 +26,28 @@ pub struct Record {
     pub algorithms: Vec<AlgorithmRecord>,
     /// What to compare with.
     pub baselines: Baselines,
+    /// The points of a `[sweep]`, the file's own settings among them; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweep: Vec<SweepPoint>,
     /// Things the user should know.
     pub warnings: Vec<String>,
     /// The experiment with every open choice made, as TOML.
     pub resolved: String,
+}
+
+/// The same experiment at one budget and size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepPoint {
+    /// N.
+    pub agents: usize,
+    /// The budget, if there is one.
+    pub epsilon: Option<f64>,
+    /// Runs that were finished.
+    pub runs: u32,
+    /// One entry an algorithm, in the order of the file, without curves.
+    pub algorithms: Vec<AlgorithmRecord>,
+    /// What to compare with, at this size.
+    pub baselines: Baselines,
 }
 
 /// Public facts of the problem.
@@ -108,6 +126,9 @@ pub struct AlgorithmRecord {
     pub log_error: f64,
     /// What it cost, if privacy was asked for.
     pub epsilon: Option<EpsilonRecord>,
+    /// What its authors say it costs, where they published an account of such noise.
+    #[serde(default)]
+    pub published: Option<PublishedRecord>,
     /// Wall-clock seconds, all runs together.
     pub seconds: f64,
     /// The parameters it ran with.
@@ -164,6 +185,17 @@ pub struct EpsilonRecord {
     pub seeded: bool,
 }
 
+/// A privacy cost as an algorithm's authors published it: under their assumptions, and not a claim of this software.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedRecord {
+    /// ε of the whole run, over agents and runs: agents with other degrees pay other costs.
+    pub epsilon: Spread,
+    /// δ where the account has one; `None` for pure ε.
+    pub delta: Option<f64>,
+    /// The formula and its source.
+    pub formula: String,
+}
+
 /// A round of a curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
@@ -181,6 +213,9 @@ pub struct CurvePoint {
     pub epsilon_worst: Option<f64>,
     /// Realised loss so far, over agents and runs.
     pub epsilon_realised: Option<Spread>,
+    /// Published cost so far, over agents and runs.
+    #[serde(default)]
+    pub epsilon_published: Option<Spread>,
 }
 
 /// A row of `trace.csv`.
@@ -204,6 +239,9 @@ pub struct TraceRow {
     pub epsilon_worst: Option<f64>,
     /// Realised loss so far, over the agents.
     pub epsilon_realised: Option<Spread>,
+    /// Published cost so far, over the agents.
+    #[serde(default)]
+    pub epsilon_published: Option<Spread>,
 }
 
 /// What every private result should be read against.
@@ -235,6 +273,44 @@ pub struct ZeroModel {
 }
 
 impl Record {
+    /// `sweep.csv`: a row a point and algorithm, with the lines to compare with.
+    ///
+    /// # Errors
+    /// What the writer reports.
+    pub fn write_sweep(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        let cell = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
+        writeln!(
+            out,
+            "agents,epsilon,runs,kind,algorithm,rounds,claim,test_accuracy,test_accuracy_min,test_accuracy_max,test_auc,\
+             log_error,objective,majority_accuracy,local_only_accuracy,central_optimum_accuracy"
+        )?;
+        for point in &self.sweep {
+            for a in &point.algorithms {
+                writeln!(
+                    out,
+                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                    point.agents,
+                    cell(point.epsilon),
+                    point.runs,
+                    a.kind,
+                    a.label.replace(['"', ','], " "),
+                    a.rounds,
+                    cell(a.epsilon.as_ref().map(|e| e.claim)),
+                    cell(a.test_accuracy),
+                    cell(a.per_agent_accuracy.map(|s| s.min)),
+                    cell(a.per_agent_accuracy.map(|s| s.max)),
+                    cell(a.test_auc),
+                    a.log_error,
+                    a.objective,
+                    cell(point.baselines.majority_accuracy),
+                    cell(point.baselines.local_only_accuracy),
+                    cell(point.baselines.central_optimum_accuracy),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
     /// `trace.csv`: a row an algorithm, run and round.
     ///
     /// # Errors
@@ -244,16 +320,17 @@ impl Record {
         writeln!(
             out,
             "algorithm,run,round,objective,optimum_gap,log_error_mean,log_error_min,log_error_max,disagreement,\
-             test_accuracy,epsilon_worst,epsilon_realised_mean,epsilon_realised_min,epsilon_realised_max"
+             test_accuracy,epsilon_worst,epsilon_realised_mean,epsilon_realised_min,epsilon_realised_max,\
+             epsilon_published_mean,epsilon_published_min,epsilon_published_max"
         )?;
         for algorithm in &self.algorithms {
             let label = algorithm.label.replace(['"', ','], " ");
             for row in &algorithm.trace {
                 let TraceRow { run, round, objective, optimum_gap, log_error, disagreement, .. } = row;
-                let realised = row.epsilon_realised;
+                let (realised, published) = (row.epsilon_realised, row.epsilon_published);
                 writeln!(
                     out,
-                    "{label},{run},{round},{objective},{optimum_gap},{},{},{},{disagreement},{},{},{},{},{}",
+                    "{label},{run},{round},{objective},{optimum_gap},{},{},{},{disagreement},{},{},{},{},{},{},{},{}",
                     log_error.mean,
                     log_error.min,
                     log_error.max,
@@ -262,6 +339,9 @@ impl Record {
                     cell(realised.map(|r| r.mean)),
                     cell(realised.map(|r| r.min)),
                     cell(realised.map(|r| r.max)),
+                    cell(published.map(|r| r.mean)),
+                    cell(published.map(|r| r.min)),
+                    cell(published.map(|r| r.max)),
                 )?;
             }
         }

@@ -5,8 +5,8 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{
-    Admm, Aggregation, Common, ConsensusAdmm, Dgd, Extra, GradientDescent, NeighbourhoodDescent, Protocol,
-    Response, Schedule, View, Weights,
+    Admm, Aggregation, Common, ConsensusAdmm, Dgd, DualVariablePerturbation, Extra, GradientDescent,
+    NeighbourhoodDescent, OutputAdmm, Pdop, PenaltyPerturbation, Protocol, Response, Schedule, View, Weights,
 };
 use serde_json::Value;
 
@@ -114,9 +114,14 @@ impl Table {
             let view = self.view(agent);
             protocol.interval(&view, &memory, &mut low, &mut high);
             let at: Vec<f64> = (0..4).map(|l| low[l] + draw[4 * agent + l] * (high[l] - low[l])).collect();
-            let point = if protocol.response() == Response::AtPoint { &at } else { &low };
+            let noised: Vec<f64> = (0..4).map(|l| at[l] + noise[4 * agent + l]).collect();
+            let point = match protocol.response() {
+                Response::Shift => &low,
+                Response::AtPoint => &at,
+                Response::AtNoisedPoint => &noised,
+            };
             protocol.step(&view, &mut memory, point, &self.locals[agent], &mut work, &mut step);
-            let release: Vec<f64> = (0..4).map(|l| at[l] + step[l] + noise[4 * agent + l]).collect();
+            let release: Vec<f64> = (0..4).map(|l| noised[l] + step[l]).collect();
             protocol.remember(&release, &mut memory);
             next.extend(release);
             self.memory[agent] = memory;
@@ -141,6 +146,9 @@ fn check(name: &str, protocol: &dyn Protocol, draw: fn(f64) -> f64, tolerance: f
         .as_array()
         .map_or(vec![0.0; 20], |_| block(&inputs["draw"]).into_iter().map(draw).collect());
     let noise = inputs["noise"].as_array().map_or(vec![0.0; 20], |_| block(&inputs["noise"]));
+    // PP subtracts its noise, the others add it.
+    let sign = if protocol.kind() == "pp" { -1.0 } else { 1.0 };
+    let noise: Vec<f64> = noise.iter().map(|n| sign * n).collect();
     table.play(protocol, &fraction, &noise);
     let first = if outputs["next_x"].is_null() { "first_x" } else { "next_x" };
     assert_close(&table.rows, &block(&outputs[first]), tolerance, name);
@@ -226,6 +234,63 @@ fn consensus_admm() {
     check("consensus-admm", &ConsensusAdmm { penalty: Some(0.5) }, as_drawn, SOLVED);
 }
 
+#[test]
+fn penalty_perturbation() {
+    let pp = PenaltyPerturbation { penalty: Some(Schedule::Constant(0.6)), dual_step: Some(0.5) };
+    check("penalty-perturbation", &pp, as_drawn, SOLVED);
+}
+
+#[test]
+fn dual_variable_perturbation() {
+    let dvp = DualVariablePerturbation { penalty: Some(10.0), dual_step: Some(0.5) };
+    check("dual-variable-perturbation", &dvp, as_drawn, SOLVED);
+}
+
+#[test]
+fn output_perturbed_admm() {
+    check("output-admm", &OutputAdmm { penalty: Some(10.0), dual_step: Some(0.5) }, as_drawn, SOLVED);
+}
+
+/// The case gives x and the noise apart; our messages are y = x + noise, and what is compared is the next x.
+#[test]
+fn pdop_in_space_and_in_a_ball() {
+    let pdop = Pdop { step: Some(Schedule::Constant(0.9)) };
+    for (name, radius) in [("pdop", f64::INFINITY), ("pdop-ball", 0.5)] {
+        let document = document();
+        let case =
+            document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name);
+        let mut table = Table::new(case, &pdop);
+        let noise = block(&case["inputs"]["noise"]);
+        table.rows.iter_mut().zip(&noise).for_each(|(y, noise)| *y += noise);
+        let mut mixed = vec![0.0; 4];
+        table.view(1).mix(&mut mixed);
+        assert_close(&mixed, &vector(&case["outputs"]["mixed"][1]), TOLERANCE, name);
+        table.play(&pdop, &[0.0; 20], &[0.0; 20]);
+        let ball = Constraint::L2Ball { radius };
+        table.rows.chunks_mut(4).for_each(|x| ball.project(x));
+        assert_close(&table.rows, &block(&case["outputs"]["next_x"]), TOLERANCE, name);
+    }
+}
+
+/// D may differ from agent to agent: each plays its own protocol.
+#[test]
+fn algorithm_1_with_a_penalty_an_agent() {
+    let document = document();
+    let name = "admm-first-order-penalty-per-agent";
+    let case = document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name);
+    let penalties = vector(&case["inputs"]["penalty"]);
+    assert!(penalties.windows(2).any(|p| p[0] != p[1]));
+    let noise = block(&case["inputs"]["noise"]);
+    for (agent, &penalty) in penalties.iter().enumerate() {
+        let protocol = Admm { penalty: Some(penalty), ..admm(false, Aggregation::Random) };
+        let mut table = Table::new(case, &protocol);
+        table.play(&protocol, &block(&case["inputs"]["draw"]), &noise);
+        let mine = agent * 4..agent * 4 + 4;
+        let want = block(&case["outputs"]["next_x"]);
+        assert_close(&table.rows[mine.clone()], &want[mine], TOLERANCE, name);
+    }
+}
+
 fn loss(name: &str) -> Loss {
     match name {
         "logistic" => Loss::Logistic,
@@ -272,7 +337,8 @@ fn objectives_gradients_and_optima() {
 /// Every algorithm of the table was played above.
 #[test]
 fn every_algorithm_has_a_golden_round() {
-    let played = ["admm", "gd", "gd-star", "dgd", "extra", "consensus-admm"];
+    let played =
+        ["admm", "gd", "gd-star", "dgd", "extra", "consensus-admm", "pp", "dvp", "output-admm", "pdop"];
     for kind in consenso::protocol::KINDS {
         assert!(played.contains(kind), "{kind} has no golden round");
     }

@@ -73,7 +73,7 @@ impl Experiment {
     }
 
     pub(super) fn row_bounds(&self) -> RowBounds {
-        match &self.source {
+        match &*self.source {
             Source::Data(data) => data.bounds,
             Source::Synthetic(problem) => problem.bounds(),
         }

@@ -1,5 +1,6 @@
 //! The noise of an algorithm and what it costs: calibrated to a budget, or fixed by the user and priced.
 
+use super::perturbed::Rounds;
 use super::spec::{Accounting, ExperimentSpec, Mechanism, NoiseSpec, PrivacySpec};
 use crate::data::RowBounds;
 use crate::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
@@ -9,7 +10,7 @@ use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
 use crate::privacy::{Claim, Composition, Event, Method, compose};
 use crate::problem::{Loss, Objective, Sensitivity};
-use crate::protocol::{Protocol, PublicFacts, Schedule};
+use crate::protocol::{self, PricedRound, Protocol, PublicFacts, Response, Schedule};
 use crate::random::Seed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,6 +46,10 @@ pub(super) struct Account {
     pub(super) noise: Arc<[RoundNoise]>,
     pub(super) ledger: Ledger,
     pub(super) price: Option<Price>,
+    /// ε after each round as the algorithm's authors would have it; empty where they published nothing.
+    pub(super) published: Vec<f64>,
+    /// Pure ε by round, where the noise stands inside a problem; empty elsewhere, where sensitivity and noise say it.
+    pub(super) inside: Vec<f64>,
 }
 
 /// What the dearest agent pays.
@@ -57,6 +62,8 @@ pub(super) struct Price {
     pub(super) worst_case_pure: Option<f64>,
     /// The paper's worst case d·Σ α_k β_k B_∞ after each round; empty under Gaussian noise.
     pub(super) paper_worst_case: Vec<f64>,
+    /// Whether Theorem 2.2 gives a realised loss: it is about noise on the step.
+    pub(super) realised: bool,
 }
 
 impl Budget {
@@ -72,11 +79,7 @@ impl Budget {
         };
         let gate = Gate::new(agent as u64, seed.clone(), Arc::clone(&account.noise), account.ledger.clone());
         // Every realised loss costs logarithms; it is worth them where the paper looks at it, and only in a simulation.
-        if account.price.as_ref().is_some_and(|p| !p.paper_worst_case.is_empty()) {
-            gate.with_realised_losses()
-        } else {
-            gate
-        }
+        if account.price.as_ref().is_some_and(|p| p.realised) { gate.with_realised_losses() } else { gate }
     }
 
     /// The account of such an agent, if it has one.
@@ -96,18 +99,23 @@ impl Budget {
         if self.accounts.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
     }
 
+    /// Whether the noise is Gaussian.
+    pub(super) fn is_gaussian(&self) -> bool {
+        self.accounts.values().any(|a| a.noise.iter().any(|n| n.gaussian_sigma().is_some()))
+    }
+
     /// The noise in words.
     pub(super) fn describe(&self) -> String {
-        let all: Vec<Noise> =
-            self.accounts.values().flat_map(|a| a.noise.iter().map(RoundNoise::noise)).collect();
-        let scales = || all.iter().map(|n| n.scale());
+        let all: Vec<&RoundNoise> = self.accounts.values().flat_map(|a| a.noise.iter()).collect();
+        let scales = || all.iter().map(|n| n.noise().scale());
         let (low, high) = (scales().fold(f64::INFINITY, f64::min), scales().fold(0.0, f64::max));
         let range =
             if high <= low * 1.0001 { format!("{high:.3e}") } else { format!("{low:.3e} to {high:.3e}") };
         match all.first() {
             None => "none".into(),
-            Some(Noise::Laplace { .. }) => format!("Laplace, scale {range}"),
-            Some(Noise::Gaussian { .. }) => format!("Gaussian, σ {range}"),
+            Some(n) if n.gaussian_sigma().is_some() => format!("Gaussian, σ {range}"),
+            Some(n) if n.gamma_rate().is_some() => format!("Gamma norm, scale {range}"),
+            Some(_) => format!("Laplace, scale {range}"),
         }
     }
 }
@@ -136,7 +144,12 @@ pub(super) fn plan(
     if noise == Some(&NoiseSpec::None) || (noise.is_none() && context.spec.privacy.is_none()) {
         return Ok(budget);
     }
-    if let Some(NoiseSpec::LaplaceRate(s) | NoiseSpec::LaplaceScale(s) | NoiseSpec::Gaussian(s)) = noise
+    if let Some(
+        NoiseSpec::LaplaceRate(s)
+        | NoiseSpec::LaplaceScale(s)
+        | NoiseSpec::GammaRate(s)
+        | NoiseSpec::Gaussian(s),
+    ) = noise
         && let Some(problem) = s.problem(facts.rounds)
     {
         return Err(format!("noise: {problem}"));
@@ -156,7 +169,14 @@ pub(super) fn plan(
             let class = (records, if budget.degree_matters { graph.degree(agent) } else { 0 });
             if let std::collections::btree_map::Entry::Vacant(entry) = budget.accounts.entry(class) {
                 let degree = if budget.degree_matters { class.1 } else { facts.degrees.0 };
-                entry.insert(account(&steps(records, degree), noise, facts, context)?);
+                let steps = steps(records, degree);
+                let mut account = if protocol.response() == Response::AtNoisedPoint {
+                    Rounds::new(protocol, (records, degree), steps, facts, context)?.account(noise)?
+                } else {
+                    account(&steps, noise, facts, context)?
+                };
+                account.published = published(protocol, &account.noise, records, degree, facts, context);
+                entry.insert(account);
             }
         }
     }
@@ -171,6 +191,26 @@ pub(super) fn plan(
         ));
     }
     Ok(budget)
+}
+
+/// What the algorithm's authors would charge. Their accounts are for classification with rows of at most unit length.
+fn published(
+    protocol: &dyn Protocol,
+    noise: &[RoundNoise],
+    records: usize,
+    degree: usize,
+    facts: &PublicFacts,
+    context: &Context<'_>,
+) -> Vec<f64> {
+    let Some(privacy) = context.spec.privacy else { return Vec::new() };
+    if context.objective.loss != Loss::Logistic || context.bounds.l2 > 1.0 + 1e-9 {
+        return Vec::new();
+    }
+    let gradient = context.objective.sensitivity(context.bounds, records, privacy.neighbours);
+    let price = |(round, &noise): (u32, &RoundNoise)| {
+        protocol.published_cost(&PricedRound { round, degree, records, noise, gradient: &gradient, facts })
+    };
+    protocol::published_totals((1..).zip(noise).map(price), privacy.delta)
 }
 
 /// Refuses what no claim can rest on.
@@ -215,6 +255,11 @@ fn account(
         Some(NoiseSpec::LaplaceRate(s)) => each(facts, s, |v| Noise::Laplace { scale: 1.0 / v }),
         Some(NoiseSpec::LaplaceScale(s)) => each(facts, s, |v| Noise::Laplace { scale: v }),
         Some(NoiseSpec::Gaussian(s)) => each(facts, s, |v| Noise::Gaussian { sigma: v }),
+        Some(NoiseSpec::GammaRate(_)) => {
+            return Err(
+                "noise: gamma_rate is noise inside a problem; only pp and dvp solve one with it".into()
+            );
+        }
         Some(NoiseSpec::None) | None => {
             let found = calibration.insert(calibrated(steps, facts, privacy.as_ref().ok_or("no budget")?)?);
             let one = |&scale: &f64| match found.mechanism {
@@ -227,13 +272,27 @@ fn account(
     let rounds: Arc<[RoundNoise]> =
         noise.iter().map(|&n| RoundNoise::new(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
     let Some(privacy) = privacy else {
-        return Ok(Account { steps: steps.into(), noise: rounds, ledger: Ledger::Open, price: None });
+        return Ok(Account {
+            steps: steps.into(),
+            noise: rounds,
+            ledger: Ledger::Open,
+            price: None,
+            published: Vec::new(),
+            inside: Vec::new(),
+        });
     };
     let shifts: Vec<f64> = steps.iter().map(|s| s.linf.min(s.l2)).collect();
     if privacy.accounting == Accounting::Filter {
         let (ledger, claim) = filtered(steps, &noise, shifts, &privacy, context)?;
         let price = price_around(claim, serde_json::Value::Null, steps, &noise, facts);
-        return Ok(Account { steps: steps.into(), noise: rounds, ledger, price: Some(price) });
+        return Ok(Account {
+            steps: steps.into(),
+            noise: rounds,
+            ledger,
+            price: Some(price),
+            published: Vec::new(),
+            inside: Vec::new(),
+        });
     }
     let price = price(steps, &noise, calibration.as_ref(), facts, &privacy, context)?;
     let allowed = match privacy.epsilon {
@@ -241,10 +300,10 @@ fn account(
         _ => facts.rounds,
     };
     let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed, shifts }));
-    Ok(Account { steps: steps.into(), noise: rounds, ledger, price: Some(price) })
+    Ok(Account { steps: steps.into(), noise: rounds, ledger, price: Some(price), published: Vec::new(), inside: Vec::new() })
 }
 
-fn each(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> Noise) -> Vec<Noise> {
+pub(super) fn each<T>(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> T) -> Vec<T> {
     (1..=facts.rounds).map(|k| noise(schedule.at(k))).collect()
 }
 
@@ -392,6 +451,7 @@ fn price_around(
         bounds,
         worst_case_pure: laplace.then(|| up(l1.min(linf))),
         paper_worst_case: if laplace { paper_worst_case } else { Vec::new() },
+        realised: laplace,
     }
 }
 
@@ -404,7 +464,7 @@ fn sampler(noise: &[Noise], seeded: bool) -> String {
     format!("exact {kind} rounded to a public grid, {source}")
 }
 
-fn caveats(claim: Claim, context: &Context<'_>) -> Claim {
+pub(super) fn caveats(claim: Claim, context: &Context<'_>) -> Claim {
     let mut claim = claim.with_caveat("every agent's number of records is taken as public");
     if context.spec.privacy.is_some_and(|p| p.neighbours == crate::privacy::NeighbourRelation::Paper) {
         claim = claim.with_caveat(

@@ -2,13 +2,15 @@
 
 use super::budget::{self, Budget};
 use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, PartitionSpec, SpecError};
+use super::sweep;
 use crate::agent::Timetable;
 use crate::data::{Dataset, Partition, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task};
+use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::gdp;
 use crate::problem::{LocalObjective, Loss, Objective};
 use crate::protocol::{Protocol, PublicFacts};
-use crate::random::Seed;
+use crate::random::{Purpose, Seed};
 use std::sync::Arc;
 
 /// Where records come from, once files are read.
@@ -80,7 +82,7 @@ pub(super) struct Planned {
 #[derive(Debug)]
 pub struct Experiment {
     pub(super) spec: ExperimentSpec,
-    pub(super) source: Source,
+    pub(super) source: Arc<Source>,
     pub(super) objective: Objective,
     pub(super) facts: PublicFacts,
     pub(super) records: (usize, usize),
@@ -91,8 +93,23 @@ pub struct Experiment {
     pub(super) graphs: Vec<Arc<Graph>>,
     pub(super) planned: Vec<Planned>,
     pub(super) trace_every: u32,
+    /// The points of a sweep; empty without one.
+    pub(super) points: Vec<Experiment>,
+    /// Which point of a sweep this is, so that under entropy no two share their noise.
+    point: u64,
     entropy: Option<Seed>,
     warnings: Vec<String>,
+}
+
+/// What was read, apart from the spec itself.
+#[derive(Clone, Copy)]
+struct Read<'a> {
+    file: &'a str,
+    text: &'a str,
+    edges: Option<&'a (String, String)>,
+    entropy: Option<[u8; 32]>,
+    /// Records of every agent, when those of one agent alone are here.
+    site: Option<&'a [usize]>,
 }
 
 /// Most repetitions: each has a graph of its own before the first one runs.
@@ -116,16 +133,48 @@ impl Experiment {
     }
 
     fn check_with(inputs: Inputs, site: Option<Vec<usize>>) -> Result<Self, SpecError> {
-        let Inputs { file, text, mut spec, source, edges, entropy } = inputs;
-        let fail = |key: &str, message: String| SpecError::at_key(&file, &text, key, &message, None);
+        let Inputs { file, text, spec, source, edges, entropy } = inputs;
+        let read = Read { file: &file, text: &text, edges: edges.as_ref(), entropy, site: site.as_deref() };
+        let points = sweep::points(&spec)
+            .map_err(|(key, message)| SpecError::at_key(&file, &text, key, &message, None))?;
+        let source = Arc::new(source);
+        let mut experiment = Self::check_one(&read, spec, Arc::clone(&source), 0)?;
+        for (point, spec) in (1..).zip(points) {
+            let place = sweep::place(&spec);
+            let at_point = |mut e: SpecError| {
+                e.message = format!("at the point {place} of the sweep: {}", e.message);
+                e
+            };
+            let source = match spec.synthetic() {
+                None => Arc::clone(&source),
+                Some(problem) => Arc::new(Source::Synthetic(
+                    problem.map_err(|e| at_point(SpecError::at_key(&file, &text, "data", &e, None)))?,
+                )),
+            };
+            experiment.points.push(Self::check_one(&read, spec, source, point).map_err(at_point)?);
+        }
+        Ok(experiment)
+    }
+
+    fn check_one(
+        read: &Read<'_>,
+        mut spec: ExperimentSpec,
+        source: Arc<Source>,
+        point: u64,
+    ) -> Result<Self, SpecError> {
+        let Read { file, text, edges, entropy, site } = *read;
+        let fail = |key: &str, message: String| SpecError::at_key(file, text, key, &message, None);
         if !(1..=MAX_RUNS).contains(&spec.runs) {
             return Err(fail("runs", format!("{} must be at least 1 and at most {MAX_RUNS}", spec.runs)));
         }
         if spec.trace_every == Some(0) {
             return Err(fail("trace_every", "must be at least 1".into()));
         }
-        let algorithms = spec.algorithms(&text, &file)?;
-        let (task, features, bounds) = match &source {
+        if spec.start.is_some_and(|start| RoundNoise::new(Noise::Gaussian { sigma: start }).is_err()) {
+            return Err(fail("start", "must be a positive number; leave it out to start from zero".into()));
+        }
+        let algorithms = spec.algorithms(text, file)?;
+        let (task, features, bounds) = match &*source {
             Source::Data(data) => (data.task, data.dim(), data.bounds),
             Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
         };
@@ -133,7 +182,7 @@ impl Experiment {
         let seed = Seed::from(spec.seed);
         let alone = site.is_some();
         let counts = match site {
-            Some(counts) if spec.runs == 1 => vec![counts],
+            Some(counts) if spec.runs == 1 => vec![counts.to_vec()],
             Some(_) => return Err(fail("runs", "a network of sites runs once: set runs = 1".into())),
             None => shard_counts(&spec, &source, &seed).map_err(|message| fail("data", message))?,
         };
@@ -141,8 +190,7 @@ impl Experiment {
         if agents < 2 {
             return Err(fail("agents", format!("{agents} agent cannot be decentralized; use at least 2")));
         }
-        let graphs =
-            graphs(&spec, agents, &seed, edges.as_ref()).map_err(|message| fail("graph", message))?;
+        let graphs = graphs(&spec, agents, &seed, edges).map_err(|message| fail("graph", message))?;
         let records = {
             let all = || counts.iter().flatten().copied();
             (all().min().unwrap_or(0), all().max().unwrap_or(0))
@@ -150,10 +198,13 @@ impl Experiment {
         let facts = facts(&spec, &objective, &bounds, &graphs, records.0, features);
         if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts) {
             objective.loss = Loss::ClippedLogistic { clip };
-            spec.objective.clip = Some(clip);
+            // The points of a sweep choose for themselves, so its file keeps the choice open.
+            if spec.sweep.is_none() {
+                spec.objective.clip = Some(clip);
+            }
         }
         let mut warnings = Vec::new();
-        if let Source::Data(data) = &source {
+        if let Source::Data(data) = &*source {
             for (column, count) in &data.report.clamped {
                 warnings.push(format!(
                     "{count} values of column \"{column}\" were outside its declared range and clamped"
@@ -164,8 +215,8 @@ impl Experiment {
         for (index, algorithm) in algorithms.into_iter().enumerate() {
             // A protocol's complaint begins with its key.
             let place = |e: String| SpecError {
-                line: spec::line_in_algorithm(&text, index, e.split(' ').next().unwrap_or_default()),
-                file: file.clone(),
+                line: spec::line_in_algorithm(text, index, e.split(' ').next().unwrap_or_default()),
+                file: file.to_owned(),
                 message: format!("algorithm {}: {e}", index + 1),
                 help: None,
             };
@@ -197,6 +248,8 @@ impl Experiment {
             graphs,
             planned,
             trace_every,
+            points: Vec::new(),
+            point,
             entropy: entropy.map(Seed::from_entropy),
             warnings,
         })
@@ -224,7 +277,7 @@ impl Experiment {
     #[must_use]
     pub fn exchanges(&self) -> u64 {
         let rounds: u64 = self.planned.iter().map(|p| u64::from(p.timetable.exchanges())).sum();
-        rounds * u64::from(self.spec.runs)
+        rounds * u64::from(self.spec.runs) + self.points.iter().map(Self::exchanges).sum::<u64>()
     }
 
     /// Names of the algorithms, in order.
@@ -236,6 +289,10 @@ impl Experiment {
     #[must_use]
     pub fn resolved(&self) -> String {
         let mut spec = self.spec.clone();
+        if spec.sweep.is_some() {
+            // Every point makes its own choices, so only the file itself repeats it.
+            return toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"));
+        }
         spec.trace_every = Some(self.trace_every);
         spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
         toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"))
@@ -248,9 +305,22 @@ impl Experiment {
     pub(super) fn noise_seed(&self, run: u32, algorithm: &Planned) -> Seed {
         let place = self.planned.iter().position(|p| std::ptr::eq(p, algorithm)).map_or(0, |p| p as u64 + 1);
         match &self.entropy {
-            Some(entropy) => entropy.for_run(u64::from(run) | place << 32),
+            Some(entropy) => entropy.for_run(u64::from(run) | place << 32 | self.point << 48),
             None => Seed::from(self.spec.seed).for_run(u64::from(run)),
         }
+    }
+
+    /// Where everybody starts in repetition `run`, row by row, if not from zero. It is public: a function of the file alone.
+    pub(super) fn start(&self, run: u32) -> Option<Vec<f64>> {
+        let noise = RoundNoise::new(Noise::Gaussian { sigma: self.spec.start? }).ok()?;
+        let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
+        let zeros = vec![0.0; self.facts.agents * self.facts.dim];
+        let mut steps = vec![0; zeros.len()];
+        let mut stream = seed.stream(Purpose::Public, 0, 0);
+        exact::release(&mut stream, &zeros, &[], noise.noise(), noise.grid(), &mut steps).ok()?;
+        let mut rows: Vec<f64> = steps.iter().map(|&q| noise.grid().value(q)).collect();
+        rows.chunks_exact_mut(self.facts.dim).for_each(|row| self.spec.objective.constraint.project(row));
+        Some(rows)
     }
 
     /// Whether the noise comes from the experiment's seed.
@@ -263,7 +333,7 @@ impl Experiment {
     pub(super) fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, String> {
         let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
         let local = |records: Records| LocalObjective::new(self.objective, records);
-        match &self.source {
+        match &*self.source {
             Source::Synthetic(problem) => {
                 Ok(problem.generate(&seed).map_err(|e| e.to_string())?.into_iter().map(local).collect())
             }
@@ -277,7 +347,7 @@ impl Experiment {
 
     /// Records nobody trains on, if there are any.
     pub(super) fn test_records(&self, run: u32) -> Option<std::borrow::Cow<'_, Records>> {
-        match &self.source {
+        match &*self.source {
             Source::Data(data) => data.test.as_ref().map(std::borrow::Cow::Borrowed),
             Source::Synthetic(problem) => {
                 let seed = Seed::from(self.spec.seed).for_run(u64::from(run));

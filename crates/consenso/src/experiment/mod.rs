@@ -7,10 +7,12 @@
 mod audit;
 mod budget;
 mod check;
+mod perturbed;
 mod plan;
 mod run;
 mod site;
 mod spec;
+mod sweep;
 
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
@@ -19,7 +21,7 @@ pub use run::{Observer, Silent, run};
 pub use site::{Charge, Site, SitePlan};
 pub use spec::{
     Accounting, AlgorithmSpec, DataSpec, ExperimentSpec, LossKind, NoiseSpec, ObjectiveSpec, Origin,
-    PartitionSpec, PrivacySpec, SpecError,
+    PartitionSpec, PrivacySpec, SpecError, SweepSpec,
 };
 
 /// Experiments that come with the software: name, one line about it, and the file.
@@ -31,8 +33,35 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
     ),
     (
         "paper-2a",
-        "the paper's Figure 2: 10 agents of 100 records, Laplace noise of rate 1.02^k",
-        include_str!("../../experiments/paper-2a.toml"),
+        "Figure 2 of the paper: private ADMM, 10 agents of 100 records, Laplace noise of rate 1.02^k",
+        include_str!("../../experiments/paper/2a.toml"),
+    ),
+    ("paper-b", "Figure B: the same with 100 agents", include_str!("../../experiments/paper/b.toml")),
+    (
+        "paper-c",
+        "Figure C: PDOP, Algorithm 2* and Algorithm 1, 10 agents, 40 edges",
+        include_str!("../../experiments/paper/c.toml"),
+    ),
+    (
+        "paper-d1",
+        "Figure D-1: random against fixed weights without privacy, 10 agents",
+        include_str!("../../experiments/paper/d1.toml"),
+    ),
+    (
+        "paper-d1-gd",
+        "Figure D-1: Algorithm 2 against its fixed twin, complete graph",
+        include_str!("../../experiments/paper/d1-gd.toml"),
+    ),
+    ("paper-d2", "Figure D-2: as D-1 with 100 agents", include_str!("../../experiments/paper/d2.toml")),
+    (
+        "paper-d2-gd",
+        "Figure D-2: as D-1 with 100 agents, complete graph",
+        include_str!("../../experiments/paper/d2-gd.toml"),
+    ),
+    (
+        "frontier",
+        "accuracy against epsilon from 0.1 to 10 for every private algorithm, 10 and 100 agents (minutes)",
+        include_str!("../../experiments/frontier.toml"),
     ),
 ];
 

@@ -1,6 +1,7 @@
 //! Running a checked experiment.
 
 use super::check::{Experiment, Planned, Source};
+use super::sweep;
 use crate::agent::Player;
 use crate::data::Records;
 use crate::graph::Mixing;
@@ -10,7 +11,8 @@ use crate::problem::solve::{self, Minimiser};
 use crate::problem::{self, LocalObjective, Loss};
 use crate::random::Seed;
 use crate::record::{
-    AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, Record, Spread, TraceRow, ZeroModel,
+    AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, PublishedRecord, Record, Spread,
+    TraceRow, ZeroModel,
 };
 use crate::simulate::Lockstep;
 use rayon::prelude::*;
@@ -54,6 +56,16 @@ const CHECK_EVERY: u32 = 8;
 /// # Errors
 /// A text when records cannot be divided as asked in a later run.
 pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Record, String> {
+    let mut record = run_one(experiment, observer)?;
+    if experiment.spec.sweep.is_some() {
+        record.sweep = sweep::run_points(experiment, &record, observer)?;
+        record.interrupted = observer.cancelled();
+    }
+    Ok(record)
+}
+
+/// One setting, without its sweep.
+pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Result<Record, String> {
     let runs = experiment.spec.runs;
     observer.stage("shards and reference optimum", 0);
     let together = runs_together(experiment);
@@ -91,6 +103,7 @@ pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Record, S
         problem: problem_record(experiment),
         algorithms,
         baselines,
+        sweep: Vec::new(),
         warnings: experiment.warnings().to_vec(),
         resolved: experiment.resolved(),
     })
@@ -162,6 +175,9 @@ fn one_run(
         .map(|(i, local)| player(experiment, planned, i, graph.degree(i), local.clone(), &seed));
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
+    if let Some(rows) = experiment.start(instance.run) {
+        network.start_from(&rows);
+    }
     let test = experiment.test_records(instance.run);
     let mut trace = vec![observe(experiment, planned, instance, &network, test.as_deref())];
     let (rounds, exchanges) = (planned.timetable.rounds, planned.timetable.exchanges());
@@ -274,7 +290,8 @@ fn observe(
     test: Option<&Records>,
 ) -> TraceRow {
     let dim = network.dim();
-    let rows = || network.rows().chunks_exact(dim);
+    let models = network.current_models();
+    let rows = || models.chunks_exact(dim);
     let mean = mean_row(rows(), dim);
     let spread: f64 = rows().map(|x| kernel::distance(x, &mean).powi(2)).sum();
     let objective = solve::mean_value(&instance.locals, &mean);
@@ -294,7 +311,24 @@ fn observe(
             }
         }),
         epsilon_realised: Spread::of(network.players().iter().filter_map(|p| p.gate().realised())),
+        epsilon_published: published_so_far(experiment, planned, instance, network.round()),
     }
+}
+
+fn published_so_far(
+    experiment: &Experiment,
+    planned: &Planned,
+    instance: &Instance,
+    round: u32,
+) -> Option<Spread> {
+    let graph = &experiment.graphs[instance.run as usize];
+    Spread::of(instance.locals.iter().enumerate().filter_map(|(i, local)| {
+        let published = &planned.budget.account(local.records().len(), graph.degree(i))?.published;
+        match round as usize {
+            0 => (!published.is_empty()).then_some(0.0),
+            round => published.get(round - 1).copied(),
+        }
+    }))
 }
 
 fn summarise(
@@ -323,12 +357,13 @@ fn summarise(
         optimum_gap: mean(&|o| Some(o.optimum_gap)).unwrap_or(f64::NAN),
         log_error: mean(&|o| Some(o.log_error)).unwrap_or(f64::NAN),
         epsilon: epsilon(experiment, planned, &outcomes),
+        published: published(experiment, planned, &outcomes),
         seconds,
         parameters: serde_json::to_value(planned.protocol.parameters()).unwrap_or_default(),
         noise: planned.budget.describe(),
         agents_stopped: mean(&|o| Some(o.stopped as f64)).unwrap_or(0.0),
         diverged: outcomes.iter().any(|o| o.diverged),
-        curve: curve(&outcomes, experiment),
+        curve: curve(&outcomes),
         certified: None,
         trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
     }
@@ -356,28 +391,39 @@ fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> 
     })
 }
 
-fn curve(outcomes: &[Outcome], _: &Experiment) -> Vec<CurvePoint> {
+fn published(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> Option<PublishedRecord> {
+    let last = || outcomes.iter().filter_map(|o| o.trace.last()?.epsilon_published);
+    Some(PublishedRecord {
+        epsilon: widest(last)?,
+        delta: experiment.spec.privacy.filter(|_| planned.budget.is_gaussian()).map(|p| p.delta),
+        formula: planned.protocol.published_formula().into(),
+    })
+}
+
+/// Of spreads over the agents of a run: the mean over all, the range from the smallest to the largest.
+fn widest<I: Iterator<Item = Spread>>(spreads: impl Fn() -> I) -> Option<Spread> {
+    Some(Spread {
+        min: Spread::of(spreads().map(|s| s.min))?.min,
+        mean: Spread::of(spreads().map(|s| s.mean))?.mean,
+        max: Spread::of(spreads().map(|s| s.max))?.max,
+    })
+}
+
+fn curve(outcomes: &[Outcome]) -> Vec<CurvePoint> {
     let points = outcomes.iter().map(|o| o.trace.len()).min().unwrap_or(0);
     (0..points)
         .filter_map(|k| {
             let rows = || outcomes.iter().map(|o| &o.trace[k]);
             let over = |f: fn(&TraceRow) -> f64| Spread::of(rows().map(f));
-            // The mean is over agents and runs, the range is the widest.
-            let widest = |of: &dyn Fn(&TraceRow) -> Option<Spread>| {
-                Some(Spread {
-                    min: Spread::of(rows().filter_map(|r| of(r).map(|s| s.min)))?.min,
-                    mean: Spread::of(rows().filter_map(|r| of(r).map(|s| s.mean)))?.mean,
-                    max: Spread::of(rows().filter_map(|r| of(r).map(|s| s.max)))?.max,
-                })
-            };
             Some(CurvePoint {
                 round: outcomes[0].trace[k].round,
                 objective: over(|r| r.objective)?,
-                log_error: widest(&|r| Some(r.log_error))?,
+                log_error: widest(|| rows().map(|r| r.log_error))?,
                 test_accuracy: Spread::of(rows().filter_map(|r| r.test_accuracy)),
                 disagreement: over(|r| r.disagreement)?,
                 epsilon_worst: Spread::of(rows().filter_map(|r| r.epsilon_worst)).map(|s| s.max),
-                epsilon_realised: widest(&|r| r.epsilon_realised),
+                epsilon_realised: widest(|| rows().filter_map(|r| r.epsilon_realised)),
+                epsilon_published: widest(|| rows().filter_map(|r| r.epsilon_published)),
             })
         })
         .collect()
@@ -421,7 +467,7 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
     let graph = &experiment.graphs[0];
     let spectrum = graph.laplacian_spectrum();
     let kind = toml::Value::try_from(&experiment.spec.graph).ok();
-    let (source, encoding) = match &experiment.source {
+    let (source, encoding) = match &*experiment.source {
         Source::Data(data) => (data.source.clone(), data.encoding.name().to_owned()),
         Source::Synthetic(problem) => (format!("synthetic {:?}", problem.task).to_lowercase(), "none".into()),
     };

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What one release costs, by the norm its sensitivity was measured in: each entry alone is a valid description, and the best one counts.
-/// A release charged through a filter has one entry, `filter`.
+/// A release charged through a filter has one entry, `filter`; one whose noise stood inside a problem has `inside`.
 pub type Charge = BTreeMap<String, Event>;
 
 /// One agent, ready to exchange messages, and what everybody may know about it.
@@ -42,6 +42,8 @@ pub struct SitePlan {
     /// Whether its noise comes from the experiment's seed.
     pub seeded: bool,
     steps: Arc<[Sensitivity]>,
+    /// Pure ε by round, where the noise stands inside a problem.
+    inside: Vec<f64>,
 }
 
 impl SitePlan {
@@ -51,6 +53,9 @@ impl SitePlan {
         // Rounds are charged in order and without a gap, so the number of charges tells which was the last.
         let step = self.steps.get(round as usize - 1).filter(|_| ledger.charged() == round);
         let (Some(step), Some(noise)) = (step, noise) else { return Charge::new() };
+        if let Some(&cost) = self.inside.get(round as usize - 1) {
+            return Charge::from([("inside".to_owned(), Event::pure(cost, 1))]);
+        }
         if let Some((orders, costs)) = ledger.last_costs() {
             let (orders, costs) = (orders.to_vec(), costs.to_vec());
             let mechanism = match noise {
@@ -88,7 +93,7 @@ impl Experiment {
     pub fn resolved_for_network(&self, label: &str) -> Option<super::ExperimentSpec> {
         let planned = self.planned.iter().find(|p| p.label == label)?;
         let mut spec = self.spec.clone();
-        (spec.runs, spec.trace_every) = (1, None);
+        (spec.runs, spec.trace_every, spec.sweep) = (1, None, None);
         spec.algorithm = vec![super::check::resolved_algorithm(planned)];
         Some(spec)
     }
@@ -101,6 +106,9 @@ impl Experiment {
         let [planned] = &self.planned[..] else {
             return Err("a network runs one algorithm: keep one [[algorithm]]".into());
         };
+        if self.spec.start.is_some() {
+            return Err("start: a network starts from zero, leave it out".into());
+        }
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
         if agent >= graph.agents() {
             return Err(format!("there is no agent {agent} among {}", graph.agents()));
@@ -118,7 +126,7 @@ impl Experiment {
     }
 
     fn local(&self, agent: usize) -> Result<LocalObjective, String> {
-        match &self.source {
+        match &*self.source {
             Source::Data(data) if self.alone => {
                 let all: Vec<usize> = (0..data.train.len()).collect();
                 Ok(LocalObjective::new(self.objective, data.train.select(&all)))
@@ -137,6 +145,7 @@ impl Experiment {
             claim: account.and_then(|account| self.site_claim(account)),
             seeded: self.is_seeded(),
             steps: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.steps)),
+            inside: account.map(|account| account.inside.clone()).unwrap_or_default(),
         }
     }
 
@@ -213,6 +222,8 @@ mod tests {
         for (algorithm, norms) in [
             ("kind = \"dgd\"\nrounds = 9", 1),
             ("kind = \"dgd\"\nrounds = 9\nnoise = { laplace_scale = 6.0 }", 3),
+            ("kind = \"dvp\"\nrounds = 9", 1),
+            ("kind = \"pp\"\nrounds = 9\nnoise = { gamma_rate = 0.4 }", 1),
         ] {
             let (charges, claim) = charges(&experiment("", algorithm));
             assert_eq!(charges.len(), 9);

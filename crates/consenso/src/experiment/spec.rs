@@ -22,6 +22,10 @@ pub struct ExperimentSpec {
     /// Rounds between two points of a curve; by default as few as keep the figures smooth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_every: Option<u32>,
+    /// Everybody starts from a public random point with this standard deviation a coordinate, instead of zero: the first intervals have
+    /// a width then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<f64>,
     /// The records.
     pub data: DataSpec,
     /// What is minimised.
@@ -32,8 +36,23 @@ pub struct ExperimentSpec {
     /// The budget; without it a run is not private.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacySpec>,
+    /// Several budgets and sizes of the same experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepSpec>,
     /// What is run, side by side.
     pub algorithm: Vec<toml::Table>,
+}
+
+/// `[sweep]`: the experiment is run at its own settings and at every combination of these.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepSpec {
+    /// Values of `privacy.epsilon`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub epsilon: Vec<f64>,
+    /// Values of `data.agents`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<usize>,
 }
 
 fn default_seed() -> u64 {
@@ -225,6 +244,8 @@ pub enum NoiseSpec {
     LaplaceScale(Schedule),
     /// Gaussian by its standard deviation.
     Gaussian(Schedule),
+    /// Density ∝ e^{−α_k‖n‖₂} by its rate α_k: noise inside a problem, as `pp` was published with.
+    GammaRate(Schedule),
 }
 
 /// What is wrong with an experiment file, and where.

@@ -8,6 +8,7 @@
 //! ```
 
 pub mod exact;
+mod inside;
 mod ledger;
 
 use ledger::LedgerState;
@@ -17,16 +18,26 @@ pub use exact::{Grid, Noise, NoiseError};
 
 use crate::problem::{Constraint, LocalObjective, Workspace};
 use crate::protocol::{Protocol, Response, View};
-use crate::random::{Purpose, Seed};
+use crate::random::{Purpose, Seed, Stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// How the coordinates of a noise vector belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Law {
+    /// They are independent.
+    Independent,
+    /// The vector has density ∝ e^{−‖n‖₂/s}; only ever inside a problem.
+    GammaNorm,
+}
 
 /// The noise of one round and the grid its releases live on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundNoise {
     noise: Noise,
     grid: Grid,
+    law: Law,
 }
 
 impl RoundNoise {
@@ -35,13 +46,41 @@ impl RoundNoise {
     /// # Errors
     /// A scale that is not positive and finite, or too extreme.
     pub fn new(noise: Noise) -> Result<Self, NoiseError> {
-        Ok(Self { noise, grid: Grid::for_scale(noise.scale())? })
+        Ok(Self { noise, grid: Grid::for_scale(noise.scale())?, law: Law::Independent })
+    }
+
+    /// Noise of density ∝ e^{−‖n‖₂/scale}, whose norm is Gamma(d, scale): for problems that are solved with the noise inside
+    /// ([`Response::AtNoisedPoint`]), and for nothing else.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn gamma_norm(scale: f64) -> Result<Self, NoiseError> {
+        Ok(Self { law: Law::GammaNorm, ..Self::new(Noise::Laplace { scale })? })
     }
 
     /// The distribution.
     #[must_use]
     pub fn noise(&self) -> Noise {
         self.noise
+    }
+
+    /// β of Laplace noise.
+    #[must_use]
+    pub fn laplace_rate(&self) -> Option<f64> {
+        let laplace = matches!(self.noise, Noise::Laplace { .. }) && self.law == Law::Independent;
+        laplace.then(|| 1.0 / self.noise.scale())
+    }
+
+    /// α of noise of density ∝ e^{−α‖n‖₂}.
+    #[must_use]
+    pub fn gamma_rate(&self) -> Option<f64> {
+        (self.law == Law::GammaNorm).then(|| 1.0 / self.noise.scale())
+    }
+
+    /// σ of Gaussian noise.
+    #[must_use]
+    pub fn gaussian_sigma(&self) -> Option<f64> {
+        matches!(self.noise, Noise::Gaussian { .. }).then(|| self.noise.scale())
     }
 
     /// The grid.
@@ -213,14 +252,18 @@ impl Gate {
             self.constraint.project(out);
             return (Release { round, values: out }, None);
         };
-        if protocol.response() == Response::AtPoint {
+        let response = protocol.response();
+        if response != Response::Shift {
             // The step depends on the point, so the interval cannot hide it: from here on the point is all there is of it.
             for (low, high) in low.iter_mut().zip(high.iter_mut()) {
                 *low += stream.random::<f64>() * (*high - *low);
                 *high = *low;
             }
         }
-        if !draft.snap(noise.grid) {
+        if response == Response::AtNoisedPoint {
+            return self.release_solved(protocol, view, memory, local, draft, noise, &mut stream, out);
+        }
+        if noise.law != Law::Independent || !draft.snap(noise.grid) {
             return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
         }
         if let Err(reason) = self.ledger.charge(round, &draft.widths) {
@@ -241,6 +284,51 @@ impl Gate {
         }
         if let Some(realised) = &mut self.realised {
             *realised += self.ledger.realised_loss(round, noise.noise, draft, out);
+        }
+        protocol.remember(out, memory);
+        self.constraint.project(out);
+        (Release { round, values: out }, None)
+    }
+
+    /// The noise comes first: the protocol solves at the noised centre, and the solution leaves with a finishing noise.
+    #[expect(clippy::too_many_arguments, reason = "a part of release, where these come from")]
+    fn release_solved<'a>(
+        &mut self,
+        protocol: &dyn Protocol,
+        view: &View<'_>,
+        memory: &mut [f64],
+        local: &LocalObjective,
+        draft: &mut Draft,
+        noise: RoundNoise,
+        stream: &mut Stream,
+        out: &'a mut [f64],
+    ) -> (Release<'a>, Option<StopReason>) {
+        let round = view.round() + 1;
+        let finishing = inside::finishing(noise).ok().filter(|f| draft.snap(f.grid));
+        let Some(finishing) = finishing.filter(|_| inside::within_reach(&draft.low, noise)) else {
+            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
+        };
+        if let Err(reason) = self.ledger.charge(round, &draft.widths) {
+            return (self.forward(round, out, |out| view.mix(out)), Some(reason));
+        }
+        let Draft { low, high, step, point, steps, work, .. } = &mut *draft;
+        // The interval is a point by now: its upper end serves as room for the noise.
+        let inner = high;
+        let solved = inside::draw(stream, noise, steps, inner).and_then(|()| {
+            for ((point, low), n) in point.iter_mut().zip(&*low).zip(&*inner) {
+                *point = low + n;
+            }
+            protocol.step(view, memory, point, local, work, step);
+            // x − low, which the step gives from the noised point.
+            step.iter_mut().zip(&*inner).for_each(|(step, n)| *step += n);
+            exact::release(stream, step, &[], finishing.noise, finishing.grid, steps)
+        });
+        if solved.is_err() {
+            // Only a diverged run comes here, and its iterates are public.
+            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
+        }
+        for ((out, low), q) in out.iter_mut().zip(&*low).zip(&*steps) {
+            *out = low + finishing.grid.value(*q);
         }
         protocol.remember(out, memory);
         self.constraint.project(out);

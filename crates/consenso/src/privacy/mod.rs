@@ -14,6 +14,7 @@
 //! | [`gdp`] | Gaussian differential privacy, exact | no | yes | no | no |
 //! | [`pld`] | privacy loss distribution | yes | yes | yes | no |
 //!
+//! [`objective_perturbation`] is the pure ε of a release whose noise stands inside the problem it solves.
 //! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
 
 pub mod advanced;
@@ -30,6 +31,7 @@ pub mod gdp;
 pub mod kov;
 pub mod mixture;
 mod normal;
+pub mod objective_perturbation;
 pub mod pld;
 mod quadrature;
 pub mod rdp;

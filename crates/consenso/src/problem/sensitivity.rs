@@ -65,6 +65,19 @@ impl Objective {
     }
 }
 
+impl Objective {
+    /// A bound on |log det(D·I + ∇²f) − log det(D·I + ∇²f̂)| between neighbours: what objective perturbation pays beside its noise.
+    ///
+    /// What one record contributes to ∇²f is positive, of rank r (the classes of a softmax, 1 otherwise) and norm at most c₁R²/b; what is left
+    /// without it is at least m. So each determinant lies between that of the rest and (1 + c₁R²/(b(D + m)))^r times it.
+    #[must_use]
+    pub fn volume_sensitivity(&self, bounds: &RowBounds, records: usize, weight: f64) -> f64 {
+        let one = self.loss.curvature() * bounds.l2 * bounds.l2 / records as f64;
+        let relative = one / (weight + self.strong_convexity());
+        self.loss.outputs() as f64 * libm::log1p(relative) * (1.0 + 1e-14)
+    }
+}
+
 /// Roundings a single term can meet before it is summed, generously: margin of up to 2^20 features, exponential, division, products.
 const SLACK: f64 = 64.0;
 

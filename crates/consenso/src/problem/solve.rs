@@ -172,7 +172,7 @@ fn newton(
         // Forcing term: quadratic convergence near the end without solving early steps too well.
         let forcing = (size / first).sqrt().min(0.1) * size;
         conjugate_gradient(apply, &g, &mut step, forcing.max(0.1 * tolerance), work);
-        let before = potential(agents, proximal, x, work);
+        let mut before = None;
         let slope = kernel::dot(&g, &step);
         let start = x.to_vec();
         let (mut t, mut best) = (1.0f64, size);
@@ -183,8 +183,12 @@ fn newton(
             gradient(agents, proximal, x, &mut g, work);
             best = best.min(size);
             size = kernel::norm(&g);
-            // Near the optimum the value no longer moves in floating point; the gradient still tells.
-            if size < 0.5 * best || potential(agents, proximal, x, work) <= before - 1e-4 * t * slope {
+            // Near the optimum the value no longer moves in floating point; the gradient still tells, and nearly always is enough.
+            if size < 0.5 * best {
+                break;
+            }
+            let before = *before.get_or_insert_with(|| potential(agents, proximal, &start, work));
+            if potential(agents, proximal, x, work) <= before - 1e-4 * t * slope {
                 break;
             }
             t *= 0.5;

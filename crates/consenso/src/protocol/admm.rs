@@ -56,11 +56,11 @@ impl Default for Admm {
 const LOCAL_TOLERANCE: f64 = 1e-13;
 
 /// The residual gradient a sensitivity allows for: Newton's method on a strongly convex function ends at rounding level, four orders below.
-pub(super) const ASSUMED_RESIDUAL: f64 = 1e-9;
+pub(crate) const ASSUMED_RESIDUAL: f64 = 1e-9;
 
 /// Solves a local problem over the set from `x` on. Iterates so large that rounding alone leaves more than [`ASSUMED_RESIDUAL`] (above about 10^6) belong to
 /// a run that diverged; they become NaN, which the gate does not release.
-pub(super) fn exact_step(
+fn exact_step(
     local: &LocalObjective,
     proximal: Proximal<'_>,
     set: &Constraint,
@@ -70,6 +70,70 @@ pub(super) fn exact_step(
     let residual = proximal_step(local, proximal, set, x, LOCAL_TOLERANCE, work);
     if residual.is_nan() || residual > ASSUMED_RESIDUAL {
         x.fill(f64::NAN);
+    }
+}
+
+/// The working stability rule ζ·λ_max(Laplacian) < 2D of methods with exact minimisers and fixed weights.
+pub(super) fn check_exact(d: f64, zeta: f64, facts: &PublicFacts) -> Result<Option<String>, String> {
+    if !(d > 0.0 && d.is_finite()) {
+        return Err(format!("penalty must be a positive number, not {d}"));
+    }
+    if !(zeta > 0.0 && zeta.is_finite()) {
+        return Err(format!("dual_step must be a positive number, not {zeta}"));
+    }
+    let (left, right) = (zeta * facts.laplacian_max, 2.0 * d);
+    Ok((left >= right).then(|| {
+        format!(
+            "predicted unstable: dual_step·λ_max = {left:.3} is not below 2·penalty = {right:.3} (λ_max = {:.3}); \
+             use dual_step < {:.3} or a larger penalty",
+            facts.laplacian_max,
+            right / facts.laplacian_max
+        )
+    }))
+}
+
+/// D and ζ of a method with exact minimisers, where the user left them open: as for Algorithm 1, whose noise they share.
+pub(super) fn resolve_exact(penalty: &mut Option<f64>, dual_step: &mut Option<f64>, facts: &PublicFacts) {
+    let penalty = *penalty.get_or_insert(2.0 * facts.smoothness);
+    dual_step.get_or_insert(0.2 * (penalty - facts.smoothness).max(0.5 * penalty) / facts.laplacian_max);
+}
+
+/// An exact minimiser costs some thirty gradients and gains little over one of them: half the rounds of Algorithm 1.
+pub(super) fn default_exact_rounds(penalty: Option<f64>, facts: &PublicFacts) -> u32 {
+    let step = 1.0 / penalty.unwrap_or(2.0 * facts.smoothness);
+    (facts.worthwhile(200.0) / step).clamp(30.0, 100.0) as u32
+}
+
+/// `out = (x_i + mean_j x_j)/2 + λ_i/D`: the centre of the local problem with constant penalties.
+pub(super) fn half_way(view: &View<'_>, dual: &[f64], penalty: f64, out: &mut [f64]) {
+    let scale = 0.5 / view.degree() as f64;
+    view.neighbour_sum(out);
+    for ((out, x), dual) in out.iter_mut().zip(view.own()).zip(dual) {
+        *out = *out * scale + 0.5 * x + dual / penalty;
+    }
+}
+
+/// `step = argmin f_i(x) + (D/2)‖x − point‖² − point`, over the set.
+pub(super) fn solve_at(
+    view: &View<'_>,
+    point: &[f64],
+    weight: f64,
+    set: &Constraint,
+    local: &LocalObjective,
+    work: &mut Workspace,
+    step: &mut [f64],
+) {
+    step.copy_from_slice(view.own());
+    exact_step(local, Proximal { centre: point, weight }, set, step, work);
+    kernel::axpy(-1.0, point, step);
+}
+
+/// λ_i⁺ = λ_i + ζ Σ_{j∈N_i} (x_j⁺ − x_i⁺).
+pub(super) fn ascend(view: &View<'_>, dual: &mut [f64], zeta: f64) {
+    for row in view.neighbours() {
+        for ((dual, theirs), mine) in dual.iter_mut().zip(row).zip(view.own()) {
+            *dual += zeta * (theirs - mine);
+        }
     }
 }
 
@@ -291,10 +355,7 @@ impl Protocol for Admm {
         step: &mut [f64],
     ) {
         if self.exact {
-            let proximal = Proximal { centre: point, weight: self.penalty() };
-            step.copy_from_slice(view.own());
-            exact_step(local, proximal, view.constraint(), step, work);
-            kernel::axpy(-1.0, point, step);
+            solve_at(view, point, self.penalty(), view.constraint(), local, work, step);
         } else {
             local.data_gradient(view.own(), step, work);
             let scale = -1.0 / self.penalty();
@@ -303,11 +364,6 @@ impl Protocol for Admm {
     }
 
     fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
-        let zeta = if self.printed_dual_sign { -self.dual_step() } else { self.dual_step() };
-        for row in view.neighbours() {
-            for ((dual, theirs), mine) in dual.iter_mut().zip(row).zip(view.own()) {
-                *dual += zeta * (theirs - mine);
-            }
-        }
+        ascend(view, dual, if self.printed_dual_sign { -self.dual_step() } else { self.dual_step() });
     }
 }

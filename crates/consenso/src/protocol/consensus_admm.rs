@@ -1,9 +1,7 @@
 //! Decentralized consensus ADMM (Shi, Ling, Yuan, Wu and Yin, 2014): the non-private reference.
 
-use super::admm::{ASSUMED_RESIDUAL, exact_step};
+use super::admm::{ASSUMED_RESIDUAL, ascend, solve_at};
 use super::{Protocol, PublicFacts, Response, View, table_of};
-use crate::kernel;
-use crate::problem::solve::Proximal;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -108,17 +106,10 @@ impl Protocol for ConsensusAdmm {
         work: &mut Workspace,
         step: &mut [f64],
     ) {
-        let proximal = Proximal { centre: point, weight: self.weight(view.degree()) };
-        step.copy_from_slice(view.own());
-        exact_step(local, proximal, view.constraint(), step, work);
-        kernel::axpy(-1.0, point, step);
+        solve_at(view, point, self.weight(view.degree()), view.constraint(), local, work, step);
     }
 
     fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
-        for row in view.neighbours() {
-            for ((dual, theirs), mine) in dual.iter_mut().zip(row).zip(view.own()) {
-                *dual += self.penalty() * (mine - theirs);
-            }
-        }
+        ascend(view, dual, -self.penalty());
     }
 }

@@ -7,24 +7,37 @@
 //! ```
 //!
 //! A protocol states the interval, the private step and the step's sensitivity. It never draws noise and never sends: that is
-//! the [gate](crate::gate)'s. Everything a protocol sees in a [`View`] is public, for it was released; only `local` is private.
+//! the [gate](crate::gate)'s. Three placements of the step are known ([`Response`]): beside the drawn point, computed at it, or computed with the
+//! noise already in it, as objective perturbation does. Everything a protocol sees in a [`View`] is public, for it was released; only `local` is private.
 //!
 //! An algorithm is one file here that implements [`Protocol`], and one line in [`algorithms!`](self) below.
 
 mod admm;
 mod consensus_admm;
 mod dgd;
+mod dvp;
 mod extra;
 mod gradient_descent;
 mod neighbourhood;
+mod output_admm;
+mod pdop;
+mod pp;
+mod published;
 pub mod schedule;
 
+pub(crate) use admm::ASSUMED_RESIDUAL;
 pub use admm::Admm;
 pub use consensus_admm::ConsensusAdmm;
 pub use dgd::Dgd;
+pub use dvp::DualVariablePerturbation;
 pub use extra::Extra;
 pub use gradient_descent::GradientDescent;
 pub use neighbourhood::NeighbourhoodDescent;
+pub use output_admm::OutputAdmm;
+pub use pdop::Pdop;
+pub use pp::PenaltyPerturbation;
+pub(crate) use published::totals as published_totals;
+pub use published::{PricedRound, PublishedCost};
 pub use schedule::Schedule;
 
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
@@ -287,6 +300,10 @@ pub enum Response {
     Shift,
     /// The step is computed at the drawn point (an exact minimiser): the interval randomises the algorithm, but its width buys no privacy.
     AtPoint,
+    /// The noise comes first: the gate adds it to the drawn point, and the step is computed at the sum (objective perturbation). The
+    /// step must be x − point with x the minimiser of f(x) + (D/2)‖x − point‖², D the [solved weight](Protocol::solved_weight); what it
+    /// costs is in [`objective_perturbation`](crate::privacy::objective_perturbation). Width buys no privacy.
+    AtNoisedPoint,
 }
 
 /// One private decentralized algorithm, as one agent runs it.
@@ -332,6 +349,8 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     }
 
     /// Bounds on how far the private step of round `round` (from 1) moves between neighbours, given those of the gradient.
+    ///
+    /// For [`Response::AtNoisedPoint`] it is how far the noise would have to move to make up for it: ∇f/D.
     fn step_sensitivity(
         &self,
         round: u32,
@@ -340,10 +359,17 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         facts: &PublicFacts,
     ) -> Sensitivity;
 
+    /// D of the problem that [`Response::AtNoisedPoint`] solves in round `round`. A protocol that answers so must say it; without it nothing can
+    /// be accounted for, and an experiment is refused.
+    fn solved_weight(&self, _round: u32, _degree: usize) -> f64 {
+        f64::NAN
+    }
+
     /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]);
 
-    /// Writes the private step: what the records contribute, and nothing public. `point` is the drawn point for [`Response::AtPoint`], and `low` otherwise.
+    /// Writes the private step: what the records contribute, and nothing public. `point` is the drawn point for [`Response::AtPoint`], the
+    /// same with the noise in it for [`Response::AtNoisedPoint`], and `low` otherwise.
     fn step(
         &self,
         view: &View<'_>,
@@ -356,6 +382,23 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
 
     /// Sees the release before it is moved into the constraint set: it is paid for, so it is public.
     fn remember(&self, _release: &[f64], _memory: &mut [f64]) {}
+
+    /// The model an agent would use after the exchange in `view`: its own release, unless the algorithm says otherwise. It is computed from
+    /// releases, and costs nothing.
+    fn model(&self, view: &View<'_>, model: &mut [f64]) {
+        model.copy_from_slice(view.own());
+    }
+
+    /// What the algorithm's authors say this round costs one agent: shown beside our claim, and never a claim of ours. `None` where
+    /// nothing was published for such noise.
+    fn published_cost(&self, _: &PricedRound<'_>) -> Option<PublishedCost> {
+        None
+    }
+
+    /// The formula behind [`Self::published_cost`] and its source.
+    fn published_formula(&self) -> &'static str {
+        ""
+    }
 
     /// Updates the memory once everybody's new rows are in `view`.
     fn absorb(&self, _view: &View<'_>, _memory: &mut [f64]) {}
@@ -406,6 +449,10 @@ algorithms! {
     "dgd" => Dgd,
     "extra" => Extra,
     "consensus-admm" => ConsensusAdmm,
+    "pp" => PenaltyPerturbation,
+    "dvp" => DualVariablePerturbation,
+    "output-admm" => OutputAdmm,
+    "pdop" => Pdop,
 }
 
 /// A parameter struct as a TOML table, for the resolved experiment.

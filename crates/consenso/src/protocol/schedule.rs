@@ -41,6 +41,12 @@ impl Schedule {
         Self::Shape(Shape::Geometric { first: ratio, ratio })
     }
 
+    /// first·ratio^(k−1).
+    #[must_use]
+    pub fn geometric(first: f64, ratio: f64) -> Self {
+        Self::Shape(Shape::Geometric { first, ratio })
+    }
+
     /// The number of round k ≥ 1.
     #[must_use]
     pub fn at(&self, round: u32) -> f64 {

@@ -107,6 +107,18 @@ impl Lockstep {
         *round += 1;
     }
 
+    /// The models the agents would use if the run ended now, row by row, without averaging and gossip.
+    #[must_use]
+    pub fn current_models(&self) -> Vec<f64> {
+        let Self { players, graph, mixing, dim, round, rows, .. } = self;
+        let table = Table { graph, mixing, rows, round: *round, common: None };
+        let mut models = vec![0.0; rows.len()];
+        for (i, (player, model)) in players.iter().zip(models.chunks_exact_mut((*dim).max(1))).enumerate() {
+            player.current_model(&table.seat(i), model);
+        }
+        models
+    }
+
     /// Takes in the last exchange and gives every agent's model.
     pub fn finish(&mut self) -> Vec<Vec<f64>> {
         let Self { players, graph, mixing, dim, round, rows, .. } = self;

@@ -291,6 +291,7 @@ def private_baselines():
                          - 2 * eta * DEGREES[i] * NOISE[i]) for i in range(N)])
     dvp = np.array([solve(i, big_d, 0.5 * big_d * X[i] + 0.5 * big_d * neighbour_mean(i) + DUALS[i] + big_d * NOISE[i])
                     for i in range(N)])
+    output = np.array([solve(i, big_d, 0.5 * big_d * X[i] + 0.5 * big_d * neighbour_mean(i) + DUALS[i]) for i in range(N)]) + NOISE
     w = metropolis()
     z = w @ (X + NOISE)
     pdop = z - gamma * gradients(z)
@@ -303,6 +304,9 @@ def private_baselines():
         case("dual-variable-perturbation", "grad f_i(x) + D x = D/2 x_i + D/(2 n_i) sum_j x_j + dual_i + D noise_i; dual+ with zeta",
              {"penalty": big_d, "dual_step": zeta, "noise": NOISE, "x": X, "duals": DUALS},
              {"next_x": dvp, "next_duals": dual_step(zeta, dvp)}),
+        case("output-admm", "x+ = (the x with grad f_i(x) + D x = D/2 x_i + D/(2 n_i) sum_j x_j + dual_i) + noise_i; dual+ with zeta",
+             {"penalty": big_d, "dual_step": zeta, "noise": NOISE, "x": X, "duals": DUALS},
+             {"next_x": output, "next_duals": dual_step(zeta, output)}),
         case("pdop", "y = x + noise; z = W y; x+ = z - gamma grad f_i(z)", {"mixing": w, "step": gamma, "noise": NOISE, "x": X},
              {"mixed": z, "next_x": pdop}),
         case("pdop-ball", "as pdop, then the nearest point of the l2 ball", {"mixing": w, "step": gamma, "noise": NOISE, "x": X, "radius": radius},

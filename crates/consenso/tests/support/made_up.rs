@@ -29,6 +29,7 @@ pub(crate) fn record() -> Record {
             central_optimum_objective: 0.3312,
             local_only_accuracy: Some(0.8389),
         },
+        sweep: Vec::new(),
         warnings: vec![
             "DGD, Gaussian noise: the step size is above the certified range; predicted stable, not proved.".into(),
         ],
@@ -73,6 +74,7 @@ fn algorithm(kind: &str, label: &str, noise: f64, epsilon: Option<EpsilonRecord>
         log_error: last.log_error.mean,
         noise: if epsilon.is_some() { "Laplace on a grid, scale 0.41 to 0.02".into() } else { String::new() },
         epsilon,
+        published: None,
         seconds: 3.21,
         parameters: json!({ "step": 0.37, "penalty": [0.1, 0.1, 0.2], "schedule": "geometric" }),
         agents_stopped: 0.0,
@@ -99,6 +101,7 @@ fn at(round: u32, noise: f64, pure: Option<f64>) -> CurvePoint {
         test_accuracy: Some(around(accuracy, 0.002 + 0.2 * noise)),
         disagreement: around(0.3 * learned + 0.5 * noise + 1e-5, 0.1 * learned + 0.15 * noise),
         epsilon_worst: pure.map(|total| total * k / 200.0),
+        epsilon_published: None,
         epsilon_realised: pure
             .map(|total| around(0.62 * total * k / 200.0, 0.03 * total * (k / 200.0).sqrt())),
     }

@@ -1,0 +1,91 @@
+//! Sweeps: one experiment at several budgets and sizes, as one record.
+
+use super::check::Experiment;
+use super::run::{Observer, run_one};
+use super::spec::ExperimentSpec;
+use crate::record::{AlgorithmRecord, Record, SweepPoint};
+
+/// Most points of a sweep.
+const MAX_POINTS: usize = 1000;
+
+/// The experiments a sweep adds to the file's own settings: every combination but those.
+pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, (&'static str, String)> {
+    let Some(sweep) = &spec.sweep else { return Ok(Vec::new()) };
+    if sweep.epsilon.is_empty() && sweep.agents.is_empty() {
+        return Err(("sweep", "there is nothing to vary: give epsilon = [...] or agents = [...]".into()));
+    }
+    if !sweep.epsilon.is_empty() && spec.privacy.is_none() {
+        return Err(("sweep", "epsilon varies a budget, and there is no [privacy]".into()));
+    }
+    if let Some(bad) = sweep.epsilon.iter().find(|e| !(**e > 0.0 && e.is_finite())) {
+        return Err(("epsilon", format!("{bad} in [sweep] must be a positive number")));
+    }
+    let own = |agents: Option<usize>, epsilon: Option<f64>| (agents, epsilon.map(f64::to_bits));
+    let own_epsilon = spec.privacy.and_then(|p| p.epsilon);
+    let mut seen = vec![own(spec.data.agents, own_epsilon)];
+    let mut points = Vec::new();
+    for agents in or_own(&sweep.agents, spec.data.agents) {
+        for epsilon in or_own(&sweep.epsilon, own_epsilon) {
+            if seen.contains(&own(agents, epsilon)) {
+                continue;
+            }
+            seen.push(own(agents, epsilon));
+            let mut point = ExperimentSpec { sweep: None, ..spec.clone() };
+            point.data.agents = agents;
+            if let Some(privacy) = &mut point.privacy {
+                privacy.epsilon = epsilon;
+            }
+            points.push(point);
+        }
+    }
+    if points.len() > MAX_POINTS {
+        return Err(("sweep", format!("{} points are more than {MAX_POINTS}", points.len())));
+    }
+    Ok(points)
+}
+
+fn or_own<T: Copy>(values: &[T], own: Option<T>) -> Vec<Option<T>> {
+    if values.is_empty() { vec![own] } else { values.iter().copied().map(Some).collect() }
+}
+
+/// A point in words.
+pub(super) fn place(spec: &ExperimentSpec) -> String {
+    let agents = spec.data.agents.map(|n| format!("agents = {n}"));
+    let epsilon = spec.privacy.and_then(|p| p.epsilon).map(|e| format!("epsilon = {e}"));
+    agents.into_iter().chain(epsilon).collect::<Vec<_>>().join(", ")
+}
+
+/// Runs the points one after the other; the file's own settings were run as `own`. Points are in the order of agents, then ε.
+pub(super) fn run_points(
+    experiment: &Experiment,
+    own: &Record,
+    observer: &dyn Observer,
+) -> Result<Vec<SweepPoint>, String> {
+    let mut points = vec![point(experiment, own.clone())];
+    for other in &experiment.points {
+        if observer.cancelled() {
+            break;
+        }
+        let record = run_one(other, observer)?;
+        // A point that was cut short would say something else than the others.
+        if !observer.cancelled() {
+            points.push(point(other, record));
+        }
+    }
+    points.sort_by(|a, b| {
+        let key = |p: &SweepPoint| p.epsilon.unwrap_or(f64::INFINITY);
+        a.agents.cmp(&b.agents).then(key(a).total_cmp(&key(b)))
+    });
+    Ok(points)
+}
+
+fn point(experiment: &Experiment, record: Record) -> SweepPoint {
+    let without_curve = |a: AlgorithmRecord| AlgorithmRecord { curve: Vec::new(), trace: Vec::new(), ..a };
+    SweepPoint {
+        agents: experiment.facts.agents,
+        epsilon: experiment.spec.privacy.and_then(|p| p.epsilon),
+        runs: record.runs,
+        algorithms: record.algorithms.into_iter().map(without_curve).collect(),
+        baselines: record.baselines,
+    }
+}
