@@ -9,8 +9,8 @@ use consenso::gate::{Noise, StopReason};
 use consenso::graph::{Graph, Mixing};
 use consenso::problem::{LocalObjective, Loss, Objective};
 use consenso::protocol::{
-    Admm, Aggregation, ConsensusAdmm, Dgd, Extra, GradientDescent, KINDS, NeighbourhoodDescent, Protocol,
-    Schedule,
+    Admm, Aggregation, ConsensusAdmm, Dgd, DualVariablePerturbation, Extra, GradientDescent, KINDS,
+    NeighbourhoodDescent, OutputAdmm, Pdop, PenaltyPerturbation, Protocol, Schedule,
 };
 use consenso::random::Seed;
 use consenso::simulate::{Faults, Lockstep, Partition, Traffic, over_messages};
@@ -135,6 +135,10 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
         Arc::new(Dgd { step: step() }),
         Arc::new(Extra { step: Some(0.3) }),
         Arc::new(ConsensusAdmm { penalty: Some(0.3) }),
+        Arc::new(PenaltyPerturbation { penalty: Some(Schedule::geometric(0.4, 1.1)), dual_step: Some(0.1) }),
+        Arc::new(DualVariablePerturbation { penalty: Some(4.0), dual_step: Some(0.1) }),
+        Arc::new(OutputAdmm { penalty: Some(4.0), dual_step: Some(0.1) }),
+        Arc::new(Pdop { step: step() }),
     ]
 }
 
