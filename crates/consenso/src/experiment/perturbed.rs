@@ -119,15 +119,22 @@ impl<'a> Rounds<'a> {
         let spent = |factor: f64| -> Result<f64, String> {
             Ok(best(&composed(&self.costs(Inside::Laplace, &scales(factor)), privacy.delta)?))
         };
-        // Scales of K·(sensitivity)/ε would do for the noise alone, and twice that for noise and determinants if anything does.
-        let mut high = 2.0 * self.steps.len() as f64 / epsilon;
-        if spent(high)? > epsilon {
-            return Err(format!(
+        // Scales of K·(sensitivity)/ε would do for the noise alone; what determinants leave of a budget may ask for much more.
+        let first = self.steps.len() as f64 / epsilon;
+        let mut high = None;
+        for factor in [2.0, 8.0, 64.0, 1024.0] {
+            if spent(factor * first)? <= epsilon {
+                high = Some(factor * first);
+                break;
+            }
+        }
+        let mut high = high.ok_or_else(|| {
+            format!(
                 "privacy.epsilon = {epsilon} does not even pay for the determinants of {} rounds: use a larger penalty, \
                  fewer rounds or more records an agent",
                 self.steps.len()
-            ));
-        }
+            )
+        })?;
         let mut low = high * 1e-6;
         while high > low * 1.001 {
             let middle = (low * high).sqrt();
