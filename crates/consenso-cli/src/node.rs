@@ -137,9 +137,9 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
     let dataset = Dataset::new(vec![table], None, spec.data.encoding)?;
     let edges_path = folder.path.join(folder::EDGES);
     let edges = fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
-    let counts = folder.peers.iter().map(|p| p.records).collect();
+    let counts: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
     let source = Source::Data(Box::new(dataset));
-    Ok(Experiment::check_site(Inputs { file, text, spec, source, edges, entropy }, counts)?)
+    Ok(Experiment::check_site(Inputs { file, text, spec, source, edges, entropy }, &counts)?)
 }
 
 fn run(args: &Run, json: bool) -> Result<(), Failure> {

@@ -69,7 +69,9 @@ fn figure_2_private_admm_on_ten_agents() {
     assert_cost("l2", ours.claim, 0.147);
     for label in ["PP", "DVP"] {
         let certified = algorithm(&record, label).epsilon.as_ref().unwrap();
-        assert!(certified.worst_case_pure.unwrap() < 0.5 * published(&record, label), "{label}");
+        // Both of the dearest agent: PP's cost is in its degree.
+        let dearest = algorithm(&record, label).published.as_ref().unwrap().epsilon.max;
+        assert!(certified.worst_case_pure.unwrap() < 0.5 * dearest, "{label}");
         assert!(certified.claim <= certified.worst_case_pure.unwrap());
         assert!(certified.realised_mean.is_none(), "Theorem 2.2 is not about noise inside a problem");
     }
@@ -77,7 +79,8 @@ fn figure_2_private_admm_on_ten_agents() {
     // The zero model beats every private method here: nobody should sell this setting.
     assert!((record.baselines.zero_model.log_error + 4.30).abs() < 0.05);
     assert!(record.algorithms.iter().all(|a| a.log_error > record.baselines.zero_model.log_error));
-    assert_eq!(record.baselines.central_optimum_accuracy, record.baselines.majority_accuracy);
+    let (optimum, majority) = (record.baselines.central_optimum_accuracy, record.baselines.majority_accuracy);
+    assert!((optimum.unwrap() - majority.unwrap()).abs() < 1e-12, "the optimum labels every record negative");
 }
 
 /// Every curve the figure needs is in the record, by round, and ends where the totals say.

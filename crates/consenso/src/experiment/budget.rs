@@ -300,7 +300,14 @@ fn account(
         _ => facts.rounds,
     };
     let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed, shifts }));
-    Ok(Account { steps: steps.into(), noise: rounds, ledger, price: Some(price), published: Vec::new(), inside: Vec::new() })
+    Ok(Account {
+        steps: steps.into(),
+        noise: rounds,
+        ledger,
+        price: Some(price),
+        published: Vec::new(),
+        inside: Vec::new(),
+    })
 }
 
 pub(super) fn each<T>(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> T) -> Vec<T> {

@@ -128,13 +128,13 @@ impl Experiment {
     ///
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.
-    pub fn check_site(inputs: Inputs, records: Vec<usize>) -> Result<Self, SpecError> {
+    pub fn check_site(inputs: Inputs, records: &[usize]) -> Result<Self, SpecError> {
         Self::check_with(inputs, Some(records))
     }
 
-    fn check_with(inputs: Inputs, site: Option<Vec<usize>>) -> Result<Self, SpecError> {
+    fn check_with(inputs: Inputs, site: Option<&[usize]>) -> Result<Self, SpecError> {
         let Inputs { file, text, spec, source, edges, entropy } = inputs;
-        let read = Read { file: &file, text: &text, edges: edges.as_ref(), entropy, site: site.as_deref() };
+        let read = Read { file: &file, text: &text, edges: edges.as_ref(), entropy, site };
         let points = sweep::points(&spec)
             .map_err(|(key, message)| SpecError::at_key(&file, &text, key, &message, None))?;
         let source = Arc::new(source);

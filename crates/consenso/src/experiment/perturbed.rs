@@ -59,6 +59,7 @@ impl<'a> Rounds<'a> {
             scales.iter().map(one).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
         let Some(privacy) = privacy else {
             return Ok(Account {
+                steps: self.steps.as_slice().into(),
                 noise,
                 ledger: Ledger::Open,
                 price: None,
@@ -80,7 +81,14 @@ impl<'a> Rounds<'a> {
         let shifts = self.steps.iter().map(|s| s.linf.min(s.l2)).collect();
         let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed, shifts }));
         let price = self.price(composition, &costs, inside, &scales, &privacy)?;
-        Ok(Account { noise, ledger, price: Some(price), published: Vec::new(), inside: costs })
+        Ok(Account {
+            steps: self.steps.as_slice().into(),
+            noise,
+            ledger,
+            price: Some(price),
+            published: Vec::new(),
+            inside: costs,
+        })
     }
 
     /// The round `k` (from 0) under noise of `scale`, for a shift of the noise by `shift`.
