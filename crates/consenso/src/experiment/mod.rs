@@ -8,6 +8,7 @@ mod audit;
 mod budget;
 mod check;
 mod plan;
+mod problem;
 mod run;
 mod site;
 mod spec;
@@ -15,6 +16,7 @@ mod spec;
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use plan::{AlgorithmPlan, Constants};
+pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Observer, Silent, run};
 pub use site::{Charge, Site, SitePlan};
 pub use spec::{
@@ -33,6 +35,26 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         "paper-2a",
         "the paper's Figure 2: 10 agents of 100 records, Laplace noise of rate 1.02^k",
         include_str!("../../experiments/paper-2a.toml"),
+    ),
+    (
+        "dispatch-14",
+        "economic dispatch of the IEEE 14-bus grid: 5 generators, one balance, costs kept by each",
+        include_str!("../../experiments/dispatch-14.toml"),
+    ),
+    (
+        "dispatch-118",
+        "the same on the IEEE 118-bus grid: 54 generators",
+        include_str!("../../experiments/dispatch-118.toml"),
+    ),
+    (
+        "allocation",
+        "four projects share two resources under capacities, with limits of their own",
+        include_str!("../../experiments/allocation.toml"),
+    ),
+    (
+        "sharing",
+        "ten models on private records whose weights meet one budget, under (epsilon = 2, delta = 1e-6)",
+        include_str!("../../experiments/sharing.toml"),
     ),
 ];
 

@@ -101,6 +101,11 @@ impl Experiment {
         let [planned] = &self.planned[..] else {
             return Err("a network runs one algorithm: keep one [[algorithm]]".into());
         };
+        if matches!(self.source, Source::Costs) {
+            return Err(
+                "the costs of all agents stand in one file, so this experiment can be simulated only".into(),
+            );
+        }
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
         if agent >= graph.agents() {
             return Err(format!("there is no agent {agent} among {}", graph.agents()));

@@ -95,6 +95,8 @@ pub struct Gate {
     ledger: Ledger,
     realised: Option<f64>,
     constraint: Constraint,
+    /// Limits of this agent's own, coordinate by coordinate.
+    limits: Option<Arc<[[f64; 2]]>>,
 }
 
 /// What a gate must not forget; see [`Agent::checkpoint`](crate::agent::Agent::checkpoint).
@@ -115,13 +117,14 @@ impl Gate {
             ledger: Ledger::Open,
             realised: None,
             constraint: Constraint::None,
+            limits: None,
         }
     }
 
     /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`.
     #[must_use]
     pub fn new(agent: u64, seed: Seed, noise: Arc<[RoundNoise]>, ledger: Ledger) -> Self {
-        Self { agent, seed, noise, ledger, realised: None, constraint: Constraint::None }
+        Self { agent, seed, noise, ledger, realised: None, constraint: Constraint::None, limits: None }
     }
 
     /// The same gate, keeping the sum of its realised losses (Theorem 2.2). It is this agent's own to see: the sum depends on
@@ -137,6 +140,21 @@ impl Gate {
     pub fn with_constraint(mut self, constraint: Constraint) -> Self {
         self.constraint = constraint;
         self
+    }
+
+    /// The same gate, keeping every coordinate of what it releases within public limits of this agent's own.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Arc<[[f64; 2]]>) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Moves a release into the set and the limits: post-processing.
+    fn confine(&self, out: &mut [f64]) {
+        self.constraint.project(out);
+        for (x, [low, high]) in out.iter_mut().zip(self.limits.as_deref().unwrap_or_default()) {
+            *x = x.clamp(*low, *high);
+        }
     }
 
     pub(crate) fn state(&self) -> GateState {
@@ -193,6 +211,7 @@ impl Gate {
         for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
             v.resize(dim, 0.0);
         }
+        self.toss(protocol, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
         let noise = self.noise.get(round as usize - 1).copied();
         let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
@@ -200,7 +219,10 @@ impl Gate {
         let Some(noise) = noise else {
             if !self.noise.is_empty() {
                 // The schedule is over: there is no noise for this round, so there is no release.
-                return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::BudgetSpent));
+                return (
+                    self.forward(round, out, |out| protocol.idle(view, out)),
+                    Some(StopReason::BudgetSpent),
+                );
             }
             for ((point, low), high) in point.iter_mut().zip(&*low).zip(&*high) {
                 *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
@@ -210,7 +232,7 @@ impl Gate {
                 *out = point + step;
             }
             protocol.remember(out, memory);
-            self.constraint.project(out);
+            self.confine(out);
             return (Release { round, values: out }, None);
         };
         if protocol.response() == Response::AtPoint {
@@ -221,10 +243,10 @@ impl Gate {
             }
         }
         if !draft.snap(noise.grid) {
-            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
         if let Err(reason) = self.ledger.charge(round, &draft.widths) {
-            return (self.forward(round, out, |out| view.mix(out)), Some(reason));
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(reason));
         }
         let Draft { low, step, work, widths, steps, .. } = &mut *draft;
         protocol.step(view, memory, low, local, work, step);
@@ -233,7 +255,7 @@ impl Gate {
         let widths = if fixed { &[][..] } else { &widths[..] };
         if exact::release(&mut stream, step, widths, noise.noise, noise.grid, steps).is_err() {
             // A step is bounded by its sensitivity's bounds, so only a diverged run comes here, and its iterates are public.
-            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
         // Both are multiples of γ below 2^53·γ, so the sum is exact.
         for ((out, low), q) in out.iter_mut().zip(&*low).zip(&*steps) {
@@ -243,8 +265,18 @@ impl Gate {
             *realised += self.ledger.realised_loss(round, noise.noise, draft, out);
         }
         protocol.remember(out, memory);
-        self.constraint.project(out);
+        self.confine(out);
         (Release { round, values: out }, None)
+    }
+
+    /// Draws the coins an algorithm needs beside its intervals, from a stream of their own.
+    fn toss(&self, protocol: &dyn Protocol, round: u32, memory: &mut [f64]) {
+        let count = protocol.coins();
+        if count > 0 {
+            let mut stream = self.seed.stream(Purpose::Coins, self.agent, u64::from(round));
+            let coins: Vec<f64> = (0..count).map(|_| stream.random()).collect();
+            protocol.toss(&coins, memory);
+        }
     }
 
     /// A message computed from releases alone: post-processing, which costs nothing.
@@ -255,7 +287,7 @@ impl Gate {
         public: impl FnOnce(&mut [f64]),
     ) -> Release<'a> {
         public(out);
-        self.constraint.project(out);
+        self.confine(out);
         Release { round, values: out }
     }
 }

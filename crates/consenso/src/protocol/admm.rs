@@ -67,6 +67,9 @@ pub(super) fn exact_step(
     x: &mut [f64],
     work: &mut Workspace,
 ) {
+    if let Some(costs) = local.costs() {
+        return costs.proximal(proximal.centre, proximal.weight, x);
+    }
     let residual = proximal_step(local, proximal, set, x, LOCAL_TOLERANCE, work);
     if residual.is_nan() || residual > ASSUMED_RESIDUAL {
         x.fill(f64::NAN);

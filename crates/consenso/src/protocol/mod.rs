@@ -16,6 +16,7 @@ mod consensus_admm;
 mod dgd;
 mod extra;
 mod gradient_descent;
+pub mod linear_admm;
 mod neighbourhood;
 pub mod schedule;
 
@@ -24,12 +25,14 @@ pub use consensus_admm::ConsensusAdmm;
 pub use dgd::Dgd;
 pub use extra::Extra;
 pub use gradient_descent::GradientDescent;
+pub use linear_admm::LinearAdmm;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use schedule::Schedule;
 
-use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
+use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Everybody's released vectors as one agent sees them: its own row and its neighbours', in order of agent number.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +137,12 @@ impl<'a> View<'a> {
     pub fn everyone(&self) -> impl Iterator<Item = &'a [f64]> + '_ {
         let (before, after) = self.neighbours.split_at(self.place);
         before.iter().chain(std::iter::once(&self.me)).chain(after).map(|&j| self.row(j))
+    }
+
+    /// How many neighbours have a smaller number: on a complete graph, this agent's own number.
+    #[must_use]
+    pub fn place(&self) -> usize {
+        self.place
     }
 
     /// How many neighbours.
@@ -294,6 +303,17 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// The name in the experiment file.
     fn kind(&self) -> &'static str;
 
+    /// Takes the linear constraint Σ A_i x_i = c that ties the agents together instead of consensus.
+    ///
+    /// # Errors
+    /// Why the algorithm cannot; most bring all agents to one model.
+    fn couple(&mut self, _coupling: &Arc<Coupling>) -> Result<(), String> {
+        Err(format!(
+            "kind {} brings all agents to one model; a [problem] with a linear constraint needs kind = \"linear-admm\"",
+            self.kind()
+        ))
+    }
+
     /// Chooses what the user left open from public quantities alone.
     fn resolve(&mut self, facts: &PublicFacts);
 
@@ -339,6 +359,20 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         gradient: &Sensitivity,
         facts: &PublicFacts,
     ) -> Sensitivity;
+
+    /// How many numbers uniform on (0, 1) the algorithm needs in a round beside the points of its intervals. They do not depend on the
+    /// records, and no privacy is credited to them.
+    fn coins(&self) -> usize {
+        0
+    }
+
+    /// Takes the round's coins, before [`Self::interval`].
+    fn toss(&self, _coins: &[f64], _memory: &mut [f64]) {}
+
+    /// What an agent sends when its budget allows no release: a function of what was released before.
+    fn idle(&self, view: &View<'_>, out: &mut [f64]) {
+        view.mix(out);
+    }
 
     /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]);
@@ -406,6 +440,7 @@ algorithms! {
     "dgd" => Dgd,
     "extra" => Extra,
     "consensus-admm" => ConsensusAdmm,
+    "linear-admm" => LinearAdmm,
 }
 
 /// A parameter struct as a TOML table, for the resolved experiment.
