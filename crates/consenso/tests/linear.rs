@@ -310,6 +310,87 @@ fn interval(
     (low, high)
 }
 
+/// The paper's update for given penalties, as printed: the quadratic model with Γ_i = D·I − A_iᵀρ_iA_i, solved as a linear system.
+fn printed_update(
+    problem: &Tied,
+    agent: usize,
+    rows: &[f64],
+    dual: &[f64],
+    rho: &[f64],
+    d: f64,
+    exact: bool,
+) -> Vec<f64> {
+    let (dim, m) = (problem.dim, problem.coupling.rows());
+    let mut a = DMatrix::<f64>::zeros(m, dim);
+    problem.coupling.block(agent).entries().iter().for_each(|&(r, c, v)| a[(r, c)] = v);
+    let mut others = DVector::from_iterator(m, problem.coupling.rhs().iter().map(|c| -c));
+    for j in (0..problem.coupling.agents()).filter(|&j| j != agent) {
+        problem.coupling.block(j).entries().iter().for_each(|&(r, c, v)| others[r] += v * rows[j * dim + c]);
+    }
+    let own = agent * dim..(agent + 1) * dim;
+    let x = DVector::from_row_slice(&rows[own.clone()]);
+    let (q, b) = (DVector::from_row_slice(&problem.q[own.clone()]), DVector::from_row_slice(&problem.b[own]));
+    let rho = DMatrix::from_diagonal(&DVector::from_row_slice(rho));
+    let gamma = DMatrix::identity(dim, dim) * d - a.transpose() * &rho * &a;
+    let pull = a.transpose() * (DVector::from_row_slice(dual) - &rho * others) + &gamma * &x - &b;
+    if exact {
+        let system = DMatrix::from_diagonal(&q) + a.transpose() * &rho * &a + gamma;
+        system.full_piv_lu().solve(&pull).expect("positive definite").iter().copied().collect()
+    } else {
+        ((pull - q.component_mul(&x)) / d).iter().copied().collect()
+    }
+}
+
+#[test]
+fn the_update_is_the_papers_for_every_draw() {
+    for seed in 0..30u64 {
+        let rng = &mut stream(30_000 + seed);
+        let problem = Tied::random(3_000 + seed, 3, 3, 4, 0.3);
+        let (d, zeta, range) = (25.0, 0.3, [0.2, 0.9]);
+        let exact = seed % 2 == 0;
+        let admm = problem.protocol(LinearAdmm {
+            penalty: Some(d),
+            dual_step: Some(zeta),
+            rho: Some(range),
+            exact,
+            ..LinearAdmm::default()
+        });
+        let rows: Vec<f64> = (0..9).map(|_| rng.random_range(-1.0..1.0)).collect();
+        let coins: Vec<f64> = (0..4).map(|_| rng.random()).collect();
+        let rho: Vec<f64> = coins.iter().map(|c| range[0] + c * (range[1] - range[0])).collect();
+        let mut residual = vec![0.0; 4];
+        problem.coupling.residual(rows.chunks(3), &mut residual);
+        let dual: Vec<f64> = residual.iter().map(|r| -zeta * r).collect();
+        for agent in 0..3 {
+            let (low, high) = interval(&problem, &admm, agent, &rows, &coins);
+            // The open row of each coordinate is drawn at its own coin here, so that all rows have the penalties of `rho`.
+            let mut point = low.clone();
+            for l in 0..3 {
+                let alone = problem.coupling.block(agent).single().iter().filter(|e| e.1 == l);
+                let widest =
+                    alone.max_by(|a, b| (a.2 * residual[a.0]).abs().total_cmp(&(b.2 * residual[b.0]).abs()));
+                if let Some(&(r, _, _)) = widest {
+                    point[l] += coins[r] * (high[l] - low[l]);
+                }
+            }
+            let step = |l: usize| {
+                let (q, b) = (problem.q[agent * 3 + l], problem.b[agent * 3 + l]);
+                if exact {
+                    (d * point[l] - b) / (q + d)
+                } else {
+                    point[l] - (q * rows[agent * 3 + l] + b) / d
+                }
+            };
+            let ours: Vec<f64> = (0..3).map(step).collect();
+            let printed = printed_update(&problem, agent, &rows, &dual, &rho, d, exact);
+            assert!(
+                far(&ours, &printed) < 1e-13,
+                "problem {seed}, agent {agent}: {ours:?} is not {printed:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn only_rows_that_are_alone_widen_an_interval_and_each_once() {
     // Agent 1: row 1 touches x_1 alone, row 2 both, rows 3 and 4 touch x_2 alone.

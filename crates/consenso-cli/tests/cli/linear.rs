@@ -64,7 +64,11 @@ fn a_budget_protects_declared_costs() {
 fn what_cannot_work_says_where_and_why() {
     let cases = [
         ("rhs = [3.0, 1.0]", "rhs = [30.0, 1.0]", "two.toml:5: rhs: infeasible: row 1 asks for = 30"),
-        ("rhs = [3.0, 1.0]", "rhs = [0.5, 6.0]", "two.toml:5: rhs: infeasible: row 2 stays"),
+        (
+            "rhs = [3.0, 1.0]",
+            "rhs = [0.5, 6.0]",
+            "two.toml:5: rhs: infeasible: no point within the limits satisfies all rows; row 2 stays",
+        ),
         ("rhs = [3.0, 1.0]", "rhs = [3.0]", "south: the matrix has 2 rows, rhs has 1"),
         ("rhs = [3.0, 1.0]", "rhs = [3.0, 1.0, 2.0]", "north: matrix is missing: 3 lists of 2 numbers"),
         ("rhs = [3.0, 1.0]", "rhs = []", "two.toml:5: rhs: there is no row"),
@@ -84,7 +88,7 @@ fn what_cannot_work_says_where_and_why() {
         ("low = 0.0\n", "low = 3.0\n", "south: variable 1"),
         ("exact = true", "gossip = 3", "gossip would mix variables"),
         ("exact = true", "penalty = 0.01\nrho = [0.0, 1.0]", "penalty = 0.01 does not keep"),
-        ("linear-admm", "dgd", "kind dgd brings all agents to one model"),
+        ("kind = \"linear-admm\"\nexact = true", "kind = \"dgd\"", "kind dgd brings all agents to one model"),
         ("[problem]", "[graph]\nkind = \"ring\"\n\n[problem]", "needs everybody's releases"),
         (
             "[[algorithm]]",

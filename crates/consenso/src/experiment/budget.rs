@@ -416,7 +416,8 @@ fn caveats(claim: Claim, context: &Context<'_>) -> Claim {
         Some(problem) if !problem.agent.is_empty() => {
             let [low, high] = problem.marginal.unwrap_or([f64::NAN; 2]);
             claim.with_caveat(format!(
-                "an agent's record is its whole cost function: neighbours are any two with marginal costs within {low} and {high}; \
+                "an agent's record is its whole cost function: neighbours are any two with marginal costs within {low} and {high}, \
+                 and second derivatives within the declared range; \
                  limits and constraint matrices are public"
             ))
         }
