@@ -103,6 +103,10 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
     let from_files = match spec.origin(&text.text, &text.file)? {
         Origin::Files(pattern) => Some(pattern.to_owned()),
         Origin::Adult | Origin::Synthetic => None,
+        Origin::Costs => Err(anyhow!(
+            "{}: the costs of all agents stand in one file, so this experiment can be simulated only",
+            text.file
+        ))?,
     };
     let plan = match from_files {
         None => from_source(args, text, spec)?,
