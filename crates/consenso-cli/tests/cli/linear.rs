@@ -89,7 +89,6 @@ fn what_cannot_work_says_where_and_why() {
         ("exact = true", "gossip = 3", "gossip would mix variables"),
         ("exact = true", "penalty = 0.01\nrho = [0.0, 1.0]", "penalty = 0.01 does not keep"),
         ("kind = \"linear-admm\"\nexact = true", "kind = \"dgd\"", "kind dgd brings all agents to one model"),
-        ("[problem]", "[graph]\nkind = \"ring\"\n\n[problem]", "needs everybody's releases"),
         (
             "[[algorithm]]",
             "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\n[[algorithm]]",
@@ -104,6 +103,9 @@ fn what_cannot_work_says_where_and_why() {
         assert!(answer.stderr.contains(message), "{to}: {}", answer.stderr);
         assert!(!place.path("out").exists());
     }
+    let ring = place.consenso(&["run", "sharing", "--set", "graph.kind=ring", "--out", "out"]);
+    assert_eq!(ring.code, 2);
+    assert!(ring.stderr.contains("needs everybody's releases"), "{}", ring.stderr);
     // An algorithm for linear constraints without one.
     let plain = place.consenso(&["run", "adult", "--set", "algorithm.0.kind=linear-admm", "--out", "out"]);
     assert_eq!(plain.code, 2);
