@@ -91,6 +91,7 @@ fn source(experiment: &Text, spec: &ExperimentSpec) -> Result<Source> {
     };
     let data = &spec.data;
     let pattern = match spec.origin(&experiment.text, &experiment.file)? {
+        Origin::Costs => return Ok(Source::Costs),
         Origin::Synthetic => {
             let problem = spec.synthetic().context("a synthetic source")?;
             return Ok(Source::Synthetic(problem.map_err(|message| at("data", &message, None))?));

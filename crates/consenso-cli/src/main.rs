@@ -71,6 +71,17 @@ enum Failure {
     Interrupted,
 }
 
+#[cfg(feature = "network")]
+impl Failure {
+    /// What a user would read.
+    fn text(&self) -> String {
+        match self {
+            Self::Input(error) | Self::Run(error) => format!("{error:#}"),
+            Self::Interrupted => "interrupted".into(),
+        }
+    }
+}
+
 /// Errors without more ado are about input: that is where nearly all of them come from.
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {

@@ -6,7 +6,7 @@ use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
 use consenso::experiment::{Experiment, ExperimentSpec, Origin};
 use consenso::graph::GraphSpec;
-use consenso_node::folder::{Entropy, SiteFile};
+use consenso_node::folder::{Entropy, SiteFile, check_name};
 use consenso_node::network::{self, Plan, PlannedSite};
 use consenso_node::store::Store;
 use serde_json::{Value, json};
@@ -92,6 +92,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
 // ---- new --------------------------------------------------------------------------------------------------------------
 
 fn new(args: &New, json: bool) -> Result<(), Failure> {
+    args.sites.iter().try_for_each(|name| check_name(name)).map_err(|e| anyhow!("--sites: {e}"))?;
     if args.folder.exists() {
         return Err(anyhow!("{}: exists already; nothing is overwritten", args.folder.display()).into());
     }
@@ -102,6 +103,10 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
     let from_files = match spec.origin(&text.text, &text.file)? {
         Origin::Files(pattern) => Some(pattern.to_owned()),
         Origin::Adult | Origin::Synthetic => None,
+        Origin::Costs => Err(anyhow!(
+            "{}: the costs of all agents stand in one file, so this experiment can be simulated only",
+            text.file
+        ))?,
     };
     let plan = match from_files {
         None => from_source(args, text, spec)?,
@@ -127,6 +132,17 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
 fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Result<Plan, Failure> {
     if spec.data.partition.is_none() {
         spec.data.agents = Some(args.sites.len());
+    }
+    let most = args.sites.len() * args.sites.len().saturating_sub(1) / 2;
+    if let GraphSpec::Random { edges } = &mut spec.graph
+        && *edges > most
+        && most > 0
+    {
+        eprintln!(
+            "note: {} sites have {most} edges at most, not {edges}: every site is a neighbour of every other",
+            args.sites.len()
+        );
+        *edges = most;
     }
     let edges = edges(&spec, &text.folder)?;
     let mut experiment = Experiment::check(files::inputs(text, spec, None)?)?;

@@ -386,108 +386,45 @@ fn model(args: &Model, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One thing that was looked at.
-struct Finding {
-    what: &'static str,
-    good: bool,
-    text: String,
-}
+/// What was looked at, whether it is well, and what was found.
+type Finding = (&'static str, bool, String);
 
 fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
-    let mut found = Vec::new();
-    let mut say = |what, good: bool, text: String| found.push(Finding { what, good, text });
-    let folder = match Folder::read(path) {
-        Ok(folder) => {
-            say(
-                "folder",
-                true,
-                format!(
-                    "site {} of {}, study {}",
-                    folder.site.name,
-                    folder.peers.len(),
-                    short(&folder.study)
-                ),
-            );
-            Some(folder)
+    let mut found: Vec<Finding> = Vec::new();
+    let folder = Folder::read(path);
+    found.push(match &folder {
+        Ok(f) => {
+            ("folder", true, format!("site {} of {}, study {}", f.site.name, f.peers.len(), short(&f.study)))
         }
-        Err(e) => {
-            say("folder", false, e.to_string());
-            None
-        }
-    };
-    match Identity::read(path) {
-        Ok(identity) => {
-            let days = identity::days_left(identity.certificate()).unwrap_or(i64::MIN);
-            say(
-                "certificate",
-                days >= 0,
-                if days >= 0 { format!("valid for {days} more days") } else { "expired".into() },
-            );
-            if let Some(folder) = &folder {
-                let pin =
-                    identity::pin(identity.certificate()).map(|p| Hex(&p).to_string()).unwrap_or_default();
-                let listed = folder.peers[folder.me].pin == pin;
-                let text = if listed {
-                    "as in peers.toml".into()
-                } else {
-                    format!("{pin} is not the one in peers.toml")
-                };
-                say("pin", listed, text);
-            }
-        }
-        Err(e) => say("certificate", false, e.to_string()),
-    }
-    let year = consenso_node::clock::text(consenso_node::clock::now());
-    say("clock", year.as_str() > "2026", year.clone());
+        Err(e) => ("folder", false, e.to_string()),
+    });
+    let folder = folder.ok();
+    found.extend(see_identity(path, folder.as_ref()));
+    let now = consenso_node::clock::text(consenso_node::clock::now());
+    found.push(("clock", now.as_str() > "2026", now));
     if let Some(folder) = &folder {
-        match experiment(folder).and_then(|e| {
-            e.site(folder.me)
-                .map(|s| (e.graph().neighbours(folder.me).to_vec(), s.plan.records))
-                .map_err(|m| anyhow!(m).into())
-        }) {
-            Ok((neighbours, records)) => {
-                say("records", true, format!("{records}, as announced, under the public schema"));
-                for j in neighbours {
-                    let peer = &folder.peers[j as usize];
-                    match (&peer.address, folder.calls(j as usize)) {
-                        (_, Err(e)) => say("neighbour", false, e.to_string()),
-                        (_, Ok(false)) => say("neighbour", true, format!("{} calls us", peer.name)),
-                        (None, Ok(true)) => say("neighbour", false, format!("{} has no address", peer.name)),
-                        (Some(address), Ok(true)) => {
-                            let reached = reach(address);
-                            let text =
-                                reached.as_ref().err().map_or("reachable".to_owned(), ToString::to_string);
-                            say("neighbour", reached.is_ok(), format!("{} at {address}: {text}", peer.name));
-                        }
-                    }
-                }
-            }
-            Err(Failure::Input(e) | Failure::Run(e)) => say("records", false, format!("{e:#}")),
-            Err(Failure::Interrupted) => {}
-        }
+        found.extend(see_study(folder));
     }
-    if path.join(consenso_node::store::FILE).exists() {
+    found.push(if path.join(consenso_node::store::FILE).exists() {
         match ledger(path) {
-            Ok((_, rows)) => say("ledger", true, format!("intact, {} rows", rows.len())),
-            Err(Failure::Input(e) | Failure::Run(e)) => say("ledger", false, format!("{e:#}")),
-            Err(Failure::Interrupted) => {}
+            Ok((_, rows)) => ("ledger", true, format!("intact, {} rows", rows.len())),
+            Err(e) => ("ledger", false, e.text()),
         }
     } else {
-        say("ledger", true, "none yet".into());
-    }
-    match probe(path) {
-        Ok(()) => say("disk", true, "writable".into()),
-        Err(e) => say("disk", false, e.to_string()),
-    }
-    let well = found.iter().all(|f| f.good);
+        ("ledger", true, "none yet".into())
+    });
+    found.push(match probe(path) {
+        Ok(()) => ("disk", true, "writable".into()),
+        Err(e) => ("disk", false, e.to_string()),
+    });
+    let well = found.iter().all(|f| f.1);
     if json {
-        let list: Vec<_> =
-            found.iter().map(|f| json!({ "check": f.what, "ok": f.good, "text": f.text })).collect();
-        output::print_json(&json!({ "ok": well, "checks": list }));
+        let entry = |(check, ok, text): &Finding| json!({ "check": check, "ok": ok, "text": text });
+        output::print_json(&json!({ "ok": well, "checks": found.iter().map(entry).collect::<Vec<_>>() }));
     } else {
         let mut table = table::plain(&["", "check", "finding"], 3);
-        for f in &found {
-            table.add_row(vec![if f.good { "✓" } else { "✗" }, f.what, &f.text]);
+        for (what, good, text) in &found {
+            table.add_row(vec![if *good { "✓" } else { "✗" }, what, text]);
         }
         output::print(&table::text(&table));
     }
@@ -496,6 +433,53 @@ fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
     } else {
         Err(Failure::Run(anyhow!("{}: not everything is as it should be", path.display())))
     }
+}
+
+/// The key, the certificate and its pin.
+fn see_identity(path: &Path, folder: Option<&Folder>) -> Vec<Finding> {
+    let identity = match Identity::read(path) {
+        Ok(identity) => identity,
+        Err(e) => return vec![("certificate", false, e.to_string())],
+    };
+    let days = identity::days_left(identity.certificate());
+    let mut found = vec![match days {
+        Some(days) if days >= 0 => ("certificate", true, format!("valid for {days} more days")),
+        Some(days) => ("certificate", false, format!("expired {} days ago", -days)),
+        None => ("certificate", false, "its dates cannot be read".into()),
+    }];
+    if let Some(folder) = folder {
+        let pin = identity::pin(identity.certificate()).map(|p| Hex(&p).to_string()).unwrap_or_default();
+        let listed = folder.peers[folder.me].pin == pin;
+        let text =
+            if listed { "as in peers.toml".into() } else { format!("{pin} is not the one in peers.toml") };
+        found.push(("pin", listed, text));
+    }
+    found
+}
+
+/// The records against the schema and what was announced, and the neighbours' addresses.
+fn see_study(folder: &Folder) -> Vec<Finding> {
+    let site = experiment(folder).and_then(|e| e.site(folder.me).map_err(|m| anyhow!(m).into()));
+    let site = match site {
+        Ok(site) => site,
+        Err(e) => return vec![("records", false, e.text())],
+    };
+    let mut found =
+        vec![("records", true, format!("{}, as announced, under the public schema", site.plan.records))];
+    for &j in site.agent.neighbours() {
+        let peer = &folder.peers[j as usize];
+        found.push(match (&peer.address, folder.calls(j as usize)) {
+            (_, Err(e)) => ("neighbour", false, e.to_string()),
+            (_, Ok(false)) => ("neighbour", true, format!("{} calls us", peer.name)),
+            (None, Ok(true)) => ("neighbour", false, format!("{} has no address", peer.name)),
+            (Some(address), Ok(true)) => {
+                let reached = reach(address);
+                let text = reached.as_ref().err().map_or("reachable".to_owned(), ToString::to_string);
+                ("neighbour", reached.is_ok(), format!("{} at {address}: {text}", peer.name))
+            }
+        });
+    }
+    found
 }
 
 /// Whether a file can be written and synced beside the ledger.

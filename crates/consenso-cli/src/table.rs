@@ -71,13 +71,18 @@ fn heading(record: &Record) -> String {
     } else {
         format!("{} to {}", p.records.0, p.records.1)
     };
+    let holding = if p.loss == "quadratic" {
+        "with costs of their own".into()
+    } else {
+        format!("of {records} records")
+    };
     let runs = if record.runs == record.runs_asked {
         format!("{} runs", record.runs)
     } else {
         format!("{} of {} runs", record.runs, record.runs_asked)
     };
     format!(
-        "{}: {} agents of {records} records, {} graph with {} edges; {} loss, regularization {}, {} parameters; {runs}, seed {}\n",
+        "{}: {} agents {holding}, {} graph with {} edges; {} loss, regularization {}, {} parameters; {runs}, seed {}\n",
         record.name, p.agents, p.graph, p.edges, p.loss, p.regularization, p.dim, record.seed
     )
 }
@@ -183,6 +188,9 @@ fn seconds(value: f64) -> String {
 fn notes(out: &mut String, algorithm: &AlgorithmRecord) {
     if algorithm.diverged {
         let _ = writeln!(out, "{}: diverged in some run; its figures mean nothing", algorithm.label);
+    }
+    if let Some(violation) = algorithm.violation {
+        let _ = writeln!(out, "{}: the constraint is missed by {violation:.2e}", algorithm.label);
     }
     if algorithm.agents_stopped > 0.0 {
         let _ = writeln!(

@@ -32,12 +32,12 @@ pub const RECORDS: &str = "records.csv";
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// A file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Read {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A file says something that cannot be.
     #[error("{}: {message}", path.display())]
@@ -290,7 +290,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 
 fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, FolderError> {
     let text =
-        fs::read_to_string(path).map_err(|source| FolderError::Read { path: path.to_owned(), source })?;
+        fs::read_to_string(path).map_err(|cause| FolderError::Read { path: path.to_owned(), cause })?;
     toml::from_str(&text).map_err(|e| {
         let line = e.span().map(|s| text[..s.start.min(text.len())].matches('\n').count() + 1);
         let at = line.map_or_else(String::new, |line| format!("line {line}: "));
@@ -310,7 +310,7 @@ fn study(folder: &Path, peers: &[Peer]) -> Result<Digest, FolderError> {
         match fs::read(&path) {
             Ok(bytes) => add(&bytes),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && file != EXPERIMENT => add(&[]),
-            Err(source) => return Err(FolderError::Read { path, source }),
+            Err(cause) => return Err(FolderError::Read { path, cause }),
         }
     }
     for peer in peers {

@@ -31,12 +31,12 @@ use tokio_rustls::rustls::{
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     File {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A secret that others can read.
     #[error("{}: its mode is {mode:03o}, so others can read it\n  help: chmod 600 {}", path.display(), path.display())]
@@ -293,7 +293,7 @@ pub fn pin_of_file(path: &Path) -> Result<Digest, IdentityError> {
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
     let content = |message: String| IdentityError::Content { path: path.to_owned(), message };
-    let bytes = fs::read(path).map_err(|source| IdentityError::File { path: path.to_owned(), source })?;
+    let bytes = fs::read(path).map_err(|cause| IdentityError::File { path: path.to_owned(), cause })?;
     let all: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
         .map_err(|e| content(format!("not a PEM file of certificates: {e}")))?;
@@ -306,7 +306,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityErr
 /// No such file, or its mode.
 pub fn check_secret(path: &Path) -> Result<(), IdentityError> {
     let metadata =
-        fs::metadata(path).map_err(|source| IdentityError::File { path: path.to_owned(), source })?;
+        fs::metadata(path).map_err(|cause| IdentityError::File { path: path.to_owned(), cause })?;
     let mode = metadata.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(IdentityError::Exposed { path: path.to_owned(), mode });
@@ -324,7 +324,7 @@ pub fn write_secret(path: &Path, text: &str) -> Result<(), IdentityError> {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
-    write().map_err(|source| IdentityError::File { path: path.to_owned(), source })
+    write().map_err(|cause| IdentityError::File { path: path.to_owned(), cause })
 }
 
 /// From when to when a new certificate holds, in days from today.

@@ -34,12 +34,12 @@ pub struct PlannedSite {
 #[derive(Debug, thiserror::Error)]
 pub enum NewError {
     /// A file cannot be written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Write {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A name or another part of the plan.
     #[error("{0}")]
@@ -107,7 +107,7 @@ pub fn create(root: &Path, plan: &Plan) -> Result<(), NewError> {
 /// There is a key already, or the name cannot be.
 pub fn init(folder: &Path, site: &SiteFile) -> Result<String, NewError> {
     check_name(&site.name).map_err(NewError::Plan)?;
-    fs::create_dir_all(folder).map_err(|source| NewError::Write { path: folder.to_owned(), source })?;
+    fs::create_dir_all(folder).map_err(|cause| NewError::Write { path: folder.to_owned(), cause })?;
     let issued = identity::self_signed(&site.name, Validity::default())?;
     write_secret(&folder.join(identity::KEY), &issued.key)?;
     write(&folder.join(identity::CERTIFICATE), &issued.certificate)?;
@@ -122,7 +122,7 @@ pub fn init(folder: &Path, site: &SiteFile) -> Result<String, NewError> {
 /// # Errors
 /// No such network.
 pub fn sites(root: &Path) -> Result<Vec<String>, FolderError> {
-    let read = |source| FolderError::Read { path: root.to_owned(), source };
+    let read = |cause| FolderError::Read { path: root.to_owned(), cause };
     let mut any = None;
     for entry in fs::read_dir(root).map_err(read)? {
         let path = entry.map_err(read)?.path();
@@ -142,13 +142,13 @@ pub fn sites(root: &Path) -> Result<Vec<String>, FolderError> {
 
 fn make(path: &Path) -> Result<(), NewError> {
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(|source| NewError::Write { path: parent.to_owned(), source })?;
+        fs::create_dir_all(parent).map_err(|cause| NewError::Write { path: parent.to_owned(), cause })?;
     }
-    fs::create_dir(path).map_err(|source| NewError::Write { path: path.to_owned(), source })
+    fs::create_dir(path).map_err(|cause| NewError::Write { path: path.to_owned(), cause })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), NewError> {
-    fs::write(path, text).map_err(|source| NewError::Write { path: path.to_owned(), source })
+    fs::write(path, text).map_err(|cause| NewError::Write { path: path.to_owned(), cause })
 }
 
 fn to_toml(value: &impl serde::Serialize) -> Result<String, NewError> {

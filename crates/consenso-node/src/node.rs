@@ -53,12 +53,12 @@ pub enum NodeError {
     )]
     LedgerMissing(String),
     /// The operating system says no.
-    #[error("{what}: {source}")]
+    #[error("{what}: {cause}")]
     System {
         /// What was tried.
         what: String,
         /// What it said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// Neighbours are away.
     #[error(
@@ -127,12 +127,12 @@ pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Resul
 /// One process a site: two would draw different noise for the same round.
 fn lock(folder: &Folder) -> Result<File, NodeError> {
     let path = folder.path.join("run.lock");
-    let system = |source| NodeError::System { what: path.display().to_string(), source };
+    let system = |cause| NodeError::System { what: path.display().to_string(), cause };
     let file = File::options().create(true).append(true).open(&path).map_err(system)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => Err(NodeError::Running(folder.path.display().to_string())),
-        Err(std::fs::TryLockError::Error(source)) => Err(system(source)),
+        Err(std::fs::TryLockError::Error(cause)) => Err(system(cause)),
     }
 }
 
@@ -186,47 +186,22 @@ impl Node {
     fn open(folder: &Folder, experiment: &Experiment, options: &Options) -> Result<Self, NodeError> {
         Identity::read(&folder.path)?;
         folder.known()?;
-        if folder.path.join(crate::audit_log::FILE).exists() && !folder.path.join(crate::store::FILE).exists()
-        {
-            return Err(NodeError::LedgerMissing(folder.path.display().to_string()));
-        }
-        let graph = experiment.graph();
-        if graph.agents() != folder.peers.len() {
-            return Err(NodeError::Experiment(format!(
-                "the experiment has {} agents and peers.toml has {} sites",
-                graph.agents(),
-                folder.peers.len()
-            )));
-        }
-        let announced: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
-        if announced != experiment.records() {
-            return Err(NodeError::Experiment(format!(
-                "peers.toml announces {announced:?} records, and the experiment gives {:?}",
-                experiment.records()
-            )));
-        }
+        agrees(folder, experiment)?;
         let Site { mut agent, plan } = experiment.site(folder.me).map_err(NodeError::Experiment)?;
         for &peer in agent.neighbours() {
             folder.calls(peer as usize)?;
         }
-        let graph_hash = graph_digest(graph);
-        let mut store = Store::open(&folder.path)?;
-        // The log is made after the first row of the ledger: a log without a row means that the ledger was lost.
-        if store.is_empty() && folder.path.join(crate::audit_log::FILE).exists() {
-            return Err(NodeError::LedgerMissing(folder.path.display().to_string()));
-        }
+        let mut store = ledger(folder)?;
         let study = store.begin(&Opening {
             site: folder.site.name.clone(),
             experiment: folder.study,
-            graph: graph_hash,
+            graph: graph_digest(experiment.graph()),
             claim: plan.claim.clone(),
             seeded: plan.seeded,
             limit: limit(folder, experiment),
         })?;
-        let mut have = 0;
         if let Some(checkpoint) = &study.checkpoint {
             agent.restore(checkpoint)?;
-            have = checkpoint.round();
         }
         let mut spending = Spending::new();
         let mut settled = false;
@@ -237,59 +212,20 @@ impl Node {
                 _ => {}
             }
         }
-        let audit = AuditLog::open(&folder.path)
-            .map_err(|source| NodeError::System { what: "the audit log".into(), source })?;
-        audit.write(
-            "start",
-            json!({ "site": folder.site.name, "study": Hex(&folder.study).to_string(), "round": have, "version": env!("CARGO_PKG_VERSION") }),
-        );
-        let system = |what: &str| {
-            let what = what.to_owned();
-            move |source| NodeError::System { what, source }
-        };
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(system("the network's thread"))?;
-        let (sender, events) = mpsc::channel(4 * agent.neighbours().len() + 16);
-        let shared = Arc::new(Shared {
-            folder: folder.clone(),
-            neighbours: agent.neighbours().to_vec(),
-            graph: graph_hash,
-            dim: plan.dim,
-            have: AtomicU32::new(have),
-            audit: Arc::new(audit),
-            events: sender,
-            links: AtomicU64::new(0),
-            running: std::sync::Mutex::default(),
-        });
-        let listen = folder.site.listen.clone().unwrap_or_default();
-        runtime
-            .block_on(link::start(Arc::clone(&shared)))
-            .map_err(system(&format!("listen = \"{listen}\"")))?;
-        if let Some(address) = &folder.site.metrics {
-            runtime
-                .block_on(crate::metrics::start(address, options.progress.clone()))
-                .map_err(system(&format!("metrics = \"{address}\"")))?;
-        }
-        let recent = store.outbox(study.number)?.into();
-        let acked = if settled { plan.timetable.exchanges() } else { 0 };
-        let neighbour = |&j: &u32| (j, Neighbour { acked, ..Neighbour::new(&folder.peers[j as usize].name) });
-        let neighbours = agent.neighbours().iter().map(neighbour).collect();
+        let (runtime, shared, events) = connect(folder, experiment, &agent, &plan, options)?;
         Ok(Self {
-            weights: weights(graph, folder.me),
-            runtime,
-            events,
+            weights: weights(experiment.graph(), folder.me),
+            neighbours: neighbours(folder, &agent, settled.then(|| plan.timetable.exchanges())),
+            recent: store.outbox(study.number)?.into(),
             study: study.number,
-            neighbours,
-            recent,
             progress: options.progress.clone(),
             asked: Arc::clone(&options.stop),
             stop: None,
             complete: None,
             done: None,
             settled,
+            runtime,
+            events,
             shared,
             store,
             agent,
@@ -487,7 +423,7 @@ impl Node {
 
     /// Says goodbye to a neighbour that has everything, once this node has too.
     fn part(&mut self, peer: u32) {
-        if self.done.is_some() && self.neighbours[&peer].acked == self.plan.timetable.exchanges() {
+        if self.done.is_some() && self.neighbours[&peer].acked >= self.plan.timetable.exchanges() {
             self.send(peer, Frame::Bye.encode());
         }
     }
@@ -607,7 +543,7 @@ impl Node {
                 let entry = Entry::Absent { round: round + 1, neighbour, weight };
                 self.store.note(self.study, entry, &self.agent.checkpoint())?;
                 let n = self.neighbours.get_mut(&neighbour).expect("a neighbour");
-                (n.outgoing, n.bye, n.acked) = (None, true, self.plan.timetable.exchanges());
+                n.leave();
                 let line = json!({ "peer": n.name, "round": round + 1, "weight": weight });
                 self.shared.audit.write("without", line);
             }
@@ -651,7 +587,100 @@ impl Node {
     }
 }
 
+/// Whether the folder announces what the experiment has.
+fn agrees(folder: &Folder, experiment: &Experiment) -> Result<(), NodeError> {
+    let (agents, sites) = (experiment.graph().agents(), folder.peers.len());
+    if agents != sites {
+        let message = format!("the experiment has {agents} agents and peers.toml has {sites} sites");
+        return Err(NodeError::Experiment(message));
+    }
+    let announced: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
+    if announced != experiment.records() {
+        return Err(NodeError::Experiment(format!(
+            "peers.toml announces {announced:?} records, and the experiment gives {:?}",
+            experiment.records()
+        )));
+    }
+    Ok(())
+}
+
+/// The site's ledger. The log is made after the ledger's first row: a log without a row means that the ledger was lost.
+fn ledger(folder: &Folder) -> Result<Store, NodeError> {
+    let has = |file: &str| folder.path.join(file).exists();
+    let missing = || NodeError::LedgerMissing(folder.path.display().to_string());
+    if has(crate::audit_log::FILE) && !has(crate::store::FILE) {
+        return Err(missing());
+    }
+    let store = Store::open(&folder.path)?;
+    if has(crate::audit_log::FILE) && store.is_empty() { Err(missing()) } else { Ok(store) }
+}
+
+/// Starts the network's thread: links, and the page for machines if the site wants one.
+fn connect(
+    folder: &Folder,
+    experiment: &Experiment,
+    agent: &Agent,
+    plan: &SitePlan,
+    options: &Options,
+) -> Result<(Runtime, Arc<Shared>, mpsc::Receiver<Event>), NodeError> {
+    let system = |what: String| move |cause| NodeError::System { what, cause };
+    let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
+    let have = if agent.model().is_some() { plan.timetable.exchanges() } else { agent.round() };
+    let study = Hex(&folder.study).to_string();
+    let version = env!("CARGO_PKG_VERSION");
+    audit.write(
+        "start",
+        json!({ "site": folder.site.name, "study": study, "round": have, "version": version }),
+    );
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(system("the network's thread".into()))?;
+    let (sender, events) = mpsc::channel(4 * agent.neighbours().len() + 16);
+    let shared = Arc::new(Shared {
+        folder: folder.clone(),
+        neighbours: agent.neighbours().to_vec(),
+        graph: graph_digest(experiment.graph()),
+        dim: plan.dim,
+        have: AtomicU32::new(have),
+        audit: Arc::new(audit),
+        events: sender,
+        links: AtomicU64::new(0),
+        running: std::sync::Mutex::default(),
+    });
+    let listen = folder.site.listen.clone().unwrap_or_default();
+    runtime.block_on(link::start(Arc::clone(&shared))).map_err(system(format!("listen = \"{listen}\"")))?;
+    if let Some(address) = &folder.site.metrics {
+        runtime
+            .block_on(crate::metrics::start(address, options.progress.clone()))
+            .map_err(system(format!("metrics = \"{address}\"")))?;
+    }
+    Ok((runtime, shared, events))
+}
+
+/// The neighbours before any link is up; `settled` is the last round if all of them are known to have it.
+fn neighbours(folder: &Folder, agent: &Agent, settled: Option<u32>) -> HashMap<u32, Neighbour> {
+    let mut all: HashMap<u32, Neighbour> = agent
+        .neighbours()
+        .iter()
+        .map(|&j| {
+            let name = &folder.peers[j as usize].name;
+            (j, Neighbour { acked: settled.unwrap_or(0), ..Neighbour::new(name) })
+        })
+        .collect();
+    for (gone, _) in agent.away() {
+        all.entry(gone).and_modify(Neighbour::leave);
+    }
+    all
+}
+
 impl Neighbour {
+    /// The run goes on without it: nothing is sent to it, and nobody waits for it.
+    fn leave(&mut self) {
+        (self.outgoing, self.bye, self.acked) = (None, true, u32::MAX);
+    }
+
     fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -24,20 +24,20 @@ const FORMAT: i64 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// SQLite says so: a full disk, a failed fsync, a file that is no database.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Database {
         /// The file.
         path: PathBuf,
         /// What it said.
-        source: rusqlite::Error,
+        cause: rusqlite::Error,
     },
     /// The file cannot be opened or made.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The content contradicts itself.
     #[error("{}: {what}: the ledger was edited or damaged\n  help: restore the folder from a backup; a new start would forget what was spent", path.display())]
@@ -191,8 +191,8 @@ impl Store {
             .append(true)
             .mode(0o600)
             .open(&path)
-            .map_err(|source| StoreError::File { path: path.clone(), source })?;
-        let fail = |source| StoreError::Database { path: path.clone(), source };
+            .map_err(|cause| StoreError::File { path: path.clone(), cause })?;
+        let fail = |cause| StoreError::Database { path: path.clone(), cause };
         let db = Connection::open(&path).map_err(fail)?;
         prepare(&db).map_err(fail)?;
         let mut store = Self { path, db, head: [0; 32], rows: 0 };
@@ -206,7 +206,7 @@ impl Store {
     /// As [`open`](Self::open); a folder where no node ever ran has no database.
     pub fn look(folder: &Path) -> Result<Self, StoreError> {
         let path = folder.join(FILE);
-        let fail = |source| StoreError::Database { path: path.clone(), source };
+        let fail = |cause| StoreError::Database { path: path.clone(), cause };
         let db = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(fail)?;
         db.busy_timeout(Duration::from_secs(5)).map_err(fail)?;
         let mut store = Self { path, db, head: [0; 32], rows: 0 };
@@ -214,8 +214,8 @@ impl Store {
         Ok(store)
     }
 
-    fn fail(&self, source: rusqlite::Error) -> StoreError {
-        StoreError::Database { path: self.path.clone(), source }
+    fn fail(&self, cause: rusqlite::Error) -> StoreError {
+        StoreError::Database { path: self.path.clone(), cause }
     }
 
     fn broken(&self, what: impl Into<String>) -> StoreError {
@@ -425,7 +425,7 @@ impl Store {
             also(&transaction, &head)?;
             transaction.commit()
         };
-        write().map_err(|source| StoreError::Database { path: self.path.clone(), source })?;
+        write().map_err(|cause| StoreError::Database { path: self.path.clone(), cause })?;
         (self.head, self.rows) = (head, number);
         Ok(())
     }

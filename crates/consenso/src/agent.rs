@@ -157,7 +157,7 @@ impl Player {
             );
         }
         if stopped.is_some() {
-            return gate.forward(next, out, |out| view.mix(out));
+            return gate.forward(next, out, |out| protocol.idle(&view, out));
         }
         let (release, refused) = gate.release(&**protocol, &view, memory, local, draft, out);
         *stopped = refused.map(|reason| (next, reason));

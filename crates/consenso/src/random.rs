@@ -22,6 +22,8 @@ pub enum Purpose {
     Audit = 5,
     /// Public coin flips all agents agree on (which coordinate, which pair).
     Public = 6,
+    /// Random penalties that are not the point of an interval.
+    Coins = 7,
 }
 
 /// Where the bits of a run come from.

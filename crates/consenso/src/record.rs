@@ -141,6 +141,9 @@ pub struct AlgorithmRecord {
     pub diverged: bool,
     /// By round: means over runs with their range.
     pub curve: Vec<CurvePoint>,
+    /// ‖Σ A_i x_i − c‖ of the models, violated rows only: mean over runs. `None` unless a linear constraint ties the agents.
+    #[serde(default)]
+    pub violation: Option<f64>,
     /// What a theorem certifies of the curve, if one does.
     #[serde(default)]
     pub certified: Option<CertifiedCurve>,
@@ -207,7 +210,7 @@ pub struct CurvePoint {
     pub log_error: Spread,
     /// Test accuracy of the network's mean model.
     pub test_accuracy: Option<Spread>,
-    /// Root mean square distance of the agents from their mean.
+    /// Root mean square distance of the agents from their mean; with a linear constraint, by how much it is violated.
     pub disagreement: Spread,
     /// Worst-case pure ε so far.
     pub epsilon_worst: Option<f64>,
@@ -231,7 +234,7 @@ pub struct TraceRow {
     pub optimum_gap: f64,
     /// ln(‖x_i − x*‖/d) over the agents.
     pub log_error: Spread,
-    /// Root mean square distance of the agents from their mean.
+    /// Root mean square distance of the agents from their mean; with a linear constraint, by how much it is violated.
     pub disagreement: f64,
     /// Test accuracy of the network's mean model.
     pub test_accuracy: Option<f64>,

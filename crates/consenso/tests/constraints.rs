@@ -101,7 +101,8 @@ fn every_release_and_every_model_of_every_algorithm_lies_in_the_set_at_no_cost()
     let seed = Seed::from(5);
     let locals = locals(&seed);
     let timetable = Timetable { rounds: 30, tail_from: 20, gossip: 4 };
-    for &kind in KINDS {
+    // Problems with a linear constraint have limits an agent instead of a set for all: tests/linear.rs.
+    for &kind in KINDS.iter().filter(|&&k| k != "linear-admm") {
         let graph = graph(kind, &seed);
         let mixing = Arc::new(Mixing::metropolis(&graph));
         let protocol = protocol(kind, &graph, timetable.rounds);

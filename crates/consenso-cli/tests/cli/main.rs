@@ -3,6 +3,7 @@
 mod bad_input;
 mod data;
 mod help;
+mod linear;
 mod plan;
 mod privacy;
 mod run;

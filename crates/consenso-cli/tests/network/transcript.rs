@@ -119,6 +119,23 @@ fn three_sites_with_a_file_each() {
     assert!(model["model"].as_array().unwrap().len() >= 3, "{model}");
 }
 
+/// The first two commands of the documentation.
+#[test]
+fn the_built_in_experiment_makes_a_network_of_three() {
+    let place = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-built-in");
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).unwrap();
+    let new = ["network", "new", "net", "--sites", "a,b,c", "--experiment", "adult"];
+    let made = consenso().current_dir(&place).args(new).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    let doctor = consenso().current_dir(&place).args(["--json", "node", "doctor", "net/a"]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    assert_eq!(found["ok"], true, "a is called by the others, so nothing is missing: {found}");
+    let again = consenso().current_dir(&place).args(new).output().unwrap();
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again).contains("nothing is overwritten"), "{}", text(&again));
+}
+
 /// An edited experiment is another study, and the budget of the records is spent.
 #[test]
 fn an_edited_experiment_does_not_get_a_new_budget() {

@@ -1,6 +1,7 @@
 //! The noise of an algorithm and what it costs: calibrated to a budget, or fixed by the user and priced.
 
 use super::perturbed::Rounds;
+use super::problem::Tied;
 use super::spec::{Accounting, ExperimentSpec, Mechanism, NoiseSpec, PrivacySpec};
 use crate::data::RowBounds;
 use crate::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
@@ -22,6 +23,8 @@ pub(super) struct Context<'a> {
     pub(super) bounds: &'a RowBounds,
     /// Records of every agent, by run.
     pub(super) counts: &'a [Vec<usize>],
+    /// The linear constraint, if the agents share one.
+    pub(super) tied: Option<&'a Tied>,
     /// Whether noise is drawn from a seed, so that nothing is really protected.
     pub(super) seeded: bool,
 }
@@ -158,7 +161,10 @@ pub(super) fn plan(
         sound(context, noise)?;
     }
     let neighbours = context.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
-    let gradient = |records: usize| context.objective.sensitivity(context.bounds, records, neighbours);
+    let declared = context.tied.and_then(|t| t.gradient);
+    let gradient = |records: usize| {
+        declared.unwrap_or_else(|| context.objective.sensitivity(context.bounds, records, neighbours))
+    };
     let steps = |records: usize, degree: usize| -> Vec<Sensitivity> {
         let gradient = gradient(records);
         (1..=facts.rounds).map(|k| protocol.step_sensitivity(k, degree, &gradient, facts)).collect()
@@ -237,6 +243,7 @@ fn sound(context: &Context<'_>, noise: Option<&NoiseSpec>) -> Result<(), String>
     }
     if let Loss::Ridge { clip } = context.objective.loss
         && clip.is_infinite()
+        && context.tied.is_none_or(|t| t.costs.is_empty())
     {
         return Err("the gradient of ridge regression is unbounded: set objective.clip, the largest residual that counts".into());
     }
@@ -472,7 +479,17 @@ fn sampler(noise: &[Noise], seeded: bool) -> String {
 }
 
 pub(super) fn caveats(claim: Claim, context: &Context<'_>) -> Claim {
-    let mut claim = claim.with_caveat("every agent's number of records is taken as public");
+    let mut claim = match &context.spec.problem {
+        Some(problem) if !problem.agent.is_empty() => {
+            let [low, high] = problem.marginal.unwrap_or([f64::NAN; 2]);
+            claim.with_caveat(format!(
+                "an agent's record is its whole cost function: neighbours are any two with marginal costs within {low} and {high}, \
+                 and second derivatives within the declared range; \
+                 limits and constraint matrices are public"
+            ))
+        }
+        _ => claim.with_caveat("every agent's number of records is taken as public"),
+    };
     if context.spec.privacy.is_some_and(|p| p.neighbours == crate::privacy::NeighbourRelation::Paper) {
         claim = claim.with_caveat(
             "the paper's convention B = 1/b; replacing a record moves the gradient by up to twice that",

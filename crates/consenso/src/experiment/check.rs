@@ -1,6 +1,7 @@
 //! From a file to an experiment that can run: everything that can be wrong is found here, and every open choice made.
 
 use super::budget::{self, Budget};
+use super::problem::Tied;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, PartitionSpec, SpecError};
 use super::sweep;
 use crate::agent::Timetable;
@@ -8,7 +9,7 @@ use crate::data::{Dataset, Partition, Records, RowBounds, Shard, Synthetic, Synt
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::gdp;
-use crate::problem::{LocalObjective, Loss, Objective};
+use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
 use crate::protocol::{Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub enum Source {
     Data(Box<Dataset>),
     /// Generated records.
     Synthetic(Synthetic),
+    /// No records: the agents of `[problem]` have costs.
+    Costs,
 }
 
 /// An experiment file with what it refers to: the library opens no files itself.
@@ -91,6 +94,8 @@ pub struct Experiment {
     /// Whether the source holds the records of one agent alone.
     pub(super) alone: bool,
     pub(super) graphs: Vec<Arc<Graph>>,
+    /// The linear constraint, if the agents share one instead of a model.
+    pub(super) tied: Option<Tied>,
     pub(super) planned: Vec<Planned>,
     pub(super) trace_every: u32,
     /// The points of a sweep; empty without one.
@@ -177,8 +182,13 @@ impl Experiment {
         let (task, features, bounds) = match &*source {
             Source::Data(data) => (data.task, data.dim(), data.bounds),
             Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
+            // Costs look at nothing of these; their gradients have bounds of their own.
+            Source::Costs => (Task::Binary, 1, RowBounds { l1: 0.0, l2: 0.0, linf: 0.0, public: true }),
         };
-        let mut objective = objective(&spec, task).map_err(|(key, message)| fail(key, message))?;
+        let mut objective = match *source {
+            Source::Costs => Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 },
+            _ => objective(&spec, task).map_err(|(key, message)| fail(key, message))?,
+        };
         let seed = Seed::from(spec.seed);
         let alone = site.is_some();
         let counts = match site {
@@ -195,13 +205,18 @@ impl Experiment {
             let all = || counts.iter().flatten().copied();
             (all().min().unwrap_or(0), all().max().unwrap_or(0))
         };
-        let facts = facts(&spec, &objective, &bounds, &graphs, records.0, features);
+        let mut facts = facts(&spec, &objective, &bounds, &graphs, records.0, features);
         if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts) {
             objective.loss = Loss::ClippedLogistic { clip };
             // The points of a sweep choose for themselves, so its file keeps the choice open.
             if spec.sweep.is_none() {
                 spec.objective.clip = Some(clip);
             }
+        }
+        let tied = tie(&spec, &objective, agents, facts.dim).map_err(|(key, message)| fail(key, message))?;
+        if let Some(tied) = tied.as_ref().filter(|t| !t.costs.is_empty()) {
+            facts.dim = tied.dim;
+            (facts.strong_convexity, facts.smoothness) = tied.curvature;
         }
         let mut warnings = Vec::new();
         if let Source::Data(data) = &*source {
@@ -226,6 +241,7 @@ impl Experiment {
                 bounds: &bounds,
                 counts: &counts,
                 seeded: entropy.is_none(),
+                tied: tied.as_ref(),
             };
             let (one, mut warned) = plan(algorithm, facts, &context, &graphs).map_err(place)?;
             warnings.append(&mut warned);
@@ -246,6 +262,7 @@ impl Experiment {
             counts: counts.into_iter().next().unwrap_or_default(),
             alone,
             graphs,
+            tied,
             planned,
             trace_every,
             points: Vec::new(),
@@ -323,6 +340,16 @@ impl Experiment {
         Some(rows)
     }
 
+    /// How far the gradient of an agent with `records` records moves between neighbours.
+    pub(super) fn gradient_sensitivity(
+        &self,
+        records: usize,
+        neighbours: crate::privacy::NeighbourRelation,
+    ) -> Sensitivity {
+        let declared = self.tied.as_ref().and_then(|t| t.gradient);
+        declared.unwrap_or_else(|| self.objective.sensitivity(&self.row_bounds(), records, neighbours))
+    }
+
     /// Whether the noise comes from the experiment's seed.
     #[must_use]
     pub fn is_seeded(&self) -> bool {
@@ -337,6 +364,10 @@ impl Experiment {
             Source::Synthetic(problem) => {
                 Ok(problem.generate(&seed).map_err(|e| e.to_string())?.into_iter().map(local).collect())
             }
+            Source::Costs => {
+                let costs = self.tied.iter().flat_map(|t| &t.costs);
+                Ok(costs.map(|c| LocalObjective::from_costs(Arc::clone(c))).collect())
+            }
             Source::Data(_) if self.alone => Err("the records of the other agents are not here".into()),
             Source::Data(data) => {
                 let shards = shards(&self.spec, data, &seed)?;
@@ -347,7 +378,12 @@ impl Experiment {
 
     /// Records nobody trains on, if there are any.
     pub(super) fn test_records(&self, run: u32) -> Option<std::borrow::Cow<'_, Records>> {
+        if self.tied.is_some() {
+            // A model that serves a common budget is not judged by how well it predicts.
+            return None;
+        }
         match &*self.source {
+            Source::Costs => None,
             Source::Data(data) => data.test.as_ref().map(std::borrow::Cow::Borrowed),
             Source::Synthetic(problem) => {
                 let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
@@ -428,6 +464,28 @@ fn budget_per_sensitivity(
     Some(gdp::mu_for(privacy.epsilon?, privacy.delta).ok()? / gradient.l2)
 }
 
+/// The linear constraint of `[problem]`, if there is one.
+fn tie(
+    spec: &ExperimentSpec,
+    objective: &Objective,
+    agents: usize,
+    dim: usize,
+) -> Result<Option<Tied>, (&'static str, String)> {
+    let Some(problem) = &spec.problem else { return Ok(None) };
+    if spec.objective.constraint != Constraint::None {
+        let text =
+            "[problem] has no set common to all agents; limit a variable with low and high of its agent";
+        return Err(("constraint", text.into()));
+    }
+    if problem.agent.is_empty() && objective.regularization <= 0.0 {
+        return Err((
+            "regularization",
+            "must be positive for [problem]: every f_i must be strongly convex".into(),
+        ));
+    }
+    problem.tie(agents, dim, spec.privacy.is_some()).map(Some)
+}
+
 fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, String> {
     let agents = spec.data.agents;
     match &spec.data.partition {
@@ -461,6 +519,7 @@ fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shar
 fn shard_counts(spec: &ExperimentSpec, source: &Source, seed: &Seed) -> Result<Vec<Vec<usize>>, String> {
     let one = |run: u32| match source {
         Source::Synthetic(problem) => Ok(vec![problem.records_per_agent; problem.agents]),
+        Source::Costs => Ok(vec![1; spec.problem.as_ref().map_or(0, |p| p.agent.len())]),
         Source::Data(data) => {
             let shards = shards(spec, data, &seed.for_run(u64::from(run)))?;
             Ok(shards.iter().map(|shard| shard.rows.len()).collect())
@@ -531,6 +590,12 @@ fn plan(
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
     let AlgorithmSpec { label, rounds, noise, tail, gossip, mut protocol } = algorithm;
+    if let Some(tied) = context.tied {
+        protocol.couple(&tied.coupling)?;
+        if gossip.is_some_and(|g| g > 0) {
+            return Err("gossip would mix variables that are not the same thing; leave it out".into());
+        }
+    }
     facts.private = context.spec.privacy.is_some() && noise != Some(super::NoiseSpec::None);
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
     facts.budget =
@@ -542,7 +607,11 @@ fn plan(
     // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
     let calibrated = facts.private && noise.is_none();
     let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
-    let gossip = gossip.unwrap_or(if calibrated { budget::default_gossip(&facts) } else { 0 });
+    let gossip = gossip.unwrap_or(if calibrated && context.tied.is_none() {
+        budget::default_gossip(&facts)
+    } else {
+        0
+    });
     let tail_rounds = ((tail * f64::from(facts.rounds)).round() as u32).max(1);
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);

@@ -9,6 +9,7 @@ mod budget;
 mod check;
 mod perturbed;
 mod plan;
+mod problem;
 mod run;
 mod site;
 mod spec;
@@ -17,6 +18,7 @@ mod sweep;
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use plan::{AlgorithmPlan, Constants};
+pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Observer, Silent, run};
 pub use site::{Charge, Site, SitePlan};
 pub use spec::{
@@ -62,6 +64,26 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         "frontier",
         "accuracy against epsilon from 0.1 to 10 for every private algorithm, 10 and 100 agents (minutes)",
         include_str!("../../experiments/frontier.toml"),
+    ),
+    (
+        "dispatch-14",
+        "economic dispatch of the IEEE 14-bus grid: 5 generators, one balance, costs kept by each",
+        include_str!("../../experiments/dispatch-14.toml"),
+    ),
+    (
+        "dispatch-118",
+        "the same on the IEEE 118-bus grid: 54 generators",
+        include_str!("../../experiments/dispatch-118.toml"),
+    ),
+    (
+        "allocation",
+        "four projects share two resources under capacities, with limits of their own",
+        include_str!("../../experiments/allocation.toml"),
+    ),
+    (
+        "sharing",
+        "ten models on private records whose weights meet one budget, under (epsilon = 2, delta = 1e-6)",
+        include_str!("../../experiments/sharing.toml"),
     ),
 ];
 

@@ -1,6 +1,7 @@
 //! What is known of an experiment's parameters before it runs, and the certified curve once it has run.
 
 use super::check::{Experiment, Planned};
+use super::problem::Tied;
 use crate::graph::Graph;
 use crate::kernel;
 use crate::problem::solve::Minimiser;
@@ -51,6 +52,17 @@ impl Experiment {
     #[must_use]
     pub fn constants(&self) -> Constants {
         let facts = &self.facts;
+        if let Some(Tied { coupling, .. }) = &self.tied {
+            return Constants {
+                agents: facts.agents,
+                dim: facts.dim,
+                strong_convexity: facts.strong_convexity,
+                smoothness: facts.smoothness,
+                sigma_max_squared: coupling.sigma_squared().iter().copied().fold(0.0, f64::max),
+                sigma_min_squared: coupling.sigma_min_squared(),
+                norm_squared: coupling.norm_squared(),
+            };
+        }
         Constants {
             agents: facts.agents,
             dim: facts.dim,
@@ -88,12 +100,11 @@ impl Experiment {
             facts: PublicFacts { rounds: planned.timetable.rounds, ..self.facts },
             connectivity,
             // One record alone is an upper bound on the mean of many.
-            gradient: self.objective.sensitivity(
-                &self.row_bounds(),
-                1,
-                crate::privacy::NeighbourRelation::AddRemove,
-            ),
-            constraint: self.spec.objective.constraint,
+            gradient: self.gradient_sensitivity(1, crate::privacy::NeighbourRelation::AddRemove),
+            constraint: match &self.tied {
+                Some(tied) if tied.limited => Constraint::Box { low: f64::MIN, high: f64::MAX },
+                _ => self.spec.objective.constraint,
+            },
             noise: planned.budget.deviations(planned.timetable.rounds),
         }
     }
@@ -105,7 +116,7 @@ impl Experiment {
         locals: &[LocalObjective],
         optimum: &Minimiser,
     ) -> Option<CertifiedCurve> {
-        if self.spec.objective.constraint != Constraint::None {
+        if self.spec.objective.constraint != Constraint::None || self.tied.is_some() {
             return None;
         }
         let connectivity = self.connectivity();

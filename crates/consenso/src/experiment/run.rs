@@ -8,7 +8,7 @@ use crate::graph::Mixing;
 use crate::kernel;
 use crate::privacy::Claim;
 use crate::problem::solve::{self, Minimiser};
-use crate::problem::{self, LocalObjective, Loss};
+use crate::problem::{self, LocalObjective, Loss, Workspace, coupled};
 use crate::random::Seed;
 use crate::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, PublishedRecord, Record, Spread,
@@ -132,6 +132,11 @@ fn over_runs<I: Send, T: Send>(
 fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
     let locals = experiment.locals(run)?;
     let constraint = &experiment.spec.objective.constraint;
+    if let Some(tied) = &experiment.tied {
+        let found = coupled::coupled_optimum(&locals, &tied.coupling).map_err(|e| e.to_string())?;
+        let optimum = Minimiser { x: found.x, value: found.value, residual: found.residual, steps: 0 };
+        return Ok(Instance { run, locals, optimum, local_only_accuracy: None });
+    }
     let optimum = solve::central_optimum(&locals, constraint, None);
     // Training alone is the same experiment with one agent; three runs of it say enough.
     let test = if run < 3 { experiment.test_records(run) } else { None };
@@ -158,6 +163,7 @@ struct Outcome {
     log_error: f64,
     stopped: usize,
     diverged: bool,
+    violation: Option<f64>,
 }
 
 fn one_run(
@@ -214,6 +220,7 @@ fn one_run(
             log_error: f64::NAN,
             stopped,
             diverged,
+            violation: None,
         },
     ))
 }
@@ -228,7 +235,12 @@ pub(super) fn player(
     seed: &Seed,
 ) -> Player {
     let gate = planned.budget.gate(agent, local.records().len(), degree, seed);
-    let gate = gate.with_constraint(experiment.spec.objective.constraint);
+    let gate = match local.costs() {
+        Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
+            gate.with_limits(costs.limits().into())
+        }
+        _ => gate.with_constraint(experiment.spec.objective.constraint),
+    };
     Player::new(local, Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
 }
 
@@ -243,10 +255,12 @@ fn judge(
     mut outcome: Outcome,
 ) -> Outcome {
     let loss = &experiment.objective.loss;
-    let mean = mean_row(models.iter().map(Vec::as_slice), experiment.facts.dim);
-    outcome.objective = solve::mean_value(&instance.locals, &mean);
+    outcome.objective = objective(experiment, instance, models.iter().map(Vec::as_slice));
+    outcome.violation =
+        experiment.tied.as_ref().map(|t| t.coupling.violation(models.iter().map(Vec::as_slice)));
     outcome.optimum_gap = outcome.objective - instance.optimum.value;
-    outcome.log_error = log_errors(models.iter().map(Vec::as_slice), &instance.optimum.x).mean;
+    outcome.log_error =
+        log_errors(models.iter().map(Vec::as_slice), &instance.optimum.x, experiment.facts.dim).mean;
     if let Some(test) = test {
         let sample = models.len().div_ceil(TESTED_AGENTS);
         let sampled: Vec<&Vec<f64>> = models.iter().step_by(sample).collect();
@@ -262,6 +276,16 @@ fn judge(
     outcome
 }
 
+/// F at the network's mean model; with a linear constraint (1/N) Σ f_i(x_i), every agent at its own point.
+fn objective<'a>(experiment: &Experiment, instance: &Instance, rows: impl Iterator<Item = &'a [f64]>) -> f64 {
+    if experiment.tied.is_some() {
+        let mut work = Workspace::default();
+        let total: f64 = instance.locals.iter().zip(rows).map(|(f, x)| f.value(x, &mut work)).sum();
+        return total / instance.locals.len() as f64;
+    }
+    solve::mean_value(&instance.locals, &mean_row(rows, experiment.facts.dim))
+}
+
 fn mean_row<'a>(rows: impl Iterator<Item = &'a [f64]>, dim: usize) -> Vec<f64> {
     let (mut mean, mut count) = (vec![0.0; dim], 0.0);
     for row in rows {
@@ -272,14 +296,13 @@ fn mean_row<'a>(rows: impl Iterator<Item = &'a [f64]>, dim: usize) -> Vec<f64> {
     mean
 }
 
-/// ln(‖x_i − x*‖/d) over the agents, the paper's accuracy metric.
-fn log_errors<'a>(rows: impl Iterator<Item = &'a [f64]>, optimum: &[f64]) -> Spread {
-    let dim = optimum.len() as f64;
-    Spread::of(rows.map(|x| libm::log(kernel::distance(x, optimum) / dim))).unwrap_or(Spread {
-        min: f64::NAN,
-        mean: f64::NAN,
-        max: f64::NAN,
-    })
+/// ln(‖x_i − x*‖/d) over the agents, the paper's accuracy metric. `optimum` is everybody's, or one an agent after the other.
+fn log_errors<'a>(rows: impl Iterator<Item = &'a [f64]>, optimum: &[f64], dim: usize) -> Spread {
+    let each = rows.zip(optimum.chunks_exact(dim).cycle());
+    // A variable at its limit can be exact; its logarithm would hide all others' in a mean.
+    let least = if optimum.len() > dim { f64::EPSILON * kernel::norm(optimum) } else { 0.0 };
+    Spread::of(each.map(|(x, o)| libm::log(kernel::distance(x, o).max(least) / dim as f64)))
+        .unwrap_or(Spread { min: f64::NAN, mean: f64::NAN, max: f64::NAN })
 }
 
 fn observe(
@@ -294,14 +317,17 @@ fn observe(
     let rows = || models.chunks_exact(dim);
     let mean = mean_row(rows(), dim);
     let spread: f64 = rows().map(|x| kernel::distance(x, &mean).powi(2)).sum();
-    let objective = solve::mean_value(&instance.locals, &mean);
+    let objective = objective(experiment, instance, rows());
     TraceRow {
         run: instance.run,
         round: network.round(),
         objective,
         optimum_gap: objective - instance.optimum.value,
-        log_error: log_errors(rows(), &instance.optimum.x),
-        disagreement: (spread / network.players().len() as f64).sqrt(),
+        log_error: log_errors(rows(), &instance.optimum.x, dim),
+        disagreement: experiment
+            .tied
+            .as_ref()
+            .map_or((spread / network.players().len() as f64).sqrt(), |t| t.coupling.violation(rows())),
         test_accuracy: test.and_then(|t| problem::accuracy(&experiment.objective.loss, t, &mean)),
         epsilon_worst: planned.budget.price.as_ref().and_then(|price| {
             let spent = &price.paper_worst_case;
@@ -365,6 +391,7 @@ fn summarise(
         diverged: outcomes.iter().any(|o| o.diverged),
         curve: curve(&outcomes),
         certified: None,
+        violation: mean(&|o| o.violation),
         trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
     }
 }
@@ -441,8 +468,11 @@ fn baselines(experiment: &Experiment, instances: &[Instance]) -> Baselines {
         majority_accuracy: test.as_deref().and_then(|t| loss.classifies().then(|| majority(t))),
         zero_model: ZeroModel {
             accuracy: test.as_deref().and_then(|t| problem::accuracy(loss, t, &zero)),
-            log_error: over(&|i| Some(log_errors(std::iter::once(&zero[..]), &i.optimum.x).mean))
-                .unwrap_or(f64::NAN),
+            log_error: over(&|i| {
+                let rows = std::iter::repeat_n(&zero[..], i.optimum.x.len() / zero.len());
+                Some(log_errors(rows, &i.optimum.x, zero.len()).mean)
+            })
+            .unwrap_or(f64::NAN),
             objective: over(&|i| Some(solve::mean_value(&i.locals, &zero))).unwrap_or(f64::NAN),
         },
         central_optimum_accuracy: over(&|i| {
@@ -469,12 +499,14 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
     let kind = toml::Value::try_from(&experiment.spec.graph).ok();
     let (source, encoding) = match &*experiment.source {
         Source::Data(data) => (data.source.clone(), data.encoding.name().to_owned()),
+        Source::Costs => ("costs of the agents".into(), "none".into()),
         Source::Synthetic(problem) => (format!("synthetic {:?}", problem.task).to_lowercase(), "none".into()),
     };
     ProblemRecord {
         source,
         encoding,
         loss: match experiment.objective.loss {
+            _ if matches!(*experiment.source, Source::Costs) => "quadratic".into(),
             Loss::ClippedLogistic { clip } => format!("logistic (slopes clipped at {clip})"),
             _ => format!("{:?}", experiment.spec.objective.loss).to_lowercase(),
         },

@@ -109,6 +109,11 @@ impl Experiment {
         if self.spec.start.is_some() {
             return Err("start: a network starts from zero, leave it out".into());
         }
+        if matches!(*self.source, Source::Costs) {
+            return Err(
+                "the costs of all agents stand in one file, so this experiment can be simulated only".into(),
+            );
+        }
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
         if agent >= graph.agents() {
             return Err(format!("there is no agent {agent} among {}", graph.agents()));

@@ -1,5 +1,6 @@
 //! What an experiment file says, before anything is checked beyond its form.
 
+use super::problem::ProblemSpec;
 use crate::data::Encoding;
 use crate::graph::GraphSpec;
 use crate::privacy::NeighbourRelation;
@@ -27,12 +28,17 @@ pub struct ExperimentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<f64>,
     /// The records.
+    #[serde(default)]
     pub data: DataSpec,
     /// What is minimised.
     #[serde(default)]
     pub objective: ObjectiveSpec,
     /// Who talks to whom.
+    #[serde(default = "everybody")]
     pub graph: GraphSpec,
+    /// Variables of each agent's own, tied together by a linear constraint, instead of one model for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<ProblemSpec>,
     /// The budget; without it a run is not private.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacySpec>,
@@ -53,6 +59,10 @@ pub struct SweepSpec {
     /// Values of `data.agents`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<usize>,
+}
+
+fn everybody() -> GraphSpec {
+    GraphSpec::Complete {}
 }
 
 fn default_seed() -> u64 {
@@ -291,6 +301,8 @@ pub enum Origin<'a> {
     Adult,
     /// Generated records, see [`ExperimentSpec::synthetic`].
     Synthetic,
+    /// No records: the agents of `[problem]` have costs.
+    Costs,
     /// Files: a path or a pattern.
     Files(&'a str),
 }
@@ -318,7 +330,20 @@ impl ExperimentSpec {
     /// # Errors
     /// The first thing that is not as it should be, with its line.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, SpecError> {
-        toml::from_str(text).map_err(|e| located(&e, text, file))
+        let spec: Self = toml::from_str(text).map_err(|e| located(&e, text, file))?;
+        // A coupled problem has one graph that serves and may need no records; consensus must say both.
+        let table: toml::Table = toml::from_str(text).map_err(|e| located(&e, text, file))?;
+        if let Some(key) =
+            ["data", "graph"].into_iter().find(|k| spec.problem.is_none() && !table.contains_key(*k))
+        {
+            return Err(SpecError {
+                file: file.into(),
+                line: None,
+                message: format!("missing field `{key}`"),
+                help: Some(format!("add [{key}]; `consenso run --print adult` prints a file to start from")),
+            });
+        }
+        Ok(spec)
     }
 
     /// Where the records come from; `text` is the file, to find the line.
@@ -329,6 +354,16 @@ impl ExperimentSpec {
         let fail = |key: &str, message: &str, help: String| {
             Err(SpecError::at_key(file, text, key, message, Some(help)))
         };
+        if self.problem.as_ref().is_some_and(|p| !p.agent.is_empty()) {
+            if self.data.source.is_some() || self.data.path.is_some() {
+                return fail(
+                    "data",
+                    "the agents of [problem] have costs",
+                    "leave [data] out, or list no agents".into(),
+                );
+            }
+            return Ok(Origin::Costs);
+        }
         match (self.data.source.as_deref(), self.data.path.as_deref()) {
             (Some(_), Some(_)) => {
                 fail("path", "there is a source as well", "keep one of the two keys".to_owned())

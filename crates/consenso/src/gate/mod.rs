@@ -134,6 +134,8 @@ pub struct Gate {
     ledger: Ledger,
     realised: Option<f64>,
     constraint: Constraint,
+    /// Limits of this agent's own, coordinate by coordinate.
+    limits: Option<Arc<[[f64; 2]]>>,
 }
 
 /// What a gate must not forget; see [`Agent::checkpoint`](crate::agent::Agent::checkpoint).
@@ -154,13 +156,14 @@ impl Gate {
             ledger: Ledger::Open,
             realised: None,
             constraint: Constraint::None,
+            limits: None,
         }
     }
 
     /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`.
     #[must_use]
     pub fn new(agent: u64, seed: Seed, noise: Arc<[RoundNoise]>, ledger: Ledger) -> Self {
-        Self { agent, seed, noise, ledger, realised: None, constraint: Constraint::None }
+        Self { agent, seed, noise, ledger, realised: None, constraint: Constraint::None, limits: None }
     }
 
     /// The same gate, keeping the sum of its realised losses (Theorem 2.2). It is this agent's own to see: the sum depends on
@@ -176,6 +179,21 @@ impl Gate {
     pub fn with_constraint(mut self, constraint: Constraint) -> Self {
         self.constraint = constraint;
         self
+    }
+
+    /// The same gate, keeping every coordinate of what it releases within public limits of this agent's own.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Arc<[[f64; 2]]>) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Moves a release into the set and the limits: post-processing.
+    fn confine(&self, out: &mut [f64]) {
+        self.constraint.project(out);
+        for (x, [low, high]) in out.iter_mut().zip(self.limits.as_deref().unwrap_or_default()) {
+            *x = x.clamp(*low, *high);
+        }
     }
 
     pub(crate) fn state(&self) -> GateState {
@@ -232,6 +250,7 @@ impl Gate {
         for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
             v.resize(dim, 0.0);
         }
+        self.toss(protocol, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
         let noise = self.noise.get(round as usize - 1).copied();
         let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
@@ -239,7 +258,10 @@ impl Gate {
         let Some(noise) = noise else {
             if !self.noise.is_empty() {
                 // The schedule is over: there is no noise for this round, so there is no release.
-                return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::BudgetSpent));
+                return (
+                    self.forward(round, out, |out| protocol.idle(view, out)),
+                    Some(StopReason::BudgetSpent),
+                );
             }
             for ((point, low), high) in point.iter_mut().zip(&*low).zip(&*high) {
                 *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
@@ -249,7 +271,7 @@ impl Gate {
                 *out = point + step;
             }
             protocol.remember(out, memory);
-            self.constraint.project(out);
+            self.confine(out);
             return (Release { round, values: out }, None);
         };
         let response = protocol.response();
@@ -264,10 +286,10 @@ impl Gate {
             return self.release_solved(protocol, view, memory, local, draft, noise, &mut stream, out);
         }
         if noise.law != Law::Independent || !draft.snap(noise.grid) {
-            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
         if let Err(reason) = self.ledger.charge(round, &draft.widths) {
-            return (self.forward(round, out, |out| view.mix(out)), Some(reason));
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(reason));
         }
         let Draft { low, step, work, widths, steps, .. } = &mut *draft;
         protocol.step(view, memory, low, local, work, step);
@@ -276,7 +298,7 @@ impl Gate {
         let widths = if fixed { &[][..] } else { &widths[..] };
         if exact::release(&mut stream, step, widths, noise.noise, noise.grid, steps).is_err() {
             // A step is bounded by its sensitivity's bounds, so only a diverged run comes here, and its iterates are public.
-            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
         // Both are multiples of γ below 2^53·γ, so the sum is exact.
         for ((out, low), q) in out.iter_mut().zip(&*low).zip(&*steps) {
@@ -286,7 +308,7 @@ impl Gate {
             *realised += self.ledger.realised_loss(round, noise.noise, draft, out);
         }
         protocol.remember(out, memory);
-        self.constraint.project(out);
+        self.confine(out);
         (Release { round, values: out }, None)
     }
 
@@ -306,10 +328,10 @@ impl Gate {
         let round = view.round() + 1;
         let finishing = inside::finishing(noise).ok().filter(|f| draft.snap(f.grid));
         let Some(finishing) = finishing.filter(|_| inside::within_reach(&draft.low, noise)) else {
-            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         };
         if let Err(reason) = self.ledger.charge(round, &draft.widths) {
-            return (self.forward(round, out, |out| view.mix(out)), Some(reason));
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(reason));
         }
         let Draft { low, high, step, point, steps, work, .. } = &mut *draft;
         // The interval is a point by now: its upper end serves as room for the noise.
@@ -325,14 +347,24 @@ impl Gate {
         });
         if solved.is_err() {
             // Only a diverged run comes here, and its iterates are public.
-            return (self.forward(round, out, |out| view.mix(out)), Some(StopReason::OutOfRange));
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
         for ((out, low), q) in out.iter_mut().zip(&*low).zip(&*steps) {
             *out = low + finishing.grid.value(*q);
         }
         protocol.remember(out, memory);
-        self.constraint.project(out);
+        self.confine(out);
         (Release { round, values: out }, None)
+    }
+
+    /// Draws the coins an algorithm needs beside its intervals, from a stream of their own.
+    fn toss(&self, protocol: &dyn Protocol, round: u32, memory: &mut [f64]) {
+        let count = protocol.coins();
+        if count > 0 {
+            let mut stream = self.seed.stream(Purpose::Coins, self.agent, u64::from(round));
+            let coins: Vec<f64> = (0..count).map(|_| stream.random()).collect();
+            protocol.toss(&coins, memory);
+        }
     }
 
     /// A message computed from releases alone: post-processing, which costs nothing.
@@ -343,7 +375,7 @@ impl Gate {
         public: impl FnOnce(&mut [f64]),
     ) -> Release<'a> {
         public(out);
-        self.constraint.project(out);
+        self.confine(out);
         Release { round, values: out }
     }
 }

@@ -4,11 +4,16 @@
 //! draft. Every loss has a gradient that one record moves by a bounded amount (see [`sensitivity`]).
 
 pub mod constraint;
+pub mod costs;
+pub mod coupled;
+pub mod coupling;
 pub mod loss;
 pub mod sensitivity;
 pub mod solve;
 
 pub use constraint::Constraint;
+pub use costs::Costs;
+pub use coupling::Coupling;
 pub use loss::Loss;
 pub use sensitivity::Sensitivity;
 
@@ -50,6 +55,7 @@ impl Objective {
 pub struct LocalObjective {
     objective: Objective,
     records: Arc<Records>,
+    costs: Option<Arc<Costs>>,
 }
 
 /// Scratch space for gradients: one a thread, reused for every agent.
@@ -69,7 +75,23 @@ impl LocalObjective {
     /// f_i on `records`.
     #[must_use]
     pub fn new(objective: Objective, records: impl Into<Arc<Records>>) -> Self {
-        Self { objective, records: records.into() }
+        Self { objective, records: records.into(), costs: None }
+    }
+
+    /// f_i as costs instead of records: the function itself counts as the one record.
+    #[must_use]
+    pub fn from_costs(costs: impl Into<Arc<Costs>>) -> Self {
+        let costs = costs.into();
+        let mut records = Records::with_capacity(costs.dim(), 1);
+        records.push(&vec![0.0; costs.dim()], 0.0);
+        let objective = Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 };
+        Self { objective, records: records.into(), costs: Some(costs) }
+    }
+
+    /// Its costs, if it has no records.
+    #[must_use]
+    pub fn costs(&self) -> Option<&Costs> {
+        self.costs.as_deref()
     }
 
     /// The public part.
@@ -93,6 +115,9 @@ impl LocalObjective {
     /// f_i(x), regulariser included.
     #[must_use]
     pub fn value(&self, x: &[f64], work: &mut Workspace) -> f64 {
+        if let Some(costs) = &self.costs {
+            return costs.value(x);
+        }
         let data = self.objective.loss.total(&self.records, x, work) / self.records.len() as f64;
         0.5 * self.objective.regularization * kernel::dot(x, x) + data
     }
@@ -109,6 +134,9 @@ impl LocalObjective {
 
     /// The private part of the gradient: (1/b) Σ_j ∇φ(x; z_j, y_j), clipped where the loss says so.
     pub fn data_gradient(&self, x: &[f64], out: &mut [f64], work: &mut Workspace) {
+        if let Some(costs) = &self.costs {
+            return costs.gradient(x, out);
+        }
         self.objective.loss.gradient(&self.records, x, out, work);
         let scale = 1.0 / self.records.len() as f64;
         for g in out {
@@ -120,6 +148,26 @@ impl LocalObjective {
     pub fn gradient(&self, x: &[f64], out: &mut [f64], work: &mut Workspace) {
         self.data_gradient(x, out, work);
         kernel::axpy(self.objective.regularization, x, out);
+    }
+}
+
+impl LocalObjective {
+    /// ∇²f_i(x) of records, regulariser included, for small dimensions.
+    fn hessian(&self, x: &[f64], work: &mut Workspace) -> nalgebra::DMatrix<f64> {
+        let dim = x.len();
+        let mut hessian = nalgebra::DMatrix::zeros(dim, dim);
+        let curvature = self.objective.loss.curvature_at(&self.records, x, work);
+        let (mut unit, mut column) = (vec![0.0; dim], vec![0.0; dim]);
+        for c in 0..dim {
+            unit[c] = 1.0;
+            curvature.apply(&unit, &mut column, work);
+            unit[c] = 0.0;
+            for (r, v) in column.iter().enumerate() {
+                hessian[(r, c)] = v / self.records.len() as f64;
+            }
+            hessian[(c, c)] += self.objective.regularization;
+        }
+        hessian
     }
 }
 

@@ -60,13 +60,16 @@ pub(crate) const ASSUMED_RESIDUAL: f64 = 1e-9;
 
 /// Solves a local problem over the set from `x` on. Iterates so large that rounding alone leaves more than [`ASSUMED_RESIDUAL`] (above about 10^6) belong to
 /// a run that diverged; they become NaN, which the gate does not release.
-fn exact_step(
+pub(super) fn exact_step(
     local: &LocalObjective,
     proximal: Proximal<'_>,
     set: &Constraint,
     x: &mut [f64],
     work: &mut Workspace,
 ) {
+    if let Some(costs) = local.costs() {
+        return costs.proximal(proximal.centre, proximal.weight, x);
+    }
     let residual = proximal_step(local, proximal, set, x, LOCAL_TOLERANCE, work);
     if residual.is_nan() || residual > ASSUMED_RESIDUAL {
         x.fill(f64::NAN);

@@ -18,6 +18,7 @@ mod dgd;
 mod dvp;
 mod extra;
 mod gradient_descent;
+pub mod linear_admm;
 mod neighbourhood;
 mod output_admm;
 mod pdop;
@@ -32,6 +33,7 @@ pub use dgd::Dgd;
 pub use dvp::DualVariablePerturbation;
 pub use extra::Extra;
 pub use gradient_descent::GradientDescent;
+pub use linear_admm::LinearAdmm;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use output_admm::OutputAdmm;
 pub use pdop::Pdop;
@@ -40,9 +42,10 @@ pub(crate) use published::totals as published_totals;
 pub use published::{PricedRound, PublishedCost};
 pub use schedule::Schedule;
 
-use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
+use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Everybody's released vectors as one agent sees them: its own row and its neighbours', in order of agent number.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +150,12 @@ impl<'a> View<'a> {
     pub fn everyone(&self) -> impl Iterator<Item = &'a [f64]> + '_ {
         let (before, after) = self.neighbours.split_at(self.place);
         before.iter().chain(std::iter::once(&self.me)).chain(after).map(|&j| self.row(j))
+    }
+
+    /// How many neighbours have a smaller number: on a complete graph, this agent's own number.
+    #[must_use]
+    pub fn place(&self) -> usize {
+        self.place
     }
 
     /// How many neighbours.
@@ -311,6 +320,17 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// The name in the experiment file.
     fn kind(&self) -> &'static str;
 
+    /// Takes the linear constraint Σ A_i x_i = c that ties the agents together instead of consensus.
+    ///
+    /// # Errors
+    /// Why the algorithm cannot; most bring all agents to one model.
+    fn couple(&mut self, _coupling: &Arc<Coupling>) -> Result<(), String> {
+        Err(format!(
+            "kind {} brings all agents to one model; a [problem] with a linear constraint needs kind = \"linear-admm\"",
+            self.kind()
+        ))
+    }
+
     /// Chooses what the user left open from public quantities alone.
     fn resolve(&mut self, facts: &PublicFacts);
 
@@ -363,6 +383,20 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// be accounted for, and an experiment is refused.
     fn solved_weight(&self, _round: u32, _degree: usize) -> f64 {
         f64::NAN
+    }
+
+    /// How many numbers uniform on (0, 1) the algorithm needs in a round beside the points of its intervals. They do not depend on the
+    /// records, and no privacy is credited to them.
+    fn coins(&self) -> usize {
+        0
+    }
+
+    /// Takes the round's coins, before [`Self::interval`].
+    fn toss(&self, _coins: &[f64], _memory: &mut [f64]) {}
+
+    /// What an agent sends when its budget allows no release: a function of what was released before.
+    fn idle(&self, view: &View<'_>, out: &mut [f64]) {
+        view.mix(out);
     }
 
     /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
@@ -453,6 +487,7 @@ algorithms! {
     "dvp" => DualVariablePerturbation,
     "output-admm" => OutputAdmm,
     "pdop" => Pdop,
+    "linear-admm" => LinearAdmm,
 }
 
 /// A parameter struct as a TOML table, for the resolved experiment.

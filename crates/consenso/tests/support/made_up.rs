@@ -80,6 +80,7 @@ fn algorithm(kind: &str, label: &str, noise: f64, epsilon: Option<EpsilonRecord>
         agents_stopped: 0.0,
         diverged: false,
         certified: None,
+        violation: None,
         curve,
         trace: Vec::new(),
     }
