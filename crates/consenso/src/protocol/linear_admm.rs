@@ -26,11 +26,11 @@
 //!
 //! # What the random penalties are worth
 //!
-//! ρ_i is diagonal over the *rows*, so coordinate l of the public term is v_i[l] = x_i[l] + D⁻¹(A_iᵀλ)[l] − D⁻¹ Σ_r A_i[r,l]·ρ_r·R_r: a sum of several
+//! ρ_i is diagonal over the *rows*, so coordinate l of the public term is `v_i[l] = x_i[l] + D⁻¹(A_iᵀλ)[l] − D⁻¹ Σ_r A_i[r,l]·ρ_r·R_r`: a sum of several
 //! uniforms, and one ρ_r moves every coordinate its row touches. That is not the interval mechanism, whose uniforms are independent over coordinates.
 //! Credit is taken only where it provably is one:
 //! - a row r is *alone* if A_i has a single entry in it. For every coordinate at most one alone row is left open, the one whose interval
-//!   ω_l = (ρ_high − ρ_low)·|A_i[r,l]·R_r|/D is widest (A_i and R are public, so the choice is);
+//!   `ω_l = (ρ_high − ρ_low)·|A_i[r,l]·R_r|/D` is widest (A_i and R are public, so the choice is);
 //! - all other ρ_r are treated as revealed. They do not depend on f_i, so revealing them makes the release a richer one, of which the real
 //!   release is a function: by post-processing its divergences are no smaller;
 //! - given them, coordinate l is a public point plus ρ_r·(its own ρ_r, of no other coordinate) plus shift plus noise: the interval mechanism with width ω_l,

@@ -41,7 +41,7 @@ impl Envelope {
     /// Random coordinate descent: one uniform coordinate a round, step 1/M̂, N(0, σ²) on it; ‖∇f‖₁ ≤ C_1 and f M̂-smooth along coordinates.
     ///
     /// E f(x⁺) − f* ≤ (1 − m/(dM̂))(f(x) − f*) + (C_1/d)·σ, with E|N(0, σ²)| = σ√(2/π) for the paper's σ. C_1 must bound
-    /// Σ_l sup_x |∇f(x)[l]|: the points at which the noise of each coordinate is felt differ, so a bound on ‖∇f(x)‖₁ at one x is not enough.
+    /// Σ_l sup_x |∇_l f(x)|: the points at which the noise of each coordinate is felt differ, so a bound on ‖∇f(x)‖₁ at one x is not enough.
     #[must_use]
     pub fn coordinate(
         dim: usize,
