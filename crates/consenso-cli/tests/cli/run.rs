@@ -158,8 +158,6 @@ fn built_in_experiments_can_be_listed_copied_and_run() {
         "--set",
         "data.records_per_agent=100",
         "--set",
-        "graph.edges=2",
-        "--set",
         "algorithm.rounds=3",
     ];
     for entry in list["experiments"].as_array().unwrap() {
@@ -174,7 +172,17 @@ fn built_in_experiments_can_be_listed_copied_and_run() {
             assert_eq!(value["name"], name);
             continue;
         }
-        let value = place.consenso(&[&["run", "copy.toml"][..], &tiny].concat()).json();
+        let mut arguments = [&["run", "copy.toml"][..], &tiny].concat();
+        if printed.stdout.contains("\nedges") {
+            arguments.extend(["--set", "graph.edges=2"]);
+        }
+        if printed.stdout.contains("\ndegree") {
+            arguments.extend(["--set", "graph.degree=2"]);
+        }
+        if printed.stdout.contains("[sweep]") {
+            arguments.extend(["--set", "sweep.agents=[3]", "--set", "sweep.epsilon=[1.0]"]);
+        }
+        let value = place.consenso(&arguments).json();
         assert_eq!(value["name"], name);
         assert_eq!(value["problem"]["agents"], 3);
     }
