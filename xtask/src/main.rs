@@ -1,6 +1,7 @@
 //! The project's chores, with nothing to install but Rust: `cargo xtask ci`.
 
 mod bench;
+mod browser;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ Usage: cargo xtask <command>
   ci      what a change must pass: formatting, lints, tests, doctests, documentation; stops at the first failure
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
   bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting] [--million]`
+  browser the pages in headless Chromium, every chart used as a reader would; needs chromium and npm
 ";
 
 /// Comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
     let known = match arguments.first().map(String::as_str) {
         Some("ci") if rest.is_empty() => run(&ci()),
         Some("soak") if rest.is_empty() => run(&soak()),
+        Some("browser") if rest.is_empty() => browser::run(),
         Some("bench") => bench::run(rest),
         Some("help" | "--help" | "-h") => {
             let _ = std::io::stdout().write_all(HELP.as_bytes());

@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// The name was ours to choose, so another will do if it is taken meanwhile.
-    chosen: bool,
+    /// Name and seed, if the folder's name was ours to choose: another will do if it is taken meanwhile.
+    chosen: Option<(String, u64)>,
 }
 
 impl Folder {
     /// Checks that the folder can be made and nothing is there yet.
     pub(crate) fn check(asked: Option<&Path>, name: &str, seed: u64) -> Result<Self> {
         let folder = match asked {
-            Some(path) => Self { path: path.to_path_buf(), chosen: false },
-            None => Self { path: free(name, seed), chosen: true },
+            Some(path) => Self { path: path.to_path_buf(), chosen: None },
+            None => Self { path: free(name, seed), chosen: Some((name.to_owned(), seed)) },
         };
         let path = &folder.path;
         if path.symlink_metadata().is_ok() {
@@ -35,20 +35,20 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Writes everything beside its place and moves it there at the end: a crash leaves no half-written run.
-    pub(crate) fn write(&self, record: &Record) -> Result<PathBuf> {
+    /// Has everything written beside its place and moves it there at the end: a crash leaves no half-written run.
+    pub(crate) fn write(&self, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let parent = self.path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent).with_context(|| format!("{}: cannot be made", parent.display()))?;
         let partial = parent.join(format!(".consenso-{}.partial", std::process::id()));
-        let written = write_files(&partial, record).and_then(|()| self.settle(&partial, record));
+        let written = make(&partial).and_then(|()| fill(&partial)).and_then(|()| self.settle(&partial));
         if written.is_err() {
             let _ = fs::remove_dir_all(&partial);
         }
         written
     }
 
-    fn settle(&self, partial: &Path, record: &Record) -> Result<PathBuf> {
-        let path = if self.chosen { free(&record.name, record.seed) } else { self.path.clone() };
+    fn settle(&self, partial: &Path) -> Result<PathBuf> {
+        let path = self.chosen.as_ref().map_or_else(|| self.path.clone(), |(name, seed)| free(name, *seed));
         if path.symlink_metadata().is_ok() {
             bail!("{}: was made by somebody else during the run", path.display());
         }
@@ -68,27 +68,33 @@ fn free(name: &str, seed: u64) -> PathBuf {
         .unwrap_or_default()
 }
 
-fn write_files(folder: &Path, record: &Record) -> Result<()> {
-    fs::create_dir(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
-    let put = |name: &str, bytes: &[u8]| {
-        let path = folder.join(name);
-        fs::write(&path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
-    };
-    put("experiment.toml", record.resolved.as_bytes())?;
-    put("record.json", &serde_json::to_vec_pretty(record)?)?;
+/// Makes one folder.
+pub(crate) fn make(path: &Path) -> Result<()> {
+    fs::create_dir(path).with_context(|| format!("{}: cannot be made", path.display()))
+}
+
+/// Writes one file of a folder.
+pub(crate) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = folder.join(name);
+    fs::write(&path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
+}
+
+/// The files of a run.
+pub(crate) fn write_record(folder: &Path, record: &Record) -> Result<()> {
+    put(folder, "experiment.toml", record.resolved.as_bytes())?;
+    put(folder, "record.json", &serde_json::to_vec_pretty(record)?)?;
     let mut trace = Vec::new();
     record.write_trace(&mut trace)?;
-    put("trace.csv", &trace)?;
+    put(folder, "trace.csv", &trace)?;
     if !record.sweep.is_empty() {
         let mut sweep = Vec::new();
         record.write_sweep(&mut sweep)?;
-        put("sweep.csv", &sweep)?;
+        put(folder, "sweep.csv", &sweep)?;
     }
-    put("report.html", report::report_html(record).as_bytes())?;
-    let figures = folder.join("figures");
-    fs::create_dir(&figures).with_context(|| format!("{}: cannot be made", figures.display()))?;
+    put(folder, "report.html", report::report_html(record).as_bytes())?;
+    make(&folder.join("figures"))?;
     for (name, figure) in report::figures(record) {
-        put(&format!("figures/{name}.svg"), figure.to_svg().as_bytes())?;
+        put(folder, &format!("figures/{name}.svg"), figure.to_svg().as_bytes())?;
     }
     Ok(())
 }

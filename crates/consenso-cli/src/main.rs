@@ -16,8 +16,10 @@ mod node;
 mod output;
 mod overrides;
 mod plan;
+mod png;
 mod privacy;
 mod progress;
+mod reproduce;
 mod run;
 mod table;
 
@@ -34,6 +36,7 @@ use std::process::ExitCode;
 Start with:
   consenso run                               the built-in experiment `adult`, into runs/adult-7
   consenso run --print adult > mine.toml     a copy to change; then: consenso run mine.toml
+  consenso reproduce                         the paper's figures, with verdicts
   consenso data schema patients.csv          draft the public schema of your own records
   consenso help network                      the same as real processes, on one machine or on many
 
@@ -53,6 +56,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Plan(plan::Args),
+    Reproduce(reproduce::Args),
     Data(data::Args),
     Privacy(privacy::Args),
     #[cfg(feature = "network")]
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => run::command(&args, cli.json),
         Command::Plan(args) => plan::command(&args, cli.json),
+        Command::Reproduce(args) => reproduce::command(&args, cli.json),
         Command::Data(args) => data::command(&args, cli.json),
         Command::Privacy(args) => privacy::command(&args, cli.json),
         #[cfg(feature = "network")]

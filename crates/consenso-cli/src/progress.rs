@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Progress {
     bar: ProgressBar,
     stage_began: Mutex<Instant>,
+    /// Which of several experiments.
+    experiment: Mutex<String>,
     cancelled: Arc<AtomicBool>,
 }
 
@@ -22,7 +24,12 @@ impl Progress {
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(100));
         }
-        Self { bar, stage_began: Mutex::new(Instant::now()), cancelled }
+        Self { bar, stage_began: Mutex::new(Instant::now()), experiment: Mutex::default(), cancelled }
+    }
+
+    /// Stages from now on are of this experiment.
+    pub(crate) fn within(&self, experiment: &str) {
+        *self.experiment.lock().unwrap_or_else(PoisonError::into_inner) = format!("{experiment}, ");
     }
 
     /// Takes the bar off the screen.
@@ -33,7 +40,8 @@ impl Progress {
 
 impl Observer for Progress {
     fn stage(&self, name: &str, _: u64) {
-        self.bar.set_message(name.to_owned());
+        let experiment = self.experiment.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bar.set_message(format!("{experiment}{name}"));
         *self.stage_began.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 

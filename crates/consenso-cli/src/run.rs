@@ -1,6 +1,6 @@
 //! `consenso run`.
 
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::overrides::{self, Override};
 use crate::progress::{self, Progress};
 use crate::{Failure, files, output, table};
@@ -113,7 +113,10 @@ fn prepare(args: &Args) -> Result<(Experiment, Folder), Failure> {
 
 fn finish(record: &Record, folder: &Folder, json: bool) -> Result<(), Failure> {
     let kept = !record.algorithms.is_empty();
-    let out = kept.then(|| folder.write(record)).transpose().map_err(Failure::Run)?;
+    let out = kept
+        .then(|| folder.write(|path| folder::write_record(path, record)))
+        .transpose()
+        .map_err(Failure::Run)?;
     if json {
         output::print_json(&summary(record, out.as_deref()));
     } else {

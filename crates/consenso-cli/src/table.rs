@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use consenso::record::{AlgorithmRecord, Record, Spread};
+use consenso::reproduce::Reproduction;
 use std::fmt::Write as _;
 
 const NONE: &str = "–";
@@ -218,6 +219,28 @@ fn claims(out: &mut String, record: &Record) {
     if record.algorithms.iter().any(|a| a.epsilon.as_ref().is_some_and(|e| e.seeded)) {
         out.push_str("\nseeded simulation: these figures hold only for a run on OS entropy\n");
     }
+}
+
+/// The paper's claims beside what came out.
+pub(crate) fn verdicts(reproduction: &Reproduction) -> String {
+    let mut table = plain(&["claim", "paper", "here", "verdict"], 4);
+    for f in reproduction.findings() {
+        table.add_row([f.claim, &f.paper, &f.measured, f.verdict.name()]);
+    }
+    let mut out = text(&table);
+    let checks = reproduction.reference_checks();
+    if !checks.is_empty() {
+        let agree = checks.iter().filter(|check| check.agrees).count();
+        let _ = writeln!(out, "\n{agree} of {} values agree with an independent program", checks.len());
+    }
+    let (worse, private) = reproduction.worse_than_zero();
+    if worse > 0 {
+        let _ = writeln!(
+            out,
+            "the zero model, which has seen no record, is nearer to the optimum than {worse} of {private} private results"
+        );
+    }
+    out
 }
 
 #[cfg(test)]

@@ -18,5 +18,6 @@ pub mod protocol;
 pub mod random;
 pub mod record;
 pub mod report;
+pub mod reproduce;
 pub mod simulate;
 pub mod theory;

@@ -1,54 +1,14 @@
 //! The report: well-formed, escaped, whole whatever the numbers are, and axes that a reader can use.
 
+#[path = "support/html.rs"]
+mod html;
 #[path = "support/made_up.rs"]
 mod made_up;
 
 use consenso::record::{Record, Spread};
 use consenso::report::{Axis, Figure, Point, Reference, Scale, Series, figures, report_html, ticks};
+use html::{chart_data, well_formed, without_scripts};
 use proptest::prelude::*;
-
-/// Panics unless every tag is closed in order, every attribute is quoted and every `&` starts an entity. Enough of XML for what
-/// the report writes: no CDATA, no comments, no processing instructions.
-fn well_formed(text: &str) {
-    let text = text.strip_prefix("<!DOCTYPE html>\n").unwrap_or(text);
-    let mut open: Vec<&str> = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        entities(&rest[..at]);
-        let end = tag_end(&rest[at..]) + at;
-        let tag = &rest[at + 1..end];
-        rest = &rest[end + 1..];
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "closed out of order");
-        } else if !tag.ends_with('/') {
-            open.push(tag.split_whitespace().next().expect("a name"));
-        }
-    }
-    assert!(open.is_empty(), "left open: {open:?}");
-    assert!(rest.trim().is_empty());
-}
-
-fn tag_end(text: &str) -> usize {
-    let mut quoted = false;
-    for (k, c) in text.char_indices().skip(1) {
-        match c {
-            '"' => quoted = !quoted,
-            '>' if !quoted => return k,
-            '<' => panic!("a raw < in {}", &text[..k.min(80)]),
-            _ => {}
-        }
-    }
-    panic!("a tag without an end: {}", text.chars().take(80).collect::<String>());
-}
-
-fn entities(text: &str) {
-    for part in text.split('&').skip(1) {
-        assert!(
-            ["amp;", "lt;", "gt;", "quot;", "#39;"].iter().any(|entity| part.starts_with(entity)),
-            "a raw & before {part:.20}"
-        );
-    }
-}
 
 /// Attributes of the elements whose tag starts with `start`.
 fn attributes<'a>(text: &'a str, start: &str, name: &str) -> Vec<&'a str> {
@@ -90,17 +50,42 @@ fn all_numbers_finite(svg: &str) {
 fn the_page_is_well_formed_and_self_contained() {
     let page = report_html(&made_up::record());
     well_formed(&page);
+    let read = without_scripts(&page);
     assert!(
-        !page.contains("<script")
-            && !page.contains("<link")
-            && !page.contains("<img")
-            && !page.contains("url(")
+        ["<link", "<img", "url(", " src=", " href=", "http:", "https:"]
+            .iter()
+            .all(|door| !read.contains(door))
     );
-    assert!(!page.contains("http"), "nothing is fetched");
+    assert!(read.contains("default-src 'none'"), "the browser is told to fetch nothing");
+    assert!(page.contains("uPlot 1.6.32") && page.contains("Copyright (c) 2022 Leon Sorokin"));
+    assert!(page.contains("The above copyright notice and this permission notice shall be included"));
+    assert!(!page.contains("<script src"));
     assert!(page.contains("consenso run experiment.toml --seed 7"));
     assert!(page.contains("records_per_agent = 3000"));
     assert!(page.contains("the step size is above the certified range"));
     assert_eq!(page.matches("role=\"img\"").count(), 5);
+}
+
+/// The chart a reader plays with shows what the still figure shows.
+#[test]
+fn every_figure_has_its_numbers() {
+    let record = made_up::record();
+    let charts = chart_data(&report_html(&record));
+    let figures = figures(&record);
+    assert_eq!(charts.len(), figures.len());
+    for (chart, (_, figure)) in charts.iter().zip(&figures) {
+        assert_eq!(chart["title"], figure.title);
+        assert_eq!(chart["series"].as_array().expect("series").len(), figure.series.len());
+        for (columns, series) in chart["series"].as_array().expect("series").iter().zip(&figure.series) {
+            assert_eq!(columns["label"], series.label);
+            let (shown, drawn) = (columns["mean"].as_array().expect("means"), &series.points);
+            assert_eq!(shown.len(), drawn.len());
+            for (shown, drawn) in shown.iter().zip(drawn) {
+                let shown = shown.as_f64().expect("finite");
+                assert!((shown - drawn.mean).abs() <= 1e-5 * drawn.mean.abs(), "{shown} for {}", drawn.mean);
+            }
+        }
+    }
 }
 
 #[test]
@@ -162,7 +147,12 @@ fn hostile_text_stays_text() {
     }
     let page = report_html(&record);
     well_formed(&page);
-    assert!(!page.contains("<script") && !page.contains('\u{0}'));
+    assert!(
+        !without_scripts(&page).contains("<script")
+            && !page.contains("<script>alert")
+            && !page.contains('\u{0}')
+    );
+    assert_eq!(chart_data(&page).len(), 5);
     for (_, figure) in figures(&record) {
         well_formed(&figure.to_svg());
         assert!(!figure.to_svg().contains("<script"));
@@ -183,8 +173,9 @@ fn no_number_breaks_the_page() {
         let record = spoiled(bad);
         let page = report_html(&record);
         well_formed(&page);
-        assert!(!page.contains("NaN"), "{bad}");
-        all_numbers_finite(&page);
+        assert!(!without_scripts(&page).contains("NaN"), "{bad}");
+        all_numbers_finite(&without_scripts(&page));
+        chart_data(&page);
         for (name, figure) in figures(&record) {
             let svg = figure.to_svg();
             well_formed(&svg);
@@ -240,10 +231,24 @@ fn a_figure_survives_every_kind_of_line() {
 #[test]
 fn gaps_break_a_line_and_lone_points_are_dots() {
     let nan = f64::NAN;
-    let svg = chart(Scale::Linear, vec![line(&[1.0, 2.0, nan, 3.0, nan, 4.0, 5.0])]).to_svg();
+    let rest: Vec<f64> = (0..30).map(f64::from).collect();
+    let svg = chart(Scale::Linear, vec![line(&[&[1.0, 2.0, nan, 3.0, nan], &rest[..]].concat())]).to_svg();
     // Two pieces and the legend's swatch.
     assert_eq!(attributes(&svg, "<path class=\"fig-s0", "d").len(), 3);
     assert_eq!(attributes(&svg, "<circle", "cx").len(), 1);
+}
+
+#[test]
+fn lines_of_few_points_show_them_each_in_its_own_shape() {
+    let lines = (0..4).map(|k| Series::new("line", k, line(&[1.0, 2.0, 3.0]).points)).collect();
+    let svg = chart(Scale::Linear, lines).to_svg();
+    // Three points and the legend's.
+    assert_eq!(attributes(&svg, "<circle", "cx").len(), 4);
+    for (colour, corners) in [(1, 4), (2, 3), (3, 4)] {
+        let marks = attributes(&svg, &format!("<path class=\"fig-f{colour}"), "d");
+        assert_eq!(marks.len(), 4);
+        assert!(marks.iter().all(|d| d.matches(['M', 'L']).count() == corners));
+    }
 }
 
 #[test]

@@ -5,10 +5,11 @@ use crate::Place;
 #[test]
 fn help_texts() {
     let place = Place::new("help");
-    let commands: [&[&str]; 18] = [
+    let commands: [&[&str]; 19] = [
         &[],
         &["run"],
         &["plan"],
+        &["reproduce"],
         &["data"],
         &["data", "info"],
         &["data", "check"],

@@ -6,6 +6,7 @@ mod help;
 mod linear;
 mod plan;
 mod privacy;
+mod reproduce;
 mod run;
 
 use std::collections::BTreeSet;

@@ -297,6 +297,12 @@ impl Experiment {
         rounds * u64::from(self.spec.runs) + self.points.iter().map(Self::exchanges).sum::<u64>()
     }
 
+    /// The experiment's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
     /// Names of the algorithms, in order.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         self.planned.iter().map(|p| p.label.as_str())

@@ -61,6 +61,11 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         include_str!("../../experiments/paper/d2-gd.toml"),
     ),
     (
+        "paper-dual-sign",
+        "Algorithm 1 with its dual step mended and as printed, which diverges",
+        include_str!("../../experiments/paper/dual-sign.toml"),
+    ),
+    (
         "frontier",
         "accuracy against epsilon from 0.1 to 10 for every private algorithm, 10 and 100 agents (minutes)",
         include_str!("../../experiments/frontier.toml"),

@@ -23,18 +23,30 @@ const SMALL: f64 = 11.0;
 const LEAST: f64 = 1e-300;
 
 /// Okabe and Ito's palette, safe for the colour-blind, without its yellow, which white swallows.
-const COLOURS: [&str; 7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+pub(super) const COLOURS: [&str; 7] =
+    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+/// The same on dark paper, where its yellow serves and its black and blue do not.
+pub(super) const DARK_COLOURS: [&str; 7] =
+    ["#56B4E9", "#F0803C", "#2BC49A", "#DD94BC", "#E69F00", "#F0E442", "#f2f2f2"];
 /// Dashes tell lines apart in grey. One more than there are colours, so that pairs repeat late.
-const DASHES: [&str; 8] = ["", "7 3", "2 2.5", "9 3 2 3", "14 3", "5 2 1.5 2 1.5 2", "1 3.5", "12 3 5 3"];
+pub(super) const DASHES: [&str; 8] =
+    ["", "7 3", "2 2.5", "9 3 2 3", "14 3", "5 2 1.5 2 1.5 2", "1 3.5", "12 3 5 3"];
+
+/// A line of so few points shows them: what was measured, and what is drawn between.
+const FEW: usize = 24;
 
 /// What the reader's dark mode changes. The same rules serve a file and a page of many figures.
-pub(super) const DARK: &str = "@media screen and (prefers-color-scheme: dark){\
-.fig-paper{fill:#15181c}.fig-ink{fill:#e4e7ea}.fig-muted{fill:#a3abb3}.fig-grid{stroke:#2b3036}\
-.fig-axis{stroke:#8b939b}.fig-ref{stroke:#8b939b}\
-.fig-s0{stroke:#56B4E9}.fig-s1{stroke:#F0803C}.fig-s2{stroke:#2BC49A}.fig-s3{stroke:#DD94BC}\
-.fig-s4{stroke:#E69F00}.fig-s5{stroke:#F0E442}.fig-s6{stroke:#f2f2f2}\
-.fig-f0{fill:#56B4E9}.fig-f1{fill:#F0803C}.fig-f2{fill:#2BC49A}.fig-f3{fill:#DD94BC}\
-.fig-f4{fill:#E69F00}.fig-f5{fill:#F0E442}.fig-f6{fill:#f2f2f2}}";
+pub(super) fn dark_style() -> String {
+    let mut rules = String::from(
+        "@media screen and (prefers-color-scheme: dark){\
+         .fig-paper{fill:#15181c}.fig-ink{fill:#e4e7ea}.fig-muted{fill:#a3abb3}.fig-grid{stroke:#2b3036}\
+         .fig-axis{stroke:#8b939b}.fig-ref{stroke:#8b939b}",
+    );
+    for (k, colour) in DARK_COLOURS.iter().enumerate() {
+        rules += &format!(".fig-s{k}{{stroke:{colour}}}.fig-f{k}{{fill:{colour}}}");
+    }
+    rules + "}"
+}
 
 /// A line chart.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,8 +171,9 @@ impl Figure {
         let head = if alone {
             format!(
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" {size} role=\"img\"><title>{title}</title>\
-                 <desc>{description}</desc><style>{DARK}</style>\
+                 <desc>{description}</desc><style>{}</style>\
                  <rect class=\"fig-paper\" width=\"{WIDTH}\" height=\"{}\" fill=\"#ffffff\"/>",
+                dark_style(),
                 frame.height
             )
         } else {
@@ -209,6 +222,9 @@ impl Figure {
                 short(x), short(y - 9.0), COLOURS[colour]
             ));
             pen.path(&format!("M{} {}h28", short(x), short(y - 4.0)), series);
+            if series.points.len() <= FEW {
+                pen.mark((x + 14.0, y - 4.0), series);
+            }
             pen.text(&entry.text, (x + 34.0, y), TEXT, Ink::Strong, Anchor::Start);
         }
     }
@@ -371,7 +387,7 @@ impl Mapping {
     }
 }
 
-fn x_domain(figure: &Figure) -> (f64, f64) {
+pub(super) fn x_domain(figure: &Figure) -> (f64, f64) {
     let log = figure.x.scale == Scale::Log;
     let xs = figure.series.iter().flat_map(|s| &s.points).map(|p| p.x);
     let (low, high) = range(xs.filter(|&x| x.is_finite() && (!log || x >= LEAST)));
@@ -385,7 +401,7 @@ fn x_domain(figure: &Figure) -> (f64, f64) {
     }
 }
 
-fn y_domain(figure: &Figure) -> (f64, f64) {
+pub(super) fn y_domain(figure: &Figure) -> (f64, f64) {
     let points = || figure.series.iter().flat_map(|s| &s.points);
     let values =
         points().flat_map(|p| [p.low, p.mean, p.high]).chain(figure.lines.iter().map(|line| line.value));
@@ -536,17 +552,13 @@ fn draw_band(pen: &mut Pen, segment: &[Point], colour: usize) {
 }
 
 fn draw_line(pen: &mut Pen, segment: &[Point], series: &Series) {
-    if let [p] = segment {
-        let colour = series.colour % COLOURS.len();
-        pen.push(&format!(
-            "<circle class=\"fig-f{colour}\" cx=\"{}\" cy=\"{}\" r=\"3\" fill=\"{}\"/>",
-            short(p.x),
-            short(p.mean),
-            COLOURS[colour]
-        ));
-        return;
+    if segment.len() > 1 {
+        pen.path(&trail(segment.iter().map(|p| (p.x, p.mean))), series);
     }
-    pen.path(&trail(segment.iter().map(|p| (p.x, p.mean))), series);
+    // A lone point is a gap on both sides: without a mark it would not be seen.
+    if segment.len() == 1 || series.points.len() <= FEW {
+        segment.iter().for_each(|p| pen.mark((p.x, p.mean), series));
+    }
 }
 
 /// At most four points a pixel column: the first, the extremes and the last, which is all that a line of this width shows.
@@ -704,5 +716,27 @@ impl Pen {
             "<path class=\"fig-s{colour}\" d=\"{d}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.9\" stroke-linejoin=\"round\"{dash}/>",
             COLOURS[colour]
         ));
+    }
+
+    /// A point as a shape of its line's own, so that points can be told apart in grey.
+    fn mark(&mut self, (x, y): (f64, f64), series: &Series) {
+        let colour = series.colour % COLOURS.len();
+        let d = match series.dash % 4 {
+            0 => {
+                let (x, y, fill) = (short(x), short(y), COLOURS[colour]);
+                self.push(&format!(
+                    "<circle class=\"fig-f{colour}\" cx=\"{x}\" cy=\"{y}\" r=\"3\" fill=\"{fill}\"/>"
+                ));
+                return;
+            }
+            1 => trail(
+                [(-2.8, -2.8), (2.8, -2.8), (2.8, 2.8), (-2.8, 2.8)].map(|(a, b)| (x + a, y + b)).into_iter(),
+            ),
+            2 => trail([(0.0, -3.8), (3.6, 2.8), (-3.6, 2.8)].map(|(a, b)| (x + a, y + b)).into_iter()),
+            _ => trail(
+                [(0.0, -4.0), (4.0, 0.0), (0.0, 4.0), (-4.0, 0.0)].map(|(a, b)| (x + a, y + b)).into_iter(),
+            ),
+        };
+        self.push(&format!("<path class=\"fig-f{colour}\" d=\"{d}Z\" fill=\"{}\"/>", COLOURS[colour]));
     }
 }

@@ -1,37 +1,31 @@
-//! The page of a run: one file, no script, nothing fetched.
+//! The page of a run.
 
-use super::figure::{DARK, Figure};
+use super::figure::Figure;
 use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands};
+use super::{chart, page};
 use crate::record::{AlgorithmRecord, EpsilonRecord, Record};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-const STYLE: &str = include_str!("style.css");
 const STAMP: &str = "seeded simulation: these figures hold only for a run on OS entropy";
 const NONE: &str = "<span class=\"none\">–</span>";
 
 /// The report of a run as one self-contained page: results beside their baselines, what privacy is claimed and how,
 /// figures, the problem's public facts, and how to repeat it.
 pub fn report_html(record: &Record) -> String {
-    let name = escape(&record.name);
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <meta name=\"generator\" content=\"consenso {version}\"/>\n\
-         <title>{name} – consenso</title>\n<style>{STYLE}{DARK}</style>\n</head>\n<body>\n<main>\n\
-         {header}{warnings}{results}{claims}{figures}{problem}{parameters}{repeat}</main>\n</body>\n</html>\n",
-        version = escape(&record.version),
-        header = header(record),
-        warnings = warnings(record),
-        results = results(record),
-        claims = claims(record),
-        figures = figures(record),
-        problem = problem(record),
-        parameters = parameters(record),
-        repeat = repeat(record),
-    )
+    let main = [
+        header(record),
+        warnings(record),
+        results(record),
+        claims(record),
+        figures(record),
+        problem(record),
+        parameters(record),
+        repeat(record),
+    ];
+    page::shell(&record.name, &record.version, &main.concat())
 }
 
 fn header(record: &Record) -> String {
@@ -367,10 +361,9 @@ fn figures(record: &Record) -> String {
     if figures.is_empty() {
         return String::new();
     }
-    let one = |(k, (_, figure)): (usize, &(&str, Figure))| {
-        let caption = escape(&figure.description);
-        let svg = figure.to_inline_svg();
-        format!("<figure>\n{svg}<figcaption><b>Figure {}.</b> {caption}</figcaption>\n</figure>\n", k + 1)
+    let one = |(k, (name, figure)): (usize, &(&str, Figure))| {
+        let caption = format!("<b>Figure {}.</b> {}", k + 1, escape(&figure.description));
+        chart::element(name, figure, &caption)
     };
     let all: String = figures.iter().enumerate().map(one).collect();
     // The results are of the models after mixing, the lines end before it: without a word they would seem to disagree.

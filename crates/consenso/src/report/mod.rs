@@ -2,13 +2,17 @@
 //!
 //! Nothing here computes: every number is in the [`Record`]. An ε is printed rounded up, never to nearest.
 
+mod chart;
 pub mod figure;
 mod format;
 mod html;
+mod page;
+mod paper;
 pub mod ticks;
 
 pub use figure::{Axis, Figure, Point, Reference, Scale, Series};
 pub use html::report_html;
+pub use paper::paper_html;
 
 use crate::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 
@@ -55,7 +59,8 @@ fn curves(record: &Record, value: impl Fn(&CurvePoint) -> Option<Spread>) -> Vec
     record.algorithms.iter().enumerate().map(line).collect()
 }
 
-fn point(round: u32, Spread { min, mean, max }: Spread) -> Point {
+/// A point of a curve by round.
+pub(crate) fn point(round: u32, Spread { min, mean, max }: Spread) -> Point {
     Point { x: f64::from(round), low: min, mean, high: max }
 }
 

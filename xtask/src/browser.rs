@@ -1,0 +1,74 @@
+//! `cargo xtask browser`: the pages in a real browser.
+//!
+//! Chromium and npm must be there (on Debian: `apt install chromium npm`); playwright-core, which drives the browser, goes into a
+//! throw-away folder under `target`.
+
+use crate::{cargo, root, succeeds};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The version the test was written with.
+const DRIVER: &str = "playwright-core@1.65.0";
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/// Writes pages with the command line, opens them, and checks what a reader would do with them.
+pub(crate) fn run() -> bool {
+    let place = root().join("target/browser");
+    let Some(browser) = find_browser() else {
+        eprintln!(
+            "── no Chromium: install one (Debian: apt install chromium) or name it in the variable CHROMIUM"
+        );
+        return false;
+    };
+    let pages = place.join("pages");
+    let _ = std::fs::remove_dir_all(&pages);
+    if let Err(e) = std::fs::create_dir_all(&place) {
+        eprintln!("── {}: {e}", place.display());
+        return false;
+    }
+    install_driver(&place) && write_pages(&pages) && check(&place, &pages, &browser)
+}
+
+fn find_browser() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return Some(PathBuf::from(named));
+    }
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let all: Vec<PathBuf> = std::env::split_paths(&paths).collect();
+    let found = BROWSERS.iter().flat_map(|name| all.iter().map(move |folder| folder.join(name)));
+    found.into_iter().find(|path| path.is_file())
+}
+
+fn install_driver(place: &Path) -> bool {
+    if place.join("node_modules/playwright-core").is_dir() {
+        return true;
+    }
+    eprintln!("── npm install {DRIVER}, into {}", place.display());
+    let mut npm = Command::new("npm");
+    npm.current_dir(place).args(["install", "--no-save", "--no-package-lock", "--prefix", "."]).arg(DRIVER);
+    let installed = succeeds(&mut npm);
+    if !installed {
+        eprintln!("── the browser test needs npm (Debian: apt install npm) and, the first time, a network");
+    }
+    installed
+}
+
+fn write_pages(pages: &Path) -> bool {
+    let page = |name: &str, arguments: &[&str]| {
+        eprintln!("── consenso {}", arguments.join(" "));
+        let mut command = cargo();
+        command.args(["run", "--release", "--quiet", "-p", "consenso-cli", "--"]).args(arguments);
+        succeeds(command.arg("--out").arg(pages.join(name)).stdout(std::process::Stdio::null()))
+    };
+    page("run", &["run", "paper-2a", "--set", "runs=2"]) && page("reproduce", &["reproduce", "all", "--runs", "2"])
+}
+
+fn check(place: &Path, pages: &Path, browser: &Path) -> bool {
+    let script = place.join("browser.mjs");
+    // The script finds its driver beside itself.
+    if let Err(e) = std::fs::copy(root().join("xtask/browser.mjs"), &script) {
+        eprintln!("── {}: {e}", script.display());
+        return false;
+    }
+    succeeds(Command::new("node").arg(&script).arg(browser).arg(pages))
+}
