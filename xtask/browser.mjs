@@ -84,8 +84,8 @@ async function checkPage(name) {
   }
 
   const still = await open(file, { viewport: { width: 1280, height: 900 }, javaScriptEnabled: false });
-  check((await still.page.locator("figure.chart .still svg").count()) === ids.length, `${name}: figures without scripts`);
-  for (const id of ids) check(await still.page.locator(`#${id} .still svg`).isVisible(), `${name}/${id}: visible without scripts`);
+  check((await still.page.locator("figure.chart .still > svg").count()) === ids.length, `${name}: figures without scripts`);
+  for (const id of ids) check(await still.page.locator(`#${id} .still > svg`).isVisible(), `${name}/${id}: visible without scripts`);
   await checkText(still.page, name);
   await still.close();
 }

@@ -60,7 +60,8 @@ fn write_pages(pages: &Path) -> bool {
         command.args(["run", "--release", "--quiet", "-p", "consenso-cli", "--"]).args(arguments);
         succeeds(command.arg("--out").arg(pages.join(name)).stdout(std::process::Stdio::null()))
     };
-    page("run", &["run", "paper-2a", "--set", "runs=2"]) && page("reproduce", &["reproduce", "all", "--runs", "2"])
+    page("run", &["run", "paper-2a", "--set", "runs=2"])
+        && page("reproduce", &["reproduce", "all", "--runs", "2"])
 }
 
 fn check(place: &Path, pages: &Path, browser: &Path) -> bool {

@@ -5,7 +5,7 @@ mod html;
 #[path = "support/made_up.rs"]
 mod made_up;
 
-use consenso::record::{Record, Spread};
+use consenso::record::{Record, Spread, SweepPoint};
 use consenso::report::{Axis, Figure, Point, Reference, Scale, Series, figures, report_html, ticks};
 use html::{chart_data, well_formed, without_scripts};
 use proptest::prelude::*;
@@ -308,7 +308,8 @@ fn equal_references_share_a_label() {
 #[test]
 fn figures_of_a_run() {
     let record = made_up::record();
-    let names: Vec<&str> = figures(&record).iter().map(|(name, _)| *name).collect();
+    let drawn = figures(&record);
+    let names: Vec<&str> = drawn.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["objective-gap", "log-error", "test-accuracy", "disagreement", "privacy-loss"]);
     let mut open = record;
     for algorithm in &mut open.algorithms {
@@ -317,8 +318,39 @@ fn figures_of_a_run() {
             (at.epsilon_worst, at.epsilon_realised, at.test_accuracy) = (None, None, None);
         }
     }
-    let names: Vec<&str> = figures(&open).iter().map(|(name, _)| *name).collect();
+    let drawn = figures(&open);
+    let names: Vec<&str> = drawn.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["objective-gap", "log-error", "disagreement"]);
+}
+
+#[test]
+fn a_sweep_is_drawn_against_its_budget() {
+    let mut record = made_up::record();
+    let point = |agents: usize, epsilon: f64| {
+        let Record { mut algorithms, baselines, .. } = made_up::record();
+        for (k, a) in algorithms.iter_mut().enumerate() {
+            let mean = 0.75 + 0.01 * k as f64 + 0.02 * epsilon.log10();
+            (a.test_accuracy, a.per_agent_accuracy) =
+                (Some(mean), Some(Spread { min: mean - 0.01, mean, max: mean + 0.01 }));
+        }
+        SweepPoint { agents, epsilon: Some(epsilon), runs: 2, algorithms, baselines }
+    };
+    record.sweep = [10, 100].iter().flat_map(|&n| [0.1, 1.0, 10.0].map(|e| point(n, e))).collect();
+    let drawn = figures(&record);
+    assert_eq!(drawn.len(), 7);
+    let (name, frontier) = &drawn[1];
+    assert_eq!((name.as_str(), frontier.series.len(), frontier.lines.len()), ("frontier-100", 4, 3));
+    let line: Vec<(f64, f64)> = frontier.series[2].points.iter().map(|p| (p.x, p.mean)).collect();
+    for ((x, y), (want_x, want_y)) in line.iter().zip([(0.1, 75.0), (1.0, 77.0), (10.0, 79.0)]) {
+        assert!((x - want_x).abs() < 1e-12 && (y - want_y).abs() < 1e-9);
+    }
+    let page = report_html(&record);
+    well_formed(&page);
+    assert!(
+        page.contains("Accuracy by budget")
+            && page.contains("id=\"frontier-10\"")
+            && page.contains("ε = 0.1")
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::figure::Figure;
 use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands};
-use super::{chart, page};
+use super::{chart, frontier, page};
 use crate::record::{AlgorithmRecord, EpsilonRecord, Record};
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -19,6 +19,7 @@ pub fn report_html(record: &Record) -> String {
         header(record),
         warnings(record),
         results(record),
+        frontier::tables(record),
         claims(record),
         figures(record),
         problem(record),
@@ -361,7 +362,7 @@ fn figures(record: &Record) -> String {
     if figures.is_empty() {
         return String::new();
     }
-    let one = |(k, (name, figure)): (usize, &(&str, Figure))| {
+    let one = |(k, (name, figure)): (usize, &(String, Figure))| {
         let caption = format!("<b>Figure {}.</b> {}", k + 1, escape(&figure.description));
         chart::element(name, figure, &caption)
     };
@@ -375,7 +376,8 @@ fn figures(record: &Record) -> String {
         }
         false => "",
     };
-    format!("<section>\n<h2>By round</h2>\n{note}<div class=\"figures\">\n{all}</div>\n</section>\n")
+    let title = if record.sweep.is_empty() { "By round" } else { "Figures" };
+    format!("<section>\n<h2>{title}</h2>\n{note}<div class=\"figures\">\n{all}</div>\n</section>\n")
 }
 
 fn problem(record: &Record) -> String {

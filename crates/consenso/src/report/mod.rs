@@ -5,6 +5,7 @@
 mod chart;
 pub mod figure;
 mod format;
+mod frontier;
 mod html;
 mod page;
 mod paper;
@@ -23,15 +24,19 @@ use crate::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 /// - `test-accuracy`: accuracy of the mean model, with what it should be read against;
 /// - `disagreement`: root mean square distance of the agents from their mean;
 /// - `privacy-loss`: worst case and realised loss by round.
-pub fn figures(record: &Record) -> Vec<(&'static str, Figure)> {
-    let all = [
+///
+/// A sweep has `frontier-<agents>` before them: test accuracy against the budget.
+pub fn figures(record: &Record) -> Vec<(String, Figure)> {
+    let by_round = [
         ("objective-gap", objective_gap(record)),
         ("log-error", log_error(record)),
         ("test-accuracy", test_accuracy(record)),
         ("disagreement", disagreement(record)),
         ("privacy-loss", privacy_loss(record)),
     ];
-    all.into_iter().filter(|(_, figure)| figure.series.iter().any(|s| !s.points.is_empty())).collect()
+    let by_round = by_round.into_iter().map(|(name, figure)| (name.to_owned(), figure));
+    let all = frontier::figures(record).into_iter().chain(by_round);
+    all.filter(|(_, figure)| figure.series.iter().any(|s| !s.points.is_empty())).collect()
 }
 
 fn rounds() -> Axis {
