@@ -51,6 +51,7 @@ fn numbers(figure: &Figure) -> Value {
     let lines = figure.lines.iter().filter(|line| line.value.is_finite());
     json!({
         "title": figure.title,
+        "opacity": figure.band_opacity(),
         "x": { "label": figure.x.label, "log": figure.x.scale == Scale::Log, "whole": figure.x.scale == Scale::Whole,
                "domain": [x.0, x.1] },
         "y": { "label": figure.y.label, "log": figure.y.scale == Scale::Log, "domain": [y.0, y.1] },

@@ -123,7 +123,7 @@
       for (const [k, low, high] of ends) {
         const invisible = { stroke: "transparent", width: 0 };
         const pair = [add(`s${k}`, high, invisible), add(`s${k}`, low, invisible)].map((i) => i);
-        bands.push({ series: pair, fill: colours[this.data.series[k].colour] + "29" });
+        bands.push({ series: pair, fill: colours[this.data.series[k].colour] + Math.round(255 * this.data.opacity).toString(16) });
       }
       this.data.lines.forEach((line, k) => add(`r${k}`, x.map(() => line.value), { stroke: muted, width: 1.2, dash: [3, 3] }));
       for (const [k, mean] of means) {

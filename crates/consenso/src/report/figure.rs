@@ -144,6 +144,11 @@ pub struct Reference {
 }
 
 impl Figure {
+    /// Many bands over each other would end in one grey.
+    pub(super) fn band_opacity(&self) -> f64 {
+        if self.series.len() > 3 { 0.1 } else { 0.16 }
+    }
+
     /// A file of its own, with its paper and its style.
     pub fn to_svg(&self) -> String {
         self.render(true)
@@ -201,7 +206,7 @@ impl Figure {
         let segments: Vec<(&Series, Vec<Vec<Point>>)> =
             self.series.iter().map(|series| (series, frame.segments(series))).collect();
         for (series, segments) in &segments {
-            segments.iter().for_each(|segment| draw_band(pen, segment, series.colour));
+            segments.iter().for_each(|segment| draw_band(pen, segment, series.colour, self.band_opacity()));
         }
         frame.draw_reference_lines(pen);
         for (series, segments) in &segments {
@@ -274,7 +279,10 @@ impl Frame {
         let references = place_notes(&figure.lines, &y);
         let notes = references.iter().flat_map(|note| &note.lines).map(|line| text_width(line, SMALL));
         let notes = notes.fold(0.0, f64::max);
-        let right = if references.is_empty() { WIDTH - 18.0 } else { WIDTH - MARGIN - notes - 12.0 };
+        // The last label of the horizontal axis is centred under its tick, and a page has no margin of ours.
+        let overhang = x_labels.last().map_or(0.0, |label| text_width(label, SMALL) / 2.0);
+        let room = if references.is_empty() { overhang.max(4.0) } else { (notes + 12.0).max(overhang) };
+        let right = WIDTH - MARGIN - room;
         let x = Mapping { domain: x_domain, range: (0.0, right - left), log: figure.x.scale == Scale::Log };
 
         let (legend, rows) = place_legend(&figure.series, top + PLOT_HEIGHT + 64.0);
@@ -529,7 +537,7 @@ fn place_legend(series: &[Series], top: f64) -> (Vec<Entry>, usize) {
     (entries, rows)
 }
 
-fn draw_band(pen: &mut Pen, segment: &[Point], colour: usize) {
+fn draw_band(pen: &mut Pen, segment: &[Point], colour: usize, opacity: f64) {
     if segment.iter().all(|p| (p.low - p.high).abs() < 0.05) {
         return;
     }
@@ -545,7 +553,7 @@ fn draw_band(pen: &mut Pen, segment: &[Point], colour: usize) {
     let upper = segment.iter().map(|p| (p.x, p.high));
     let lower = segment.iter().rev().map(|p| (p.x, p.low));
     pen.push(&format!(
-        "<path class=\"fig-f{colour}\" d=\"{}Z\" fill=\"{}\" fill-opacity=\"0.16\"/>",
+        "<path class=\"fig-f{colour}\" d=\"{}Z\" fill=\"{}\" fill-opacity=\"{opacity}\"/>",
         trail(upper.chain(lower)),
         COLOURS[colour]
     ));
@@ -608,6 +616,7 @@ fn text_width(text: &str, size: f64) -> f64 {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '|' | '!' | '\'' | ' ' | '\u{202f}' | '·' => 0.34,
         'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '-' => 0.42,
         'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.98,
+        '−' | '+' | '=' | '∞' | '‖' | '<' | '>' => 0.86,
         '⁰' | '⁻' | '¹' | '²' | '³' | '⁴'..='⁹' => 0.42,
         c if c.is_ascii_uppercase() => 0.72,
         c if c.is_ascii_digit() => 0.64,

@@ -73,8 +73,19 @@ fn mapped(spread: Spread, f: impl Fn(f64) -> f64) -> Spread {
     Spread { min: f(spread.min), mean: f(spread.mean), max: f(spread.max) }
 }
 
+/// What theorems certify of a quantity, each in its algorithm's colour.
+fn certified<'a>(record: &'a Record, quantity: &'a str) -> impl Iterator<Item = Series> + 'a {
+    record.algorithms.iter().enumerate().filter_map(move |(k, algorithm)| {
+        let bound = algorithm.certified.as_ref().filter(|bound| bound.quantity == quantity)?;
+        let points = bound.points.iter().map(|&(round, value)| Point::from((f64::from(round), value)));
+        let label = format!("{}, at most ({})", algorithm.label, bound.theorem);
+        Some(Series { label, points: points.collect(), colour: k, dash: k + 4 })
+    })
+}
+
 fn objective_gap(record: &Record) -> Figure {
     let optimum = record.baselines.central_optimum_objective;
+    let measured = curves(record, |at| Some(mapped(at.objective, |f| f - optimum)));
     Figure {
         title: "Objective gap".into(),
         description: format!(
@@ -83,7 +94,7 @@ fn objective_gap(record: &Record) -> Figure {
         ),
         x: rounds(),
         y: Axis::new("F(mean model) − F(x*), logarithmic", Scale::Log),
-        series: curves(record, |at| Some(mapped(at.objective, |f| f - optimum))),
+        series: measured.into_iter().chain(certified(record, "optimum_gap")).collect(),
         lines: vec![Reference {
             label: "zero model".into(),
             value: record.baselines.zero_model.objective - optimum,
@@ -106,7 +117,10 @@ fn log_error(record: &Record) -> Figure {
         ),
         x: rounds(),
         y,
-        series: curves(record, |at| Some(at.log_error)),
+        series: curves(record, |at| Some(at.log_error))
+            .into_iter()
+            .chain(certified(record, "log_error"))
+            .collect(),
         lines: vec![Reference { label: "zero model".into(), value: zero }],
     }
 }
