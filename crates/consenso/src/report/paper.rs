@@ -511,7 +511,11 @@ fn repeat(reproduction: &Reproduction) -> String {
         parts if parts.len() == Part::ALL.len() => "all".to_string(),
         parts => parts.iter().map(|part| part.name()).collect::<Vec<_>>().join(" "),
     };
-    let seed = seeds(reproduction).first().map_or_else(String::new, |seed| format!(" --seed {seed}"));
+    // Experiments that kept seeds of their own need no word.
+    let seed = match seeds(reproduction).as_slice() {
+        [seed] => format!(" --seed {seed}"),
+        _ => String::new(),
+    };
     let experiments: String = reproduction
         .records
         .iter()
