@@ -4,10 +4,11 @@
 //! [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
 //! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
 
-use crate::gate::{Draft, Gate, GateState, Release, StopReason};
+use crate::gate::{Draft, Gate, GateState, Release, Shares, StopReason};
 use crate::graph::{Graph, Mixing};
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, Protocol, View, Weights};
+use crate::sharing::{FixedPoint, ShareError};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -162,6 +163,40 @@ impl Player {
         let (release, refused) = gate.release(&**protocol, &view, memory, local, draft, out);
         *stopped = refused.map(|reason| (next, reason));
         release
+    }
+
+    /// The same for a secret-shared exchange: `seat` holds the mean that the last one revealed, the next vector goes to `own` and stays here,
+    /// its shares go to `words`.
+    ///
+    /// # Errors
+    /// A vector that does not fit the code; nothing is shared then.
+    pub fn share<'a>(
+        &mut self,
+        seat: &Seat<'_>,
+        draft: &mut Draft,
+        code: &FixedPoint,
+        own: &mut [f64],
+        words: &'a mut [u64],
+    ) -> Result<Shares<'a>, ShareError> {
+        self.absorb(seat);
+        let Self { local, protocol, timetable, gate, memory, .. } = self;
+        let view = view(seat, local, gate);
+        let next = seat.round + 1;
+        if next > timetable.rounds {
+            own.copy_from_slice(view.own());
+            return gate.share_again(next, code, own, draft, words);
+        }
+        gate.share(&**protocol, &view, memory, local, draft, code, own, words)
+    }
+
+    /// The algorithm.
+    pub(crate) fn protocol(&self) -> &dyn Protocol {
+        &*self.protocol
+    }
+
+    /// The timetable.
+    pub(crate) fn timetable(&self) -> &Timetable {
+        &self.timetable
     }
 
     /// Takes in the last exchange and gives the agent's model.

@@ -19,5 +19,6 @@ pub mod random;
 pub mod record;
 pub mod report;
 pub mod reproduce;
+pub mod sharing;
 pub mod simulate;
 pub mod theory;

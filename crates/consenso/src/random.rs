@@ -24,6 +24,8 @@ pub enum Purpose {
     Public = 6,
     /// Random penalties that are not the point of an interval.
     Coins = 7,
+    /// The uniform words of secret shares.
+    Share = 8,
 }
 
 /// Where the bits of a run come from.

@@ -2,6 +2,7 @@
 
 use super::budget::{self, Budget};
 use super::problem::Tied;
+use super::shared;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, PartitionSpec, SpecError};
 use super::sweep;
 use crate::agent::Timetable;
@@ -12,6 +13,7 @@ use crate::privacy::gdp;
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
 use crate::protocol::{Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
+use crate::sharing::FixedPoint;
 use std::sync::Arc;
 
 /// Where records come from, once files are read.
@@ -79,6 +81,8 @@ pub(super) struct Planned {
     pub(super) protocol: Arc<dyn Protocol>,
     pub(super) timetable: Arc<Timetable>,
     pub(super) budget: Budget,
+    /// Secret shares instead of vectors.
+    pub(super) sharing: Option<FixedPoint>,
 }
 
 /// A sound experiment.
@@ -595,7 +599,7 @@ fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, tail, gossip, mut protocol } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mut protocol } = algorithm;
     if let Some(tied) = context.tied {
         protocol.couple(&tied.coupling)?;
         if gossip.is_some_and(|g| g > 0) {
@@ -610,6 +614,13 @@ fn plan(
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
     let warning = protocol.check(&facts)?;
+    let sharing = sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context)).transpose()?;
+    if sharing.is_some() && noise.as_ref().is_some_and(|n| *n != super::NoiseSpec::None) {
+        return Err("noise cannot be added under exchange = \"secret-shared\": set noise = \"none\"".into());
+    }
+    if let (Some(_), Some(1..)) = (sharing, gossip) {
+        return Err("gossip has nothing to mix under exchange = \"secret-shared\": leave it out".into());
+    }
     // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
     let calibrated = facts.private && noise.is_none();
     let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
@@ -624,7 +635,7 @@ fn plan(
     let budget = budget::plan(&*protocol, noise.as_ref(), &facts, context, graphs)?;
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
-    Ok((Planned { label, protocol, timetable: Arc::new(timetable), budget }, warnings))
+    Ok((Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing }, warnings))
 }
 
 /// Two algorithms of one name get numbers.
@@ -649,6 +660,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     table.insert("tail".into(), tail.into());
     table.insert("gossip".into(), i64::from(planned.timetable.gossip).into());
     table.extend(planned.protocol.parameters());
+    table.extend(planned.sharing.as_ref().map(shared::keys).unwrap_or_default());
     if let Some(noise) = &planned.budget.noise_spec
         && let Ok(noise) = toml::Value::try_from(noise)
     {

@@ -11,6 +11,7 @@ mod perturbed;
 mod plan;
 mod problem;
 mod run;
+mod shared;
 mod site;
 mod spec;
 mod sweep;
@@ -20,6 +21,7 @@ pub use check::{Experiment, Inputs, Source};
 pub use plan::{AlgorithmPlan, Constants};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Observer, Silent, run};
+pub use shared::SharingSpec;
 pub use site::{Charge, Site, SitePlan};
 pub use spec::{
     Accounting, AlgorithmSpec, DataSpec, ExperimentSpec, LossKind, NoiseSpec, ObjectiveSpec, Origin,

@@ -78,9 +78,10 @@ pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Resul
     let mut finished = instances.len() as u32;
     for planned in &experiment.planned {
         observer.stage(&planned.label, u64::from(planned.timetable.exchanges()) * instances.len() as u64);
-        let outcomes: Vec<Outcome> = over_runs(instances.iter().collect(), together, |instance| {
-            one_run(experiment, planned, instance, observer)
+        let outcomes = over_runs(instances.iter().collect(), together, |instance| {
+            one_run(experiment, planned, instance, observer).transpose()
         });
+        let outcomes: Vec<Outcome> = outcomes.into_iter().collect::<Result<_, String>>()?;
         if outcomes.is_empty() {
             break;
         }
@@ -171,7 +172,7 @@ fn one_run(
     planned: &Planned,
     instance: &Instance,
     observer: &dyn Observer,
-) -> Option<Outcome> {
+) -> Result<Option<Outcome>, String> {
     let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
     let players = instance
@@ -184,19 +185,25 @@ fn one_run(
     if let Some(rows) = experiment.start(instance.run) {
         network.start_from(&rows);
     }
+    if let Some(code) = planned.sharing {
+        network = network.secret_shared(code).map_err(|e| e.to_string())?;
+    }
     let test = experiment.test_records(instance.run);
     let mut trace = vec![observe(experiment, planned, instance, &network, test.as_deref())];
     let (rounds, exchanges) = (planned.timetable.rounds, planned.timetable.exchanges());
     let mut unreported = 0;
     while network.round() < exchanges {
         network.advance();
+        if let Some(failure) = network.failure() {
+            return Err(format!("{}: {failure}", planned.label));
+        }
         unreported += 1;
         let round = network.round();
         if round.is_multiple_of(CHECK_EVERY) || round == exchanges {
             observer.advanced(unreported);
             unreported = 0;
             if observer.cancelled() {
-                return None;
+                return Ok(None);
             }
         }
         if round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds) {
@@ -206,7 +213,7 @@ fn one_run(
     let models = network.finish();
     let diverged = models.iter().flatten().any(|x| !x.is_finite() || x.abs() > 1e12);
     let stopped = network.players().iter().filter(|p| p.stopped().is_some()).count();
-    Some(judge(
+    let outcome = judge(
         experiment,
         instance,
         &models,
@@ -222,7 +229,8 @@ fn one_run(
             diverged,
             violation: None,
         },
-    ))
+    );
+    Ok(Some(outcome))
 }
 
 /// One agent of one algorithm, with `degree` neighbours, at the start: in a simulation and in a real network alike.
@@ -385,8 +393,17 @@ fn summarise(
         epsilon: epsilon(experiment, planned, &outcomes),
         published: published(experiment, planned, &outcomes),
         seconds,
-        parameters: serde_json::to_value(planned.protocol.parameters()).unwrap_or_default(),
-        noise: planned.budget.describe(),
+        parameters: serde_json::to_value(parameters(planned)).unwrap_or_default(),
+        noise: match &planned.sharing {
+            Some(code) => {
+                format!(
+                    "{}; secret-shared, hidden from up to {} colluders",
+                    planned.budget.describe(),
+                    code.agents() - 2
+                )
+            }
+            None => planned.budget.describe(),
+        },
         agents_stopped: mean(&|o| Some(o.stopped as f64)).unwrap_or(0.0),
         diverged: outcomes.iter().any(|o| o.diverged),
         curve: curve(&outcomes),
@@ -394,6 +411,12 @@ fn summarise(
         violation: mean(&|o| o.violation),
         trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
     }
+}
+
+fn parameters(planned: &Planned) -> toml::Table {
+    let mut table = planned.protocol.parameters();
+    table.extend(planned.sharing.as_ref().map(super::shared::keys).unwrap_or_default());
+    table
 }
 
 fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> Option<EpsilonRecord> {

@@ -114,6 +114,9 @@ impl Experiment {
                 "the costs of all agents stand in one file, so this experiment can be simulated only".into(),
             );
         }
+        if planned.sharing.is_some() {
+            return Err("exchange = \"secret-shared\" runs in the simulator only: `consenso run`".into());
+        }
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
         if agent >= graph.agents() {
             return Err(format!("there is no agent {agent} among {}", graph.agents()));

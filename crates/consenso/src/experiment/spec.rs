@@ -1,6 +1,7 @@
 //! What an experiment file says, before anything is checked beyond its form.
 
 use super::problem::ProblemSpec;
+use super::shared::{ExchangeKind, SharingSpec};
 use crate::data::Encoding;
 use crate::graph::GraphSpec;
 use crate::privacy::NeighbourRelation;
@@ -238,6 +239,8 @@ pub struct AlgorithmSpec {
     pub tail: Option<f64>,
     /// Rounds of mixing at the end.
     pub gossip: Option<u32>,
+    /// Secret shares instead of vectors.
+    pub sharing: Option<SharingSpec>,
     /// The algorithm with its own parameters.
     pub protocol: Box<dyn Protocol>,
 }
@@ -317,12 +320,17 @@ struct AlgorithmCommon {
     noise: Option<NoiseSpec>,
     tail: Option<f64>,
     gossip: Option<u32>,
+    #[serde(default)]
+    exchange: ExchangeKind,
+    range: Option<f64>,
+    fraction_bits: Option<u32>,
 }
 
 /// Most rounds of an algorithm: a bound on everything that is kept by the round.
 pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 
-const COMMON_KEYS: [&str; 5] = ["label", "rounds", "noise", "tail", "gossip"];
+const COMMON_KEYS: [&str; 8] =
+    ["label", "rounds", "noise", "tail", "gossip", "exchange", "range", "fraction_bits"];
 
 impl ExperimentSpec {
     /// Reads an experiment file; `file` is its name for error messages.
@@ -472,8 +480,14 @@ fn parse_algorithm(
     {
         return Err(fail("tail", format!("tail = {tail} must be a share between 0 and 1"), None));
     }
-    let AlgorithmCommon { label, noise, tail, gossip, .. } = common;
-    Ok(AlgorithmSpec { label, rounds, noise, tail, gossip, protocol })
+    let AlgorithmCommon { label, noise, tail, gossip, exchange, range, fraction_bits, .. } = common;
+    let sharing = (exchange == ExchangeKind::SecretShared).then_some(SharingSpec { range, fraction_bits });
+    let alone = if range.is_some() { Some("range") } else { fraction_bits.map(|_| "fraction_bits") };
+    if let (Some(key), None) = (alone, sharing) {
+        let help = "add exchange = \"secret-shared\", or leave it out".to_owned();
+        return Err(fail(key, format!("{key} belongs to the secret-shared exchange"), Some(help)));
+    }
+    Ok(AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, protocol })
 }
 
 fn did_you_mean(near: &str) -> String {

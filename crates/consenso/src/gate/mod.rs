@@ -10,11 +10,13 @@
 pub mod exact;
 mod inside;
 mod ledger;
+mod shares;
 
 use ledger::LedgerState;
 pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
+pub use shares::Shares;
 
 use crate::problem::{Constraint, LocalObjective, Workspace};
 use crate::protocol::{Protocol, Response, View};
@@ -381,7 +383,7 @@ impl Gate {
 }
 
 /// The nearest integer, of a number below 2^51 in size; anything larger is out of the grid's range anyway.
-fn round(x: f64) -> f64 {
+pub(crate) fn round(x: f64) -> f64 {
     const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5·2^52
     if x.abs() < (1i64 << 51) as f64 { (x + SHIFT) - SHIFT } else { x }
 }

@@ -1,6 +1,6 @@
 //! Algorithm 1: private ADMM with randomised penalties, on any connected graph (SPEC section 2).
 
-use super::{Aggregation, Protocol, PublicFacts, Response, View, settle, table_of};
+use super::{Aggregation, Needs, Protocol, PublicFacts, Response, View, settle, table_of};
 use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
@@ -314,6 +314,10 @@ impl Protocol for Admm {
 
     fn parameters(&self) -> toml::Table {
         table_of(self)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::Sum
     }
 
     fn response(&self) -> Response {

@@ -1,7 +1,7 @@
 //! Decentralized consensus ADMM (Shi, Ling, Yuan, Wu and Yin, 2014): the non-private reference.
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, solve_at};
-use super::{Protocol, PublicFacts, Response, View, table_of};
+use super::{Needs, Protocol, PublicFacts, Response, View, table_of};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,10 @@ impl Protocol for ConsensusAdmm {
 
     fn parameters(&self) -> toml::Table {
         table_of(self)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::Sum
     }
 
     fn response(&self) -> Response {

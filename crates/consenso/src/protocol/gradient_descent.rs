@@ -1,7 +1,7 @@
 //! Algorithm 2: private decentralized gradient descent on a complete graph (SPEC section 2).
 
 use super::schedule::Shape;
-use super::{Aggregation, Protocol, PublicFacts, Schedule, View, settle, table_of};
+use super::{Aggregation, Needs, Protocol, PublicFacts, Schedule, View, settle, table_of};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Bound, Ground, Standing, descent, short};
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,20 @@ impl Protocol for GradientDescent {
 
     fn parameters(&self) -> toml::Table {
         table_of(self)
+    }
+
+    /// The farthest pair takes everybody's row, the plain mean takes the mean.
+    fn needs(&self) -> Needs {
+        match self.aggregation {
+            Aggregation::Random => Needs::Rows,
+            Aggregation::Fixed => Needs::Mean,
+        }
+    }
+
+    /// |x_i⁺| ≤ |1 − ημ|·|x̄| + η·G.
+    fn reach(&self, round: u32, before: f64, gradient: f64, facts: &PublicFacts) -> Option<f64> {
+        let eta = super::dgd::eta(self.step.as_ref(), round);
+        Some((1.0 - eta * facts.strong_convexity).abs() * before + eta * gradient)
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {

@@ -315,6 +315,17 @@ pub enum Response {
     AtNoisedPoint,
 }
 
+/// What of the other agents' vectors an algorithm looks at: only sums can be exchanged in secret shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Each neighbour's own vector.
+    Rows,
+    /// Its own vector and the sum over its neighbours.
+    Sum,
+    /// The mean of all and nothing else, not even its own.
+    Mean,
+}
+
 /// One private decentralized algorithm, as one agent runs it.
 pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// The name in the experiment file.
@@ -366,6 +377,17 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// over every edge: dropping one would leave the answer off for good.
     fn allows_absence(&self) -> bool {
         false
+    }
+
+    /// What it looks at.
+    fn needs(&self) -> Needs {
+        Needs::Rows
+    }
+
+    /// The largest |x[l]| that a message of round `round` can have, given that of the means before it and of any data gradient; `None` where
+    /// nothing bounds it. Noise comes on top.
+    fn reach(&self, _round: u32, _before: f64, _gradient: f64, _facts: &PublicFacts) -> Option<f64> {
+        None
     }
 
     /// Bounds on how far the private step of round `round` (from 1) moves between neighbours, given those of the gradient.

@@ -3,6 +3,7 @@
 //! Both play the same [`Player`]s and give the same transcript bit for bit.
 
 mod messages;
+mod shared;
 
 pub use messages::{Faults, Partition, Traffic, over_messages};
 
@@ -10,6 +11,7 @@ use crate::agent::{Player, Seat};
 use crate::gate::Draft;
 use crate::graph::{Graph, Mixing};
 use crate::protocol::{Common, Weights};
+use crate::sharing::{FixedPoint, ShareError};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -30,6 +32,8 @@ pub struct Lockstep {
     rows: Vec<f64>,
     next: Vec<f64>,
     draft: Draft,
+    exchange: Option<shared::Exchange>,
+    failure: Option<ShareError>,
 }
 
 impl Lockstep {
@@ -42,7 +46,38 @@ impl Lockstep {
         let grain = (GRAIN / work.max(1)).max(1);
         let rows: Vec<f64> = players.iter().flat_map(Player::start).collect();
         let next = rows.clone();
-        Self { players, graph, mixing, dim, grain, round: 0, rows, next, draft: Draft::default() }
+        let draft = Draft::default();
+        Self {
+            players,
+            graph,
+            mixing,
+            dim,
+            grain,
+            round: 0,
+            rows,
+            next,
+            draft,
+            exchange: None,
+            failure: None,
+        }
+    }
+
+    /// The same agents, exchanging secret shares: only the sum of their vectors is revealed.
+    ///
+    /// # Errors
+    /// A graph that is not complete or not the code's, or an algorithm that looks at more than sums.
+    pub fn secret_shared(mut self, code: FixedPoint) -> Result<Self, ShareError> {
+        if !self.graph.is_complete() || code.agents() != self.players.len() {
+            return Err(ShareError::NotComplete);
+        }
+        self.exchange = Some(shared::Exchange::new(code, &self.players, &self.rows, self.dim)?);
+        Ok(self)
+    }
+
+    /// Why a secret-shared round could not be made, if one could not: no later round is.
+    #[must_use]
+    pub fn failure(&self) -> Option<&ShareError> {
+        self.failure.as_ref()
     }
 
     /// Rounds exchanged so far.
@@ -81,7 +116,14 @@ impl Lockstep {
 
     /// One round: every agent takes in the last releases and makes its next.
     pub fn advance(&mut self) {
-        let Self { players, graph, mixing, dim, grain, round, rows, next, draft } = self;
+        let Self { players, graph, mixing, dim, grain, round, rows, next, draft, exchange, failure } = self;
+        if let Some(exchange) = exchange {
+            if failure.is_none() {
+                *failure = exchange.advance(players, *round, *grain, rows).err();
+                *round += u32::from(failure.is_none());
+            }
+            return;
+        }
         let common = common(graph, rows, *dim);
         let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
         // Back and forth: what one round read last is still in the cache when the next begins. The order changes no result.
@@ -121,7 +163,10 @@ impl Lockstep {
 
     /// Takes in the last exchange and gives every agent's model.
     pub fn finish(&mut self) -> Vec<Vec<f64>> {
-        let Self { players, graph, mixing, dim, round, rows, .. } = self;
+        let Self { players, graph, mixing, dim, round, rows, exchange, .. } = self;
+        if let Some(exchange) = exchange {
+            return exchange.finish(players, *round);
+        }
         let common = common(graph, rows, *dim);
         let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
         players.iter_mut().enumerate().map(|(i, player)| player.finish(&table.seat(i))).collect()

@@ -1,0 +1,344 @@
+//! A [`Player`] among messages that carry shares: two exchanges a round, the sum revealed and nothing else.
+
+use super::{FixedPoint, ShareError, Sight, add};
+use crate::agent::Player;
+use crate::gate::{Draft, StopReason};
+use crate::protocol::Needs;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Which of a round's two exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// A share, for its receiver alone: the channel must be encrypted.
+    Share,
+    /// The sum of the shares its sender holds, the same for everybody.
+    Sum,
+}
+
+/// One vector of words on its way. Agents make their own from [`Shares`](crate::gate::Shares) alone; a driver builds what it *received*.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ShareMessage {
+    from: u32,
+    to: u32,
+    round: u32,
+    phase: Phase,
+    words: Arc<[u64]>,
+}
+
+impl std::fmt::Debug for ShareMessage {
+    // All shares of one agent in one log would be its vector.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { from, to, round, phase, words } = self;
+        write!(f, "ShareMessage({phase:?}, from={from}, to={to}, round={round}, words={})", words.len())
+    }
+}
+
+impl ShareMessage {
+    /// What somebody else sent, as it came in: nothing about it is checked before [`SharingAgent::handle`].
+    #[must_use]
+    pub fn received(from: u32, to: u32, round: u32, phase: Phase, words: impl Into<Arc<[u64]>>) -> Self {
+        Self { from, to, round, phase, words: words.into() }
+    }
+
+    /// Sender.
+    #[must_use]
+    pub fn from(&self) -> u32 {
+        self.from
+    }
+
+    /// Receiver.
+    #[must_use]
+    pub fn to(&self) -> u32 {
+        self.to
+    }
+
+    /// In which round.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// In which exchange of the round.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The words.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+}
+
+/// What an agent wants done, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ShareEffect {
+    /// Make the state durable before the shares of this round leave.
+    Charge {
+        /// The round charged.
+        round: u32,
+    },
+    /// Send to its receiver alone.
+    Send(ShareMessage),
+    /// Nothing more will come; the model is ready.
+    Done(StopReason),
+}
+
+/// Why a message was not taken; the state is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShareRefusal {
+    /// It is not from another agent to this one.
+    #[error("a message from agent {from} to agent {to} is not for agent {agent}")]
+    Stranger {
+        /// Sender.
+        from: u32,
+        /// Receiver named.
+        to: u32,
+        /// Who refused.
+        agent: u32,
+    },
+    /// It has another length than the model.
+    #[error("the {phase:?} of round {round} from agent {from} has {got} words, not {want}")]
+    Length {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Its exchange.
+        phase: Phase,
+        /// Words received.
+        got: usize,
+        /// Words expected.
+        want: usize,
+    },
+    /// It was taken before, or belongs to a round that is over. Shares must not be used twice.
+    #[error("the {phase:?} of round {round} from agent {from} was received before")]
+    Replayed {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Its exchange.
+        phase: Phase,
+    },
+    /// Its sender cannot be there yet.
+    #[error("the {phase:?} of round {round} from agent {from} comes before its turn")]
+    OutOfTurn {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Its exchange.
+        phase: Phase,
+    },
+    /// The run is over for this agent.
+    #[error("the run has failed: {0}")]
+    Failed(String),
+}
+
+/// An agent of a secret-shared exchange.
+///
+/// Exchanges are numbered from 1, shares of round r being 2r − 1 and sums 2r. A peer can be one exchange ahead and never two, for it needs
+/// this agent's message to go on; so two slots a peer hold all that can arrive.
+#[derive(Debug)]
+pub struct SharingAgent {
+    id: u32,
+    code: FixedPoint,
+    player: Player,
+    sight: Sight,
+    /// Exchanges complete.
+    done: u32,
+    /// Whether this agent's own part of the next exchange is out.
+    sent: bool,
+    own: Vec<f64>,
+    /// This agent's own share, then the sum of the shares it holds, then of everybody's sums.
+    total: Vec<u64>,
+    waiting: [Vec<Option<Arc<[u64]>>>; 2],
+    queue: VecDeque<ShareEffect>,
+    draft: Draft,
+    failed: Option<ShareError>,
+    model: Option<Vec<f64>>,
+}
+
+impl SharingAgent {
+    /// Agent `id` of a complete graph of `code.agents()` agents.
+    ///
+    /// # Errors
+    /// An algorithm that looks at more than sums.
+    ///
+    /// # Panics
+    /// Without such an agent.
+    pub fn new(id: u32, code: FixedPoint, player: Player) -> Result<Self, ShareError> {
+        assert!((id as usize) < code.agents(), "an agent of the graph");
+        let (needs, kind) = (player.protocol().needs(), player.protocol().kind());
+        if needs == Needs::Rows {
+            return Err(ShareError::NeedsRows { kind });
+        }
+        let start = player.start();
+        let n = code.agents();
+        Ok(Self {
+            id,
+            sight: Sight::new(n, needs, &start),
+            done: 0,
+            sent: false,
+            own: start.clone(),
+            total: vec![0; start.len()],
+            waiting: [vec![None; n], vec![None; n]],
+            queue: VecDeque::new(),
+            draft: Draft::default(),
+            failed: None,
+            model: None,
+            code,
+            player,
+        })
+    }
+
+    /// The player inside.
+    #[must_use]
+    pub fn player(&self) -> &Player {
+        &self.player
+    }
+
+    /// Rounds complete: their sums are known.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.done / 2
+    }
+
+    /// The mean of all agents' vectors of the last complete round: all that was revealed of them.
+    #[must_use]
+    pub fn mean(&self) -> &[f64] {
+        self.sight.mean()
+    }
+
+    /// The model, once [`ShareEffect::Done`] was polled.
+    #[must_use]
+    pub fn model(&self) -> Option<&[f64]> {
+        self.model.as_deref()
+    }
+
+    /// Why the run failed, if it did.
+    #[must_use]
+    pub fn failure(&self) -> Option<&ShareError> {
+        self.failed.as_ref()
+    }
+
+    /// Ends the run because `from` is gone: its shares cannot be replaced, and what was exchanged in this round stays hidden.
+    pub fn dropped(&mut self, from: u32) -> ShareError {
+        let error = ShareError::Dropped { from, round: self.round() + 1 };
+        self.queue.clear();
+        self.failed.get_or_insert(error).clone()
+    }
+
+    /// Takes a message in.
+    ///
+    /// # Errors
+    /// A [`ShareRefusal`] that says why; the state is as it was.
+    pub fn handle(&mut self, message: &ShareMessage) -> Result<(), ShareRefusal> {
+        let &ShareMessage { from, to, round, phase, ref words } = message;
+        if let Some(failure) = &self.failed {
+            return Err(ShareRefusal::Failed(failure.to_string()));
+        }
+        if to != self.id || from == self.id || from as usize >= self.code.agents() {
+            return Err(ShareRefusal::Stranger { from, to, agent: self.id });
+        }
+        let (got, want) = (words.len(), self.total.len());
+        if got != want {
+            return Err(ShareRefusal::Length { from, round, phase, got, want });
+        }
+        if round == 0 || round > self.player.timetable().exchanges() {
+            return Err(ShareRefusal::OutOfTurn { from, round, phase });
+        }
+        let exchange = 2 * (round - 1) + phase as u32 + 1;
+        let Some(ahead) = exchange.checked_sub(self.done + 1) else {
+            return Err(ShareRefusal::Replayed { from, round, phase });
+        };
+        let Some(slots) = self.waiting.get_mut(ahead as usize) else {
+            return Err(ShareRefusal::OutOfTurn { from, round, phase });
+        };
+        match &mut slots[from as usize] {
+            Some(_) => Err(ShareRefusal::Replayed { from, round, phase }),
+            empty => {
+                *empty = Some(Arc::clone(words));
+                Ok(())
+            }
+        }
+    }
+
+    /// What to do next; `None` until another message comes.
+    ///
+    /// # Errors
+    /// A vector that does not fit the declared range, or a run that failed before: nothing more is sent.
+    pub fn poll(&mut self) -> Result<Option<ShareEffect>, ShareError> {
+        if let Some(failure) = &self.failed {
+            return Err(failure.clone());
+        }
+        while self.queue.is_empty() && self.model.is_none() {
+            if !self.sent {
+                if let Err(error) = self.send() {
+                    self.queue.clear();
+                    return Err(self.failed.insert(error).clone());
+                }
+            } else if !self.take_in() {
+                break;
+            }
+        }
+        Ok(self.queue.pop_front())
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let me = self.id as usize;
+        (0..self.code.agents()).filter(move |&j| j != me)
+    }
+
+    /// Queues this agent's part of the next exchange.
+    fn send(&mut self) -> Result<(), ShareError> {
+        let round = self.round() + 1;
+        let message = |to: usize, phase, words| {
+            ShareEffect::Send(ShareMessage { from: self.id, to: to as u32, round, phase, words })
+        };
+        if self.done.is_multiple_of(2) {
+            let mut words = vec![0; self.code.agents() * self.total.len()];
+            let seat = self.sight.seat(self.done / 2);
+            let shares = self.player.share(&seat, &mut self.draft, &self.code, &mut self.own, &mut words)?;
+            self.total.copy_from_slice(shares.of(self.id as usize));
+            self.queue.push_back(ShareEffect::Charge { round });
+            for to in self.others() {
+                self.queue.push_back(message(to, Phase::Share, shares.of(to).into()));
+            }
+        } else {
+            let sum: Arc<[u64]> = self.total.as_slice().into();
+            for to in self.others() {
+                self.queue.push_back(message(to, Phase::Sum, Arc::clone(&sum)));
+            }
+        }
+        self.sent = true;
+        Ok(())
+    }
+
+    /// Completes the exchange if everybody's part is here.
+    fn take_in(&mut self) -> bool {
+        if self.others().any(|j| self.waiting[0][j].is_none()) {
+            return false;
+        }
+        for words in self.waiting[0].iter_mut().filter_map(Option::take) {
+            add(&mut self.total, &words);
+        }
+        self.waiting.swap(0, 1);
+        (self.done, self.sent) = (self.done + 1, false);
+        if !self.done.is_multiple_of(2) {
+            return true;
+        }
+        let mut mean: Vec<f64> = self.total.iter().map(|&sum| self.code.mean(sum)).collect();
+        self.player.gate().constraint().project(&mut mean);
+        self.sight.reveal(&self.own, &mean);
+        if self.round() == self.player.timetable().exchanges() {
+            self.model = Some(self.player.finish(&self.sight.seat(self.done / 2)));
+            let reason = self.player.stopped().map_or(StopReason::Finished, |s| s.1);
+            self.queue.push_back(ShareEffect::Done(reason));
+        }
+        true
+    }
+}

@@ -1,0 +1,269 @@
+//! Secret-shared exchange (Algorithm 3): agents learn the sum of their vectors and nothing else.
+//!
+//! Agent i writes its vector in fixed point, q_i = round(x_i·2^f), and splits it modulo 2^64 into N shares: r_ij uniform for j ≠ i,
+//! r_ii = q_i − Σ_{j≠i} r_ij. Two exchanges make a round:
+//!
+//! ```text
+//! shares:  i sends r_ij to j alone, over an encrypted channel
+//! sums:    j sends s_j = Σ_i r_ij to everybody;   Σ_j s_j = Σ_i q_i  (mod 2^64)
+//! ```
+//!
+//! # What it hides (Theorem 2.1)
+//!
+//! Take two honest agents a, b and let all N − 2 others pool what they see. They lack r_aa, r_ab, r_ba, r_bb. Of these four they know
+//! s_a, s_b, hence r_aa + r_ba and r_ab + r_bb, whose sum with the shares they hold gives q_a + q_b. The map from (r_ab, r_ba), uniform
+//! and independent, to what is left is a bijection for every pair of inputs of the same sum: the view's law depends on q_a + q_b alone.
+//! N − 1 colluders subtract their own vectors from the sum and have the last one.
+//!
+//! The agents are honest but curious: one who sends wrong sums spoils the mean, one who sends different sums to different agents splits it.
+//! Neither learns more. The uniform words are ChaCha12's, keyed by the agent's seed.
+//!
+//! # No overflow
+//!
+//! |x| ≤ `range` is checked before anything is split, and N·range·2^f < 2^63 before the first round, so the sum of the q_i read as a signed
+//! number is their sum over the integers.
+
+mod agent;
+
+pub use agent::{Phase, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
+
+use crate::agent::Seat;
+use crate::protocol::{Common, Needs, Weights};
+use thiserror::Error;
+
+/// Why vectors cannot be exchanged in shares.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ShareError {
+    /// Fewer than three agents.
+    #[error(
+        "secret sharing needs at least 3 agents, not {agents}: of two, each learns the other's vector from the sum"
+    )]
+    TooFew {
+        /// N.
+        agents: usize,
+    },
+    /// Somebody does not talk to somebody.
+    #[error("secret sharing needs a complete graph: every agent sends a share to every other")]
+    NotComplete,
+    /// The algorithm looks at more than sums.
+    #[error("{kind} looks at every neighbour's own vector, which secret sharing hides")]
+    NeedsRows {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// The range is not a positive number.
+    #[error("the range is {range}; it must be a positive number")]
+    Range {
+        /// What was given.
+        range: f64,
+    },
+    /// The sum could wrap around.
+    #[error(
+        "{agents} agents × range {range} × 2^{fraction_bits} is not below 2^63, so their sum could overflow; use fewer fraction bits"
+    )]
+    Overflow {
+        /// N.
+        agents: usize,
+        /// The declared range.
+        range: f64,
+        /// f.
+        fraction_bits: u32,
+    },
+    /// Noise that was accounted for as one agent's.
+    #[error(
+        "secret-shared vectors take no noise: what an agent was charged for its own release says nothing about a sum"
+    )]
+    Noise,
+    /// A vector does not fit; which number it was stays private.
+    #[error(
+        "a number of agent {agent} is outside the declared range ±{range} in round {round}; nothing was sent, declare a larger range"
+    )]
+    OutOfRange {
+        /// Whose.
+        agent: u64,
+        /// When.
+        round: u32,
+        /// The declared range.
+        range: f64,
+    },
+    /// Somebody left: the shares it holds are needed.
+    #[error(
+        "agent {from} dropped out in round {round}: without its shares the sum stays hidden, and the run is over"
+    )]
+    Dropped {
+        /// Who.
+        from: u32,
+        /// When.
+        round: u32,
+    },
+}
+
+/// Numbers in [−range, range] as multiples of 2^−f, so that N of them add up below 2^63.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FixedPoint {
+    agents: u32,
+    range: f64,
+    fraction_bits: u32,
+    limit: i64,
+}
+
+impl FixedPoint {
+    /// Fixed point for sums over `agents` agents.
+    ///
+    /// # Errors
+    /// Fewer than three agents, a range that is not positive, or N·range·2^f ≥ 2^63.
+    pub fn new(agents: usize, range: f64, fraction_bits: u32) -> Result<Self, ShareError> {
+        if agents < 3 {
+            return Err(ShareError::TooFew { agents });
+        }
+        if !(range > 0.0 && range.is_finite()) {
+            return Err(ShareError::Range { range });
+        }
+        let overflow = ShareError::Overflow { agents, range, fraction_bits };
+        let steps =
+            if fraction_bits < 63 { (range * power_of_two(fraction_bits)).floor() } else { f64::INFINITY };
+        // Compared as integers: below 2^63 the cast is exact.
+        let limit = if steps < (1u64 << 63) as f64 { steps as i64 } else { return Err(overflow) };
+        match i64::try_from(agents).ok().and_then(|n| limit.checked_mul(n)) {
+            Some(_) => Ok(Self { agents: agents as u32, range, fraction_bits, limit }),
+            None => Err(overflow),
+        }
+    }
+
+    /// N.
+    #[must_use]
+    pub fn agents(&self) -> usize {
+        self.agents as usize
+    }
+
+    /// The declared range.
+    #[must_use]
+    pub fn range(&self) -> f64 {
+        self.range
+    }
+
+    /// f.
+    #[must_use]
+    pub fn fraction_bits(&self) -> u32 {
+        self.fraction_bits
+    }
+
+    /// round(x·2^f), or `None` outside the range (a NaN is outside).
+    #[must_use]
+    pub fn encode(&self, x: f64) -> Option<i64> {
+        if x.is_nan() || x.abs() > self.range {
+            return None;
+        }
+        // At the very end of the range rounding may step over it.
+        Some((crate::gate::round(x * power_of_two(self.fraction_bits)) as i64).clamp(-self.limit, self.limit))
+    }
+
+    /// The mean of N numbers whose encodings add up to `sum` modulo 2^64.
+    #[must_use]
+    pub fn mean(&self, sum: u64) -> f64 {
+        sum.cast_signed() as f64 / power_of_two(self.fraction_bits) / f64::from(self.agents)
+    }
+}
+
+fn power_of_two(e: u32) -> f64 {
+    (1u64 << e) as f64
+}
+
+/// `sum += words`, modulo 2^64.
+pub(crate) fn add(sum: &mut [u64], words: &[u64]) {
+    for (sum, word) in sum.iter_mut().zip(words) {
+        *sum = sum.wrapping_add(*word);
+    }
+}
+
+/// What an agent sees when only the mean of all is revealed: its own row, and the mean of the others' in place of each of theirs.
+/// Sums over neighbours are then what they would be with the rows themselves.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    needs: Needs,
+    /// Own row, then the others'.
+    rows: Vec<f64>,
+    neighbours: Vec<u32>,
+    weights: Vec<f64>,
+    common: Common,
+}
+
+impl Sight {
+    /// Everybody at `start`.
+    pub(crate) fn new(agents: usize, needs: Needs, start: &[f64]) -> Self {
+        Self {
+            needs,
+            rows: start.repeat(2),
+            neighbours: vec![1; agents - 1],
+            weights: vec![1.0 / agents as f64; agents - 1],
+            common: Common { mean: start.to_vec(), farthest: (0, 1) },
+        }
+    }
+
+    /// Takes in the mean of a round to which this agent contributed `own`.
+    pub(crate) fn reveal(&mut self, own: &[f64], mean: &[f64]) {
+        self.common.mean.copy_from_slice(mean);
+        let (mine, others) = self.rows.split_at_mut(mean.len());
+        if self.needs == Needs::Mean {
+            mine.copy_from_slice(mean);
+            others.copy_from_slice(mean);
+            return;
+        }
+        mine.copy_from_slice(own);
+        let n = (self.neighbours.len() + 1) as f64;
+        for ((other, own), mean) in others.iter_mut().zip(own).zip(mean) {
+            *other = (n * mean - own) / (n - 1.0);
+        }
+    }
+
+    pub(crate) fn own(&self) -> &[f64] {
+        &self.rows[..self.common.mean.len()]
+    }
+
+    /// The mean of all.
+    pub(crate) fn mean(&self) -> &[f64] {
+        &self.common.mean
+    }
+
+    pub(crate) fn seat(&self, round: u32) -> Seat<'_> {
+        Seat {
+            rows: &self.rows,
+            me: 0,
+            neighbours: &self.neighbours,
+            place: 0,
+            weights: Weights { own: 1.0 / (self.neighbours.len() + 1) as f64, neighbours: &self.weights },
+            round,
+            common: Some(&self.common),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_that_could_wrap_are_refused_in_advance() {
+        let new = FixedPoint::new;
+        assert_eq!(new(2, 1.0, 10), Err(ShareError::TooFew { agents: 2 }));
+        assert!(matches!(new(4, f64::NAN, 10), Err(ShareError::Range { .. })));
+        // 4·2^20·2^41 is 2^63 and no less.
+        let overflow = ShareError::Overflow { agents: 4, range: 1048576.0, fraction_bits: 41 };
+        assert_eq!(new(4, 1048576.0, 41), Err(overflow));
+        assert!(new(4, 1048576.0f64.next_down(), 41).is_ok());
+        assert!(new(3, 1e-3, 63).is_err() && new(3, f64::MAX, 0).is_err());
+    }
+
+    #[test]
+    fn the_largest_sum_is_read_with_its_sign() {
+        let code = FixedPoint::new(4, 1048576.0f64.next_down(), 41).unwrap();
+        for end in [code.range(), -code.range()] {
+            let one = code.encode(end).unwrap();
+            let sum = (0..4).fold(0u64, |sum, _| sum.wrapping_add(one.cast_unsigned()));
+            assert!((code.mean(sum) / end - 1.0).abs() < 1e-15);
+        }
+        assert_eq!(code.encode(1048576.0), None);
+        assert_eq!(code.encode(f64::NAN), None);
+    }
+}
