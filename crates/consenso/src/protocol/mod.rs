@@ -384,7 +384,7 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         Needs::Rows
     }
 
-    /// The largest |x[l]| that a message of round `round` can have, given that of the means before it and of any data gradient; `None` where
+    /// The largest `|x[l]|` that a message of round `round` can have, given that of the means before it and of any data gradient; `None` where
     /// nothing bounds it. Noise comes on top.
     fn reach(&self, _round: u32, _before: f64, _gradient: f64, _facts: &PublicFacts) -> Option<f64> {
         None
