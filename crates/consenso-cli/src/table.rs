@@ -78,7 +78,7 @@ fn heading(record: &Record) -> String {
         format!("of {records} records")
     };
     let runs = if record.runs == record.runs_asked {
-        format!("{} runs", record.runs)
+        format!("{} run{}", record.runs, if record.runs == 1 { "" } else { "s" })
     } else {
         format!("{} of {} runs", record.runs, record.runs_asked)
     };

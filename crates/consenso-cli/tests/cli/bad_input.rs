@@ -160,6 +160,24 @@ fn negative_regularization() {
 }
 
 #[test]
+fn keys_of_synthetic_records_beside_a_file() {
+    let place = hospital("synthetic_keys", HOSPITAL, SCHEMA, RECORDS);
+    for key in ["dim", "nonzeros", "classes", "heterogeneity"] {
+        let set = format!("data.{key}=3");
+        refused(&place, &["run", "hospital.toml", "--set", &set], &[key, "belongs to synthetic records"]);
+    }
+}
+
+#[test]
+fn a_clip_no_logistic_slope_reaches() {
+    let place = Place::new("clip");
+    for clip in ["0", "-1", "2", "nan"] {
+        let set = format!("objective.clip={clip}");
+        refused(&place, &["run", "adult", "--set", &set], &["clip", "above 0 and at most 1"]);
+    }
+}
+
+#[test]
 fn unstable_parameters_are_a_warning_that_names_the_rule() {
     let place = Place::new("unstable");
     place.write("small.toml", SMALL);

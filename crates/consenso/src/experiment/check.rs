@@ -189,6 +189,18 @@ impl Experiment {
             // Costs look at nothing of these; their gradients have bounds of their own.
             Source::Costs => (Task::Binary, 1, RowBounds { l1: 0.0, l2: 0.0, linf: 0.0, public: true }),
         };
+        if let Source::Data(_) = *source {
+            let data = &spec.data;
+            let foreign = [
+                ("dim", data.dim.is_some()),
+                ("nonzeros", data.nonzeros.is_some()),
+                ("classes", data.classes.is_some()),
+                ("heterogeneity", data.heterogeneity.is_some()),
+            ];
+            if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
+                return Err(fail(key, "belongs to synthetic records; leave it out".into()));
+            }
+        }
         let mut objective = match *source {
             Source::Costs => Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 },
             _ => objective(&spec, task).map_err(|(key, message)| fail(key, message))?,

@@ -68,6 +68,11 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         include_str!("../../experiments/paper/dual-sign.toml"),
     ),
     (
+        "secret-shared",
+        "agents that reveal the mean of their vectors and nothing else (Algorithm 3)",
+        include_str!("../../experiments/secret-shared.toml"),
+    ),
+    (
         "frontier",
         "accuracy against epsilon from 0.1 to 10 for every private algorithm, 10 and 100 agents (minutes)",
         include_str!("../../experiments/frontier.toml"),
