@@ -196,6 +196,8 @@ struct Neighbour {
     /// It sent something wrong and nothing right since.
     refused: bool,
     ever_up: bool,
+    /// The ledger says that it has everything.
+    confirmed: bool,
     bye: bool,
 }
 
@@ -208,6 +210,7 @@ pub(crate) struct Prepared {
     agent: Agent,
     plan: SitePlan,
     spending: Spending,
+    confirmed: Vec<u32>,
     settled: bool,
     weights: BTreeMap<u32, f64>,
     recent: VecDeque<(u32, Bytes)>,
@@ -236,10 +239,11 @@ impl Prepared {
             agent.restore(checkpoint)?;
         }
         let mut spending = Spending::new();
-        let mut settled = false;
+        let (mut settled, mut confirmed) = (false, Vec::new());
         for row in store.rows()?.iter().filter(|row| row.study == study.number) {
             match &row.entry {
                 Entry::Release { charge, .. } => spending.add(charge),
+                Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
                 Entry::Settled { .. } => settled = true,
                 _ => {}
             }
@@ -254,20 +258,25 @@ impl Prepared {
             agent,
             plan,
             spending,
+            confirmed,
             settled,
         })
     }
 
     /// Starts the links.
     pub(crate) async fn connect(self, options: &Options, wire: Arc<dyn Wire>) -> Result<Node, NodeError> {
-        let Self { folder, graph, store, study, agent, plan, spending, settled, weights, recent } = self;
+        let Self { folder, graph, store, study, agent, plan, spending, confirmed, settled, weights, recent } =
+            self;
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
         let have = if agent.model().is_some() { plan.timetable.exchanges() } else { agent.round() };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
         let digest = Hex(&folder.study).to_string();
         audit.write("start", json!({ "site": name, "study": digest, "round": have, "version": version }));
-        let neighbours = neighbours(&folder, &agent, settled.then(|| plan.timetable.exchanges()));
+        let mut neighbours = neighbours(&folder, &agent);
+        for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
+            (n.confirmed, n.acked) = (true, n.acked.max(plan.timetable.exchanges()));
+        }
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
         let edges = link::Study { neighbours: agent.neighbours().to_vec(), graph, dim: plan.dim, have };
         let shared = Arc::new(Shared::new(folder, edges, audit, sender, wire));
@@ -358,10 +367,10 @@ impl Node {
             }
             let wait = self.patience();
             if let Ok(Some(event)) = timeout(wait, self.events.recv()).await {
-                self.take(event);
+                self.take(event)?;
                 // What else has arrived goes into the same round.
                 while let Ok(event) = self.events.try_recv() {
-                    self.take(event);
+                    self.take(event)?;
                 }
             }
         }
@@ -465,14 +474,14 @@ impl Node {
         let all: Vec<u32> = self.neighbours.keys().copied().collect();
         for peer in all {
             self.send(peer, Frame::Ack { round }.encode());
-            self.part(peer);
+            self.part(peer)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: Event) -> Result<(), NodeError> {
         match event {
-            Event::Up { peer, link, have, outgoing } => self.up(peer, link, have, outgoing),
+            Event::Up { peer, link, have, outgoing } => self.up(peer, link, have, outgoing)?,
             Event::Down { peer, link } => {
                 if let Some(n) = self.neighbours.get_mut(&peer)
                     && n.outgoing.as_ref().is_some_and(|o| o.0 == link)
@@ -483,19 +492,26 @@ impl Node {
                     self.audit("link-down", line);
                 }
             }
-            Event::Frame { peer, link, frame, bytes } => self.frame(peer, link, frame, bytes),
+            Event::Frame { peer, link, frame, bytes } => self.frame(peer, link, frame, bytes)?,
         }
+        Ok(())
     }
 
-    fn up(&mut self, peer: u32, link: u64, have: u32, outgoing: mpsc::Sender<Bytes>) {
+    fn up(
+        &mut self,
+        peer: u32,
+        link: u64,
+        have: u32,
+        outgoing: mpsc::Sender<Bytes>,
+    ) -> Result<(), NodeError> {
         let gone = self.agent.away().find(|a| a.0 == peer);
         self.write_log();
-        let Some(n) = self.neighbours.get_mut(&peer) else { return };
+        let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if let Some((_, since)) = gone {
             let reason = format!("the run went on without {} from round {since}", n.name);
             self.shared.audit.refused(&n.name, &reason);
             drop(outgoing.try_send(Frame::Refused(reason).encode()));
-            return;
+            return Ok(());
         }
         self.shared.audit.write("link-up", json!({ "peer": n.name, "have": have }));
         n.outgoing = Some((link, outgoing));
@@ -510,19 +526,20 @@ impl Node {
         }
         if self.done.is_some() {
             self.send(peer, Frame::Ack { round: self.agent.round() }.encode());
-            self.part(peer);
+            self.part(peer)?;
         }
         if self.complete.is_none() && self.neighbours.values().all(|n| n.outgoing.is_some()) {
             self.complete = Some(Instant::now());
         }
+        Ok(())
     }
 
-    fn frame(&mut self, peer: u32, link: u64, frame: Frame, bytes: Bytes) {
+    fn frame(&mut self, peer: u32, link: u64, frame: Frame, bytes: Bytes) -> Result<(), NodeError> {
         let last = self.plan.timetable.exchanges();
-        let Some(n) = self.neighbours.get_mut(&peer) else { return };
+        let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if n.outgoing.as_ref().is_none_or(|o| o.0 != link) {
             // Of a link that a newer one has replaced; what it said comes again.
-            return;
+            return Ok(());
         }
         match frame {
             Frame::Release { from, round, values } => {
@@ -552,14 +569,23 @@ impl Node {
             }
             Frame::Hello(_) | Frame::Ack { .. } => self.refuse(peer, "a frame out of place"),
         }
-        self.part(peer);
+        self.part(peer)
     }
 
-    /// Says goodbye to a neighbour that has everything, once this node has too.
-    fn part(&mut self, peer: u32) {
-        if self.done.is_some() && self.neighbours[&peer].acked >= self.plan.timetable.exchanges() {
-            self.send(peer, Frame::Bye.encode());
+    /// Says goodbye to a neighbour that has everything, once this node has too. It may be gone for good after that, so what it said is made
+    /// durable first: after a crash nobody would be there to say it again.
+    fn part(&mut self, peer: u32) -> Result<(), NodeError> {
+        let last = self.plan.timetable.exchanges();
+        let n = self.neighbours.get_mut(&peer).expect("a neighbour");
+        if self.done.is_none() || n.acked < last {
+            return Ok(());
         }
+        if !std::mem::replace(&mut n.confirmed, true) {
+            let entry = Entry::Confirmed { round: last, neighbour: peer };
+            self.store.note(self.study, entry, &self.agent.checkpoint())?;
+        }
+        self.send(peer, Frame::Bye.encode());
+        Ok(())
     }
 
     /// Tells a peer why, and ends the link; the algorithm never saw what it sent.
@@ -637,15 +663,11 @@ impl Node {
         let open: Vec<&Neighbour> = self.neighbours.values().filter(|n| n.acked < last || !n.bye).collect();
         let unconfirmed: Vec<String> =
             open.iter().filter(|n| n.acked < last).map(|n| n.name.clone()).collect();
-        let limit = if !unconfirmed.is_empty() {
-            Duration::from_secs_f64(self.shared.folder.site.deadline_seconds)
-        } else if open.iter().any(|n| n.outgoing.is_none()) {
-            // It has everything, but lost the link before it could know that this node has, too: it may call again.
-            LINGER
-        } else {
-            LINGER / 5
-        };
-        if !open.is_empty() && self.stop.is_none() && since.elapsed() < limit {
+        // Who has everything may not know that this node has, too: it should find somebody when it calls again.
+        let quiet = open.iter().filter_map(|n| n.lost).fold(since, Instant::max).elapsed();
+        let waits = !unconfirmed.is_empty() || quiet < LINGER;
+        let deadline = Duration::from_secs_f64(self.shared.folder.site.deadline_seconds);
+        if !open.is_empty() && self.stop.is_none() && waits && since.elapsed() < deadline {
             return Ok(None);
         }
         if unconfirmed.is_empty() && !self.settled {
@@ -751,14 +773,14 @@ fn ledger(folder: &Folder) -> Result<Store, NodeError> {
     if has(crate::audit_log::FILE) && store.is_empty() { Err(missing()) } else { Ok(store) }
 }
 
-/// The neighbours before any link is up; `settled` is the last round if all of them are known to have it.
-fn neighbours(folder: &Folder, agent: &Agent, settled: Option<u32>) -> BTreeMap<u32, Neighbour> {
+/// The neighbours before any link is up.
+fn neighbours(folder: &Folder, agent: &Agent) -> BTreeMap<u32, Neighbour> {
     let mut all: BTreeMap<u32, Neighbour> = agent
         .neighbours()
         .iter()
         .map(|&j| {
             let name = &folder.peers[j as usize].name;
-            (j, Neighbour { acked: settled.unwrap_or(0), ..Neighbour::new(name) })
+            (j, Neighbour::new(name))
         })
         .collect();
     for (gone, _) in agent.away() {
@@ -783,6 +805,7 @@ impl Neighbour {
             lost: Some(Instant::now()),
             refused: false,
             ever_up: false,
+            confirmed: false,
             bye: false,
         }
     }

@@ -123,6 +123,13 @@ pub enum Entry {
         /// SHA-256 of the model's numbers.
         model: String,
     },
+    /// A neighbour has everything.
+    Confirmed {
+        /// Exchanges made.
+        round: u32,
+        /// Its agent number.
+        neighbour: u32,
+    },
     /// Every neighbour has everything: nobody needs this site's messages any more.
     Settled {
         /// Exchanges made.
