@@ -322,6 +322,16 @@ impl Checkpoint {
     pub fn model(&self) -> Option<&[f64]> {
         self.model.as_deref()
     }
+
+    /// Takes out the release of the round after, which whoever keeps the message itself need not keep twice.
+    pub fn take_release(&mut self) -> Option<Vec<f64>> {
+        self.own.take()
+    }
+
+    /// Puts it back: the same bits, for neighbours may have them.
+    pub fn put_release(&mut self, values: Vec<f64>) {
+        self.own = Some(values);
+    }
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
