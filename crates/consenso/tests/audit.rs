@@ -131,6 +131,7 @@ fn facts(rounds: u32) -> PublicFacts {
         strong_convexity: 0.0,
         laplacian_max: 4.0,
         mixing: 0.5,
+        mixing_min: 0.0,
         degrees: (3, 3),
         complete: true,
         rounds,

@@ -49,6 +49,7 @@ fn protocol(kind: &str, graph: &Graph, rounds: u32) -> Arc<dyn Protocol> {
         strong_convexity: 0.05,
         laplacian_max: graph.laplacian_upper_bound(),
         mixing: Mixing::metropolis(graph).second_eigenvalue(graph).value,
+        mixing_min: Mixing::metropolis(graph).spectrum(graph).0.value,
         degrees: (1, AGENTS - 1),
         complete: graph.is_complete(),
         rounds,

@@ -130,6 +130,7 @@ fn facts(agents: usize, dim: usize, curvature: (f64, f64)) -> PublicFacts {
         strong_convexity: curvature.0,
         laplacian_max: agents as f64,
         mixing: 0.0,
+        mixing_min: 0.0,
         degrees: (agents - 1, agents - 1),
         complete: true,
         rounds: 1,

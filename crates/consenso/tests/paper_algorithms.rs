@@ -96,6 +96,7 @@ impl AppendixE {
             strong_convexity: 1.0,
             laplacian_max: graph.laplacian_spectrum().largest_upper_bound,
             mixing: Mixing::metropolis(graph).second_eigenvalue(graph).value,
+            mixing_min: Mixing::metropolis(graph).spectrum(graph).0.value,
             degrees: (degrees.clone().min().expect("agents"), degrees.max().expect("agents")),
             complete: graph.is_complete(),
             rounds,

@@ -52,6 +52,7 @@ impl Network {
             strong_convexity: regularization,
             laplacian_max: spectrum.largest_upper_bound,
             mixing: Mixing::metropolis(&graph).second_eigenvalue(&graph).value,
+            mixing_min: Mixing::metropolis(&graph).spectrum(&graph).0.value,
             degrees: (degrees.clone().min().expect("agents"), degrees.max().expect("agents")),
             complete: graph.is_complete(),
             rounds: 1,

@@ -116,6 +116,7 @@ fn facts(dim: usize, rounds: u32, objective: &Objective, bounds: &RowBounds) -> 
         strong_convexity: objective.strong_convexity(),
         laplacian_max: 3.0,
         mixing: 0.0,
+        mixing_min: 0.0,
         degrees: (2, 2),
         complete: true,
         rounds,
@@ -239,8 +240,9 @@ fn an_adversary_comes_close_to_the_charge() {
         assert!(same < 1e-20, "a record and its mirror image are one record: {same}");
         // Opposite labels on one row: slopes −1 and 0 there. Opposite rows, one label: −1·z and 0.
         let mut rcd = CoordinateDescent::new(0.8, order, 3, 1);
-        let half =
-            spent_of_charged(objective, &[(z.clone(), 1.0), (z.clone(), -1.0)], &mut rcd, 60, |_| far.clone());
+        let half = spent_of_charged(objective, &[(z.clone(), 1.0), (z.clone(), -1.0)], &mut rcd, 60, |_| {
+            far.clone()
+        });
         // A quarter, shared among more charges where the busiest coordinate is ahead of the others.
         let least = if order == Order::Shuffle { 0.249 } else { 0.12 };
         assert!(half > least && half <= 0.25 + 1e-9, "{half}");

@@ -585,7 +585,9 @@ fn facts(
     let mut seen: Vec<&Arc<Graph>> = graphs.iter().collect();
     seen.dedup_by(|a, b| Arc::ptr_eq(a, b));
     let laplacian_max = seen.iter().map(|g| g.laplacian_upper_bound()).fold(0.0, f64::max);
-    let mixing = seen.iter().map(|g| Mixing::metropolis(g).second_eigenvalue(g).value).fold(0.0, f64::max);
+    let ends: Vec<_> = seen.iter().map(|g| Mixing::metropolis(g).spectrum(g)).collect();
+    let mixing = ends.iter().map(|(low, high)| low.value.abs().max(high.value.abs())).fold(0.0, f64::max);
+    let mixing_min = ends.iter().map(|(low, _)| low.value - low.residual).fold(0.0, f64::min).max(-1.0);
     let degrees = |g: &Graph| {
         (0..g.agents()).map(|i| g.degree(i)).fold((usize::MAX, 0), |(a, b), d| (a.min(d), b.max(d)))
     };
@@ -601,6 +603,7 @@ fn facts(
         strong_convexity: objective.strong_convexity(),
         laplacian_max,
         mixing,
+        mixing_min,
         degrees: (low, high),
         complete: graphs.iter().all(|g| g.is_complete()),
         rounds: 0,

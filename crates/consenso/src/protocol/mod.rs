@@ -288,6 +288,8 @@ pub struct PublicFacts {
     pub laplacian_max: f64,
     /// Second largest eigenvalue modulus of W.
     pub mixing: f64,
+    /// Smallest eigenvalue of W, or a lower bound: gradient steps beyond (1 + it)/M can make neighbours swing against each other.
+    pub mixing_min: f64,
     /// Smallest and largest degree.
     pub degrees: (usize, usize),
     /// Whether the graph is complete.
