@@ -95,6 +95,7 @@ impl Tied {
             facts: self.facts,
             connectivity: f64::NAN,
             gradient: Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 },
+            outputs: 1,
             constraint: Constraint::None,
             noise: Vec::new(),
         }
@@ -126,6 +127,8 @@ fn facts(agents: usize, dim: usize, curvature: (f64, f64)) -> PublicFacts {
         dim,
         records: 1,
         smoothness: curvature.1,
+        coordinate_smoothness: curvature.1,
+        coordinate_sensitivity: 1.0,
         strong_convexity: curvature.0,
         laplacian_max: agents as f64,
         mixing: 0.0,

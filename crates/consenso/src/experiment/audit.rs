@@ -74,6 +74,12 @@ impl Experiment {
             ));
         }
         let neighbours = self.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
+        if planned.protocol.charges_ahead() && target != AuditTarget::Mechanism {
+            return Err(format!(
+                "{}: coordinates that take turns cannot be audited yet; use --target mechanism",
+                planned.label
+            ));
+        }
         let found = match Audited::new(self, planned, locals) {
             None => None,
             Some(audited) => Some(audited.attack(target, options).map_err(|e| e.to_string())?),

@@ -205,7 +205,8 @@ pub(super) fn plan(
                 let mut account = if protocol.response() == Response::AtNoisedPoint {
                     Rounds::new(protocol, (records, degree), steps, facts, context)?.account(noise)?
                 } else {
-                    account(&steps, noise, facts, context, together.is_some())?
+                    let ahead = protocol.charges_ahead();
+                    account(&steps, noise, facts, context, (ahead, together.is_some()))?
                 };
                 account.published = published(protocol, &account.noise, records, degree, facts, context);
                 entry.insert(account);
@@ -275,12 +276,13 @@ fn sound(context: &Context<'_>, noise: Option<&NoiseSpec>) -> Result<(), String>
     Ok(())
 }
 
+/// `ahead` says that some rounds are charged for others ([`Protocol::charges_ahead`]).
 fn account(
     steps: &[Sensitivity],
     noise: Option<&NoiseSpec>,
     facts: &PublicFacts,
     context: &Context<'_>,
-    together: bool,
+    (ahead, together): (bool, bool),
 ) -> Result<Account, String> {
     let privacy = context.spec.privacy.map(|p| if together { shared::of_the_sum(p) } else { p });
     let mut calibration = None;
@@ -294,7 +296,12 @@ fn account(
             );
         }
         Some(NoiseSpec::None) | None => {
-            let found = calibration.insert(calibrated(steps, facts, privacy.as_ref().ok_or("no budget")?)?);
+            let privacy = privacy.as_ref().ok_or("no budget")?;
+            let found = match ahead {
+                true => calibrated_ahead(steps, facts, privacy)?,
+                false => calibrated(steps, facts, privacy)?,
+            };
+            let found = calibration.insert(found);
             let one = |&scale: &f64| match found.mechanism {
                 calibrate::Noise::Laplace => Noise::Laplace { scale },
                 calibrate::Noise::Gaussian => Noise::Gaussian { sigma: scale },
@@ -315,6 +322,9 @@ fn account(
             inside: Vec::new(),
         });
     };
+    if ahead {
+        chargeable_ahead(&noise, &privacy)?;
+    }
     let shifts: Vec<f64> = steps.iter().map(|s| s.linf.min(s.l2)).collect();
     if privacy.accounting == Accounting::Filter {
         let (ledger, claim) = filtered(steps, &noise, shifts, &privacy, context)?;
@@ -378,9 +388,49 @@ fn calibrated(
     calibrate::calibrate(&request).map_err(|e| e.to_string())
 }
 
+/// The same where rounds are charged for others: only those that are charged say what noise is needed, and all get it.
+fn calibrated_ahead(
+    steps: &[Sensitivity],
+    facts: &PublicFacts,
+    privacy: &PrivacySpec,
+) -> Result<Calibration, String> {
+    if privacy.mechanism == Some(Mechanism::Laplace) {
+        return Err(GAUSSIAN_ONLY.into());
+    }
+    let charged: Vec<Sensitivity> = steps.iter().copied().filter(|s| s.l2 > 0.0).collect();
+    let gaussian = PrivacySpec { mechanism: Some(Mechanism::Gaussian), ..*privacy };
+    let mut found = calibrated(&charged, facts, &gaussian)?;
+    // They are all the same: an account of rounds that charge ahead has one σ.
+    found.schedule = vec![found.schedule[0]; steps.len()];
+    Ok(found)
+}
+
+const GAUSSIAN_ONLY: &str =
+    "noise: coordinates are accounted for in the l2 norm, over rounds: only Gaussian noise will do";
+
+/// Refuses what an account that charges some rounds for others cannot rest on.
+fn chargeable_ahead(noise: &[Noise], privacy: &PrivacySpec) -> Result<(), String> {
+    if privacy.accounting == Accounting::Filter {
+        return Err("privacy.accounting = \"filter\" charges each round by itself, and a coordinate's rounds are charged together: use \
+             accounting = \"schedule\""
+            .into());
+    }
+    if noise.iter().any(|n| !matches!(n, Noise::Gaussian { .. })) {
+        return Err(GAUSSIAN_ONLY.into());
+    }
+    match noise.windows(2).position(|w| w[0] != w[1]) {
+        None => Ok(()),
+        Some(k) => Err(format!(
+            "noise: σ changes in round {}, and one charge covers a whole epoch of coordinates: give one number",
+            k + 2
+        )),
+    }
+}
+
 /// The events of a schedule under one norm of the sensitivity.
 pub(super) fn events(norm: Norm, steps: &[Sensitivity], noise: &[Noise], dim: usize) -> Vec<Event> {
-    let ratio = |a: f64, b: f64| (a / b).next_up();
+    // What moves nothing costs nothing: a round that an earlier one was charged for.
+    let ratio = |a: f64, b: f64| if a == 0.0 { 0.0 } else { (a / b).next_up() };
     let one = |(s, n): (&Sensitivity, &Noise)| match (*n, norm) {
         (Noise::Gaussian { sigma }, _) => Event::gaussian(ratio(s.l2, sigma), 1),
         (Noise::Laplace { scale }, Norm::L1) => Event::laplace(ratio(s.l1, scale), 1),

@@ -213,8 +213,9 @@ impl Experiment {
             None => shard_counts(&spec, &source, &seed).map_err(|message| fail("data", message))?,
         };
         let agents = counts[0].len();
-        if agents < 2 {
-            return Err(fail("agents", format!("{agents} agent cannot be decentralized; use at least 2")));
+        if agents < 2 && !(agents == 1 && algorithms.iter().all(|a| a.protocol.runs_alone())) {
+            let help = "use at least 2, or algorithms of kind \"rcd\" only, which one agent can run alone";
+            return Err(fail("agents", format!("{agents} agent cannot be decentralized; {help}")));
         }
         let graphs = graphs(&spec, agents, &seed, edges).map_err(|message| fail("graph", message))?;
         let records = {
@@ -233,6 +234,7 @@ impl Experiment {
         if let Some(tied) = tied.as_ref().filter(|t| !t.costs.is_empty()) {
             facts.dim = tied.dim;
             (facts.strong_convexity, facts.smoothness) = tied.curvature;
+            facts.coordinate_smoothness = facts.smoothness;
         }
         let mut warnings = Vec::new();
         if let Source::Data(data) = &*source {
@@ -596,6 +598,8 @@ fn facts(
         dim: objective.dim(features),
         records,
         smoothness: objective.smoothness(bounds),
+        coordinate_smoothness: objective.coordinate_smoothness(bounds),
+        coordinate_sensitivity: objective.coordinate_sensitivity(),
         strong_convexity: objective.strong_convexity(),
         laplacian_max,
         mixing,
