@@ -126,6 +126,8 @@ fn facts(rounds: u32) -> PublicFacts {
         dim: 3,
         records: RECORDS,
         smoothness: 0.25,
+        coordinate_smoothness: 0.25,
+        coordinate_sensitivity: 1.0,
         strong_convexity: 0.0,
         laplacian_max: 4.0,
         mixing: 0.5,

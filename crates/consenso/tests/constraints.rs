@@ -44,6 +44,8 @@ fn protocol(kind: &str, graph: &Graph, rounds: u32) -> Arc<dyn Protocol> {
         dim: DIM,
         records: 40,
         smoothness: 0.3,
+        coordinate_smoothness: 0.3,
+        coordinate_sensitivity: 1.0,
         strong_convexity: 0.05,
         laplacian_max: graph.laplacian_upper_bound(),
         mixing: Mixing::metropolis(graph).second_eigenvalue(graph).value,

@@ -91,6 +91,8 @@ impl AppendixE {
             dim: 14,
             records: 100,
             smoothness: self.smoothness,
+            coordinate_smoothness: self.smoothness,
+            coordinate_sensitivity: 1.0,
             strong_convexity: 1.0,
             laplacian_max: graph.laplacian_spectrum().largest_upper_bound,
             mixing: Mixing::metropolis(graph).second_eigenvalue(graph).value,

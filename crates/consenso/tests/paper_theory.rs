@@ -47,6 +47,8 @@ impl Network {
             dim,
             records,
             smoothness: objective.smoothness(&bounds),
+            coordinate_smoothness: objective.smoothness(&bounds),
+            coordinate_sensitivity: 1.0,
             strong_convexity: regularization,
             laplacian_max: spectrum.largest_upper_bound,
             mixing: Mixing::metropolis(&graph).second_eigenvalue(&graph).value,
@@ -61,6 +63,7 @@ impl Network {
             facts,
             connectivity: spectrum.connectivity_lower_bound,
             gradient: Sensitivity { l1: bounds.l1, l2: bounds.l2, linf: bounds.linf },
+            outputs: 1,
             constraint: Constraint::None,
             noise: Vec::new(),
         };
@@ -313,7 +316,8 @@ fn theorem_4_1_bounds_the_gap_of_the_mean_model() {
         let step = Schedule::Constant(1.0 / network.ground.facts.smoothness);
         let gd = GradientDescent { step: Some(step), aggregation: Aggregation::Fixed };
         let said = gd.assess(&network.ground);
-        assert_eq!((said.standing, said.rule.as_str()), (Standing::Certified, "Theorem 4.1"));
+        assert_eq!(said.standing, Standing::Certified);
+        assert!(said.rule.starts_with("Theorem 4.1"), "{}", said.rule);
         let Some(Bound::Value(envelope)) = said.bound else { panic!("a bound") };
         let best = central_optimum(&network.locals, &Constraint::None, None).value;
         let start = mean_value(&network.locals, &[0.0; 8]) - best;

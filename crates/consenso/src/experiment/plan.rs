@@ -101,6 +101,7 @@ impl Experiment {
             connectivity,
             // One record alone is an upper bound on the mean of many.
             gradient: self.gradient_sensitivity(1, crate::privacy::NeighbourRelation::AddRemove),
+            outputs: self.objective.loss.outputs(),
             constraint: match &self.tied {
                 Some(tied) if tied.limited => Constraint::Box { low: f64::MIN, high: f64::MAX },
                 _ => self.spec.objective.constraint,

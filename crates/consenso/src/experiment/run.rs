@@ -398,16 +398,7 @@ fn summarise(
         published: published(experiment, planned, &outcomes),
         seconds,
         parameters: serde_json::to_value(parameters(planned)).unwrap_or_default(),
-        noise: match &planned.sharing {
-            Some(code) => {
-                format!(
-                    "{}; secret-shared, hidden from up to {} colluders",
-                    planned.budget.describe(),
-                    code.agents() - 2
-                )
-            }
-            None => planned.budget.describe(),
-        },
+        noise: super::shared::describe(planned),
         agents_stopped: mean(&|o| Some(o.stopped as f64)).unwrap_or(0.0),
         diverged: outcomes.iter().any(|o| o.diverged),
         curve: curve(&outcomes),
@@ -419,7 +410,7 @@ fn summarise(
 
 fn parameters(planned: &Planned) -> toml::Table {
     let mut table = planned.protocol.parameters();
-    table.extend(planned.sharing.as_ref().map(super::shared::keys).unwrap_or_default());
+    table.extend(super::shared::keys(planned));
     table
 }
 

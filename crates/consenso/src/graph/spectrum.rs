@@ -54,6 +54,16 @@ impl Graph {
     #[must_use]
     pub fn laplacian_spectrum(&self) -> LaplacianSpectrum {
         let n = self.agents();
+        if n == 1 {
+            // One agent is connected to all there are; its Laplacian is 0.
+            let zero = Estimate { value: 0.0, residual: 0.0 };
+            return LaplacianSpectrum {
+                connectivity: zero,
+                connectivity_lower_bound: 0.0,
+                largest: zero,
+                largest_upper_bound: 0.0,
+            };
+        }
         let crude = self.laplacian_bound();
         let (connectivity, largest) = if n <= DENSE_AGENTS {
             let (values, residual) =

@@ -24,6 +24,12 @@
 //! Algorithm 1. Had A_i x_i⁺ been released with noise instead and x_i⁺ kept, the gradient would be taken at a point that is itself private, and shifts would
 //! add up over the rounds.
 //!
+//! # In secret shares
+//!
+//! Nobody needs x_j, only R. So under the secret-shared exchange (Algorithm 3) agent i shares A_i x_i⁺, a number a row, and Σ_j A_j x_j⁺ is all that is
+//! revealed; x_i stays with agent i. Without noise the iterates are those of the plain exchange up to the rounding of the fixed point. With noise
+//! there is no account, for the reason just given: x_i would be private, and every later A_i x_i would depend on all earlier gradients.
+//!
 //! # What the random penalties are worth
 //!
 //! ρ_i is diagonal over the *rows*, so coordinate l of the public term is `v_i[l] = x_i[l] + D⁻¹(A_iᵀλ)[l] − D⁻¹ Σ_r A_i[r,l]·ρ_r·R_r`: a sum of several
@@ -40,7 +46,7 @@
 //! algorithm but are credited with nothing. Under `accounting = "schedule"` widths count for nothing in any case.
 
 use super::admm::{ASSUMED_RESIDUAL, exact_step};
-use super::{Aggregation, Protocol, PublicFacts, Response, View, table_of};
+use super::{Aggregation, Needs, Protocol, PublicFacts, Response, View, table_of};
 use crate::kernel;
 use crate::problem::coupling::{Coupling, Relation};
 use crate::problem::solve::Proximal;
@@ -289,6 +295,21 @@ impl Protocol for LinearAdmm {
         table_of(self)
     }
 
+    /// Of the others only Σ A_j x_j.
+    fn needs(&self) -> Needs {
+        Needs::Total
+    }
+
+    fn contribution(&self, _: usize) -> usize {
+        self.coupling().rows()
+    }
+
+    /// A_i x_i.
+    fn contribute(&self, agent: usize, own: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        self.coupling().block(agent).add_to(own, out);
+    }
+
     fn response(&self) -> Response {
         if self.exact { Response::AtPoint } else { Response::Shift }
     }
@@ -407,7 +428,14 @@ impl Protocol for LinearAdmm {
                 *s = 0.0;
             }
         }
-        coupling.residual(view.everyone(), residual);
+        match view.total() {
+            Some(total) => {
+                for ((r, total), c) in residual.iter_mut().zip(total).zip(coupling.rhs()) {
+                    *r = total - c;
+                }
+            }
+            None => coupling.residual(view.everyone(), residual),
+        }
         for ((r, s), relation) in residual.iter_mut().zip(slack.iter()).zip(coupling.relations()) {
             *r += relation.slack() * s;
         }
