@@ -5,8 +5,9 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{
-    Admm, Aggregation, Common, ConsensusAdmm, Dgd, DualVariablePerturbation, Extra, GradientDescent,
-    NeighbourhoodDescent, OutputAdmm, Pdop, PenaltyPerturbation, Protocol, Response, Schedule, View, Weights,
+    Admm, Aggregation, Common, ConsensusAdmm, CoordinateDescent, Dgd, DualVariablePerturbation, Extra,
+    GradientDescent, NeighbourhoodDescent, Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol, Response,
+    Schedule, View, Weights,
 };
 use serde_json::Value;
 
@@ -108,20 +109,24 @@ impl Table {
     fn play(&mut self, protocol: &dyn Protocol, draw: &[f64], noise: &[f64]) {
         let mut work = Workspace::default();
         let mut next = Vec::new();
+        let active = protocol.active(self.round + 1, 4).unwrap_or_else(|| (0..4).collect());
+        let count = active.len();
         for agent in 0..5 {
-            let (mut low, mut high, mut step) = (vec![f64::NAN; 4], vec![f64::NAN; 4], vec![f64::NAN; 4]);
+            let [mut low, mut high, mut step] = [(); 3].map(|()| vec![f64::NAN; count]);
             let mut memory = self.memory[agent].clone();
             let view = self.view(agent);
             protocol.interval(&view, &memory, &mut low, &mut high);
-            let at: Vec<f64> = (0..4).map(|l| low[l] + draw[4 * agent + l] * (high[l] - low[l])).collect();
-            let noised: Vec<f64> = (0..4).map(|l| at[l] + noise[4 * agent + l]).collect();
+            let of = |values: &[f64], k: usize| values[4 * agent + active[k] as usize];
+            let at: Vec<f64> = (0..count).map(|k| low[k] + of(draw, k) * (high[k] - low[k])).collect();
+            let noised: Vec<f64> = (0..count).map(|k| at[k] + of(noise, k)).collect();
             let point = match protocol.response() {
                 Response::Shift => &low,
                 Response::AtPoint => &at,
                 Response::AtNoisedPoint => &noised,
             };
             protocol.step(&view, &mut memory, point, &self.locals[agent], &mut work, &mut step);
-            let release: Vec<f64> = (0..4).map(|l| noised[l] + step[l]).collect();
+            let mut release = view.own().to_vec();
+            (0..count).for_each(|k| release[active[k] as usize] = noised[k] + step[k]);
             protocol.remember(&release, &mut memory);
             next.extend(release);
             self.memory[agent] = memory;
@@ -222,6 +227,39 @@ fn algorithm_2_star() {
 #[test]
 fn dgd() {
     check("dgd", &Dgd { step: Some(Schedule::Constant(0.9)) }, as_drawn, TOLERANCE);
+}
+
+/// The order is drawn from a seed: one is looked for that begins as the golden one does.
+#[test]
+fn coordinate_descent() {
+    let document = document();
+    let case = |name: &str| {
+        document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name).clone()
+    };
+    let golden = case("rcd");
+    let order: Vec<u32> = vector(&golden["inputs"]["order"]).iter().map(|&l| l as u32).collect();
+    let new = |order, seed, block| CoordinateDescent::new(0.9, order, seed, block);
+    // Four different coordinates, then one of another epoch: a permutation can do that, and six draws as well.
+    for (kind, rounds) in [(Order::Shuffle, 5), (Order::Random, 6)] {
+        let begins = |seed: &u64| {
+            let rcd = new(kind, *seed, 1);
+            order[..rounds].iter().zip(1..).all(|(&l, k)| rcd.active(k, 4) == Some(vec![l]))
+        };
+        let seed = (0..100_000).find(begins).expect("a seed with this order");
+        let rcd = new(kind, seed, 1);
+        let mut table = Table::new(&golden, &rcd);
+        let noise = block(&golden["inputs"]["noise"]);
+        for want in &golden["outputs"]["rounds"].as_array().expect("rounds")[..rounds] {
+            table.play(&rcd, &[0.0; 20], &noise);
+            assert_close(&table.rows, &block(want), TOLERANCE, "rcd");
+        }
+    }
+    let golden = case("rcd-block");
+    let pair = |seed: &u64| new(Order::Shuffle, *seed, 2).active(1, 4) == Some(vec![0, 3]);
+    let rcd = new(Order::Shuffle, (0..1000).find(pair).expect("a seed"), 2);
+    let mut table = Table::new(&golden, &rcd);
+    table.play(&rcd, &[0.0; 20], &block(&golden["inputs"]["noise"]));
+    assert_close(&table.rows, &block(&golden["outputs"]["next_x"]), TOLERANCE, "rcd-block");
 }
 
 #[test]
@@ -350,6 +388,7 @@ fn every_algorithm_has_a_golden_round() {
         "output-admm",
         "pdop",
         "linear-admm",
+        "rcd",
     ];
     for kind in consenso::protocol::KINDS {
         assert!(played.contains(kind), "{kind} has no golden round");

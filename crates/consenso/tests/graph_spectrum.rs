@@ -82,6 +82,8 @@ fn mixing_eigenvalues_are_the_closed_forms() {
         let high = 1.0 / 3.0 + 2.0 / 3.0 * (2.0 * PI / n as f64).cos();
         let second = Mixing::metropolis(&ring).second_eigenvalue(&ring);
         close(second, low.abs().max(high.abs()), 1e-6_f64.max(second.residual));
+        let (smallest, _) = Mixing::metropolis(&ring).spectrum(&ring);
+        close(smallest, low, 1e-6_f64.max(smallest.residual));
         // On a complete graph it averages at once.
         let complete = Graph::complete(n).unwrap();
         close(Mixing::metropolis(&complete).second_eigenvalue(&complete), 0.0, 1e-10);

@@ -9,8 +9,9 @@ use consenso::gate::{Noise, StopReason};
 use consenso::graph::{Graph, Mixing};
 use consenso::problem::{LocalObjective, Loss, Objective};
 use consenso::protocol::{
-    Admm, Aggregation, ConsensusAdmm, Dgd, DualVariablePerturbation, Extra, GradientDescent, KINDS,
-    NeighbourhoodDescent, OutputAdmm, Pdop, PenaltyPerturbation, Protocol, Schedule,
+    Admm, Aggregation, ConsensusAdmm, CoordinateDescent, Dgd, DualVariablePerturbation, Extra,
+    GradientDescent, KINDS, NeighbourhoodDescent, Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol,
+    Schedule,
 };
 use consenso::random::Seed;
 use consenso::simulate::{Faults, Lockstep, Partition, Traffic, over_messages};
@@ -139,6 +140,8 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
         Arc::new(DualVariablePerturbation { penalty: Some(4.0), dual_step: Some(0.1) }),
         Arc::new(OutputAdmm { penalty: Some(4.0), dual_step: Some(0.1) }),
         Arc::new(Pdop { step: step() }),
+        Arc::new(CoordinateDescent::new(0.9, Order::Shuffle, 1, 1)),
+        Arc::new(CoordinateDescent::new(0.9, Order::Random, 1, 2)),
     ]
 }
 

@@ -2,11 +2,13 @@
 
 use super::perturbed::Rounds;
 use super::problem::Tied;
+use super::shared;
 use super::spec::{Accounting, ExperimentSpec, Mechanism, NoiseSpec, PrivacySpec};
 use crate::data::RowBounds;
 use crate::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::graph::Graph;
 use crate::privacy::calibrate::{self, Calibration, Request};
+use crate::privacy::distributed_noise::Together;
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
 use crate::privacy::{Claim, Composition, Event, Method, compose};
@@ -40,13 +42,18 @@ pub(super) struct Budget {
     pub(super) noise_spec: Option<NoiseSpec>,
     pub(super) price: Option<Price>,
     pub(super) warnings: Vec<String>,
+    /// Who adds the noise of a secret-shared sum, and how many of them may collude.
+    pub(super) together: Option<Together>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     /// How far the private step of each round moves between neighbours: what noise and price were computed from.
     pub(super) steps: Arc<[Sensitivity]>,
+    /// What the agent draws.
     pub(super) noise: Arc<[RoundNoise]>,
+    /// What hides it, where others draw a part of that; empty where it is the agent's own noise.
+    pub(super) hidden_by: Arc<[Noise]>,
     pub(super) ledger: Ledger,
     pub(super) price: Option<Price>,
     /// ε after each round as the algorithm's authors would have it; empty where they published nothing.
@@ -102,6 +109,22 @@ impl Budget {
         if self.accounts.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
     }
 
+    /// Every account there is.
+    pub(super) fn accounts_mut(&mut self) -> impl Iterator<Item = &mut Account> {
+        self.accounts.values_mut()
+    }
+
+    /// The noise of every round, as it was priced; all agents' where they add it together.
+    pub(super) fn noise(&self) -> &[RoundNoise] {
+        self.accounts.values().next().map_or(&[], |account| &account.noise)
+    }
+
+    /// Takes the dearest agent's price for all.
+    pub(super) fn settle(&mut self) {
+        let prices = self.accounts.values().filter_map(|a| a.price.clone());
+        self.price = prices.max_by(|a, b| a.claim.epsilon.total_cmp(&b.claim.epsilon));
+    }
+
     /// Whether the noise is Gaussian.
     pub(super) fn is_gaussian(&self) -> bool {
         self.accounts.values().any(|a| a.noise.iter().any(|n| n.gaussian_sigma().is_some()))
@@ -136,8 +159,10 @@ pub(super) fn plan(
     facts: &PublicFacts,
     context: &Context<'_>,
     graphs: &[Arc<Graph>],
+    together: Option<Together>,
 ) -> Result<Budget, String> {
     let mut budget = Budget {
+        together,
         accounts: BTreeMap::new(),
         degree_matters: false,
         noise_spec: noise.cloned(),
@@ -175,19 +200,20 @@ pub(super) fn plan(
             let class = (records, if budget.degree_matters { graph.degree(agent) } else { 0 });
             if let std::collections::btree_map::Entry::Vacant(entry) = budget.accounts.entry(class) {
                 let degree = if budget.degree_matters { class.1 } else { facts.degrees.0 };
-                let steps = steps(records, degree);
+                // What hides a sum must hide its most sensitive summand; all agents have one schedule, so that they stop together.
+                let steps = steps(together.map_or(records, |_| facts.records), degree);
                 let mut account = if protocol.response() == Response::AtNoisedPoint {
                     Rounds::new(protocol, (records, degree), steps, facts, context)?.account(noise)?
                 } else {
-                    account(&steps, noise, facts, context)?
+                    let ahead = protocol.charges_ahead();
+                    account(&steps, noise, facts, context, (ahead, together.is_some()))?
                 };
                 account.published = published(protocol, &account.noise, records, degree, facts, context);
                 entry.insert(account);
             }
         }
     }
-    let prices = budget.accounts.values().filter_map(|a| a.price.clone());
-    budget.price = prices.max_by(|a, b| a.claim.epsilon.total_cmp(&b.claim.epsilon));
+    budget.settle();
     if let Some((epsilon, price)) = context.spec.privacy.and_then(|p| p.epsilon).zip(budget.price.as_ref())
         && price.claim.epsilon > epsilon
     {
@@ -250,13 +276,15 @@ fn sound(context: &Context<'_>, noise: Option<&NoiseSpec>) -> Result<(), String>
     Ok(())
 }
 
+/// `ahead` says that some rounds are charged for others ([`Protocol::charges_ahead`]).
 fn account(
     steps: &[Sensitivity],
     noise: Option<&NoiseSpec>,
     facts: &PublicFacts,
     context: &Context<'_>,
+    (ahead, together): (bool, bool),
 ) -> Result<Account, String> {
-    let privacy = context.spec.privacy;
+    let privacy = context.spec.privacy.map(|p| if together { shared::of_the_sum(p) } else { p });
     let mut calibration = None;
     let noise: Vec<Noise> = match noise {
         Some(NoiseSpec::LaplaceRate(s)) => each(facts, s, |v| Noise::Laplace { scale: 1.0 / v }),
@@ -268,7 +296,12 @@ fn account(
             );
         }
         Some(NoiseSpec::None) | None => {
-            let found = calibration.insert(calibrated(steps, facts, privacy.as_ref().ok_or("no budget")?)?);
+            let privacy = privacy.as_ref().ok_or("no budget")?;
+            let found = match ahead {
+                true => calibrated_ahead(steps, facts, privacy)?,
+                false => calibrated(steps, facts, privacy)?,
+            };
+            let found = calibration.insert(found);
             let one = |&scale: &f64| match found.mechanism {
                 calibrate::Noise::Laplace => Noise::Laplace { scale },
                 calibrate::Noise::Gaussian => Noise::Gaussian { sigma: scale },
@@ -282,12 +315,16 @@ fn account(
         return Ok(Account {
             steps: steps.into(),
             noise: rounds,
+            hidden_by: Arc::from([]),
             ledger: Ledger::Open,
             price: None,
             published: Vec::new(),
             inside: Vec::new(),
         });
     };
+    if ahead {
+        chargeable_ahead(&noise, &privacy)?;
+    }
     let shifts: Vec<f64> = steps.iter().map(|s| s.linf.min(s.l2)).collect();
     if privacy.accounting == Accounting::Filter {
         let (ledger, claim) = filtered(steps, &noise, shifts, &privacy, context)?;
@@ -295,6 +332,7 @@ fn account(
         return Ok(Account {
             steps: steps.into(),
             noise: rounds,
+            hidden_by: Arc::from([]),
             ledger,
             price: Some(price),
             published: Vec::new(),
@@ -310,6 +348,7 @@ fn account(
     Ok(Account {
         steps: steps.into(),
         noise: rounds,
+        hidden_by: Arc::from([]),
         ledger,
         price: Some(price),
         published: Vec::new(),
@@ -349,9 +388,49 @@ fn calibrated(
     calibrate::calibrate(&request).map_err(|e| e.to_string())
 }
 
+/// The same where rounds are charged for others: only those that are charged say what noise is needed, and all get it.
+fn calibrated_ahead(
+    steps: &[Sensitivity],
+    facts: &PublicFacts,
+    privacy: &PrivacySpec,
+) -> Result<Calibration, String> {
+    if privacy.mechanism == Some(Mechanism::Laplace) {
+        return Err(GAUSSIAN_ONLY.into());
+    }
+    let charged: Vec<Sensitivity> = steps.iter().copied().filter(|s| s.l2 > 0.0).collect();
+    let gaussian = PrivacySpec { mechanism: Some(Mechanism::Gaussian), ..*privacy };
+    let mut found = calibrated(&charged, facts, &gaussian)?;
+    // They are all the same: an account of rounds that charge ahead has one σ.
+    found.schedule = vec![found.schedule[0]; steps.len()];
+    Ok(found)
+}
+
+const GAUSSIAN_ONLY: &str =
+    "noise: coordinates are accounted for in the l2 norm, over rounds: only Gaussian noise will do";
+
+/// Refuses what an account that charges some rounds for others cannot rest on.
+fn chargeable_ahead(noise: &[Noise], privacy: &PrivacySpec) -> Result<(), String> {
+    if privacy.accounting == Accounting::Filter {
+        return Err("privacy.accounting = \"filter\" charges each round by itself, and a coordinate's rounds are charged together: use \
+             accounting = \"schedule\""
+            .into());
+    }
+    if noise.iter().any(|n| !matches!(n, Noise::Gaussian { .. })) {
+        return Err(GAUSSIAN_ONLY.into());
+    }
+    match noise.windows(2).position(|w| w[0] != w[1]) {
+        None => Ok(()),
+        Some(k) => Err(format!(
+            "noise: σ changes in round {}, and one charge covers a whole epoch of coordinates: give one number",
+            k + 2
+        )),
+    }
+}
+
 /// The events of a schedule under one norm of the sensitivity.
 pub(super) fn events(norm: Norm, steps: &[Sensitivity], noise: &[Noise], dim: usize) -> Vec<Event> {
-    let ratio = |a: f64, b: f64| (a / b).next_up();
+    // What moves nothing costs nothing: a round that an earlier one was charged for.
+    let ratio = |a: f64, b: f64| if a == 0.0 { 0.0 } else { (a / b).next_up() };
     let one = |(s, n): (&Sensitivity, &Noise)| match (*n, norm) {
         (Noise::Gaussian { sigma }, _) => Event::gaussian(ratio(s.l2, sigma), 1),
         (Noise::Laplace { scale }, Norm::L1) => Event::laplace(ratio(s.l1, scale), 1),

@@ -213,8 +213,9 @@ impl Experiment {
             None => shard_counts(&spec, &source, &seed).map_err(|message| fail("data", message))?,
         };
         let agents = counts[0].len();
-        if agents < 2 {
-            return Err(fail("agents", format!("{agents} agent cannot be decentralized; use at least 2")));
+        if agents < 2 && !(agents == 1 && algorithms.iter().all(|a| a.protocol.runs_alone())) {
+            let help = "use at least 2, or algorithms of kind \"rcd\" only, which one agent can run alone";
+            return Err(fail("agents", format!("{agents} agent cannot be decentralized; {help}")));
         }
         let graphs = graphs(&spec, agents, &seed, edges).map_err(|message| fail("graph", message))?;
         let records = {
@@ -233,6 +234,7 @@ impl Experiment {
         if let Some(tied) = tied.as_ref().filter(|t| !t.costs.is_empty()) {
             facts.dim = tied.dim;
             (facts.strong_convexity, facts.smoothness) = tied.curvature;
+            facts.coordinate_smoothness = facts.smoothness;
         }
         let mut warnings = Vec::new();
         if let Source::Data(data) = &*source {
@@ -583,7 +585,9 @@ fn facts(
     let mut seen: Vec<&Arc<Graph>> = graphs.iter().collect();
     seen.dedup_by(|a, b| Arc::ptr_eq(a, b));
     let laplacian_max = seen.iter().map(|g| g.laplacian_upper_bound()).fold(0.0, f64::max);
-    let mixing = seen.iter().map(|g| Mixing::metropolis(g).second_eigenvalue(g).value).fold(0.0, f64::max);
+    let ends: Vec<_> = seen.iter().map(|g| Mixing::metropolis(g).spectrum(g)).collect();
+    let mixing = ends.iter().map(|(low, high)| low.value.abs().max(high.value.abs())).fold(0.0, f64::max);
+    let mixing_min = ends.iter().map(|(low, _)| low.value - low.residual).fold(0.0, f64::min).max(-1.0);
     let degrees = |g: &Graph| {
         (0..g.agents()).map(|i| g.degree(i)).fold((usize::MAX, 0), |(a, b), d| (a.min(d), b.max(d)))
     };
@@ -594,9 +598,12 @@ fn facts(
         dim: objective.dim(features),
         records,
         smoothness: objective.smoothness(bounds),
+        coordinate_smoothness: objective.coordinate_smoothness(bounds),
+        coordinate_sensitivity: objective.coordinate_sensitivity(),
         strong_convexity: objective.strong_convexity(),
         laplacian_max,
         mixing,
+        mixing_min,
         degrees: (low, high),
         complete: graphs.iter().all(|g| g.is_complete()),
         rounds: 0,
@@ -622,21 +629,26 @@ fn plan(
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
     facts.budget =
         privacy.and_then(|p| budget_per_sensitivity(&p, context.objective, context.bounds, facts.records));
+    let together =
+        sharing.as_ref().map(|s| shared::together(s, noise.as_ref(), &facts, context)).transpose()?.flatten();
+    if let Some(together) = together {
+        // N − c of them hide each other: the mean has that many times less variance than if everybody hid itself.
+        facts.budget = facts.budget.map(|b| b * (together.honest() as f64).sqrt());
+    }
     facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
     let warning = protocol.check(&facts)?;
-    let sharing = sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context)).transpose()?;
-    if sharing.is_some() && noise.as_ref().is_some_and(|n| *n != super::NoiseSpec::None) {
-        return Err("noise cannot be added under exchange = \"secret-shared\": set noise = \"none\"".into());
+    if sharing.is_some() {
+        shared::check(&*protocol, &facts, context)?;
     }
-    if let (Some(_), Some(1..)) = (sharing, gossip) {
+    if let (Some(_), Some(1..)) = (&sharing, gossip) {
         return Err("gossip has nothing to mix under exchange = \"secret-shared\": leave it out".into());
     }
     // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
     let calibrated = facts.private && noise.is_none();
     let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
-    let gossip = gossip.unwrap_or(if calibrated && context.tied.is_none() {
+    let gossip = gossip.unwrap_or(if calibrated && context.tied.is_none() && sharing.is_none() {
         budget::default_gossip(&facts)
     } else {
         0
@@ -644,7 +656,12 @@ fn plan(
     let tail_rounds = ((tail * f64::from(facts.rounds)).round() as u32).max(1);
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);
-    let budget = budget::plan(&*protocol, noise.as_ref(), &facts, context, graphs)?;
+    let mut budget = budget::plan(&*protocol, noise.as_ref(), &facts, context, graphs, together)?;
+    let sharing =
+        sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context, &budget)).transpose()?;
+    if let Some(code) = &sharing {
+        shared::distribute(&mut budget, code, &facts, context)?;
+    }
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     Ok((Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing }, warnings))
@@ -672,7 +689,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     table.insert("tail".into(), tail.into());
     table.insert("gossip".into(), i64::from(planned.timetable.gossip).into());
     table.extend(planned.protocol.parameters());
-    table.extend(planned.sharing.as_ref().map(shared::keys).unwrap_or_default());
+    table.extend(shared::keys(planned));
     if let Some(noise) = &planned.budget.noise_spec
         && let Ok(noise) = toml::Value::try_from(noise)
     {

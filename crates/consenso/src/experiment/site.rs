@@ -230,6 +230,8 @@ mod tests {
         for (algorithm, norms) in [
             ("kind = \"dgd\"\nrounds = 9", 1),
             ("kind = \"dgd\"\nrounds = 9\nnoise = { laplace_scale = 6.0 }", 3),
+            ("kind = \"rcd\"\nrounds = 9", 1),
+            ("kind = \"rcd\"\nrounds = 9\norder = \"random\"", 1),
             ("kind = \"dvp\"\nrounds = 9", 1),
             ("kind = \"pp\"\nrounds = 9\nnoise = { gamma_rate = 0.4 }", 1),
         ] {
@@ -243,6 +245,19 @@ mod tests {
             let recomputed = charges[0].keys().map(of).fold(f64::INFINITY, f64::min);
             assert!((recomputed / claim.epsilon - 1.0).abs() < 2e-3, "{recomputed} {}", claim.epsilon);
         }
+    }
+
+    /// Rounds that an earlier charge covers are in the ledger all the same, at nothing.
+    #[test]
+    fn rounds_that_were_charged_ahead_are_recorded() {
+        let (charges, _) = charges(&experiment("", "kind = \"rcd\"\nrounds = 9"));
+        let mu = |c: &Charge| match c["l2"].mechanism {
+            Mechanism::Gaussian { mu } => mu,
+            ref other => panic!("{other:?}"),
+        };
+        // Four coordinates: epochs begin in rounds 1, 5 and 9.
+        let found: Vec<bool> = charges.iter().map(|c| mu(c) > 0.0).collect();
+        assert_eq!(found, [true, false, false, false, true, false, false, false, true]);
     }
 
     #[test]

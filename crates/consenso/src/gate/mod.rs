@@ -51,6 +51,12 @@ impl RoundNoise {
         Ok(Self { noise, grid: Grid::for_scale(noise.scale())?, law: Law::Independent })
     }
 
+    /// Noise on a grid chosen for other reasons; see [`exact`] for why any grid is as private as any other.
+    #[must_use]
+    pub fn on_grid(noise: Noise, grid: Grid) -> Self {
+        Self { noise, grid, law: Law::Independent }
+    }
+
     /// Noise of density ∝ e^{−‖n‖₂/scale}, whose norm is Gamma(d, scale): for problems that are solved with the noise inside
     /// ([`Response::AtNoisedPoint`]), and for nothing else.
     ///
@@ -248,9 +254,12 @@ impl Gate {
         draft: &mut Draft,
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
-        let (round, dim) = (view.round() + 1, view.dim());
+        let round = view.round() + 1;
+        // What a protocol does not draft stays as it was released last: the gate has no place for anything else.
+        let active = protocol.active(round, view.dim());
+        let count = active.as_ref().map_or(view.dim(), Vec::len);
         for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
-            v.resize(dim, 0.0);
+            v.resize(count, 0.0);
         }
         self.toss(protocol, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
@@ -269,9 +278,8 @@ impl Gate {
                 *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
             }
             protocol.step(view, memory, point, local, work, step);
-            for ((out, point), step) in out.iter_mut().zip(&*point).zip(&*step) {
-                *out = point + step;
-            }
+            point.iter_mut().zip(&*step).for_each(|(point, step)| *point += step);
+            fill(out, view.own(), active.as_deref(), point);
             protocol.remember(out, memory);
             self.confine(out);
             return (Release { round, values: out }, None);
@@ -293,9 +301,9 @@ impl Gate {
         if let Err(reason) = self.ledger.charge(round, &draft.widths) {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(reason));
         }
-        let Draft { low, step, work, widths, steps, .. } = &mut *draft;
+        let Draft { low, step, point, work, widths, steps, .. } = &mut *draft;
         protocol.step(view, memory, low, local, work, step);
-        steps.resize(dim, 0);
+        steps.resize(count, 0);
         let fixed = widths.iter().all(|&w| w == 0.0);
         let widths = if fixed { &[][..] } else { &widths[..] };
         if exact::release(&mut stream, step, widths, noise.noise, noise.grid, steps).is_err() {
@@ -303,11 +311,12 @@ impl Gate {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
         // Both are multiples of γ below 2^53·γ, so the sum is exact.
-        for ((out, low), q) in out.iter_mut().zip(&*low).zip(&*steps) {
-            *out = low + noise.grid.value(*q);
+        for ((point, low), q) in point.iter_mut().zip(&*low).zip(&*steps) {
+            *point = low + noise.grid.value(*q);
         }
+        fill(out, view.own(), active.as_deref(), point);
         if let Some(realised) = &mut self.realised {
-            *realised += self.ledger.realised_loss(round, noise.noise, draft, out);
+            *realised += self.ledger.realised_loss(round, noise.noise, draft, &draft.point);
         }
         protocol.remember(out, memory);
         self.confine(out);
@@ -379,6 +388,15 @@ impl Gate {
         public(out);
         self.confine(out);
         Release { round, values: out }
+    }
+}
+
+/// Puts the drafted coordinates into a message; those that are not active stay at `held`.
+fn fill(out: &mut [f64], held: &[f64], active: Option<&[u32]>, drafted: &[f64]) {
+    let Some(active) = active else { return out.copy_from_slice(drafted) };
+    out.copy_from_slice(held);
+    for (&l, &x) in active.iter().zip(drafted) {
+        out[l as usize] = x;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who talks to whom: connected undirected graphs, their mixing weights and their spectra.
 //!
-//! A [`Graph`] is always connected, simple (no loops, no double edges) and has at least two agents, because every
-//! constructor checks it: a protocol never has to ask. Neighbours are stored as one compressed sparse row block, so a
+//! A [`Graph`] is always connected, simple (no loops, no double edges) and has at least two agents (but for
+//! [`Graph::alone`]), because every constructor checks it: a protocol never has to ask. Neighbours are stored as one compressed sparse row block, so a
 //! million agents cost a few bytes an edge and a row is one slice.
 //!
 //! [`GraphSpec`] is what an experiment file says; [`mixing`] turns a graph into doubly stochastic weights;

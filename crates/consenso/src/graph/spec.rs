@@ -68,6 +68,7 @@ impl GraphSpec {
     pub fn check(&self, agents: usize) -> Result<(), GraphError> {
         match *self {
             Self::Random { edges } => random::check_random(agents, edges),
+            Self::Complete {} if agents == 1 => Ok(()),
             Self::Complete {} => check_size(agents, pairs(agents)),
             Self::Ring {} => check_size(agents, agents as u64).and_then(|()| at_least("ring", agents, 3)),
             Self::Path {} | Self::Star {} | Self::File { .. } => check_size(agents, 0),
@@ -84,6 +85,7 @@ impl GraphSpec {
     pub fn build(&self, agents: usize, seed: &Seed) -> Result<Graph, GraphError> {
         match *self {
             Self::Random { edges } => Graph::random(agents, edges, seed),
+            Self::Complete {} if agents == 1 => Ok(Graph::alone()),
             Self::Complete {} => Graph::complete(agents),
             Self::Ring {} => Graph::ring(agents),
             Self::Path {} => Graph::path(agents),

@@ -54,6 +54,16 @@ impl Graph {
     #[must_use]
     pub fn laplacian_spectrum(&self) -> LaplacianSpectrum {
         let n = self.agents();
+        if n == 1 {
+            // One agent is connected to all there are; its Laplacian is 0.
+            let zero = Estimate { value: 0.0, residual: 0.0 };
+            return LaplacianSpectrum {
+                connectivity: zero,
+                connectivity_lower_bound: 0.0,
+                largest: zero,
+                largest_upper_bound: 0.0,
+            };
+        }
         let crude = self.laplacian_bound();
         let (connectivity, largest) = if n <= DENSE_AGENTS {
             let (values, residual) =
@@ -139,6 +149,28 @@ impl Graph {
 }
 
 impl Mixing {
+    /// The smallest and the second largest eigenvalue of W (the largest is the 1 of the constant vector). For large graphs estimates
+    /// from inside.
+    ///
+    /// # Panics
+    /// If `graph` is not the graph these weights were made from.
+    #[must_use]
+    pub fn spectrum(&self, graph: &Graph) -> (Estimate, Estimate) {
+        let n = graph.agents();
+        assert_eq!(self.agents(), n, "weights belong to another graph");
+        if n > DENSE_AGENTS {
+            return lanczos(n, graph.neighbours.len(), 1.0, |x, out| self.apply(graph, x, out));
+        }
+        let entry = |i: usize, j: usize| {
+            let at = graph.neighbours(i).binary_search(&(j as u32));
+            at.map_or_else(|_| self.own(i), |at| self.neighbours(i)[at])
+        };
+        let (values, residual) = dense_spectrum(n, entry, graph);
+        // One agent alone has nobody to mix with.
+        let at = |k: usize| Estimate { value: if n < 2 { 0.0 } else { values[k] }, residual };
+        (at(0), at(n.saturating_sub(2)))
+    }
+
     /// The second largest eigenvalue of W in absolute value: gossip shrinks disagreement by this factor a round. For large
     /// graphs an estimate from below.
     ///
@@ -146,19 +178,9 @@ impl Mixing {
     /// If `graph` is not the graph these weights were made from.
     #[must_use]
     pub fn second_eigenvalue(&self, graph: &Graph) -> Estimate {
-        let n = graph.agents();
-        assert_eq!(self.agents(), n, "weights belong to another graph");
-        if n <= DENSE_AGENTS {
-            let entry = |i: usize, j: usize| {
-                let at = graph.neighbours(i).binary_search(&(j as u32));
-                at.map_or_else(|_| self.own(i), |at| self.neighbours(i)[at])
-            };
-            let (values, residual) = dense_spectrum(n, entry, graph);
-            // The largest is the eigenvalue 1 of the constant vector.
-            return Estimate { value: values[0].abs().max(values[n - 2].abs()), residual };
-        }
-        let (low, high) = lanczos(n, graph.neighbours.len(), 1.0, |x, out| self.apply(graph, x, out));
-        if low.value.abs() > high.value.abs() { Estimate { value: low.value.abs(), ..low } } else { high }
+        let (low, high) = self.spectrum(graph);
+        let larger = if low.value.abs() > high.value.abs() { low } else { high };
+        Estimate { value: larger.value.abs(), ..larger }
     }
 
     /// The spectral gap `1 − |λ|` of the second largest eigenvalue λ in absolute value.

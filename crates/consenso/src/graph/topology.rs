@@ -3,6 +3,12 @@
 use super::{Edge, Graph, GraphError, check_size, pairs};
 
 impl Graph {
+    /// One agent and nobody to talk to: the centralised case, for algorithms that have one.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self { offsets: [0, 0].into(), neighbours: Vec::new() }
+    }
+
     /// Every agent talks to every other.
     ///
     /// # Errors

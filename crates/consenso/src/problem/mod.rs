@@ -43,6 +43,13 @@ impl Objective {
         self.loss.curvature() * bounds.l2 * bounds.l2 + self.regularization
     }
 
+    /// M̂: along any one coordinate ∇f is M̂-Lipschitz for every data set within the bounds: no feature is longer than the longest row.
+    #[must_use]
+    pub fn coordinate_smoothness(&self, bounds: &RowBounds) -> f64 {
+        let longest = bounds.linf.min(bounds.l2);
+        self.loss.curvature() * longest * longest + self.regularization
+    }
+
     /// m: f − (m/2)‖x‖² is convex for every data set.
     #[must_use]
     pub fn strong_convexity(&self) -> f64 {
@@ -63,6 +70,7 @@ pub struct LocalObjective {
 pub struct Workspace {
     sums: Vec<Lanes8>,
     margins: Vec<f64>,
+    whole: Vec<f64>,
 }
 
 impl std::fmt::Debug for Workspace {
@@ -142,6 +150,17 @@ impl LocalObjective {
         for g in out {
             *g *= scale;
         }
+    }
+
+    /// Some coordinates of [`Self::data_gradient`].
+    pub fn data_gradient_at(&self, x: &[f64], coordinates: &[u32], out: &mut [f64], work: &mut Workspace) {
+        let mut whole = std::mem::take(&mut work.whole);
+        whole.resize(x.len(), 0.0);
+        self.data_gradient(x, &mut whole, work);
+        for (out, &l) in out.iter_mut().zip(coordinates) {
+            *out = whole[l as usize];
+        }
+        work.whole = whole;
     }
 
     /// ∇f_i(x), regulariser included.

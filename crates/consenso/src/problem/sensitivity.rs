@@ -78,6 +78,22 @@ impl Objective {
     }
 }
 
+impl Objective {
+    /// B^c/B₂, where B^c = (Σ_l sup_x |∇f(x)\[l\] − ∇f̂(x)\[l\]|²)^½ lets every coordinate have an x of its own (SPEC section 2).
+    ///
+    /// Let (z, y) be replaced by (z', y'). Where a record's gradient is φ'(zᵀx, y)·z with |φ'| ≤ L, at every x
+    /// |∇f\[l\] − ∇f̂\[l\]| ≤ L(|z_l| + |z'_l|)/b, and Σ_l (|z_l| + |z'_l|)² ≤ (‖z‖₂ + ‖z'‖₂)² ≤ (2R₂)²: B^c = 2L·R₂/b = B₂, and half of both without
+    /// z'. The slack for rounding is a sum of such terms too. A softmax has C blocks (p_c − 1\[y = c\])·z of slope at most 1 each, so B^c = √C·2R₂/b against
+    /// B₂ = √2·2R₂/b.
+    #[must_use]
+    pub fn coordinate_sensitivity(&self) -> f64 {
+        match self.loss {
+            Loss::Softmax { classes } => (0.5 * classes as f64).sqrt().next_up().max(1.0),
+            _ => 1.0,
+        }
+    }
+}
+
 /// Roundings a single term can meet before it is summed, generously: margin of up to 2^20 features, exponential, division, products.
 const SLACK: f64 = 64.0;
 

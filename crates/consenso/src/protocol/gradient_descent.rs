@@ -40,7 +40,7 @@ impl Protocol for GradientDescent {
         super::dgd::check_step(self.step.as_ref(), facts)
     }
 
-    /// Theorem 4.1 for the plain mean and a constant step of at most 1/M; Theorem 3.4 for a step of 1/(c√k) and bounded gradients.
+    /// Theorem 4.1 or 4.2, whichever promises more, for the plain mean and a constant step of at most 1/M; Theorem 3.4 for a step of 1/(c√k) and bounded gradients.
     fn assess(&self, ground: &Ground) -> Assessment {
         let facts = &ground.facts;
         let (m, smoothness) = (facts.strong_convexity, facts.smoothness);
@@ -53,7 +53,7 @@ impl Protocol for GradientDescent {
                     && m > 0.0
                     && ground.constraint == Constraint::None =>
             {
-                let envelope = descent::Envelope::theorem_4(ground, *step, m);
+                let (theorem, envelope) = descent::Envelope::theorem_4(ground, *step).swap_remove(0);
                 let floor = envelope.curve(0.0, facts.rounds).last().copied().unwrap_or(0.0);
                 Assessment {
                     rate: Some(envelope.factor),
@@ -64,7 +64,7 @@ impl Protocol for GradientDescent {
                     bound: Some(Bound::Value(envelope)),
                     ..Assessment::new(
                         Standing::Certified,
-                        "Theorem 4.1",
+                        theorem,
                         format!("step·M = {} ≤ 1", short(product)),
                     )
                 }

@@ -24,6 +24,7 @@ mod output_admm;
 mod pdop;
 mod pp;
 mod published;
+mod rcd;
 pub mod schedule;
 
 pub(crate) use admm::ASSUMED_RESIDUAL;
@@ -40,6 +41,7 @@ pub use pdop::Pdop;
 pub use pp::PenaltyPerturbation;
 pub(crate) use published::totals as published_totals;
 pub use published::{PricedRound, PublishedCost};
+pub use rcd::{CoordinateDescent, Order};
 pub use schedule::Schedule;
 
 use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
@@ -184,6 +186,13 @@ impl<'a> View<'a> {
         }
     }
 
+    /// `(Σ_j W_ij x_j)[l]`: one coordinate of [`Self::mix`].
+    #[must_use]
+    pub fn mix_at(&self, coordinate: usize) -> f64 {
+        let others = self.neighbours().zip(self.weights.neighbours).map(|(row, w)| w * row[coordinate]);
+        self.weights.own * self.own()[coordinate] + others.sum::<f64>()
+    }
+
     /// What all agents of a complete graph compute alike (see [`Common`]).
     #[must_use]
     pub fn common(&self) -> std::borrow::Cow<'a, Common> {
@@ -191,6 +200,12 @@ impl<'a> View<'a> {
             Some(common) => std::borrow::Cow::Borrowed(common),
             None => std::borrow::Cow::Owned(Common::of(&self.everyone().collect::<Vec<_>>())),
         }
+    }
+
+    /// Σ of what agents contribute, if the exchange revealed that and no rows.
+    #[must_use]
+    pub fn total(&self) -> Option<&'a [f64]> {
+        self.common?.total.as_deref()
     }
 
     fn row(&self, j: u32) -> &'a [f64] {
@@ -215,6 +230,8 @@ pub struct Common {
     pub mean: Vec<f64>,
     /// The two rows farthest apart in l1, by agent number.
     pub farthest: (usize, usize),
+    /// Σ of what agents contribute, where that was revealed instead of rows ([`Needs::Total`]).
+    pub total: Option<Vec<f64>>,
 }
 
 impl Common {
@@ -254,7 +271,7 @@ impl Common {
                 }
             }
         }
-        Self { mean, farthest: (best.1, best.2) }
+        Self { mean, farthest: (best.1, best.2), total: None }
     }
 }
 
@@ -269,12 +286,18 @@ pub struct PublicFacts {
     pub records: usize,
     /// M, from the public bounds.
     pub smoothness: f64,
+    /// M̂: along any one coordinate ∇f is M̂-Lipschitz.
+    pub coordinate_smoothness: f64,
+    /// B^c/B₂ ≥ 1: how much more a gradient moves when every coordinate is asked at a point of its own.
+    pub coordinate_sensitivity: f64,
     /// m.
     pub strong_convexity: f64,
     /// Largest eigenvalue of the graph's Laplacian, or an upper bound.
     pub laplacian_max: f64,
     /// Second largest eigenvalue modulus of W.
     pub mixing: f64,
+    /// Smallest eigenvalue of W, or a lower bound: gradient steps beyond (1 + it)/M can make neighbours swing against each other.
+    pub mixing_min: f64,
     /// Smallest and largest degree.
     pub degrees: (usize, usize),
     /// Whether the graph is complete.
@@ -324,6 +347,8 @@ pub enum Needs {
     Sum,
     /// The mean of all and nothing else, not even its own.
     Mean,
+    /// Its own vector and the sum of what [`Protocol::contribute`] makes of everybody's.
+    Total,
 }
 
 /// One private decentralized algorithm, as one agent runs it.
@@ -384,6 +409,16 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         Needs::Rows
     }
 
+    /// How many numbers an agent contributes to a secret-shared sum.
+    fn contribution(&self, dim: usize) -> usize {
+        dim
+    }
+
+    /// Writes what agent `agent` of a complete graph contributes: its vector, or for [`Needs::Total`] a public function of it.
+    fn contribute(&self, _agent: usize, own: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(own);
+    }
+
     /// The largest `|x[l]|` that a message of round `round` can have, given that of the means before it and of any data gradient; `None` where
     /// nothing bounds it. Noise comes on top.
     fn reach(&self, _round: u32, _before: f64, _gradient: f64, _facts: &PublicFacts) -> Option<f64> {
@@ -400,6 +435,25 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         gradient: &Sensitivity,
         facts: &PublicFacts,
     ) -> Sensitivity;
+
+    /// Whether the charge of one round covers rounds after it, whose [`Self::step_sensitivity`] is zero then. The noise must be Gaussian and the
+    /// same in every round; an experiment that says otherwise is refused.
+    fn charges_ahead(&self) -> bool {
+        false
+    }
+
+    /// Whether one agent alone can run it.
+    fn runs_alone(&self) -> bool {
+        false
+    }
+
+    /// The coordinates that the message of round `round` (from 1) changes, increasing; `None` for all.
+    ///
+    /// The gate holds all others as this agent released them last: nothing private and no noise can reach them. [`Self::interval`] and
+    /// [`Self::step`] get one entry an active coordinate then. For [`Response::Shift`] only.
+    fn active(&self, _round: u32, _dim: usize) -> Option<Vec<u32>> {
+        None
+    }
 
     /// D of the problem that [`Response::AtNoisedPoint`] solves in round `round`. A protocol that answers so must say it; without it nothing can
     /// be accounted for, and an experiment is refused.
@@ -510,6 +564,7 @@ algorithms! {
     "output-admm" => OutputAdmm,
     "pdop" => Pdop,
     "linear-admm" => LinearAdmm,
+    "rcd" => CoordinateDescent,
 }
 
 /// A parameter struct as a TOML table, for the resolved experiment.

@@ -19,6 +19,8 @@ pub struct Ground {
     pub connectivity: f64,
     /// Bounds on ‖∇‖ of the data term of any f_i: L·R_q.
     pub gradient: Sensitivity,
+    /// Products zᵀx that a record's loss is a function of: 1 for a generalised linear loss.
+    pub outputs: usize,
     /// The set C.
     pub constraint: Constraint,
     /// Standard deviation of a coordinate's noise by round; empty without noise.

@@ -285,6 +285,27 @@ def non_private():
     ]
 
 
+def coordinate_descent():
+    """Every agent changes the same coordinate a round: at v = W x, all others held."""
+    w, eta, order, x = metropolis(), 0.9, [2, 0, 3, 1, 1, 3], X.copy()
+    rounds = []
+    for l in order:
+        v = w @ x
+        step = v - eta * gradients(v) + NOISE
+        x = x.copy()
+        x[:, l] = step[:, l]
+        rounds.append(x)
+    v = w @ X
+    pair = X.copy()
+    pair[:, [0, 3]] = (v - eta * gradients(v) + NOISE)[:, [0, 3]]
+    return [
+        case("rcd", "x+[l] = (W x)[l] - eta grad f_i(W x)[l] + noise[l] for the round's l, x[l] elsewhere",
+             {"mixing": w, "step": eta, "order": order, "noise": NOISE, "x": X}, {"rounds": rounds}),
+        case("rcd-block", "the same with the coordinates 0 and 3 in one round",
+             {"mixing": w, "step": eta, "block": [0, 3], "noise": NOISE, "x": X}, {"next_x": pair}),
+    ]
+
+
 def private_baselines():
     eta, theta, big_d, zeta, gamma, radius = 0.6, 0.5, 10.0, 0.5, 0.9, 0.5
     pp = np.array([solve(i, 2 * eta * DEGREES[i], eta * DEGREES[i] * X[i] + eta * neighbour_sum(i) + DUALS[i]
@@ -370,7 +391,7 @@ def rows(value, indent=0):
 
 
 def main():
-    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + private_baselines()
+    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + coordinate_descent() + private_baselines()
     for entry in cases:
         if "next_duals" in entry["outputs"]:
             assert np.abs(entry["outputs"]["next_duals"].sum(axis=0)).max() < 1e-14, entry["name"]
