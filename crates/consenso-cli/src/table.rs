@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use consenso::record::{AlgorithmRecord, Record, Spread, SweepPoint};
-use consenso::report::exponent;
+use consenso::report::{exponent, growth};
 use consenso::reproduce::Reproduction;
 use std::fmt::Write as _;
 
@@ -62,7 +62,7 @@ fn dimensions(out: &mut String, record: &Record) {
     }
     let grows = |a: &AlgorithmRecord| {
         let gaps = record.sweep.iter().filter_map(|p| Some((p.dim as f64, found(p, &a.label)?)));
-        exponent(&gaps.collect::<Vec<_>>()).map_or(NONE.into(), |p| format!("d^{p:.2}"))
+        exponent(&gaps.collect::<Vec<_>>()).map_or(NONE.into(), growth)
     };
     let mut row = vec!["grows as".to_owned(), String::new(), String::new()];
     row.extend(first.algorithms.iter().map(grows));

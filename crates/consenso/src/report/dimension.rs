@@ -1,6 +1,6 @@
 //! What dimensions cost: a sweep over d as a figure and as a table.
 
-use super::format::{escape, scientific};
+use super::format::{escape, number};
 use super::{Axis, Figure, Point, Scale, Series};
 use crate::record::{AlgorithmRecord, Record, SweepPoint};
 use std::fmt::Write as _;
@@ -33,6 +33,13 @@ pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     let across: f64 = logs.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
     let along: f64 = logs.iter().map(|p| (p.0 - x) * (p.0 - x)).sum();
     (along > 0.0).then(|| across / along)
+}
+
+/// An exponent in words.
+#[must_use]
+pub fn growth(exponent: f64) -> String {
+    // Adding zero makes a rounded −0 a 0.
+    format!("d^{:.2}", libm::round(100.0 * exponent) / 100.0 + 0.0)
 }
 
 /// The utility loss against d, with guides of the growth that theorems allow.
@@ -75,9 +82,13 @@ fn guides(points: &[&SweepPoint], first: &SweepPoint) -> Vec<Series> {
         ("∝ √d", most, &|d| (d / start).sqrt()),
         ("∝ d", most, &|d| d / start),
     ];
+    // So many that no line shows them: a guide measures nothing.
+    let (steps, end) = (32, points.last().map_or(start, |p| p.dim as f64));
+    let places = (0..=steps).map(|k| start * libm::pow(end / start, f64::from(k) / f64::from(steps)));
+    let places: Vec<f64> = places.collect();
     let guide = |(k, (label, from, growth)): (usize, &(&str, f64, &dyn Fn(f64) -> f64))| Series {
         label: format!("guide {label}"),
-        points: points.iter().map(|p| Point::from((p.dim as f64, from * growth(p.dim as f64)))).collect(),
+        points: places.iter().map(|&d| Point::from((d, from * growth(d)))).collect(),
         colour: 6,
         dash: [6, 2, 5, 3][k],
     };
@@ -97,11 +108,10 @@ pub(super) fn table(record: &Record) -> String {
         let _ = write!(rows, "<tr><th scope=\"row\">{}</th>", escape(&named.label));
         for point in &points {
             let found = point.algorithms.iter().find(|a| a.label == named.label);
-            let cell = found.map_or_else(|| "–".into(), |a| scientific(a.optimum_gap));
+            let cell = found.map_or_else(|| "–".into(), |a| number(a.optimum_gap));
             let _ = write!(rows, "<td>{cell}</td>");
         }
-        let fitted =
-            exponent(&gaps(&points, &named.label)).map_or_else(|| "–".into(), |p| format!("d^{p:.2}"));
+        let fitted = exponent(&gaps(&points, &named.label)).map_or_else(|| "–".into(), growth);
         let _ = writeln!(rows, "<td>{fitted}</td></tr>");
     }
     format!(
@@ -121,6 +131,7 @@ mod tests {
         for p in [0.0, 0.5, 1.0, -2.0] {
             assert!((of(p).unwrap() - p).abs() < 1e-12);
         }
+        assert_eq!(super::growth(-0.003), "d^0.00");
         assert_eq!(exponent(&[(10.0, 1.0)]), None);
         assert_eq!(exponent(&[(10.0, 1.0), (100.0, -1.0)]), None, "a gap below zero has no logarithm");
     }

@@ -12,7 +12,7 @@ mod page;
 mod paper;
 pub mod ticks;
 
-pub use dimension::exponent;
+pub use dimension::{exponent, growth};
 pub use figure::{Axis, Figure, Point, Reference, Scale, Series};
 pub use html::report_html;
 pub use paper::paper_html;
