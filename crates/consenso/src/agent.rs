@@ -179,14 +179,16 @@ impl Player {
         words: &'a mut [u64],
     ) -> Result<Shares<'a>, ShareError> {
         self.absorb(seat);
-        let Self { local, protocol, timetable, gate, memory, .. } = self;
+        let Self { local, protocol, timetable, gate, memory, stopped, .. } = self;
         let view = view(seat, local, gate);
         let next = seat.round + 1;
-        if next > timetable.rounds {
+        if next > timetable.rounds || stopped.is_some() {
             own.copy_from_slice(view.own());
-            return gate.share_again(next, code, own, draft, words);
+            return gate.share_again(&**protocol, &view, code, own, draft, words);
         }
-        gate.share(&**protocol, &view, memory, local, draft, code, own, words)
+        let (shares, refused) = gate.share(&**protocol, &view, memory, local, draft, code, own, words)?;
+        *stopped = refused.map(|reason| (next, reason));
+        Ok(shares)
     }
 
     /// The algorithm.

@@ -1,6 +1,7 @@
 //! Problems tied by a linear constraint: the algorithm against optima found another way, the theorems, and what its releases give away.
 
 use consenso::agent::{Agent, Player, Timetable};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, built_in, run};
 use consenso::gate::{Gate, Ledger, Noise, RoundNoise};
 use consenso::graph::{Graph, Mixing};
 use consenso::problem::coupled::coupled_optimum;
@@ -8,6 +9,7 @@ use consenso::problem::coupling::{Block, Coupling, CouplingError, Relation};
 use consenso::problem::{Constraint, Costs, LocalObjective, Sensitivity};
 use consenso::protocol::{Aggregation, LinearAdmm, Protocol, PublicFacts, View, Weights};
 use consenso::random::{Purpose, Seed, Stream};
+use consenso::sharing::{FixedPoint, ShareEffect, SharingAgent};
 use consenso::simulate::{Faults, Lockstep, over_messages};
 use consenso::theory::{Ground, Standing};
 use nalgebra::{DMatrix, DVector};
@@ -253,15 +255,22 @@ fn certified_contraction_is_never_violated() {
         let exact = index % 2 == 0;
         let sigma = problem.coupling.sigma_squared().iter().copied().fold(0.0, f64::max);
         let n = agents as f64;
-        // SPEC, section 5: ρ⁰ below about 2m/(N²σ²).
+        // SPEC, section 5: ρ⁰ below about 2m/(N²σ²); or what is said to be the nearest certified choice.
         let rho = 0.2 * problem.facts.strong_convexity / (n * n * sigma);
-        let admm = problem.protocol(LinearAdmm {
-            penalty: Some(2.0 * problem.facts.smoothness),
-            dual_step: Some(0.5 * rho),
-            rho: Some([0.5 * rho, 1.5 * rho]),
-            exact,
-            ..LinearAdmm::default()
-        });
+        let admm = if index % 3 == 0 {
+            let open = problem.protocol(LinearAdmm { exact, ..LinearAdmm::default() });
+            let said = open.assess(&problem.ground());
+            assert_eq!(said.standing, Standing::PredictedStable, "{said:?}");
+            problem.protocol(said.nearest_certified.expect("m > 0").try_into().expect("parameters"))
+        } else {
+            problem.protocol(LinearAdmm {
+                penalty: Some(2.0 * problem.facts.smoothness),
+                dual_step: Some(0.5 * rho),
+                rho: Some([0.5 * rho, 1.5 * rho]),
+                exact,
+                ..LinearAdmm::default()
+            })
+        };
         let said = admm.assess(&problem.ground());
         assert_eq!(said.standing, Standing::Certified, "{:?}", said.not_certified);
         let factor = said.rate.expect("a rate");
@@ -529,6 +538,85 @@ fn messages_and_lockstep_agree_bit_for_bit() {
             assert_eq!(Some(&model[..]), agent.model());
         }
     }
+}
+
+/// Algorithm 3 for what it was made for: A_i x_i in shares, Σ A_i x_i revealed, x_i with its agent.
+#[test]
+fn in_secret_shares_the_iterates_are_those_of_the_plain_exchange() {
+    for (exact, aggregation) in
+        [(false, Aggregation::Random), (true, Aggregation::Random), (false, Aggregation::Fixed)]
+    {
+        // Three rows, two variables an agent: what is shared has another length than x_i.
+        let problem = Tied::random(12, 5, 2, 3, 0.5);
+        let admm = problem.protocol(LinearAdmm { exact, aggregation, ..LinearAdmm::default() });
+        let code = FixedPoint::new(5, 256.0, 40).expect("far from overflow");
+        let mut plain = problem.run(admm.clone(), 400, problem.open());
+        let run = problem.run(admm.clone(), 400, problem.open());
+        let mut shared = run.secret_shared(code).expect("the sum alone");
+        for round in 1..=400 {
+            plain.advance();
+            shared.advance();
+            let error = far(plain.rows(), shared.rows());
+            assert!(error < 1e-9, "exact {exact}, {aggregation:?}, round {round}: {error:e}");
+        }
+        assert!(far(plain.rows(), &problem.kkt().0) < 1e-3, "it got somewhere");
+        let agent = |(i, player)| SharingAgent::new(i as u32, code, player).expect("the sum alone");
+        let mut agents: Vec<SharingAgent> =
+            problem.players(admm, 400, problem.open()).into_iter().enumerate().map(agent).collect();
+        let mut flying = Vec::new();
+        loop {
+            for agent in &mut agents {
+                while let Some(effect) = agent.poll().expect("in range") {
+                    if let ShareEffect::Send(message) = effect {
+                        assert_eq!(message.words().len(), 3, "a word a row");
+                        flying.push(message);
+                    }
+                }
+            }
+            let Some(message) = flying.pop() else { break };
+            agents[message.to() as usize].handle(&message).expect("honest agents are never refused");
+        }
+        for (model, agent) in shared.finish().iter().zip(&agents) {
+            assert_eq!(Some(&model[..]), agent.model());
+        }
+    }
+}
+
+/// The built-in problems, each beside itself in shares.
+#[test]
+fn dispatch_and_allocation_in_secret_shares_end_where_they_end_in_the_open() {
+    for (name, range) in [("dispatch-14", 512.0), ("allocation", 64.0)] {
+        let text = built_in(name).expect("built in");
+        let shares = "\n[[algorithm]]\nkind = \"linear-admm\"\nlabel = \"in shares\"\nexact = true\nexchange = \"secret-shared\"\n";
+        let text = format!("{text}{shares}").replace("runs = 5", "runs = 1");
+        let spec: ExperimentSpec = toml::from_str(&text).expect("a file");
+        let inputs =
+            Inputs { file: name.into(), text, spec, source: Source::Costs, edges: None, entropy: None };
+        let experiment = Experiment::check(inputs).expect("sound");
+        // The limits bound what can be shared.
+        assert!(experiment.resolved().contains(&format!("range = {range:?}")), "{}", experiment.resolved());
+        let record = run(&experiment, &Silent).expect("in range");
+        let [open, _, shared] = &record.algorithms[..] else { panic!("three algorithms") };
+        assert!((open.objective - shared.objective).abs() < 1e-7, "{} {}", open.objective, shared.objective);
+        assert!(shared.violation.unwrap() < 1e-7 && shared.optimum_gap.abs() < 1e-6, "{shared:?}");
+    }
+}
+
+#[test]
+fn what_has_no_account_or_no_bound_is_not_shared() {
+    let check = |more: &str| {
+        let text = built_in("sharing").expect("built in").replace("noise = \"none\"", more);
+        let spec: ExperimentSpec = toml::from_str(&text).expect("a file");
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let inputs = Inputs { file: "sharing".into(), text, spec, source, edges: None, entropy: None };
+        Experiment::check(inputs).map(|_| ()).map_err(|e| e.to_string())
+    };
+    let secret = "exchange = \"secret-shared\"\n";
+    let error = check(&format!("{secret}range = 50.0")).unwrap_err();
+    assert!(error.contains("goes on from each agent's own vector"), "{error}");
+    let error = check(&format!("{secret}noise = \"none\"")).unwrap_err();
+    assert!(error.contains("needs range") && error.contains("low and high of every agent"), "{error}");
+    assert_eq!(check(&format!("{secret}noise = \"none\"\nrange = 50.0")), Ok(()));
 }
 
 #[test]

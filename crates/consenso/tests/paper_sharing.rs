@@ -294,7 +294,7 @@ fn bad_shares_are_refused_and_reveal_nothing() {
     assert!(sums.len() == 2 && sums.iter().all(|m| m.phase() == Phase::Sum));
     // A share of an exchange that is over.
     assert_eq!(victim.handle(to(2, 0)), Err(ShareRefusal::Replayed { from: 2, round, phase }));
-    assert_eq!((victim.round(), victim.mean()), (0, &[0.0; 4][..]));
+    assert_eq!((victim.round(), victim.revealed()), (0, &[0.0; 4][..]));
     assert!(!format!("{:?}", sums[0]).contains(&sums[0].words()[0].to_string()), "words stay out of logs");
 }
 
@@ -315,7 +315,7 @@ fn a_dropped_agent_ends_the_run_and_the_sum_stays_hidden() {
         let error = agent.dropped(2);
         assert_eq!(error, ShareError::Dropped { from: 2, round: 1 });
         assert_eq!(agent.poll(), Err(error));
-        assert_eq!((agent.round(), agent.mean(), agent.model()), (0, &[0.0; 4][..], None));
+        assert_eq!((agent.round(), agent.revealed(), agent.model()), (0, &[0.0; 4][..], None));
     }
     let late = ShareMessage::received(2, 0, 1, Phase::Sum, vec![0; 4]);
     assert!(matches!(agents[0].handle(&late), Err(ShareRefusal::Failed(_))));
@@ -338,7 +338,7 @@ fn a_number_outside_the_range_stops_its_agent_before_anything_is_sent() {
 }
 
 #[test]
-fn what_needs_rows_or_adds_noise_is_refused() {
+fn what_needs_rows_or_adds_noise_that_is_no_part_of_a_sums_is_refused() {
     let locals = locals(3, 6, 4);
     let random: Arc<dyn Protocol> =
         Arc::new(GradientDescent { step: Some(Schedule::Constant(0.5)), aggregation: Aggregation::Random });
@@ -349,7 +349,7 @@ fn what_needs_rows_or_adds_noise_is_refused() {
     let noisy = common::players(&locals, &gd(0.5), &timetable, door, &Seed::from(1));
     let mut run = lockstep(noisy).secret_shared(code(3)).expect("sums only");
     run.advance();
-    assert_eq!((run.failure(), run.round()), (Some(&ShareError::Noise), 0));
+    assert_eq!((run.failure(), run.round()), (Some(&ShareError::Part), 0));
 }
 
 /// Ten agents of 3,000 census records, 106 features: the final mean is that of the plain exchange to 1e-9, in at most thrice its time.

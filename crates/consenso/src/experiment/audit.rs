@@ -67,6 +67,12 @@ impl Experiment {
         target: AuditTarget,
         options: Options,
     ) -> Result<AlgorithmAudit, String> {
+        if planned.budget.together.is_some() {
+            return Err(format!(
+                "{}: an audit attacks what an agent releases, and in secret shares it releases nothing of its own; leave this algorithm out",
+                planned.label
+            ));
+        }
         let neighbours = self.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
         if planned.protocol.charges_ahead() && target != AuditTarget::Mechanism {
             return Err(format!(

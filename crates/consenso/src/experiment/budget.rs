@@ -2,11 +2,13 @@
 
 use super::perturbed::Rounds;
 use super::problem::Tied;
+use super::shared;
 use super::spec::{Accounting, CalibratedSpec, ExperimentSpec, Mechanism, NoiseSpec, NormName, PrivacySpec};
 use crate::data::RowBounds;
 use crate::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::graph::Graph;
 use crate::privacy::calibrate::{self, Calibration, Request};
+use crate::privacy::distributed_noise::Together;
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
 use crate::privacy::{Claim, Composition, Event, Method, compose};
@@ -40,13 +42,18 @@ pub(super) struct Budget {
     pub(super) noise_spec: Option<NoiseSpec>,
     pub(super) price: Option<Price>,
     pub(super) warnings: Vec<String>,
+    /// Who adds the noise of a secret-shared sum, and how many of them may collude.
+    pub(super) together: Option<Together>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     /// How far the private step of each round moves between neighbours: what noise and price were computed from.
     pub(super) steps: Arc<[Sensitivity]>,
+    /// What the agent draws.
     pub(super) noise: Arc<[RoundNoise]>,
+    /// What hides it, where others draw a part of that; empty where it is the agent's own noise.
+    pub(super) hidden_by: Arc<[Noise]>,
     pub(super) ledger: Ledger,
     pub(super) price: Option<Price>,
     /// ε after each round as the algorithm's authors would have it; empty where they published nothing.
@@ -102,6 +109,22 @@ impl Budget {
         if self.accounts.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
     }
 
+    /// Every account there is.
+    pub(super) fn accounts_mut(&mut self) -> impl Iterator<Item = &mut Account> {
+        self.accounts.values_mut()
+    }
+
+    /// The noise of every round, as it was priced; all agents' where they add it together.
+    pub(super) fn noise(&self) -> &[RoundNoise] {
+        self.accounts.values().next().map_or(&[], |account| &account.noise)
+    }
+
+    /// Takes the dearest agent's price for all.
+    pub(super) fn settle(&mut self) {
+        let prices = self.accounts.values().filter_map(|a| a.price.clone());
+        self.price = prices.max_by(|a, b| a.claim.epsilon.total_cmp(&b.claim.epsilon));
+    }
+
     /// Whether the noise is Gaussian.
     pub(super) fn is_gaussian(&self) -> bool {
         self.accounts.values().any(|a| a.noise.iter().any(|n| n.gaussian_sigma().is_some()))
@@ -137,8 +160,10 @@ pub(super) fn plan(
     facts: &PublicFacts,
     context: &Context<'_>,
     graphs: &[Arc<Graph>],
+    together: Option<Together>,
 ) -> Result<Budget, String> {
     let mut budget = Budget {
+        together,
         accounts: BTreeMap::new(),
         degree_matters: false,
         noise_spec: noise.cloned(),
@@ -184,19 +209,20 @@ pub(super) fn plan(
             let class = (records, if budget.degree_matters { graph.degree(agent) } else { 0 });
             if let std::collections::btree_map::Entry::Vacant(entry) = budget.accounts.entry(class) {
                 let degree = if budget.degree_matters { class.1 } else { facts.degrees.0 };
-                let steps = steps(records, degree);
+                // What hides a sum must hide its most sensitive summand; all agents have one schedule, so that they stop together.
+                let steps = steps(together.map_or(records, |_| facts.records), degree);
                 let mut account = if protocol.response() == Response::AtNoisedPoint {
                     Rounds::new(protocol, (records, degree), steps, facts, context)?.account(noise)?
                 } else {
-                    account(&steps, noise, how.mechanism, facts, context, protocol.charges_ahead())?
+                    let kinds = (protocol.charges_ahead(), together.is_some());
+                    account(&steps, noise, how.mechanism, facts, context, kinds)?
                 };
                 account.published = published(protocol, &account.noise, records, degree, facts, context);
                 entry.insert(account);
             }
         }
     }
-    let prices = budget.accounts.values().filter_map(|a| a.price.clone());
-    budget.price = prices.max_by(|a, b| a.claim.epsilon.total_cmp(&b.claim.epsilon));
+    budget.settle();
     if let Some((epsilon, price)) = context.spec.privacy.and_then(|p| p.epsilon).zip(budget.price.as_ref())
         && price.claim.epsilon > epsilon
     {
@@ -266,9 +292,10 @@ fn account(
     mechanism: Option<Mechanism>,
     facts: &PublicFacts,
     context: &Context<'_>,
-    ahead: bool,
+    (ahead, together): (bool, bool),
 ) -> Result<Account, String> {
-    let privacy = context.spec.privacy.map(|p| PrivacySpec { mechanism: mechanism.or(p.mechanism), ..p });
+    let asked = context.spec.privacy.map(|p| PrivacySpec { mechanism: mechanism.or(p.mechanism), ..p });
+    let privacy = asked.map(|p| if together { shared::of_the_sum(p) } else { p });
     let mut calibration = None;
     let noise: Vec<Noise> = match noise {
         Some(NoiseSpec::LaplaceRate(s)) => each(facts, s, |v| Noise::Laplace { scale: 1.0 / v }),
@@ -299,6 +326,7 @@ fn account(
         return Ok(Account {
             steps: steps.into(),
             noise: rounds,
+            hidden_by: Arc::from([]),
             ledger: Ledger::Open,
             price: None,
             published: Vec::new(),
@@ -315,6 +343,7 @@ fn account(
         return Ok(Account {
             steps: steps.into(),
             noise: rounds,
+            hidden_by: Arc::from([]),
             ledger,
             price: Some(price),
             published: Vec::new(),
@@ -330,6 +359,7 @@ fn account(
     Ok(Account {
         steps: steps.into(),
         noise: rounds,
+        hidden_by: Arc::from([]),
         ledger,
         price: Some(price),
         published: Vec::new(),

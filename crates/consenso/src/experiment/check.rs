@@ -643,21 +643,26 @@ fn plan(
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
     facts.budget =
         privacy.and_then(|p| budget_per_sensitivity(&p, context.objective, context.bounds, facts.records));
+    let together =
+        sharing.as_ref().map(|s| shared::together(s, noise.as_ref(), &facts, context)).transpose()?.flatten();
+    if let Some(together) = together {
+        // N − c of them hide each other: the mean has that many times less variance than if everybody hid itself.
+        facts.budget = facts.budget.map(|b| b * (together.honest() as f64).sqrt());
+    }
     facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
     let warning = protocol.check(&facts)?;
-    let sharing = sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context)).transpose()?;
-    if sharing.is_some() && noise.as_ref().is_some_and(|n| *n != NoiseSpec::None) {
-        return Err("noise cannot be added under exchange = \"secret-shared\": set noise = \"none\"".into());
+    if sharing.is_some() {
+        shared::check(&*protocol, &facts, context)?;
     }
-    if let (Some(_), Some(1..)) = (sharing, gossip) {
+    if let (Some(_), Some(1..)) = (&sharing, gossip) {
         return Err("gossip has nothing to mix under exchange = \"secret-shared\": leave it out".into());
     }
     // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
     let calibrated = facts.private && noise.is_none();
     let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
-    let gossip = gossip.unwrap_or(if calibrated && context.tied.is_none() {
+    let gossip = gossip.unwrap_or(if calibrated && context.tied.is_none() && sharing.is_none() {
         budget::default_gossip(&facts)
     } else {
         0
@@ -665,8 +670,13 @@ fn plan(
     let tail_rounds = ((tail * f64::from(facts.rounds)).round() as u32).max(1);
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);
-    let mut budget = budget::plan(&*protocol, noise.as_ref(), how, &facts, context, graphs)?;
+    let mut budget = budget::plan(&*protocol, noise.as_ref(), how, &facts, context, graphs, together)?;
     budget.noise_spec = given;
+    let sharing =
+        sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context, &budget)).transpose()?;
+    if let Some(code) = &sharing {
+        shared::distribute(&mut budget, code, &facts, context)?;
+    }
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     Ok((Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing }, warnings))
@@ -694,7 +704,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     table.insert("tail".into(), tail.into());
     table.insert("gossip".into(), i64::from(planned.timetable.gossip).into());
     table.extend(planned.protocol.parameters());
-    table.extend(planned.sharing.as_ref().map(shared::keys).unwrap_or_default());
+    table.extend(shared::keys(planned));
     if let Some(noise) = &planned.budget.noise_spec
         && let Ok(noise) = toml::Value::try_from(noise)
     {

@@ -73,6 +73,11 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         include_str!("../../experiments/secret-shared.toml"),
     ),
     (
+        "distributed-noise",
+        "accuracy against epsilon: every agent's own noise, and parts of a common one in secret shares (minutes)",
+        include_str!("../../experiments/distributed-noise.toml"),
+    ),
+    (
         "frontier",
         "accuracy against epsilon from 0.1 to 10 for every private algorithm, 10 and 100 agents (minutes)",
         include_str!("../../experiments/frontier.toml"),

@@ -61,6 +61,7 @@ impl<'a> Rounds<'a> {
             return Ok(Account {
                 steps: self.steps.as_slice().into(),
                 noise,
+                hidden_by: Arc::from([]),
                 ledger: Ledger::Open,
                 price: None,
                 published: Vec::new(),
@@ -84,6 +85,7 @@ impl<'a> Rounds<'a> {
         Ok(Account {
             steps: self.steps.as_slice().into(),
             noise,
+            hidden_by: Arc::from([]),
             ledger,
             price: Some(price),
             published: Vec::new(),

@@ -366,13 +366,24 @@ struct AlgorithmCommon {
     exchange: ExchangeKind,
     range: Option<f64>,
     fraction_bits: Option<u32>,
+    colluders: Option<usize>,
 }
 
 /// Most rounds of an algorithm: a bound on everything that is kept by the round.
 pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 
-const COMMON_KEYS: [&str; 9] =
-    ["label", "rounds", "noise", "max_dim", "tail", "gossip", "exchange", "range", "fraction_bits"];
+const COMMON_KEYS: [&str; 10] = [
+    "label",
+    "rounds",
+    "noise",
+    "max_dim",
+    "tail",
+    "gossip",
+    "exchange",
+    "range",
+    "fraction_bits",
+    "colluders",
+];
 
 impl ExperimentSpec {
     /// Reads an experiment file; `file` is its name for error messages.
@@ -522,9 +533,26 @@ fn parse_algorithm(
     {
         return Err(fail("tail", format!("tail = {tail} must be a share between 0 and 1"), None));
     }
-    let AlgorithmCommon { label, noise, max_dim, tail, gossip, exchange, range, fraction_bits, .. } = common;
-    let sharing = (exchange == ExchangeKind::SecretShared).then_some(SharingSpec { range, fraction_bits });
-    let alone = if range.is_some() { Some("range") } else { fraction_bits.map(|_| "fraction_bits") };
+    let AlgorithmCommon {
+        label,
+        noise,
+        max_dim,
+        tail,
+        gossip,
+        exchange,
+        range,
+        fraction_bits,
+        colluders,
+        ..
+    } = common;
+    let sharing =
+        (exchange == ExchangeKind::SecretShared).then_some(SharingSpec { range, fraction_bits, colluders });
+    let given = [
+        ("range", range.is_some()),
+        ("fraction_bits", fraction_bits.is_some()),
+        ("colluders", colluders.is_some()),
+    ];
+    let alone = given.into_iter().find(|g| g.1).map(|g| g.0);
     if let (Some(key), None) = (alone, sharing) {
         let help = "add exchange = \"secret-shared\", or leave it out".to_owned();
         return Err(fail(key, format!("{key} belongs to the secret-shared exchange"), Some(help)));

@@ -51,6 +51,12 @@ impl RoundNoise {
         Ok(Self { noise, grid: Grid::for_scale(noise.scale())?, law: Law::Independent })
     }
 
+    /// Noise on a grid chosen for other reasons; see [`exact`] for why any grid is as private as any other.
+    #[must_use]
+    pub fn on_grid(noise: Noise, grid: Grid) -> Self {
+        Self { noise, grid, law: Law::Independent }
+    }
+
     /// Noise of density ∝ e^{−‖n‖₂/scale}, whose norm is Gamma(d, scale): for problems that are solved with the noise inside
     /// ([`Response::AtNoisedPoint`]), and for nothing else.
     ///

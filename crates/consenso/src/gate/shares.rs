@@ -1,14 +1,16 @@
 //! A vector that leaves an agent in pieces (Algorithm 3): each of them uniform, and the whole with nobody.
 
-use super::{Draft, Gate};
+use super::{Draft, Gate, StopReason, exact};
+#[cfg(doc)]
+use crate::privacy::distributed_noise::{self, TAIL};
 use crate::problem::LocalObjective;
-use crate::protocol::{Protocol, View};
+use crate::protocol::{Needs, Protocol, Response, View};
 use crate::random::{Purpose, Stream};
 use crate::sharing::{FixedPoint, ShareError};
 use rand::Rng;
 
 /// An agent's vector in N shares, which only the gate can make. They cost nothing against up to N − 2 colluders; the sum of all
-/// agents' vectors is revealed as it is.
+/// agents' vectors is revealed, with the noise they put into it.
 pub struct Shares<'a> {
     round: u32,
     dim: usize,
@@ -38,8 +40,18 @@ impl<'a> Shares<'a> {
 impl Gate {
     /// Drafts the next vector into `own`, which stays with the agent, and its shares into `words`: N of them, one after the other.
     ///
+    /// A gate with noise adds this agent's part of what hides all (see [`distributed_noise`]) and charges before it looks at the records. The
+    /// vector is low + step, the first public and on the grid, the second private; what is shared is, in steps of the grid,
+    ///
+    /// > q = low + ⌊step + noise + ½⌋, held within ±range
+    ///
+    /// With |low| ≤ range/2 (else the agent stops, as all do, for it is public), |step| ≤ range/4 (clipped, which moves no two steps apart) and
+    /// [`TAIL`] deviations of the noise within the rest, holding it within the range is as rare as the account assumes. Only the revealed mean is moved
+    /// into a constraint set. When the budget is spent, what everybody knows already is shared again, and the reason returned.
+    ///
     /// # Errors
-    /// A gate with noise, or a number outside the declared range; nothing is shared then.
+    /// An algorithm whose account would not hold, noise that does not fit the code, or a number outside the declared range; nothing is
+    /// shared then.
     #[expect(clippy::too_many_arguments, reason = "those of `release`, the code, and one buffer more")]
     pub fn share<'a>(
         &mut self,
@@ -51,30 +63,91 @@ impl Gate {
         code: &FixedPoint,
         own: &mut [f64],
         words: &'a mut [u64],
-    ) -> Result<Shares<'a>, ShareError> {
-        if !self.noise.is_empty() {
-            // Its account is of what this agent releases; of a sum it says nothing.
-            return Err(ShareError::Noise);
+    ) -> Result<(Shares<'a>, Option<StopReason>), ShareError> {
+        let round = view.round() + 1;
+        if self.noise.is_empty() {
+            self.release(protocol, view, memory, local, draft, own);
+            return Ok((self.share_again(protocol, view, code, own, draft, words)?, None));
         }
-        self.release(protocol, view, memory, local, draft, own);
-        self.share_again(view.round() + 1, code, own, draft, words)
+        let kind = protocol.kind();
+        if protocol.needs() != Needs::Mean || protocol.response() != Response::Shift {
+            // What an agent goes on from would be a private vector of its own: shifts of earlier rounds would add up in it.
+            return Err(ShareError::Noise { kind });
+        }
+        let stopped = self.draw_part(protocol, view, memory, local, draft, code)?;
+        if stopped.is_some() {
+            self.forward(round, own, |own| protocol.idle(view, own));
+            return Ok((self.share_again(protocol, view, code, own, draft, words)?, stopped));
+        }
+        for (own, &q) in own.iter_mut().zip(&draft.steps) {
+            *own = code.value(q);
+        }
+        Ok((self.split(round, &draft.steps, words), None))
     }
 
-    /// The shares of a vector that needs no further charge.
+    /// Charges, and writes q to `draft.steps`; a reason if there is none.
+    fn draw_part(
+        &mut self,
+        protocol: &dyn Protocol,
+        view: &View<'_>,
+        memory: &mut [f64],
+        local: &LocalObjective,
+        draft: &mut Draft,
+        code: &FixedPoint,
+    ) -> Result<Option<StopReason>, ShareError> {
+        let (round, dim) = (view.round() + 1, view.dim());
+        let Some(noise) = self.noise.get(round as usize - 1).copied() else {
+            return Ok(Some(StopReason::BudgetSpent));
+        };
+        code.holds(&noise)?;
+        for v in [&mut draft.low, &mut draft.high, &mut draft.step] {
+            v.resize(dim, 0.0);
+        }
+        self.toss(protocol, round, memory);
+        protocol.interval(view, memory, &mut draft.low, &mut draft.high);
+        let half = 0.5 * code.range();
+        if !draft.snap(noise.grid) || draft.low.iter().any(|low| low.abs() > half) {
+            return Ok(Some(StopReason::OutOfRange));
+        }
+        if draft.widths.iter().any(|&w| w > 0.0) {
+            return Err(ShareError::Noise { kind: protocol.kind() });
+        }
+        if let Err(reason) = self.ledger.charge(round, &draft.widths) {
+            return Ok(Some(reason));
+        }
+        let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
+        let Draft { low, step, work, steps, .. } = &mut *draft;
+        protocol.step(view, memory, low, local, work, step);
+        step.iter_mut().for_each(|s| *s = s.clamp(-0.5 * half, 0.5 * half));
+        steps.resize(dim, 0);
+        let outside = ShareError::OutOfRange { agent: self.agent, round, range: code.range() };
+        exact::release(&mut stream, step, &[], noise.noise, noise.grid, steps).map_err(|_| outside)?;
+        for (q, low) in steps.iter_mut().zip(&*low) {
+            // The lower end is a multiple of γ below 2^51·γ, so the quotient is an integer.
+            *q = code.saturate(*q + (low / noise.grid.step()) as i64);
+        }
+        Ok(None)
+    }
+
+    /// The shares of what a vector contributes that needs no further charge.
     ///
     /// # Errors
     /// A number outside the declared range.
     pub(crate) fn share_again<'a>(
         &self,
-        round: u32,
+        protocol: &dyn Protocol,
+        view: &View<'_>,
         code: &FixedPoint,
-        values: &[f64],
+        own: &[f64],
         draft: &mut Draft,
         words: &'a mut [u64],
     ) -> Result<Shares<'a>, ShareError> {
+        let round = view.round() + 1;
+        draft.point.resize(protocol.contribution(own.len()), 0.0);
+        protocol.contribute(view.place(), own, &mut draft.point);
         let outside = ShareError::OutOfRange { agent: self.agent, round, range: code.range() };
         draft.steps.clear();
-        for &value in values {
+        for &value in &draft.point {
             draft.steps.push(code.encode(value).ok_or_else(|| outside.clone())?);
         }
         Ok(self.split(round, &draft.steps, words))

@@ -15,6 +15,7 @@
 //! | [`pld`] | privacy loss distribution | yes | yes | yes | no |
 //!
 //! [`objective_perturbation`] is the pure ε of a release whose noise stands inside the problem it solves.
+//! [`distributed_noise`] is what a sum costs when every agent adds a part of its noise.
 //! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
 
 pub mod advanced;
@@ -23,6 +24,7 @@ pub mod basic;
 pub mod calibrate;
 pub mod claim;
 pub mod compose;
+pub mod distributed_noise;
 pub mod error;
 pub mod event;
 pub mod filter;

@@ -24,6 +24,12 @@
 //! Algorithm 1. Had A_i x_i⁺ been released with noise instead and x_i⁺ kept, the gradient would be taken at a point that is itself private, and shifts would
 //! add up over the rounds.
 //!
+//! # In secret shares
+//!
+//! Nobody needs x_j, only R. So under the secret-shared exchange (Algorithm 3) agent i shares A_i x_i⁺, a number a row, and Σ_j A_j x_j⁺ is all that is
+//! revealed; x_i stays with agent i. Without noise the iterates are those of the plain exchange up to the rounding of the fixed point. With noise
+//! there is no account, for the reason just given: x_i would be private, and every later A_i x_i would depend on all earlier gradients.
+//!
 //! # What the random penalties are worth
 //!
 //! ρ_i is diagonal over the *rows*, so coordinate l of the public term is `v_i[l] = x_i[l] + D⁻¹(A_iᵀλ)[l] − D⁻¹ Σ_r A_i[r,l]·ρ_r·R_r`: a sum of several
@@ -40,13 +46,13 @@
 //! algorithm but are credited with nothing. Under `accounting = "schedule"` widths count for nothing in any case.
 
 use super::admm::{ASSUMED_RESIDUAL, exact_step};
-use super::{Aggregation, Protocol, PublicFacts, Response, View, table_of};
+use super::{Aggregation, Needs, Protocol, PublicFacts, Response, View, table_of};
 use crate::kernel;
 use crate::problem::coupling::{Coupling, Relation};
 use crate::problem::solve::Proximal;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
-use crate::theory::admm::{Block, Coupled, working_rule};
-use crate::theory::{Assessment, Ground, Standing, short};
+use crate::theory::admm::{Block, Certificate, Coupled, largest_factor, two_digits, working_rule};
+use crate::theory::{Assessment, Bound, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -128,6 +134,57 @@ impl LinearAdmm {
             self.exact,
         )
     }
+
+    /// The problem and these parameters, as the theorems see them.
+    fn coupled(&self, ground: &Ground) -> Coupled {
+        let (coupling, facts) = (self.coupling(), &ground.facts);
+        let [low, high] = self.rho();
+        let block = |&sigma_squared: &f64| Block {
+            strong_convexity: facts.strong_convexity,
+            smoothness: facts.smoothness,
+            sigma_squared,
+            rho: (low, high),
+            penalty: self.penalty(),
+        };
+        Coupled {
+            agents: coupling.agents(),
+            blocks: coupling.sigma_squared().iter().map(block).collect(),
+            sigma_min_squared: coupling.sigma_min_squared(),
+            dual_step: self.dual_step(),
+            exact: self.exact,
+            noisy: !ground.noise.is_empty(),
+        }
+    }
+
+    fn certified(&self, ground: &Ground) -> Result<Certificate, String> {
+        if ground.constraint != Constraint::None {
+            Err("the theorems are about variables without limits".into())
+        } else if self.coupling().relations().iter().any(|&r| r != Relation::Equal) {
+            Err("the theorems are about equality constraints".into())
+        } else {
+            self.coupled(ground).certify()
+        }
+    }
+
+    /// The widest range of penalties proportional to this one, and the dual step it then allows, that are certified; D is kept if it can be.
+    fn nearest_certified(&self, ground: &Ground) -> Option<toml::Table> {
+        let [low, high] = self.rho?;
+        let floor = if self.exact { 0.0 } else { two_digits(1.6 * ground.facts.smoothness) };
+        let at = |scale: f64| {
+            let mut one = self.clone();
+            one.exact &= ground.noise.is_empty();
+            one.penalty = Some(self.penalty().max(floor));
+            one.rho = Some([scale * low, scale * high]);
+            // The dual step may be up to 2ρ⁰ − N/α; a quarter of 2ρ⁰ leaves α room.
+            one.dual_step = Some(self.dual_step().min(0.25 * scale * (low + high)));
+            one
+        };
+        let found = largest_factor(|scale| at(scale).certified(ground).is_ok())?;
+        let mut one = at(0.7 * found);
+        one.dual_step = one.dual_step.map(two_digits);
+        one.rho = one.rho.map(|range| range.map(two_digits));
+        one.certified(ground).is_ok().then(|| table_of(&one))
+    }
 }
 
 impl Protocol for LinearAdmm {
@@ -195,34 +252,13 @@ impl Protocol for LinearAdmm {
     }
 
     fn assess(&self, ground: &Ground) -> Assessment {
-        let coupling = self.coupling();
-        let facts = &ground.facts;
-        let [low, high] = self.rho();
-        let block = |&sigma_squared: &f64| Block {
-            strong_convexity: facts.strong_convexity,
-            smoothness: facts.smoothness,
-            sigma_squared,
-            rho: (low, high),
-            penalty: self.penalty(),
-        };
-        let coupled = Coupled {
-            agents: coupling.agents(),
-            blocks: coupling.sigma_squared().iter().map(block).collect(),
-            sigma_min_squared: coupling.sigma_min_squared(),
-            dual_step: self.dual_step(),
-            exact: self.exact,
-            noisy: !ground.noise.is_empty(),
-        };
-        let certificate = if ground.constraint != Constraint::None {
-            Err("the theorems are about variables without limits".into())
-        } else if coupling.relations().iter().any(|&r| r != Relation::Equal) {
-            Err("the theorems are about equality constraints".into())
-        } else {
-            coupled.certify()
-        };
+        let (coupling, facts) = (self.coupling(), &ground.facts);
+        let coupled = self.coupled(ground);
+        let certificate = self.certified(ground);
         match certificate {
             Ok(found) => Assessment {
                 rate: Some(coupled.envelope(&found, facts.dim, &ground.noise).factor),
+                bound: Some(Bound::Distance(coupled.envelope(&found, facts.dim, &ground.noise))),
                 promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
                 ..Assessment::new(
                     Standing::Certified,
@@ -243,6 +279,7 @@ impl Protocol for LinearAdmm {
                 );
                 Assessment {
                     not_certified: Some(format!("{}: {why}", coupled.theorem())),
+                    nearest_certified: self.nearest_certified(ground),
                     ..Assessment::new(standing, "working stability rule", inequality)
                 }
             }
@@ -256,6 +293,21 @@ impl Protocol for LinearAdmm {
 
     fn parameters(&self) -> toml::Table {
         table_of(self)
+    }
+
+    /// Of the others only Σ A_j x_j.
+    fn needs(&self) -> Needs {
+        Needs::Total
+    }
+
+    fn contribution(&self, _: usize) -> usize {
+        self.coupling().rows()
+    }
+
+    /// A_i x_i.
+    fn contribute(&self, agent: usize, own: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        self.coupling().block(agent).add_to(own, out);
     }
 
     fn response(&self) -> Response {
@@ -376,7 +428,14 @@ impl Protocol for LinearAdmm {
                 *s = 0.0;
             }
         }
-        coupling.residual(view.everyone(), residual);
+        match view.total() {
+            Some(total) => {
+                for ((r, total), c) in residual.iter_mut().zip(total).zip(coupling.rhs()) {
+                    *r = total - c;
+                }
+            }
+            None => coupling.residual(view.everyone(), residual),
+        }
         for ((r, s), relation) in residual.iter_mut().zip(slack.iter()).zip(coupling.relations()) {
             *r += relation.slack() * s;
         }

@@ -202,6 +202,12 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Σ of what agents contribute, if the exchange revealed that and no rows.
+    #[must_use]
+    pub fn total(&self) -> Option<&'a [f64]> {
+        self.common?.total.as_deref()
+    }
+
     fn row(&self, j: u32) -> &'a [f64] {
         let start = j as usize * self.dim;
         &self.rows[start..start + self.dim]
@@ -224,6 +230,8 @@ pub struct Common {
     pub mean: Vec<f64>,
     /// The two rows farthest apart in l1, by agent number.
     pub farthest: (usize, usize),
+    /// Σ of what agents contribute, where that was revealed instead of rows ([`Needs::Total`]).
+    pub total: Option<Vec<f64>>,
 }
 
 impl Common {
@@ -263,7 +271,7 @@ impl Common {
                 }
             }
         }
-        Self { mean, farthest: (best.1, best.2) }
+        Self { mean, farthest: (best.1, best.2), total: None }
     }
 }
 
@@ -339,6 +347,8 @@ pub enum Needs {
     Sum,
     /// The mean of all and nothing else, not even its own.
     Mean,
+    /// Its own vector and the sum of what [`Protocol::contribute`] makes of everybody's.
+    Total,
 }
 
 /// One private decentralized algorithm, as one agent runs it.
@@ -397,6 +407,16 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// What it looks at.
     fn needs(&self) -> Needs {
         Needs::Rows
+    }
+
+    /// How many numbers an agent contributes to a secret-shared sum.
+    fn contribution(&self, dim: usize) -> usize {
+        dim
+    }
+
+    /// Writes what agent `agent` of a complete graph contributes: its vector, or for [`Needs::Total`] a public function of it.
+    fn contribute(&self, _agent: usize, own: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(own);
     }
 
     /// The largest `|x[l]|` that a message of round `round` can have, given that of the means before it and of any data gradient; `None` where

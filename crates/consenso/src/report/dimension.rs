@@ -67,6 +67,9 @@ pub(super) fn figure(record: &Record) -> Option<(String, Figure)> {
     Some(("dimension".into(), figure))
 }
 
+/// Its name, where it starts, and its shape up to a factor.
+type Guide = (&'static str, f64, fn(f64) -> f64);
+
 /// Lines of known growth, from the least and from the largest loss at the smallest d.
 fn guides(points: &[&SweepPoint], first: &SweepPoint) -> Vec<Series> {
     let start = first.dim as f64;
@@ -75,20 +78,19 @@ fn guides(points: &[&SweepPoint], first: &SweepPoint) -> Vec<Series> {
     if !(least.is_finite() && start >= 1.0) {
         return Vec::new();
     }
-    let log = |d: f64| libm::log(2.0 * d).sqrt();
-    let all: [(&str, f64, &dyn Fn(f64) -> f64); 4] = [
-        ("constant", least, &|_| 1.0),
-        ("∝ √ln(2d)", least, &|d| log(d) / log(start)),
-        ("∝ √d", most, &|d| (d / start).sqrt()),
-        ("∝ d", most, &|d| d / start),
+    let all: [Guide; 4] = [
+        ("constant", least, |_| 1.0),
+        ("∝ √ln(2d)", least, |d| libm::log(2.0 * d).sqrt()),
+        ("∝ √d", most, f64::sqrt),
+        ("∝ d", most, |d| d),
     ];
     // So many that no line shows them: a guide measures nothing.
     let (steps, end) = (32, points.last().map_or(start, |p| p.dim as f64));
     let places = (0..=steps).map(|k| start * libm::pow(end / start, f64::from(k) / f64::from(steps)));
     let places: Vec<f64> = places.collect();
-    let guide = |(k, (label, from, growth)): (usize, &(&str, f64, &dyn Fn(f64) -> f64))| Series {
+    let guide = |(k, &(label, from, shape)): (usize, &Guide)| Series {
         label: format!("guide {label}"),
-        points: places.iter().map(|&d| Point::from((d, from * growth(d)))).collect(),
+        points: places.iter().map(|&d| Point::from((d, from * shape(d) / shape(start)))).collect(),
         colour: 6,
         dash: [6, 2, 5, 3][k],
     };
@@ -108,7 +110,7 @@ pub(super) fn table(record: &Record) -> String {
         let _ = write!(rows, "<tr><th scope=\"row\">{}</th>", escape(&named.label));
         for point in &points {
             let found = point.algorithms.iter().find(|a| a.label == named.label);
-            let cell = found.map_or_else(|| "–".into(), |a| number(a.optimum_gap));
+            let cell = found.map_or_else(|| "–".into(), |a| number(a.optimum_gap, 3));
             let _ = write!(rows, "<td>{cell}</td>");
         }
         let fitted = exponent(&gaps(&points, &named.label)).map_or_else(|| "–".into(), growth);

@@ -1,9 +1,8 @@
 //! A [`Player`] among messages that carry shares: two exchanges a round, the sum revealed and nothing else.
 
-use super::{FixedPoint, ShareError, Sight, add};
+use super::{FixedPoint, ShareError, Sight, add, revealed};
 use crate::agent::Player;
 use crate::gate::{Draft, StopReason};
-use crate::protocol::Needs;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -172,19 +171,17 @@ impl SharingAgent {
     /// Without such an agent.
     pub fn new(id: u32, code: FixedPoint, player: Player) -> Result<Self, ShareError> {
         assert!((id as usize) < code.agents(), "an agent of the graph");
-        let (needs, kind) = (player.protocol().needs(), player.protocol().kind());
-        if needs == Needs::Rows {
-            return Err(ShareError::NeedsRows { kind });
-        }
-        let start = player.start();
-        let n = code.agents();
+        let (start, n) = (player.start(), code.agents());
+        let protocol = player.protocol();
+        let refused = ShareError::NeedsRows { kind: protocol.kind() };
+        let sight = Sight::new(id as usize, n, protocol, &start).ok_or(refused)?;
         Ok(Self {
             id,
-            sight: Sight::new(n, needs, &start),
             done: 0,
             sent: false,
-            own: start.clone(),
-            total: vec![0; start.len()],
+            total: vec![0; sight.revealed().len()],
+            own: start,
+            sight,
             waiting: [vec![None; n], vec![None; n]],
             queue: VecDeque::new(),
             draft: Draft::default(),
@@ -207,10 +204,10 @@ impl SharingAgent {
         self.done / 2
     }
 
-    /// The mean of all agents' vectors of the last complete round: all that was revealed of them.
+    /// The mean of all agents' vectors of the last complete round, or the sum of what they contributed: all that was revealed of them.
     #[must_use]
-    pub fn mean(&self) -> &[f64] {
-        self.sight.mean()
+    pub fn revealed(&self) -> &[f64] {
+        self.sight.revealed()
     }
 
     /// The model, once [`ShareEffect::Done`] was polled.
@@ -331,9 +328,9 @@ impl SharingAgent {
         if !self.done.is_multiple_of(2) {
             return true;
         }
-        let mut mean: Vec<f64> = self.total.iter().map(|&sum| self.code.mean(sum)).collect();
-        self.player.gate().constraint().project(&mut mean);
-        self.sight.reveal(&self.own, &mean);
+        let set = self.player.gate().constraint();
+        let revealed = revealed(&self.code, self.sight.needs(), set, &self.total);
+        self.sight.reveal(&self.own, &revealed);
         if self.round() == self.player.timetable().exchanges() {
             self.model = Some(self.player.finish(&self.sight.seat(self.done / 2)));
             let reason = self.player.stopped().map_or(StopReason::Finished, |s| s.1);

@@ -18,9 +18,14 @@
 //! The agents are honest but curious: one who sends wrong sums spoils the mean, one who sends different sums to different agents splits it.
 //! Neither learns more. The uniform words are ChaCha12's, keyed by the agent's seed.
 //!
+//! # Noise
+//!
+//! What the sum itself says of a record is hidden by noise, if there is some: each agent adds a part of it before it shares
+//! ([`distributed_noise`](crate::privacy::distributed_noise)), and those who do not collude add enough.
+//!
 //! # No overflow
 //!
-//! |x| ≤ `range` is checked before anything is split, and N·range·2^f < 2^63 before the first round, so the sum of the q_i read as a signed
+//! |x| ≤ `range` is checked (or, where noise is added, made so) before anything is split, and N·range·2^f < 2^63 before the first round, so the sum of the q_i read as a signed
 //! number is their sum over the integers.
 
 mod agent;
@@ -28,7 +33,10 @@ mod agent;
 pub use agent::{Phase, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
 
 use crate::agent::Seat;
-use crate::protocol::{Common, Needs, Weights};
+use crate::gate::RoundNoise;
+use crate::privacy::distributed_noise::{LEAST_STEPS, TAIL};
+use crate::problem::Constraint;
+use crate::protocol::{Common, Needs, Protocol, Weights};
 use thiserror::Error;
 
 /// Why vectors cannot be exchanged in shares.
@@ -70,11 +78,46 @@ pub enum ShareError {
         /// f.
         fraction_bits: u32,
     },
-    /// Noise that was accounted for as one agent's.
+    /// An algorithm in which agents go on from vectors of their own.
     #[error(
-        "secret-shared vectors take no noise: what an agent was charged for its own release says nothing about a sum"
+        "{kind} goes on from each agent's own vector, which sharing keeps private, so what a round reveals has no bound of its own; \
+         noise needs an algorithm that goes on from the mean alone: gd with aggregation = \"fixed\""
     )]
-    Noise,
+    Noise {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// Noise that is no part of a common one.
+    #[error("the noise of a shared vector must be Gaussian, on the grid of the fixed point")]
+    Part,
+    /// Rounding would show.
+    #[error(
+        "an agent's noise is only {steps:.2} steps of the fixed point, and must be at least 4; use more fraction bits"
+    )]
+    Coarse {
+        /// Deviation in steps.
+        steps: f64,
+    },
+    /// Noise would need more than 52 bits.
+    #[error(
+        "range {range} × 2^{fraction_bits} is not below 2^52, which exact noise needs; use fewer fraction bits"
+    )]
+    Fine {
+        /// The declared range.
+        range: f64,
+        /// f.
+        fraction_bits: u32,
+    },
+    /// Noise could leave the range.
+    #[error(
+        "noise of deviation {sigma:e} needs a range of 132 times that, and it is {range}; declare a larger range"
+    )]
+    NoRoom {
+        /// An agent's own.
+        sigma: f64,
+        /// The declared range.
+        range: f64,
+    },
     /// A vector does not fit; which number it was stays private.
     #[error(
         "a number of agent {agent} is outside the declared range ±{range} in round {round}; nothing was sent, declare a larger range"
@@ -149,6 +192,28 @@ impl FixedPoint {
         self.fraction_bits
     }
 
+    /// Whether this noise can be an agent's part of a sum's: Gaussian, on this grid, wide enough for its rounding not to show, with room for
+    /// its tail (see [`Gate::share`](crate::gate::Gate::share)).
+    ///
+    /// # Errors
+    /// What it is not.
+    pub fn holds(&self, noise: &RoundNoise) -> Result<(), ShareError> {
+        let (grid, range, fraction_bits) = (noise.grid(), self.range, self.fraction_bits);
+        let sigma = noise.gaussian_sigma().filter(|_| grid.exponent() == -(fraction_bits as i32));
+        let sigma = sigma.ok_or(ShareError::Part)?;
+        let steps = sigma / grid.step();
+        if steps < LEAST_STEPS {
+            return Err(ShareError::Coarse { steps });
+        }
+        if range / grid.step() >= (1u64 << 52) as f64 {
+            return Err(ShareError::Fine { range, fraction_bits });
+        }
+        if (TAIL + 1.0) * sigma > 0.25 * range {
+            return Err(ShareError::NoRoom { sigma, range });
+        }
+        Ok(())
+    }
+
     /// round(x·2^f), or `None` outside the range (a NaN is outside).
     #[must_use]
     pub fn encode(&self, x: f64) -> Option<i64> {
@@ -157,6 +222,18 @@ impl FixedPoint {
         }
         // At the very end of the range rounding may step over it.
         Some((crate::gate::round(x * power_of_two(self.fraction_bits)) as i64).clamp(-self.limit, self.limit))
+    }
+
+    /// What an encoding stands for.
+    #[must_use]
+    pub fn value(&self, q: i64) -> f64 {
+        q as f64 / power_of_two(self.fraction_bits)
+    }
+
+    /// The nearest encoding within the range.
+    #[must_use]
+    pub fn saturate(&self, q: i64) -> i64 {
+        q.clamp(-self.limit, self.limit)
     }
 
     /// The mean of N numbers whose encodings add up to `sum` modulo 2^64.
@@ -177,10 +254,21 @@ pub(crate) fn add(sum: &mut [u64], words: &[u64]) {
     }
 }
 
+/// What an exchange reveals: the mean of all, moved into the set, or where only that is needed the sum of all contributions.
+pub(crate) fn revealed(code: &FixedPoint, needs: Needs, set: &Constraint, sum: &[u64]) -> Vec<f64> {
+    if needs == Needs::Total {
+        return sum.iter().map(|&sum| code.value(sum.cast_signed())).collect();
+    }
+    let mut mean: Vec<f64> = sum.iter().map(|&sum| code.mean(sum)).collect();
+    set.project(&mut mean);
+    mean
+}
+
 /// What an agent sees when only the mean of all is revealed: its own row, and the mean of the others' in place of each of theirs.
-/// Sums over neighbours are then what they would be with the rows themselves.
+/// Sums over neighbours are then what they would be with the rows themselves. Where a sum of contributions is revealed, it has no rows but its own.
 #[derive(Debug)]
 pub(crate) struct Sight {
+    agent: usize,
     needs: Needs,
     /// Own row, then the others'.
     rows: Vec<f64>,
@@ -190,19 +278,32 @@ pub(crate) struct Sight {
 }
 
 impl Sight {
-    /// Everybody at `start`.
-    pub(crate) fn new(agents: usize, needs: Needs, start: &[f64]) -> Self {
-        Self {
+    /// Everybody at `start`; `None` for an algorithm that looks at more than sums.
+    pub(crate) fn new(agent: usize, agents: usize, protocol: &dyn Protocol, start: &[f64]) -> Option<Self> {
+        let needs = protocol.needs();
+        let total = (needs == Needs::Total).then(|| vec![0.0; protocol.contribution(start.len())]);
+        (needs != Needs::Rows).then(|| Self {
+            agent,
             needs,
             rows: start.repeat(2),
             neighbours: vec![1; agents - 1],
             weights: vec![1.0 / agents as f64; agents - 1],
-            common: Common { mean: start.to_vec(), farthest: (0, 1) },
-        }
+            common: Common { mean: start.to_vec(), farthest: (0, 1), total },
+        })
     }
 
-    /// Takes in the mean of a round to which this agent contributed `own`.
+    /// What an exchange must reveal.
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    /// Takes in what a round [`revealed`], to which this agent contributed `own`.
     pub(crate) fn reveal(&mut self, own: &[f64], mean: &[f64]) {
+        if let Some(total) = &mut self.common.total {
+            total.copy_from_slice(mean);
+            self.rows[..own.len()].copy_from_slice(own);
+            return;
+        }
         self.common.mean.copy_from_slice(mean);
         let (mine, others) = self.rows.split_at_mut(mean.len());
         if self.needs == Needs::Mean {
@@ -221,9 +322,9 @@ impl Sight {
         &self.rows[..self.common.mean.len()]
     }
 
-    /// The mean of all.
-    pub(crate) fn mean(&self) -> &[f64] {
-        &self.common.mean
+    /// What was revealed last.
+    pub(crate) fn revealed(&self) -> &[f64] {
+        self.common.total.as_deref().unwrap_or(&self.common.mean)
     }
 
     pub(crate) fn seat(&self, round: u32) -> Seat<'_> {
@@ -231,7 +332,7 @@ impl Sight {
             rows: &self.rows,
             me: 0,
             neighbours: &self.neighbours,
-            place: 0,
+            place: self.agent,
             weights: Weights { own: 1.0 / (self.neighbours.len() + 1) as f64, neighbours: &self.weights },
             round,
             common: Some(&self.common),

@@ -2,8 +2,7 @@
 
 use crate::agent::Player;
 use crate::gate::Draft;
-use crate::protocol::Needs;
-use crate::sharing::{FixedPoint, ShareError, Sight, add};
+use crate::sharing::{FixedPoint, ShareError, Sight, add, revealed};
 use rayon::prelude::*;
 
 /// What agents exchange when only sums are revealed.
@@ -39,12 +38,15 @@ impl Exchange {
         rows: &[f64],
         dim: usize,
     ) -> Result<Self, ShareError> {
-        let sight = |(player, start): (&Player, &[f64])| match player.protocol().needs() {
-            Needs::Rows => Err(ShareError::NeedsRows { kind: player.protocol().kind() }),
-            needs => Ok(Sight::new(players.len(), needs, start)),
+        let sight = |(agent, (player, start)): (usize, (&Player, &[f64]))| {
+            let protocol = player.protocol();
+            let refused = ShareError::NeedsRows { kind: protocol.kind() };
+            Sight::new(agent, players.len(), protocol, start).ok_or(refused)
         };
-        let sights = players.iter().zip(rows.chunks_exact(dim)).map(sight).collect::<Result<_, _>>()?;
-        Ok(Self { code, sights, own: rows.to_vec(), work: Work::new(players.len() * dim) })
+        let each = players.iter().zip(rows.chunks_exact(dim)).enumerate();
+        let sights: Vec<Sight> = each.map(sight).collect::<Result<_, _>>()?;
+        let words = sights.iter().map(|s| s.revealed().len()).sum();
+        Ok(Self { code, sights, own: rows.to_vec(), work: Work::new(words) })
     }
 
     /// Both exchanges of a round; `rows` becomes what each agent goes on from. After an error nothing was revealed.
@@ -68,6 +70,7 @@ impl Exchange {
             Ok(())
         };
         work.sums.fill(0);
+        let all_words = work.sums.len();
         if n <= grain {
             for ((player, sight), own) in players.iter_mut().zip(&*sights).zip(own.chunks_exact_mut(dim)) {
                 play(work, player, sight, own)?;
@@ -77,14 +80,14 @@ impl Exchange {
                 players.par_iter_mut().zip(&*sights).zip(own.par_chunks_exact_mut(dim)).with_min_len(grain);
             // Modular sums are the same in any order.
             let threads = all.try_fold(
-                || Work::new(n * dim),
+                || Work::new(all_words),
                 |mut work, ((player, sight), own)| -> Result<Work, ShareError> {
                     play(&mut work, player, sight, own)?;
                     Ok(work)
                 },
             );
             let sums = threads.map(|work: Result<Work, ShareError>| work.map(|w| w.sums)).try_reduce(
-                || vec![0; n * dim],
+                || vec![0; all_words],
                 |mut a, b| {
                     add(&mut a, &b);
                     Ok(a)
@@ -93,16 +96,16 @@ impl Exchange {
             work.sums.copy_from_slice(&sums);
         }
         // Everybody adds what everybody sent.
-        let (total, sums) = work.sums.split_at_mut(dim);
-        for sum in sums.chunks_exact(dim) {
+        let length = all_words / n;
+        let (total, sums) = work.sums.split_at_mut(length);
+        for sum in sums.chunks_exact(length) {
             add(total, sum);
         }
-        let mut mean: Vec<f64> = total.iter().map(|&sum| code.mean(sum)).collect();
-        players[0].gate().constraint().project(&mut mean);
+        let revealed = revealed(&code, sights[0].needs(), players[0].gate().constraint(), total);
         for ((sight, own), row) in
             sights.iter_mut().zip(own.chunks_exact(dim)).zip(rows.chunks_exact_mut(dim))
         {
-            sight.reveal(own, &mean);
+            sight.reveal(own, &revealed);
             row.copy_from_slice(sight.own());
         }
         Ok(())

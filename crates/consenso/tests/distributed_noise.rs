@@ -1,0 +1,351 @@
+//! Distributed noise: every agent adds a part, the sum is all that is revealed, and those who do not collude hide each other.
+
+use consenso::agent::{Player, Timetable};
+use consenso::data::{Synthetic, SyntheticTask};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso::gate::{Draft, Gate, Grid, Ledger, Noise, RoundNoise, SchedulePlan, StopReason};
+use consenso::graph::{Graph, Mixing};
+use consenso::privacy::audit::{Claimed, Options, Side, Verdict, audit};
+use consenso::privacy::distributed_noise::{Together, rounding_distance};
+use consenso::problem::{LocalObjective, Loss, Objective, Workspace};
+use consenso::protocol::{Admm, Aggregation, GradientDescent, Protocol, Schedule};
+use consenso::random::{Purpose, Seed};
+use consenso::sharing::{FixedPoint, Phase, ShareEffect, ShareError, ShareMessage, SharingAgent};
+use consenso::simulate::Lockstep;
+use rand::RngExt;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const BITS: u32 = 20;
+const STEP: f64 = 0.5;
+
+fn gd() -> Arc<dyn Protocol> {
+    Arc::new(GradientDescent { step: Some(Schedule::Constant(STEP)), aggregation: Aggregation::Fixed })
+}
+
+fn locals(agents: usize, dim: usize) -> Vec<LocalObjective> {
+    let problem = Synthetic::new(SyntheticTask::Logistic, agents, 4, dim);
+    let objective = Objective { loss: Loss::Logistic, regularization: 0.1 };
+    let data = problem.generate(&Seed::from(5)).expect("valid");
+    data.into_iter().map(|records| LocalObjective::new(objective, records)).collect()
+}
+
+fn code(agents: usize) -> FixedPoint {
+    FixedPoint::new(agents, 1024.0, BITS).expect("far from overflow")
+}
+
+/// Players whose noise is `sigma` each, with a budget of `allowed` of `rounds` rounds.
+fn players(
+    locals: &[LocalObjective],
+    protocol: &Arc<dyn Protocol>,
+    sigma: f64,
+    (rounds, allowed): (u32, u32),
+    seed: &Seed,
+) -> Vec<Player> {
+    let timetable = Arc::new(Timetable { rounds, tail_from: rounds, gossip: 0 });
+    let grid = Grid::new(-(BITS as i32)).expect("a grid");
+    let noise: Arc<[RoundNoise]> =
+        (0..rounds).map(|_| RoundNoise::on_grid(Noise::Gaussian { sigma }, grid)).collect();
+    let plan = Arc::new(SchedulePlan { allowed, shifts: vec![1.0; rounds as usize] });
+    let player = |(i, local): (usize, &LocalObjective)| {
+        let gate = Gate::new(i as u64, seed.clone(), Arc::clone(&noise), Ledger::schedule(Arc::clone(&plan)));
+        Player::new(local.clone(), Arc::clone(protocol), Arc::clone(&timetable), gate)
+    };
+    locals.iter().enumerate().map(player).collect()
+}
+
+fn lockstep(players: Vec<Player>) -> Lockstep {
+    let (n, graph) = (players.len(), Graph::complete(players.len()).expect("a graph"));
+    let mixing = Arc::new(Mixing::metropolis(&graph));
+    Lockstep::new(players, Arc::new(graph), mixing).secret_shared(code(n)).expect("the mean alone")
+}
+
+/// Everything that is sent, by (phase, round, from, to), in a random order of arrival.
+type Transcript = BTreeMap<(Phase, u32, usize, usize), Vec<u64>>;
+
+fn exchange(players: Vec<Player>, order: u64) -> (Vec<SharingAgent>, Transcript) {
+    let code = code(players.len());
+    let agent = |(i, player)| SharingAgent::new(i as u32, code, player).expect("the mean alone");
+    let mut agents: Vec<SharingAgent> = players.into_iter().enumerate().map(agent).collect();
+    let mut chance = Seed::from(order).stream(Purpose::Network, 0, 0);
+    let (mut flying, mut all): (Vec<ShareMessage>, Transcript) = Default::default();
+    loop {
+        for agent in &mut agents {
+            while let Some(effect) = agent.poll().expect("in range") {
+                if let ShareEffect::Send(m) = effect {
+                    let key = (m.phase(), m.round(), m.from() as usize, m.to() as usize);
+                    all.insert(key, m.words().to_vec());
+                    flying.push(m);
+                }
+            }
+        }
+        if flying.is_empty() {
+            return (agents, all);
+        }
+        let m = flying.swap_remove(chance.random_range(0..flying.len()));
+        agents[m.to() as usize].handle(&m).expect("honest agents are never refused");
+    }
+}
+
+/// What agent `i` put into the sum of a round, read by somebody who sees everything that was sent.
+fn summand(all: &Transcript, round: u32, i: usize, agents: usize) -> Vec<i64> {
+    let others = || (0..agents).filter(move |&j| j != i);
+    let mut q = all[&(Phase::Sum, round, i, (i + 1) % agents)].clone();
+    for j in others() {
+        let (to, from) = (&all[&(Phase::Share, round, j, i)], &all[&(Phase::Share, round, i, j)]);
+        q.iter_mut().zip(to).for_each(|(q, w)| *q = q.wrapping_sub(*w));
+        q.iter_mut().zip(from).for_each(|(q, w)| *q = q.wrapping_add(*w));
+    }
+    q.into_iter().map(u64::cast_signed).collect()
+}
+
+/// The revealed sum: everybody's sums, added.
+fn revealed(all: &Transcript, round: u32, agents: usize) -> Vec<i64> {
+    let mut total = all[&(Phase::Sum, round, 0, 1)].clone();
+    for j in 1..agents {
+        total.iter_mut().zip(&all[&(Phase::Sum, round, j, 0)]).for_each(|(t, w)| *t = t.wrapping_add(*w));
+    }
+    total.into_iter().map(u64::cast_signed).collect()
+}
+
+fn normal_cdf(x: f64) -> f64 {
+    0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)
+}
+
+/// Kolmogorov–Smirnov distance from N(0, 1), and its limit at a false-alarm rate of 1e-6.
+fn kolmogorov(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let n = values.len() as f64;
+    let distance = values.iter().enumerate().map(|(i, &x)| {
+        let f = normal_cdf(x);
+        (f - i as f64 / n).max((i as f64 + 1.0) / n - f)
+    });
+    (distance.fold(0.0, f64::max), (2e6f64.ln() / 2.0 / n).sqrt())
+}
+
+#[derive(serde::Deserialize)]
+struct Golden {
+    m: usize,
+    s: f64,
+    function_of_sum: f64,
+    rounded_sum: f64,
+}
+
+/// Distances by direct convolution (tests/golden/distributed_noise.py) against the lemma.
+#[test]
+fn lemma_the_bound_holds_and_for_two_summands_has_the_right_exponent() {
+    let cases: Vec<Golden> = serde_json::from_str(include_str!("golden/distributed_noise.json")).unwrap();
+    for Golden { m, s, function_of_sum, rounded_sum } in cases {
+        let bound = rounding_distance(m, s);
+        assert!(function_of_sum <= bound, "m = {m}, s = {s}: {function_of_sum} > {bound}");
+        if m == 2 {
+            // Eight times at most: the exponent is exact, the factor is not.
+            assert!(bound < 10.0 * function_of_sum, "s = {s}: {bound} against {function_of_sum}");
+        }
+        // The rounded sum is something else: its distance does not fall with the exponent.
+        if s >= 1.0 {
+            assert!(rounded_sum > 20.0 * bound && rounded_sum * s * s > 0.008);
+        }
+    }
+}
+
+/// The colluders take their own summands off the revealed sum. What is left has the noise it was calibrated to; with one more colluder
+/// than that, N − c − 1 parts of N − c.
+#[test]
+fn what_colluders_are_left_with_has_the_noise_of_those_who_do_not() {
+    const AGENTS: usize = 6;
+    const DIM: usize = 48;
+    let (sigma, together) = (0.8, Together::new(AGENTS, 2).unwrap());
+    let locals = locals(AGENTS, DIM);
+    // Everybody starts at zero, so the first vector is −η∇f_i(0).
+    let mut steps = vec![vec![0.0; DIM]; AGENTS];
+    for (local, step) in locals.iter().zip(&mut steps) {
+        local.data_gradient(&[0.0; DIM], step, &mut Workspace::default());
+        step.iter_mut().for_each(|g| *g *= -STEP);
+    }
+    let unit = f64::from(1u32 << BITS);
+    let (mut left, mut less) = (Vec::new(), Vec::new());
+    for trial in 0..400 {
+        let players = players(&locals, &gd(), together.part(sigma), (1, 1), &Seed::from(trial));
+        let (agents, all) = exchange(players, trial);
+        let sum = revealed(&all, 1, AGENTS);
+        let taken: Vec<Vec<i64>> = (0..3).map(|i| summand(&all, 1, i, AGENTS)).collect();
+        for (l, &sum) in sum.iter().enumerate() {
+            let rest = |colluders: usize| {
+                let q = sum - taken[..colluders].iter().map(|q| q[l]).sum::<i64>();
+                let vectors: f64 = steps[colluders..].iter().map(|step| step[l]).sum();
+                (q as f64 / unit - vectors) / sigma
+            };
+            left.push(rest(2));
+            less.push(rest(3));
+            assert_eq!(agents[0].revealed()[l], sum as f64 / unit / AGENTS as f64);
+        }
+    }
+    let (distance, limit) = kolmogorov(left.clone());
+    assert!(distance < limit, "{distance} ≥ {limit}");
+    // A sample variance of n normals has deviation √(2/n).
+    let variance = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>() / v.len() as f64;
+    let error = 4.9 * (2.0 / left.len() as f64).sqrt();
+    assert!((variance(&left) - 1.0).abs() < error, "{}", variance(&left));
+    assert!((variance(&less) / 0.75 - 1.0).abs() < error, "{}", variance(&less));
+    let (distance, limit) = kolmogorov(less);
+    assert!(distance > limit, "the test has no power: {distance}");
+}
+
+/// An adversary that knows all records but one, on either side of it, against c colluders and one more. N = 4, c = 2.
+#[test]
+fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more() {
+    const DIM: usize = 2;
+    let together = Together::new(4, 2).unwrap();
+    let first = locals(4, DIM);
+    let mut second = first.clone();
+    let records = {
+        let mut records = first[3].records().select(&[1, 2, 3]);
+        records.push(&[-0.6, 0.8], 1.0);
+        records
+    };
+    second[3] = LocalObjective::new(*first[3].objective(), records);
+    let gradient = |local: &LocalObjective| {
+        let mut g = vec![0.0; DIM];
+        local.data_gradient(&[0.0; DIM], &mut g, &mut Workspace::default());
+        g
+    };
+    let (here, there) = (gradient(&first[3]), gradient(&second[3]));
+    let shift: Vec<f64> = here.iter().zip(&there).map(|(a, b)| STEP * (a - b)).collect();
+    let length = shift.iter().map(|x| x * x).sum::<f64>().sqrt();
+    // μ = 1 against two colluders.
+    let sigma = length;
+    let attack = |colluders: usize| {
+        let (first, second, shift) = (&first, &second, &shift);
+        move |trial: &consenso::privacy::audit::Trial| {
+            let locals = if trial.side == Side::First { first } else { second };
+            let mut players = players(locals, &gd(), together.part(sigma), (1, 1), &trial.seed);
+            let (mut draft, mut words) = (Draft::default(), vec![0; 4 * DIM]);
+            let mut along = 0.0;
+            // By Theorem 2.1 what the colluders learn is this sum.
+            for player in &mut players[colluders..] {
+                let mut own = [0.0; DIM];
+                let start = [0.0; 2 * DIM];
+                let seat = consenso::agent::Seat {
+                    rows: &start,
+                    me: 0,
+                    neighbours: &[1, 1, 1],
+                    place: 0,
+                    weights: consenso::protocol::Weights { own: 0.25, neighbours: &[0.25; 3] },
+                    round: 0,
+                    common: None,
+                };
+                player.share(&seat, &mut draft, &code(4), &mut own, &mut words).expect("in range");
+                along += own.iter().zip(shift).map(|(q, t)| q * t).sum::<f64>();
+            }
+            along
+        }
+    };
+    let options = Options { trials: 10_000, confidence: 1.0 - 1e-6, seed: 3 };
+    let claimed = Claimed::gaussian(1.0 + 1e-6, 1e-5);
+    let found = audit(attack(2), claimed, options).unwrap();
+    assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
+    assert!(found.mu_lower > 0.75, "{found:?}");
+    // Three colluders face half the variance: μ = √2.
+    let found = audit(attack(3), claimed, options).unwrap();
+    assert_eq!(found.verdict, Verdict::Violated, "{found:?}");
+    assert!(found.mu_lower > 1.1 && found.mu_lower < std::f64::consts::SQRT_2, "{found:?}");
+}
+
+#[test]
+fn messages_and_lockstep_agree_bit_for_bit_and_stop_together_when_the_budget_is_spent() {
+    let locals = locals(4, 3);
+    for allowed in [9, 4] {
+        let make = || players(&locals, &gd(), 0.3, (9, allowed), &Seed::from(2));
+        let mut run = lockstep(make());
+        let mut means = Vec::new();
+        for _ in 0..9 {
+            run.advance();
+            means.push(run.rows()[..3].to_vec());
+        }
+        assert_eq!((run.failure(), run.round()), (None, 9));
+        // Every round was noised until the budget was spent; after that the same mean is said again, once rounded to the grid.
+        let far = |w: &&[Vec<f64>]| (w[0][0] - w[1][0]).abs() > 1.0 / f64::from(1u32 << BITS);
+        let moved = means.windows(2).filter(far).count() as u32;
+        assert_eq!(moved, allowed - 1);
+        let expected = run.finish();
+        for order in 0..3 {
+            let (agents, _) = exchange(make(), order);
+            for (agent, expected) in agents.iter().zip(&expected) {
+                assert_eq!(agent.model().expect("done"), &expected[..]);
+                assert_eq!(agent.player().gate().ledger().charged(), allowed);
+                let stopped = (allowed < 9).then_some((allowed + 1, StopReason::BudgetSpent));
+                assert_eq!(agent.player().stopped(), stopped);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_account_does_not_cover_is_refused() {
+    let locals = locals(4, 3);
+    let refused = |protocol: Arc<dyn Protocol>, sigma: f64| {
+        let mut run = lockstep(players(&locals, &protocol, sigma, (5, 5), &Seed::from(1)));
+        run.advance();
+        assert_eq!(run.round(), 0);
+        run.failure().cloned()
+    };
+    let admm =
+        Admm { penalty: Some(4.0), dual_step: Some(0.1), aggregation: Aggregation::Fixed, ..Admm::default() };
+    assert_eq!(refused(Arc::new(admm), 0.3), Some(ShareError::Noise { kind: "admm" }));
+    let steps = 3.5;
+    let coarse = steps / f64::from(1u32 << BITS);
+    assert_eq!(refused(gd(), coarse), Some(ShareError::Coarse { steps }));
+    assert!(matches!(refused(gd(), 8.0), Some(ShareError::NoRoom { .. })));
+    // A mean that has left half the range is public: all stop, and go on saying what all know.
+    let steep: Arc<dyn Protocol> =
+        Arc::new(GradientDescent { step: Some(Schedule::Constant(40.0)), aggregation: Aggregation::Fixed });
+    let tight = FixedPoint::new(4, 60.0, BITS).expect("valid");
+    let players = players(&locals, &steep, 0.3, (40, 40), &Seed::from(1));
+    let graph = Graph::complete(4).expect("a graph");
+    let mixing = Arc::new(Mixing::metropolis(&graph));
+    let mut run =
+        Lockstep::new(players, Arc::new(graph), mixing).secret_shared(tight).expect("the mean alone");
+    (0..40).for_each(|_| run.advance());
+    assert_eq!((run.failure(), run.round()), (None, 40));
+    let stopped: Vec<_> = run.players().iter().map(Player::stopped).collect();
+    assert!(matches!(stopped[0], Some((_, StopReason::OutOfRange))), "{stopped:?}");
+    assert!(stopped.iter().all(|s| *s == stopped[0]), "{stopped:?}");
+}
+
+/// The claim of a file against δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), μ = √K·η·B₂/σ, B₂ = 2/b for rows of unit length: computed here.
+#[test]
+fn the_claim_is_that_of_a_curator_with_the_noise_of_the_sum() {
+    let (sigma, rounds, eta, records) = (0.05, 25, 0.8, 40);
+    let text = format!(
+        "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 5\nrecords_per_agent = {records}\ndim = 4\n\
+         [objective]\nclip = 1.0\n[graph]\nkind = \"complete\"\n[privacy]\ndelta = 1e-5\n\
+         [[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = {rounds}\nstep = {eta}\nexchange = \"secret-shared\"\n\
+         noise = {{ gaussian = {sigma} }}\ncolluders = 3\n"
+    );
+    let spec: ExperimentSpec = toml::from_str(&text).unwrap();
+    let problem = spec.synthetic().unwrap().unwrap();
+    assert!((problem.bounds().l2 - 1.0).abs() < 1e-9);
+    let source = Source::Synthetic(problem);
+    let inputs = Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None };
+    let record = run(&Experiment::check(inputs).unwrap(), &Silent).unwrap();
+    let claimed = record.algorithms[0].epsilon.clone().expect("a claim");
+    let mu = f64::from(rounds).sqrt() * eta * (2.0 / f64::from(records)) / sigma;
+    let delta = |e: f64| normal_cdf(mu / 2.0 - e / mu) - e.exp() * normal_cdf(-mu / 2.0 - e / mu);
+    let (mut low, mut high) = (0.0, 100.0);
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        if delta(middle) > 1e-5 { low = middle } else { high = middle }
+    }
+    assert!(claimed.claim >= high && claimed.claim < high * (1.0 + 1e-5), "{} {high}", claimed.claim);
+    assert_eq!(claimed.delta, 1e-5);
+    for part in [
+        "up to 3 of 5 agents collude",
+        "replace-one",
+        "gdp",
+        "the 2 agents who do not collude",
+        "exact Gaussian",
+    ] {
+        assert!(claimed.statement.contains(part), "{part} is missing from\n{}", claimed.statement);
+    }
+}
