@@ -85,7 +85,7 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
             }
             Entry::Absent { round, neighbour, weight } => study.without.push((*neighbour, *round, *weight)),
             Entry::Done { reason, .. } => study.ended = Some(reason.clone()),
-            Entry::Budget { .. } | Entry::Study { .. } | Entry::Settled { .. } => {}
+            Entry::Budget { .. } | Entry::Study { .. } | Entry::Confirmed { .. } | Entry::Settled { .. } => {}
         }
     }
     studies

@@ -3,7 +3,9 @@
 //! The first three bytes of a hello, its kind and the protocol version, never change their meaning, so that two versions can
 //! always tell each other apart. A frame has exactly the length its kind says; whatever else arrives is an error, not a guess.
 
+use bytes::Bytes;
 use std::fmt;
+use std::sync::Arc;
 
 /// The version of everything below; peers of another version are refused.
 pub const VERSION: u16 = 1;
@@ -41,7 +43,7 @@ pub enum Frame {
         /// Its round.
         round: u32,
         /// The vector.
-        values: Vec<f64>,
+        values: Arc<[f64]>,
     },
     /// The sender has all releases up to this round, durably.
     Ack {
@@ -96,20 +98,22 @@ pub fn longest(dim: usize) -> usize {
 
 /// The bytes of a release: what is hashed, made durable and sent, again and again the same.
 #[must_use]
-pub fn release(from: u32, round: u32, values: &[f64]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(RELEASE_HEAD + 8 * values.len());
-    bytes.push(RELEASE);
-    for number in [from, round, values.len() as u32] {
-        bytes.extend_from_slice(&number.to_le_bytes());
+pub fn release(from: u32, round: u32, values: &[f64]) -> Bytes {
+    let mut bytes = vec![0; RELEASE_HEAD + 8 * values.len()];
+    bytes[0] = RELEASE;
+    for (place, number) in bytes[1..].chunks_mut(4).zip([from, round, values.len() as u32]) {
+        place.copy_from_slice(&number.to_le_bytes());
     }
-    values.iter().for_each(|v| bytes.extend_from_slice(&v.to_le_bytes()));
-    bytes
+    for (place, value) in bytes[RELEASE_HEAD..].as_chunks_mut().0.iter_mut().zip(values) {
+        *place = value.to_le_bytes();
+    }
+    bytes.into()
 }
 
 impl Frame {
     /// The bytes on the wire.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Bytes {
         match self {
             Self::Hello(hello) => {
                 let mut bytes = vec![HELLO];
@@ -119,18 +123,18 @@ impl Frame {
                 for number in [hello.from, hello.to, hello.have] {
                     bytes.extend_from_slice(&number.to_le_bytes());
                 }
-                bytes
+                bytes.into()
             }
             Self::Release { from, round, values } => release(*from, *round, values),
-            Self::Ack { round } => [&[ACK][..], &round.to_le_bytes()].concat(),
+            Self::Ack { round } => [&[ACK][..], &round.to_le_bytes()].concat().into(),
             Self::Refused(reason) => {
                 let mut end = reason.len().min(MAX_REASON);
                 while !reason.is_char_boundary(end) {
                     end -= 1;
                 }
-                [&[REFUSED], &reason.as_bytes()[..end]].concat()
+                [&[REFUSED], &reason.as_bytes()[..end]].concat().into()
             }
-            Self::Bye => vec![BYE],
+            Self::Bye => Bytes::from_static(&[BYE]),
         }
     }
 
@@ -230,7 +234,7 @@ mod tests {
         let release = (any::<u32>(), any::<u32>(), values).prop_map(|(from, round, values)| Frame::Release {
             from,
             round,
-            values,
+            values: values.into(),
         });
         prop_oneof![
             hello,
@@ -261,7 +265,7 @@ mod tests {
 
         #[test]
         fn a_bent_frame_is_an_error_or_another_frame_never_a_panic(frame in frames(), at in any::<prop::sample::Index>(), byte: u8, cut in 0usize..4) {
-            let mut bytes = frame.encode();
+            let mut bytes = frame.encode().to_vec();
             let place = at.index(bytes.len());
             bytes[place] = byte;
             bytes.truncate(bytes.len().saturating_sub(cut));
@@ -290,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_release_cannot_announce_more_than_it_carries() {
-        let mut bytes = release(1, 2, &[3.0]);
+        let mut bytes = release(1, 2, &[3.0]).to_vec();
         bytes[9..13].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(matches!(Frame::decode(&bytes), Err(FrameError::Length { .. })));
     }

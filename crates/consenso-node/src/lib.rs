@@ -15,8 +15,11 @@ pub mod metrics;
 pub mod network;
 pub mod node;
 pub mod progress;
+#[cfg(test)]
+mod simulated;
 mod spending;
 pub mod store;
+mod wire;
 
 pub use folder::Folder;
 pub use node::{NodeError, Options, Outcome, run};

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The database in a site's folder.
 pub const FILE: &str = "state.db";
 
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 /// Why the durable state cannot be used. Nothing is sent after any of these.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +122,13 @@ pub enum Entry {
         reason: String,
         /// SHA-256 of the model's numbers.
         model: String,
+    },
+    /// A neighbour has everything.
+    Confirmed {
+        /// Exchanges made.
+        round: u32,
+        /// Its agent number.
+        neighbour: u32,
     },
     /// Every neighbour has everything: nobody needs this site's messages any more.
     Settled {
@@ -348,11 +355,7 @@ impl Store {
         let digest = sha256(&[bytes]);
         let entry = Entry::Release { round, sha256: Hex(&digest).to_string(), charge };
         self.append(&[(study, entry)], |db, head| {
-            db.prepare("INSERT INTO outbox (study, round, bytes) VALUES (?1, ?2, ?3)")?
-                .execute(params![study, round, bytes])?;
-            // A neighbour can be one round behind, never two.
-            db.prepare("DELETE FROM outbox WHERE study < ?1 OR round + 1 < ?2")?
-                .execute(params![study, round])?;
+            db.prepare_cached(KEEP)?.execute(params![round % 2, study, round, bytes])?;
             save(db, study, head, checkpoint)
         })?;
         Ok(digest)
@@ -419,7 +422,7 @@ impl Store {
                     .map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
                 head = chain(&head, number, *study, &body);
                 transaction
-                    .prepare("INSERT INTO ledger (number, study, body, hash) VALUES (?1, ?2, ?3, ?4)")?
+                    .prepare_cached("INSERT INTO ledger (number, study, body, hash) VALUES (?1, ?2, ?3, ?4)")?
                     .execute(params![number, study, body, head])?;
             }
             also(&transaction, &head)?;
@@ -448,18 +451,26 @@ fn prepare(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(
         "BEGIN;
          CREATE TABLE ledger (number INTEGER PRIMARY KEY, study INTEGER NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL);
-         CREATE TABLE outbox (study INTEGER NOT NULL, round INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (study, round));
+         CREATE TABLE outbox (slot INTEGER PRIMARY KEY, study INTEGER NOT NULL, round INTEGER NOT NULL, bytes BLOB NOT NULL);
          CREATE TABLE checkpoint (study INTEGER PRIMARY KEY, head BLOB NOT NULL, bytes BLOB NOT NULL);
-         PRAGMA user_version = 1;
+         PRAGMA user_version = 2;
          COMMIT;",
     )
 }
 
+// A row that keeps its length is written over in place: no page is freed and none is looked for.
+
+/// A neighbour can be one round behind, never two: two slots are enough.
+const KEEP: &str = "INSERT INTO outbox (slot, study, round, bytes) VALUES (?1, ?2, ?3, ?4) \
+     ON CONFLICT (slot) DO UPDATE SET study = excluded.study, round = excluded.round, bytes = excluded.bytes";
+
+const SAVE: &str = "INSERT INTO checkpoint (study, head, bytes) VALUES (?1, ?2, ?3) \
+     ON CONFLICT (study) DO UPDATE SET head = excluded.head, bytes = excluded.bytes";
+
 fn save(db: &Connection, study: i64, head: &Digest, checkpoint: &Checkpoint) -> rusqlite::Result<()> {
     let bytes =
         postcard::to_stdvec(checkpoint).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
-    db.prepare("INSERT OR REPLACE INTO checkpoint (study, head, bytes) VALUES (?1, ?2, ?3)")?
-        .execute(params![study, head, bytes])?;
+    db.prepare_cached(SAVE)?.execute(params![study, head, bytes])?;
     Ok(())
 }
 
