@@ -128,7 +128,8 @@ pub(crate) struct Links {
 impl Links {
     /// Gives what is queued a moment to leave, once nobody holds a sender any more: edges end when both ends have closed.
     pub(crate) async fn close(self) {
-        let open = || self.shared.running.lock().is_ok_and(|all| all.values().any(|task| !task.is_finished()));
+        let open =
+            || self.shared.running.lock().is_ok_and(|all| all.values().any(|task| !task.is_finished()));
         for _ in 0..20 {
             if !open() {
                 return;

@@ -308,8 +308,7 @@ impl Place {
             edges: None,
         };
         create(&root, &plan).unwrap();
-        let folders =
-            (0..SITES).map(|i| Folder::read(&root.join(format!("site-{i}"))).unwrap()).collect();
+        let folders = (0..SITES).map(|i| Folder::read(&root.join(format!("site-{i}"))).unwrap()).collect();
         Self { root, folders, experiment: experiment() }
     }
 
@@ -345,7 +344,8 @@ fn start(place: &Place, network: &Arc<Network>, site: usize) -> Running {
 /// Runs all sites through what the seed has in store for them: what happened, and their models.
 fn run(place: &Place, seed: u64) -> (Vec<String>, Vec<Vec<f64>>) {
     place.clear();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let network = Network::new(seed);
         let mut sites: Vec<Option<Running>> = (0..SITES).map(|_| None).collect();
@@ -430,7 +430,10 @@ fn survive(test: &str, seeds: &[u64]) {
             check_ledgers(&place);
         }));
         if let Err(failure) = tried {
-            eprintln!("repeat it with CONSENSO_SEED={seed}; its faults, in milliseconds:\n{:?}", schedule(seed));
+            eprintln!(
+                "repeat it with CONSENSO_SEED={seed}; its faults, in milliseconds:\n{:?}",
+                schedule(seed)
+            );
             std::panic::resume_unwind(failure);
         }
     }
@@ -454,7 +457,11 @@ fn a_seed_repeats_its_run_event_for_event() {
         let (first, models) = run(&place, seed);
         let (second, again) = run(&place, seed);
         let differs = first.iter().zip(&second).position(|(a, b)| a != b);
-        assert_eq!(differs.map(|at| (&first[at], &second[at])), None, "seed {seed}, after {differs:?} events");
+        assert_eq!(
+            differs.map(|at| (&first[at], &second[at])),
+            None,
+            "seed {seed}, after {differs:?} events"
+        );
         assert_eq!((first.len(), models), (second.len(), again));
         assert!(first.len() > 300, "{}", first.len());
     }

@@ -377,7 +377,7 @@ fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
             assert_eq!(all[&(m.phase(), m.round(), m.from() as usize, m.to() as usize)], m.words());
         }
         if agents[1].model().is_none() {
-            // Agent 1 stops here. In a network it would come back with other entropy: a seed of its own shows that nothing depends on it.
+            // Agent 1 stops here, and another process goes on.
             let saved = postcard::to_stdvec(&agents[1].checkpoint()).expect("bytes");
             let mut again = SharingAgent::new(1, code(3), make(2).swap_remove(1)).expect("the mean alone");
             again.restore(&postcard::from_bytes(&saved).expect("a checkpoint")).expect("its own");
@@ -393,7 +393,8 @@ fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
             to.handle(&m).expect("honest agents are never refused");
             // The same again is known and changes nothing; something else is an offence.
             assert!(matches!(to.handle(&m), Err(ShareRefusal::Replayed { .. })));
-            let other = ShareMessage::received(m.from(), m.to(), m.round(), m.phase(), vec![7; m.words().len()]);
+            let other =
+                ShareMessage::received(m.from(), m.to(), m.round(), m.phase(), vec![7; m.words().len()]);
             assert!(matches!(to.handle(&other), Err(ShareRefusal::Equivocation { .. })));
         }
     }

@@ -130,6 +130,14 @@ impl Experiment {
         Ok(Site { agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player), plan })
     }
 
+    /// What agent `agent` is about to do, whichever way it exchanges.
+    ///
+    /// # Errors
+    /// A text, as [`Self::site`].
+    pub fn plan_of(&self, agent: usize) -> Result<SitePlan, String> {
+        Ok(self.seated(agent)?.2)
+    }
+
     /// The same in secret shares.
     ///
     /// # Errors
