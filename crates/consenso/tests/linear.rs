@@ -255,15 +255,22 @@ fn certified_contraction_is_never_violated() {
         let exact = index % 2 == 0;
         let sigma = problem.coupling.sigma_squared().iter().copied().fold(0.0, f64::max);
         let n = agents as f64;
-        // SPEC, section 5: ρ⁰ below about 2m/(N²σ²).
+        // SPEC, section 5: ρ⁰ below about 2m/(N²σ²); or what is said to be the nearest certified choice.
         let rho = 0.2 * problem.facts.strong_convexity / (n * n * sigma);
-        let admm = problem.protocol(LinearAdmm {
-            penalty: Some(2.0 * problem.facts.smoothness),
-            dual_step: Some(0.5 * rho),
-            rho: Some([0.5 * rho, 1.5 * rho]),
-            exact,
-            ..LinearAdmm::default()
-        });
+        let admm = if index % 3 == 0 {
+            let open = problem.protocol(LinearAdmm { exact, ..LinearAdmm::default() });
+            let said = open.assess(&problem.ground());
+            assert_eq!(said.standing, Standing::PredictedStable, "{said:?}");
+            problem.protocol(said.nearest_certified.expect("m > 0").try_into().expect("parameters"))
+        } else {
+            problem.protocol(LinearAdmm {
+                penalty: Some(2.0 * problem.facts.smoothness),
+                dual_step: Some(0.5 * rho),
+                rho: Some([0.5 * rho, 1.5 * rho]),
+                exact,
+                ..LinearAdmm::default()
+            })
+        };
         let said = admm.assess(&problem.ground());
         assert_eq!(said.standing, Standing::Certified, "{:?}", said.not_certified);
         let factor = said.rate.expect("a rate");

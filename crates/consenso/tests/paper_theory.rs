@@ -412,15 +412,16 @@ fn coordinate_descent_keeps_its_bound() {
     assert!(curve[50] < f(&start), "{}", curve[50]);
 }
 
-#[test]
-fn the_record_carries_the_certified_curve_and_the_run_stays_under_it() {
-    let text = "name = \"small\"\nruns = 2\n[data]\nsource = \"logistic\"\nagents = 5\nrecords_per_agent = 30\ndim = 4\n\
-                [objective]\nregularization = 0.5\n[graph]\nkind = \"ring\"\n[[algorithm]]\nkind = \"admm\"\nrounds = 300\n\
-                penalty = 3.0\ndual_step = 0.002\nweights = [0.0, 0.006]\n[[algorithm]]\nkind = \"admm\"\nrounds = 50\n";
+fn experiment(text: &str) -> Experiment {
     let spec: ExperimentSpec = toml::from_str(text).expect("a file");
     let source = Source::Synthetic(spec.synthetic().expect("synthetic").expect("sizes"));
     let inputs = Inputs { file: "small".into(), text: text.into(), spec, source, edges: None, entropy: None };
-    let experiment = Experiment::check(inputs).expect("sound");
+    Experiment::check(inputs).expect("sound")
+}
+
+/// The first algorithm is certified, the second is not; the first stays under its curve.
+fn stays_under_its_curve(text: &str) {
+    let experiment = experiment(text);
     let plans = experiment.plan();
     assert_eq!(plans[0].assessment.standing, Standing::Certified, "{:?}", plans[0].assessment);
     assert_eq!(plans[1].assessment.standing, Standing::PredictedStable);
@@ -437,4 +438,20 @@ fn the_record_carries_the_certified_curve_and_the_run_stays_under_it() {
         );
     }
     assert!(certified.points.last().expect("points").1 < certified.points[0].1);
+}
+
+#[test]
+fn the_record_carries_the_certified_curve_and_the_run_stays_under_it() {
+    let consensus = "name = \"small\"\nruns = 2\n[data]\nsource = \"logistic\"\nagents = 5\nrecords_per_agent = 30\ndim = 4\n\
+                [objective]\nregularization = 0.5\n[graph]\nkind = \"ring\"\n[[algorithm]]\nkind = \"admm\"\nrounds = 300\n\
+                penalty = 3.0\ndual_step = 0.002\nweights = [0.0, 0.006]\n[[algorithm]]\nkind = \"admm\"\nrounds = 50\n";
+    stays_under_its_curve(consensus);
+    let tied = "name = \"tied\"\nruns = 2\n[data]\nsource = \"ridge\"\nagents = 5\nrecords_per_agent = 30\ndim = 4\n\
+                [objective]\nloss = \"ridge\"\nclip = 1.0\nregularization = 0.5\n[problem]\nrhs = [1.0, 0.0, 0.0, -1.0]\n\
+                [[algorithm]]\nkind = \"linear-admm\"\nrounds = 300\npenalty = 3.0\ndual_step = 0.005\nrho = [0.0, 0.02]\n\
+                [[algorithm]]\nkind = \"linear-admm\"\nrounds = 50\n";
+    stays_under_its_curve(tied);
+    // The curve is about runs that start at zero.
+    let elsewhere = experiment(&consensus.replace("runs = 2", "runs = 2\nstart = 1.0"));
+    assert!(run(&elsewhere, &Silent).expect("runs").algorithms[0].certified.is_none());
 }

@@ -116,8 +116,11 @@ impl Experiment {
         planned: &Planned,
         locals: &[LocalObjective],
         optimum: &Minimiser,
+        multiplier: &[f64],
     ) -> Option<CertifiedCurve> {
-        if self.spec.objective.constraint != Constraint::None || self.tied.is_some() {
+        let limited = self.tied.as_ref().is_some_and(|t| t.limited);
+        // The bounds below start at zero.
+        if self.spec.objective.constraint != Constraint::None || limited || self.spec.start.is_some() {
             return None;
         }
         let connectivity = self.connectivity();
@@ -134,16 +137,15 @@ impl Experiment {
                 let table = planned.protocol.parameters();
                 let number = |key: &str| table.get(key).and_then(toml::Value::as_float);
                 let (penalty, dual_step) = (number("penalty")?, number("dual_step")?);
-                // ‖u⁰ − u*‖²_G with x⁰ = 0, λ⁰ = 0, A_iᵀλ* = ∇f_i(x*), so ‖λ*‖² ≤ Σ‖∇f_i(x*)‖²/λ_2.
-                let mut work = Workspace::default();
-                let mut g = vec![0.0; self.facts.dim];
-                let mut squares = 0.0;
-                for local in locals {
-                    local.gradient(&optimum.x, &mut g, &mut work);
-                    squares += kernel::dot(&g, &g);
-                }
-                let start = penalty * agents * kernel::dot(&optimum.x, &optimum.x)
-                    + squares / (connectivity * dual_step);
+                // ‖u⁰ − u*‖²_G with x⁰ = 0 and λ⁰ = 0.
+                let (models, duals) = if self.tied.is_some() {
+                    (kernel::dot(&optimum.x, &optimum.x), kernel::dot(multiplier, multiplier))
+                } else {
+                    // A_iᵀλ* = ∇f_i(x*), so ‖λ*‖² ≤ Σ‖∇f_i(x*)‖²/λ_2.
+                    let squares = gradient_squares(locals, &optimum.x);
+                    (agents * kernel::dot(&optimum.x, &optimum.x), squares / connectivity)
+                };
+                let start = penalty * models + duals / dual_step;
                 // Σ D‖x_i − x*‖² ≤ ‖u − u*‖²_G, and the mean of logarithms is at most the logarithm of the root mean square.
                 let dim = self.facts.dim as f64;
                 let log = |u: f64| 0.5 * libm::log(u / (penalty * agents)) - libm::log(dim);
@@ -159,4 +161,14 @@ impl Experiment {
             points: kept.map(|(k, v)| (k as u32, v)).collect(),
         })
     }
+}
+
+/// Σ_i ‖∇f_i(x)‖².
+fn gradient_squares(locals: &[LocalObjective], x: &[f64]) -> f64 {
+    let (mut work, mut g) = (Workspace::default(), vec![0.0; x.len()]);
+    let square = |local: &LocalObjective| {
+        local.gradient(x, &mut g, &mut work);
+        kernel::dot(&g, &g)
+    };
+    locals.iter().map(square).sum()
 }

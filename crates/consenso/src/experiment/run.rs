@@ -45,6 +45,8 @@ struct Instance {
     run: u32,
     locals: Vec<LocalObjective>,
     optimum: Minimiser,
+    /// λ* of a linear constraint.
+    multiplier: Vec<f64>,
     local_only_accuracy: Option<f64>,
 }
 
@@ -87,8 +89,9 @@ pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Resul
         }
         finished = finished.min(outcomes.len() as u32);
         let mut record = summarise(experiment, planned, outcomes, observer.seconds());
-        record.certified =
-            instances.first().and_then(|i| experiment.certified(planned, &i.locals, &i.optimum));
+        record.certified = instances
+            .first()
+            .and_then(|i| experiment.certified(planned, &i.locals, &i.optimum, &i.multiplier));
         algorithms.push(record);
         if observer.cancelled() {
             break;
@@ -136,7 +139,8 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
     if let Some(tied) = &experiment.tied {
         let found = coupled::coupled_optimum(&locals, &tied.coupling).map_err(|e| e.to_string())?;
         let optimum = Minimiser { x: found.x, value: found.value, residual: found.residual, steps: 0 };
-        return Ok(Instance { run, locals, optimum, local_only_accuracy: None });
+        let multiplier = found.dual;
+        return Ok(Instance { run, locals, optimum, multiplier, local_only_accuracy: None });
     }
     let optimum = solve::central_optimum(&locals, constraint, None);
     // Training alone is the same experiment with one agent; three runs of it say enough.
@@ -151,7 +155,7 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
         let each: Vec<f64> = locals.par_iter().step_by(sample).filter_map(alone).collect();
         Spread::of(each).map(|s| s.mean)
     });
-    Ok(Instance { run, locals, optimum, local_only_accuracy })
+    Ok(Instance { run, locals, optimum, multiplier: Vec::new(), local_only_accuracy })
 }
 
 /// What one repetition of one algorithm gave.

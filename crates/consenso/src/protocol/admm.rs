@@ -4,7 +4,7 @@ use super::{Aggregation, Needs, Protocol, PublicFacts, Response, View, settle, t
 use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
-use crate::theory::admm::{Block, Coupled};
+use crate::theory::admm::{Block, Coupled, largest_factor, two_digits};
 use crate::theory::{Assessment, Bound, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 
@@ -197,7 +197,7 @@ impl Admm {
         if facts.strong_convexity <= 0.0 || ground.constraint != crate::problem::Constraint::None {
             return None;
         }
-        let floor = if self.exact { 0.0 } else { 1.5 * facts.smoothness };
+        let floor = if self.exact { 0.0 } else { two_digits(1.6 * facts.smoothness) };
         let [low, high] = self.weights();
         let at = |scale: f64| {
             let mut one = self.clone();
@@ -209,19 +209,9 @@ impl Admm {
             one.dual_step = Some(self.dual_step().min(0.5 * rho));
             one
         };
-        let certified = |scale: f64| at(scale).coupled(ground).certify().is_ok();
-        let (mut good, mut bad) = (1e-12, 1.0);
-        if !certified(good) {
-            return None;
-        }
-        while bad / good > 1.01 {
-            let middle = (good * bad).sqrt();
-            if certified(middle) { good = middle } else { bad = middle }
-        }
-        // Two digits: a file people can read.
-        let digits = |x: f64| format!("{:.1e}", 0.95 * x).parse().unwrap_or(x);
-        let mut one = at(digits(0.7 * good));
-        one.dual_step = one.dual_step.map(digits);
+        let found = largest_factor(|scale| at(scale).coupled(ground).certify().is_ok())?;
+        let mut one = at(two_digits(0.7 * found));
+        one.dual_step = one.dual_step.map(two_digits);
         one.coupled(ground).certify().is_ok().then(|| table_of(&one))
     }
 }

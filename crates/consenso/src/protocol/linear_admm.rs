@@ -51,8 +51,8 @@ use crate::kernel;
 use crate::problem::coupling::{Coupling, Relation};
 use crate::problem::solve::Proximal;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
-use crate::theory::admm::{Block, Coupled, working_rule};
-use crate::theory::{Assessment, Ground, Standing, short};
+use crate::theory::admm::{Block, Certificate, Coupled, largest_factor, two_digits, working_rule};
+use crate::theory::{Assessment, Bound, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -134,6 +134,57 @@ impl LinearAdmm {
             self.exact,
         )
     }
+
+    /// The problem and these parameters, as the theorems see them.
+    fn coupled(&self, ground: &Ground) -> Coupled {
+        let (coupling, facts) = (self.coupling(), &ground.facts);
+        let [low, high] = self.rho();
+        let block = |&sigma_squared: &f64| Block {
+            strong_convexity: facts.strong_convexity,
+            smoothness: facts.smoothness,
+            sigma_squared,
+            rho: (low, high),
+            penalty: self.penalty(),
+        };
+        Coupled {
+            agents: coupling.agents(),
+            blocks: coupling.sigma_squared().iter().map(block).collect(),
+            sigma_min_squared: coupling.sigma_min_squared(),
+            dual_step: self.dual_step(),
+            exact: self.exact,
+            noisy: !ground.noise.is_empty(),
+        }
+    }
+
+    fn certified(&self, ground: &Ground) -> Result<Certificate, String> {
+        if ground.constraint != Constraint::None {
+            Err("the theorems are about variables without limits".into())
+        } else if self.coupling().relations().iter().any(|&r| r != Relation::Equal) {
+            Err("the theorems are about equality constraints".into())
+        } else {
+            self.coupled(ground).certify()
+        }
+    }
+
+    /// The widest range of penalties proportional to this one, and the dual step it then allows, that are certified; D is kept if it can be.
+    fn nearest_certified(&self, ground: &Ground) -> Option<toml::Table> {
+        let [low, high] = self.rho?;
+        let floor = if self.exact { 0.0 } else { two_digits(1.6 * ground.facts.smoothness) };
+        let at = |scale: f64| {
+            let mut one = self.clone();
+            one.exact &= ground.noise.is_empty();
+            one.penalty = Some(self.penalty().max(floor));
+            one.rho = Some([scale * low, scale * high]);
+            // The dual step may be up to 2ρ⁰ − N/α; a quarter of 2ρ⁰ leaves α room.
+            one.dual_step = Some(self.dual_step().min(0.25 * scale * (low + high)));
+            one
+        };
+        let found = largest_factor(|scale| at(scale).certified(ground).is_ok())?;
+        let mut one = at(0.7 * found);
+        one.dual_step = one.dual_step.map(two_digits);
+        one.rho = one.rho.map(|range| range.map(two_digits));
+        one.certified(ground).is_ok().then(|| table_of(&one))
+    }
 }
 
 impl Protocol for LinearAdmm {
@@ -201,34 +252,13 @@ impl Protocol for LinearAdmm {
     }
 
     fn assess(&self, ground: &Ground) -> Assessment {
-        let coupling = self.coupling();
-        let facts = &ground.facts;
-        let [low, high] = self.rho();
-        let block = |&sigma_squared: &f64| Block {
-            strong_convexity: facts.strong_convexity,
-            smoothness: facts.smoothness,
-            sigma_squared,
-            rho: (low, high),
-            penalty: self.penalty(),
-        };
-        let coupled = Coupled {
-            agents: coupling.agents(),
-            blocks: coupling.sigma_squared().iter().map(block).collect(),
-            sigma_min_squared: coupling.sigma_min_squared(),
-            dual_step: self.dual_step(),
-            exact: self.exact,
-            noisy: !ground.noise.is_empty(),
-        };
-        let certificate = if ground.constraint != Constraint::None {
-            Err("the theorems are about variables without limits".into())
-        } else if coupling.relations().iter().any(|&r| r != Relation::Equal) {
-            Err("the theorems are about equality constraints".into())
-        } else {
-            coupled.certify()
-        };
+        let (coupling, facts) = (self.coupling(), &ground.facts);
+        let coupled = self.coupled(ground);
+        let certificate = self.certified(ground);
         match certificate {
             Ok(found) => Assessment {
                 rate: Some(coupled.envelope(&found, facts.dim, &ground.noise).factor),
+                bound: Some(Bound::Distance(coupled.envelope(&found, facts.dim, &ground.noise))),
                 promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
                 ..Assessment::new(
                     Standing::Certified,
@@ -249,6 +279,7 @@ impl Protocol for LinearAdmm {
                 );
                 Assessment {
                     not_certified: Some(format!("{}: {why}", coupled.theorem())),
+                    nearest_certified: self.nearest_certified(ground),
                     ..Assessment::new(standing, "working stability rule", inequality)
                 }
             }

@@ -240,6 +240,24 @@ impl Envelope {
     }
 }
 
+/// The largest factor below 1, to a hundredth, by which penalties can be scaled to be certified; `None` if no factor down to 10⁻¹² will do.
+pub(crate) fn largest_factor(certified: impl Fn(f64) -> bool) -> Option<f64> {
+    let (mut good, mut bad) = (1e-12, 1.0);
+    if !certified(good) {
+        return None;
+    }
+    while bad / good > 1.01 {
+        let middle = f64::sqrt(good * bad);
+        if certified(middle) { good = middle } else { bad = middle }
+    }
+    Some(good)
+}
+
+/// A little less, in two digits: for a file people can read.
+pub(crate) fn two_digits(x: f64) -> f64 {
+    format!("{:.1e}", 0.95 * x).parse().unwrap_or(x)
+}
+
 /// The working stability rule of SPEC section 2: D > [(2ρ⁰+ζ)‖A‖² + 2M]/4 for a first-order update, [(2ρ⁰+ζ)‖A‖² − 2m]/4 for an exact one.
 ///
 /// `norm_squared` is ‖[A_1 … A_N]‖² and `rho` the mean penalty. Returns (D, what it must exceed).
