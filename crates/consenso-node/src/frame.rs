@@ -328,21 +328,60 @@ mod tests {
         }
     }
 
-    #[test]
-    #[ignore = "a million frames: cargo xtask soak"]
-    fn a_million_random_frames_are_errors_or_frames() {
+    /// Random bytes and bent frames in turn: each is an error or exactly the frame that would be written so, and nothing is kept of it.
+    fn random_frames(count: u32) {
         use consenso::random::{Purpose, Seed};
+        use rand::{Rng as _, RngExt as _};
         let mut chance = Seed::from(5).stream(Purpose::Network, 0, 0);
-        for _ in 0..1_000_000 {
-            let mut bytes = vec![0; rand::RngExt::random_range(&mut chance, 0..300)];
-            rand::Rng::fill_bytes(&mut chance, &mut bytes);
+        let hello = Hello { experiment: [3; 32], graph: [7; 32], from: 1, to: 2, have: 3 };
+        let whole = [
+            Frame::Hello(hello).encode(),
+            release(1, 2, &[0.5; 30]),
+            Frame::Ack { round: 9 }.encode(),
+            Frame::Refused("because é".into()).encode(),
+            Frame::Bye.encode(),
+        ];
+        let before = peak_kilobytes();
+        for n in 0..count {
+            let mut bytes = vec![0; chance.random_range(0..300)];
+            chance.fill_bytes(&mut bytes);
             if let Some(first) = bytes.first_mut() {
                 *first %= 8;
+            }
+            if n % 2 == 1 {
+                let mut bent = whole[chance.random_range(0..whole.len())].to_vec();
+                for _ in 0..chance.random_range(1..4) {
+                    let place = chance.random_range(0..bent.len());
+                    bent[place] = chance.random();
+                }
+                bent.truncate(bent.len() - chance.random_range(0..3).min(bent.len()));
+                bytes.truncate(chance.random_range(0..4));
+                bent.append(&mut bytes);
+                bytes = bent;
             }
             if let Ok(frame) = Frame::decode(&bytes) {
                 assert_eq!(frame.encode(), bytes);
             }
         }
+        assert!(peak_kilobytes() - before < 16 << 10, "{} kB more at the peak", peak_kilobytes() - before);
+    }
+
+    /// The most memory this process ever had; 0 where the system does not say.
+    fn peak_kilobytes() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    }
+
+    #[test]
+    fn random_and_bent_frames_are_errors_or_frames() {
+        random_frames(20_000);
+    }
+
+    #[test]
+    #[ignore = "cargo xtask soak"]
+    fn a_million_random_and_bent_frames_are_errors_or_frames() {
+        random_frames(1_000_000);
     }
 
     #[test]

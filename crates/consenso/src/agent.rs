@@ -326,6 +326,22 @@ impl Checkpoint {
     pub fn model(&self) -> Option<&[f64]> {
         self.model.as_deref()
     }
+
+    /// Whether it is of an agent among secret shares, whose vector is in no message.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.shares.is_some()
+    }
+
+    /// Takes out the release of the round after, which whoever keeps the message itself need not keep twice. A vector that left in shares stays.
+    pub fn take_release(&mut self) -> Option<Vec<f64>> {
+        if self.is_shared() { None } else { self.own.take() }
+    }
+
+    /// Puts it back: the same bits, for neighbours may have them.
+    pub fn put_release(&mut self, values: Vec<f64>) {
+        self.own = Some(values);
+    }
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
