@@ -1,7 +1,8 @@
 //! The summary of a run, for people.
 
 use comfy_table::{CellAlignment, Table, presets};
-use consenso::record::{AlgorithmRecord, Record, Spread};
+use consenso::record::{AlgorithmRecord, Record, Spread, SweepPoint};
+use consenso::report::{exponent, growth};
 use consenso::reproduce::Reproduction;
 use std::fmt::Write as _;
 
@@ -45,9 +46,36 @@ pub(crate) fn summary(record: &Record) -> String {
     out
 }
 
+/// A sweep over dimensions: how far each algorithm ends above the optimum, and how that grows.
+fn dimensions(out: &mut String, record: &Record) {
+    let Some(first) = record.sweep.first() else { return };
+    let labels = first.algorithms.iter().map(|a| a.label.as_str());
+    let mut table = plain(&["agents", "ε", "d"].into_iter().chain(labels).collect::<Vec<_>>(), 0);
+    let found = |point: &SweepPoint, label: &str| {
+        point.algorithms.iter().find(|a| a.label == label).map(|a| a.optimum_gap)
+    };
+    for point in &record.sweep {
+        let mut row = vec![point.agents.to_string(), decimals(point.epsilon, 2), point.dim.to_string()];
+        let cell = |a: &AlgorithmRecord| found(point, &a.label).map_or(NONE.into(), scientific);
+        row.extend(first.algorithms.iter().map(cell));
+        table.add_row(row);
+    }
+    let grows = |a: &AlgorithmRecord| {
+        let gaps = record.sweep.iter().filter_map(|p| Some((p.dim as f64, found(p, &a.label)?)));
+        exponent(&gaps.collect::<Vec<_>>()).map_or(NONE.into(), growth)
+    };
+    let mut row = vec!["grows as".to_owned(), String::new(), String::new()];
+    row.extend(first.algorithms.iter().map(grows));
+    table.add_row(row);
+    let _ = writeln!(out, "\nobjective above the optimum, by dimension\n\n{}", text(&table));
+}
+
 /// Every point of a sweep: test accuracy, or the objective where nothing is classified.
 fn sweep(out: &mut String, record: &Record) {
     let Some(first) = record.sweep.first() else { return };
+    if record.sweep.iter().any(|point| point.dim != first.dim) {
+        return dimensions(out, record);
+    }
     let percent = |v: Option<f64>| v.map_or_else(|| NONE.to_owned(), |v| format!("{:.2} %", 100.0 * v));
     let labels = first.algorithms.iter().map(|a| a.label.as_str());
     let header: Vec<&str> =

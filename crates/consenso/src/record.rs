@@ -40,6 +40,9 @@ pub struct Record {
 pub struct SweepPoint {
     /// N.
     pub agents: usize,
+    /// Length of a model.
+    #[serde(default)]
+    pub dim: usize,
     /// The budget, if there is one.
     pub epsilon: Option<f64>,
     /// Runs that were finished.
@@ -285,13 +288,13 @@ impl Record {
         writeln!(
             out,
             "agents,epsilon,runs,kind,algorithm,rounds,claim,test_accuracy,test_accuracy_min,test_accuracy_max,test_auc,\
-             log_error,objective,majority_accuracy,local_only_accuracy,central_optimum_accuracy"
+             log_error,objective,majority_accuracy,local_only_accuracy,central_optimum_accuracy,dim,optimum_gap,noise"
         )?;
         for point in &self.sweep {
             for a in &point.algorithms {
                 writeln!(
                     out,
-                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                    "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                     point.agents,
                     cell(point.epsilon),
                     point.runs,
@@ -308,6 +311,9 @@ impl Record {
                     cell(point.baselines.majority_accuracy),
                     cell(point.baselines.local_only_accuracy),
                     cell(point.baselines.central_optimum_accuracy),
+                    point.dim,
+                    a.optimum_gap,
+                    a.noise.replace(',', ""),
                 )?;
             }
         }

@@ -333,7 +333,7 @@ fn a_sweep_is_drawn_against_its_budget() {
             (a.test_accuracy, a.per_agent_accuracy) =
                 (Some(mean), Some(Spread { min: mean - 0.01, mean, max: mean + 0.01 }));
         }
-        SweepPoint { agents, epsilon: Some(epsilon), runs: 2, algorithms, baselines }
+        SweepPoint { agents, dim: 3, epsilon: Some(epsilon), runs: 2, algorithms, baselines }
     };
     record.sweep = [10, 100].iter().flat_map(|&n| [0.1, 1.0, 10.0].map(|e| point(n, e))).collect();
     let drawn = figures(&record);

@@ -92,7 +92,7 @@ fn the_csv_has_a_row_a_point_and_algorithm() {
     let csv = String::from_utf8(csv).unwrap();
     let lines: Vec<Vec<&str>> = csv.lines().map(|l| l.split(',').collect()).collect();
     assert_eq!(lines.len(), 1 + 6 * 2);
-    assert!(lines.iter().all(|l| l.len() == 16));
+    assert!(lines.iter().all(|l| l.len() == 19));
     assert_eq!(lines[0][..5], ["agents", "epsilon", "runs", "kind", "algorithm"]);
     assert_eq!(lines[1][..4], ["4", "0.5", "1", "dgd"]);
 }
@@ -112,4 +112,113 @@ fn a_sweep_over_nothing_is_an_error_that_says_where() {
     refused("0.5, 2.0", "-0.5, 2.0", &["-0.5", "positive"]);
     refused("agents = [4, 6]", "agents = [4, 1]", &["agents = 1", "at least 2"]);
     refused("agents = [4, 6]", "agent = [4, 6]", &["small.toml:", "agent", "agents"]);
+}
+
+const DIMENSIONS: &str = r#"
+name = "small"
+runs = 2
+[data]
+source = "logistic"
+agents = 5
+records_per_agent = 300
+dim = 8
+informative = 8
+[objective]
+regularization = 0.0
+clip = 1.0
+[graph]
+kind = "complete"
+[privacy]
+epsilon = 2.0
+delta = 1e-5
+[sweep]
+dim = [8, 64, 512]
+[[algorithm]]
+kind = "gd"
+label = "l2"
+aggregation = "fixed"
+step = 6.0
+rounds = 20
+noise = { calibrated = { mechanism = "gaussian", norm = "l2" } }
+[[algorithm]]
+kind = "gd"
+label = "l1"
+aggregation = "fixed"
+step = 6.0
+rounds = 20
+noise = { calibrated = { mechanism = "gaussian", norm = "l1" } }
+[[algorithm]]
+kind = "gd"
+label = "linf"
+aggregation = "fixed"
+step = 6.0
+rounds = 20
+noise = { calibrated = { mechanism = "laplace", norm = "linf" } }
+[[algorithm]]
+kind = "rcd"
+step = 6.0
+epochs = 20
+max_dim = 64
+"#;
+
+/// The problem is one for every d, so what grows is what the noise does: nothing in l2 and l1, a power of d in l∞.
+#[test]
+fn dimensions_cost_by_the_norm_that_noise_is_priced_in() {
+    let record = ran(DIMENSIONS);
+    assert_eq!(record.sweep.iter().map(|p| p.dim).collect::<Vec<_>>(), [8, 64, 512]);
+    let optimum = |p: &consenso::record::SweepPoint| p.baselines.central_optimum_objective;
+    assert!(record.sweep.iter().all(|p| (optimum(p) - optimum(&record.sweep[0])).abs() < 1e-9));
+    let gaps = |label: &str| -> Vec<(f64, f64)> {
+        let of = |p: &consenso::record::SweepPoint| {
+            let found = p.algorithms.iter().find(|a| a.label == label)?;
+            let claim = found.epsilon.as_ref().unwrap().claim;
+            assert!(claim <= 2.0 && claim > 1.98, "{label}: {claim}");
+            Some((p.dim as f64, found.optimum_gap))
+        };
+        record.sweep.iter().filter_map(of).collect()
+    };
+    let grows = |label: &str| consenso::report::exponent(&gaps(label)).unwrap();
+    for flat in ["l2", "l1", "rcd"] {
+        assert!(grows(flat).abs() < 0.2, "{flat}: {:?}", gaps(flat));
+    }
+    assert!(grows("linf") > 0.4, "{:?}", gaps("linf"));
+    assert_eq!(gaps("rcd").len(), 2, "max_dim leaves the largest out");
+    let (name, figure) = consenso::report::figures(&record).swap_remove(0);
+    assert_eq!((name.as_str(), figure.series.len()), ("dimension", 8));
+    let mut csv = Vec::new();
+    record.write_sweep(&mut csv).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    assert!(csv.lines().next().unwrap().contains(",dim,optimum_gap,noise"));
+    assert_eq!(csv.lines().count(), 1 + 4 + 4 + 3);
+}
+
+/// σ of Gaussian noise is in proportion to what is known: √d·B_∞ against B_2, and B_1 = √k·B_2 for unit rows of k numbers.
+#[test]
+fn calibrated_noise_knows_one_norm_only() {
+    let sigma = |norm: &str| -> f64 {
+        let text = DIMENSIONS.replace("dim = [8, 64, 512]", "dim = [512]").replace("dim = 8\n", "dim = 64\n");
+        let text = text
+            .replace("\"laplace\"", "\"gaussian\"")
+            .replace("norm = \"l2\"", &format!("norm = \"{norm}\""));
+        let text = text.replace("runs = 2", "runs = 1").replace("rounds = 20", "rounds = 2");
+        let noise = ran(&text).algorithms[0].noise.clone();
+        noise.trim_start_matches("Gaussian, σ ").parse().unwrap_or_else(|_| panic!("{noise}"))
+    };
+    let l2 = sigma("l2");
+    assert!((sigma("linf") / l2 - 8.0).abs() < 0.02, "B_∞ = B_2 and d = 64");
+    assert!((sigma("l1") / l2 - 8f64.sqrt()).abs() < 0.01);
+}
+
+#[test]
+fn a_sweep_over_dimensions_says_what_is_wrong() {
+    let change = |from: &str, to: &str, words: &str| {
+        let refused = checked(&DIMENSIONS.replace(from, to)).unwrap_err().to_string();
+        assert!(refused.contains(words), "{refused}");
+    };
+    change("dim = [8, 64, 512]", "dim = [4]", "informative");
+    change("max_dim = 64", "max_dim = 4", "max_dim = 4");
+    change("epsilon = 2.0\n", "", "calibrated needs a budget");
+    change("norm = \"l1\"", "norm = \"l3\"", "l3");
+    let pp = "kind = \"pp\"\nnoise = { calibrated = { norm = \"l1\" } }";
+    change("kind = \"rcd\"\nstep = 6.0\nepochs = 20", pp, "inside a problem");
 }

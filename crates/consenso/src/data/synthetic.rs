@@ -20,6 +20,9 @@ use crate::random::{Purpose, Seed, Stream};
 ///
 /// With `nonzeros` = k a row has uniform values in k columns drawn at random and zeros elsewhere (and no centre): few numbers in many dimensions.
 ///
+/// With `informative` = k the problem is that of k dimensions, and so are its records, placed in k columns drawn at random; all other features of every
+/// row are zero. Whatever d is, the same models predict the same labels: what changes with d is only how many coordinates a model has.
+///
 /// m is the margin: the larger, the less noise in the labels (√d because wᵀz is about 1/√d). Agent i's records are a function of (seed, i)
 /// alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +45,9 @@ pub struct Synthetic {
     /// Features of a row that are not zero; all of them unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonzeros: Option<usize>,
+    /// Features that are not zero, the same ones in every row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub informative: Option<usize>,
 }
 
 fn default_margin() -> f64 {
@@ -93,7 +99,16 @@ impl Synthetic {
     #[must_use]
     pub fn new(task: SyntheticTask, agents: usize, records_per_agent: usize, dim: usize) -> Self {
         let margin = default_margin();
-        Self { task, agents, records_per_agent, dim, heterogeneity: 0.0, margin, nonzeros: None }
+        Self {
+            task,
+            agents,
+            records_per_agent,
+            dim,
+            heterogeneity: 0.0,
+            margin,
+            nonzeros: None,
+            informative: None,
+        }
     }
 
     /// Checks the parameters.
@@ -113,9 +128,15 @@ impl Synthetic {
                 return Err(SyntheticError::TooSmall { key, found, least });
             }
         }
-        if let Some(found) = self.nonzeros.filter(|&k| k == 0 || k > self.dim) {
-            let wanted = "of at least 1 and at most `dim`";
-            return Err(SyntheticError::OutOfRange { key: "nonzeros", found: found as f64, wanted });
+        for (key, count) in [("nonzeros", self.nonzeros), ("informative", self.informative)] {
+            if let Some(found) = count.filter(|&k| k == 0 || k > self.dim) {
+                let wanted = "of at least 1 and at most `dim`";
+                return Err(SyntheticError::OutOfRange { key, found: found as f64, wanted });
+            }
+        }
+        if let (Some(k), Some(_)) = (self.informative, self.nonzeros) {
+            let (found, wanted) = (k as f64, "without `nonzeros` beside it");
+            return Err(SyntheticError::OutOfRange { key: "informative", found, wanted });
         }
         let (h, m) = (self.heterogeneity, self.margin);
         if !(h >= 0.0 && h.is_finite()) {
@@ -137,9 +158,11 @@ impl Synthetic {
     /// [`SyntheticError`] names the key that is wrong.
     pub fn generate(&self, seed: &Seed) -> Result<Vec<Records>, SyntheticError> {
         self.check()?;
-        let truth = self.truth(seed);
         let agents = 0..self.agents as u64;
-        Ok(agents.into_par_iter().map(|agent| self.agent_given(&truth, seed, agent)).collect())
+        let (small, columns) = self.small(seed);
+        let truth = small.truth(seed);
+        let agent = |agent| self.placed(small.agent_given(&truth, seed, agent), columns.as_deref());
+        Ok(agents.into_par_iter().map(agent).collect())
     }
 
     /// One agent's records, as in [`Self::generate`].
@@ -148,7 +171,25 @@ impl Synthetic {
     /// [`SyntheticError`] names the key that is wrong.
     pub fn agent(&self, seed: &Seed, agent: u64) -> Result<Records, SyntheticError> {
         self.check()?;
-        Ok(self.agent_given(&self.truth(seed), seed, agent))
+        let (small, columns) = self.small(seed);
+        Ok(self.placed(small.agent_given(&small.truth(seed), seed, agent), columns.as_deref()))
+    }
+
+    /// The problem that records are drawn for, and where its columns stand if it has fewer than this one.
+    fn small(&self, seed: &Seed) -> (Self, Option<Vec<u32>>) {
+        let Some(count) = self.informative else { return (*self, None) };
+        let rng = &mut seed.stream(Purpose::Data, SHARED, COLUMNS_ROUND);
+        let columns = some_columns(rng, self.dim, count);
+        (Self { dim: count, informative: None, ..*self }, Some(columns))
+    }
+
+    fn placed(&self, records: Records, columns: Option<&[u32]>) -> Records {
+        let Some(columns) = columns else { return records };
+        let mut placed = Records::sparse(self.dim);
+        for (row, &label) in records.labels().iter().enumerate() {
+            placed.push_entries(records.entries(row).map(|(c, z)| (columns[c as usize], z)), label);
+        }
+        placed
     }
 
     /// Rows nobody trains on, drawn like those of an agent without heterogeneity.
@@ -163,7 +204,10 @@ impl Synthetic {
     /// What is publicly known about every row: they are scaled to unit norm.
     #[must_use]
     pub fn bounds(&self) -> RowBounds {
-        RowBounds { public: true, ..unit_bounds(&vec![(0.0, 1.0); self.nonzeros.unwrap_or(self.dim)]) }
+        RowBounds {
+            public: true,
+            ..unit_bounds(&vec![(0.0, 1.0); self.nonzeros.or(self.informative).unwrap_or(self.dim)])
+        }
     }
 
     /// What is predicted.
@@ -262,6 +306,8 @@ impl Synthetic {
 const TEST_AGENT: u64 = u64::MAX - 1;
 /// Keeps the truth apart from the draws of a partition.
 const TRUTH_ROUND: u64 = 1 << 21;
+/// Keeps the columns apart from both.
+const COLUMNS_ROUND: u64 = 1 << 22;
 
 /// Independent uniform values on (−1, 1), 32 bits each: making rows is bound by the generator.
 fn cube(rng: &mut Stream, row: &mut [f64]) {
@@ -330,6 +376,28 @@ mod tests {
                 assert!((excess / variance.sqrt()).abs() < 5.3, "{task:?}: {excess} of {variance}");
             }
         }
+    }
+
+    /// Of any two dimensions the rows have the same values, the same labels, and one model predicts both alike.
+    #[test]
+    fn an_informative_problem_does_not_change_with_its_dimension() {
+        let seed = Seed::from(5);
+        let problem =
+            |dim| Synthetic { informative: Some(6), ..Synthetic::new(SyntheticTask::Logistic, 2, 50, dim) };
+        let of = |dim| problem(dim).generate(&seed).expect("valid");
+        let values = |r: &Records| -> Vec<Vec<f64>> {
+            (0..r.len()).map(|row| r.entries(row).map(|e| e.1).filter(|z| *z != 0.0).collect()).collect()
+        };
+        for (small, large) in of(6).iter().zip(&of(5_000)) {
+            assert_eq!((values(small), small.labels()), (values(large), large.labels()));
+            assert!((0..50).all(|row| large.entries(row).map(|e| e.0).eq(large.entries(0).map(|e| e.0))));
+        }
+        assert_eq!(problem(6).bounds(), problem(5_000).bounds());
+        let test = problem(5_000).test(&seed, 30).expect("valid");
+        assert_eq!(test.labels(), problem(6).test(&seed, 30).expect("valid").labels());
+        assert!(problem(5).check().unwrap_err().to_string().contains("informative"));
+        let both = Synthetic { nonzeros: Some(3), ..problem(50) };
+        assert!(both.check().unwrap_err().to_string().contains("without `nonzeros`"));
     }
 
     #[test]

@@ -120,19 +120,15 @@ impl<'a> Audited<'a> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
         let (records, degree) = (locals[AGENT].records().len(), graph.degree(AGENT));
-        let Account { noise, ledger, price, .. } = planned.budget.account(records, degree)?;
+        let Account { noise, ledger, price, steps, .. } = planned.budget.account(records, degree)?;
         let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
-        let gradient =
-            experiment.objective.sensitivity(&experiment.row_bounds(), records, privacy.neighbours);
-        let step = |k| planned.protocol.step_sensitivity(k, degree, &gradient, &facts);
-        let steps: Vec<Sensitivity> = (1..=facts.rounds).map(step).collect();
         let claim = &price.as_ref()?.claim;
         let claimed = Claimed {
             // What stops at the budget never costs more than it.
             epsilon: privacy.epsilon.map_or(claim.epsilon, |budget| claim.epsilon.min(budget)),
             delta: claim.delta,
             mu: (privacy.accounting == Accounting::Schedule)
-                .then(|| total_mu(&steps, noise, ledger))
+                .then(|| total_mu(steps, noise, ledger))
                 .flatten(),
         };
         Some(Self {
@@ -145,7 +141,7 @@ impl<'a> Audited<'a> {
             ledger: ledger.clone(),
             claimed,
             facts,
-            steps,
+            steps: steps.to_vec(),
             neighbours: privacy.neighbours,
         })
     }

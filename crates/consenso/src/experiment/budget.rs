@@ -3,7 +3,7 @@
 use super::perturbed::Rounds;
 use super::problem::Tied;
 use super::shared;
-use super::spec::{Accounting, ExperimentSpec, Mechanism, NoiseSpec, PrivacySpec};
+use super::spec::{Accounting, CalibratedSpec, ExperimentSpec, Mechanism, NoiseSpec, NormName, PrivacySpec};
 use crate::data::RowBounds;
 use crate::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::graph::Graph;
@@ -156,6 +156,7 @@ pub(super) fn default_gossip(facts: &PublicFacts) -> u32 {
 pub(super) fn plan(
     protocol: &dyn Protocol,
     noise: Option<&NoiseSpec>,
+    how: Option<CalibratedSpec>,
     facts: &PublicFacts,
     context: &Context<'_>,
     graphs: &[Arc<Graph>],
@@ -185,6 +186,13 @@ pub(super) fn plan(
     if context.spec.privacy.is_some() {
         sound(context, noise)?;
     }
+    let how = how.unwrap_or_default();
+    if how != CalibratedSpec::default() && protocol.response() == Response::AtNoisedPoint {
+        return Err(
+            "noise: calibrated says how noise on a step is chosen; this kind has its noise inside a problem"
+                .into(),
+        );
+    }
     let neighbours = context.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
     let declared = context.tied.and_then(|t| t.gradient);
     let gradient = |records: usize| {
@@ -192,7 +200,8 @@ pub(super) fn plan(
     };
     let steps = |records: usize, degree: usize| -> Vec<Sensitivity> {
         let gradient = gradient(records);
-        (1..=facts.rounds).map(|k| protocol.step_sensitivity(k, degree, &gradient, facts)).collect()
+        let step = |k| protocol.step_sensitivity(k, degree, &gradient, facts);
+        (1..=facts.rounds).map(|k| known_in(how.norm, step(k), facts.dim)).collect()
     };
     budget.degree_matters = steps(facts.records, facts.degrees.0) != steps(facts.records, facts.degrees.1);
     for (graph, counts) in graphs.iter().zip(context.counts) {
@@ -205,8 +214,8 @@ pub(super) fn plan(
                 let mut account = if protocol.response() == Response::AtNoisedPoint {
                     Rounds::new(protocol, (records, degree), steps, facts, context)?.account(noise)?
                 } else {
-                    let ahead = protocol.charges_ahead();
-                    account(&steps, noise, facts, context, (ahead, together.is_some()))?
+                    let kinds = (protocol.charges_ahead(), together.is_some());
+                    account(&steps, noise, how.mechanism, facts, context, kinds)?
                 };
                 account.published = published(protocol, &account.noise, records, degree, facts, context);
                 entry.insert(account);
@@ -280,11 +289,13 @@ fn sound(context: &Context<'_>, noise: Option<&NoiseSpec>) -> Result<(), String>
 fn account(
     steps: &[Sensitivity],
     noise: Option<&NoiseSpec>,
+    mechanism: Option<Mechanism>,
     facts: &PublicFacts,
     context: &Context<'_>,
     (ahead, together): (bool, bool),
 ) -> Result<Account, String> {
-    let privacy = context.spec.privacy.map(|p| if together { shared::of_the_sum(p) } else { p });
+    let asked = context.spec.privacy.map(|p| PrivacySpec { mechanism: mechanism.or(p.mechanism), ..p });
+    let privacy = asked.map(|p| if together { shared::of_the_sum(p) } else { p });
     let mut calibration = None;
     let noise: Vec<Noise> = match noise {
         Some(NoiseSpec::LaplaceRate(s)) => each(facts, s, |v| Noise::Laplace { scale: 1.0 / v }),
@@ -295,7 +306,7 @@ fn account(
                 "noise: gamma_rate is noise inside a problem; only pp and dvp solve one with it".into()
             );
         }
-        Some(NoiseSpec::None) | None => {
+        Some(NoiseSpec::None | NoiseSpec::Calibrated(_)) | None => {
             let privacy = privacy.as_ref().ok_or("no budget")?;
             let found = match ahead {
                 true => calibrated_ahead(steps, facts, privacy)?,
@@ -358,6 +369,25 @@ fn account(
 
 pub(super) fn each<T>(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> T) -> Vec<T> {
     (1..=facts.rounds).map(|k| noise(schedule.at(k))).collect()
+}
+
+/// What is left of a sensitivity when only one of its norms is known: ‖t‖₁ ≤ √d‖t‖₂ ≤ d‖t‖_∞ and ‖t‖_∞ ≤ ‖t‖₂ ≤ ‖t‖₁.
+fn known_in(norm: Option<NormName>, bound: Sensitivity, dim: usize) -> Sensitivity {
+    // What moves nothing moves nothing in any norm.
+    if bound.l2 == 0.0 {
+        return bound;
+    }
+    let d = dim as f64;
+    match norm {
+        None => bound,
+        Some(NormName::L1) => Sensitivity { l1: bound.l1, l2: bound.l1, linf: bound.l1 },
+        Some(NormName::L2) => Sensitivity::from_l2(bound.l2, dim),
+        Some(NormName::Linf) => Sensitivity {
+            l1: (d * bound.linf).next_up(),
+            l2: (d.sqrt().next_up() * bound.linf).next_up(),
+            linf: bound.linf,
+        },
+    }
 }
 
 /// Noise in proportion to each round's sensitivity, as little as the budget allows: Gaussian or Laplace, whichever certifies less.

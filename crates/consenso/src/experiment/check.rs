@@ -3,7 +3,7 @@
 use super::budget::{self, Budget};
 use super::problem::Tied;
 use super::shared;
-use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, PartitionSpec, SpecError};
+use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, NoiseSpec, PartitionSpec, SpecError};
 use super::sweep;
 use crate::agent::Timetable;
 use crate::data::{Dataset, Partition, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task};
@@ -68,6 +68,7 @@ impl ExperimentSpec {
             let mut problem = Synthetic::new(task, agents, records, need(data.dim, "dim")?);
             problem.heterogeneity = data.heterogeneity.unwrap_or(0.0);
             problem.nonzeros = data.nonzeros;
+            problem.informative = data.informative;
             problem.check().map_err(|e| e.to_string())?;
             Ok(problem)
         })())
@@ -194,6 +195,7 @@ impl Experiment {
             let foreign = [
                 ("dim", data.dim.is_some()),
                 ("nonzeros", data.nonzeros.is_some()),
+                ("informative", data.informative.is_some()),
                 ("classes", data.classes.is_some()),
                 ("heterogeneity", data.heterogeneity.is_some()),
             ];
@@ -618,14 +620,26 @@ fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mut protocol } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mut protocol } = algorithm;
+    if let Some(most) = max_dim.filter(|&most| most < facts.dim) {
+        return Err(format!(
+            "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
+            facts.dim
+        ));
+    }
+    // How noise is calibrated is one thing, noise that is fixed another.
+    let (given, how) = (noise.clone(), noise.as_ref().and_then(NoiseSpec::calibrated));
+    let noise = noise.filter(|_| how.is_none());
+    if how.is_some() && context.spec.privacy.and_then(|p| p.epsilon).is_none() {
+        return Err("noise: calibrated needs a budget: set epsilon in [privacy], or fix the noise".into());
+    }
     if let Some(tied) = context.tied {
         protocol.couple(&tied.coupling)?;
         if gossip.is_some_and(|g| g > 0) {
             return Err("gossip would mix variables that are not the same thing; leave it out".into());
         }
     }
-    facts.private = context.spec.privacy.is_some() && noise != Some(super::NoiseSpec::None);
+    facts.private = context.spec.privacy.is_some() && noise != Some(NoiseSpec::None);
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
     facts.budget =
         privacy.and_then(|p| budget_per_sensitivity(&p, context.objective, context.bounds, facts.records));
@@ -656,7 +670,8 @@ fn plan(
     let tail_rounds = ((tail * f64::from(facts.rounds)).round() as u32).max(1);
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);
-    let mut budget = budget::plan(&*protocol, noise.as_ref(), &facts, context, graphs, together)?;
+    let mut budget = budget::plan(&*protocol, noise.as_ref(), how, &facts, context, graphs, together)?;
+    budget.noise_spec = given;
     let sharing =
         sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context, &budget)).transpose()?;
     if let Some(code) = &sharing {

@@ -24,8 +24,8 @@ pub use run::{Observer, Silent, run};
 pub use shared::SharingSpec;
 pub use site::{Charge, SharingSite, Site, SitePlan};
 pub use spec::{
-    Accounting, AlgorithmSpec, DataSpec, ExperimentSpec, LossKind, NoiseSpec, ObjectiveSpec, Origin,
-    PartitionSpec, PrivacySpec, SpecError, SweepSpec,
+    Accounting, AlgorithmSpec, CalibratedSpec, DataSpec, ExperimentSpec, LossKind, Mechanism, NoiseSpec,
+    NormName, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
 };
 
 /// Experiments that come with the software: name, one line about it, and the file.
@@ -81,6 +81,11 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         "frontier",
         "accuracy against epsilon from 0.1 to 10 for every private algorithm, 10 and 100 agents (minutes)",
         include_str!("../../experiments/frontier.toml"),
+    ),
+    (
+        "dimension",
+        "utility loss from 10 to 100,000 dimensions: flat, logarithmic or polynomial by the norm that noise is priced in (minutes)",
+        include_str!("../../experiments/dimension.toml"),
     ),
     (
         "dispatch-14",

@@ -47,7 +47,7 @@ impl<'a> Rounds<'a> {
             Some(NoiseSpec::LaplaceScale(s)) => (Inside::Laplace, each(self.facts, s, |v| v)),
             Some(NoiseSpec::GammaRate(s)) => (Inside::GammaNorm, each(self.facts, s, |v| 1.0 / v)),
             Some(NoiseSpec::Gaussian(_)) => return Err(NO_GAUSSIAN.into()),
-            Some(NoiseSpec::None) | None => {
+            Some(NoiseSpec::None | NoiseSpec::Calibrated(_)) | None => {
                 (Inside::Laplace, self.calibrated(privacy.as_ref().ok_or("no budget")?)?)
             }
         };

@@ -60,6 +60,9 @@ pub struct SweepSpec {
     /// Values of `data.agents`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<usize>,
+    /// Values of `data.dim`, for synthetic records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dim: Vec<usize>,
 }
 
 fn everybody() -> GraphSpec {
@@ -117,6 +120,9 @@ pub struct DataSpec {
     /// Features of a synthetic row that are not zero, for problems of many dimensions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonzeros: Option<usize>,
+    /// Features of synthetic rows that are not zero, the same ones in every row: the problem does not change with `dim` then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub informative: Option<usize>,
 }
 
 /// `partition = { by = "occupation" }` or `{ dirichlet = 0.3 }`.
@@ -233,8 +239,10 @@ pub struct AlgorithmSpec {
     pub label: Option<String>,
     /// Rounds that use records.
     pub rounds: Option<u32>,
-    /// Fixed noise, instead of calibrated.
+    /// Fixed noise, or how it is calibrated.
     pub noise: Option<NoiseSpec>,
+    /// Left out of the points of a sweep with more dimensions.
+    pub max_dim: Option<usize>,
     /// Share of the rounds whose mean is the model: 0 takes the last iterate.
     pub tail: Option<f64>,
     /// Rounds of mixing at the end.
@@ -243,6 +251,30 @@ pub struct AlgorithmSpec {
     pub sharing: Option<SharingSpec>,
     /// The algorithm with its own parameters.
     pub protocol: Box<dyn Protocol>,
+}
+
+/// How noise is calibrated, where a file does not leave it all open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CalibratedSpec {
+    /// Which noise, instead of `privacy.mechanism`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<Mechanism>,
+    /// The one norm the sensitivity is taken to be known in; what the others could say is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norm: Option<NormName>,
+}
+
+/// Names of norms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NormName {
+    /// Σ |t_l|.
+    L1,
+    /// Euclidean.
+    L2,
+    /// max |t_l|: what the paper prices with, d times over.
+    Linf,
 }
 
 /// Noise a user fixes.
@@ -259,6 +291,15 @@ pub enum NoiseSpec {
     Gaussian(Schedule),
     /// Density ∝ e^{−α_k‖n‖₂} by its rate α_k: noise inside a problem, as `pp` was published with.
     GammaRate(Schedule),
+    /// Not fixed: calibrated to the budget, in this way.
+    Calibrated(CalibratedSpec),
+}
+
+impl NoiseSpec {
+    /// How it is calibrated, if it is.
+    pub(super) fn calibrated(&self) -> Option<CalibratedSpec> {
+        if let Self::Calibrated(how) = self { Some(*how) } else { None }
+    }
 }
 
 /// What is wrong with an experiment file, and where.
@@ -318,6 +359,7 @@ struct AlgorithmCommon {
     label: Option<String>,
     rounds: Option<i64>,
     noise: Option<NoiseSpec>,
+    max_dim: Option<usize>,
     tail: Option<f64>,
     gossip: Option<u32>,
     #[serde(default)]
@@ -330,8 +372,18 @@ struct AlgorithmCommon {
 /// Most rounds of an algorithm: a bound on everything that is kept by the round.
 pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 
-const COMMON_KEYS: [&str; 9] =
-    ["label", "rounds", "noise", "tail", "gossip", "exchange", "range", "fraction_bits", "colluders"];
+const COMMON_KEYS: [&str; 10] = [
+    "label",
+    "rounds",
+    "noise",
+    "max_dim",
+    "tail",
+    "gossip",
+    "exchange",
+    "range",
+    "fraction_bits",
+    "colluders",
+];
 
 impl ExperimentSpec {
     /// Reads an experiment file; `file` is its name for error messages.
@@ -481,8 +533,18 @@ fn parse_algorithm(
     {
         return Err(fail("tail", format!("tail = {tail} must be a share between 0 and 1"), None));
     }
-    let AlgorithmCommon { label, noise, tail, gossip, exchange, range, fraction_bits, colluders, .. } =
-        common;
+    let AlgorithmCommon {
+        label,
+        noise,
+        max_dim,
+        tail,
+        gossip,
+        exchange,
+        range,
+        fraction_bits,
+        colluders,
+        ..
+    } = common;
     let sharing =
         (exchange == ExchangeKind::SecretShared).then_some(SharingSpec { range, fraction_bits, colluders });
     let given = [
@@ -495,7 +557,7 @@ fn parse_algorithm(
         let help = "add exchange = \"secret-shared\", or leave it out".to_owned();
         return Err(fail(key, format!("{key} belongs to the secret-shared exchange"), Some(help)));
     }
-    Ok(AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, protocol })
+    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, protocol })
 }
 
 fn did_you_mean(near: &str) -> String {

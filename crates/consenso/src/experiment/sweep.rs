@@ -11,8 +11,12 @@ const MAX_POINTS: usize = 1000;
 /// The experiments a sweep adds to the file's own settings: every combination but those.
 pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, (&'static str, String)> {
     let Some(sweep) = &spec.sweep else { return Ok(Vec::new()) };
-    if sweep.epsilon.is_empty() && sweep.agents.is_empty() {
-        return Err(("sweep", "there is nothing to vary: give epsilon = [...] or agents = [...]".into()));
+    if sweep.epsilon.is_empty() && sweep.agents.is_empty() && sweep.dim.is_empty() {
+        let text = "there is nothing to vary: give epsilon = [...], agents = [...] or dim = [...]";
+        return Err(("sweep", text.into()));
+    }
+    if !sweep.dim.is_empty() && spec.data.dim.is_none() {
+        return Err(("sweep", "dim varies data.dim, which only synthetic records have".into()));
     }
     if !sweep.epsilon.is_empty() && spec.privacy.is_none() {
         return Err(("sweep", "epsilon varies a budget, and there is no [privacy]".into()));
@@ -20,28 +24,44 @@ pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, (&'st
     if let Some(bad) = sweep.epsilon.iter().find(|e| !(**e > 0.0 && e.is_finite())) {
         return Err(("epsilon", format!("{bad} in [sweep] must be a positive number")));
     }
-    let own = |agents: Option<usize>, epsilon: Option<f64>| (agents, epsilon.map(f64::to_bits));
     let own_epsilon = spec.privacy.and_then(|p| p.epsilon);
-    let mut seen = vec![own(spec.data.agents, own_epsilon)];
+    let mut seen = vec![(spec.data.agents, own_epsilon.map(f64::to_bits), spec.data.dim)];
     let mut points = Vec::new();
     for agents in or_own(&sweep.agents, spec.data.agents) {
-        for epsilon in or_own(&sweep.epsilon, own_epsilon) {
-            if seen.contains(&own(agents, epsilon)) {
-                continue;
+        for dim in or_own(&sweep.dim, spec.data.dim) {
+            for epsilon in or_own(&sweep.epsilon, own_epsilon) {
+                let place = (agents, epsilon.map(f64::to_bits), dim);
+                if !seen.contains(&place) {
+                    seen.push(place);
+                    points.push(at(spec, agents, epsilon, dim));
+                }
             }
-            seen.push(own(agents, epsilon));
-            let mut point = ExperimentSpec { sweep: None, ..spec.clone() };
-            point.data.agents = agents;
-            if let Some(privacy) = &mut point.privacy {
-                privacy.epsilon = epsilon;
-            }
-            points.push(point);
         }
     }
     if points.len() > MAX_POINTS {
         return Err(("sweep", format!("{} points are more than {MAX_POINTS}", points.len())));
     }
     Ok(points)
+}
+
+/// The experiment at one point, without the algorithms that are not for so many dimensions.
+fn at(
+    spec: &ExperimentSpec,
+    agents: Option<usize>,
+    epsilon: Option<f64>,
+    dim: Option<usize>,
+) -> ExperimentSpec {
+    let mut point = ExperimentSpec { sweep: None, ..spec.clone() };
+    (point.data.agents, point.data.dim) = (agents, dim);
+    if let Some(privacy) = &mut point.privacy {
+        privacy.epsilon = epsilon;
+    }
+    let fits = |algorithm: &toml::Table| {
+        let most = algorithm.get("max_dim").and_then(toml::Value::as_integer);
+        most.zip(dim).is_none_or(|(most, dim)| dim as i64 <= most)
+    };
+    point.algorithm.retain(fits);
+    point
 }
 
 fn or_own<T: Copy>(values: &[T], own: Option<T>) -> Vec<Option<T>> {
@@ -52,10 +72,11 @@ fn or_own<T: Copy>(values: &[T], own: Option<T>) -> Vec<Option<T>> {
 pub(super) fn place(spec: &ExperimentSpec) -> String {
     let agents = spec.data.agents.map(|n| format!("agents = {n}"));
     let epsilon = spec.privacy.and_then(|p| p.epsilon).map(|e| format!("epsilon = {e}"));
-    agents.into_iter().chain(epsilon).collect::<Vec<_>>().join(", ")
+    let dim = spec.data.dim.map(|d| format!("dim = {d}"));
+    agents.into_iter().chain(epsilon).chain(dim).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs the points one after the other; the file's own settings were run as `own`. Points are in the order of agents, then ε.
+/// Runs the points one after the other; the file's own settings were run as `own`. Points are in the order of agents, then d, then ε.
 pub(super) fn run_points(
     experiment: &Experiment,
     own: &Record,
@@ -74,7 +95,7 @@ pub(super) fn run_points(
     }
     points.sort_by(|a, b| {
         let key = |p: &SweepPoint| p.epsilon.unwrap_or(f64::INFINITY);
-        a.agents.cmp(&b.agents).then(key(a).total_cmp(&key(b)))
+        (a.agents, a.dim).cmp(&(b.agents, b.dim)).then(key(a).total_cmp(&key(b)))
     });
     Ok(points)
 }
@@ -83,6 +104,7 @@ fn point(experiment: &Experiment, record: Record) -> SweepPoint {
     let without_curve = |a: AlgorithmRecord| AlgorithmRecord { curve: Vec::new(), trace: Vec::new(), ..a };
     SweepPoint {
         agents: experiment.facts.agents,
+        dim: experiment.facts.dim,
         epsilon: experiment.spec.privacy.and_then(|p| p.epsilon),
         runs: record.runs,
         algorithms: record.algorithms.into_iter().map(without_curve).collect(),

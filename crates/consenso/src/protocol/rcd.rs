@@ -52,6 +52,9 @@ pub struct CoordinateDescent {
     /// Coordinates a round.
     #[serde(default = "one")]
     pub block: usize,
+    /// How often every coordinate is used, where `rounds` is left open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u32>,
     /// The rounds that raise the largest count, for a `random` order.
     #[serde(skip)]
     raising: Option<BTreeSet<u32>>,
@@ -179,8 +182,8 @@ impl Protocol for CoordinateDescent {
     /// As many epochs as a gradient method of this step would take rounds.
     fn default_rounds(&self, facts: &PublicFacts) -> u32 {
         let step = self.step.unwrap_or(1.0 / self.smoothness(facts));
-        let epochs = (facts.worthwhile(super::ENOUGH_STEPS) / step).clamp(EPOCHS.0, EPOCHS.1) as u32;
-        epochs.saturating_mul(self.epoch_rounds(facts.dim))
+        let enough = (facts.worthwhile(super::ENOUGH_STEPS) / step).clamp(EPOCHS.0, EPOCHS.1) as u32;
+        self.epochs.unwrap_or(enough).max(1).saturating_mul(self.epoch_rounds(facts.dim))
     }
 
     fn resolve(&mut self, facts: &PublicFacts) {

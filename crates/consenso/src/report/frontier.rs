@@ -7,8 +7,12 @@ use std::fmt::Write as _;
 
 /// Test accuracy against ε, a figure a number of agents. Budgets that all agents share are one line an algorithm.
 pub(super) fn figures(record: &Record) -> Vec<(String, Figure)> {
-    let points = record.sweep.iter().filter(|point| point.epsilon.is_some());
-    let mut sizes: Vec<usize> = points.map(|point| point.agents).collect();
+    let points = || record.sweep.iter().filter(|point| point.epsilon.is_some());
+    // One budget has no frontier.
+    if points().all(|point| Some(point.epsilon) == points().next().map(|first| first.epsilon)) {
+        return Vec::new();
+    }
+    let mut sizes: Vec<usize> = points().map(|point| point.agents).collect();
     sizes.sort_unstable();
     sizes.dedup();
     sizes.into_iter().map(|agents| (format!("frontier-{agents}"), figure(record, agents))).collect()

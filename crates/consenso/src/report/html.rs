@@ -2,7 +2,7 @@
 
 use super::figure::Figure;
 use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands};
-use super::{chart, frontier, page};
+use super::{chart, dimension, frontier, page};
 use crate::record::{AlgorithmRecord, EpsilonRecord, Record};
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -20,6 +20,7 @@ pub fn report_html(record: &Record) -> String {
         warnings(record),
         results(record),
         frontier::tables(record),
+        dimension::table(record),
         claims(record),
         figures(record),
         problem(record),

@@ -3,6 +3,7 @@
 //! Nothing here computes: every number is in the [`Record`]. An ε is printed rounded up, never to nearest.
 
 mod chart;
+mod dimension;
 pub mod figure;
 mod format;
 mod frontier;
@@ -11,6 +12,7 @@ mod page;
 mod paper;
 pub mod ticks;
 
+pub use dimension::{exponent, growth};
 pub use figure::{Axis, Figure, Point, Reference, Scale, Series};
 pub use html::report_html;
 pub use paper::paper_html;
@@ -25,7 +27,7 @@ use crate::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 /// - `disagreement`: root mean square distance of the agents from their mean;
 /// - `privacy-loss`: worst case and realised loss by round.
 ///
-/// A sweep has `frontier-<agents>` before them: test accuracy against the budget.
+/// A sweep has `frontier-<agents>` before them, test accuracy against the budget, or `dimension`, the objective gap against d.
 pub fn figures(record: &Record) -> Vec<(String, Figure)> {
     let by_round = [
         ("objective-gap", objective_gap(record)),
@@ -35,7 +37,8 @@ pub fn figures(record: &Record) -> Vec<(String, Figure)> {
         ("privacy-loss", privacy_loss(record)),
     ];
     let by_round = by_round.into_iter().map(|(name, figure)| (name.to_owned(), figure));
-    let all = frontier::figures(record).into_iter().chain(by_round);
+    let swept = frontier::figures(record).into_iter().chain(dimension::figure(record));
+    let all = swept.chain(by_round);
     all.filter(|(_, figure)| figure.series.iter().any(|s| !s.points.is_empty())).collect()
 }
 
