@@ -128,7 +128,7 @@ fn missing_is_dropped_and_out_of_range_is_clamped_and_both_are_counted() {
     assert_eq!((report.missing["age"], report.missing["colour"], report.missing["ill"]), (1, 1, 1));
     assert!(!report.missing.contains_key("note"));
     assert_eq!(report.clamped["age"], 2, "dropped records are not counted");
-    assert_eq!((table.row(0), table.row(1)), (&[20.0, 0.0][..], &[60.0, 2.0][..]));
+    assert_eq!((&*table.row(0), &*table.row(1)), (&[20.0, 0.0][..], &[60.0, 2.0][..]));
 }
 
 #[test]
@@ -342,20 +342,84 @@ fn libsvm_is_sparse_with_indices_from_one() {
     let text = "+1 1:0.5 3:-2 # a comment\n\n-1 2:1e0\n1.0 3:4\n";
     let table = libsvm::read(text.as_bytes(), "a.svm", None).expect("valid");
     assert_eq!((table.len(), table.labels()), (3, &[1.0, -1.0, 1.0][..]));
-    assert_eq!((table.row(0), table.row(1)), (&[0.5, 0.0, -2.0][..], &[0.0, 1.0, 0.0][..]));
+    assert_eq!((&*table.row(0), &*table.row(1)), (&[0.5, 0.0, -2.0][..], &[0.0, 1.0, 0.0][..]));
     assert!(!table.schema().is_reviewed(), "ranges taken from the records are not public");
     let schema = "reviewed = true\n[[column]]\nname='a'\nkind='numeric'\nmin=0\nmax=1\n[[column]]\nname='b'\nkind='numeric'\n\
                   min=1\nmax=2\n[[column]]\nname='y'\nkind='label'\nclasses=['-1','1']\n";
     let schema = Schema::from_toml(schema).expect("valid");
     let table = libsvm::read("+1 1:3\n-1 2:1.5\n".as_bytes(), "a.svm", Some(&schema)).expect("valid");
     assert_eq!(
-        (table.row(0), table.row(1)),
+        (&*table.row(0), &*table.row(1)),
         (&[1.0, 1.0][..], &[0.0, 1.5][..]),
         "an absent 0 is clamped as well"
     );
     let error =
         libsvm::read("1 1:1\n-1 3:1\n".as_bytes(), "a.svm", Some(&schema)).expect_err("too far").to_string();
     assert_eq!(error, "a.svm:2: index 3 is beyond the 2 features of the schema");
+}
+
+/// The same records as CSV, with every zero written out, and as LIBSVM: the same counts, and the same rows up to the last digit.
+#[test]
+fn libsvm_and_csv_of_the_same_records_agree() {
+    let column = |name: &str, min: f64, max: f64| {
+        format!("[[column]]\nname='{name}'\nkind='numeric'\nmin={min:.1}\nmax={max:.1}\n")
+    };
+    for (low, second) in [(0.0, 0.0), (-2.0, 0.0), (0.0, 1.0)] {
+        let text = format!(
+            "reviewed = true\n{}{}{}[[column]]\nname='y'\nkind='label'\nclasses=['-1','1']\n",
+            column("a", low, 1.0),
+            column("b", second, 2.0),
+            column("c", 0.0, 4.0)
+        );
+        let schema = Schema::from_toml(&text).expect("valid");
+        let sparse = "1 1:0.5 3:9\n-1\n1 2:1.5\n-1 1:? 2:1\n-1 2:1 3:0.25\n";
+        let dense = "a,b,c,y\n0.5,0,9,1\n0,0,0,-1\n0,1.5,0,1\n?,1,0,-1\n0,1,0.25,-1\n";
+        let sparse = libsvm::read(sparse.as_bytes(), "a", Some(&schema)).expect("valid");
+        let dense = csv::read(dense.as_bytes(), "a", &schema).expect("valid");
+        assert_eq!(Summary::of(&sparse), Summary::of(&dense));
+        assert!((0..4).all(|row| sparse.row(row) == dense.row(row)));
+        for encoding in [Encoding::OneHot, Encoding::Paper, Encoding::Numeric] {
+            let encoder = Encoder::new(&schema, encoding).expect("numbers only");
+            let [sparse, dense] = [&sparse, &dense].map(|table| encoder.encode_table(table));
+            assert_eq!(sparse.labels(), dense.labels());
+            for (s, d) in (0..4).flat_map(|row| sparse.row(row).into_iter().zip(dense.row(row))) {
+                assert!((s - d).abs() <= 1e-15, "{encoding}: {s} {d}");
+            }
+        }
+        // Files of both kinds make one data set, in either order.
+        for tables in [[sparse.clone(), dense.clone()], [dense, sparse]] {
+            let both = Dataset::new(tables.into(), None, Encoding::Paper).expect("one schema");
+            assert_eq!(both.train.len(), 8);
+            assert!((0..4).all(|row| {
+                let pair = both.train.row(row).into_iter().zip(both.train.row(row + 4));
+                pair.into_iter().all(|(a, b)| (a - b).abs() <= 1e-15)
+            }));
+        }
+    }
+}
+
+/// What is kept is what is listed: 3,000 records of 100,000 features are 60,000 numbers, not 300 million.
+#[test]
+fn a_wide_libsvm_file_takes_memory_for_what_it_lists() {
+    let (rows, features, listed) = (3_000, 100_000, 20);
+    let mut text = String::new();
+    for row in 0..rows {
+        text.push_str(if row % 2 == 0 { "1" } else { "-1" });
+        for k in 0..listed {
+            // Increasing, different in every row, and reaching the last feature.
+            let index = k * (features / listed) + (row * 37) % (features / listed) + 1;
+            text.push_str(&format!(" {index}:{}", 1 + (row + k) % 3));
+        }
+        text.push('\n');
+    }
+    let table = libsvm::read(text.as_bytes(), "wide.svm", None).expect("valid");
+    for (encoding, more) in [(Encoding::OneHot, 1), (Encoding::Paper, 0)] {
+        let data = Dataset::new(vec![table.clone()], None, encoding).expect("valid");
+        assert!(data.dim() > 99_000, "{}", data.dim());
+        assert!(data.train.stored() <= rows * (listed + more), "{}", data.train.stored());
+        let square: f64 = data.train.entries(7).map(|(_, z)| z * z).sum();
+        assert!(square <= 1.0 && square > 1.0 - 1e-10, "{square}");
+    }
 }
 
 #[test]
@@ -370,7 +434,7 @@ fn bad_libsvm_is_named_with_its_line() {
         ),
         (
             "1 99999999999:1\n",
-            "a.svm:1: index 99999999999 is beyond the 100000 features accepted without a schema",
+            "a.svm:1: index 99999999999 is beyond the 1000000 features accepted without a schema",
         ),
         (
             "1 1:1\n-1 1:x\n",

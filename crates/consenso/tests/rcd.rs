@@ -105,6 +105,42 @@ fn only_the_coordinates_of_a_round_change() {
     }
 }
 
+/// Rows kept as non-zeros take another way to the same coordinates.
+#[test]
+fn sparse_rows_give_the_same_step() {
+    let rng = &mut Seed::from(77).stream(Purpose::Audit, 0, 0);
+    let losses = [
+        Loss::Logistic,
+        Loss::ClippedLogistic { clip: 0.5 },
+        Loss::Ridge { clip: 0.2 },
+        Loss::Huber { delta: 0.3 },
+        Loss::Softmax { classes: 3 },
+    ];
+    for loss in losses {
+        let objective = Objective { loss, regularization: 0.1 };
+        let (mut dense, mut sparse) = (Records::with_capacity(30, 40), Records::sparse(30));
+        for _ in 0..40 {
+            let (row, label) = (row(rng, 30, 4), label(&loss, rng));
+            dense.push(&row, label);
+            sparse.push(&row, label);
+        }
+        let dim = objective.dim(30);
+        let rows: Vec<f64> = (0..3 * dim).map(|_| rng.random_range(-9.0..9.0)).collect();
+        let sides = [dense, sparse].map(|records| LocalObjective::new(objective, records));
+        let weights = Weights { own: 0.5, neighbours: &[0.2, 0.3] };
+        for (round, block) in [(0, 1), (5, 1), (9, 4), (2, dim)] {
+            let rcd = CoordinateDescent::new(0.8, Order::Random, 3, block);
+            let view = View::new(&rows, dim, 1, &[0, 2], 1, weights, round);
+            let [dense, sparse] = sides.each_ref().map(|local| {
+                let mut step = vec![f64::NAN; block];
+                rcd.step(&view, &mut [], &[], local, &mut Workspace::default(), &mut step);
+                step
+            });
+            assert!(distance(&dense, &sparse) < 1e-14, "{loss:?}: {dense:?} {sparse:?}");
+        }
+    }
+}
+
 fn facts(dim: usize, rounds: u32, objective: &Objective, bounds: &RowBounds) -> PublicFacts {
     PublicFacts {
         agents: 3,

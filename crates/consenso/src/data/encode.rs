@@ -59,6 +59,8 @@ pub struct Encoder {
     parts: Vec<Part>,
     features: Vec<String>,
     bounds: RowBounds,
+    /// Whether a feature that is zero stays zero.
+    keeps_zeros: bool,
 }
 
 /// What one column of the schema becomes.
@@ -121,7 +123,13 @@ impl Encoder {
         }
         let bounds =
             if encoding == Encoding::Numeric { plain_bounds(&magnitudes) } else { unit_bounds(&magnitudes) };
-        Ok(Self { encoding, parts, features, bounds: RowBounds { public: schema.is_reviewed(), ..bounds } })
+        let zero = |part: &Part| match *part {
+            Part::Scaled { .. } => true,
+            Part::Ranged { min, .. } => min == 0.0,
+            Part::OneOf { .. } => false,
+        };
+        let (keeps_zeros, public) = (parts.iter().all(zero), schema.is_reviewed());
+        Ok(Self { encoding, parts, features, bounds: RowBounds { public, ..bounds }, keeps_zeros })
     }
 
     /// The encoding.
@@ -173,17 +181,52 @@ impl Encoder {
         }
     }
 
-    /// Encodes all records of a table, which must follow the encoder's schema.
+    /// The same as [`Self::encode`] for a record given by what is not zero, where zeros stay zero: (feature, value) by increasing feature.
+    fn encode_listed(&self, (features, values): (&[u32], &[f64]), row: &mut Vec<(u32, f64)>) {
+        let one = |(&feature, &value): (&u32, &f64)| match self.parts[feature as usize] {
+            Part::Scaled { scale } => (feature, value / scale),
+            Part::Ranged { min, width } => (feature, (value - min) / width),
+            Part::OneOf { .. } => unreachable!("categories have codes, not zeros"),
+        };
+        row.clear();
+        row.extend(features.iter().zip(values).map(one));
+        if self.encoding == Encoding::OneHot {
+            row.push((self.parts.len() as u32, 1.0));
+        }
+        if self.encoding != Encoding::Numeric {
+            let mut scaled: Vec<f64> = row.iter().map(|e| e.1).collect();
+            to_unit_norm(&mut scaled);
+            row.iter_mut().zip(scaled).for_each(|(entry, value)| entry.1 = value);
+        }
+    }
+
+    /// Encodes all records of a table, which must follow the encoder's schema: as their non-zeros alone where most features are zero, which
+    /// shows in the first rows.
     #[must_use]
     pub fn encode_table(&self, table: &Table) -> Records {
-        let mut records = Records::with_capacity(self.dim(), table.len());
-        for (index, &label) in table.labels().iter().enumerate() {
-            records.push_with(|row| {
-                self.encode(table.row(index), row);
-                label
-            });
+        let sample = table.len().min(32);
+        let mut records = Records::sparse(self.dim());
+        (0..sample).for_each(|index| self.push(table, index, &mut records));
+        if 4 * records.stored() > sample * self.dim() {
+            records = Records::with_capacity(self.dim(), table.len());
         }
-        records.compressed()
+        (records.len()..table.len()).for_each(|index| self.push(table, index, &mut records));
+        records
+    }
+
+    fn push(&self, table: &Table, index: usize, records: &mut Records) {
+        let label = table.labels()[index];
+        match table.listed(index) {
+            Some(listed) if self.keeps_zeros => {
+                let mut row = Vec::with_capacity(listed.0.len() + 1);
+                self.encode_listed(listed, &mut row);
+                records.push_entries(row.into_iter(), label);
+            }
+            _ => records.push_with(|row| {
+                self.encode(&table.row(index), row);
+                label
+            }),
+        }
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use super::error::shorten;
-use super::table::Builder;
+use super::table::{Builder, ListedCell};
 use super::{Column, DataError, Format, Kind, Label, Schema, Table};
 
-/// The largest index accepted without a schema: rows become dense.
-pub const MAX_FEATURES: usize = 100_000;
+/// The largest index accepted without a schema: a model has a number for every feature, and a schema a column.
+pub const MAX_FEATURES: usize = 1_000_000;
 
 /// A numeric label with at most this many distinct values means classes, when there is no schema.
 const MAX_CLASSES: usize = 20;
@@ -87,11 +87,17 @@ fn fill(rows: &[Row<'_>], file: &str, schema: &Schema) -> Result<Table, DataErro
     };
     let features: Vec<usize> = position(Kind::is_feature).collect();
     let label: Vec<usize> = position(|kind| matches!(kind, Kind::Label(_))).collect();
-    let mut builder = Builder::new(schema, file);
-    let mut cells: Vec<Option<&str>> = vec![None; columns.len()];
+    let label = *label.first().expect("a schema has a label");
+    // A zero that is outside its declared range is moved into it, so it counts even where it is not listed.
+    let excludes_zero = |&column: &usize| match columns[column].kind {
+        Kind::Numeric { min, max } => min > 0.0 || max < 0.0,
+        _ => false,
+    };
+    let never_zero: Vec<usize> = (0..features.len()).filter(|&f| excludes_zero(&features[f])).collect();
+    let mut builder = Builder::sparse(schema, file);
+    let mut cells: Vec<ListedCell<'_>> = Vec::new();
     for row in rows {
-        features.iter().for_each(|&column| cells[column] = Some("0"));
-        cells[label[0]] = known(row.label);
+        cells.clear();
         for &(index, value) in &row.pairs {
             let Some(&column) = features.get(index - 1) else {
                 let (file, line, index) = (file.to_owned(), row.line, index as u64);
@@ -103,9 +109,14 @@ fn fill(rows: &[Row<'_>], file: &str, schema: &Schema) -> Result<Table, DataErro
                     declared: true,
                 });
             };
-            cells[column] = known(value);
+            cells.push((index as u32 - 1, column, known(value)));
         }
-        builder.push(schema, &cells, || row.line)?;
+        for &feature in &never_zero {
+            if let Err(place) = cells.binary_search_by_key(&(feature as u32), |c| c.0) {
+                cells.insert(place, (feature as u32, features[feature], Some("0")));
+            }
+        }
+        builder.push_listed(schema, (label, known(row.label)), &cells, || row.line)?;
     }
     builder.finish()
 }

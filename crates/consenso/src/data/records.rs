@@ -41,13 +41,19 @@ pub(crate) struct Nonzeros {
 }
 
 impl Nonzeros {
+    /// No rows.
+    pub(super) fn new() -> Self {
+        Self { starts: vec![0], columns: Vec::new(), values: Vec::new() }
+    }
+
     /// Columns and values of one row.
     pub(crate) fn row(&self, index: usize) -> (&[u32], &[f64]) {
         let range = self.starts[index]..self.starts[index + 1];
         (&self.columns[range.clone()], &self.values[range])
     }
 
-    fn push(&mut self, entries: impl Iterator<Item = (u32, f64)>) {
+    /// Adds a row, given by increasing column.
+    pub(super) fn push(&mut self, entries: impl Iterator<Item = (u32, f64)>) {
         for (column, value) in entries.filter(|e| e.1 != 0.0) {
             self.columns.push(column);
             self.values.push(value);
@@ -80,8 +86,7 @@ impl Records {
     /// An empty block of `dim` features that keeps non-zeros only.
     #[must_use]
     pub fn sparse(dim: usize) -> Self {
-        let nonzeros = Nonzeros { starts: vec![0], columns: Vec::new(), values: Vec::new() };
-        Self { dim, features: Features::Sparse(nonzeros), labels: Vec::new() }
+        Self { dim, features: Features::Sparse(Nonzeros::new()), labels: Vec::new() }
     }
 
     /// Adds one row. Panics if `row` is not `dim` long: encoders own that invariant.

@@ -1,11 +1,13 @@
 //! Parsed rows, before encoding.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use serde::Serialize;
 
 use super::error::{nearest, shorten};
+use super::records::Nonzeros;
 use super::{DataError, Kind, Label, Schema};
 
 /// What happened while loading. Columns that lost nothing are not listed.
@@ -44,12 +46,21 @@ pub struct Table {
     schema: Schema,
     source: String,
     width: usize,
-    values: Vec<f64>,
+    values: Values,
     labels: Vec<f64>,
     sites: Vec<u32>,
     site_names: Vec<String>,
     observed: Vec<(f64, f64)>,
     report: LoadReport,
+}
+
+/// The features of all records.
+#[derive(Clone, PartialEq)]
+enum Values {
+    /// Every number, record after record.
+    Dense(Vec<f64>),
+    /// What is not zero: files that list it alone can have more features than memory has room for.
+    Sparse(Nonzeros),
 }
 
 impl fmt::Debug for Table {
@@ -85,8 +96,24 @@ impl Table {
 
     /// The features of one record, in the order of [`Schema::features`]: numbers, and codes from 0 for categories.
     #[must_use]
-    pub fn row(&self, index: usize) -> &[f64] {
-        &self.values[index * self.width..(index + 1) * self.width]
+    pub fn row(&self, index: usize) -> Cow<'_, [f64]> {
+        match &self.values {
+            Values::Dense(values) => Cow::Borrowed(&values[index * self.width..(index + 1) * self.width]),
+            Values::Sparse(nonzeros) => {
+                let mut row = vec![0.0; self.width];
+                let (columns, values) = nonzeros.row(index);
+                columns.iter().zip(values).for_each(|(&column, &value)| row[column as usize] = value);
+                Cow::Owned(row)
+            }
+        }
+    }
+
+    /// Feature numbers and values of what is not zero in one record; `None` where all numbers are kept.
+    pub(super) fn listed(&self, index: usize) -> Option<(&[u32], &[f64])> {
+        match &self.values {
+            Values::Dense(_) => None,
+            Values::Sparse(nonzeros) => Some(nonzeros.row(index)),
+        }
     }
 
     /// The labels: ±1 for two classes, 0…C−1 for more, a number for regression.
@@ -122,7 +149,19 @@ impl Table {
     /// Appends the records of `other`, whose schema must be the same.
     pub(super) fn append(&mut self, other: &Self) {
         debug_assert_eq!(self.schema, other.schema);
-        self.values.extend_from_slice(&other.values);
+        if let (Values::Sparse(_), Values::Dense(_)) = (&self.values, &other.values) {
+            let rows = (0..self.len()).flat_map(|row| self.row(row).into_owned());
+            self.values = Values::Dense(rows.collect());
+        }
+        for row in 0..other.len() {
+            match &mut self.values {
+                Values::Dense(values) => values.extend_from_slice(&other.row(row)),
+                Values::Sparse(nonzeros) => {
+                    let (columns, values) = other.listed(row).expect("dense rows make this one dense");
+                    nonzeros.push(columns.iter().copied().zip(values.iter().copied()));
+                }
+            }
+        }
         self.labels.extend_from_slice(&other.labels);
         let renumbered: Vec<u32> = other.site_names.iter().map(|name| self.site(name)).collect();
         self.sites.extend(other.sites.iter().map(|&site| renumbered[site as usize]));
@@ -151,10 +190,15 @@ pub(super) struct Builder<'a> {
     read: u64,
 }
 
+/// A cell of a feature: its number among the features, its column in the schema, and its text; `None` where a value is missing.
+pub(super) type ListedCell<'a> = (u32, usize, Option<&'a str>);
+
 #[derive(Clone, Default)]
 struct Counts {
     missing: u64,
     clamped: u64,
+    /// Kept records that list a value, of those that list some only.
+    listed: u64,
 }
 
 impl<'a> Builder<'a> {
@@ -173,7 +217,7 @@ impl<'a> Builder<'a> {
             schema: schema.clone(),
             source: source.to_owned(),
             width: schema.features().count(),
-            values: Vec::new(),
+            values: Values::Dense(Vec::new()),
             labels: Vec::new(),
             sites: Vec::new(),
             site_names: Vec::new(),
@@ -182,6 +226,71 @@ impl<'a> Builder<'a> {
         };
         let counts = vec![Counts::default(); columns.len()];
         Self { table, codes, counts, site_index: HashMap::new(), read: 0 }
+    }
+
+    /// The same for records that list what is not zero, with [`Self::push_listed`].
+    pub(super) fn sparse(schema: &'a Schema, source: &str) -> Self {
+        let mut builder = Self::new(schema, source);
+        builder.table.values = Values::Sparse(Nonzeros::new());
+        builder
+    }
+
+    /// Adds a record of a [`Self::sparse`] table given its label, with its column, and numeric features by increasing number; all others are zero.
+    pub(super) fn push_listed(
+        &mut self,
+        schema: &Schema,
+        label: (usize, Option<&str>),
+        cells: &[ListedCell<'_>],
+        line: impl Fn() -> u64,
+    ) -> Result<(), DataError> {
+        self.read += 1;
+        let columns = || cells.iter().map(|c| (c.1, c.2)).chain([label]);
+        if columns().any(|(_, cell)| cell.is_none()) {
+            let missing = columns().filter(|c| c.1.is_none());
+            missing.for_each(|(column, _)| self.counts[column].missing += 1);
+            self.table.report.dropped_missing += 1;
+            return Ok(());
+        }
+        let mut entries = Vec::with_capacity(cells.len());
+        for &(feature, column, cell) in cells {
+            let (Some(cell), Kind::Numeric { min, max }) = (cell, &schema.columns()[column].kind) else {
+                continue;
+            };
+            entries.push((feature, self.number(column, cell, (*min, *max), &line)?));
+            self.counts[column].listed += 1;
+        }
+        if let Some(cell) = label.1 {
+            self.push_label(schema, label.0, cell, &line)?;
+        }
+        if let Values::Sparse(nonzeros) = &mut self.table.values {
+            nonzeros.push(entries.into_iter());
+        }
+        self.table.report.rows += 1;
+        Ok(())
+    }
+
+    fn push_label(
+        &mut self,
+        schema: &Schema,
+        index: usize,
+        cell: &str,
+        line: &impl Fn() -> u64,
+    ) -> Result<(), DataError> {
+        let label = match &schema.columns()[index].kind {
+            Kind::Label(Label::Range { min, max }) => self.number(index, cell, (*min, *max), line)?,
+            Kind::Label(Label::Classes(classes)) => {
+                class_label(self.class(index, cell, classes, line)?, classes.len())
+            }
+            _ => return Ok(()),
+        };
+        self.table.labels.push(label);
+        Ok(())
+    }
+
+    fn push_value(&mut self, value: f64) {
+        if let Values::Dense(values) = &mut self.table.values {
+            values.push(value);
+        }
     }
 
     /// Adds a record given one trimmed cell a schema column; `None` where a value is missing.
@@ -202,7 +311,7 @@ impl<'a> Builder<'a> {
                 Kind::Ignored => {}
                 Kind::Numeric { min, max } => {
                     let value = self.number(index, cell, (*min, *max), &line)?;
-                    self.table.values.push(value);
+                    self.push_value(value);
                 }
                 Kind::Categorical { categories } => {
                     let code =
@@ -214,16 +323,9 @@ impl<'a> Builder<'a> {
                             declared: categories.len(),
                             nearest: nearest(cell, categories.iter().map(String::as_str)),
                         })?;
-                    self.table.values.push(f64::from(code));
+                    self.push_value(f64::from(code));
                 }
-                Kind::Label(Label::Range { min, max }) => {
-                    let value = self.number(index, cell, (*min, *max), &line)?;
-                    self.table.labels.push(value);
-                }
-                Kind::Label(Label::Classes(classes)) => {
-                    let code = self.class(index, cell, classes, &line)?;
-                    self.table.labels.push(class_label(code, classes.len()));
-                }
+                Kind::Label(_) => self.push_label(schema, index, cell, &line)?,
                 Kind::Site => self.push_site(cell),
             }
         }
@@ -314,7 +416,13 @@ impl<'a> Builder<'a> {
         if self.table.is_empty() {
             return Err(DataError::AllMissing { file, rows: self.read });
         }
-        for (column, counts) in self.table.schema.columns().iter().zip(&self.counts) {
+        let (rows, sparse) = (self.table.report.rows, matches!(self.table.values, Values::Sparse(_)));
+        let columns = self.table.schema.columns().iter().zip(&self.counts);
+        for ((column, counts), seen) in columns.zip(&mut self.table.observed) {
+            if sparse && column.kind.is_feature() && counts.listed < rows {
+                // What some record leaves out is 0 there.
+                *seen = (seen.0.min(0.0), seen.1.max(0.0));
+            }
             for (map, count) in [
                 (&mut self.table.report.missing, counts.missing),
                 (&mut self.table.report.clamped, counts.clamped),

@@ -152,15 +152,31 @@ impl LocalObjective {
         }
     }
 
-    /// Some coordinates of [`Self::data_gradient`].
-    pub fn data_gradient_at(&self, x: &[f64], coordinates: &[u32], out: &mut [f64], work: &mut Workspace) {
-        let mut whole = std::mem::take(&mut work.whole);
-        whole.resize(x.len(), 0.0);
-        self.data_gradient(x, &mut whole, work);
-        for (out, &l) in out.iter_mut().zip(coordinates) {
-            *out = whole[l as usize];
+    /// Some coordinates of [`Self::data_gradient`] at the point that `at` gives coordinate by coordinate; `whole` writes all of it at once, where
+    /// that is needed.
+    pub fn data_gradient_at(
+        &self,
+        at: impl Fn(usize) -> f64,
+        whole: impl FnOnce(&mut [f64]),
+        coordinates: &[u32],
+        out: &mut [f64],
+        work: &mut Workspace,
+    ) {
+        if self.costs.is_none() && self.objective.loss.sparse_gradient_at(&self.records, at, coordinates, out)
+        {
+            let scale = 1.0 / self.records.len() as f64;
+            out.iter_mut().for_each(|g| *g *= scale);
+            return;
         }
-        work.whole = whole;
+        let mut both = std::mem::take(&mut work.whole);
+        both.resize(2 * self.dim(), 0.0);
+        let (x, gradient) = both.split_at_mut(self.dim());
+        whole(x);
+        self.data_gradient(x, gradient, work);
+        for (out, &l) in out.iter_mut().zip(coordinates) {
+            *out = gradient[l as usize];
+        }
+        work.whole = both;
     }
 
     /// ∇f_i(x), regulariser included.
