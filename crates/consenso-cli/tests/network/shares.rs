@@ -135,21 +135,21 @@ fn three_processes_share_what_the_simulator_shares_bit_for_bit_and_nobody_elses_
 
 #[test]
 fn killed_processes_share_the_same_bytes_again_and_end_with_the_same_bits() {
-    let net = Net::new("shares-kill", 3, &study(3, 300), "seed");
-    let killed = torment(&net, 10, 20..250, 5);
-    assert!(killed >= 4, "the run was over too soon: {killed} kills");
+    let net = Net::new("shares-kill", 3, &study(3, 200), "seed");
+    let killed = torment(&net, 8, 20..150, 5);
+    assert!(killed >= 3, "the run was over too soon: {killed} kills");
     compare(&net, killed);
 }
 
 /// With noise and shares of the operating system a round drawn twice would be two equations for one vector.
 #[test]
 fn killed_processes_never_share_a_vector_twice() {
-    let net = Net::new("shares-kill-os", 3, &study(3, 300), "os");
-    let killed = torment(&net, 10, 20..250, 6);
-    assert!(killed >= 4, "the run was over too soon: {killed} kills");
-    assert_eq!(net.transcript().len(), 3 * 600);
+    let net = Net::new("shares-kill-os", 3, &study(3, 200), "os");
+    let killed = torment(&net, 8, 20..150, 6);
+    assert!(killed >= 3, "the run was over too soon: {killed} kills");
+    assert_eq!(net.transcript().len(), 3 * 400);
     for site in 0..3 {
-        assert!(received(&net, site).len() >= 2 * 600 - 2 * 10);
+        assert!(received(&net, site).len() >= 2 * 400 - 2 * 8);
     }
     // All reveal the same sums, so all end with the same model.
     let models = net.models();
