@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// What each part measures.
-const PARTS: [(&str, &str); 3] = [
+const PARTS: [(&str, &str); 4] = [
     (
         "simulate",
         "rounds of the simulator against numpy, gradients and large networks against memory bandwidth",
     ),
     ("noise", "exact noise against an unsafe sampler and against opendp's"),
     ("accounting", "composition and calibration against dp-accounting"),
+    ("network", "a round of the real network against a round trip of its transport"),
 ];
 
 /// Runs the named parts, or all of them.
@@ -36,6 +37,9 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     }
     if wanted("accounting") {
         passed &= accounting();
+    }
+    if wanted("network") {
+        passed &= network();
     }
     passed
 }
@@ -154,4 +158,39 @@ fn accounting() -> bool {
         say(&format!("  {name:34} {mine:10.6}   {beside}"));
     }
     true
+}
+
+/// Two sites in one process, over loopback: what the node adds to what TLS and HTTP/2 cost anyway.
+fn network() -> bool {
+    let name = "node::tests::rounds_in_round_trips_of_the_transport";
+    eprintln!("── {name}");
+    let mut command = cargo();
+    command.args(["test", "--quiet", "--release", "-p", "consenso-node", "--lib", "--"]).args([
+        "--ignored",
+        "--exact",
+        "--nocapture",
+        name,
+    ]);
+    let Some(out) = output(&mut command) else { return false };
+    say(
+        "\nA round (charge, commit, exchange; drafting taken off) over the transport's round trip of the same bytes: microseconds",
+    );
+    let mut seen = 0;
+    for line in out.lines().filter(|line| line.starts_with("{\"dim\"")) {
+        let n = |key: &str| number(line, key);
+        let (trip, fsync, round) = (n("trip_us"), n("fsync_us"), n("round_us") - n("draft_us"));
+        let place = if line.contains("\"memory\"") { "in memory" } else { "on disk  " };
+        let dim = n("dim");
+        say(&format!(
+            "  d = {dim:<6} {place}  round {round:8.1}   of it the commit {:8.1}   round trip {trip:7.1}   {:6.2}× ({:.2} to {:.2})   \
+             one fsync {fsync:7.1}, without it {:6.2}×",
+            n("commit_us"),
+            n("ratio"),
+            n("best"),
+            n("worst"),
+            (round - fsync) / trip
+        ));
+        seen += 1;
+    }
+    seen > 0
 }

@@ -26,7 +26,7 @@ pub(crate) fn run() -> bool {
         eprintln!("── {}: {e}", place.display());
         return false;
     }
-    install_driver(&place) && write_pages(&pages) && check(&place, &pages, &browser)
+    install_driver(&place) && write_pages(&pages) && check(&place, &pages, &browser) && live(&place, &browser)
 }
 
 fn find_browser() -> Option<PathBuf> {
@@ -65,11 +65,51 @@ fn write_pages(pages: &Path) -> bool {
 }
 
 fn check(place: &Path, pages: &Path, browser: &Path) -> bool {
-    let script = place.join("browser.mjs");
-    // The script finds its driver beside itself.
-    if let Err(e) = std::fs::copy(root().join("xtask/browser.mjs"), &script) {
-        eprintln!("── {}: {e}", script.display());
+    script(place, "browser.mjs")
+        .is_some_and(|script| succeeds(Command::new("node").arg(script).arg(browser).arg(pages)))
+}
+
+/// A script, copied to where it finds its driver beside itself.
+fn script(place: &Path, name: &str) -> Option<PathBuf> {
+    let script = place.join(name);
+    match std::fs::copy(root().join("xtask").join(name), &script) {
+        Ok(_) => Some(script),
+        Err(e) => {
+            eprintln!("── {}: {e}", script.display());
+            None
+        }
+    }
+}
+
+/// A study of a few seconds for the live page.
+const STUDY: &str = "name = \"live\"\nseed = 5\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 6\nrecords_per_agent = 200\ndim = 14\n\
+    [graph]\nkind = \"random\"\nedges = 9\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"admm\"\nrounds = 1200\n";
+
+/// The live page of a network of real processes.
+fn live(place: &Path, browser: &Path) -> bool {
+    let network = place.join("network");
+    let _ = std::fs::remove_dir_all(&network);
+    let study = place.join("live.toml");
+    if let Err(e) = std::fs::write(&study, STUDY) {
+        eprintln!("── {}: {e}", study.display());
         return false;
     }
-    succeeds(Command::new("node").arg(&script).arg(browser).arg(pages))
+    let consenso = |arguments: &[&str]| {
+        let mut command = cargo();
+        command.args(["run", "--release", "--quiet", "-p", "consenso-cli", "--"]).args(arguments);
+        command
+    };
+    eprintln!("── consenso network up --dashboard");
+    let sites = "amber,birch,cedar,dahlia,elder,fern";
+    let made = succeeds(
+        consenso(&["network", "new"])
+            .arg(&network)
+            .args(["--sites", sites, "--port", "7711", "--experiment"])
+            .arg(&study),
+    );
+    let program = root().join("target/release/consenso");
+    let out = place.join("live");
+    made && script(place, "dashboard.mjs").is_some_and(|script| {
+        succeeds(Command::new("node").arg(script).arg(browser).arg(program).arg(&network).arg(&out))
+    })
 }

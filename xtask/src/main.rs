@@ -15,8 +15,8 @@ Usage: cargo xtask <command>
 
   ci      what a change must pass: formatting, lints, tests, doctests, documentation; stops at the first failure
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
-  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting] [--million]`
-  browser the pages in headless Chromium, every chart used as a reader would; needs chromium and npm
+  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|network] [--million]`
+  browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
 /// Comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const REQUEST: usize = 8192;
 
 /// The page and what it shows.
 pub(crate) struct Dashboard {
-    state: Arc<Mutex<String>>,
+    served: Arc<Served>,
 }
 
 impl Dashboard {
@@ -37,10 +37,11 @@ impl Dashboard {
         });
         let address = listener.local_addr().context("the page's address")?;
         eprintln!("dashboard: http://{address}/?token={token}");
-        let state = Arc::new(Mutex::new("[]".to_owned()));
         let page = PAGE.replace("{{title}}", &escape(title));
-        let shared =
-            Arc::new(Served { token, page, state: Arc::clone(&state), readers: AtomicUsize::new(0) });
+        let state = Mutex::new("[]".to_owned());
+        let (readers, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let served = Arc::new(Served { token, page, state, readers, over });
+        let shared = Arc::clone(&served);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let shared = Arc::clone(&shared);
@@ -52,23 +53,39 @@ impl Dashboard {
                 });
             }
         });
-        Ok(Self { state })
+        Ok(Self { served })
     }
 
     /// Shows what the sites last said.
     pub(crate) fn show(&self, sites: impl Iterator<Item = Value>) {
         let sites: Vec<Value> = sites.map(|mut said| said["progress"].take()).collect();
-        if let Ok(mut state) = self.state.lock() {
+        if let Ok(mut state) = self.served.state.lock() {
             *state = json!(sites).to_string();
+        }
+    }
+
+    /// Waits until every open page has the last state, a second at most.
+    pub(crate) fn close(&self) {
+        self.served.over.store(true, Ordering::Release);
+        for _ in 0..50 {
+            if self.served.readers.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            std::thread::sleep(PERIOD / 10);
         }
     }
 }
 
+/// Between two looks at the state.
+const PERIOD: Duration = Duration::from_millis(200);
+
 struct Served {
     token: String,
     page: String,
-    state: Arc<Mutex<String>>,
+    state: Mutex<String>,
     readers: AtomicUsize,
+    /// The state will not change any more.
+    over: AtomicBool,
 }
 
 fn escape(text: &str) -> String {
@@ -126,6 +143,7 @@ fn events(stream: &mut TcpStream, served: &Served) -> std::io::Result<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n")?;
     let mut before = String::new();
     loop {
+        let over = served.over.load(Ordering::Acquire);
         let state = served.state.lock().map(|s| s.clone()).unwrap_or_default();
         if state == before {
             stream.write_all(b": \n\n")?;
@@ -133,6 +151,9 @@ fn events(stream: &mut TcpStream, served: &Served) -> std::io::Result<()> {
             stream.write_all(format!("data: {state}\n\n").as_bytes())?;
             before = state;
         }
-        std::thread::sleep(Duration::from_millis(200));
+        if over {
+            return stream.flush();
+        }
+        std::thread::sleep(PERIOD);
     }
 }

@@ -333,11 +333,14 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
     let mut ends = Vec::new();
     for process in processes {
         drop(process.reader.join());
-        let mut end = process.said.lock().map(|v| v.clone()).unwrap_or_default();
-        end.as_object_mut().map(|o| o.remove("progress"));
-        ends.push(end);
+        ends.push(process.said.lock().map(|v| v.clone()).unwrap_or_default());
     }
     view.end();
+    if let Some(page) = &page {
+        page.show(ends.iter().cloned());
+        page.close();
+    }
+    ends.iter_mut().for_each(|end| drop(end.as_object_mut().map(|o| o.remove("progress"))));
     if !failed.is_empty() {
         let what = format!(
             "{} did not finish; the state of every site is kept: run `consenso network up` again",

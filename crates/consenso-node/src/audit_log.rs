@@ -4,7 +4,7 @@ use crate::clock;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Mutex;
@@ -68,6 +68,21 @@ impl AuditLog {
             self.write("refused", serde_json::json!({ "peer": peer, "reason": reason, "times": count }));
         }
     }
+}
+
+/// The hash of the ledger's row of the last release that a folder's log knows of.
+pub(crate) fn last_release(folder: &Path) -> Option<String> {
+    const TAIL: u64 = 1 << 20;
+    let mut file = File::open(folder.join(FILE)).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail).ok()?;
+    // The first line may be cut, and the last one may be half written: what does not parse is passed over.
+    let lines =
+        tail.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let mut released = lines.filter(|line| line["event"] == "released");
+    released.next()?["ledger"].as_str().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 //! The first three bytes of a hello, its kind and the protocol version, never change their meaning, so that two versions can
 //! always tell each other apart. A frame has exactly the length its kind says; whatever else arrives is an error, not a guess.
 
+use bytes::Bytes;
 use std::fmt;
+use std::sync::Arc;
 
 /// The version of everything below; peers of another version are refused.
 pub const VERSION: u16 = 1;
@@ -41,7 +43,18 @@ pub enum Frame {
         /// Its round.
         round: u32,
         /// The vector.
-        values: Vec<f64>,
+        values: Arc<[f64]>,
+    },
+    /// A share, or a sum of shares, for one agent alone. Like a release it says that the sender has all of the exchange before, durably.
+    Words {
+        /// Agent number of the sender.
+        from: u32,
+        /// Agent number of the receiver.
+        to: u32,
+        /// Its exchange: two a round.
+        round: u32,
+        /// The words.
+        words: Arc<[u64]>,
     },
     /// The sender has all releases up to this round, durably.
     Ack {
@@ -84,32 +97,59 @@ const RELEASE: u8 = 2;
 const ACK: u8 = 3;
 const REFUSED: u8 = 4;
 const BYE: u8 = 5;
+const WORDS: u8 = 6;
 
 const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
 const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
+const WORDS_HEAD: usize = RELEASE_HEAD + 4;
 
 /// The longest frame of a model of `dim` numbers.
 #[must_use]
 pub fn longest(dim: usize) -> usize {
-    (RELEASE_HEAD + 8 * dim).max(HELLO_LENGTH).max(1 + MAX_REASON)
+    (WORDS_HEAD + 8 * dim).max(HELLO_LENGTH).max(1 + MAX_REASON)
 }
 
 /// The bytes of a release: what is hashed, made durable and sent, again and again the same.
 #[must_use]
-pub fn release(from: u32, round: u32, values: &[f64]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(RELEASE_HEAD + 8 * values.len());
-    bytes.push(RELEASE);
-    for number in [from, round, values.len() as u32] {
-        bytes.extend_from_slice(&number.to_le_bytes());
+pub fn release(from: u32, round: u32, values: &[f64]) -> Bytes {
+    let mut bytes = vec![0; RELEASE_HEAD + 8 * values.len()];
+    bytes[0] = RELEASE;
+    for (place, number) in bytes[1..].chunks_mut(4).zip([from, round, values.len() as u32]) {
+        place.copy_from_slice(&number.to_le_bytes());
     }
-    values.iter().for_each(|v| bytes.extend_from_slice(&v.to_le_bytes()));
-    bytes
+    for (place, value) in bytes[RELEASE_HEAD..].as_chunks_mut().0.iter_mut().zip(values) {
+        *place = value.to_le_bytes();
+    }
+    bytes.into()
+}
+
+/// The bytes of words for one agent alone.
+#[must_use]
+pub fn words(from: u32, to: u32, round: u32, words: &[u64]) -> Bytes {
+    let mut bytes = vec![0; WORDS_HEAD + 8 * words.len()];
+    bytes[0] = WORDS;
+    for (place, number) in bytes[1..].chunks_mut(4).zip([from, to, round, words.len() as u32]) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+    for (place, word) in bytes[WORDS_HEAD..].as_chunks_mut().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+    bytes.into()
+}
+
+/// For whom words are; `None` for anything else.
+#[must_use]
+pub fn receiver(bytes: &[u8]) -> Option<u32> {
+    match Frame::decode(bytes) {
+        Ok(Frame::Words { to, .. }) => Some(to),
+        _ => None,
+    }
 }
 
 impl Frame {
     /// The bytes on the wire.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Bytes {
         match self {
             Self::Hello(hello) => {
                 let mut bytes = vec![HELLO];
@@ -119,18 +159,19 @@ impl Frame {
                 for number in [hello.from, hello.to, hello.have] {
                     bytes.extend_from_slice(&number.to_le_bytes());
                 }
-                bytes
+                bytes.into()
             }
             Self::Release { from, round, values } => release(*from, *round, values),
-            Self::Ack { round } => [&[ACK][..], &round.to_le_bytes()].concat(),
+            Self::Words { from, to, round, words: all } => words(*from, *to, *round, all),
+            Self::Ack { round } => [&[ACK][..], &round.to_le_bytes()].concat().into(),
             Self::Refused(reason) => {
                 let mut end = reason.len().min(MAX_REASON);
                 while !reason.is_char_boundary(end) {
                     end -= 1;
                 }
-                [&[REFUSED], &reason.as_bytes()[..end]].concat()
+                [&[REFUSED], &reason.as_bytes()[..end]].concat().into()
             }
-            Self::Bye => vec![BYE],
+            Self::Bye => Bytes::from_static(&[BYE]),
         }
     }
 
@@ -170,6 +211,19 @@ impl Frame {
                 let values =
                     rest[12..].as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
                 Ok(Self::Release { from: number(rest), round: number(&rest[4..]), values })
+            }
+            WORDS => {
+                if bytes.len() < WORDS_HEAD {
+                    exactly(WORDS_HEAD)?;
+                }
+                exactly(WORDS_HEAD.saturating_add((number(&rest[12..]) as usize).saturating_mul(8)))?;
+                let words = rest[16..].as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
+                Ok(Self::Words {
+                    from: number(rest),
+                    to: number(&rest[4..]),
+                    round: number(&rest[8..]),
+                    words,
+                })
             }
             ACK => exactly(5).map(|()| Self::Ack { round: number(rest) }),
             REFUSED if rest.len() > MAX_REASON => Err(FrameError::Text),
@@ -230,11 +284,14 @@ mod tests {
         let release = (any::<u32>(), any::<u32>(), values).prop_map(|(from, round, values)| Frame::Release {
             from,
             round,
-            values,
+            values: values.into(),
         });
+        let words = (any::<[u32; 3]>(), prop::collection::vec(any::<u64>(), 0..40))
+            .prop_map(|(n, words)| Frame::Words { from: n[0], to: n[1], round: n[2], words: words.into() });
         prop_oneof![
             hello,
             release,
+            words,
             any::<u32>().prop_map(|round| Frame::Ack { round }),
             "[ -~é]{0,150}".prop_map(Frame::Refused),
             Just(Frame::Bye),
@@ -261,7 +318,7 @@ mod tests {
 
         #[test]
         fn a_bent_frame_is_an_error_or_another_frame_never_a_panic(frame in frames(), at in any::<prop::sample::Index>(), byte: u8, cut in 0usize..4) {
-            let mut bytes = frame.encode();
+            let mut bytes = frame.encode().to_vec();
             let place = at.index(bytes.len());
             bytes[place] = byte;
             bytes.truncate(bytes.len().saturating_sub(cut));
@@ -271,28 +328,72 @@ mod tests {
         }
     }
 
-    #[test]
-    #[ignore = "a million frames: cargo xtask soak"]
-    fn a_million_random_frames_are_errors_or_frames() {
+    /// Random bytes and bent frames in turn: each is an error or exactly the frame that would be written so, and nothing is kept of it.
+    fn random_frames(count: u32) {
         use consenso::random::{Purpose, Seed};
+        use rand::{Rng as _, RngExt as _};
         let mut chance = Seed::from(5).stream(Purpose::Network, 0, 0);
-        for _ in 0..1_000_000 {
-            let mut bytes = vec![0; rand::RngExt::random_range(&mut chance, 0..300)];
-            rand::Rng::fill_bytes(&mut chance, &mut bytes);
+        let hello = Hello { experiment: [3; 32], graph: [7; 32], from: 1, to: 2, have: 3 };
+        let whole = [
+            Frame::Hello(hello).encode(),
+            release(1, 2, &[0.5; 30]),
+            Frame::Ack { round: 9 }.encode(),
+            Frame::Refused("because é".into()).encode(),
+            Frame::Bye.encode(),
+        ];
+        let before = peak_kilobytes();
+        for n in 0..count {
+            let mut bytes = vec![0; chance.random_range(0..300)];
+            chance.fill_bytes(&mut bytes);
             if let Some(first) = bytes.first_mut() {
                 *first %= 8;
+            }
+            if n % 2 == 1 {
+                let mut bent = whole[chance.random_range(0..whole.len())].to_vec();
+                for _ in 0..chance.random_range(1..4) {
+                    let place = chance.random_range(0..bent.len());
+                    bent[place] = chance.random();
+                }
+                bent.truncate(bent.len() - chance.random_range(0..3).min(bent.len()));
+                bytes.truncate(chance.random_range(0..4));
+                bent.append(&mut bytes);
+                bytes = bent;
             }
             if let Ok(frame) = Frame::decode(&bytes) {
                 assert_eq!(frame.encode(), bytes);
             }
         }
+        assert!(peak_kilobytes() - before < 16 << 10, "{} kB more at the peak", peak_kilobytes() - before);
+    }
+
+    /// The most memory this process ever had; 0 where the system does not say.
+    fn peak_kilobytes() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    }
+
+    #[test]
+    fn random_and_bent_frames_are_errors_or_frames() {
+        random_frames(20_000);
+    }
+
+    #[test]
+    #[ignore = "cargo xtask soak"]
+    fn a_million_random_and_bent_frames_are_errors_or_frames() {
+        random_frames(1_000_000);
     }
 
     #[test]
     fn a_release_cannot_announce_more_than_it_carries() {
-        let mut bytes = release(1, 2, &[3.0]);
+        let mut bytes = release(1, 2, &[3.0]).to_vec();
         bytes[9..13].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(matches!(Frame::decode(&bytes), Err(FrameError::Length { .. })));
+        let mut bytes = words(1, 0, 2, &[3]).to_vec();
+        assert_eq!(receiver(&bytes), Some(0));
+        bytes[13..17].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(matches!(Frame::decode(&bytes), Err(FrameError::Length { .. })));
+        assert_eq!(receiver(&bytes), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod audit_log;
 pub mod claim;
 pub mod clock;
+mod driven;
 pub mod export;
 pub mod folder;
 pub mod frame;
@@ -15,8 +16,11 @@ pub mod metrics;
 pub mod network;
 pub mod node;
 pub mod progress;
+#[cfg(test)]
+mod simulated;
 mod spending;
 pub mod store;
+mod wire;
 
 pub use folder::Folder;
 pub use node::{NodeError, Options, Outcome, run};

@@ -8,19 +8,18 @@ use crate::audit_log::AuditLog;
 use crate::folder::{self, Folder, short};
 use crate::frame::{self, Digest, Frame, Hello};
 use crate::identity::{Identity, recognise};
-use bytes::{Buf as _, BufMut as _};
+use crate::wire::{Connection, Listener, Wire};
+use bytes::{Buf as _, BufMut as _, Bytes};
 use std::collections::HashMap;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -56,33 +55,54 @@ pub(crate) enum Event {
         link: u64,
         /// What the peer has durably.
         have: u32,
-        outgoing: mpsc::Sender<Vec<u8>>,
+        outgoing: mpsc::Sender<Bytes>,
     },
     /// It is gone.
     Down { peer: u32, link: u64 },
     /// A frame after the hello.
-    Frame { peer: u32, link: u64, frame: Frame, bytes: Vec<u8> },
-    /// The operating system asks to stop.
-    Stop,
+    Frame { peer: u32, link: u64, frame: Frame, bytes: Bytes },
 }
 
 /// What all links of a site share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) folder: Folder,
+    neighbours: Vec<u32>,
+    graph: Digest,
+    dim: usize,
+    /// Exchanges that are complete and durable here.
+    pub(crate) have: AtomicU32,
+    pub(crate) audit: AuditLog,
+    events: mpsc::Sender<Event>,
+    wire: Arc<dyn Wire>,
+    links: AtomicU64,
+    /// The running link of each peer: a new one takes its place.
+    running: Mutex<HashMap<u32, AbortHandle>>,
+}
+
+/// What a site's links need to know of its study.
+#[derive(Debug)]
+pub(crate) struct Study {
     pub(crate) neighbours: Vec<u32>,
     pub(crate) graph: Digest,
     pub(crate) dim: usize,
-    /// Exchanges that are complete and durable here.
-    pub(crate) have: AtomicU32,
-    pub(crate) audit: Arc<AuditLog>,
-    pub(crate) events: mpsc::Sender<Event>,
-    pub(crate) links: AtomicU64,
-    /// The running link of each peer: a new one takes its place.
-    pub(crate) running: Mutex<HashMap<u32, AbortHandle>>,
+    /// Exchanges that are complete and durable already.
+    pub(crate) have: u32,
 }
 
 impl Shared {
+    pub(crate) fn new(
+        folder: Folder,
+        study: Study,
+        audit: AuditLog,
+        events: mpsc::Sender<Event>,
+        wire: Arc<dyn Wire>,
+    ) -> Self {
+        let Study { neighbours, graph, dim, have } = study;
+        let (have, links, running) = (AtomicU32::new(have), AtomicU64::new(0), Mutex::default());
+        Self { folder, neighbours, graph, dim, have, audit, events, wire, links, running }
+    }
+
     fn name(&self, peer: u32) -> &str {
         self.folder.peers.get(peer as usize).map_or("?", |p| p.name.as_str())
     }
@@ -97,47 +117,59 @@ impl Shared {
     }
 }
 
-/// Listens, calls, and goes on until the runtime is dropped.
+/// A site's links: they are kept up until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Links {
+    shared: Arc<Shared>,
+    /// The listener and the callers; dropping the set ends them.
+    _tasks: JoinSet<()>,
+}
+
+impl Links {
+    /// Gives what is queued a moment to leave, once nobody holds a sender any more: edges end when both ends have closed.
+    pub(crate) async fn close(self) {
+        let open =
+            || self.shared.running.lock().is_ok_and(|all| all.values().any(|task| !task.is_finished()));
+        for _ in 0..20 {
+            if !open() {
+                return;
+            }
+            tokio::time::sleep(PARTING / 100).await;
+        }
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        if let Ok(all) = self.shared.running.lock() {
+            all.values().for_each(AbortHandle::abort);
+        }
+    }
+}
+
+/// Listens and calls.
 ///
 /// # Errors
 /// The address cannot be listened at.
-pub(crate) async fn start(shared: Arc<Shared>) -> std::io::Result<()> {
+pub(crate) async fn start(shared: Arc<Shared>) -> std::io::Result<Links> {
+    let mut tasks = JoinSet::new();
     if let Some(address) = &shared.folder.site.listen {
-        let listener = TcpListener::bind(address).await?;
-        tokio::spawn(serve(Arc::clone(&shared), listener));
+        let listener = shared.wire.listen(address).await?;
+        tasks.spawn(serve(Arc::clone(&shared), listener));
     }
     for &peer in &shared.neighbours {
         if shared.folder.calls(peer as usize).unwrap_or(false) {
-            tokio::spawn(call_again_and_again(Arc::clone(&shared), peer));
+            tasks.spawn(call_again_and_again(Arc::clone(&shared), peer));
         }
     }
-    tokio::spawn(signals(shared.events.clone()));
-    Ok(())
-}
-
-async fn signals(events: mpsc::Sender<Event>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return;
-    };
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        if events.send(Event::Stop).await.is_err() {
-            return;
-        }
-    }
+    Ok(Links { shared, _tasks: tasks })
 }
 
 // ---- the end that is called -------------------------------------------------------------------------------------------
 
 /// A TLS connection and who is at its other end.
 struct Called {
-    stream: tokio_rustls::server::TlsStream<TcpStream>,
+    stream: tokio_rustls::server::TlsStream<Connection>,
     caller: Caller,
 }
 
@@ -176,9 +208,9 @@ impl AsyncWrite for Called {
     }
 }
 
-async fn serve(shared: Arc<Shared>, listener: TcpListener) {
+async fn serve(shared: Arc<Shared>, listener: Box<dyn Listener>) {
     let (accepted, incoming) = mpsc::channel::<Result<Called, std::io::Error>>(QUEUE);
-    tokio::spawn(accept(Arc::clone(&shared), listener, accepted));
+    let calls = accept(Arc::clone(&shared), listener, accepted);
     let window = shared.window();
     let server = tonic::transport::Server::builder()
         .initial_stream_window_size(window)
@@ -187,20 +219,20 @@ async fn serve(shared: Arc<Shared>, listener: TcpListener) {
         .http2_keepalive_interval(Some(shared.keep_alive()))
         .http2_keepalive_timeout(Some(shared.keep_alive()));
     let served = server.serve_with_incoming(Edges(shared), ReceiverStream::new(incoming));
-    if let Err(error) = served.await {
+    if let ((), Err(error)) = tokio::join!(calls, served) {
         eprintln!("the listener stopped: {error}");
     }
 }
 
 async fn accept(
     shared: Arc<Shared>,
-    listener: TcpListener,
+    mut listener: Box<dyn Listener>,
     accepted: mpsc::Sender<Result<Called, std::io::Error>>,
 ) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
     loop {
         let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
-        let (stream, address) = match listener.accept().await {
+        let (stream, host) = match listener.accept().await {
             Ok(new) => new,
             Err(error) => {
                 // Out of file descriptors, most likely: what is connected goes on.
@@ -215,20 +247,14 @@ async fn accept(
             drop(permit);
             match greeted.unwrap_or_else(|_| Err("no TLS handshake in time".into())) {
                 Ok(called) => drop(accepted.send(Ok(called)).await),
-                Err(reason) => shared.audit.refused(&caller_name(address), &reason),
+                Err(reason) => shared.audit.refused(&host, &reason),
             }
         });
     }
 }
 
-/// The port of a caller changes with every call and says nothing.
-fn caller_name(address: SocketAddr) -> String {
-    address.ip().to_string()
-}
-
 /// Identity and peers are read anew for every caller, so that certificates and pins can be changed while the node runs.
-async fn greet(shared: &Shared, stream: TcpStream) -> Result<Called, String> {
-    stream.set_nodelay(true).map_err(|e| e.to_string())?;
+async fn greet(shared: &Shared, stream: Connection) -> Result<Called, String> {
     let path = &shared.folder.path;
     let peers = folder::read_peers(path).map_err(|e| e.to_string())?;
     let known = folder::known(path, &peers).map_err(|e| e.to_string())?;
@@ -267,14 +293,14 @@ impl tower_service::Service<http::Request<tonic::body::Body>> for Edges {
 
 struct Exchange(Arc<Shared>);
 
-type Outgoing = Pin<Box<dyn Stream<Item = Result<Vec<u8>, Status>> + Send>>;
+type Outgoing = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
 
-impl tonic::server::StreamingService<Vec<u8>> for Exchange {
-    type Response = Vec<u8>;
+impl tonic::server::StreamingService<Bytes> for Exchange {
+    type Response = Bytes;
     type ResponseStream = Outgoing;
     type Future = std::future::Ready<Result<Response<Outgoing>, Status>>;
 
-    fn call(&mut self, request: Request<Streaming<Vec<u8>>>) -> Self::Future {
+    fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
         let Some(&Caller(peer)) = request.extensions().get::<Caller>() else {
             return std::future::ready(Err(Status::unauthenticated("no certificate")));
         };
@@ -314,7 +340,7 @@ async fn call(shared: &Arc<Shared>, peer: u32) -> Result<tokio::task::JoinHandle
 }
 
 /// Opens a stream to a peer. Its address is read anew for every call, like the identity.
-async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Vec<u8>>, Streaming<Vec<u8>>), String> {
+async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Streaming<Bytes>), String> {
     let path = &shared.folder.path;
     let peers = folder::read_peers(path).map_err(|e| e.to_string())?;
     let known = folder::known(path, &peers).map_err(|e| e.to_string())?;
@@ -323,8 +349,7 @@ async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Vec<u8>>, Stre
     let config = Identity::read(path).and_then(|i| i.client(known)).map_err(|e| e.to_string())?;
     let name = ServerName::try_from(site.name.clone()).map_err(|e| e.to_string())?;
     let connect = async {
-        let stream = TcpStream::connect(address).await.map_err(|e| format!("{address}: {e}"))?;
-        stream.set_nodelay(true).map_err(|e| e.to_string())?;
+        let stream = shared.wire.connect(address).await.map_err(|e| format!("{address}: {e}"))?;
         TlsConnector::from(config).connect(name, stream).await.map_err(|e| format!("{address}: {e}"))
     };
     let stream = timeout(HANDSHAKE, connect).await.map_err(|_| format!("{address}: no answer in time"))??;
@@ -352,7 +377,7 @@ async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Vec<u8>>, Stre
     Ok((outgoing, incoming.into_inner()))
 }
 
-type ClientStream = hyper_util::rt::TokioIo<tokio_rustls::client::TlsStream<TcpStream>>;
+type ClientStream = hyper_util::rt::TokioIo<tokio_rustls::client::TlsStream<Connection>>;
 
 /// Hands a connection that is already there to the HTTP/2 client.
 struct Once(Option<ClientStream>);
@@ -378,8 +403,8 @@ impl tower_service::Service<http::Uri> for Once {
 fn edge(
     shared: &Arc<Shared>,
     peer: u32,
-    outgoing: mpsc::Sender<Vec<u8>>,
-    incoming: Streaming<Vec<u8>>,
+    outgoing: mpsc::Sender<Bytes>,
+    incoming: Streaming<Bytes>,
 ) -> tokio::task::JoinHandle<bool> {
     let task = tokio::spawn(converse(Arc::clone(shared), peer, outgoing, incoming));
     let before = shared.running.lock().ok().and_then(|mut all| all.insert(peer, task.abort_handle()));
@@ -393,8 +418,8 @@ fn edge(
 async fn converse(
     shared: Arc<Shared>,
     peer: u32,
-    outgoing: mpsc::Sender<Vec<u8>>,
-    mut incoming: Streaming<Vec<u8>>,
+    outgoing: mpsc::Sender<Bytes>,
+    mut incoming: Streaming<Bytes>,
 ) -> bool {
     let hello = Hello {
         experiment: shared.folder.study,
@@ -447,7 +472,7 @@ async fn converse(
     true
 }
 
-async fn next(incoming: &mut Streaming<Vec<u8>>) -> Result<Vec<u8>, String> {
+async fn next(incoming: &mut Streaming<Bytes>) -> Result<Bytes, String> {
     match incoming.message().await {
         Ok(Some(bytes)) => Ok(bytes),
         Ok(None) => Err("the peer closed the stream".into()),
@@ -486,8 +511,8 @@ fn accept_hello(shared: &Shared, peer: u32, bytes: &[u8]) -> Result<Hello, Strin
 struct Raw;
 
 impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
+    type Encode = Bytes;
+    type Decode = Bytes;
     type Encoder = Self;
     type Decoder = Self;
 
@@ -501,23 +526,21 @@ impl Codec for Raw {
 }
 
 impl Encoder for Raw {
-    type Item = Vec<u8>;
+    type Item = Bytes;
     type Error = Status;
 
-    fn encode(&mut self, item: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         buffer.put_slice(&item);
         Ok(())
     }
 }
 
 impl Decoder for Raw {
-    type Item = Vec<u8>;
+    type Item = Bytes;
     type Error = Status;
 
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        let mut item = vec![0; buffer.remaining()];
-        buffer.copy_to_slice(&mut item);
-        Ok(Some(item))
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
     }
 }
 
@@ -525,43 +548,44 @@ impl Decoder for Raw {
 #[cfg(test)]
 pub(crate) mod tests_api {
     use super::*;
+    use crate::wire::Tcp;
 
-    /// Seconds of one frame of `dim` numbers there and back between two sites, each in a thread of its own: the transport alone.
-    pub(crate) fn round_trip(called: &Folder, caller: &Folder, dim: usize, trips: u32) -> f64 {
+    /// A site whose only neighbour is `peer`, with a log in the folder `log`: a node takes one beside its own files for its own.
+    pub(crate) fn shared(
+        folder: &Folder,
+        log: &std::path::Path,
+        peer: u32,
+        dim: usize,
+        graph: Digest,
+        events: mpsc::Sender<Event>,
+    ) -> Arc<Shared> {
+        let audit = AuditLog::open(log).unwrap();
+        let study = Study { neighbours: vec![peer], graph, dim, have: 0 };
+        Arc::new(Shared::new(folder.clone(), study, audit, events, Arc::new(Tcp)))
+    }
+
+    /// One frame of `dim` numbers there and back between two sites, each in a thread of its own as a node is: the transport alone.
+    pub(crate) fn round_trips(called: &Folder, caller: &Folder, dim: usize, trips: usize) -> Vec<Duration> {
         let runtime =
             || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, mut events) = mpsc::channel(16);
-        let shared = |folder: &Folder, peer: u32, events| {
-            let audit = Arc::new(AuditLog::open(folder.path.parent().unwrap()).unwrap());
-            let (neighbours, graph, have) = (vec![peer], [0; 32], AtomicU32::new(0));
-            let (links, running) = (AtomicU64::new(0), Mutex::default());
-            Arc::new(Shared {
-                folder: folder.clone(),
-                neighbours,
-                graph,
-                dim,
-                have,
-                audit,
-                events,
-                links,
-                running,
-            })
-        };
         let (here, there) = (runtime(), runtime());
-        here.block_on(start(shared(called, 1, sender))).unwrap();
+        let log = called.path.parent().unwrap();
+        let a = shared(called, log, 1, dim, [0; 32], sender);
+        let _links = here.block_on(start(a)).unwrap();
         here.spawn(async move {
             let mut back = None;
             while let Some(event) = events.recv().await {
                 match event {
                     Event::Up { outgoing, .. } => back = Some(outgoing),
                     Event::Frame { bytes, .. } => drop(back.as_ref().unwrap().send(bytes).await),
-                    _ => {}
+                    Event::Down { .. } => {}
                 }
             }
         });
         let bytes = frame::release(1, 1, &vec![0.25; dim]);
-        let b = shared(caller, 0, mpsc::channel(1).0);
-        there.block_on(async {
+        let b = shared(caller, log, 0, dim, [0; 32], mpsc::channel(1).0);
+        let calling = there.spawn(async move {
             let (outgoing, mut incoming) = super::dial(&b, 0).await.unwrap();
             let hello = Hello { experiment: b.folder.study, graph: [0; 32], from: 1, to: 0, have: 0 };
             outgoing.send(Frame::Hello(hello).encode()).await.unwrap();
@@ -573,24 +597,14 @@ pub(crate) mod tests_api {
                 assert_eq!(next(&mut incoming).await.unwrap().len(), bytes.len());
                 times.push(began.elapsed());
             }
-            times.sort_unstable();
-            times[times.len() / 2].as_secs_f64()
-        })
+            times
+        });
+        there.block_on(calling).unwrap()
     }
 
     /// Calls `peer` as the site of `folder`, says `hello`, sends `bytes`, and gives the reason of the refusal that comes back.
     pub(crate) async fn dial(folder: &Folder, peer: u32, hello: &[u8], bytes: &[u8]) -> String {
-        let shared = Shared {
-            audit: Arc::new(AuditLog::open(folder.path.parent().unwrap()).unwrap()),
-            folder: folder.clone(),
-            neighbours: vec![peer],
-            graph: [0; 32],
-            dim: 1000,
-            have: AtomicU32::new(0),
-            events: mpsc::channel(1).0,
-            links: AtomicU64::new(0),
-            running: Mutex::default(),
-        };
+        let shared = shared(folder, folder.path.parent().unwrap(), peer, 1000, [0; 32], mpsc::channel(1).0);
         let (outgoing, mut incoming) = loop {
             match super::dial(&shared, peer).await {
                 Ok(link) => break link,
@@ -598,8 +612,8 @@ pub(crate) mod tests_api {
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         };
-        outgoing.send(hello.to_vec()).await.unwrap();
-        outgoing.send(bytes.to_vec()).await.unwrap();
+        outgoing.send(hello.to_vec().into()).await.unwrap();
+        outgoing.send(bytes.to_vec().into()).await.unwrap();
         loop {
             match next(&mut incoming).await.map(|bytes| Frame::decode(&bytes)) {
                 Ok(Ok(Frame::Refused(reason))) => return reason,
@@ -619,7 +633,7 @@ mod tests {
     use std::path::Path;
 
     /// Two sites that could talk, in one process; the first listens.
-    async fn pair(root: &Path) -> (Arc<Shared>, mpsc::Receiver<Event>, Arc<Shared>) {
+    async fn pair(root: &Path) -> (Arc<Shared>, mpsc::Receiver<Event>, Arc<Shared>, Links) {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
         let site = |name: &str, address: Option<String>| PlannedSite {
@@ -631,22 +645,13 @@ mod tests {
         create(root, &Plan { sites, experiment: "name = 1".into(), schema: None, edges: None }).unwrap();
         let shared = |name: &str, me: u32, events| {
             let folder = Folder::read(&root.join(name)).unwrap();
-            Arc::new(Shared {
-                audit: Arc::new(AuditLog::open(&folder.path).unwrap()),
-                folder,
-                neighbours: vec![1 - me],
-                graph: graph_digest(&Graph::path(2).unwrap()),
-                dim: 3,
-                have: AtomicU32::new(0),
-                events,
-                links: AtomicU64::new(0),
-                running: Mutex::default(),
-            })
+            let graph = graph_digest(&Graph::path(2).unwrap());
+            tests_api::shared(&folder, &folder.path, 1 - me, 3, graph, events)
         };
         let (sender, events) = mpsc::channel(16);
         let a = shared("a", 0, sender);
-        start(Arc::clone(&a)).await.unwrap();
-        (a, events, shared("b", 1, mpsc::channel(1).0))
+        let links = start(Arc::clone(&a)).await.unwrap();
+        (a, events, shared("b", 1, mpsc::channel(1).0), links)
     }
 
     fn with_pair<F: Future<Output = ()>>(
@@ -657,7 +662,7 @@ mod tests {
         let _ = std::fs::remove_dir_all(&root);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (a, events, b) = pair(&root).await;
+            let (a, events, b, _links) = pair(&root).await;
             timeout(Duration::from_secs(60), test(a, events, b)).await.expect("in time");
         });
         std::fs::remove_dir_all(&root).unwrap();
@@ -671,16 +676,16 @@ mod tests {
     fn hellos_of_another_version_study_graph_or_edge_are_refused() {
         with_pair("hello", |a, mut events, b| async move {
             let good = hello(&b);
-            let mut old = Frame::Hello(good).encode();
+            let mut old = Frame::Hello(good).encode().to_vec();
             old[1] = 99;
             for (bytes, reason) in [
-                (old, "protocol version 99"),
+                (old.into(), "protocol version 99"),
                 (Frame::Hello(Hello { experiment: [7; 32], ..good }).encode(), "its study is"),
                 (Frame::Hello(Hello { graph: [7; 32], ..good }).encode(), "its graph is"),
                 (Frame::Hello(Hello { from: 0, ..good }).encode(), "the hello is from agent 0"),
                 (Frame::Ack { round: 1 }.encode(), "was not a hello"),
-                (vec![], "empty"),
-                (vec![77; 20], "unknown kind"),
+                (Bytes::new(), "empty"),
+                (vec![77; 20].into(), "unknown kind"),
             ] {
                 let (outgoing, mut incoming) = dial(&b, 0).await.unwrap();
                 outgoing.send(bytes).await.unwrap();
@@ -707,7 +712,7 @@ mod tests {
                 let good = frame::release(1, 1, &[1.0, 2.0, 3.0]);
                 outgoing.send(good.clone()).await.unwrap();
                 assert!(matches!(events.recv().await, Some(Event::Frame { bytes, .. }) if bytes == good));
-                outgoing.send(rubbish).await.unwrap();
+                outgoing.send(rubbish.into()).await.unwrap();
                 assert!(matches!(events.recv().await, Some(Event::Down { peer: 1, .. })));
             }
             let log = std::fs::read_to_string(a.folder.path.join("audit.jsonl")).unwrap();

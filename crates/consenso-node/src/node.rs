@@ -5,26 +5,29 @@
 //! reconnect, until each neighbour has shown that it has them durably too.
 
 use crate::audit_log::AuditLog;
+use crate::driven::{Driven, Wanted};
 use crate::folder::{Away, Folder, FolderError, graph_digest};
-use crate::frame::{self, Frame, Hex, sha256};
+use crate::frame::{Digest, Frame, Hex, sha256};
 use crate::identity::{Identity, IdentityError};
-use crate::link::{self, Event, Shared};
+use crate::link::{self, Event, Links, Shared};
 use crate::progress::{Link, Watched};
 use crate::spending::Spending;
 use crate::store::{Entry, Opening, Store, StoreError};
-use consenso::agent::{Agent, Effect, Message, RestoreError};
-use consenso::experiment::{Experiment, Site, SitePlan};
+use crate::wire::{Tcp, Wire};
+use bytes::Bytes;
+use consenso::agent::RestoreError;
+use consenso::experiment::{Charge, Experiment, SitePlan};
 use consenso::gate::StopReason;
 use consenso::graph::{Graph, Mixing};
 use serde_json::json;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Runtime};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Why a node cannot start or go on. The state on disk is as of the last round in every case.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +55,11 @@ pub enum NodeError {
         "{0}: the audit log shows that this site has run, but its ledger (state.db) is missing\n  help: restore it; without it nobody knows what was spent"
     )]
     LedgerMissing(String),
+    /// The durable state is older than what the site has done.
+    #[error(
+        "{0}: the audit log shows releases that the ledger (state.db) does not know: it is an old copy, or was damaged\n  help: restore the newest; an older one would charge and draw again what was sent already"
+    )]
+    LedgerOld(String),
     /// The operating system says no.
     #[error("{what}: {cause}")]
     System {
@@ -119,9 +127,45 @@ const BLINK: Duration = Duration::from_secs(1);
 /// [`NodeError`]; what was durable stays so, and another call goes on from there.
 pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Result<Outcome, NodeError> {
     let lock = lock(folder)?;
-    let outcome = Node::open(folder, experiment, options)?.run();
+    let prepared = Prepared::new(folder, experiment)?;
+    let cause = |cause| NodeError::System { what: "the network's thread".into(), cause };
+    // One thread for the links and the node: a message that arrives is taken, answered and sent without waking another one.
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(cause)?;
+    let options = options.clone();
+    let node = runtime.spawn(async move {
+        let node = prepared.connect(&options, Arc::new(Tcp)).await?;
+        if let Some(address) = &node.shared.folder.site.metrics {
+            let started = crate::metrics::start(address, options.progress.clone()).await;
+            started.map_err(|cause| NodeError::System { what: format!("metrics = \"{address}\""), cause })?;
+        }
+        let signals = tokio::spawn(signals(options.stop));
+        let outcome = node.run().await;
+        signals.abort();
+        outcome
+    });
+    let outcome = runtime.block_on(node).unwrap_or_else(|failed| match failed.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(cancelled) => Err(cause(cancelled.into())),
+    });
     drop(lock);
     outcome
+}
+
+/// The operating system's requests to stop.
+async fn signals(stop: Arc<std::sync::atomic::AtomicBool>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        stop.store(true, Ordering::Relaxed);
+    }
 }
 
 /// One process a site: two would draw different noise for the same round.
@@ -147,7 +191,7 @@ pub fn is_running(folder: &std::path::Path) -> bool {
 #[derive(Debug)]
 struct Neighbour {
     name: String,
-    outgoing: Option<(u64, mpsc::Sender<Vec<u8>>)>,
+    outgoing: Option<(u64, mpsc::Sender<Bytes>)>,
     /// It has our releases up to here, durably.
     acked: u32,
     heard: u32,
@@ -158,44 +202,41 @@ struct Neighbour {
     /// It sent something wrong and nothing right since.
     refused: bool,
     ever_up: bool,
+    /// The ledger says that it has everything.
+    confirmed: bool,
     bye: bool,
 }
 
-struct Node {
-    shared: Arc<Shared>,
-    runtime: Runtime,
-    events: mpsc::Receiver<Event>,
+/// A site that is ready to connect: everything was read and checked, and nothing has left.
+pub(crate) struct Prepared {
+    folder: Folder,
+    graph: Digest,
     store: Store,
     study: i64,
-    agent: Agent,
+    agent: Driven,
     plan: SitePlan,
     spending: Spending,
-    weights: HashMap<u32, f64>,
-    neighbours: HashMap<u32, Neighbour>,
-    /// The last releases: (round, bytes).
-    recent: VecDeque<(u32, Vec<u8>)>,
-    progress: Watched,
-    asked: Arc<std::sync::atomic::AtomicBool>,
-    stop: Option<Instant>,
-    complete: Option<Instant>,
-    done: Option<(Instant, StopReason)>,
+    confirmed: Vec<u32>,
     settled: bool,
+    weights: BTreeMap<u32, f64>,
+    recent: VecDeque<(u32, Bytes)>,
 }
 
-impl Node {
-    fn open(folder: &Folder, experiment: &Experiment, options: &Options) -> Result<Self, NodeError> {
+impl Prepared {
+    pub(crate) fn new(folder: &Folder, experiment: &Experiment) -> Result<Self, NodeError> {
         Identity::read(&folder.path)?;
         folder.known()?;
         agrees(folder, experiment)?;
-        let Site { mut agent, plan } = experiment.site(folder.me).map_err(NodeError::Experiment)?;
-        for &peer in agent.neighbours() {
+        let (mut agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
+        for peer in agent.neighbours() {
             folder.calls(peer as usize)?;
         }
-        let mut store = ledger(folder)?;
+        let mut store = ledger(folder, plan.dim)?;
+        let graph = graph_digest(experiment.graph());
         let study = store.begin(&Opening {
             site: folder.site.name.clone(),
             experiment: folder.study,
-            graph: graph_digest(experiment.graph()),
+            graph,
             claim: plan.claim.clone(),
             seeded: plan.seeded,
             limit: limit(folder, experiment),
@@ -204,58 +245,141 @@ impl Node {
             agent.restore(checkpoint)?;
         }
         let mut spending = Spending::new();
-        let mut settled = false;
+        let (mut settled, mut confirmed) = (false, Vec::new());
         for row in store.rows()?.iter().filter(|row| row.study == study.number) {
             match &row.entry {
                 Entry::Release { charge, .. } => spending.add(charge),
+                Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
                 Entry::Settled { .. } => settled = true,
                 _ => {}
             }
         }
-        let (runtime, shared, events) = connect(folder, experiment, &agent, &plan, options)?;
         Ok(Self {
             weights: weights(experiment.graph(), folder.me),
-            neighbours: neighbours(folder, &agent, settled.then(|| plan.timetable.exchanges())),
-            recent: store.outbox(study.number)?.into(),
+            recent: store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect(),
+            folder: folder.clone(),
             study: study.number,
+            graph,
+            store,
+            agent,
+            plan,
+            spending,
+            confirmed,
+            settled,
+        })
+    }
+
+    /// Starts the links.
+    pub(crate) async fn connect(self, options: &Options, wire: Arc<dyn Wire>) -> Result<Node, NodeError> {
+        let Self { folder, graph, store, study, agent, plan, spending, confirmed, settled, weights, recent } =
+            self;
+        let system = |what: String| move |cause| NodeError::System { what, cause };
+        let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
+        let last = agent.last(&plan);
+        let have = if agent.model().is_some() { last } else { agent.round() };
+        let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
+        let digest = Hex(&folder.study).to_string();
+        audit.write("start", json!({ "site": name, "study": digest, "round": have, "version": version }));
+        let mut neighbours = neighbours(&folder, &agent);
+        for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
+            (n.confirmed, n.acked) = (true, n.acked.max(last));
+        }
+        let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
+        let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.dim, have };
+        let shared = Arc::new(Shared::new(folder, edges, audit, sender, wire));
+        let listen = shared.folder.site.listen.clone().unwrap_or_default();
+        let links = link::start(Arc::clone(&shared)).await;
+        Ok(Node {
+            links: links.map_err(system(format!("listen = \"{listen}\"")))?,
             progress: options.progress.clone(),
             asked: Arc::clone(&options.stop),
             stop: None,
             complete: None,
             done: None,
-            settled,
-            runtime,
-            events,
+            log: Vec::new(),
+            drafted: SLOW,
+            reported: None,
             shared,
+            events,
             store,
+            study,
             agent,
             plan,
             spending,
+            settled,
+            weights,
+            neighbours,
+            recent,
         })
     }
+}
 
-    fn run(mut self) -> Result<Outcome, NodeError> {
+/// What goes into the audit log once the round is on its way.
+enum Line {
+    Received { peer: String, round: u32, bytes: Bytes },
+    Released { round: u32, sha256: Digest, charge: Charge, ledger: Digest },
+}
+
+/// A draft that takes longer than this is made while another thread keeps the links alive.
+const SLOW: Duration = Duration::from_millis(5);
+
+/// How often the state is told to whoever watches.
+const NEWS: Duration = Duration::from_millis(20);
+
+pub(crate) struct Node {
+    pub(crate) shared: Arc<Shared>,
+    links: Links,
+    events: mpsc::Receiver<Event>,
+    store: Store,
+    study: i64,
+    agent: Driven,
+    plan: SitePlan,
+    spending: Spending,
+    weights: BTreeMap<u32, f64>,
+    neighbours: BTreeMap<u32, Neighbour>,
+    /// The last releases: (round, bytes).
+    recent: VecDeque<(u32, Bytes)>,
+    progress: Watched,
+    asked: Arc<std::sync::atomic::AtomicBool>,
+    stop: Option<Instant>,
+    complete: Option<Instant>,
+    done: Option<(Instant, StopReason)>,
+    settled: bool,
+    log: Vec<Line>,
+    /// How long the last draft took.
+    drafted: Duration,
+    reported: Option<Instant>,
+}
+
+impl Node {
+    pub(crate) async fn run(mut self) -> Result<Outcome, NodeError> {
         if self.agent.model().is_some() {
             self.done = Some((Instant::now(), StopReason::Finished));
         }
         loop {
             self.advance()?;
-            self.report();
+            if !self.log.is_empty() {
+                // What was sent leaves now, and what has arrived comes in; the log can wait for a round, not for more.
+                tokio::task::yield_now().await;
+            }
+            if self.events.is_empty() || self.log.len() > 2 * self.neighbours.len() {
+                self.write_log();
+            }
+            if self.reported.is_none_or(|before| before.elapsed() >= NEWS) {
+                self.report();
+            }
             if self.asked.load(Ordering::Relaxed) {
                 self.stop.get_or_insert_with(Instant::now);
             }
             if let Some(outcome) = self.ended()? {
-                self.shared.audit.write("stop", json!({ "round": outcome.round, "reason": outcome.reason }));
+                self.audit("stop", json!({ "round": outcome.round, "reason": outcome.reason }));
                 self.report();
-                // Frames that are queued still leave: the runtime gets a moment to write them.
                 self.neighbours.clear();
-                self.runtime.shutdown_timeout(Duration::from_millis(200));
+                self.links.close().await;
                 return Ok(outcome);
             }
             let wait = self.patience();
-            let runtime = self.runtime.handle().clone();
-            let event = runtime.block_on(async { timeout(wait, self.events.recv()).await });
-            if let Ok(Some(event)) = event {
+            if let Ok(Some(event)) = timeout(wait, self.events.recv()).await {
                 self.take(event)?;
                 // What else has arrived goes into the same round.
                 while let Ok(event) = self.events.try_recv() {
@@ -268,40 +392,42 @@ impl Node {
     /// Does what the agent wants done, until it waits for somebody.
     fn advance(&mut self) -> Result<(), NodeError> {
         loop {
-            let began = Instant::now();
-            let Some(effect) = self.agent.poll() else { return Ok(()) };
-            self.progress.set(|p| p.drafting += began.elapsed().as_secs_f64());
-            match effect {
-                Effect::Charge { round } => self.release(round)?,
-                // After a restart: it was charged, is on disk, and leaves for whoever connects.
-                Effect::Send(_) => {}
-                Effect::Done(reason) => self.finish(reason)?,
+            let Some(wanted) = self.draft().map_err(NodeError::Experiment)? else { return Ok(()) };
+            match wanted {
+                Wanted::Commit { round, bytes } => self.release(round, bytes)?,
+                Wanted::Done(reason) => self.finish(reason)?,
+                Wanted::Nothing => {}
             }
         }
     }
 
-    /// Makes the release that was just drawn durable, then sends it.
-    fn release(&mut self, round: u32) -> Result<(), NodeError> {
-        let Some(Effect::Send(message)) = self.agent.poll() else {
-            unreachable!("an agent's charge is followed by its message")
+    /// Asks the agent, which may have to think.
+    fn draft(&mut self) -> Result<Option<Wanted>, String> {
+        let began = std::time::Instant::now();
+        let elsewhere = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let wanted = if self.drafted >= SLOW && elsewhere {
+            tokio::task::block_in_place(|| self.agent.poll())
+        } else {
+            self.agent.poll()
         };
-        let bytes = frame::release(message.from(), round, message.values());
-        let gate = self.agent.player().gate();
-        let charge = self.plan.charge(round, gate.noise(round), gate.ledger());
+        let took = began.elapsed();
+        if matches!(wanted, Ok(Some(Wanted::Commit { .. }))) {
+            // Sums of shares take no time, and the shares after them do.
+            self.drafted = took.max(self.drafted / 2);
+        }
+        self.progress.set(|p| p.drafting += took.as_secs_f64());
+        wanted
+    }
+
+    /// Makes the release that was just drawn durable, then sends it. The log comes last: charges rest on the ledger, not on it.
+    fn release(&mut self, round: u32, bytes: Bytes) -> Result<(), NodeError> {
+        let charge = self.agent.charge(round, &self.plan);
         self.spending.add(&charge);
-        let began = Instant::now();
-        let digest =
-            self.store.release(self.study, round, &bytes, charge.clone(), &self.agent.checkpoint())?;
+        let began = std::time::Instant::now();
+        let sha256 =
+            self.store.release(self.study, round, &bytes, charge.clone(), self.agent.checkpoint())?;
         let committed = began.elapsed().as_secs_f64();
-        self.progress.set(|p| {
-            p.commit_ms = 1e3 * committed;
-            p.committing += committed;
-        });
         self.shared.have.store(round - 1, Ordering::Release);
-        self.shared.audit.write(
-            "released",
-            json!({ "round": round, "sha256": Hex(&digest).to_string(), "charge": charge, "ledger": Hex(self.store.head()).to_string() }),
-        );
         self.recent.push_back((round, bytes));
         while self.recent.len() > 2 {
             self.recent.pop_front();
@@ -310,7 +436,38 @@ impl Node {
         for peer in all {
             self.send_release(peer, round);
         }
+        self.progress.set(|p| {
+            p.commit_ms = 1e3 * committed;
+            p.committing += committed;
+            if round > 1 {
+                p.remember(round - 1, || self.agent.disagreement());
+            }
+        });
+        self.log.push(Line::Released { round, sha256, charge, ledger: *self.store.head() });
         Ok(())
+    }
+
+    /// Writes a line of the audit log, after those that happened before it.
+    fn audit(&mut self, event: &str, fields: serde_json::Value) {
+        self.write_log();
+        self.shared.audit.write(event, fields);
+    }
+
+    /// Writes the lines that had to wait until the round was on its way.
+    fn write_log(&mut self) {
+        let hex = |digest: &Digest| Hex(digest).to_string();
+        for line in self.log.drain(..) {
+            let (event, fields) = match line {
+                Line::Received { peer, round, bytes } => {
+                    ("received", json!({ "peer": peer, "round": round, "sha256": hex(&sha256(&[&bytes])) }))
+                }
+                Line::Released { round, sha256, charge, ledger } => (
+                    "released",
+                    json!({ "round": round, "sha256": hex(&sha256), "charge": charge, "ledger": hex(&ledger) }),
+                ),
+            };
+            self.shared.audit.write(event, fields);
+        }
     }
 
     fn finish(&mut self, reason: StopReason) -> Result<(), NodeError> {
@@ -319,48 +476,56 @@ impl Node {
             self.agent.model().unwrap_or_default().iter().flat_map(|x| x.to_le_bytes()).collect();
         let model = Hex(&sha256(&[&model])).to_string();
         let entry = Entry::Done { round, reason: format!("{reason:?}"), model: model.clone() };
-        self.store.note(self.study, entry, &self.agent.checkpoint())?;
+        self.store.note(self.study, entry, self.agent.checkpoint())?;
         self.shared.have.store(round, Ordering::Release);
-        self.shared.audit.write("done", json!({ "round": round, "reason": reason, "model_sha256": model }));
+        self.audit("done", json!({ "round": round, "reason": reason, "model_sha256": model }));
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
-        self.progress.set(|p| (p.finished, p.seconds) = (true, elapsed));
+        self.progress.set(|p| {
+            (p.finished, p.seconds) = (true, elapsed);
+            p.remember(round, || self.agent.disagreement());
+        });
         self.done = Some((Instant::now(), reason));
         let all: Vec<u32> = self.neighbours.keys().copied().collect();
         for peer in all {
             self.send(peer, Frame::Ack { round }.encode());
-            self.part(peer);
+            self.part(peer)?;
         }
         Ok(())
     }
 
     fn take(&mut self, event: Event) -> Result<(), NodeError> {
         match event {
-            Event::Stop => {
-                self.stop.get_or_insert_with(Instant::now);
-            }
-            Event::Up { peer, link, have, outgoing } => self.up(peer, link, have, outgoing),
+            Event::Up { peer, link, have, outgoing } => self.up(peer, link, have, outgoing)?,
             Event::Down { peer, link } => {
                 if let Some(n) = self.neighbours.get_mut(&peer)
                     && n.outgoing.as_ref().is_some_and(|o| o.0 == link)
                 {
                     n.outgoing = None;
                     n.lost = Some(Instant::now());
-                    self.shared.audit.write("link-down", json!({ "peer": n.name }));
+                    let line = json!({ "peer": n.name });
+                    self.audit("link-down", line);
                 }
             }
-            Event::Frame { peer, link, frame, bytes } => self.frame(peer, link, frame, &bytes),
+            Event::Frame { peer, link, frame, bytes } => self.frame(peer, link, frame, bytes)?,
         }
         Ok(())
     }
 
-    fn up(&mut self, peer: u32, link: u64, have: u32, outgoing: mpsc::Sender<Vec<u8>>) {
-        let gone = self.agent.away().find(|a| a.0 == peer);
-        let Some(n) = self.neighbours.get_mut(&peer) else { return };
+    fn up(
+        &mut self,
+        peer: u32,
+        link: u64,
+        have: u32,
+        outgoing: mpsc::Sender<Bytes>,
+    ) -> Result<(), NodeError> {
+        let gone = self.agent.away().into_iter().find(|a| a.0 == peer);
+        self.write_log();
+        let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if let Some((_, since)) = gone {
             let reason = format!("the run went on without {} from round {since}", n.name);
             self.shared.audit.refused(&n.name, &reason);
             drop(outgoing.try_send(Frame::Refused(reason).encode()));
-            return;
+            return Ok(());
         }
         self.shared.audit.write("link-up", json!({ "peer": n.name, "have": have }));
         n.outgoing = Some((link, outgoing));
@@ -375,61 +540,63 @@ impl Node {
         }
         if self.done.is_some() {
             self.send(peer, Frame::Ack { round: self.agent.round() }.encode());
-            self.part(peer);
+            self.part(peer)?;
         }
         if self.complete.is_none() && self.neighbours.values().all(|n| n.outgoing.is_some()) {
             self.complete = Some(Instant::now());
         }
+        Ok(())
     }
 
-    fn frame(&mut self, peer: u32, link: u64, frame: Frame, bytes: &[u8]) {
-        let last = self.plan.timetable.exchanges();
-        let Some(n) = self.neighbours.get_mut(&peer) else { return };
+    fn frame(&mut self, peer: u32, link: u64, frame: Frame, bytes: Bytes) -> Result<(), NodeError> {
+        let last = self.agent.last(&self.plan);
+        let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if n.outgoing.as_ref().is_none_or(|o| o.0 != link) {
             // Of a link that a newer one has replaced; what it said comes again.
-            return;
+            return Ok(());
         }
         match frame {
-            Frame::Release { from, round, values } => {
-                let hash = Hex(&sha256(&[bytes])).to_string();
-                let checked = in_range(&values).and_then(|()| {
-                    if from != peer {
-                        return Err(format!("a release of agent {from} on the edge to agent {peer}"));
-                    }
-                    self.agent.handle(&Message::received(from, round, values)).map_err(|e| e.to_string())
-                });
-                match checked {
-                    Ok(()) => {
-                        (n.lost, n.refused) = (None, false);
-                        n.heard = n.heard.max(round);
-                        n.acked = n.acked.max(round.saturating_sub(1));
-                        let line = json!({ "peer": n.name, "round": round, "sha256": hash });
-                        self.shared.audit.write("received", line);
-                    }
-                    Err(reason) => self.refuse(peer, &reason),
+            Frame::Release { .. } | Frame::Words { .. } => match self.agent.handle(peer, frame) {
+                Ok(round) => {
+                    (n.lost, n.refused) = (None, false);
+                    n.heard = n.heard.max(round);
+                    n.acked = n.acked.max(round.saturating_sub(1));
+                    self.log.push(Line::Received { peer: n.name.clone(), round, bytes });
                 }
-            }
+                Err(reason) => self.refuse(peer, &reason),
+            },
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::Bye => n.bye = true,
             Frame::Refused(reason) => {
-                let reason = format!("it refused: {reason}");
-                self.shared.audit.refused(&n.name, &reason);
                 n.outgoing = None;
+                let (name, reason) = (n.name.clone(), format!("it refused: {reason}"));
+                self.write_log();
+                self.shared.audit.refused(&name, &reason);
             }
             Frame::Hello(_) | Frame::Ack { .. } => self.refuse(peer, "a frame out of place"),
         }
-        self.part(peer);
+        self.part(peer)
     }
 
-    /// Says goodbye to a neighbour that has everything, once this node has too.
-    fn part(&mut self, peer: u32) {
-        if self.done.is_some() && self.neighbours[&peer].acked >= self.plan.timetable.exchanges() {
-            self.send(peer, Frame::Bye.encode());
+    /// Says goodbye to a neighbour that has everything, once this node has too. It may be gone for good after that, so what it said is made
+    /// durable first: after a crash nobody would be there to say it again.
+    fn part(&mut self, peer: u32) -> Result<(), NodeError> {
+        let last = self.agent.last(&self.plan);
+        let n = self.neighbours.get_mut(&peer).expect("a neighbour");
+        if self.done.is_none() || n.acked < last {
+            return Ok(());
         }
+        if !std::mem::replace(&mut n.confirmed, true) {
+            let entry = Entry::Confirmed { round: last, neighbour: peer };
+            self.store.note(self.study, entry, self.agent.checkpoint())?;
+        }
+        self.send(peer, Frame::Bye.encode());
+        Ok(())
     }
 
     /// Tells a peer why, and ends the link; the algorithm never saw what it sent.
     fn refuse(&mut self, peer: u32, reason: &str) {
+        self.write_log();
         let Some(n) = self.neighbours.get_mut(&peer) else { return };
         self.shared.audit.refused(&n.name, reason);
         self.progress.set(|p| p.refusals += 1);
@@ -441,7 +608,8 @@ impl Node {
     }
 
     fn send_release(&mut self, peer: u32, round: u32) {
-        let Some(bytes) = self.recent.iter().find(|r| r.0 == round).map(|r| r.1.clone()) else { return };
+        let all = self.recent.iter().find(|r| r.0 == round).map(|r| &r.1);
+        let Some(bytes) = all.and_then(|bytes| self.agent.part(peer, bytes)) else { return };
         if self.send(peer, bytes)
             && let Some(n) = self.neighbours.get_mut(&peer)
         {
@@ -453,7 +621,7 @@ impl Node {
     }
 
     /// Puts a frame on the link, if there is one. A peer that does not read fast enough for three frames is as good as away.
-    fn send(&mut self, peer: u32, bytes: Vec<u8>) -> bool {
+    fn send(&mut self, peer: u32, bytes: Bytes) -> bool {
         let Some(n) = self.neighbours.get_mut(&peer) else { return false };
         let sent = n.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.try_send(bytes).is_ok());
         if !sent {
@@ -474,7 +642,7 @@ impl Node {
 
     /// Whether there is nothing more to do, or no sense in waiting.
     fn ended(&mut self) -> Result<Option<Outcome>, NodeError> {
-        let last = self.plan.timetable.exchanges();
+        let last = self.agent.last(&self.plan);
         if let Some((since, reason)) = self.done {
             return self.parted(since, reason, last);
         }
@@ -502,35 +670,31 @@ impl Node {
         let open: Vec<&Neighbour> = self.neighbours.values().filter(|n| n.acked < last || !n.bye).collect();
         let unconfirmed: Vec<String> =
             open.iter().filter(|n| n.acked < last).map(|n| n.name.clone()).collect();
-        let limit = if !unconfirmed.is_empty() {
-            Duration::from_secs_f64(self.shared.folder.site.deadline_seconds)
-        } else if open.iter().any(|n| n.outgoing.is_none()) {
-            // It has everything, but lost the link before it could know that this node has, too: it may call again.
-            LINGER
-        } else {
-            LINGER / 5
-        };
-        if !open.is_empty() && self.stop.is_none() && since.elapsed() < limit {
+        // Who has everything may not know that this node has, too: it should find somebody when it calls again.
+        let quiet = open.iter().filter_map(|n| n.lost).fold(since, Instant::max).elapsed();
+        let waits = !unconfirmed.is_empty() || quiet < LINGER;
+        let deadline = Duration::from_secs_f64(self.shared.folder.site.deadline_seconds);
+        if !open.is_empty() && self.stop.is_none() && waits && since.elapsed() < deadline {
             return Ok(None);
         }
         if unconfirmed.is_empty() && !self.settled {
             self.settled = true;
-            self.store.note(self.study, Entry::Settled { round: last }, &self.agent.checkpoint())?;
+            self.store.note(self.study, Entry::Settled { round: last }, self.agent.checkpoint())?;
         }
         let model = self.agent.model().map(<[f64]>::to_vec);
         Ok(Some(Outcome { model, reason, round: last, unconfirmed }))
     }
 
     fn mind_the_absent(&mut self, round: u32) -> Result<(), NodeError> {
-        let site = &self.shared.folder.site;
+        let site = self.shared.folder.site.clone();
         let deadline = Duration::from_secs_f64(site.deadline_seconds);
         // Who is connected is not away, however long it waits for others.
         let overdue = |n: &Neighbour| {
             let limit = if site.away == Away::Stop && n.ever_up { BLINK } else { deadline };
             n.lost.is_some_and(|since| since.elapsed() > limit)
         };
-        let awaited: Vec<u32> = self.agent.awaited().collect();
-        let absent: Vec<u32> = awaited.into_iter().filter(|j| overdue(&self.neighbours[j])).collect();
+        let absent: Vec<u32> =
+            self.agent.awaited().into_iter().filter(|j| overdue(&self.neighbours[j])).collect();
         if absent.is_empty() {
             return Ok(());
         }
@@ -541,25 +705,26 @@ impl Node {
                     .map_err(|e| NodeError::Experiment(format!("away = \"continue-without\": {e}")))?;
                 let weight = self.weights.get(&neighbour).copied().unwrap_or(0.0);
                 let entry = Entry::Absent { round: round + 1, neighbour, weight };
-                self.store.note(self.study, entry, &self.agent.checkpoint())?;
+                self.store.note(self.study, entry, self.agent.checkpoint())?;
                 let n = self.neighbours.get_mut(&neighbour).expect("a neighbour");
                 n.leave();
                 let line = json!({ "peer": n.name, "round": round + 1, "weight": weight });
-                self.shared.audit.write("without", line);
+                self.audit("without", line);
             }
             return self.advance();
         }
         let names: Vec<&str> = absent.iter().map(|j| self.neighbours[j].name.as_str()).collect();
         let names = names.join(", ");
-        self.shared.audit.write("away", json!({ "peers": names, "round": round }));
+        self.audit("away", json!({ "peers": names, "round": round }));
         let longest =
             absent.iter().filter_map(|j| Some(self.neighbours[j].lost?.elapsed())).max().unwrap_or_default();
         Err(NodeError::Away { names, seconds: longest.as_secs_f64(), round })
     }
 
-    fn report(&self) {
+    fn report(&mut self) {
+        self.reported = Some(Instant::now());
         let site = &self.shared.folder.site;
-        let without: Vec<u32> = self.agent.away().map(|a| a.0).collect();
+        let without: Vec<u32> = self.agent.away().into_iter().map(|a| a.0).collect();
         let mut links: Vec<(u32, Link)> = self
             .neighbours
             .iter()
@@ -576,7 +741,7 @@ impl Node {
             p.site.clone_from(&site.name);
             p.round = self.agent.round();
             p.disagreement = disagreement;
-            p.rounds = self.plan.timetable.exchanges();
+            p.rounds = self.agent.last(&self.plan);
             p.budget = claim.map(|c| c.epsilon);
             p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));
             p.neighbours = links.into_iter().map(|l| l.1).collect();
@@ -605,68 +770,33 @@ fn agrees(folder: &Folder, experiment: &Experiment) -> Result<(), NodeError> {
 }
 
 /// The site's ledger. The log is made after the ledger's first row: a log without a row means that the ledger was lost.
-fn ledger(folder: &Folder) -> Result<Store, NodeError> {
+fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
     let has = |file: &str| folder.path.join(file).exists();
     let missing = || NodeError::LedgerMissing(folder.path.display().to_string());
     if has(crate::audit_log::FILE) && !has(crate::store::FILE) {
         return Err(missing());
     }
-    let store = Store::open(&folder.path)?;
-    if has(crate::audit_log::FILE) && store.is_empty() { Err(missing()) } else { Ok(store) }
-}
-
-/// Starts the network's thread: links, and the page for machines if the site wants one.
-fn connect(
-    folder: &Folder,
-    experiment: &Experiment,
-    agent: &Agent,
-    plan: &SitePlan,
-    options: &Options,
-) -> Result<(Runtime, Arc<Shared>, mpsc::Receiver<Event>), NodeError> {
-    let system = |what: String| move |cause| NodeError::System { what, cause };
-    let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
-    let have = if agent.model().is_some() { plan.timetable.exchanges() } else { agent.round() };
-    let study = Hex(&folder.study).to_string();
-    let version = env!("CARGO_PKG_VERSION");
-    audit.write(
-        "start",
-        json!({ "site": folder.site.name, "study": study, "round": have, "version": version }),
-    );
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(system("the network's thread".into()))?;
-    let (sender, events) = mpsc::channel(4 * agent.neighbours().len() + 16);
-    let shared = Arc::new(Shared {
-        folder: folder.clone(),
-        neighbours: agent.neighbours().to_vec(),
-        graph: graph_digest(experiment.graph()),
-        dim: plan.dim,
-        have: AtomicU32::new(have),
-        audit: Arc::new(audit),
-        events: sender,
-        links: AtomicU64::new(0),
-        running: std::sync::Mutex::default(),
-    });
-    let listen = folder.site.listen.clone().unwrap_or_default();
-    runtime.block_on(link::start(Arc::clone(&shared))).map_err(system(format!("listen = \"{listen}\"")))?;
-    if let Some(address) = &folder.site.metrics {
-        runtime
-            .block_on(crate::metrics::start(address, options.progress.clone()))
-            .map_err(system(format!("metrics = \"{address}\"")))?;
+    let store = Store::open(&folder.path, dim)?;
+    if has(crate::audit_log::FILE) && store.is_empty() {
+        return Err(missing());
     }
-    Ok((runtime, shared, events))
+    // A row is on disk before its line is in the log.
+    if let Some(last) = crate::audit_log::last_release(&folder.path)
+        && !store.rows()?.iter().any(|row| Hex(&row.hash).to_string() == last)
+    {
+        return Err(NodeError::LedgerOld(folder.path.display().to_string()));
+    }
+    Ok(store)
 }
 
-/// The neighbours before any link is up; `settled` is the last round if all of them are known to have it.
-fn neighbours(folder: &Folder, agent: &Agent, settled: Option<u32>) -> HashMap<u32, Neighbour> {
-    let mut all: HashMap<u32, Neighbour> = agent
+/// The neighbours before any link is up.
+fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
+    let mut all: BTreeMap<u32, Neighbour> = agent
         .neighbours()
-        .iter()
-        .map(|&j| {
+        .into_iter()
+        .map(|j| {
             let name = &folder.peers[j as usize].name;
-            (j, Neighbour { acked: settled.unwrap_or(0), ..Neighbour::new(name) })
+            (j, Neighbour::new(name))
         })
         .collect();
     for (gone, _) in agent.away() {
@@ -691,6 +821,7 @@ impl Neighbour {
             lost: Some(Instant::now()),
             refused: false,
             ever_up: false,
+            confirmed: false,
             bye: false,
         }
     }
@@ -703,26 +834,16 @@ fn limit(folder: &Folder, experiment: &Experiment) -> Option<(f64, f64)> {
 }
 
 /// The weight of every neighbour in this site's mix.
-fn weights(graph: &Graph, me: usize) -> HashMap<u32, f64> {
+fn weights(graph: &Graph, me: usize) -> BTreeMap<u32, f64> {
     let mixing = Mixing::metropolis(graph);
     graph.neighbours(me).iter().copied().zip(mixing.neighbours(me).iter().copied()).collect()
-}
-
-/// Largest number a release may hold. Models of unit rows are a few units long; what is a billion times as long is no model.
-const RANGE: f64 = 1e12;
-
-fn in_range(values: &[f64]) -> Result<(), String> {
-    match values.iter().position(|v| v.is_finite() && v.abs() > RANGE) {
-        Some(index) => Err(format!("a number beyond {RANGE:e} at index {index}")),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::folder::{Entropy, SiteFile};
-    use crate::frame::Hello;
+    use crate::frame::{self, Hello};
     use crate::link::tests_api::dial;
     use crate::network::{Plan, PlannedSite, create};
     use consenso::experiment::{ExperimentSpec, Inputs, Source};
@@ -800,6 +921,19 @@ mod tests {
         assert_eq!(outcome.model.as_deref(), agents[0].model());
         let log = std::fs::read_to_string(root.join("a/audit.jsonl")).unwrap();
         assert!(log.contains("not finite at index 1") && log.contains("\"refused\""), "{log}");
+        // A copy of the ledger from before the last round is not taken for the ledger.
+        let log = std::fs::read_to_string(root.join("a/audit.jsonl")).unwrap();
+        let more = log.lines().rfind(|line| line.contains("\"released\"")).unwrap();
+        let ledger =
+            serde_json::from_str::<serde_json::Value>(more).unwrap()["ledger"].as_str().unwrap().to_owned();
+        std::fs::write(
+            root.join("a/audit.jsonl"),
+            format!("{log}{}\n", more.replace(&ledger, &"0".repeat(64))),
+        )
+        .unwrap();
+        let refused = run(&a, &experiment(), &Options::default()).unwrap_err();
+        assert!(matches!(refused, NodeError::LedgerOld(_)) && refused.is_input(), "{refused}");
+        std::fs::write(root.join("a/audit.jsonl"), log).unwrap();
         // Started again, a study that is settled ends at once.
         let began = Instant::now();
         let again = run(&a, &experiment(), &Options::default()).unwrap();
@@ -808,57 +942,67 @@ mod tests {
         std::fs::remove_dir_all(&root).unwrap();
     }
 
-    /// What a round costs over what the transport alone costs. Not a test of correctness: it prints what it measures.
+    /// What a round costs over what the transport alone costs: `cargo xtask bench network` prints it.
     #[test]
-    #[ignore = "a measurement: cargo test --release -p consenso-node -- --ignored --nocapture round_trips"]
+    #[ignore = "a measurement: cargo xtask bench network"]
     fn rounds_in_round_trips_of_the_transport() {
         // In memory there is no disk to wait for: what is left is the node's own.
-        let places = [("disk", std::env::temp_dir()), ("memory", Path::new("/dev/shm").to_owned())];
-        let settings = [14, 10_000].into_iter().flat_map(|dim| places.iter().map(move |place| (dim, place)));
-        for (dim, (medium, place)) in settings.filter(|s| s.1.1.exists()) {
-            let root = place.join(format!("consenso-round-{dim}-{}", std::process::id()));
-            let _ = std::fs::remove_dir_all(&root);
-            let study =
-                STUDY.replace("dim = 3", &format!("dim = {dim}")).replace("rounds = 6", "rounds = 300");
-            let folders = two_of(&root, &study);
-            let trip = crate::link::tests_api::round_trip(&folders[0], &folders[1], dim, 300);
-            let options = Options::default();
-            let outcome = std::thread::scope(|scope| {
-                let other = scope.spawn(|| run(&folders[1], &experiment_of(&study), &Options::default()));
-                let outcome = run(&folders[0], &experiment_of(&study), &options).unwrap();
-                other.join().unwrap().unwrap();
-                outcome
-            });
-            let (end, rounds) = (options.progress.get(), f64::from(outcome.round));
-            let [round, draft, commit] =
-                [end.seconds, end.drafting, end.committing].map(|s| 1e3 * s / rounds);
-            let trip = 1e3 * trip;
-            eprintln!(
-                "d = {dim}, {medium}: a round takes {round:.3} ms: {draft:.3} to draft and noise, {commit:.3} to commit (one fsync: {:.3}), {:.3} for the rest; \
-                 the transport's round trip takes {trip:.3}. Overhead in round trips: {:.2} with the commit, {:.2} without",
-                1e3 * fsync_time(&root),
-                round - draft - commit,
-                (round - draft) / trip,
-                (round - draft - commit) / trip
-            );
-            std::fs::remove_dir_all(&root).unwrap();
+        let places = [("memory", Path::new("/dev/shm").to_owned()), ("disk", std::env::temp_dir())];
+        for (medium, place) in places.iter().filter(|place| place.1.exists()) {
+            for dim in [14, 10_000] {
+                let root = place.join(format!("consenso-round-{dim}-{}", std::process::id()));
+                let mut all: Vec<[f64; 5]> = (0..5).map(|_| measure(&root, dim)).collect();
+                // The run of the median overhead stands for the others.
+                let overhead = |m: &[f64; 5]| (m[1] - m[2]) / m[0];
+                all.sort_by(|a, b| overhead(a).total_cmp(&overhead(b)));
+                let [trip, round, draft, commit, fsync] = all[2];
+                // To stdout, where the bench looks for it.
+                let line = format!(
+                    "{{\"dim\":{dim},\"medium\":\"{medium}\",\"trip_us\":{trip:.1},\"round_us\":{round:.1},\"draft_us\":{draft:.1},\
+                     \"commit_us\":{commit:.1},\"fsync_us\":{fsync:.1},\"ratio\":{:.2},\"best\":{:.2},\"worst\":{:.2}}}",
+                    (round - draft) / trip,
+                    overhead(&all[0]),
+                    overhead(&all[4]),
+                );
+                std::io::Write::write_all(&mut std::io::stdout(), (line + "\n").as_bytes()).unwrap();
+            }
         }
+    }
+
+    /// Microseconds of a round trip, a round, its draft, its commit, and one fsync: means over many.
+    fn measure(root: &Path, dim: usize) -> [f64; 5] {
+        let rounds = if dim < 1000 { 3000 } else { 600 };
+        let _ = std::fs::remove_dir_all(root);
+        let study = STUDY
+            .replace("dim = 3", &format!("dim = {dim}"))
+            .replace("rounds = 6", &format!("rounds = {rounds}"));
+        let folders = two_of(root, &study);
+        let trips = crate::link::tests_api::round_trips(&folders[0], &folders[1], dim, rounds + 50);
+        let trip = trips[50..].iter().sum::<Duration>().as_secs_f64() / rounds as f64;
+        let options = Options::default();
+        let outcome = std::thread::scope(|scope| {
+            let other = scope.spawn(|| run(&folders[1], &experiment_of(&study), &Options::default()));
+            let outcome = run(&folders[0], &experiment_of(&study), &options).unwrap();
+            other.join().unwrap().unwrap();
+            outcome
+        });
+        let (end, rounds) = (options.progress.get(), f64::from(outcome.round));
+        let [round, draft, commit] = [end.seconds, end.drafting, end.committing].map(|s| s / rounds);
+        let fsync = fsync_time(root);
+        std::fs::remove_dir_all(root).unwrap();
+        [trip, round, draft, commit, fsync].map(|seconds| 1e6 * seconds)
     }
 
     fn fsync_time(root: &Path) -> f64 {
         use std::io::Write as _;
         let mut file = File::create(root.join("fsync")).unwrap();
-        median((0..100).map(|_| {
+        let mut all = Duration::ZERO;
+        for _ in 0..100 {
             file.write_all(&[1; 4096]).unwrap();
-            let began = Instant::now();
+            let began = std::time::Instant::now();
             file.sync_data().unwrap();
-            began.elapsed()
-        }))
-    }
-
-    fn median(times: impl Iterator<Item = Duration>) -> f64 {
-        let mut times: Vec<Duration> = times.collect();
-        times.sort_unstable();
-        times[times.len() / 2].as_secs_f64()
+            all += began.elapsed();
+        }
+        all.as_secs_f64() / 100.0
     }
 }

@@ -14,6 +14,8 @@ pub struct Progress {
     pub rounds: u32,
     /// Largest distance to a neighbour's release in the last exchange.
     pub disagreement: f64,
+    /// The same for rounds before: (round, distance), evenly spaced, at most [`HISTORY`] of them.
+    pub history: Vec<(u32, f64)>,
     /// What the releases so far cost, an upper bound that is quick to compute; the claim of the whole run may be smaller than its last value.
     pub epsilon: Option<f64>,
     /// What the study may cost.
@@ -36,6 +38,27 @@ pub struct Progress {
     pub finished: bool,
     /// Seconds from the moment all links were up to now, or to the model.
     pub seconds: f64,
+}
+
+/// Longest history that is kept.
+pub const HISTORY: usize = 200;
+
+impl Progress {
+    /// Adds to the history what belongs there: every round at first, then every second, every fourth, …
+    pub(crate) fn remember(&mut self, round: u32, distance: impl FnOnce() -> f64) {
+        let every = self.history.get(1).map_or(1, |second| second.0 - self.history[0].0);
+        if self.history.last().is_some_and(|last| round < last.0.saturating_add(every)) {
+            return;
+        }
+        self.history.push((round, distance()));
+        if self.history.len() > HISTORY {
+            let mut index = 0;
+            self.history.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+        }
+    }
 }
 
 /// The link to a neighbour.
@@ -74,5 +97,22 @@ impl Watched {
         if let Ok(mut progress) = self.0.lock() {
             change(&mut progress);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_is_short_and_evenly_spaced() {
+        let mut progress = Progress::default();
+        for round in 1..=10_000 {
+            progress.remember(round, || f64::from(round));
+            assert!(progress.history.len() <= HISTORY);
+        }
+        let every: Vec<u32> = progress.history.windows(2).map(|w| w[1].0 - w[0].0).collect();
+        assert!(every.len() > HISTORY / 2 - 2 && every.iter().all(|e| *e == 64), "{every:?}");
+        assert!(progress.history.iter().all(|(round, value)| f64::from(*round) == *value));
     }
 }

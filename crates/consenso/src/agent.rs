@@ -111,7 +111,7 @@ impl Player {
     }
 
     /// All that changes from round to round; see [`Agent::checkpoint`].
-    fn state(&self) -> PlayerState {
+    pub(crate) fn state(&self) -> PlayerState {
         let Self { gate, memory, tail, tail_rounds, stopped, .. } = self;
         PlayerState {
             memory: memory.clone(),
@@ -122,7 +122,7 @@ impl Player {
         }
     }
 
-    fn resume(&mut self, state: &PlayerState) -> Result<(), RestoreError> {
+    pub(crate) fn resume(&mut self, state: &PlayerState) -> Result<(), RestoreError> {
         if state.memory.len() != self.memory.len() || state.tail.len() != self.tail.len() {
             return Err(RestoreError::Shape { what: "the algorithm's memory" });
         }
@@ -295,18 +295,22 @@ impl Message {
 /// It holds what the algorithm remembers, which may depend on the records: it is the agent's own and must stay with it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    agent: u32,
-    round: u32,
-    rows: Vec<f64>,
-    own: Option<Vec<f64>>,
-    away: Vec<Option<u32>>,
-    model: Option<Vec<f64>>,
-    player: PlayerState,
+    pub(crate) agent: u32,
+    pub(crate) round: u32,
+    #[serde(with = "numbers::maybe")]
+    pub(crate) own: Option<Vec<f64>>,
+    pub(crate) away: Vec<Option<u32>>,
+    #[serde(with = "numbers::maybe")]
+    pub(crate) model: Option<Vec<f64>>,
+    pub(crate) player: PlayerState,
+    /// What an agent among shares has added up in the exchange it is in; `None` for one that sends its vectors.
+    pub(crate) shares: Option<Vec<u64>>,
 }
 
 impl std::fmt::Debug for Checkpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Checkpoint(agent={}, round={}, numbers={})", self.agent, self.round, self.rows.len())
+        let dim = self.own.as_ref().or(self.model.as_ref()).map_or(0, Vec::len);
+        write!(f, "Checkpoint(agent={}, round={}, dim={dim})", self.agent, self.round)
     }
 }
 
@@ -322,15 +326,80 @@ impl Checkpoint {
     pub fn model(&self) -> Option<&[f64]> {
         self.model.as_deref()
     }
+
+    /// Whether it is of an agent among secret shares, whose vector is in no message.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.shares.is_some()
+    }
+
+    /// Takes out the release of the round after, which whoever keeps the message itself need not keep twice. A vector that left in shares stays.
+    pub fn take_release(&mut self) -> Option<Vec<f64>> {
+        if self.is_shared() { None } else { self.own.take() }
+    }
+
+    /// Puts it back: the same bits, for neighbours may have them.
+    pub fn put_release(&mut self, values: Vec<f64>) {
+        self.own = Some(values);
+    }
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct PlayerState {
+pub(crate) struct PlayerState {
+    #[serde(with = "numbers")]
     memory: Vec<f64>,
+    #[serde(with = "numbers")]
     tail: Vec<f64>,
     tail_rounds: u32,
     stopped: Option<(u32, StopReason)>,
     gate: GateState,
+}
+
+/// Long vectors as bytes: a format that takes bytes whole writes them many times faster than number by number.
+mod numbers {
+    use serde::de::Visitor;
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = vec![0; 8 * values.len()];
+        for (place, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+            *place = value.to_le_bytes();
+        }
+        to.serialize_bytes(&bytes)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<f64>, D::Error> {
+        struct Numbers;
+        impl Visitor<'_> for Numbers {
+            type Value = Vec<f64>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("eight bytes a number")
+            }
+
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Vec<f64>, E> {
+                let (numbers, rest) = bytes.as_chunks();
+                if !rest.is_empty() {
+                    return Err(E::invalid_length(bytes.len(), &self));
+                }
+                Ok(numbers.iter().map(|n| f64::from_le_bytes(*n)).collect())
+            }
+        }
+        from.deserialize_bytes(Numbers)
+    }
+
+    /// The same for a vector that may be missing. No vector of an agent is empty.
+    pub(super) mod maybe {
+        use serde::{Deserializer as D, Serializer as S};
+
+        pub(in super::super) fn serialize<T: S>(values: &Option<Vec<f64>>, to: T) -> Result<T::Ok, T::Error> {
+            super::serialize(values.as_deref().unwrap_or_default(), to)
+        }
+
+        pub(in super::super) fn deserialize<'a, T: D<'a>>(from: T) -> Result<Option<Vec<f64>>, T::Error> {
+            Ok(Some(super::deserialize(from)?).filter(|values| !values.is_empty()))
+        }
+    }
 }
 
 /// Why a checkpoint was not put back.
@@ -467,6 +536,9 @@ pub struct Agent {
     round: u32,
     /// Row 0 is this agent's, then its neighbours', all of `round`.
     rows: Vec<f64>,
+    /// Whether `rows` is that: not after a restore, until the next exchange. Nobody needs them to go on, only to catch a neighbour that
+    /// sends a round twice.
+    remembers: bool,
     indices: Vec<u32>,
     own_weight: f64,
     weights: Vec<f64>,
@@ -492,6 +564,7 @@ impl Agent {
             dim,
             round: 0,
             rows: player.start().repeat(n + 1),
+            remembers: true,
             indices: (1..=n as u32).collect(),
             own_weight: mixing.own(id as usize),
             weights: mixing.neighbours(id as usize).to_vec(),
@@ -521,6 +594,9 @@ impl Agent {
     /// The largest distance ‖x_j − x_i‖ to a neighbour's release in the last complete exchange: a function of releases alone.
     #[must_use]
     pub fn disagreement(&self) -> f64 {
+        if !self.remembers {
+            return 0.0;
+        }
         let mut rows = self.rows.chunks_exact(self.dim.max(1));
         let Some(own) = rows.next() else { return 0.0 };
         rows.map(|row| crate::kernel::distance(row, own)).fold(0.0, f64::max)
@@ -565,17 +641,18 @@ impl Agent {
         self.neighbours.iter().zip(&self.away).filter_map(|(&j, since)| Some((j, (*since)?)))
     }
 
-    /// The state to make durable. What neighbours sent ahead of the round is left out: they send it again.
+    /// The state to make durable. What neighbours sent ahead of the round is left out: they send it again; and so is what they sent for
+    /// rounds that are over: the next message was drafted from it already.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             agent: self.id,
             round: self.round,
-            rows: self.rows.clone(),
             own: self.own.as_deref().map(<[f64]>::to_vec),
             away: self.away.clone(),
             model: self.model.clone(),
             player: self.player.state(),
+            shares: None,
         }
     }
 
@@ -589,7 +666,7 @@ impl Agent {
             return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
         }
         let fits = |vector: &Option<Vec<f64>>| vector.as_ref().is_none_or(|v| v.len() == self.dim);
-        if saved.rows.len() != self.rows.len() || saved.away.len() != self.away.len() {
+        if saved.away.len() != self.away.len() || saved.shares.is_some() {
             return Err(RestoreError::Shape { what: "the neighbourhood" });
         }
         if !fits(&saved.own) || !fits(&saved.model) {
@@ -599,8 +676,10 @@ impl Agent {
             return Err(RestoreError::Shape { what: "the timetable" });
         }
         self.player.resume(&saved.player)?;
-        self.round = saved.round;
-        self.rows.copy_from_slice(&saved.rows);
+        if saved.round > 0 && saved.own.is_none() && saved.model.is_none() {
+            return Err(RestoreError::Shape { what: "the model" });
+        }
+        (self.round, self.remembers) = (saved.round, saved.round == 0);
         self.away.clone_from(&saved.away);
         self.own = saved.own.as_deref().map(Arc::from);
         self.model.clone_from(&saved.model);
@@ -628,7 +707,8 @@ impl Agent {
         }
         if round >= 1 && round <= self.round {
             let start = (slot + 1) * self.dim;
-            let known = round < self.round || same(&self.rows[start..start + self.dim], values);
+            let compared = self.remembers && round == self.round;
+            let known = !compared || same(&self.rows[start..start + self.dim], values);
             return if known { Ok(()) } else { Err(Refusal::Equivocation { from, round }) };
         }
         let expected = self.round + 1;
@@ -681,6 +761,7 @@ impl Agent {
             row.copy_from_slice(values.as_deref().unwrap_or(&own));
         }
         self.waiting.swap(0, 1);
+        self.remembers = true;
         self.round += 1;
         if self.round == last {
             let seat = seat!(self);

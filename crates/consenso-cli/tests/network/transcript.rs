@@ -61,6 +61,27 @@ fn a_filter_keeps_its_account_across_processes() {
     );
 }
 
+/// A claim that rests on the l1, l2 and l∞ norms at once is proved by the events alone.
+#[test]
+fn an_audit_recomputes_a_claim_of_several_norms() {
+    let text = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 20\ngossip = 0")
+        .replace("delta = 1e-6", "delta = 1e-6\nmechanism = \"laplace\"");
+    let net = Net::new("norms", 2, &text, "os");
+    finish(net.start_all(), LIMIT);
+    let audited = consenso().args(["--json", "node", "audit"]).arg(net.folder(0)).output().unwrap();
+    assert!(audited.status.success(), "{}", crate::text(&audited));
+    let audited: serde_json::Value = serde_json::from_slice(&audited.stdout).unwrap();
+    let study = &audited["studies"][0];
+    let epsilon = |which: &str| study[which]["epsilon"].as_f64().unwrap();
+    assert_eq!(
+        (&audited["holds"], &study["recomputed"]["method"]),
+        (&true.into(), &"rdp".into()),
+        "{audited}"
+    );
+    let off = epsilon("recomputed") / epsilon("claimed") - 1.0;
+    assert!(off.abs() < 1e-9, "{audited}");
+}
+
 /// Three hospitals with a file each, and noise of the operating system: each opens its own file only.
 #[test]
 fn three_sites_with_a_file_each() {

@@ -177,6 +177,51 @@ pub fn calibrate(request: &Request) -> Result<Calibration, AccountingError> {
     }
 }
 
+/// Laplace releases of a vector, by how far their means are apart in units of the noise's scale: in three norms, each of which says
+/// something the others do not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LaplaceShift {
+    /// ‖shift‖₁/b.
+    pub l1: f64,
+    /// ‖shift‖₂/b.
+    pub l2: f64,
+    /// ‖shift‖_∞/b.
+    pub linf: f64,
+    /// Coordinates.
+    pub dim: u64,
+    /// Releases.
+    pub count: u64,
+}
+
+impl LaplaceShift {
+    /// Rényi cost of order `order` of all of them: the smaller of the two bounds at the head of this module.
+    fn cost(&self, order: f64) -> f64 {
+        let d = self.dim as f64;
+        let linf = self.linf.min(self.l1);
+        if linf == 0.0 {
+            return 0.0;
+        }
+        let sparse = (self.l1 / linf) * rdp::laplace_cost(linf, order);
+        let spread = d * rdp::laplace_cost(linf.min(self.l2 / d.sqrt()), order);
+        self.count as f64 * sparse.min(spread)
+    }
+
+    fn pure(&self) -> f64 {
+        self.l1.min(self.linf * self.dim as f64) * self.count as f64
+    }
+}
+
+/// ε at δ of Laplace releases with all norms at once: Rényi, or the plain sum where that is smaller. Rounded up.
+#[must_use]
+pub fn joint_epsilon(shifts: &[LaplaceShift], delta: f64) -> (Method, f64) {
+    let slack = 1.0 + 1e-13 + shifts.len() as f64 * f64::EPSILON;
+    let curve = |order: f64| shifts.iter().map(|s| s.cost(order)).sum::<f64>() * slack;
+    let sum = shifts.iter().map(LaplaceShift::pure).sum::<f64>() * (1.0 + 1e-12);
+    let found = rdp::minimise(curve, curve(2.0) / 2.0, delta);
+    let renyi = found.epsilon * (1.0 + 1e-12);
+    if sum <= renyi { (Method::Pure, sum.next_up()) } else { (Method::Rdp, renyi.next_up()) }
+}
+
 /// A request with its rounds grouped by their ratio of step to noise.
 struct Rounds<'a> {
     request: &'a Request,
@@ -272,29 +317,16 @@ impl<'a> Rounds<'a> {
         reach * sum / multiplier * (1.0 + 1e-12)
     }
 
-    /// ε with all norms at once: Rényi, or the plain sum where that is smaller.
+    /// ε with all norms at once.
     fn joint(&self, multiplier: f64) -> (Method, f64) {
-        let curve = |order: f64| self.joint_cost(multiplier, order);
-        let found = rdp::minimise(curve, curve(2.0) / 2.0, self.request.delta);
-        let (renyi, sum) = (found.epsilon * (1.0 + 1e-12), self.pure_sum(multiplier));
-        if sum <= renyi { (Method::Pure, sum.next_up()) } else { (Method::Rdp, renyi.next_up()) }
-    }
-
-    fn joint_cost(&self, multiplier: f64, order: f64) -> f64 {
         let Sensitivity { l1, l2, linf } = self.request.sensitivity;
-        let d = self.request.dim as f64;
-        let total: f64 = self
-            .ratios
-            .iter()
-            .map(|&(ratio, count)| {
-                let scaled = |bound: f64| bound * ratio / multiplier * (1.0 + 1e-14);
-                let (e1, e2, einf) = (scaled(l1), scaled(l2), scaled(linf).min(scaled(l1)));
-                let sparse = (e1 / einf) * rdp::laplace_cost(einf, order);
-                let spread = d * rdp::laplace_cost(einf.min(e2 / d.sqrt()), order);
-                count as f64 * sparse.min(spread)
-            })
-            .sum();
-        total * (1.0 + 1e-13 + self.ratios.len() as f64 * f64::EPSILON)
+        let shift = |&(ratio, count): &(f64, u64)| {
+            let scaled = |bound: f64| bound * ratio / multiplier * (1.0 + 1e-14);
+            let [l1, l2, linf] = [l1, l2, linf].map(scaled);
+            LaplaceShift { l1, l2, linf, dim: self.request.dim as u64, count }
+        };
+        let shifts: Vec<LaplaceShift> = self.ratios.iter().map(shift).collect();
+        joint_epsilon(&shifts, self.request.delta)
     }
 
     fn events(&self, route: Route, multiplier: f64) -> Vec<Event> {
@@ -420,6 +452,17 @@ mod tests {
         assert_spends(&found, &request);
         let ratio = found.schedule[10] / found.schedule[0];
         assert!((ratio - 1.02f64.powi(-10)).abs() < 1e-12);
+    }
+
+    /// With one coordinate the norms are one, and so are the two ways to the Rényi bound.
+    #[test]
+    fn joint_norms_of_one_coordinate_are_plain_composition() {
+        for (shift, count) in [(0.01, 1400), (0.2, 30), (1.0, 1)] {
+            let one = LaplaceShift { l1: shift, l2: shift, linf: shift, dim: 1, count };
+            let plain = compose(&[Event::laplace(shift, count)], 1e-6).unwrap().rdp.value().unwrap();
+            let (_, joint) = joint_epsilon(&[one], 1e-6);
+            assert!((joint / plain - 1.0).abs() < 1e-9, "{joint} {plain}");
+        }
     }
 
     #[test]

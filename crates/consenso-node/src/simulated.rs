@@ -1,0 +1,469 @@
+//! The whole asynchronous layer (links, TLS, HTTP/2, hello, resend, the node's loop, restart from the store) over a network that a seed
+//! disturbs, under a clock that moves only when everybody waits: the same seed gives the same run, event for event.
+//!
+//! `CONSENSO_SEED=17 cargo test -p consenso-node --lib simulated` repeats what seed 17 did.
+
+use crate::folder::{Entropy, Folder, SiteFile};
+use crate::network::{Plan, PlannedSite, create};
+use crate::node::{NodeError, Options, Outcome, Prepared};
+use crate::store::{Entry, Store};
+use crate::wire::{Connection, Listener, Soon, Wire};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+use consenso::random::{Purpose, Seed};
+use consenso::simulate::{Faults, over_messages};
+use rand::RngExt as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+const SITES: usize = 4;
+const STUDY: &str = "name = \"four\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
+    [graph]\nkind = \"ring\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"admm\"\nrounds = 25\ngossip = 1\n";
+
+/// Milliseconds in which faults happen; then the network is whole again.
+const TROUBLE: u64 = 4000;
+
+// ---- the network --------------------------------------------------------------------------------------------------------
+
+/// What happens to the network, and when: all of it drawn from the seed.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Fault {
+    /// Nothing passes from one site to another until it is let through again; nothing is lost.
+    Hold(usize, usize),
+    Let(usize, usize),
+    /// What passes from one to the other on the connections of now is lost, and nobody is told.
+    Swallow(usize, usize),
+    /// The connections between two sites end.
+    Reset(usize, usize),
+    /// Everything takes twenty times as long.
+    Slow(bool),
+    /// A site ends as if killed, and starts again from its store.
+    Crash(usize),
+    Start(usize),
+}
+
+fn schedule(seed: u64) -> Vec<(u64, Fault)> {
+    let mut chance = Seed::from(seed).stream(Purpose::Network, 1, 0);
+    let mut all: Vec<(u64, Fault)> = (0..SITES).map(|site| (0, Fault::Start(site))).collect();
+    let faults = chance.random_range(3..12);
+    for _ in 0..faults {
+        let at = chance.random_range(0..TROUBLE);
+        let until = (at + chance.random_range(20..1500)).min(TROUBLE);
+        let (a, b) = (chance.random_range(0..SITES), chance.random_range(1..SITES));
+        let b = (a + b) % SITES;
+        match chance.random_range(0..6) {
+            0 => all.extend([(at, Fault::Hold(a, b)), (until, Fault::Let(a, b))]),
+            1 => all.extend([
+                (at, Fault::Hold(a, b)),
+                (at, Fault::Hold(b, a)),
+                (until, Fault::Let(a, b)),
+                (until, Fault::Let(b, a)),
+            ]),
+            2 => all.push((at, Fault::Swallow(a, b))),
+            3 => all.push((at, Fault::Reset(a, b))),
+            4 => all.extend([(at, Fault::Slow(true)), (until, Fault::Slow(false))]),
+            _ => all.extend([(at, Fault::Crash(a)), (until, Fault::Start(a))]),
+        }
+    }
+    all.sort_by(|a, b| a.partial_cmp(b).expect("no NaN here"));
+    all
+}
+
+/// One direction of a connection.
+#[derive(Debug)]
+struct Lane {
+    from: usize,
+    to: usize,
+    connection: u64,
+    swallows: bool,
+    end: Arc<End>,
+}
+
+/// When a connection ends. Those who wait for it are told in the order they came; tokio's watch channel would choose one by chance.
+#[derive(Debug, Default)]
+struct End {
+    over: AtomicBool,
+    told: Notify,
+}
+
+impl End {
+    fn now(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.told.notify_waiters();
+    }
+
+    async fn wait(&self) {
+        if !self.over.load(Ordering::Relaxed) {
+            self.told.notified().await;
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    listeners: BTreeMap<String, (usize, mpsc::UnboundedSender<(Connection, String)>)>,
+    lanes: Vec<Arc<Mutex<Lane>>>,
+    held: BTreeSet<(usize, usize)>,
+    slow: bool,
+    connections: u64,
+    /// What happened, in order: the schedule a seed must repeat.
+    trace: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Network {
+    seed: u64,
+    began: Instant,
+    /// Tells those who are held up to look again.
+    changed: Notify,
+    state: Mutex<State>,
+}
+
+impl Network {
+    fn new(seed: u64) -> Arc<Self> {
+        let (began, changed, state) = (Instant::now(), Notify::new(), Mutex::default());
+        Arc::new(Self { seed, began, changed, state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while it was held")
+    }
+
+    fn say(&self, what: &str) {
+        let at = self.began.elapsed().as_micros();
+        self.state().trace.push(format!("{at} {what}"));
+    }
+
+    /// Does to the network what a fault says.
+    fn apply(&self, fault: Fault) {
+        self.say(&format!("{fault:?}"));
+        let mut state = self.state();
+        match fault {
+            Fault::Hold(a, b) => drop(state.held.insert((a, b))),
+            Fault::Let(a, b) => drop(state.held.remove(&(a, b))),
+            Fault::Slow(slow) => state.slow = slow,
+            Fault::Swallow(a, b) => state.each(|lane| lane.swallows |= (lane.from, lane.to) == (a, b)),
+            Fault::Reset(a, b) => state.end(|lane| [(a, b), (b, a)].contains(&(lane.from, lane.to))),
+            Fault::Crash(site) => {
+                state.listeners.retain(|_, listener| listener.0 != site);
+                state.end(|lane| [lane.from, lane.to].contains(&site));
+            }
+            Fault::Start(_) => {}
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// A connection of two pipes, each with a task that takes its time.
+    fn open(self: &Arc<Self>, from: usize, to: usize) -> (Connection, Connection) {
+        let number = {
+            let mut state = self.state();
+            state.connections += 1;
+            state.connections
+        };
+        self.say(&format!("connection {number} from {from} to {to}"));
+        let ((near, near_end), (far, far_end)) = (tokio::io::duplex(1 << 16), tokio::io::duplex(1 << 16));
+        let (near_read, near_write) = tokio::io::split(near_end);
+        let (far_read, far_write) = tokio::io::split(far_end);
+        let end = Arc::new(End::default());
+        for (from, to, read, write) in [(from, to, near_read, far_write), (to, from, far_read, near_write)] {
+            let lane = Lane { from, to, connection: number, swallows: false, end: Arc::clone(&end) };
+            let lane = Arc::new(Mutex::new(lane));
+            self.state().lanes.push(Arc::clone(&lane));
+            tokio::spawn(Arc::clone(self).carry(lane, read, write));
+        }
+        (Box::new(near), Box::new(far))
+    }
+
+    /// Carries bytes one way, each piece after a delay of the seed's choice, and not while the way is held.
+    async fn carry(
+        self: Arc<Self>,
+        lane: Arc<Mutex<Lane>>,
+        mut read: ReadHalf<DuplexStream>,
+        mut write: WriteHalf<DuplexStream>,
+    ) {
+        let (from, to, connection, end) = {
+            let lane = lane.lock().expect("no panic while it was held");
+            (lane.from, lane.to, lane.connection, Arc::clone(&lane.end))
+        };
+        let mut chance = Seed::from(self.seed).stream(Purpose::Network, 2 + connection, u64::from(from < to));
+        let pieces = async {
+            let mut buffer = vec![0; 1 << 14];
+            loop {
+                let length = match read.read(&mut buffer).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(length) => length,
+                };
+                let slower = if self.state().slow { 20 } else { 1 };
+                sleep(Duration::from_micros(slower * chance.random_range(100..8000))).await;
+                while self.state().held.contains(&(from, to)) {
+                    self.changed.notified().await;
+                }
+                let lost = lane.lock().expect("no panic while it was held").swallows;
+                self.say(&format!("{connection}: {from} to {to}{}", if lost { ", lost" } else { "" }));
+                if !lost && write.write_all(&buffer[..length]).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = end.wait() => {}
+            () = pieces => {}
+        }
+        // Both ways end together, as when a socket is closed.
+        end.now();
+    }
+}
+
+impl State {
+    fn end(&mut self, which: impl Fn(&Lane) -> bool) {
+        self.each(|lane| {
+            if which(lane) {
+                lane.end.now();
+            }
+        });
+    }
+
+    fn each(&mut self, change: impl Fn(&mut Lane)) {
+        self.lanes.iter().for_each(|lane| change(&mut lane.lock().expect("no panic while it was held")));
+    }
+}
+
+/// The network as one site sees it.
+#[derive(Debug)]
+struct Host {
+    network: Arc<Network>,
+    me: usize,
+}
+
+impl Wire for Host {
+    fn connect<'a>(&'a self, address: &'a str) -> Soon<'a, Connection> {
+        Box::pin(async move {
+            let to = self.network.state().listeners.get(address).map(|l| l.0);
+            let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+            let to = to.ok_or_else(refused)?;
+            let (near, far) = self.network.open(self.me, to);
+            let state = self.network.state();
+            let (_, calls) = state.listeners.get(address).ok_or_else(refused)?;
+            calls.send((far, format!("host-{}", self.me))).map_err(|_| refused())?;
+            Ok(near)
+        })
+    }
+
+    fn listen<'a>(&'a self, address: &'a str) -> Soon<'a, Box<dyn Listener>> {
+        let (sender, calls) = mpsc::unbounded_channel();
+        self.network.state().listeners.insert(address.to_owned(), (self.me, sender));
+        Box::pin(async move { Ok(Box::new(Calls(calls)) as Box<dyn Listener>) })
+    }
+}
+
+struct Calls(mpsc::UnboundedReceiver<(Connection, String)>);
+
+impl Listener for Calls {
+    fn accept(&mut self) -> Soon<'_, (Connection, String)> {
+        Box::pin(async move { self.0.recv().await.ok_or_else(|| io::ErrorKind::NotConnected.into()) })
+    }
+}
+
+// ---- a run --------------------------------------------------------------------------------------------------------------
+
+fn experiment() -> Experiment {
+    let spec: ExperimentSpec = toml::from_str(STUDY).unwrap();
+    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let (file, text) = ("four".into(), STUDY.into());
+    Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
+}
+
+/// A folder that goes with the test; in memory where that can be, for a run commits a hundred times.
+struct Place {
+    root: PathBuf,
+    folders: Vec<Folder>,
+    experiment: Experiment,
+}
+
+impl Place {
+    fn new(test: &str) -> Self {
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let root = place.join(format!("consenso-simulated-{test}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let site = |i: usize| {
+            let address = Some(format!("host-{i}:1"));
+            let mut file = SiteFile { listen: address.clone(), entropy: Entropy::Seed, ..SiteFile::new("") };
+            (file.name, file.keep_alive_seconds) = (format!("site-{i}"), 0.5);
+            PlannedSite { file, address, records: 10 }
+        };
+        let plan = Plan {
+            sites: (0..SITES).map(site).collect(),
+            experiment: STUDY.into(),
+            schema: None,
+            edges: None,
+        };
+        create(&root, &plan).unwrap();
+        let folders = (0..SITES).map(|i| Folder::read(&root.join(format!("site-{i}"))).unwrap()).collect();
+        Self { root, folders, experiment: experiment() }
+    }
+
+    /// Forgets all runs.
+    fn clear(&self) {
+        for folder in &self.folders {
+            for file in ["state.db", "state.db-wal", "state.db-shm", "audit.jsonl"] {
+                let _ = std::fs::remove_file(folder.path.join(file));
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+type Running = JoinHandle<Result<Outcome, NodeError>>;
+
+fn start(place: &Place, network: &Arc<Network>, site: usize) -> Running {
+    let prepared = Prepared::new(&place.folders[site], &place.experiment).unwrap();
+    let host = Arc::new(Host { network: Arc::clone(network), me: site });
+    let network = Arc::clone(network);
+    tokio::spawn(async move {
+        let outcome = prepared.connect(&Options::default(), host).await?.run().await;
+        network.say(&format!("site {site} ends"));
+        outcome
+    })
+}
+
+/// Runs all sites through what the seed has in store for them: what happened, and their models.
+fn run(place: &Place, seed: u64) -> (Vec<String>, Vec<Vec<f64>>) {
+    place.clear();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let network = Network::new(seed);
+        let mut sites: Vec<Option<Running>> = (0..SITES).map(|_| None).collect();
+        for (at, fault) in schedule(seed) {
+            sleep_until(network.began + Duration::from_millis(at)).await;
+            if let Fault::Crash(site) = fault
+                && let Some(running) = sites[site].take()
+            {
+                running.abort();
+                // Its store is closed by the time another process opens it.
+                drop(running.await);
+            }
+            network.apply(fault);
+            if let Fault::Start(site) = fault
+                && sites[site].is_none()
+            {
+                sites[site] = Some(start(place, &network, site));
+            }
+        }
+        let mut models = Vec::new();
+        for site in sites {
+            let running = site.expect("every crash is followed by a start");
+            // The default deadline is ten minutes: nobody should have to wait for it.
+            let outcome = timeout(Duration::from_secs(300), running).await.expect("in time");
+            let outcome = outcome.unwrap().unwrap();
+            models.push(outcome.model.expect("to the end"));
+        }
+        let trace = std::mem::take(&mut network.state().trace);
+        (trace, models)
+    })
+}
+
+/// What the same agents do when nothing goes wrong, in the simulator.
+fn undisturbed(experiment: &Experiment) -> Vec<Vec<f64>> {
+    let agents = (0..SITES).map(|i| experiment.site(i).unwrap().agent).collect();
+    let neighbours = |i: usize| experiment.graph().neighbours(i).to_vec();
+    let (agents, _) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+    agents.iter().map(|a| a.model().unwrap().to_vec()).collect()
+}
+
+/// Every ledger has every round once; what a neighbour received is what was charged for.
+fn check_ledgers(place: &Place) {
+    let mut released = BTreeMap::new();
+    let mut totals = BTreeSet::new();
+    for folder in &place.folders {
+        let rows = Store::look(&folder.path).unwrap().rows().unwrap();
+        for row in &rows {
+            if let Entry::Release { round, sha256, .. } = &row.entry {
+                let before = released.insert((folder.site.name.clone(), u64::from(*round)), sha256.clone());
+                assert_eq!(before, None, "{} charged round {round} twice", folder.site.name);
+            }
+        }
+        let audited = crate::claim::audit(&rows).unwrap().remove(0);
+        assert_eq!((audited.releases, audited.charged, audited.holds), (26, 25, true));
+        totals.insert(format!("{:?}", audited.recomputed));
+    }
+    assert_eq!(totals.len(), 1, "equal sites spend the same: {totals:?}");
+    for folder in &place.folders {
+        let log = std::fs::read_to_string(folder.path.join(crate::audit_log::FILE)).unwrap();
+        for line in log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()) {
+            if line["event"] == "received" {
+                let key = (line["peer"].as_str().unwrap().to_owned(), line["round"].as_u64().unwrap());
+                assert_eq!(Some(released[&key].as_str()), line["sha256"].as_str(), "{key:?}");
+            }
+        }
+    }
+}
+
+fn seeds(from: u64, count: u64) -> Vec<u64> {
+    match std::env::var("CONSENSO_SEED") {
+        Ok(seed) => vec![seed.parse().expect("CONSENSO_SEED is a whole number")],
+        Err(_) => (from..from + count).collect(),
+    }
+}
+
+fn survive(test: &str, seeds: &[u64]) {
+    let place = Place::new(test);
+    let expected = undisturbed(&place.experiment);
+    for &seed in seeds {
+        let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            assert_eq!(run(&place, seed).1, expected);
+            check_ledgers(&place);
+        }));
+        if let Err(failure) = tried {
+            eprintln!(
+                "repeat it with CONSENSO_SEED={seed}; its faults, in milliseconds:\n{:?}",
+                schedule(seed)
+            );
+            std::panic::resume_unwind(failure);
+        }
+    }
+}
+
+#[test]
+fn disturbed_networks_end_with_the_undisturbed_models() {
+    survive("few", &seeds(1, 24));
+}
+
+#[test]
+#[ignore = "minutes: cargo xtask soak"]
+fn a_thousand_disturbed_networks_end_with_the_undisturbed_models() {
+    survive("many", &seeds(1000, 1000));
+}
+
+#[test]
+fn a_seed_repeats_its_run_event_for_event() {
+    let place = Place::new("repeat");
+    for seed in seeds(1, 4) {
+        let (first, models) = run(&place, seed);
+        let (second, again) = run(&place, seed);
+        let differs = first.iter().zip(&second).position(|(a, b)| a != b);
+        assert_eq!(
+            differs.map(|at| (&first[at], &second[at])),
+            None,
+            "seed {seed}, after {differs:?} events"
+        );
+        assert_eq!((first.len(), models), (second.len(), again));
+        assert!(first.len() > 300, "{}", first.len());
+    }
+    assert_ne!(run(&place, 1).0, run(&place, 2).0);
+}
