@@ -455,14 +455,16 @@ fn see_identity(path: &Path, folder: Option<&Folder>) -> Vec<Finding> {
 
 /// The records against the schema and what was announced, and the neighbours' addresses.
 fn see_study(folder: &Folder) -> Vec<Finding> {
-    let site = experiment(folder).and_then(|e| e.site(folder.me).map_err(|m| anyhow!(m).into()));
-    let site = match site {
+    let site = experiment(folder).and_then(|e| {
+        let plan = e.plan_of(folder.me).map_err(|m| Failure::from(anyhow!(m)))?;
+        Ok((plan.records, e.graph().neighbours(folder.me).to_vec()))
+    });
+    let (records, neighbours) = match site {
         Ok(site) => site,
         Err(e) => return vec![("records", false, e.text())],
     };
-    let mut found =
-        vec![("records", true, format!("{}, as announced, under the public schema", site.plan.records))];
-    for &j in site.agent.neighbours() {
+    let mut found = vec![("records", true, format!("{records}, as announced, under the public schema"))];
+    for j in neighbours {
         let peer = &folder.peers[j as usize];
         found.push(match (&peer.address, folder.calls(j as usize)) {
             (_, Err(e)) => ("neighbour", false, e.to_string()),

@@ -45,6 +45,17 @@ pub enum Frame {
         /// The vector.
         values: Arc<[f64]>,
     },
+    /// A share, or a sum of shares, for one agent alone. Like a release it says that the sender has all of the exchange before, durably.
+    Words {
+        /// Agent number of the sender.
+        from: u32,
+        /// Agent number of the receiver.
+        to: u32,
+        /// Its exchange: two a round.
+        round: u32,
+        /// The words.
+        words: Arc<[u64]>,
+    },
     /// The sender has all releases up to this round, durably.
     Ack {
         /// The round.
@@ -86,14 +97,16 @@ const RELEASE: u8 = 2;
 const ACK: u8 = 3;
 const REFUSED: u8 = 4;
 const BYE: u8 = 5;
+const WORDS: u8 = 6;
 
 const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
 const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
+const WORDS_HEAD: usize = RELEASE_HEAD + 4;
 
 /// The longest frame of a model of `dim` numbers.
 #[must_use]
 pub fn longest(dim: usize) -> usize {
-    (RELEASE_HEAD + 8 * dim).max(HELLO_LENGTH).max(1 + MAX_REASON)
+    (WORDS_HEAD + 8 * dim).max(HELLO_LENGTH).max(1 + MAX_REASON)
 }
 
 /// The bytes of a release: what is hashed, made durable and sent, again and again the same.
@@ -108,6 +121,29 @@ pub fn release(from: u32, round: u32, values: &[f64]) -> Bytes {
         *place = value.to_le_bytes();
     }
     bytes.into()
+}
+
+/// The bytes of words for one agent alone.
+#[must_use]
+pub fn words(from: u32, to: u32, round: u32, words: &[u64]) -> Bytes {
+    let mut bytes = vec![0; WORDS_HEAD + 8 * words.len()];
+    bytes[0] = WORDS;
+    for (place, number) in bytes[1..].chunks_mut(4).zip([from, to, round, words.len() as u32]) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+    for (place, word) in bytes[WORDS_HEAD..].as_chunks_mut().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+    bytes.into()
+}
+
+/// For whom words are; `None` for anything else.
+#[must_use]
+pub fn receiver(bytes: &[u8]) -> Option<u32> {
+    match Frame::decode(bytes) {
+        Ok(Frame::Words { to, .. }) => Some(to),
+        _ => None,
+    }
 }
 
 impl Frame {
@@ -126,6 +162,7 @@ impl Frame {
                 bytes.into()
             }
             Self::Release { from, round, values } => release(*from, *round, values),
+            Self::Words { from, to, round, words: all } => words(*from, *to, *round, all),
             Self::Ack { round } => [&[ACK][..], &round.to_le_bytes()].concat().into(),
             Self::Refused(reason) => {
                 let mut end = reason.len().min(MAX_REASON);
@@ -174,6 +211,19 @@ impl Frame {
                 let values =
                     rest[12..].as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
                 Ok(Self::Release { from: number(rest), round: number(&rest[4..]), values })
+            }
+            WORDS => {
+                if bytes.len() < WORDS_HEAD {
+                    exactly(WORDS_HEAD)?;
+                }
+                exactly(WORDS_HEAD.saturating_add((number(&rest[12..]) as usize).saturating_mul(8)))?;
+                let words = rest[16..].as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
+                Ok(Self::Words {
+                    from: number(rest),
+                    to: number(&rest[4..]),
+                    round: number(&rest[8..]),
+                    words,
+                })
             }
             ACK => exactly(5).map(|()| Self::Ack { round: number(rest) }),
             REFUSED if rest.len() > MAX_REASON => Err(FrameError::Text),
@@ -236,9 +286,12 @@ mod tests {
             round,
             values: values.into(),
         });
+        let words = (any::<[u32; 3]>(), prop::collection::vec(any::<u64>(), 0..40))
+            .prop_map(|(n, words)| Frame::Words { from: n[0], to: n[1], round: n[2], words: words.into() });
         prop_oneof![
             hello,
             release,
+            words,
             any::<u32>().prop_map(|round| Frame::Ack { round }),
             "[ -~é]{0,150}".prop_map(Frame::Refused),
             Just(Frame::Bye),
@@ -336,6 +389,11 @@ mod tests {
         let mut bytes = release(1, 2, &[3.0]).to_vec();
         bytes[9..13].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(matches!(Frame::decode(&bytes), Err(FrameError::Length { .. })));
+        let mut bytes = words(1, 0, 2, &[3]).to_vec();
+        assert_eq!(receiver(&bytes), Some(0));
+        bytes[13..17].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(matches!(Frame::decode(&bytes), Err(FrameError::Length { .. })));
+        assert_eq!(receiver(&bytes), None);
     }
 
     #[test]

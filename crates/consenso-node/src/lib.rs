@@ -6,6 +6,7 @@
 pub mod audit_log;
 pub mod claim;
 pub mod clock;
+mod driven;
 pub mod export;
 pub mod folder;
 pub mod frame;

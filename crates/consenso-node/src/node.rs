@@ -5,8 +5,9 @@
 //! reconnect, until each neighbour has shown that it has them durably too.
 
 use crate::audit_log::AuditLog;
+use crate::driven::{Driven, Wanted};
 use crate::folder::{Away, Folder, FolderError, graph_digest};
-use crate::frame::{self, Digest, Frame, Hex, sha256};
+use crate::frame::{Digest, Frame, Hex, sha256};
 use crate::identity::{Identity, IdentityError};
 use crate::link::{self, Event, Links, Shared};
 use crate::progress::{Link, Watched};
@@ -14,8 +15,8 @@ use crate::spending::Spending;
 use crate::store::{Entry, Opening, Store, StoreError};
 use crate::wire::{Tcp, Wire};
 use bytes::Bytes;
-use consenso::agent::{Agent, Effect, Message, RestoreError};
-use consenso::experiment::{Charge, Experiment, Site, SitePlan};
+use consenso::agent::RestoreError;
+use consenso::experiment::{Charge, Experiment, SitePlan};
 use consenso::gate::StopReason;
 use consenso::graph::{Graph, Mixing};
 use serde_json::json;
@@ -212,7 +213,7 @@ pub(crate) struct Prepared {
     graph: Digest,
     store: Store,
     study: i64,
-    agent: Agent,
+    agent: Driven,
     plan: SitePlan,
     spending: Spending,
     confirmed: Vec<u32>,
@@ -226,8 +227,8 @@ impl Prepared {
         Identity::read(&folder.path)?;
         folder.known()?;
         agrees(folder, experiment)?;
-        let Site { mut agent, plan } = experiment.site(folder.me).map_err(NodeError::Experiment)?;
-        for &peer in agent.neighbours() {
+        let (mut agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
+        for peer in agent.neighbours() {
             folder.calls(peer as usize)?;
         }
         let mut store = ledger(folder, plan.dim)?;
@@ -274,16 +275,17 @@ impl Prepared {
             self;
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
-        let have = if agent.model().is_some() { plan.timetable.exchanges() } else { agent.round() };
+        let last = agent.last(&plan);
+        let have = if agent.model().is_some() { last } else { agent.round() };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
         let digest = Hex(&folder.study).to_string();
         audit.write("start", json!({ "site": name, "study": digest, "round": have, "version": version }));
         let mut neighbours = neighbours(&folder, &agent);
         for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
-            (n.confirmed, n.acked) = (true, n.acked.max(plan.timetable.exchanges()));
+            (n.confirmed, n.acked) = (true, n.acked.max(last));
         }
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let edges = link::Study { neighbours: agent.neighbours().to_vec(), graph, dim: plan.dim, have };
+        let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.dim, have };
         let shared = Arc::new(Shared::new(folder, edges, audit, sender, wire));
         let listen = shared.folder.site.listen.clone().unwrap_or_default();
         let links = link::start(Arc::clone(&shared)).await;
@@ -330,7 +332,7 @@ pub(crate) struct Node {
     events: mpsc::Receiver<Event>,
     store: Store,
     study: i64,
-    agent: Agent,
+    agent: Driven,
     plan: SitePlan,
     spending: Spending,
     weights: BTreeMap<u32, f64>,
@@ -390,41 +392,36 @@ impl Node {
     /// Does what the agent wants done, until it waits for somebody.
     fn advance(&mut self) -> Result<(), NodeError> {
         loop {
-            let Some(effect) = self.draft() else { return Ok(()) };
-            match effect {
-                Effect::Charge { round } => self.release(round)?,
-                // After a restart: it was charged, is on disk, and leaves for whoever connects.
-                Effect::Send(_) => {}
-                Effect::Done(reason) => self.finish(reason)?,
+            let Some(wanted) = self.draft().map_err(NodeError::Experiment)? else { return Ok(()) };
+            match wanted {
+                Wanted::Commit { round, bytes } => self.release(round, bytes)?,
+                Wanted::Done(reason) => self.finish(reason)?,
+                Wanted::Nothing => {}
             }
         }
     }
 
     /// Asks the agent, which may have to think.
-    fn draft(&mut self) -> Option<Effect> {
+    fn draft(&mut self) -> Result<Option<Wanted>, String> {
         let began = std::time::Instant::now();
         let elsewhere = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-        let effect = if self.drafted >= SLOW && elsewhere {
+        let wanted = if self.drafted >= SLOW && elsewhere {
             tokio::task::block_in_place(|| self.agent.poll())
         } else {
             self.agent.poll()
         };
         let took = began.elapsed();
-        if matches!(effect, Some(Effect::Charge { .. })) {
-            self.drafted = took;
+        if matches!(wanted, Ok(Some(Wanted::Commit { .. }))) {
+            // Sums of shares take no time, and the shares after them do.
+            self.drafted = took.max(self.drafted / 2);
         }
         self.progress.set(|p| p.drafting += took.as_secs_f64());
-        effect
+        wanted
     }
 
     /// Makes the release that was just drawn durable, then sends it. The log comes last: charges rest on the ledger, not on it.
-    fn release(&mut self, round: u32) -> Result<(), NodeError> {
-        let Some(Effect::Send(message)) = self.agent.poll() else {
-            unreachable!("an agent's charge is followed by its message")
-        };
-        let bytes = frame::release(message.from(), round, message.values());
-        let gate = self.agent.player().gate();
-        let charge = self.plan.charge(round, gate.noise(round), gate.ledger());
+    fn release(&mut self, round: u32, bytes: Bytes) -> Result<(), NodeError> {
+        let charge = self.agent.charge(round, &self.plan);
         self.spending.add(&charge);
         let began = std::time::Instant::now();
         let sha256 =
@@ -521,7 +518,7 @@ impl Node {
         have: u32,
         outgoing: mpsc::Sender<Bytes>,
     ) -> Result<(), NodeError> {
-        let gone = self.agent.away().find(|a| a.0 == peer);
+        let gone = self.agent.away().into_iter().find(|a| a.0 == peer);
         self.write_log();
         let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if let Some((_, since)) = gone {
@@ -552,30 +549,22 @@ impl Node {
     }
 
     fn frame(&mut self, peer: u32, link: u64, frame: Frame, bytes: Bytes) -> Result<(), NodeError> {
-        let last = self.plan.timetable.exchanges();
+        let last = self.agent.last(&self.plan);
         let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if n.outgoing.as_ref().is_none_or(|o| o.0 != link) {
             // Of a link that a newer one has replaced; what it said comes again.
             return Ok(());
         }
         match frame {
-            Frame::Release { from, round, values } => {
-                let checked = in_range(&values).and_then(|()| {
-                    if from != peer {
-                        return Err(format!("a release of agent {from} on the edge to agent {peer}"));
-                    }
-                    self.agent.handle(&Message::received(from, round, values)).map_err(|e| e.to_string())
-                });
-                match checked {
-                    Ok(()) => {
-                        (n.lost, n.refused) = (None, false);
-                        n.heard = n.heard.max(round);
-                        n.acked = n.acked.max(round.saturating_sub(1));
-                        self.log.push(Line::Received { peer: n.name.clone(), round, bytes });
-                    }
-                    Err(reason) => self.refuse(peer, &reason),
+            Frame::Release { .. } | Frame::Words { .. } => match self.agent.handle(peer, frame) {
+                Ok(round) => {
+                    (n.lost, n.refused) = (None, false);
+                    n.heard = n.heard.max(round);
+                    n.acked = n.acked.max(round.saturating_sub(1));
+                    self.log.push(Line::Received { peer: n.name.clone(), round, bytes });
                 }
-            }
+                Err(reason) => self.refuse(peer, &reason),
+            },
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::Bye => n.bye = true,
             Frame::Refused(reason) => {
@@ -592,7 +581,7 @@ impl Node {
     /// Says goodbye to a neighbour that has everything, once this node has too. It may be gone for good after that, so what it said is made
     /// durable first: after a crash nobody would be there to say it again.
     fn part(&mut self, peer: u32) -> Result<(), NodeError> {
-        let last = self.plan.timetable.exchanges();
+        let last = self.agent.last(&self.plan);
         let n = self.neighbours.get_mut(&peer).expect("a neighbour");
         if self.done.is_none() || n.acked < last {
             return Ok(());
@@ -619,7 +608,8 @@ impl Node {
     }
 
     fn send_release(&mut self, peer: u32, round: u32) {
-        let Some(bytes) = self.recent.iter().find(|r| r.0 == round).map(|r| r.1.clone()) else { return };
+        let all = self.recent.iter().find(|r| r.0 == round).map(|r| &r.1);
+        let Some(bytes) = all.and_then(|bytes| self.agent.part(peer, bytes)) else { return };
         if self.send(peer, bytes)
             && let Some(n) = self.neighbours.get_mut(&peer)
         {
@@ -652,7 +642,7 @@ impl Node {
 
     /// Whether there is nothing more to do, or no sense in waiting.
     fn ended(&mut self) -> Result<Option<Outcome>, NodeError> {
-        let last = self.plan.timetable.exchanges();
+        let last = self.agent.last(&self.plan);
         if let Some((since, reason)) = self.done {
             return self.parted(since, reason, last);
         }
@@ -703,8 +693,8 @@ impl Node {
             let limit = if site.away == Away::Stop && n.ever_up { BLINK } else { deadline };
             n.lost.is_some_and(|since| since.elapsed() > limit)
         };
-        let awaited: Vec<u32> = self.agent.awaited().collect();
-        let absent: Vec<u32> = awaited.into_iter().filter(|j| overdue(&self.neighbours[j])).collect();
+        let absent: Vec<u32> =
+            self.agent.awaited().into_iter().filter(|j| overdue(&self.neighbours[j])).collect();
         if absent.is_empty() {
             return Ok(());
         }
@@ -734,7 +724,7 @@ impl Node {
     fn report(&mut self) {
         self.reported = Some(Instant::now());
         let site = &self.shared.folder.site;
-        let without: Vec<u32> = self.agent.away().map(|a| a.0).collect();
+        let without: Vec<u32> = self.agent.away().into_iter().map(|a| a.0).collect();
         let mut links: Vec<(u32, Link)> = self
             .neighbours
             .iter()
@@ -751,7 +741,7 @@ impl Node {
             p.site.clone_from(&site.name);
             p.round = self.agent.round();
             p.disagreement = disagreement;
-            p.rounds = self.plan.timetable.exchanges();
+            p.rounds = self.agent.last(&self.plan);
             p.budget = claim.map(|c| c.epsilon);
             p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));
             p.neighbours = links.into_iter().map(|l| l.1).collect();
@@ -800,11 +790,11 @@ fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
 }
 
 /// The neighbours before any link is up.
-fn neighbours(folder: &Folder, agent: &Agent) -> BTreeMap<u32, Neighbour> {
+fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
     let mut all: BTreeMap<u32, Neighbour> = agent
         .neighbours()
-        .iter()
-        .map(|&j| {
+        .into_iter()
+        .map(|j| {
             let name = &folder.peers[j as usize].name;
             (j, Neighbour::new(name))
         })
@@ -849,21 +839,11 @@ fn weights(graph: &Graph, me: usize) -> BTreeMap<u32, f64> {
     graph.neighbours(me).iter().copied().zip(mixing.neighbours(me).iter().copied()).collect()
 }
 
-/// Largest number a release may hold. Models of unit rows are a few units long; what is a billion times as long is no model.
-const RANGE: f64 = 1e12;
-
-fn in_range(values: &[f64]) -> Result<(), String> {
-    match values.iter().position(|v| v.is_finite() && v.abs() > RANGE) {
-        Some(index) => Err(format!("a number beyond {RANGE:e} at index {index}")),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::folder::{Entropy, SiteFile};
-    use crate::frame::Hello;
+    use crate::frame::{self, Hello};
     use crate::link::tests_api::dial;
     use crate::network::{Plan, PlannedSite, create};
     use consenso::experiment::{ExperimentSpec, Inputs, Source};

@@ -336,6 +336,9 @@ impl Store {
         let Some(bytes) = bytes else { return Ok(None) };
         let mut saved: Checkpoint =
             postcard::from_bytes(&bytes).map_err(|e| self.broken(format!("the checkpoint: {e}")))?;
+        if saved.is_shared() {
+            return Ok(Some(saved));
+        }
         let next = saved.round().saturating_add(1);
         if let Some((_, bytes)) =
             self.outbox(study)?.iter().find(|sent| sent.0 == next && saved.model().is_none())

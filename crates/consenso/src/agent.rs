@@ -111,7 +111,7 @@ impl Player {
     }
 
     /// All that changes from round to round; see [`Agent::checkpoint`].
-    fn state(&self) -> PlayerState {
+    pub(crate) fn state(&self) -> PlayerState {
         let Self { gate, memory, tail, tail_rounds, stopped, .. } = self;
         PlayerState {
             memory: memory.clone(),
@@ -122,7 +122,7 @@ impl Player {
         }
     }
 
-    fn resume(&mut self, state: &PlayerState) -> Result<(), RestoreError> {
+    pub(crate) fn resume(&mut self, state: &PlayerState) -> Result<(), RestoreError> {
         if state.memory.len() != self.memory.len() || state.tail.len() != self.tail.len() {
             return Err(RestoreError::Shape { what: "the algorithm's memory" });
         }
@@ -295,14 +295,16 @@ impl Message {
 /// It holds what the algorithm remembers, which may depend on the records: it is the agent's own and must stay with it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    agent: u32,
-    round: u32,
+    pub(crate) agent: u32,
+    pub(crate) round: u32,
     #[serde(with = "numbers::maybe")]
-    own: Option<Vec<f64>>,
-    away: Vec<Option<u32>>,
+    pub(crate) own: Option<Vec<f64>>,
+    pub(crate) away: Vec<Option<u32>>,
     #[serde(with = "numbers::maybe")]
-    model: Option<Vec<f64>>,
-    player: PlayerState,
+    pub(crate) model: Option<Vec<f64>>,
+    pub(crate) player: PlayerState,
+    /// What an agent among shares has added up in the exchange it is in; `None` for one that sends its vectors.
+    pub(crate) shares: Option<Vec<u64>>,
 }
 
 impl std::fmt::Debug for Checkpoint {
@@ -325,9 +327,15 @@ impl Checkpoint {
         self.model.as_deref()
     }
 
-    /// Takes out the release of the round after, which whoever keeps the message itself need not keep twice.
+    /// Whether it is of an agent among secret shares, whose vector is in no message.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.shares.is_some()
+    }
+
+    /// Takes out the release of the round after, which whoever keeps the message itself need not keep twice. A vector that left in shares stays.
     pub fn take_release(&mut self) -> Option<Vec<f64>> {
-        self.own.take()
+        if self.is_shared() { None } else { self.own.take() }
     }
 
     /// Puts it back: the same bits, for neighbours may have them.
@@ -337,7 +345,7 @@ impl Checkpoint {
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct PlayerState {
+pub(crate) struct PlayerState {
     #[serde(with = "numbers")]
     memory: Vec<f64>,
     #[serde(with = "numbers")]
@@ -644,6 +652,7 @@ impl Agent {
             away: self.away.clone(),
             model: self.model.clone(),
             player: self.player.state(),
+            shares: None,
         }
     }
 
@@ -657,7 +666,7 @@ impl Agent {
             return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
         }
         let fits = |vector: &Option<Vec<f64>>| vector.as_ref().is_none_or(|v| v.len() == self.dim);
-        if saved.away.len() != self.away.len() {
+        if saved.away.len() != self.away.len() || saved.shares.is_some() {
             return Err(RestoreError::Shape { what: "the neighbourhood" });
         }
         if !fits(&saved.own) || !fits(&saved.model) {

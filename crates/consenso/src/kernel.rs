@@ -485,7 +485,7 @@ impl Kernel for AllMargins<'_> {
 
 /// zᵀx over the non-zeros of z, four sums side by side.
 #[inline(always)]
-fn sparse_margin((columns, values): (&[u32], &[f64]), x: &[f64]) -> f64 {
+pub(crate) fn sparse_margin((columns, values): (&[u32], &[f64]), x: &[f64]) -> f64 {
     let mut acc = [0.0; 4];
     let ((columns, last_columns), (values, last_values)) =
         (columns.as_chunks::<4>(), values.as_chunks::<4>());

@@ -10,7 +10,9 @@ use consenso::privacy::distributed_noise::{Together, rounding_distance};
 use consenso::problem::{LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{Admm, Aggregation, GradientDescent, Protocol, Schedule};
 use consenso::random::{Purpose, Seed};
-use consenso::sharing::{FixedPoint, Phase, ShareEffect, ShareError, ShareMessage, SharingAgent};
+use consenso::sharing::{
+    FixedPoint, Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent,
+};
 use consenso::simulate::Lockstep;
 use rand::RngExt;
 use std::collections::BTreeMap;
@@ -347,5 +349,58 @@ fn the_claim_is_that_of_a_curator_with_the_noise_of_the_sum() {
         "exact Gaussian",
     ] {
         assert!(claimed.statement.contains(part), "{part} is missing from\n{}", claimed.statement);
+    }
+}
+
+/// An agent that is put back from its checkpoint in the middle of every exchange, its messages kept beside it as a network does, ends with the
+/// bits of one that never stopped; what was sent before the stop is the only thing ever sent for that exchange.
+#[test]
+fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
+    let locals = locals(3, 4);
+    let make = |seed: u64| players(&locals, &gd(), 0.3, (5, 5), &Seed::from(seed));
+    let (undisturbed, all) = exchange(make(2), 0);
+    let agent = |(i, player)| SharingAgent::new(i as u32, code(3), player).expect("the mean alone");
+    let mut agents: Vec<SharingAgent> = make(2).into_iter().enumerate().map(agent).collect();
+    let mut flying: Vec<ShareMessage> = Vec::new();
+    let mut stops = 0;
+    loop {
+        for agent in &mut agents {
+            while let Some(effect) = agent.poll().expect("in range") {
+                match effect {
+                    ShareEffect::Send(m) => flying.push(m),
+                    ShareEffect::Charge { .. } | ShareEffect::Keep { .. } => {}
+                    ShareEffect::Done(_) => break,
+                }
+            }
+        }
+        for m in &flying {
+            assert_eq!(all[&(m.phase(), m.round(), m.from() as usize, m.to() as usize)], m.words());
+        }
+        if agents[1].model().is_none() {
+            // Agent 1 stops here, and another process goes on.
+            let saved = postcard::to_stdvec(&agents[1].checkpoint()).expect("bytes");
+            let mut again = SharingAgent::new(1, code(3), make(2).swap_remove(1)).expect("the mean alone");
+            again.restore(&postcard::from_bytes(&saved).expect("a checkpoint")).expect("its own");
+            assert_eq!(again.poll(), Ok(None), "nothing is drawn or sent again");
+            agents[1] = again;
+            stops += 1;
+        }
+        if flying.is_empty() {
+            break;
+        }
+        for m in std::mem::take(&mut flying) {
+            let to = &mut agents[m.to() as usize];
+            to.handle(&m).expect("honest agents are never refused");
+            // The same again is known and changes nothing; something else is an offence.
+            assert!(matches!(to.handle(&m), Err(ShareRefusal::Replayed { .. })));
+            let other =
+                ShareMessage::received(m.from(), m.to(), m.round(), m.phase(), vec![7; m.words().len()]);
+            assert!(matches!(to.handle(&other), Err(ShareRefusal::Equivocation { .. })));
+        }
+    }
+    assert_eq!(stops, 10, "two exchanges a round");
+    for (a, b) in agents.iter().zip(&undisturbed) {
+        assert_eq!(a.model().expect("done"), b.model().expect("done"));
+        assert_eq!(a.player().gate().ledger().charged(), 5);
     }
 }

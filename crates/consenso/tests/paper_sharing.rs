@@ -105,7 +105,7 @@ fn deliver(
         for agent in agents.iter_mut() {
             while let Some(effect) = agent.poll()? {
                 match effect {
-                    ShareEffect::Charge { .. } => {}
+                    ShareEffect::Charge { .. } | ShareEffect::Keep { .. } => {}
                     ShareEffect::Send(message) => {
                         seen(&message);
                         flying.push(message);

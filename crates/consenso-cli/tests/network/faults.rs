@@ -23,7 +23,7 @@ const TWO_WAY: u8 = 5;
 const HALF_OPEN: u8 = 6;
 
 /// What passed through the proxies, both ways.
-type Recording = Arc<Mutex<Vec<u8>>>;
+pub(crate) type Recording = Arc<Mutex<Vec<u8>>>;
 
 /// Forwards connections to `target`, in the manner of `mode`.
 fn proxy(port: u16, target: u16, mode: Arc<AtomicU8>, record: Recording) {
@@ -82,7 +82,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, towards: bool, mode: &AtomicU8, 
 }
 
 /// Puts a proxy before every site.
-fn behind_proxies(net: &Net) -> (Arc<AtomicU8>, Recording) {
+pub(crate) fn behind_proxies(net: &Net) -> (Arc<AtomicU8>, Recording) {
     let (mode, record) = (Arc::new(AtomicU8::new(PASS)), Recording::default());
     let sites = net.names.len();
     let path = net.folder(0).join("peers.toml");

@@ -5,7 +5,7 @@ use consenso::random::{Purpose, Seed};
 use std::time::{Duration, Instant};
 
 /// Kills random processes at random moments and starts them again at once; then waits for the end. How many were killed while running.
-fn torment(net: &Net, kills: u32, pause_ms: std::ops::Range<u64>, schedule: u64) -> u32 {
+pub(crate) fn torment(net: &Net, kills: u32, pause_ms: std::ops::Range<u64>, schedule: u64) -> u32 {
     use rand::RngExt as _;
     let mut chance = Seed::from(schedule).stream(Purpose::Network, 0, 0);
     let mut processes = net.start_all();

@@ -3,6 +3,7 @@
 mod faults;
 mod kill;
 mod refusals;
+mod shares;
 mod transcript;
 
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};

@@ -22,7 +22,7 @@ pub use plan::{AlgorithmPlan, Constants};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Observer, Silent, run};
 pub use shared::SharingSpec;
-pub use site::{Charge, Site, SitePlan};
+pub use site::{Charge, SharingSite, Site, SitePlan};
 pub use spec::{
     Accounting, AlgorithmSpec, CalibratedSpec, DataSpec, ExperimentSpec, LossKind, Mechanism, NoiseSpec,
     NormName, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,

@@ -4,12 +4,13 @@ use super::budget::{Account, Norm, events};
 use super::check::{Experiment, Planned, Source};
 use super::run::player;
 use super::spec::Accounting;
-use crate::agent::{Agent, Timetable};
+use crate::agent::{Agent, Player, Timetable};
 use crate::data::Records;
 use crate::gate::{Ledger, Noise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
 use crate::problem::{self, LocalObjective, Sensitivity};
+use crate::sharing::SharingAgent;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +23,15 @@ pub type Charge = BTreeMap<String, Event>;
 pub struct Site {
     /// The state machine.
     pub agent: Agent,
+    /// What it is about to do.
+    pub plan: SitePlan,
+}
+
+/// The same for an exchange in secret shares.
+#[derive(Debug)]
+pub struct SharingSite {
+    /// The state machine.
+    pub agent: SharingAgent,
     /// What it is about to do.
     pub plan: SitePlan,
 }
@@ -42,6 +52,8 @@ pub struct SitePlan {
     /// Whether its noise comes from the experiment's seed.
     pub seeded: bool,
     steps: Arc<[Sensitivity]>,
+    /// The noise that hides it, where it adds only a part of that; empty where its own does.
+    hidden_by: Arc<[Noise]>,
     /// Pure ε by round, where the noise stands inside a problem.
     inside: Vec<f64>,
 }
@@ -52,6 +64,7 @@ impl SitePlan {
     pub fn charge(&self, round: u32, noise: Option<Noise>, ledger: &Ledger) -> Charge {
         // Rounds are charged in order and without a gap, so the number of charges tells which was the last.
         let step = self.steps.get(round as usize - 1).filter(|_| ledger.charged() == round);
+        let noise = self.hidden_by.get(round as usize - 1).copied().or(noise);
         let (Some(step), Some(noise)) = (step, noise) else { return Charge::new() };
         if let Some(&cost) = self.inside.get(round as usize - 1) {
             return Charge::from([("inside".to_owned(), Event::pure(cost, 1))]);
@@ -98,11 +111,46 @@ impl Experiment {
         Some(spec)
     }
 
+    /// Whether the only algorithm of a network exchanges secret shares: [`Self::sharing_site`] instead of [`Self::site`].
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.planned.iter().any(|p| p.sharing.is_some())
+    }
+
     /// Agent `agent` of the first run of the only algorithm.
     ///
     /// # Errors
-    /// A text: more than one algorithm, no such agent, or as many records as were not announced.
+    /// A text: more than one algorithm, secret shares, no such agent, or as many records as were not announced.
     pub fn site(&self, agent: usize) -> Result<Site, String> {
+        let (planned, player, plan) = self.seated(agent)?;
+        if planned.sharing.is_some() {
+            return Err("exchange = \"secret-shared\" has no vectors to send".into());
+        }
+        let graph = &self.graphs[0];
+        Ok(Site { agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player), plan })
+    }
+
+    /// What agent `agent` is about to do, whichever way it exchanges.
+    ///
+    /// # Errors
+    /// A text, as [`Self::site`].
+    pub fn plan_of(&self, agent: usize) -> Result<SitePlan, String> {
+        Ok(self.seated(agent)?.2)
+    }
+
+    /// The same in secret shares.
+    ///
+    /// # Errors
+    /// A text, as [`Self::site`].
+    pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, String> {
+        let (planned, player, mut plan) = self.seated(agent)?;
+        let code = planned.sharing.ok_or("exchange = \"plain\" has no shares to send")?;
+        plan.dim = planned.protocol.contribution(plan.dim);
+        let agent = SharingAgent::new(agent as u32, code, player).map_err(|e| e.to_string())?;
+        Ok(SharingSite { agent, plan })
+    }
+
+    fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), String> {
         let [planned] = &self.planned[..] else {
             return Err("a network runs one algorithm: keep one [[algorithm]]".into());
         };
@@ -113,9 +161,6 @@ impl Experiment {
             return Err(
                 "the costs of all agents stand in one file, so this experiment can be simulated only".into(),
             );
-        }
-        if planned.sharing.is_some() {
-            return Err("exchange = \"secret-shared\" runs in the simulator only: `consenso run`".into());
         }
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
         if agent >= graph.agents() {
@@ -129,8 +174,7 @@ impl Experiment {
             ));
         }
         let plan = self.site_plan(planned, records, graph.degree(agent));
-        let player = player(self, planned, agent, graph.degree(agent), local, &seed);
-        Ok(Site { agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player), plan })
+        Ok((planned, player(self, planned, agent, graph.degree(agent), local, &seed), plan))
     }
 
     fn local(&self, agent: usize) -> Result<LocalObjective, String> {
@@ -153,6 +197,7 @@ impl Experiment {
             claim: account.and_then(|account| self.site_claim(account)),
             seeded: self.is_seeded(),
             steps: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.steps)),
+            hidden_by: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.hidden_by)),
             inside: account.map(|account| account.inside.clone()).unwrap_or_default(),
         }
     }

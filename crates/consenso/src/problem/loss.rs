@@ -1,7 +1,7 @@
 //! The losses, by the record.
 
 use super::Workspace;
-use crate::data::{Layout, Records};
+use crate::data::{Nonzeros, Records};
 use crate::kernel::{self, ClippedLogisticLink, LogisticLink, ResidualLink};
 use serde::{Deserialize, Serialize};
 
@@ -107,42 +107,44 @@ impl Loss {
         }
     }
 
-    /// φ'(margin, label) of a margin loss, clipped; `None` for the softmax.
-    fn slope(&self, margin: f64, label: f64) -> Option<f64> {
+    /// φ'(margin, label) of a margin loss, clipped.
+    fn slope(&self, margin: f64, label: f64) -> f64 {
         let logistic = |clip: f64| (-label / (1.0 + libm::exp(label * margin))).clamp(-clip, clip);
         match *self {
-            Self::Logistic => Some(logistic(1.0)),
-            Self::ClippedLogistic { clip } => Some(logistic(clip)),
-            Self::Ridge { clip } | Self::Huber { delta: clip } => Some((margin - label).clamp(-clip, clip)),
-            Self::Softmax { .. } => None,
+            Self::Logistic => logistic(1.0),
+            Self::ClippedLogistic { clip } => logistic(clip),
+            Self::Ridge { clip } | Self::Huber { delta: clip } => (margin - label).clamp(-clip, clip),
+            Self::Softmax { .. } => unreachable!("a softmax has a slope a class"),
         }
     }
 
-    /// Some coordinates of Σ_j ∇φ(x; z_j, y_j), where rows are kept as their non-zeros: only rows that have one of them are looked at, and only what
-    /// they need of x is asked for. False, with nothing done, for other rows and the softmax.
+    /// Some coordinates of Σ_j ∇φ(x; z_j, y_j), where `rows` are kept as their non-zeros: only those that have one of them are looked at, and x is
+    /// written to `point` only if there are any.
     pub(super) fn sparse_gradient_at(
         &self,
-        records: &Records,
-        x: impl Fn(usize) -> f64,
+        (rows, records): (&Nonzeros, &Records),
+        x: impl FnOnce(&mut [f64]),
+        point: &mut [f64],
         coordinates: &[u32],
         out: &mut [f64],
-    ) -> bool {
-        let (Layout::Sparse(rows), Some(_)) = (records.layout(), self.slope(0.0, 1.0)) else { return false };
+    ) {
+        let mut x = Some(x);
         out.fill(0.0);
         for (row, &label) in records.labels().iter().enumerate() {
             let (columns, values) = rows.row(row);
             if !coordinates.iter().any(|l| columns.binary_search(l).is_ok()) {
                 continue;
             }
-            let margin: f64 = columns.iter().zip(values).map(|(&c, z)| z * x(c as usize)).sum();
-            let slope = self.slope(margin, label).unwrap_or(f64::NAN);
+            if let Some(x) = x.take() {
+                x(point);
+            }
+            let slope = self.slope(kernel::sparse_margin((columns, values), point), label);
             for (out, l) in out.iter_mut().zip(coordinates) {
                 if let Ok(place) = columns.binary_search(l) {
                     *out += slope * values[place];
                 }
             }
         }
-        true
     }
 
     /// The curvature weights φ''(z_jᵀx, y_j) of a margin loss at x.

@@ -17,7 +17,7 @@ pub use coupling::Coupling;
 pub use loss::Loss;
 pub use sensitivity::Sensitivity;
 
-use crate::data::{Lanes8, Records, RowBounds};
+use crate::data::{Lanes8, Layout, Records, RowBounds};
 use crate::kernel;
 use std::sync::Arc;
 
@@ -152,29 +152,31 @@ impl LocalObjective {
         }
     }
 
-    /// Some coordinates of [`Self::data_gradient`] at the point that `at` gives coordinate by coordinate; `whole` writes all of it at once, where
-    /// that is needed.
+    /// Some coordinates of [`Self::data_gradient`] at the point that `x` writes, if it is needed at all: rows kept as their non-zeros may have none of
+    /// the coordinates.
     pub fn data_gradient_at(
         &self,
-        at: impl Fn(usize) -> f64,
-        whole: impl FnOnce(&mut [f64]),
+        x: impl FnOnce(&mut [f64]),
         coordinates: &[u32],
         out: &mut [f64],
         work: &mut Workspace,
     ) {
-        if self.costs.is_none() && self.objective.loss.sparse_gradient_at(&self.records, at, coordinates, out)
-        {
-            let scale = 1.0 / self.records.len() as f64;
-            out.iter_mut().for_each(|g| *g *= scale);
-            return;
-        }
         let mut both = std::mem::take(&mut work.whole);
         both.resize(2 * self.dim(), 0.0);
-        let (x, gradient) = both.split_at_mut(self.dim());
-        whole(x);
-        self.data_gradient(x, gradient, work);
-        for (out, &l) in out.iter_mut().zip(coordinates) {
-            *out = gradient[l as usize];
+        let (point, gradient) = both.split_at_mut(self.dim());
+        match (self.records.layout(), self.objective.loss) {
+            (Layout::Sparse(rows), loss) if self.costs.is_none() && loss.outputs() == 1 => {
+                loss.sparse_gradient_at((rows, &self.records), x, point, coordinates, out);
+                let scale = 1.0 / self.records.len() as f64;
+                out.iter_mut().for_each(|g| *g *= scale);
+            }
+            _ => {
+                x(point);
+                self.data_gradient(point, gradient, work);
+                for (out, &l) in out.iter_mut().zip(coordinates) {
+                    *out = gradient[l as usize];
+                }
+            }
         }
         work.whole = both;
     }

@@ -311,7 +311,7 @@ impl Protocol for CoordinateDescent {
         step: &mut [f64],
     ) {
         let active = self.coordinates(view.round() + 1, view.dim());
-        local.data_gradient_at(|l| view.mix_at(l), |v| view.mix(v), &active, step, work);
+        local.data_gradient_at(|v| view.mix(v), &active, step, work);
         step.iter_mut().for_each(|s| *s *= -self.eta());
     }
 }

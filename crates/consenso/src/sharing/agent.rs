@@ -1,7 +1,7 @@
 //! A [`Player`] among messages that carry shares: two exchanges a round, the sum revealed and nothing else.
 
 use super::{FixedPoint, ShareError, Sight, add, revealed};
-use crate::agent::Player;
+use crate::agent::{Checkpoint, Player, RestoreError};
 use crate::gate::{Draft, StopReason};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -74,9 +74,15 @@ impl ShareMessage {
 /// What an agent wants done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShareEffect {
-    /// Make the state durable before the shares of this round leave.
+    /// Make the state durable, and the messages that follow: the shares of this round were drawn and charged. They must be on disk before
+    /// one of them leaves.
     Charge {
         /// The round charged.
+        round: u32,
+    },
+    /// The same for the sums of this round, which charge nothing: who gets one knows that the shares before it are safe.
+    Keep {
+        /// The round.
         round: u32,
     },
     /// Send to its receiver alone.
@@ -112,9 +118,19 @@ pub enum ShareRefusal {
         /// Words expected.
         want: usize,
     },
-    /// It was taken before, or belongs to a round that is over. Shares must not be used twice.
+    /// It was taken before, or belongs to a round that is over: it is not used twice. A network sends things again, so this alone is no offence.
     #[error("the {phase:?} of round {round} from agent {from} was received before")]
     Replayed {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Its exchange.
+        phase: Phase,
+    },
+    /// It was taken before with other content: two shares of one round would be two equations for one vector.
+    #[error("agent {from} sent the {phase:?} of round {round} twice with different content")]
+    Equivocation {
         /// Sender.
         from: u32,
         /// Its round.
@@ -155,6 +171,8 @@ pub struct SharingAgent {
     /// This agent's own share, then the sum of the shares it holds, then of everybody's sums.
     total: Vec<u64>,
     waiting: [Vec<Option<Arc<[u64]>>>; 2],
+    /// What came in the last exchange that is complete, as far as it is remembered.
+    taken: Vec<Option<Arc<[u64]>>>,
     queue: VecDeque<ShareEffect>,
     draft: Draft,
     failed: Option<ShareError>,
@@ -183,6 +201,7 @@ impl SharingAgent {
             own: start,
             sight,
             waiting: [vec![None; n], vec![None; n]],
+            taken: vec![None; n],
             queue: VecDeque::new(),
             draft: Draft::default(),
             failed: None,
@@ -222,6 +241,74 @@ impl SharingAgent {
         self.failed.as_ref()
     }
 
+    /// Exchanges complete: two a round.
+    #[must_use]
+    pub fn exchanges(&self) -> u32 {
+        self.done
+    }
+
+    /// Exchanges of the whole run.
+    #[must_use]
+    pub fn last(&self) -> u32 {
+        2 * self.player.timetable().exchanges()
+    }
+
+    /// Everybody else.
+    #[must_use]
+    pub fn neighbours(&self) -> Vec<u32> {
+        self.others().map(|j| j as u32).collect()
+    }
+
+    /// Agents whose part of the exchange under way has not come in.
+    #[must_use]
+    pub fn awaited(&self) -> Vec<u32> {
+        let open = self.sent && self.model.is_none();
+        let missing = |&j: &usize| open && self.waiting[0][j].is_none();
+        self.others().filter(missing).map(|j| j as u32).collect()
+    }
+
+    /// The state to make durable when [`ShareEffect::Charge`], [`ShareEffect::Keep`] or [`ShareEffect::Done`] asks for it. The messages that are out
+    /// are not in it: whoever saves it saves them too, for nobody could make the same shares again. What others sent is left out, they send it again.
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            agent: self.id,
+            round: self.done,
+            own: Some(self.own.clone()),
+            away: Vec::new(),
+            model: self.model.clone(),
+            player: self.player.state(),
+            shares: Some(self.total.clone()),
+        }
+    }
+
+    /// Puts a fresh agent where a checkpoint left off: its part of the exchange under way is out, and nothing is drawn or sent again.
+    ///
+    /// # Errors
+    /// A checkpoint of another agent or another experiment; the agent must not be used then.
+    pub fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
+        if saved.agent != self.id {
+            return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
+        }
+        let shape = |what| RestoreError::Shape { what };
+        let total = saved.shares.as_ref().filter(|total| total.len() == self.total.len());
+        let total = total.ok_or(shape("the exchange"))?;
+        let own = saved.own.as_ref().filter(|own| own.len() == self.own.len()).ok_or(shape("the model"))?;
+        if saved.model.as_ref().is_some_and(|model| model.len() != own.len()) {
+            return Err(shape("the model"));
+        }
+        if saved.round > self.last() || (saved.round == self.last()) != saved.model.is_some() {
+            return Err(shape("the timetable"));
+        }
+        self.player.resume(&saved.player)?;
+        (self.done, self.sent) = (saved.round, true);
+        self.total.copy_from_slice(total);
+        self.own.copy_from_slice(own);
+        self.model.clone_from(&saved.model);
+        self.queue.clear();
+        Ok(())
+    }
+
     /// Ends the run because `from` is gone: its shares cannot be replaced, and what was exchanged in this round stays hidden.
     pub fn dropped(&mut self, from: u32) -> ShareError {
         let error = ShareError::Dropped { from, round: self.round() + 1 };
@@ -249,14 +336,19 @@ impl SharingAgent {
             return Err(ShareRefusal::OutOfTurn { from, round, phase });
         }
         let exchange = 2 * (round - 1) + phase as u32 + 1;
+        let again = |known: Option<&Arc<[u64]>>| match known {
+            Some(known) if known != words => ShareRefusal::Equivocation { from, round, phase },
+            _ => ShareRefusal::Replayed { from, round, phase },
+        };
         let Some(ahead) = exchange.checked_sub(self.done + 1) else {
-            return Err(ShareRefusal::Replayed { from, round, phase });
+            let known = self.taken[from as usize].as_ref().filter(|_| exchange == self.done);
+            return Err(again(known));
         };
         let Some(slots) = self.waiting.get_mut(ahead as usize) else {
             return Err(ShareRefusal::OutOfTurn { from, round, phase });
         };
         match &mut slots[from as usize] {
-            Some(_) => Err(ShareRefusal::Replayed { from, round, phase }),
+            Some(known) => Err(again(Some(known))),
             empty => {
                 *empty = Some(Arc::clone(words));
                 Ok(())
@@ -307,6 +399,7 @@ impl SharingAgent {
             }
         } else {
             let sum: Arc<[u64]> = self.total.as_slice().into();
+            self.queue.push_back(ShareEffect::Keep { round });
             for to in self.others() {
                 self.queue.push_back(message(to, Phase::Sum, Arc::clone(&sum)));
             }
@@ -320,10 +413,10 @@ impl SharingAgent {
         if self.others().any(|j| self.waiting[0][j].is_none()) {
             return false;
         }
-        for words in self.waiting[0].iter_mut().filter_map(Option::take) {
-            add(&mut self.total, &words);
-        }
+        self.waiting[0].iter().flatten().for_each(|words| add(&mut self.total, words));
         self.waiting.swap(0, 1);
+        std::mem::swap(&mut self.taken, &mut self.waiting[1]);
+        self.waiting[1].fill(None);
         (self.done, self.sent) = (self.done + 1, false);
         if !self.done.is_multiple_of(2) {
             return true;

@@ -1,0 +1,168 @@
+//! Secret shares over the network: two exchanges a round, a frame of its own for every neighbour, and the simulator's bits at the end.
+
+use crate::faults::behind_proxies;
+use crate::kill::torment;
+use crate::{Net, Transcript, bits, consenso, experiment, finish, text};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+use consenso::sharing::{Phase, ShareEffect, ShareMessage, SharingAgent};
+use consenso_node::frame::{self, Hex, sha256};
+use consenso_node::store::{Entry, Store};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn study(sites: usize, rounds: u32) -> String {
+    let algorithm = format!(
+        "kind = \"gd\"\naggregation = \"fixed\"\nrounds = {rounds}\nexchange = \"secret-shared\"\ncolluders = 1"
+    );
+    experiment(sites, "kind = \"complete\"", &algorithm)
+}
+
+/// What the simulator's agents send, and where they end.
+struct Simulated {
+    /// Frames by (from, to, exchange).
+    frames: BTreeMap<(usize, usize, u32), Vec<u8>>,
+    models: Vec<Vec<u64>>,
+}
+
+impl Simulated {
+    fn new(net: &Net) -> Self {
+        let text = fs::read_to_string(net.folder(0).join("experiment.toml")).unwrap();
+        let spec = ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let inputs =
+            Inputs { file: "experiment.toml".into(), text, spec, source, edges: None, entropy: None };
+        let experiment = Experiment::check(inputs).unwrap();
+        let mut agents: Vec<SharingAgent> =
+            (0..net.names.len()).map(|i| experiment.sharing_site(i).unwrap().agent).collect();
+        let (mut frames, mut flying): (BTreeMap<_, _>, Vec<ShareMessage>) = Default::default();
+        loop {
+            for agent in &mut agents {
+                while let Some(effect) = agent.poll().unwrap() {
+                    if let ShareEffect::Send(m) = effect {
+                        let exchange = 2 * m.round() - u32::from(m.phase() == Phase::Share);
+                        let bytes = frame::words(m.from(), m.to(), exchange, m.words()).to_vec();
+                        frames.insert((m.from() as usize, m.to() as usize, exchange), bytes);
+                        flying.push(m);
+                    }
+                }
+            }
+            let Some(m) = flying.pop() else { break };
+            agents[m.to() as usize].handle(&m).unwrap();
+        }
+        Self { frames, models: agents.iter().map(|a| bits(a.model().unwrap())).collect() }
+    }
+
+    /// Hashes of everybody's frames of an exchange, by sender: what a ledger holds.
+    fn transcript(&self) -> Transcript {
+        let mut all: BTreeMap<(usize, u32), Vec<u8>> = BTreeMap::new();
+        for (&(from, _, exchange), bytes) in &self.frames {
+            all.entry((from, exchange)).or_default().extend_from_slice(bytes);
+        }
+        all.into_iter().map(|(key, bytes)| (key, hash(&bytes))).collect()
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Hex(&sha256(&[bytes])).to_string()
+}
+
+/// Hashes of all that a site received, by (from, exchange); a frame may come again, another one may not. The log is written after the round is on
+/// its way, so who is killed may lack its last lines.
+fn received(net: &Net, site: usize) -> BTreeMap<(usize, u32), String> {
+    let mut all = BTreeMap::new();
+    for line in net.audit(site).iter().filter(|line| line["event"] == "received") {
+        let from = net.names.iter().position(|n| *n == line["peer"].as_str().unwrap()).unwrap();
+        let key = (from, line["round"].as_u64().unwrap() as u32);
+        let found = line["sha256"].as_str().unwrap().to_owned();
+        if let Some(before) = all.insert(key, found.clone()) {
+            assert_eq!(before, found, "{key:?} to {site} had two payloads");
+        }
+    }
+    all
+}
+
+/// Every site ended with the simulator's model, charged what it sent once, and received its own shares and nobody else's.
+fn compare(net: &Net, killed: u32) {
+    let simulated = Simulated::new(net);
+    assert_eq!(net.transcript(), simulated.transcript());
+    assert_eq!(net.models(), simulated.models);
+    for site in 0..net.names.len() {
+        let got = received(net, site);
+        for ((from, to, exchange), bytes) in &simulated.frames {
+            let line = got.get(&(*from, *exchange));
+            if *to == site {
+                assert!(line.map_or(killed > 0, |line| *line == hash(bytes)), "{from} to {to}: {exchange}");
+            } else if exchange % 2 == 1 {
+                assert!(!got.values().any(|h| *h == hash(bytes)), "{site} got the share of {to}");
+            }
+        }
+    }
+}
+
+#[test]
+fn three_processes_share_what_the_simulator_shares_bit_for_bit_and_nobody_elses_shares() {
+    let net = Net::new("shares", 3, &study(3, 30), "seed");
+    let (_, record) = behind_proxies(&net);
+    finish(net.start_all(), LIMIT);
+    compare(&net, 0);
+    // Of the wire itself nothing can be read: not two words of any share.
+    let record = record.lock().unwrap();
+    for (round, bytes) in Store::look(&net.folder(0)).unwrap().outbox(1).unwrap() {
+        assert!(!record.windows(16).any(|w| w == &bytes[17..33]), "exchange {round} is readable");
+    }
+    // A round is charged with its shares; its sums are free. The events prove the claim.
+    let charged = |entry: &Entry| match entry {
+        Entry::Release { round, charge, .. } => Some((*round, !charge.is_empty())),
+        _ => None,
+    };
+    for (round, charged) in net.ledger(1).iter().filter_map(charged) {
+        assert_eq!(charged, round % 2 == 1, "exchange {round}");
+    }
+    let audited = consenso().args(["--json", "node", "audit"]).arg(net.folder(2)).output().unwrap();
+    let audited: serde_json::Value = serde_json::from_slice(&audited.stdout).unwrap();
+    let study = &audited["studies"][0];
+    assert_eq!((&audited["holds"], &study["charged"]), (&true.into(), &30.into()), "{audited}");
+    let (claimed, found) =
+        (study["claimed"]["epsilon"].as_f64().unwrap(), study["recomputed"]["epsilon"].as_f64().unwrap());
+    assert!(found <= claimed && found > 0.999 * claimed, "{audited}");
+    assert!(study["claimed"]["adversary"].as_str().unwrap().contains("up to 1 of 3"), "{audited}");
+    let doctor = consenso().args(["--json", "node", "doctor"]).arg(net.folder(1)).output().unwrap();
+    assert!(text(&doctor).contains("as announced"), "{}", text(&doctor));
+}
+
+#[test]
+fn killed_processes_share_the_same_bytes_again_and_end_with_the_same_bits() {
+    let net = Net::new("shares-kill", 3, &study(3, 200), "seed");
+    let killed = torment(&net, 8, 20..150, 5);
+    assert!(killed >= 3, "the run was over too soon: {killed} kills");
+    compare(&net, killed);
+}
+
+/// With noise and shares of the operating system a round drawn twice would be two equations for one vector.
+#[test]
+fn killed_processes_never_share_a_vector_twice() {
+    let net = Net::new("shares-kill-os", 3, &study(3, 200), "os");
+    let killed = torment(&net, 8, 20..150, 6);
+    assert!(killed >= 3, "the run was over too soon: {killed} kills");
+    assert_eq!(net.transcript().len(), 3 * 400);
+    for site in 0..3 {
+        assert!(received(&net, site).len() >= 2 * 400 - 2 * 8);
+    }
+    // All reveal the same sums, so all end with the same model.
+    let models = net.models();
+    assert!(models.iter().all(|m| *m == models[0]));
+}
+
+#[test]
+fn nobody_can_be_done_without() {
+    let net = Net::new("shares-away", 3, &study(3, 300), "seed");
+    for site in [0, 1] {
+        net.set(site, "away", "continue-without");
+        net.set(site, "deadline_seconds", 1.0);
+    }
+    let refused = net.start(0).output();
+    assert!(!refused.status.success() && text(&refused).contains("needs everybody's"), "{}", text(&refused));
+}

@@ -1,0 +1,288 @@
+//! The agent a node drives: one that sends its vectors, or one that sends shares of them.
+//!
+//! To a node both are the same: numbered exchanges, in each of which something is made durable, sent to every neighbour and awaited from every
+//! neighbour. Shares take two exchanges a round, 2r − 1 for the shares and 2r for the sums, and every neighbour has a frame of its own.
+
+use crate::frame::{self, Frame};
+use bytes::Bytes;
+use consenso::agent::{Agent, Checkpoint, Effect, Message, Player, RestoreError};
+use consenso::experiment::{Charge, Experiment, SharingSite, Site, SitePlan};
+use consenso::gate::StopReason;
+use consenso::sharing::{Phase, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
+
+/// What an agent wants done.
+pub(crate) enum Wanted {
+    /// These bytes made durable with the agent's state, and then sent: to each neighbour its [part](Driven::part).
+    Commit {
+        /// The exchange.
+        round: u32,
+        /// Everybody's parts.
+        bytes: Bytes,
+    },
+    /// Nothing more will come.
+    Done(StopReason),
+    /// Nothing: after a restart what is out is on disk already, and leaves for whoever connects.
+    Nothing,
+}
+
+/// An agent of either kind.
+pub(crate) enum Driven {
+    Plain(Box<Agent>),
+    Shared(Box<SharingAgent>),
+}
+
+impl Driven {
+    pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), String> {
+        if experiment.is_shared() {
+            let SharingSite { agent, plan } = experiment.sharing_site(me)?;
+            return Ok((Self::Shared(Box::new(agent)), plan));
+        }
+        let Site { agent, plan } = experiment.site(me)?;
+        Ok((Self::Plain(Box::new(agent)), plan))
+    }
+
+    pub(crate) fn neighbours(&self) -> Vec<u32> {
+        match self {
+            Self::Plain(agent) => agent.neighbours().to_vec(),
+            Self::Shared(agent) => agent.neighbours(),
+        }
+    }
+
+    fn player(&self) -> &Player {
+        match self {
+            Self::Plain(agent) => agent.player(),
+            Self::Shared(agent) => agent.player(),
+        }
+    }
+
+    /// Exchanges complete.
+    pub(crate) fn round(&self) -> u32 {
+        match self {
+            Self::Plain(agent) => agent.round(),
+            Self::Shared(agent) => agent.exchanges(),
+        }
+    }
+
+    /// Exchanges of the whole run.
+    pub(crate) fn last(&self, plan: &SitePlan) -> u32 {
+        match self {
+            Self::Plain(_) => plan.timetable.exchanges(),
+            Self::Shared(agent) => agent.last(),
+        }
+    }
+
+    pub(crate) fn model(&self) -> Option<&[f64]> {
+        match self {
+            Self::Plain(agent) => agent.model(),
+            Self::Shared(agent) => agent.model(),
+        }
+    }
+
+    pub(crate) fn awaited(&self) -> Vec<u32> {
+        match self {
+            Self::Plain(agent) => agent.awaited().collect(),
+            Self::Shared(agent) => agent.awaited(),
+        }
+    }
+
+    pub(crate) fn away(&self) -> Vec<(u32, u32)> {
+        match self {
+            Self::Plain(agent) => agent.away().collect(),
+            Self::Shared(_) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn go_without(&mut self, neighbour: u32) -> Result<(), String> {
+        match self {
+            Self::Plain(agent) => agent.go_without(neighbour).map_err(|e| e.to_string()),
+            Self::Shared(_) => {
+                Err("a sum of secret shares needs everybody's: without one it stays hidden".into())
+            }
+        }
+    }
+
+    /// Nothing where only sums are known.
+    pub(crate) fn disagreement(&self) -> f64 {
+        match self {
+            Self::Plain(agent) => agent.disagreement(),
+            Self::Shared(_) => 0.0,
+        }
+    }
+
+    pub(crate) fn checkpoint(&self) -> Checkpoint {
+        match self {
+            Self::Plain(agent) => agent.checkpoint(),
+            Self::Shared(agent) => agent.checkpoint(),
+        }
+    }
+
+    pub(crate) fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
+        match self {
+            Self::Plain(agent) => agent.restore(saved),
+            Self::Shared(agent) => agent.restore(saved),
+        }
+    }
+
+    /// What the exchange that was just drawn cost.
+    pub(crate) fn charge(&self, round: u32, plan: &SitePlan) -> Charge {
+        let gate = self.player().gate();
+        let round = match self {
+            Self::Plain(_) => round,
+            // A sum of shares is a function of what others sent.
+            Self::Shared(_) if round.is_multiple_of(2) => return Charge::new(),
+            Self::Shared(_) => round.div_ceil(2),
+        };
+        plan.charge(round, gate.noise(round), gate.ledger())
+    }
+
+    /// What to do next; `None` until another message comes.
+    pub(crate) fn poll(&mut self) -> Result<Option<Wanted>, String> {
+        match self {
+            Self::Plain(agent) => Ok(agent.poll().map(|effect| match effect {
+                Effect::Charge { round } => {
+                    let Some(Effect::Send(m)) = agent.poll() else {
+                        unreachable!("an agent's charge is followed by its message")
+                    };
+                    Wanted::Commit { round, bytes: frame::release(m.from(), round, m.values()) }
+                }
+                Effect::Send(_) => Wanted::Nothing,
+                Effect::Done(reason) => Wanted::Done(reason),
+            })),
+            Self::Shared(agent) => {
+                let Some(effect) = agent.poll().map_err(|e| e.to_string())? else { return Ok(None) };
+                let round = match effect {
+                    ShareEffect::Charge { round } => 2 * round - 1,
+                    ShareEffect::Keep { round } => 2 * round,
+                    ShareEffect::Done(reason) => return Ok(Some(Wanted::Done(reason))),
+                    ShareEffect::Send(_) => unreachable!("messages follow what makes them durable"),
+                };
+                let mut bytes = Vec::new();
+                for _ in agent.neighbours() {
+                    let Ok(Some(ShareEffect::Send(m))) = agent.poll() else {
+                        unreachable!("a message a neighbour follows")
+                    };
+                    bytes.extend_from_slice(&frame::words(m.from(), m.to(), round, m.words()));
+                }
+                Ok(Some(Wanted::Commit { round, bytes: bytes.into() }))
+            }
+        }
+    }
+
+    /// Of everybody's parts the one for this neighbour, and never another's: shares say for whom they are.
+    pub(crate) fn part(&self, neighbour: u32, bytes: &Bytes) -> Option<Bytes> {
+        let Self::Shared(agent) = self else { return Some(bytes.clone()) };
+        let neighbours = agent.neighbours();
+        let place = neighbours.iter().position(|&j| j == neighbour)?;
+        let length = bytes.len() / neighbours.len();
+        let part = bytes.slice(place * length..(place + 1) * length);
+        (frame::receiver(&part) == Some(neighbour)).then_some(part)
+    }
+
+    /// Takes in what `peer` sent for an exchange; its number. What was known already changes nothing.
+    pub(crate) fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, String> {
+        match (self, frame) {
+            (Self::Plain(agent), Frame::Release { from, round, values }) => {
+                in_range(&values)?;
+                if from != peer {
+                    return Err(format!("a release of agent {from} on the edge to agent {peer}"));
+                }
+                agent.handle(&Message::received(from, round, values)).map_err(|e| e.to_string())?;
+                Ok(round)
+            }
+            (Self::Shared(agent), Frame::Words { from, to, round, words }) => {
+                if from != peer {
+                    return Err(format!("a share of agent {from} on the edge to agent {peer}"));
+                }
+                let phase = if round.is_multiple_of(2) { Phase::Sum } else { Phase::Share };
+                match agent.handle(&ShareMessage::received(from, to, round.div_ceil(2), phase, words)) {
+                    Ok(()) | Err(ShareRefusal::Replayed { .. }) => Ok(round),
+                    Err(refusal) => Err(refusal.to_string()),
+                }
+            }
+            _ => Err("a frame out of place".into()),
+        }
+    }
+}
+
+/// Largest number a release may hold. Models of unit rows are a few units long; what is a billion times as long is no model.
+const RANGE: f64 = 1e12;
+
+fn in_range(values: &[f64]) -> Result<(), String> {
+    match values.iter().position(|v| v.is_finite() && v.abs() > RANGE) {
+        Some(index) => Err(format!("a number beyond {RANGE:e} at index {index}")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consenso::experiment::{ExperimentSpec, Inputs, Source};
+
+    const STUDY: &str = "name = \"three\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 20\ndim = 2\n\
+        [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\
+        [[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 3\nexchange = \"secret-shared\"\n";
+
+    fn driven(me: usize) -> (Driven, SitePlan) {
+        let spec: ExperimentSpec = toml::from_str(STUDY).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let (file, text) = ("three".into(), STUDY.into());
+        let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
+        Driven::new(&Experiment::check(inputs).unwrap(), me).unwrap()
+    }
+
+    fn committed(agent: &mut Driven) -> (u32, Bytes) {
+        match agent.poll() {
+            Ok(Some(Wanted::Commit { round, bytes })) => (round, bytes),
+            _ => panic!("something to commit"),
+        }
+    }
+
+    #[test]
+    fn a_share_is_for_its_receiver_and_for_nobody_else() {
+        let (mut agent, plan) = driven(0);
+        let (round, bytes) = committed(&mut agent);
+        assert_eq!((round, agent.round(), agent.last(&plan)), (1, 0, 6));
+        assert_eq!(agent.charge(1, &plan).len(), 1);
+        let parts = [1, 2].map(|j| agent.part(j, &bytes).expect("a part"));
+        assert_eq!(parts.each_ref().map(|p| frame::receiver(p)), [Some(1), Some(2)]);
+        assert_ne!(parts[0][17..], parts[1][17..], "they are different shares");
+        assert_eq!((agent.part(0, &bytes), agent.part(3, &bytes)), (None, None));
+        // An outbox that was mixed up gives nothing away.
+        let swapped: Bytes = [&parts[1][..], &parts[0][..]].concat().into();
+        assert_eq!((agent.part(1, &swapped), agent.part(2, &swapped)), (None, None));
+    }
+
+    #[test]
+    fn bad_shares_are_refused_and_the_same_again_is_not() {
+        let (mut agent, plan) = driven(0);
+        committed(&mut agent);
+        let words = |from, to, round, words: &[u64]| {
+            Frame::decode(&frame::words(from, to, round, words)).expect("a frame")
+        };
+        let good = || words(1, 0, 1, &[5, 6]);
+        for (frame, reason) in [
+            (words(2, 0, 1, &[5, 6]), "a share of agent 2 on the edge to agent 1"),
+            (words(1, 2, 1, &[5, 6]), "is not for agent 0"),
+            (words(1, 0, 1, &[5]), "has 1 words, not 2"),
+            (words(1, 0, 0, &[5, 6]), "comes before its turn"),
+            (words(1, 0, 3, &[5, 6]), "comes before its turn"),
+            (Frame::Release { from: 1, round: 1, values: [0.0, 0.0].into() }, "out of place"),
+        ] {
+            let refused = agent.handle(1, frame).unwrap_err();
+            assert!(refused.contains(reason), "{reason}: {refused}");
+        }
+        assert_eq!((agent.handle(1, good()), agent.handle(1, good())), (Ok(1), Ok(1)));
+        let refused = agent.handle(1, words(1, 0, 1, &[5, 7])).unwrap_err();
+        assert!(refused.contains("twice with different content"), "{refused}");
+        assert_eq!(agent.awaited(), [2]);
+        assert!(agent.poll().is_ok_and(|w| w.is_none()), "one share is missing");
+        assert_eq!(agent.handle(2, words(2, 0, 1, &[1, 1])), Ok(1));
+        let (round, _) = committed(&mut agent);
+        assert_eq!((round, agent.charge(2, &plan).len()), (2, 0), "sums are free");
+        // What belongs to an exchange that is over: the same is known, another is an offence.
+        assert_eq!(agent.handle(1, good()), Ok(1));
+        assert!(agent.handle(1, words(1, 0, 1, &[9, 9])).is_err());
+        assert!(agent.go_without(2).is_err());
+    }
+}
