@@ -27,6 +27,13 @@ const SITES: usize = 4;
 const STUDY: &str = "name = \"four\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
     [graph]\nkind = \"ring\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"admm\"\nrounds = 25\ngossip = 1\n";
 
+/// The same in secret shares: two exchanges a round, a message of its own for every neighbour.
+const SHARED: &str = "name = \"shared\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
+    [graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 12\nexchange = \"secret-shared\"\n";
+
+/// The seed under which nothing goes wrong.
+const CALM: u64 = 0;
+
 /// Milliseconds in which faults happen; then the network is whole again.
 const TROUBLE: u64 = 4000;
 
@@ -52,7 +59,7 @@ enum Fault {
 fn schedule(seed: u64) -> Vec<(u64, Fault)> {
     let mut chance = Seed::from(seed).stream(Purpose::Network, 1, 0);
     let mut all: Vec<(u64, Fault)> = (0..SITES).map(|site| (0, Fault::Start(site))).collect();
-    let faults = chance.random_range(3..12);
+    let faults = if seed == CALM { 0 } else { chance.random_range(3..12) };
     for _ in 0..faults {
         let at = chance.random_range(0..TROUBLE);
         let until = (at + chance.random_range(20..1500)).min(TROUBLE);
@@ -275,10 +282,10 @@ impl Listener for Calls {
 
 // ---- a run --------------------------------------------------------------------------------------------------------------
 
-fn experiment() -> Experiment {
-    let spec: ExperimentSpec = toml::from_str(STUDY).unwrap();
+fn experiment(study: &str) -> Experiment {
+    let spec: ExperimentSpec = toml::from_str(study).unwrap();
     let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-    let (file, text) = ("four".into(), STUDY.into());
+    let (file, text) = ("four".into(), study.into());
     Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
 }
 
@@ -290,7 +297,7 @@ struct Place {
 }
 
 impl Place {
-    fn new(test: &str) -> Self {
+    fn new(test: &str, study: &str) -> Self {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let root = place.join(format!("consenso-simulated-{test}-{}", std::process::id()));
@@ -303,13 +310,13 @@ impl Place {
         };
         let plan = Plan {
             sites: (0..SITES).map(site).collect(),
-            experiment: STUDY.into(),
+            experiment: study.into(),
             schema: None,
             edges: None,
         };
         create(&root, &plan).unwrap();
         let folders = (0..SITES).map(|i| Folder::read(&root.join(format!("site-{i}"))).unwrap()).collect();
-        Self { root, folders, experiment: experiment() }
+        Self { root, folders, experiment: experiment(study) }
     }
 
     /// Forgets all runs.
@@ -422,12 +429,16 @@ fn seeds(from: u64, count: u64) -> Vec<u64> {
 }
 
 fn survive(test: &str, seeds: &[u64]) {
-    let place = Place::new(test);
+    let place = Place::new(test, STUDY);
     let expected = undisturbed(&place.experiment);
+    survive_in(&place, &expected, seeds, check_ledgers);
+}
+
+fn survive_in(place: &Place, expected: &[Vec<f64>], seeds: &[u64], check: impl Fn(&Place)) {
     for &seed in seeds {
         let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            assert_eq!(run(&place, seed).1, expected);
-            check_ledgers(&place);
+            assert_eq!(run(place, seed).1, expected);
+            check(place);
         }));
         if let Err(failure) = tried {
             eprintln!(
@@ -450,9 +461,40 @@ fn a_thousand_disturbed_networks_end_with_the_undisturbed_models() {
     survive("many", &seeds(1000, 1000));
 }
 
+fn survive_in_shares(test: &str, seeds: &[u64]) {
+    let place = Place::new(test, SHARED);
+    let (_, expected) = run(&place, CALM);
+    let ledger = |place: &Place| -> Vec<(String, u32, String)> {
+        let row = |folder: &Folder| {
+            let rows = Store::look(&folder.path).unwrap().rows().unwrap();
+            let name = folder.site.name.clone();
+            rows.into_iter().filter_map(move |row| match row.entry {
+                Entry::Release { round, sha256, .. } => Some((name.clone(), round, sha256)),
+                _ => None,
+            })
+        };
+        place.folders.iter().flat_map(row).collect()
+    };
+    let calm = ledger(&place);
+    assert!(calm.len() >= 2 * 12 * SITES, "{}", calm.len());
+    // Seeded, so the same shares: every exchange once, with the bytes of the calm run.
+    survive_in(&place, &expected, seeds, |place| assert_eq!(ledger(place), calm));
+}
+
+#[test]
+fn disturbed_networks_of_shares_end_with_the_calm_models() {
+    survive_in_shares("shares", &seeds(1, 12));
+}
+
+#[test]
+#[ignore = "minutes: cargo xtask soak"]
+fn a_thousand_disturbed_networks_of_shares_end_with_the_calm_models() {
+    survive_in_shares("shares-many", &seeds(1000, 1000));
+}
+
 #[test]
 fn a_seed_repeats_its_run_event_for_event() {
-    let place = Place::new("repeat");
+    let place = Place::new("repeat", STUDY);
     for seed in seeds(1, 4) {
         let (first, models) = run(&place, seed);
         let (second, again) = run(&place, seed);
