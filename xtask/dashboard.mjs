@@ -54,7 +54,7 @@ const look = (page) =>
       sites: all("#graph [data-site]").length,
       edges: all("#graph [data-edge]").map((line) => line.getAttribute("class")),
       spent: all("#graph [data-spent]").map((ring) => Number(ring.dataset.spent)),
-      meters: all("#rows meter").map((meter) => meter.value),
+      meters: all("#rows [role=meter]").map((meter) => Number(meter.getAttribute("aria-valuenow"))),
       curves: all("#curve [data-curve]").map((line) => line.points.numberOfItems),
       rows: all("#rows tr").map((row) => parseInt(row.cells[1].textContent, 10)),
       wide: document.documentElement.scrollWidth - innerWidth,
