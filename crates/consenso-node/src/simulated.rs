@@ -27,9 +27,10 @@ const SITES: usize = 4;
 const STUDY: &str = "name = \"four\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
     [graph]\nkind = \"ring\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"admm\"\nrounds = 25\ngossip = 1\n";
 
-/// The same in secret shares: two exchanges a round, a message of its own for every neighbour.
+/// The same in secret shares, with noise that all add together: two exchanges a round, a message of its own for every neighbour.
 const SHARED: &str = "name = \"shared\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
-    [graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 12\nexchange = \"secret-shared\"\n";
+    [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\
+    [[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 12\nexchange = \"secret-shared\"\n";
 
 /// The seed under which nothing goes wrong.
 const CALM: u64 = 0;

@@ -30,6 +30,7 @@ pub use records::{LANES, Records, RowBounds};
 pub(crate) use records::{Lanes8, Layout, Nonzeros};
 pub use schema::{Column, DraftOptions, Format, Kind, Label, Schema};
 pub use summary::{ClassCount, ColumnSummary, EncodingSummary, Summary};
+pub(crate) use synthetic::some_columns;
 pub use synthetic::{Synthetic, SyntheticError, SyntheticTask};
 pub use table::{LoadReport, Table};
 

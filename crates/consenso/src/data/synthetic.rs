@@ -316,8 +316,8 @@ fn cube(rng: &mut Stream, row: &mut [f64]) {
     }
 }
 
-/// `count` different columns below `dim`, in increasing order (Floyd's algorithm).
-fn some_columns(rng: &mut Stream, dim: usize, count: usize) -> Vec<u32> {
+/// `count` different columns below `dim`, all sets alike, in increasing order (Floyd's algorithm).
+pub(crate) fn some_columns(rng: &mut Stream, dim: usize, count: usize) -> Vec<u32> {
     let mut chosen = std::collections::BTreeSet::new();
     for last in dim - count..dim {
         let column = rng.random_range(0..=last as u32);

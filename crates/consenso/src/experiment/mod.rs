@@ -84,7 +84,7 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
     ),
     (
         "dimension",
-        "utility loss from 10 to 100,000 dimensions: flat, logarithmic or polynomial by the norm that noise is priced in (minutes)",
+        "utility loss from 10 to 100,000 dimensions: flat or polynomial, by the norm that noise is priced in (minutes)",
         include_str!("../../experiments/dimension.toml"),
     ),
     (

@@ -1,6 +1,7 @@
 //! Private random coordinate descent, with one agent or many (SPEC section 2, Appendix K of the paper).
 
 use super::{Protocol, PublicFacts, View, table_of};
+use crate::data::some_columns;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
 use crate::theory::{Assessment, Bound, Ground, Standing, descent, short};
@@ -107,28 +108,20 @@ impl CoordinateDescent {
 
     /// The coordinates of round `round` (from 1), increasing.
     fn coordinates(&self, round: u32, dim: usize) -> Vec<u32> {
-        let mut chosen = match self.order {
+        match self.order {
             Order::Shuffle => {
                 let (rounds, k) = (self.epoch_rounds(dim), round - 1);
                 let order = self.permutation(k / rounds, dim);
                 let start = (k % rounds) as usize * self.block;
-                order[start..(start + self.block).min(dim)].to_vec()
+                let mut chosen = order[start..(start + self.block).min(dim)].to_vec();
+                chosen.sort_unstable();
+                chosen
             }
             Order::Random => {
                 let mut stream = Seed::from(self.order_seed).stream(Purpose::Public, 1, u64::from(round));
-                let mut chosen = BTreeSet::new();
-                // Floyd's algorithm: a uniform set of `block` different coordinates.
-                for last in dim - self.block.min(dim)..dim {
-                    let drawn = stream.random_range(0..=last as u32);
-                    if !chosen.insert(drawn) {
-                        chosen.insert(last as u32);
-                    }
-                }
-                chosen.into_iter().collect()
+                some_columns(&mut stream, dim, self.block.min(dim))
             }
-        };
-        chosen.sort_unstable();
-        chosen
+        }
     }
 
     /// All coordinates in the order of one epoch (Fisher and Yates).
