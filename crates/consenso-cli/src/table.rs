@@ -110,9 +110,14 @@ fn heading(record: &Record) -> String {
     } else {
         format!("{} of {} runs", record.runs, record.runs_asked)
     };
+    let network = if p.agents == 1 {
+        format!("1 agent {holding}, alone")
+    } else {
+        format!("{} agents {holding}, {} graph with {} edges", p.agents, p.graph, p.edges)
+    };
     format!(
-        "{}: {} agents {holding}, {} graph with {} edges; {} loss, regularization {}, {} parameters; {runs}, seed {}\n",
-        record.name, p.agents, p.graph, p.edges, p.loss, p.regularization, p.dim, record.seed
+        "{}: {network}; {} loss, regularization {}, {} parameters; {runs}, seed {}\n",
+        record.name, p.loss, p.regularization, p.dim, record.seed
     )
 }
 
