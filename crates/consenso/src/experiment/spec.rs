@@ -564,13 +564,15 @@ fn did_you_mean(near: &str) -> String {
     format!("did you mean \"{near}\"?")
 }
 
-/// The key that serde calls unknown, and what it may have been meant to be.
+/// The key or word that serde calls unknown, and what it may have been meant to be; `also` are keys it has not heard of.
 fn unknown_key(message: &str, also: &[&str]) -> (String, Option<String>) {
     let mut quoted = message.split('`').skip(1).step_by(2);
-    if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
+    let field = message.starts_with("unknown field");
+    if !field && !message.starts_with("unknown variant") {
         return (quoted.next().unwrap_or_default().to_owned(), None);
     }
     let key = quoted.next().unwrap_or_default().to_owned();
+    let also = if field { also } else { &[] };
     let known: Vec<&str> = quoted.chain(also.iter().copied()).collect();
     let near = crate::data::nearest(&key, known.iter().copied());
     (key, Some(near.map_or_else(|| format!("known here: {}", known.join(", ")), |near| did_you_mean(&near))))
