@@ -72,10 +72,24 @@ impl AuditLog {
 
 /// The hash of the ledger's row of the last release that a folder's log knows of.
 pub(crate) fn last_release(folder: &Path) -> Option<String> {
-    const TAIL: u64 = 1 << 20;
     let mut file = File::open(folder.join(FILE)).ok()?;
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    // It is near the end, unless somebody made much noise since.
+    let mut tail = 1 << 20;
+    loop {
+        if let Some(found) = last_release_in(&mut file, length.saturating_sub(tail)) {
+            return Some(found);
+        }
+        if tail >= length {
+            return None;
+        }
+        tail *= 16;
+    }
+}
+
+/// The same, from a place in the file on.
+fn last_release_in(file: &mut File, from: u64) -> Option<String> {
+    file.seek(SeekFrom::Start(from)).ok()?;
     let mut tail = Vec::new();
     file.read_to_end(&mut tail).ok()?;
     // The first line may be cut, and the last one may be half written: what does not parse is passed over.
@@ -104,6 +118,20 @@ mod tests {
         assert_eq!(lines[0]["round"], 3);
         assert_eq!(lines[4]["times"], 1000);
         assert_eq!(lines[5]["reason"], "no certificate");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_last_release_is_found_behind_any_amount_of_noise() {
+        let folder = std::env::temp_dir().join(format!("consenso-audit-tail-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        assert_eq!(last_release(&folder), None);
+        let log = AuditLog::open(&folder).unwrap();
+        log.write("released", serde_json::json!({ "round": 1, "ledger": "aa" }));
+        log.write("released", serde_json::json!({ "round": 2, "ledger": "bb" }));
+        let noise = "x".repeat(1000);
+        (0..2200).for_each(|_| log.write("refused", serde_json::json!({ "reason": noise })));
+        assert_eq!(last_release(&folder).as_deref(), Some("bb"));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

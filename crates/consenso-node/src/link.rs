@@ -7,7 +7,7 @@
 use crate::audit_log::AuditLog;
 use crate::folder::{self, Folder, short};
 use crate::frame::{self, Digest, Frame, Hello};
-use crate::identity::{Identity, recognise};
+use crate::identity::{Identity, Known, recognise};
 use crate::wire::{Connection, Listener, Wire};
 use bytes::{Buf as _, BufMut as _, Bytes};
 use std::collections::HashMap;
@@ -253,11 +253,21 @@ async fn accept(
     }
 }
 
+/// The peers as the file has them now: addresses and pins may change while a node runs, the sites and their numbers may not.
+fn peers_now(shared: &Shared) -> Result<(Vec<folder::Peer>, Vec<Known>), String> {
+    let path = &shared.folder.path;
+    let peers = folder::read_peers(path).map_err(|e| e.to_string())?;
+    if !peers.iter().map(|p| &p.name).eq(shared.folder.peers.iter().map(|p| &p.name)) {
+        return Err(format!("{} names other sites than when the node started", folder::PEERS));
+    }
+    let known = folder::known(path, &peers).map_err(|e| e.to_string())?;
+    Ok((peers, known))
+}
+
 /// Identity and peers are read anew for every caller, so that certificates and pins can be changed while the node runs.
 async fn greet(shared: &Shared, stream: Connection) -> Result<Called, String> {
     let path = &shared.folder.path;
-    let peers = folder::read_peers(path).map_err(|e| e.to_string())?;
-    let known = folder::known(path, &peers).map_err(|e| e.to_string())?;
+    let known = peers_now(shared)?.1;
     let config = Identity::read(path).and_then(|i| i.server(&known)).map_err(|e| e.to_string())?;
     let stream = TlsAcceptor::from(config).accept(stream).await.map_err(|e| e.to_string())?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -342,8 +352,7 @@ async fn call(shared: &Arc<Shared>, peer: u32) -> Result<tokio::task::JoinHandle
 /// Opens a stream to a peer. Its address is read anew for every call, like the identity.
 async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Streaming<Bytes>), String> {
     let path = &shared.folder.path;
-    let peers = folder::read_peers(path).map_err(|e| e.to_string())?;
-    let known = folder::known(path, &peers).map_err(|e| e.to_string())?;
+    let (peers, known) = peers_now(shared)?;
     let (site, known) = (&peers[peer as usize], &known[peer as usize]);
     let address = site.address.as_deref().ok_or("it has no address in peers.toml")?;
     let config = Identity::read(path).and_then(|i| i.client(known)).map_err(|e| e.to_string())?;

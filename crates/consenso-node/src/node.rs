@@ -60,6 +60,18 @@ pub enum NodeError {
         "{0}: the audit log shows releases that the ledger (state.db) does not know: it is an old copy, or was damaged\n  help: restore the newest; an older one would charge and draw again what was sent already"
     )]
     LedgerOld(String),
+    /// A neighbour has what this site does not know to have sent.
+    #[error(
+        "{peer} has this site's releases up to round {have}, and its ledger (state.db) ends with round {released}: the folder is an old copy, or {peer} does not tell the truth\n  help: restore the newest; an older one would charge and draw again what was sent already"
+    )]
+    Forgot {
+        /// Who.
+        peer: String,
+        /// What it has.
+        have: u32,
+        /// The last release here.
+        released: u32,
+    },
     /// The operating system says no.
     #[error("{what}: {cause}")]
     System {
@@ -528,6 +540,11 @@ impl Node {
             return Ok(());
         }
         self.shared.audit.write("link-up", json!({ "peer": n.name, "have": have }));
+        // It has an exchange when it has this site's part of it, which was durable here before it left.
+        let released = self.recent.back().map_or(0, |r| r.0);
+        if have > released {
+            return Err(NodeError::Forgot { peer: n.name.clone(), have, released });
+        }
         n.outgoing = Some((link, outgoing));
         n.acked = n.acked.max(have);
         n.ever_up = true;
@@ -559,9 +576,12 @@ impl Node {
             Frame::Release { .. } | Frame::Words { .. } => match self.agent.handle(peer, frame) {
                 Ok(round) => {
                     (n.lost, n.refused) = (None, false);
-                    n.heard = n.heard.max(round);
                     n.acked = n.acked.max(round.saturating_sub(1));
-                    self.log.push(Line::Received { peer: n.name.clone(), round, bytes });
+                    // The same again is no news, and must not fill the disk.
+                    if round > n.heard {
+                        n.heard = round;
+                        self.log.push(Line::Received { peer: n.name.clone(), round, bytes });
+                    }
                 }
                 Err(reason) => self.refuse(peer, &reason),
             },
@@ -939,6 +959,29 @@ mod tests {
         let again = run(&a, &experiment(), &Options::default()).unwrap();
         assert_eq!(again.model, outcome.model);
         assert!(again.unconfirmed.is_empty() && began.elapsed() < Duration::from_secs(20));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    /// A folder that was copied back from before: its own log and ledger agree, and only a neighbour knows that it released more.
+    #[test]
+    fn a_neighbour_that_has_more_than_was_released_stops_the_site() {
+        let root = std::env::temp_dir().join(format!("consenso-forgot-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let [a, b] = two(&root);
+        let (mine, hers) = (experiment(), experiment());
+        let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
+        let graph = graph_digest(hers.graph());
+        let hello = Frame::Hello(Hello { experiment: b.study, graph, from: 1, to: 0, have: 2 }).encode();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let said =
+            async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &Frame::Bye.encode())).await };
+        drop(runtime.block_on(said).expect("in time"));
+        let stopped = node.join().unwrap().unwrap_err();
+        assert!(
+            matches!(&stopped, NodeError::Forgot { peer, have: 2, released: 1 } if peer == "b")
+                && stopped.is_input(),
+            "{stopped}"
+        );
         std::fs::remove_dir_all(&root).unwrap();
     }
 

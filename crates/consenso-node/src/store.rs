@@ -299,9 +299,11 @@ impl Store {
         let (experiment, graph) = (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
         let asked = opening.claim.as_ref().map(|c| (c.epsilon, c.delta));
         let last = rows.iter().rfind(|row| matches!(row.entry, Entry::Study { .. }));
-        if let Some(Row { study, entry: Entry::Study { experiment: e, graph: g, .. }, .. }) = last
+        if let Some(Row { study, entry: Entry::Study { experiment: e, graph: g, claim, seeded, .. }, .. }) =
+            last
             && (e, g) == (&experiment, &graph)
         {
+            goes_on((claim.as_deref(), *seeded), (opening.claim.as_ref(), opening.seeded))?;
             return Ok(Study { number: *study, checkpoint: self.checkpoint(*study)? });
         }
         let time = clock::text(clock::now());
@@ -494,6 +496,25 @@ fn chain(previous: &Digest, number: i64, study: i64, body: &str) -> Digest {
     sha256(&[previous, &number.to_le_bytes(), &study.to_le_bytes(), body.as_bytes()])
 }
 
+/// Whether a study that was begun as `before` may go on as `now`: what was reserved for it must be what it costs.
+fn goes_on(before: (Option<&Claim>, bool), now: (Option<&Claim>, bool)) -> Result<(), StoreError> {
+    if now.1 && !before.1 {
+        return Err(StoreError::Unprotected(
+            "this study began with noise of the operating system, and entropy = \"seed\" would go on with noise that everybody knows\n  \
+             help: set entropy = \"os\" in site.toml",
+        ));
+    }
+    let cost = |claim: Option<&Claim>| claim.map_or((f64::INFINITY, 1.0), |c| (c.epsilon, c.delta));
+    let (reserved, asked) = (cost(before.0), cost(now.0));
+    if asked.0 > reserved.0 * (1.0 + 1e-12) || asked.1 > reserved.1 * (1.0 + 1e-12) {
+        return Err(StoreError::Unprotected(
+            "this version of consenso finds that the study costs more than was reserved when it began\n  \
+             help: end it here, and begin another one if the budget allows",
+        ));
+    }
+    Ok(())
+}
+
 /// Whether another study of cost `asked` fits what the records may cost in all.
 fn within(rows: &[Row], limit: Option<(f64, f64)>, asked: Option<(f64, f64)>) -> Result<(), StoreError> {
     let known = !rows.is_empty();
@@ -647,6 +668,25 @@ mod tests {
         let refused = store.begin(&opening(3, None, None)).unwrap_err();
         assert!(matches!(refused, StoreError::Unprotected(_)), "{refused}");
         store.begin(&opening(3, Some(0.1), None)).unwrap();
+    }
+
+    #[test]
+    fn a_study_goes_on_only_as_what_was_reserved_for_it() {
+        let place = Place::new();
+        let mut store = place.open().unwrap();
+        store.begin(&opening(1, Some(0.5), Some((9.0, 0.1)))).unwrap();
+        let seeded = Opening { seeded: true, ..opening(1, Some(0.5), None) };
+        for (now, reason) in [
+            (opening(1, Some(0.6), None), "costs more than was reserved"),
+            (opening(1, None, None), "costs more than was reserved"),
+            (seeded, "noise that everybody knows"),
+        ] {
+            let refused = store.begin(&now).unwrap_err().to_string();
+            assert!(refused.contains(reason), "{refused}");
+        }
+        // What costs less, after an accountant became sharper, may go on.
+        assert_eq!(store.begin(&opening(1, Some(0.4), None)).unwrap().number, 1);
+        assert_eq!(store.rows().unwrap().len(), 2);
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(super) struct Budget {
     pub(super) warnings: Vec<String>,
     /// Who adds the noise of a secret-shared sum, and how many of them may collude.
     pub(super) together: Option<Together>,
+    /// M.
+    smoothness: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -87,7 +89,8 @@ impl Budget {
             );
             return Gate::open(agent as u64, seed.clone());
         };
-        let gate = Gate::new(agent as u64, seed.clone(), Arc::clone(&account.noise), account.ledger.clone());
+        let gate = Gate::new(agent as u64, seed.clone(), Arc::clone(&account.noise), account.ledger.clone())
+            .with_smoothness(self.smoothness);
         // Every realised loss costs logarithms; it is worth them where the paper looks at it, and only in a simulation.
         if account.price.as_ref().is_some_and(|p| p.realised) { gate.with_realised_losses() } else { gate }
     }
@@ -164,6 +167,7 @@ pub(super) fn plan(
 ) -> Result<Budget, String> {
     let mut budget = Budget {
         together,
+        smoothness: facts.smoothness,
         accounts: BTreeMap::new(),
         degree_matters: false,
         noise_spec: noise.cloned(),
@@ -669,7 +673,7 @@ fn filtered(
     let claim = Claim {
         epsilon,
         delta: privacy.delta,
-        method: Method::Rdp,
+        method: Method::RenyiFilter,
         neighbours: privacy.neighbours,
         adversary: Claim::COLLUDING_NEIGHBOURS.into(),
         sampler: sampler(noise, context.seeded),

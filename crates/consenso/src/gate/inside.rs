@@ -19,6 +19,19 @@ pub(super) fn within_reach(centre: &[f64], noise: RoundNoise) -> bool {
     centre.iter().all(|c| c.abs() <= most)
 }
 
+/// What ‖n‖₂ stays below, but for a chance of less than 2⁻¹⁰⁰.
+///
+/// Gamma(d, s) exceeds s(d + √(2td) + t) with a chance of at most e^{−t}; t = 70. A Laplace vector has E‖n‖₂ ≤ s√(2d), and a function that moves no
+/// faster than its argument exceeds its mean by r with a chance of at most e^{−r/4s} for r ≥ 4s (Bobkov and Ledoux, 1997); r = 300s.
+pub(super) fn length(noise: RoundNoise, dim: usize) -> f64 {
+    let d = dim as f64;
+    let most = match noise.law {
+        Law::Independent => (2.0 * d).sqrt() + 300.0,
+        Law::GammaNorm => d + (140.0 * d).sqrt() + 70.0,
+    };
+    noise.noise.scale() * most
+}
+
 /// Draws n into `out`; `steps` is scratch.
 pub(super) fn draw(
     rng: &mut impl Rng,

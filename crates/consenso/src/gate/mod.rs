@@ -18,7 +18,8 @@ pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 pub use exact::{Grid, Noise, NoiseError};
 pub use shares::Shares;
 
-use crate::problem::{Constraint, LocalObjective, Workspace};
+use crate::kernel;
+use crate::problem::{Constraint, LocalObjective, Workspace, solve};
 use crate::protocol::{Protocol, Response, View};
 use crate::random::{Purpose, Seed, Stream};
 use rand::RngExt;
@@ -144,6 +145,8 @@ pub struct Gate {
     constraint: Constraint,
     /// Limits of this agent's own, coordinate by coordinate.
     limits: Option<Arc<[[f64; 2]]>>,
+    /// M, from the public bounds of the rows; unit rows where nobody said.
+    smoothness: Option<f64>,
 }
 
 /// What a gate must not forget; see [`Agent::checkpoint`](crate::agent::Agent::checkpoint).
@@ -165,13 +168,14 @@ impl Gate {
             realised: None,
             constraint: Constraint::None,
             limits: None,
+            smoothness: None,
         }
     }
 
     /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`.
     #[must_use]
     pub fn new(agent: u64, seed: Seed, noise: Arc<[RoundNoise]>, ledger: Ledger) -> Self {
-        Self { agent, seed, noise, ledger, realised: None, constraint: Constraint::None, limits: None }
+        Self { noise, ledger, ..Self::open(agent, seed) }
     }
 
     /// The same gate, keeping the sum of its realised losses (Theorem 2.2). It is this agent's own to see: the sum depends on
@@ -194,6 +198,33 @@ impl Gate {
     pub fn with_limits(mut self, limits: Arc<[[f64; 2]]>) -> Self {
         self.limits = Some(limits);
         self
+    }
+
+    /// The same gate for records whose public bounds make ∇f this smooth; see [`Self::solvable`].
+    #[must_use]
+    pub fn with_smoothness(mut self, smoothness: f64) -> Self {
+        self.smoothness = Some(smoothness);
+        self
+    }
+
+    /// Whether a local problem around this public centre is one that is solved as well as its sensitivity assumes, whatever the records are.
+    ///
+    /// This must be decided from public numbers: were an agent to stop because *its* solver failed, one record could decide it, and everybody
+    /// would see it. Neighbours choose the centre.
+    fn solvable(
+        &self,
+        protocol: &dyn Protocol,
+        view: &View<'_>,
+        local: &LocalObjective,
+        centre: f64,
+    ) -> bool {
+        let objective = local.objective();
+        let smoothness = self.smoothness.unwrap_or(objective.loss.curvature() + objective.regularization);
+        let weight = protocol.solved_weight(view.round() + 1, view.degree()) + objective.regularization;
+        // Around the centre, moved into the set, the solution is no farther than the records pull; costs are solved in closed form.
+        let pull = if local.costs().is_some() { 0.0 } else { objective.steepness(smoothness) / weight };
+        let reach = centre + 2.0 * kernel::norm(view.own()) + pull;
+        reach <= solve::largest_solvable(weight, smoothness, view.dim())
     }
 
     /// Moves a release into the set and the limits: post-processing.
@@ -293,7 +324,21 @@ impl Gate {
             }
         }
         if response == Response::AtNoisedPoint {
-            return self.release_solved(protocol, view, memory, local, draft, noise, &mut stream, out);
+            let active = active.as_deref();
+            return self.release_solved(
+                protocol,
+                view,
+                memory,
+                local,
+                draft,
+                noise,
+                active,
+                &mut stream,
+                out,
+            );
+        }
+        if response == Response::AtPoint && !self.solvable(protocol, view, local, kernel::norm(&draft.low)) {
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
         if noise.law != Law::Independent || !draft.snap(noise.grid) {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
@@ -333,12 +378,16 @@ impl Gate {
         local: &LocalObjective,
         draft: &mut Draft,
         noise: RoundNoise,
+        active: Option<&[u32]>,
         stream: &mut Stream,
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
         let round = view.round() + 1;
         let finishing = inside::finishing(noise).ok().filter(|f| draft.snap(f.grid));
-        let Some(finishing) = finishing.filter(|_| inside::within_reach(&draft.low, noise)) else {
+        let centre = kernel::norm(&draft.low) + inside::length(noise, view.dim());
+        let reachable =
+            inside::within_reach(&draft.low, noise) && self.solvable(protocol, view, local, centre);
+        let Some(finishing) = finishing.filter(|_| reachable) else {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         };
         if let Err(reason) = self.ledger.charge(round, &draft.widths) {
@@ -360,9 +409,10 @@ impl Gate {
             // Only a diverged run comes here, and its iterates are public.
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
-        for ((out, low), q) in out.iter_mut().zip(&*low).zip(&*steps) {
-            *out = low + finishing.grid.value(*q);
+        for ((point, low), q) in point.iter_mut().zip(&*low).zip(&*steps) {
+            *point = low + finishing.grid.value(*q);
         }
+        fill(out, view.own(), active, point);
         protocol.remember(out, memory);
         self.confine(out);
         (Release { round, values: out }, None)

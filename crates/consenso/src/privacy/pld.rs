@@ -380,7 +380,9 @@ impl Grid {
         for release in &self.tilted {
             let top = self.tilt * (release.cell + 1) as f64 * self.spacing;
             ln_scale += release.count as f64 * release.ln_moment;
-            ln_error += release.count as f64 * UNIT * (4.0 * top + 8.0 + self.tilted.len() as f64);
+            // Its own roundings, and one a group for adding it up.
+            let adding = self.tilted.len() as f64 * (1.0 + release.ln_moment.abs());
+            ln_error += release.count as f64 * UNIT * (4.0 * top + 8.0 + adding);
         }
         // |Π φ̂ − Π φ| ≤ count·error at each frequency since every factor is at most 1 in size; by Parseval that is an
         // l2 error of the masses, which meets weights of l2 norm at most √length, or less where they fall off fast.

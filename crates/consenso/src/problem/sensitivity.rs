@@ -94,6 +94,15 @@ impl Objective {
     }
 }
 
+impl Objective {
+    /// A bound on the data term's ‖∇f‖₂ for rows so long that ∇f is `smoothness`-Lipschitz (M = c₁R² + μ gives R).
+    #[must_use]
+    pub(crate) fn steepness(&self, smoothness: f64) -> f64 {
+        let l2 = ((smoothness - self.regularization).max(0.0) / self.loss.curvature()).sqrt();
+        self.loss.record_gradient(&RowBounds { l1: l2, l2, linf: l2, public: true }).1
+    }
+}
+
 /// Roundings a single term can meet before it is summed, generously: margin of up to 2^20 features, exponential, division, products.
 const SLACK: f64 = 64.0;
 

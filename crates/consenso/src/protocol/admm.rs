@@ -55,11 +55,13 @@ impl Default for Admm {
 /// How well exact local problems are solved.
 const LOCAL_TOLERANCE: f64 = 1e-13;
 
-/// The residual gradient a sensitivity allows for: Newton's method on a strongly convex function ends at rounding level, four orders below.
-pub(crate) const ASSUMED_RESIDUAL: f64 = 1e-9;
+/// The residual gradient a sensitivity allows for. The gate poses no problem, as far as public numbers go, where rounding alone would leave more
+/// ([`largest_solvable`](crate::problem::solve)), and the solver ends below it on all others.
+pub(crate) const ASSUMED_RESIDUAL: f64 = crate::problem::solve::SURE_RESIDUAL;
 
-/// Solves a local problem over the set from `x` on. Iterates so large that rounding alone leaves more than [`ASSUMED_RESIDUAL`] (above about 10^6) belong to
-/// a run that diverged; they become NaN, which the gate does not release.
+/// Solves a local problem over the set from `x` on. A run without noise may diverge to where there is no solution in floating point: NaN then.
+///
+/// A solution is never withheld for being worse than [`ASSUMED_RESIDUAL`]: whether it is depends on the records, and everybody would see an agent stop.
 pub(super) fn exact_step(
     local: &LocalObjective,
     proximal: Proximal<'_>,
@@ -70,8 +72,7 @@ pub(super) fn exact_step(
     if let Some(costs) = local.costs() {
         return costs.proximal(proximal.centre, proximal.weight, x);
     }
-    let residual = proximal_step(local, proximal, set, x, LOCAL_TOLERANCE, work);
-    if residual.is_nan() || residual > ASSUMED_RESIDUAL {
+    if proximal_step(local, proximal, set, x, LOCAL_TOLERANCE, work).is_nan() {
         x.fill(f64::NAN);
     }
 }
@@ -312,6 +313,10 @@ impl Protocol for Admm {
 
     fn response(&self) -> Response {
         if self.exact { Response::AtPoint } else { Response::Shift }
+    }
+
+    fn solved_weight(&self, _: u32, _: usize) -> f64 {
+        self.penalty()
     }
 
     fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {

@@ -81,6 +81,10 @@ impl Protocol for ConsensusAdmm {
         Response::AtPoint
     }
 
+    fn solved_weight(&self, _: u32, degree: usize) -> f64 {
+        self.weight(degree)
+    }
+
     fn step_sensitivity(
         &self,
         _: u32,

@@ -86,6 +86,10 @@ impl Protocol for GradientDescent {
         table_of(self)
     }
 
+    fn uses_common(&self) -> bool {
+        true
+    }
+
     /// The farthest pair takes everybody's row, the plain mean takes the mean.
     fn needs(&self) -> Needs {
         match self.aggregation {

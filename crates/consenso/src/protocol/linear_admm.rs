@@ -314,6 +314,10 @@ impl Protocol for LinearAdmm {
         if self.exact { Response::AtPoint } else { Response::Shift }
     }
 
+    fn solved_weight(&self, _: u32, _: usize) -> f64 {
+        self.penalty()
+    }
+
     fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
         if self.exact {
             let strength = self.penalty() + facts.strong_convexity;

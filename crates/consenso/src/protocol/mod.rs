@@ -442,6 +442,11 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether it looks at [`View::common`] of a complete graph, so that a simulator should compute it once for all agents.
+    fn uses_common(&self) -> bool {
+        false
+    }
+
     /// Whether one agent alone can run it.
     fn runs_alone(&self) -> bool {
         false
@@ -455,8 +460,8 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// D of the problem that [`Response::AtNoisedPoint`] solves in round `round`. A protocol that answers so must say it; without it nothing can
-    /// be accounted for, and an experiment is refused.
+    /// D of the problem f(x) + (D/2)‖x − point‖² that is solved in round `round`, for every [`Response`] but `Shift`. A protocol that answers so must say it:
+    /// without it nothing is released, and an experiment that cannot be accounted for is refused.
     fn solved_weight(&self, _round: u32, _degree: usize) -> f64 {
         f64::NAN
     }

@@ -57,6 +57,10 @@ impl Protocol for OutputAdmm {
         Response::AtPoint
     }
 
+    fn solved_weight(&self, _: u32, _: usize) -> f64 {
+        self.penalty()
+    }
+
     fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
         let strength = self.penalty() + facts.strong_convexity;
         Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)

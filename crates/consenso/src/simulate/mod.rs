@@ -124,7 +124,7 @@ impl Lockstep {
             }
             return;
         }
-        let common = common(graph, rows, *dim);
+        let common = common(players, graph, rows, *dim);
         let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
         // Back and forth: what one round read last is still in the cache when the next begins. The order changes no result.
         let back = !round.is_multiple_of(2);
@@ -167,15 +167,16 @@ impl Lockstep {
         if let Some(exchange) = exchange {
             return exchange.finish(players, *round);
         }
-        let common = common(graph, rows, *dim);
+        let common = common(players, graph, rows, *dim);
         let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
         players.iter_mut().enumerate().map(|(i, player)| player.finish(&table.seat(i))).collect()
     }
 }
 
-/// Only agents of a complete graph compute anything alike.
-fn common(graph: &Graph, rows: &[f64], dim: usize) -> Option<Common> {
-    graph.is_complete().then(|| Common::of(&rows.chunks_exact(dim.max(1)).collect::<Vec<_>>()))
+/// Only agents of a complete graph compute anything alike, and only some algorithms look at it.
+fn common(players: &[Player], graph: &Graph, rows: &[f64], dim: usize) -> Option<Common> {
+    let used = graph.is_complete() && players.first().is_some_and(|p| p.protocol().uses_common());
+    used.then(|| Common::of(&rows.chunks_exact(dim.max(1)).collect::<Vec<_>>()))
 }
 
 struct Table<'a> {

@@ -1,0 +1,175 @@
+//! Attacks on claims, by means that share no code with what they attack: what a neighbour who leaves the protocol may send, which shifts two data sets may
+//! have, and which costs a transcript may choose.
+
+use consenso::agent::{Player, Seat, Timetable};
+use consenso::data::Records;
+use consenso::gate::{Draft, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
+use consenso::privacy::filter::RenyiFilter;
+use consenso::privacy::renyi_table::{ChargeScratch, IntervalNoise, RenyiTable, ShiftNorms};
+use consenso::problem::{LocalObjective, Loss, Objective};
+use consenso::protocol::{self, Protocol, Weights};
+use consenso::random::Seed;
+use std::sync::Arc;
+
+const OBJECTIVE: Objective = Objective { loss: Loss::Logistic, regularization: 1e-3 };
+
+fn records(first: [f64; 3]) -> Records {
+    let mut records = Records::with_capacity(3, 40);
+    for j in 0..40 {
+        let t = f64::from(j);
+        let row = if j == 0 { first } else { [0.6 * t.sin(), 0.5 * (2.0 * t).cos(), 0.3 * (0.7 * t).sin()] };
+        records.push(&row, if j % 3 == 0 { 1.0 } else { -1.0 });
+    }
+    records
+}
+
+fn stops(kind: &str, parameters: &str, first: [f64; 3], theirs: f64, scale: f64) -> bool {
+    let protocol: Box<dyn Protocol> =
+        protocol::from_table(kind, toml::from_str(parameters).unwrap()).unwrap().unwrap();
+    let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed: 1, shifts: vec![1.0] }));
+    let noise = RoundNoise::new(Noise::Laplace { scale }).unwrap();
+    let gate = Gate::new(0, Seed::from(3), Arc::from([noise]), ledger);
+    let timetable = Arc::new(Timetable { rounds: 1, tail_from: 1, gossip: 0 });
+    let mut player =
+        Player::new(LocalObjective::new(OBJECTIVE, records(first)), Arc::from(protocol), timetable, gate);
+    let weights = Weights { own: 0.5, neighbours: &[0.5] };
+    let rows = [0.1, 0.2, 0.3, theirs, 0.9 * theirs, -theirs];
+    let seat = Seat { rows: &rows, me: 0, neighbours: &[1], place: 0, weights, round: 0, common: None };
+    player.play(&seat, &mut Draft::default(), &mut [0.0; 3]);
+    player.stopped().is_some()
+}
+
+/// A neighbour chooses the centre of a local problem. Where rounding decides whether it can be solved, one record must not decide whether the
+/// agent stops: everybody sees that, without noise.
+#[test]
+fn whether_an_agent_stops_does_not_depend_on_its_records() {
+    for (kind, parameters) in [
+        ("admm", "penalty = 2.0\ndual_step = 0.1\nexact = true\naggregation = \"fixed\""),
+        ("output-admm", "penalty = 2.0\ndual_step = 0.1"),
+        ("consensus-admm", "penalty = 1.0"),
+        ("dvp", "penalty = 2.0\ndual_step = 0.1"),
+    ] {
+        let mut both = [false; 2];
+        for power in 3..48 {
+            let theirs = 10f64.powf(0.25 * f64::from(power));
+            let one = |k: i32| {
+                let t = f64::from(k);
+                stops(kind, parameters, [0.9 * t.sin(), 0.4 * t.cos(), 0.0], theirs, 100.0)
+            };
+            let all: Vec<bool> = (0..20).map(one).collect();
+            assert!(all.iter().all(|s| *s == all[0]), "{kind} at {theirs:e}: {all:?}");
+            both[usize::from(all[0])] = true;
+        }
+        assert_eq!(both, [true; 2], "{kind}: centres that are solved, and centres that are not");
+    }
+}
+
+/// Shifts of a coordinate that are tried, up to the largest.
+const GRID: usize = 12;
+/// Points between two of them at which densities are sampled.
+const FINE: usize = 8;
+
+/// D_a of U[0, u] + noise against itself moved by k/GRID of `largest`, for every k: sums over densities as they are defined.
+fn divergences(noise: IntervalNoise, u: f64, largest: f64, order: f64) -> Vec<f64> {
+    let noised = |x: f64| match noise {
+        IntervalNoise::Laplace => 0.5 * (-x.abs()).exp(),
+        IntervalNoise::Gaussian => (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt(),
+    };
+    let (step, reach) = (largest / (GRID * FINE) as f64, 30.0 + u + order * largest);
+    let density = |k: usize| {
+        let x = k as f64 * step - reach;
+        (0..200).map(|k| noised(x - u * (f64::from(k) + 0.5) / 200.0)).sum::<f64>() / 200.0
+    };
+    let logs: Vec<f64> = (0..(2.0 * reach / step) as usize).map(|k| density(k).max(1e-300).ln()).collect();
+    let one = |k: usize| {
+        let pairs = logs[k * FINE..].iter().zip(&logs);
+        let terms = pairs.map(|(p, q)| (order * p - (order - 1.0) * q).exp());
+        (terms.filter(|t| t.is_finite()).sum::<f64>() * step).ln() / (order - 1.0)
+    };
+    (0..=GRID).map(one).collect()
+}
+
+/// Shifts of every shape that three norms allow, against the charge of a filter: no shift may cost more. Large shifts too, where D_a is far from a
+/// parabola.
+#[test]
+fn no_shift_within_the_norms_costs_more_than_is_charged() {
+    let orders = [1.5, 4.0];
+    let widths = [0.0, 0.4, 3.0];
+    for noise in [IntervalNoise::Laplace, IntervalNoise::Gaussian] {
+        for (inf, two, one) in [(0.5, 0.7, 0.9), (2.0, 2.4, 3.5), (1.0, 1.0, 1.6)] {
+            let norms = ShiftNorms { inf, two: Some(two), one: Some(one) };
+            let table = RenyiTable::new(noise, inf, inf, &orders).unwrap();
+            let mut charged = [0.0; 2];
+            table.round(norms).unwrap().charge(&widths, 1.0, &mut ChargeScratch::default(), &mut charged);
+            for (order, charged) in orders.into_iter().zip(charged) {
+                let costs = widths.map(|u| divergences(noise, u, inf, order));
+                let mut worst = 0.0f64;
+                for shift in 0..(GRID + 1).pow(3) {
+                    let k = [shift % (GRID + 1), shift / (GRID + 1) % (GRID + 1), shift / (GRID + 1).pow(2)];
+                    let t = k.map(|k| inf * k as f64 / GRID as f64);
+                    let norm = t.iter().map(|t| t * t).sum::<f64>().sqrt();
+                    if norm <= two && t.iter().sum::<f64>() <= one {
+                        worst = worst.max((0..3).map(|l| costs[l][k[l]]).sum());
+                    }
+                }
+                // The sums' own error is below a thousandth.
+                assert!(worst <= charged * 1.001, "{noise:?} {norms:?} order {order}: {worst} > {charged}");
+                assert!(charged < 1.5 * worst, "{noise:?} {norms:?} order {order}: {charged} ≫ {worst}");
+            }
+        }
+    }
+}
+
+/// Randomised responses of two sizes, chosen one after the other by whoever looks at all answers so far, as long as the filter lets them: the largest
+/// E(1 − e^{ε−L})₊ over *all* such choices, by dynamic programming over (releases of each size, loss). It must not exceed δ.
+fn worst_delta(orders: &[f64], small: f64, ratio: usize, epsilon: f64, delta: f64) -> f64 {
+    let cost = |e: f64, a: f64| {
+        let p = 1.0 / (1.0 + (-e).exp());
+        (p.powf(a) * (1.0 - p).powf(1.0 - a) + (1.0 - p).powf(a) * p.powf(1.0 - a)).ln() / (a - 1.0)
+    };
+    let large = small * ratio as f64;
+    let costs = [small, large].map(|e| orders.iter().map(|&a| cost(e, a)).collect::<Vec<f64>>());
+    let allowed = |x: usize, y: usize| {
+        let mut filter = RenyiFilter::new(orders, epsilon, delta).unwrap();
+        (0..x).all(|_| filter.try_charge(&costs[0]).is_ok())
+            && (0..y).all(|_| filter.try_charge(&costs[1]).is_ok())
+    };
+    let most = |one: &dyn Fn(usize) -> bool| (1..).take_while(|&n| one(n)).count();
+    let (small_most, large_most) = (most(&|n| allowed(n, 0)), most(&|n| allowed(0, n)));
+    assert!(small_most > 10 && large_most > 0, "a filter worth attacking");
+    let middle = small_most + ratio * large_most;
+    let end: Vec<f64> =
+        (0..=2 * middle).map(|k| -(epsilon - (k as f64 - middle as f64) * small).min(0.0).exp_m1()).collect();
+    let mut value = vec![vec![None::<Vec<f64>>; large_most + 1]; small_most + 1];
+    for x in (0..=small_most).rev() {
+        for y in (0..=large_most).rev().filter(|&y| allowed(x, y)) {
+            let mut best = end.clone();
+            let more = [(x + 1, y, 1, small), (x, y + 1, ratio, large)];
+            for (x, y, step, e) in more {
+                let Some(after) = value.get(x).and_then(|row| row.get(y)).and_then(Option::as_ref) else {
+                    continue;
+                };
+                let p = 1.0 / (1.0 + (-e).exp());
+                for k in step..best.len() - step {
+                    best[k] = best[k].max(p * after[k + step] + (1.0 - p) * after[k - step]);
+                }
+            }
+            value[x][y] = Some(best);
+        }
+    }
+    value[0][0].as_ref().expect("nothing was spent yet")[middle]
+}
+
+#[test]
+fn no_choice_of_releases_gets_past_a_filter_of_several_orders() {
+    for (orders, small, ratio, epsilon, delta) in [
+        (&[4.0, 12.0][..], 0.1, 5, 2.0, 1e-3),
+        (&[6.0, 20.0], 0.05, 8, 1.5, 1e-3),
+        (&[3.0, 8.0], 0.2, 5, 3.0, 1e-2),
+        (&[4.0, 7.0, 14.0, 28.0], 0.05, 10, 1.5, 1e-3),
+    ] {
+        let worst = worst_delta(orders, small, ratio, epsilon, delta);
+        assert!(worst <= delta, "{orders:?}: δ = {worst:e} of {delta:e}");
+        assert!(worst > 0.02 * delta, "{orders:?}: an attack that finds nothing says nothing");
+    }
+}
