@@ -17,7 +17,11 @@ pub(crate) async fn start(address: &str, progress: Watched) -> std::io::Result<(
     let listener = TcpListener::bind(address).await?;
     tokio::spawn(async move {
         loop {
-            let Ok((stream, _)) = listener.accept().await else { continue };
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of file descriptors, most likely: asking again at once would take the node's only thread.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
             let progress = progress.clone();
             tokio::spawn(tokio::time::timeout(Duration::from_secs(5), answer(stream, progress)));
         }

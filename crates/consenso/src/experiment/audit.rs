@@ -5,14 +5,14 @@ use super::check::{Experiment, Planned, Source};
 use super::spec::Accounting;
 use crate::agent::{Player, Seat};
 use crate::data::{Records, RowBounds};
-use crate::gate::{Ledger, Noise, RoundNoise};
+use crate::gate::{Gate, Ledger, Noise, RoundNoise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::NeighbourRelation;
 use crate::privacy::audit::{
     AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Watch, WorstPair, audit,
 };
-use crate::problem::{LocalObjective, Loss, Sensitivity};
-use crate::protocol::{PublicFacts, Weights};
+use crate::problem::{LocalObjective, Loss, Sensitivity, Workspace};
+use crate::protocol::{PublicFacts, View, Weights};
 use crate::simulate::Lockstep;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -67,16 +67,17 @@ impl Experiment {
         target: AuditTarget,
         options: Options,
     ) -> Result<AlgorithmAudit, String> {
-        if planned.budget.together.is_some() {
+        if planned.budget.together.is_some() && target != AuditTarget::Experiment {
             return Err(format!(
-                "{}: an audit attacks what an agent releases, and in secret shares it releases nothing of its own; leave this algorithm out",
+                "{}: in secret shares an agent releases nothing of its own; --target experiment attacks the sum that is revealed",
                 planned.label
             ));
         }
         let neighbours = self.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
-        if planned.protocol.charges_ahead() && target != AuditTarget::Mechanism {
+        // The worst pair of an agent has few features, and a schedule of coordinates is for all of them.
+        if planned.protocol.charges_ahead() && target == AuditTarget::Agent {
             return Err(format!(
-                "{}: coordinates that take turns cannot be audited yet; use --target mechanism",
+                "{}: an agent whose coordinates take turns is audited with its real records; use --target experiment, or mechanism",
                 planned.label
             ));
         }
@@ -104,6 +105,8 @@ struct Audited<'a> {
     graph: &'a Arc<Graph>,
     mixing: Arc<Mixing>,
     noise: Arc<[RoundNoise]>,
+    /// What hides a step: the agent's own noise, or all that honest agents add together.
+    hidden_by: Vec<Noise>,
     ledger: Ledger,
     claimed: Claimed,
     facts: PublicFacts,
@@ -120,7 +123,10 @@ impl<'a> Audited<'a> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
         let (records, degree) = (locals[AGENT].records().len(), graph.degree(AGENT));
-        let Account { noise, ledger, price, steps, .. } = planned.budget.account(records, degree)?;
+        let Account { noise, ledger, price, steps, hidden_by, .. } =
+            planned.budget.account(records, degree)?;
+        let own = || noise.iter().map(RoundNoise::noise).collect();
+        let hidden_by: Vec<Noise> = if hidden_by.is_empty() { own() } else { hidden_by.to_vec() };
         let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
         let claim = &price.as_ref()?.claim;
         let claimed = Claimed {
@@ -128,7 +134,7 @@ impl<'a> Audited<'a> {
             epsilon: privacy.epsilon.map_or(claim.epsilon, |budget| claim.epsilon.min(budget)),
             delta: claim.delta,
             mu: (privacy.accounting == Accounting::Schedule)
-                .then(|| total_mu(steps, noise, ledger))
+                .then(|| total_mu(steps, &hidden_by, ledger))
                 .flatten(),
         };
         Some(Self {
@@ -138,6 +144,7 @@ impl<'a> Audited<'a> {
             graph,
             mixing: Arc::new(Mixing::metropolis(graph)),
             noise: Arc::clone(noise),
+            hidden_by,
             ledger: ledger.clone(),
             claimed,
             facts,
@@ -204,11 +211,11 @@ impl<'a> Audited<'a> {
 }
 
 /// μ of the rounds the ledger allows: μ² = Σ (‖step‖₂/σ)². `None` unless all noise is Gaussian.
-fn total_mu(steps: &[Sensitivity], noise: &[RoundNoise], ledger: &Ledger) -> Option<f64> {
+fn total_mu(steps: &[Sensitivity], noise: &[Noise], ledger: &Ledger) -> Option<f64> {
     let Ledger::Schedule { plan, .. } = ledger else { return None };
     let mut squares = 0.0;
     for (step, noise) in steps.iter().zip(noise).take(plan.allowed as usize) {
-        let Noise::Gaussian { sigma } = noise.noise() else { return None };
+        let Noise::Gaussian { sigma } = *noise else { return None };
         squares += (step.l2 / sigma) * (step.l2 / sigma);
     }
     Some(squares.sqrt() * (1.0 + 1e-9))
@@ -246,27 +253,41 @@ impl<'a> Whole<'a> {
             _ => 1.0,
         };
         let degree = audited.graph.degree(AGENT);
-        let step = |k| audited.planned.protocol.step_sensitivity(k, degree, &unit, &audited.facts);
-        let gains = (1..=audited.facts.rounds).map(|k| slope * step(k).l2).collect();
+        let step = |k| audited.planned.protocol.step_sensitivity(k, degree, &unit, &audited.facts).l2;
+        let mut gains: Vec<f64> = (1..=audited.facts.rounds).map(|k| slope * step(k)).collect();
+        if audited.planned.protocol.charges_ahead() {
+            // A round that another one was charged for moves as far.
+            let largest = gains.iter().copied().fold(0.0, f64::max);
+            gains.fill(largest);
+        }
         Self { audited, pair, first, gains }
     }
 
     fn play(&self, trial: &Trial) -> f64 {
-        let Audited { planned, graph, mixing, locals, noise, .. } = self.audited;
+        let Audited { planned, graph, mixing, locals, hidden_by, .. } = self.audited;
+        // Colluders, the last agents, know their own part of the noise: they add none.
+        let honest = planned.budget.together.map_or(locals.len(), |together| together.honest());
         let players = locals.iter().enumerate().map(|(i, local)| {
             let side = usize::from(trial.side == Side::Second);
             let local = if i == AGENT { self.first[side].clone() } else { local.clone() };
-            let gate = planned.budget.gate(i, local.records().len(), graph.degree(i), &trial.seed);
+            let gate = if i < honest {
+                planned.budget.gate(i, local.records().len(), graph.degree(i), &trial.seed)
+            } else {
+                Gate::open(i as u64, trial.seed.clone())
+            };
             Player::new(local, Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
         });
         let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
+        if let Some(code) = planned.sharing {
+            network = network.secret_shared(code).expect("planned for this graph");
+        }
         let without = &self.first[2];
         let mut watch = Watch::new(&*planned.protocol, &self.pair, without, without.records().len());
         let dim = network.dim();
         for round in 0..planned.timetable.rounds {
             let rows = network.rows().to_vec();
             network.advance();
-            if network.players()[AGENT].stopped().is_some() {
+            if network.players()[AGENT].stopped().is_some() || network.failure().is_some() {
                 break;
             }
             let seat = Seat {
@@ -278,10 +299,31 @@ impl<'a> Whole<'a> {
                 round,
                 common: None,
             };
+            let mut seen = network.rows()[..dim].to_vec();
+            if planned.sharing.is_some() {
+                self.subtract_others(&seat, &mut seen);
+            }
             let k = round as usize;
-            watch.see(&seat, self.gains[k], noise.get(k).map(RoundNoise::noise), &network.rows()[..dim]);
+            watch.see(&seat, self.gains[k], hidden_by.get(k).copied(), &seen);
         }
         watch.ratio()
+    }
+
+    /// Turns the revealed mean into N times it less what all agents but the first put into it: the adversary knows their records.
+    fn subtract_others(&self, seat: &Seat<'_>, seen: &mut [f64]) {
+        let Audited { planned, locals, .. } = self.audited;
+        let (protocol, dim) = (&*planned.protocol, seen.len());
+        let view = View::new(seat.rows, dim, seat.me, seat.neighbours, seat.place, seat.weights, seat.round)
+            .with_regularization(self.first[2].objective().regularization);
+        let (mut low, mut high, mut step) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);
+        protocol.interval(&view, &[], &mut low, &mut high);
+        seen.iter_mut().for_each(|x| *x *= locals.len() as f64);
+        for local in &locals[1..] {
+            protocol.step(&view, &mut [], &low, local, &mut Workspace::default(), &mut step);
+            for ((seen, low), step) in seen.iter_mut().zip(&low).zip(&step) {
+                *seen -= low + step;
+            }
+        }
     }
 }
 
@@ -323,6 +365,40 @@ mod tests {
             assert!(found.mu_lower >= least * mu, "{target:?}: {found:?}");
         }
         assert!((audited(&experiment, AuditTarget::Agent, 100).epsilon_claimed - 2.0).abs() < 1e-3);
+    }
+
+    /// Coordinates that take turns: an epoch is charged as one gradient. Were its rounds not to share that charge, μ would come out √c times too small, and
+    /// an attack on the real run would find it.
+    #[test]
+    fn coordinate_descent_is_audited_as_it_runs() {
+        let budget = BUDGET.replace("2.0", "8.0");
+        let one = experiment(&budget, "kind = \"rcd\"\nepochs = 10\nstep = 1.0\norder = \"random\"");
+        let found = audited(&one, AuditTarget::Experiment, 3_000);
+        assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
+        let mu = found.mu_claimed.expect("Gaussian noise");
+        // Slopes are a half near the origin, and the busiest coordinate alone pays in full.
+        assert!(found.mu_lower > 0.1 * mu, "{found:?}");
+        let refused = one.audit(AuditTarget::Agent, Options::default()).unwrap_err();
+        assert!(refused.contains("--target experiment"), "{refused}");
+        assert_eq!(audited(&one, AuditTarget::Mechanism, 10_000).verdict, Verdict::Consistent);
+    }
+
+    /// Half of the agents collude and know their own noise: what is left hides a record as claimed. An audit that leaves them their noise would be blind to
+    /// a claim that counts it.
+    #[test]
+    fn noise_that_agents_add_together_is_audited_against_colluders() {
+        let budget = BUDGET.replace("2.0", "8.0");
+        let shared =
+            "kind = \"gd\"\naggregation = \"fixed\"\nrounds = 15\nstep = 1.0\nexchange = \"secret-shared\"";
+        let one = experiment(&budget, shared);
+        let found = audited(&one, AuditTarget::Experiment, 3_000);
+        assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
+        // Slopes are a half near the origin.
+        let mu = found.mu_claimed.expect("Gaussian noise");
+        assert!(found.mu_lower > 0.25 * mu && found.mu_lower < 0.6 * mu, "{found:?}");
+        assert!(
+            one.audit(AuditTarget::Agent, Options::default()).unwrap_err().contains("--target experiment")
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //! (Poisson summation), in absolute value, exp(−2π²s²·‖n‖²_*) with ‖n‖²_* = ‖n‖² − (Σ n_j)²/m, n ∈ ℤ^{m−1}. All but that of n = 0 are the difference
 //! from uniform, so TV ≤ ½ Σ_{n≠0} exp(−2π²s²‖n‖²_*).
 //! Append n_m = 0. ‖n‖²_* is then the squared distance of n ∈ ℤ^m from the line of constant vectors, and does not change when a constant is
-//! subtracted; subtract the median. Now at most m/2 entries are positive and at most m/2 negative, with sums P and −R, and by Cauchy and Schwarz
+//! subtracted; subtract the median (of an even number of entries the lower middle one, which is an integer too). Now at most m/2 entries are positive and at most m/2 negative, with sums P and −R, and by Cauchy and Schwarz
 //! (Σ n_j)² ≤ max(P, R)² ≤ (m/2)·‖n‖². So ‖n‖²_* ≥ ‖n‖²/2, different n have different representatives, and the sum is at most
 //! Σ_{n∈ℤ^m, n≠0} e^{−π²s²‖n‖²} = (1 + 2Σ_{k≥1} t^{k²})^m − 1 with k² ≥ 3k − 2. ∎
 //!

@@ -29,7 +29,8 @@ pub enum Mechanism {
     /// This covers vectors: `d` independent Laplace coordinates under a shift `t` reveal no more than one coordinate
     /// under a shift `‖t‖₁`. The kernel `k_s(y) = (1 − ∂²/∂s²) ∏_l ½e^{−|y_l − λ_l s|}`, `λ = |t|/‖t‖₁`, is non-negative
     /// (between kinks the exponent's slope in `s` is at most 1 in size, and every kink is a local maximum) and maps
-    /// `Lap(s)` to the product at `λs` for every `s`, so the vector release is post-processing of the scalar one.
+    /// `Lap(s)` to the product at `λs` for every `s` (`½e^{−|x|}` is the Green's function of `1 − ∂²`, and bounded solutions are unique; the mass of `k_s` is
+    /// `(1 − ∂²)1 = 1`), so the vector release is post-processing of the scalar one.
     Laplace {
         /// l1 sensitivity over scale.
         epsilon: f64,

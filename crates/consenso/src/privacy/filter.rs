@@ -12,7 +12,8 @@
 //! path, so the theorem does not cover it as it stands: a transcript could steer to the order that happens to suit it.
 //! It does hold with δ divided among the `m` orders. Let `E_i` be the event that order `i` is the first in the list whose
 //! spending never passed `B(a_i)`; it is a function of the transcript. On `E_i` the run coincides with the run of the
-//! one-order filter of `a_i` (spending only grows, so on `E_i` that filter never refused), whose `E(1 − e^{ε−L})₊` is at
+//! one-order filter of `a_i` (spending only grows, so on `E_i` that filter let through whatever this one did; and what this one refuses, no order can
+//! pay for, so that one refuses it too; both have the same law given the same past), whose `E(1 − e^{ε−L})₊` is at
 //! most `δ_i`. Some `E_i` always holds, so `δ(ε) = Σ_i E[(1 − e^{ε−L})₊; E_i] ≤ Σ_i δ_i = δ`. With `δ_i = δ/m` the price is
 //! `ln m/(a−1)` of ε, nothing for one order.
 //!

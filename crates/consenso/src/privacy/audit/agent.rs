@@ -200,14 +200,21 @@ impl<'a> Watch<'a> {
         if seat.round > 0 {
             protocol.absorb(&view, memory);
         }
+        // What is not active is held as it was released last, and tells nothing.
+        let active = protocol.active(seat.round + 1, without.dim());
+        let active = active.unwrap_or_else(|| (0..without.dim() as u32).collect());
+        for drafted in [&mut *low, &mut *high, &mut *step] {
+            drafted.resize(active.len(), 0.0);
+        }
         protocol.interval(&view, memory, low, high);
         protocol.step(&view, memory, low, without, work, step);
         protocol.remember(released, memory);
-        for (l, &g) in direction.iter().enumerate() {
+        for (i, l) in active.into_iter().map(|l| l as usize).enumerate() {
+            let g = direction[l];
             if g == 0.0 {
                 continue;
             }
-            let rest = released[l] - 0.5 * (low[l] + high[l]) - step[l];
+            let rest = released[l] - 0.5 * (low[i] + high[i]) - step[i];
             let (first, second) = (rest - gain * g, rest - self.second * gain * g);
             self.ratio += match noise {
                 Some(Noise::Laplace { scale }) => (second.abs() - first.abs()) / scale,
