@@ -81,19 +81,25 @@ fn pump(mut from: TcpStream, mut to: TcpStream, towards: bool, mode: &AtomicU8, 
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
-/// Puts a proxy before every site.
-pub(crate) fn behind_proxies(net: &Net) -> (Arc<AtomicU8>, Recording) {
-    let (mode, record) = (Arc::new(AtomicU8::new(PASS)), Recording::default());
+/// Has everybody call another port than the one where a site is called now: `stand(site, port, target)` listens there.
+pub(crate) fn before_every_site(net: &Net, mut stand: impl FnMut(usize, u16, u16)) {
     let sites = net.names.len();
     let path = net.folder(0).join("peers.toml");
     let mut peers: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
-    for (peer, port) in peers["site"].as_array_mut().unwrap().iter_mut().zip(ports(sites)) {
+    let all = peers["site"].as_array_mut().unwrap().iter_mut();
+    for (site, (peer, port)) in all.zip(ports(sites)).enumerate() {
         let address = peer["address"].as_str().unwrap().to_owned();
         let target = address.rsplit(':').next().unwrap().parse().unwrap();
-        proxy(port, target, Arc::clone(&mode), Arc::clone(&record));
+        stand(site, port, target);
         peer.as_table_mut().unwrap().insert("address".into(), format!("127.0.0.1:{port}").into());
     }
     (0..sites).for_each(|site| fs::write(net.folder(site).join("peers.toml"), peers.to_string()).unwrap());
+}
+
+/// Puts a proxy before every site.
+pub(crate) fn behind_proxies(net: &Net) -> (Arc<AtomicU8>, Recording) {
+    let (mode, record) = (Arc::new(AtomicU8::new(PASS)), Recording::default());
+    before_every_site(net, |_, port, target| proxy(port, target, Arc::clone(&mode), Arc::clone(&record)));
     (mode, record)
 }
 

@@ -1,7 +1,9 @@
 //! The real network, as real processes on loopback addresses, against the simulator.
 
 mod faults;
+mod http2;
 mod kill;
+mod recorder;
 mod refusals;
 mod shares;
 mod transcript;
@@ -71,6 +73,16 @@ impl Net {
         let mut table: toml::Table = fs::read_to_string(&path).unwrap().parse().unwrap();
         table.insert(key.into(), value.into());
         fs::write(path, table.to_string()).unwrap();
+    }
+
+    /// The study, as the simulator reads it.
+    fn experiment(&self) -> Experiment {
+        let text = fs::read_to_string(self.folder(0).join("experiment.toml")).unwrap();
+        let spec = ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let inputs =
+            Inputs { file: "experiment.toml".into(), text, spec, source, edges: None, entropy: None };
+        Experiment::check(inputs).unwrap()
     }
 
     fn start(&self, site: usize) -> Process {
@@ -229,11 +241,7 @@ fn bits(model: &[f64]) -> Vec<u64> {
 
 /// The same study in the simulator.
 fn simulated(net: &Net) -> (Transcript, Vec<Vec<u64>>) {
-    let text = fs::read_to_string(net.folder(0).join("experiment.toml")).unwrap();
-    let spec = ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
-    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-    let inputs = Inputs { file: "experiment.toml".into(), text, spec, source, edges: None, entropy: None };
-    let experiment = Experiment::check(inputs).unwrap();
+    let experiment = net.experiment();
     let agents = (0..net.names.len()).map(|i| experiment.site(i).unwrap().agent).collect();
     let neighbours = |i: usize| experiment.graph().neighbours(i).to_vec();
     let (agents, traffic) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
