@@ -700,6 +700,23 @@ mod tests {
         assert_eq!(place.open().unwrap().rows().unwrap().len(), 5, "nothing of the failed round is there");
     }
 
+    #[test]
+    fn the_log_has_its_length_from_the_start_and_keeps_it() {
+        let place = Place::new();
+        let mut store = filled(&place);
+        store.db.pragma_update(None, "synchronous", "OFF").unwrap();
+        let length = || std::fs::metadata(place.0.join(LOG)).unwrap().len();
+        let full = length();
+        assert!(full > LOG_PAGES as u64 * 4096);
+        let checkpoint = site().agent.checkpoint();
+        // Four pages a round: the log is folded into the database twice.
+        for round in 4..700u32 {
+            store.release(1, round, &[7; 40], Charge::new(), checkpoint.clone()).unwrap();
+        }
+        assert!(std::fs::metadata(place.0.join(FILE)).unwrap().len() > 100_000, "it was folded");
+        assert_eq!(length(), full);
+    }
+
     /// Bytes to change and where to cut.
     type Damage = (Vec<(prop::sample::Index, u8)>, Option<prop::sample::Index>);
 
