@@ -393,9 +393,9 @@ mod tests {
         let one = experiment(&budget, shared);
         let found = audited(&one, AuditTarget::Experiment, 3_000);
         assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
-        // Slopes are a half near the origin.
+        // Near the origin slopes are a half, and under this budget they are clipped there: the attack is as strong as the claim allows.
         let mu = found.mu_claimed.expect("Gaussian noise");
-        assert!(found.mu_lower > 0.25 * mu && found.mu_lower < 0.6 * mu, "{found:?}");
+        assert!(found.mu_lower > 0.4 * mu, "{found:?}");
         assert!(
             one.audit(AuditTarget::Agent, Options::default()).unwrap_err().contains("--target experiment")
         );

@@ -28,11 +28,11 @@ pub(crate) const SURE_RESIDUAL: f64 = 1e-9;
 /// `weight` is D + μ.
 ///
 /// With u = 2⁻⁵³: x itself is rounded by u‖x‖, which the gradient magnifies by D + μ + M at most; a margin zᵀx of d products is off by d·u‖z‖‖x‖, which moves a
-/// slope by c₁ times that and the gradient by M·d·u‖x‖; and (D + μ)x is rounded again.
+/// slope by c₁ times that and the gradient by M·d·u‖x‖; and (D + μ)x is rounded again. Projected steps are no longer than the gradient, so D + μ counts as 1 at least.
 #[must_use]
 pub(crate) fn largest_solvable(weight: f64, smoothness: f64, dim: usize) -> f64 {
     let unit = 0.5 * f64::EPSILON;
-    0.25 * SURE_RESIDUAL / (unit * (2.0 * weight + (dim as f64 + 2.0) * smoothness))
+    0.25 * SURE_RESIDUAL / (unit * (2.0 * weight.max(1.0) + (dim as f64 + 2.0) * smoothness))
 }
 
 /// The centre and weight of a proximal term (D/2)‖x − v‖² − xᵀλ folded into one: (D/2)‖x − centre‖².
