@@ -401,8 +401,8 @@ fn check_ledgers(place: &Place) {
     for folder in &place.folders {
         let rows = Store::look(&folder.path).unwrap().rows().unwrap();
         for row in &rows {
-            if let Entry::Release { round, sha256, .. } = &row.entry {
-                let before = released.insert((folder.site.name.clone(), u64::from(*round)), sha256.clone());
+            if let Entry::Release { round, blake3, .. } = &row.entry {
+                let before = released.insert((folder.site.name.clone(), u64::from(*round)), blake3.clone());
                 assert_eq!(before, None, "{} charged round {round} twice", folder.site.name);
             }
         }
@@ -416,7 +416,7 @@ fn check_ledgers(place: &Place) {
         for line in log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()) {
             if line["event"] == "received" {
                 let key = (line["peer"].as_str().unwrap().to_owned(), line["round"].as_u64().unwrap());
-                assert_eq!(Some(released[&key].as_str()), line["sha256"].as_str(), "{key:?}");
+                assert_eq!(Some(released[&key].as_str()), line["blake3"].as_str(), "{key:?}");
             }
         }
     }
@@ -470,7 +470,7 @@ fn survive_in_shares(test: &str, seeds: &[u64]) {
             let rows = Store::look(&folder.path).unwrap().rows().unwrap();
             let name = folder.site.name.clone();
             rows.into_iter().filter_map(move |row| match row.entry {
-                Entry::Release { round, sha256, .. } => Some((name.clone(), round, sha256)),
+                Entry::Release { round, blake3, .. } => Some((name.clone(), round, blake3)),
                 _ => None,
             })
         };

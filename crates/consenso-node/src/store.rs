@@ -5,12 +5,13 @@
 //! returned, it is on disk, and only then may its message leave.
 
 use crate::clock;
-use crate::frame::{Digest, Frame, Hex, sha256, unhex};
+use crate::frame::{Digest, Frame, Hex, blake3, sha256, unhex};
 use consenso::agent::Checkpoint;
 use consenso::experiment::Charge;
 use consenso::privacy::Claim;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
+use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +19,13 @@ use std::time::Duration;
 /// The database in a site's folder.
 pub const FILE: &str = "state.db";
 
-const FORMAT: i64 = 2;
+/// SQLite's log beside it.
+const LOG: &str = "state.db-wal";
+
+/// Pages the log may have before SQLite folds it into the database.
+const LOG_PAGES: i64 = 1000;
+
+const FORMAT: i64 = 3;
 
 /// Why the durable state cannot be used. Nothing is sent after any of these.
 #[derive(Debug, thiserror::Error)]
@@ -100,8 +107,8 @@ pub enum Entry {
     Release {
         /// Its round.
         round: u32,
-        /// SHA-256 of the bytes sent.
-        sha256: String,
+        /// BLAKE3 of the bytes sent.
+        blake3: String,
         /// What it cost; empty for a function of releases alone.
         charge: Charge,
     },
@@ -202,6 +209,8 @@ impl Store {
         let fail = |cause| StoreError::Database { path: path.clone(), cause };
         let db = Connection::open(&path).map_err(fail)?;
         prepare(&db, dim).map_err(fail)?;
+        grow_log(&folder.join(LOG), dim)
+            .map_err(|cause| StoreError::File { path: folder.join(LOG), cause })?;
         let mut store = Self { path, db, head: [0; 32], rows: 0 };
         store.verify()?;
         Ok(store)
@@ -351,7 +360,7 @@ impl Store {
         Ok(Some(saved))
     }
 
-    /// Makes a release durable, with its charge and the state after it: after this, and not before, `bytes` may be sent. Their SHA-256.
+    /// Makes a release durable, with its charge and the state after it: after this, and not before, `bytes` may be sent. Their BLAKE3.
     ///
     /// # Errors
     /// What the disk says; whether the round was kept is then known only when the file is opened again.
@@ -363,8 +372,8 @@ impl Store {
         charge: Charge,
         checkpoint: Checkpoint,
     ) -> Result<Digest, StoreError> {
-        let digest = sha256(&[bytes]);
-        let entry = Entry::Release { round, sha256: Hex(&digest).to_string(), charge };
+        let digest = blake3(bytes);
+        let entry = Entry::Release { round, blake3: Hex(&digest).to_string(), charge };
         self.append(&[(study, entry)], |db, head| {
             db.prepare_cached(KEEP)?.execute(params![round % 2, study, round, bytes])?;
             save(db, study, head, checkpoint)
@@ -395,8 +404,8 @@ impl Store {
         for (round, bytes) in &sent {
             let charged = rows.iter().rev().any(|row| {
                 row.study == study
-                    && matches!(&row.entry, Entry::Release { round: r, sha256: hash, .. }
-                        if r == round && unhex(hash).is_some_and(|h| h == sha256(&[bytes])))
+                    && matches!(&row.entry, Entry::Release { round: r, blake3: hash, .. }
+                        if r == round && unhex(hash).is_some_and(|h| h == blake3(bytes)))
             });
             if !charged {
                 return Err(
@@ -447,12 +456,10 @@ impl Store {
 
 fn prepare(db: &Connection, dim: usize) -> rusqlite::Result<()> {
     db.busy_timeout(Duration::from_secs(5))?;
-    // Long vectors in few large pages, short ones in small pages: a round writes whole pages. An existing file keeps its own.
-    db.pragma_update(None, "page_size", dim.next_power_of_two().clamp(4096, 65_536) as i64)?;
+    db.pragma_update(None, "page_size", page_size(dim))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
-    // A round rewrites the same pages: folding the log into the file less often writes them once instead of many times.
-    db.pragma_update(None, "wal_autocheckpoint", 8000)?;
+    db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     let format: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if format == FORMAT {
         return Ok(());
@@ -466,9 +473,24 @@ fn prepare(db: &Connection, dim: usize) -> rusqlite::Result<()> {
          CREATE TABLE ledger (number INTEGER PRIMARY KEY, study INTEGER NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL);
          CREATE TABLE outbox (slot INTEGER PRIMARY KEY, study INTEGER NOT NULL, round INTEGER NOT NULL, bytes BLOB NOT NULL);
          CREATE TABLE checkpoint (study INTEGER PRIMARY KEY, head BLOB NOT NULL, bytes BLOB NOT NULL);
-         PRAGMA user_version = 2;
+         PRAGMA user_version = 3;
          COMMIT;",
     )
+}
+
+/// Long vectors in few large pages, short ones in small pages: a round writes whole pages. An existing file keeps its own.
+fn page_size(dim: usize) -> i64 {
+    dim.next_power_of_two().clamp(4096, 65_536) as i64
+}
+
+/// Gives the log its full length at once: a commit into a file that does not grow is one write to the disk, where one that grows waits for the
+/// file system's journal as well; and a disk that is too small says so now. SQLite takes what follows its last frame for rubbish.
+fn grow_log(path: &Path, dim: usize) -> std::io::Result<()> {
+    let mut file = std::fs::OpenOptions::new().append(true).open(path)?;
+    // Frames have a header, and the last commit before the log is folded may go past its end.
+    let full = (LOG_PAGES * page_size(dim)) as u64 * 11 / 10;
+    std::io::copy(&mut std::io::repeat(0).take(full.saturating_sub(file.metadata()?.len())), &mut file)?;
+    file.sync_all()
 }
 
 // A row that keeps its length is written over in place: no page is freed and none is looked for.
@@ -678,6 +700,23 @@ mod tests {
         assert_eq!(place.open().unwrap().rows().unwrap().len(), 5, "nothing of the failed round is there");
     }
 
+    #[test]
+    fn the_log_has_its_length_from_the_start_and_keeps_it() {
+        let place = Place::new();
+        let mut store = filled(&place);
+        store.db.pragma_update(None, "synchronous", "OFF").unwrap();
+        let length = || std::fs::metadata(place.0.join(LOG)).unwrap().len();
+        let full = length();
+        assert!(full > LOG_PAGES as u64 * 4096);
+        let checkpoint = site().agent.checkpoint();
+        // Four pages a round: the log is folded into the database twice.
+        for round in 4..700u32 {
+            store.release(1, round, &[7; 40], Charge::new(), checkpoint.clone()).unwrap();
+        }
+        assert!(std::fs::metadata(place.0.join(FILE)).unwrap().len() > 100_000, "it was folded");
+        assert_eq!(length(), full);
+    }
+
     /// Bytes to change and where to cut.
     type Damage = (Vec<(prop::sample::Index, u8)>, Option<prop::sample::Index>);
 
@@ -692,17 +731,18 @@ mod tests {
         let store = filled(&place);
         let written: Vec<Digest> = store.rows().unwrap().iter().map(|r| r.hash).collect();
         // Copied while it is open, as a crash leaves it: the last rounds are in the log only.
-        for part in [FILE, "state.db-wal"] {
+        for part in [FILE, LOG] {
             std::fs::copy(place.0.join(part), copy.0.join(part)).unwrap();
         }
         let path = copy.0.join(file);
         let mut bytes = std::fs::read(&path).unwrap();
-        for (at, byte) in places.iter().filter(|_| !bytes.is_empty()).copied().collect::<Vec<_>>() {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
+        // Not in the part of the log that was never written.
+        let used = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+        for (at, byte) in places {
+            bytes[at.index(used)] = byte;
         }
-        if let Some(cut) = cut.filter(|_| !bytes.is_empty()) {
-            bytes.truncate(cut.index(bytes.len()));
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(used));
         }
         std::fs::write(&path, bytes).unwrap();
         let opened = copy.open().and_then(|store| {
@@ -726,7 +766,7 @@ mod tests {
 
         #[test]
         fn a_damaged_file_is_an_error_or_the_same_ledger(damage in damage(), log: bool) {
-            check_damage(if log { "state.db-wal" } else { FILE }, damage);
+            check_damage(if log { LOG } else { FILE }, damage);
         }
     }
 
@@ -736,7 +776,7 @@ mod tests {
         #[test]
         #[ignore = "cargo xtask soak"]
         fn a_thousand_damaged_files_are_errors_or_the_same_ledger(damage in damage(), log: bool) {
-            check_damage(if log { "state.db-wal" } else { FILE }, damage);
+            check_damage(if log { LOG } else { FILE }, damage);
         }
     }
 }

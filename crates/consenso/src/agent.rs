@@ -115,7 +115,8 @@ impl Player {
         let Self { gate, memory, tail, tail_rounds, stopped, .. } = self;
         PlayerState {
             memory: memory.clone(),
-            tail: tail.clone(),
+            // Before the average begins there is nothing in it.
+            tail: if *tail_rounds == 0 { Vec::new() } else { tail.clone() },
             tail_rounds: *tail_rounds,
             stopped: *stopped,
             gate: gate.state(),
@@ -123,14 +124,16 @@ impl Player {
     }
 
     pub(crate) fn resume(&mut self, state: &PlayerState) -> Result<(), RestoreError> {
-        if state.memory.len() != self.memory.len() || state.tail.len() != self.tail.len() {
+        let tail = if state.tail_rounds == 0 { 0 } else { self.tail.len() };
+        if state.memory.len() != self.memory.len() || state.tail.len() != tail {
             return Err(RestoreError::Shape { what: "the algorithm's memory" });
         }
         if !self.gate.resume(&state.gate) {
             return Err(RestoreError::Shape { what: "the ledger" });
         }
         self.memory.copy_from_slice(&state.memory);
-        self.tail.copy_from_slice(&state.tail);
+        self.tail.fill(0.0);
+        self.tail[..tail].copy_from_slice(&state.tail);
         (self.tail_rounds, self.stopped) = (state.tail_rounds, state.stopped);
         Ok(())
     }

@@ -12,7 +12,7 @@ mod transcript;
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
 use consenso::random::Seed;
 use consenso::simulate::{Faults, over_messages};
-use consenso_node::frame::{self, Hex, sha256};
+use consenso_node::frame::{self, Hex, blake3};
 use consenso_node::store::{Entry, Store};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -107,8 +107,8 @@ impl Net {
                 continue;
             }
             for entry in self.ledger(site) {
-                if let Entry::Release { round, sha256, .. } = entry {
-                    assert_eq!(all.insert((site, round), sha256), None, "{site} charged round {round} twice");
+                if let Entry::Release { round, blake3, .. } = entry {
+                    assert_eq!(all.insert((site, round), blake3), None, "{site} charged round {round} twice");
                 }
             }
         }
@@ -148,7 +148,7 @@ impl Net {
                 let round = line["round"].as_u64().unwrap() as u32;
                 assert_eq!(
                     Some(&charged[&(from, round)][..]),
-                    line["sha256"].as_str(),
+                    line["blake3"].as_str(),
                     "{from} to {site}, round {round}"
                 );
                 seen += 1;
@@ -248,7 +248,7 @@ fn simulated(net: &Net) -> (Transcript, Vec<Vec<u64>>) {
     let (agents, traffic) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
     let hash = |m: &consenso::agent::Message| {
         let bytes = frame::release(m.from(), m.round(), m.values());
-        ((m.from() as usize, m.round()), Hex(&sha256(&[&bytes])).to_string())
+        ((m.from() as usize, m.round()), Hex(&blake3(&bytes)).to_string())
     };
     let models = agents.iter().map(|a| bits(a.model().unwrap())).collect();
     (traffic.transcript.iter().map(hash).collect(), models)

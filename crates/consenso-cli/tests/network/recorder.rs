@@ -4,7 +4,7 @@
 use crate::faults::before_every_site;
 use crate::http2::Messages;
 use crate::{Net, experiment, finish};
-use consenso_node::frame::{Digest, Frame, Hex, sha256};
+use consenso_node::frame::{Digest, Frame, Hex, blake3};
 use consenso_node::identity::{Identity, recognise};
 use consenso_node::{Folder, folder::SITE};
 use std::collections::BTreeMap;
@@ -45,8 +45,8 @@ impl Seen {
                 "round {round} of {} to {} had two payloads: {} and {}",
                 way.0,
                 way.1,
-                Hex(&sha256(&[before])),
-                Hex(&sha256(&[bytes]))
+                Hex(&blake3(before)),
+                Hex(&blake3(bytes))
             )),
         }
     }
@@ -191,7 +191,7 @@ impl Recorder {
             };
             if found.len() < neighbours.len() {
                 all.push(format!("round {round} of {from} did not pass on every edge"));
-            } else if Hex(&sha256(&[&payload])).to_string() != charged {
+            } else if Hex(&blake3(&payload)).to_string() != charged {
                 all.push(format!("round {round} of {from} is not what was charged"));
             } else if !experiment.is_shared() && found.iter().any(|f| *f != payload) {
                 all.push(format!("round {round} of {from} was not the same for all"));

@@ -5,7 +5,7 @@ use crate::kill::recorded;
 use crate::recorder::Recorder;
 use crate::{Net, Transcript, bits, consenso, experiment, finish, text};
 use consenso::sharing::{Phase, ShareEffect, ShareMessage, SharingAgent};
-use consenso_node::frame::{self, Hex, sha256};
+use consenso_node::frame::{self, Hex, blake3};
 use consenso_node::store::{Entry, Store};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Simulated {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    Hex(&sha256(&[bytes])).to_string()
+    Hex(&blake3(bytes)).to_string()
 }
 
 /// Hashes of all that a site received, by (from, exchange); a frame may come again, another one may not. The log is written after the round is on
@@ -70,7 +70,7 @@ fn received(net: &Net, site: usize) -> BTreeMap<(usize, u32), String> {
     for line in net.audit(site).iter().filter(|line| line["event"] == "received") {
         let from = net.names.iter().position(|n| *n == line["peer"].as_str().unwrap()).unwrap();
         let key = (from, line["round"].as_u64().unwrap() as u32);
-        let found = line["sha256"].as_str().unwrap().to_owned();
+        let found = line["blake3"].as_str().unwrap().to_owned();
         if let Some(before) = all.insert(key, found.clone()) {
             assert_eq!(before, found, "{key:?} to {site} had two payloads");
         }
