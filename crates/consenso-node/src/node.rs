@@ -733,7 +733,7 @@ impl Node {
             .iter()
             .map(|(&j, n)| {
                 let (name, up) = (n.name.clone(), n.outgoing.is_some());
-                (j, Link { name, up, heard: self.agent.rounds(n.heard), without: without.contains(&j) })
+                (j, Link { name, up, heard: self.agent.begun(n.heard), without: without.contains(&j) })
             })
             .collect();
         links.sort_by_key(|l| l.0);

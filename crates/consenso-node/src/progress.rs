@@ -99,7 +99,7 @@ pub struct Link {
     pub name: String,
     /// Whether there is a connection.
     pub up: bool,
-    /// The last round heard from it in full.
+    /// The last round of which something was heard from it.
     pub heard: u32,
     /// Whether the run goes on without it.
     pub without: bool,
