@@ -24,4 +24,4 @@ mod wire;
 
 pub use folder::Folder;
 pub use node::{NodeError, Options, Outcome, run};
-pub use progress::{Progress, Watched};
+pub use progress::{Convergence, Progress, Watched};
