@@ -62,7 +62,7 @@ pub enum NodeError {
     LedgerOld(String),
     /// A neighbour has what this site does not know to have sent.
     #[error(
-        "{peer} has this site's releases up to round {have}, and its ledger (state.db) ends with round {released}: the folder is an old copy, or {peer} does not tell the truth\n  help: restore the newest; an older one would charge and draw again what was sent already"
+        "{peer} has {have} exchanges with this site, whose ledger (state.db) ends with round {released}: the folder is an old copy, or {peer} does not tell the truth\n  help: restore the newest; an older one would charge and draw again what was sent already"
     )]
     Forgot {
         /// Who.
@@ -211,6 +211,8 @@ struct Neighbour {
     sent: u32,
     /// Since when there has been no link to it.
     lost: Option<Instant>,
+    /// Since when it has said that it has more than was released here, and how much.
+    ahead: Option<(Instant, u32)>,
     /// It sent something wrong and nothing right since.
     refused: bool,
     ever_up: bool,
@@ -542,12 +544,12 @@ impl Node {
             return Ok(());
         }
         self.shared.audit.write("link-up", json!({ "peer": n.name, "have": have }));
-        // It has an exchange when it has this site's part of it, which was durable here before it left.
-        let released = self.recent.back().map_or(0, |r| r.0);
-        if have > released {
-            return Err(NodeError::Forgot { peer: n.name.clone(), have, released });
-        }
+        // It has an exchange when it has this site's part of it, which was durable here before it left; or when it went on without this site, and says so next.
+        n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
+        if n.ahead.is_some() {
+            return Ok(());
+        }
         n.acked = n.acked.max(have);
         n.ever_up = true;
         if !n.refused {
@@ -574,6 +576,9 @@ impl Node {
             // Of a link that a newer one has replaced; what it said comes again.
             return Ok(());
         }
+        if n.ahead.is_some() && !matches!(frame, Frame::Refused(_)) {
+            return self.nobody_is_ahead(Duration::ZERO);
+        }
         match frame {
             Frame::Release { .. } | Frame::Words { .. } => match self.agent.handle(peer, frame) {
                 Ok(round) => {
@@ -590,7 +595,7 @@ impl Node {
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::Bye => n.bye = true,
             Frame::Refused(reason) => {
-                n.outgoing = None;
+                (n.outgoing, n.ahead) = (None, None);
                 let (name, reason) = (n.name.clone(), format!("it refused: {reason}"));
                 self.write_log();
                 self.shared.audit.refused(&name, &reason);
@@ -598,6 +603,14 @@ impl Node {
             Frame::Hello(_) | Frame::Ack { .. } => self.refuse(peer, "a frame out of place"),
         }
         self.part(peer)
+    }
+
+    /// An error if a neighbour has more than was released here, and has not said within `patience` that it went on without this site.
+    fn nobody_is_ahead(&self, patience: Duration) -> Result<(), NodeError> {
+        let overdue = |n: &&Neighbour| n.ahead.is_some_and(|(since, _)| since.elapsed() >= patience);
+        let Some(n) = self.neighbours.values().find(overdue) else { return Ok(()) };
+        let (have, released) = (n.ahead.map_or(0, |a| a.1), self.recent.back().map_or(0, |r| r.0));
+        Err(NodeError::Forgot { peer: n.name.clone(), have, released })
     }
 
     /// Says goodbye to a neighbour that has everything, once this node has too. It may be gone for good after that, so what it said is made
@@ -644,7 +657,7 @@ impl Node {
 
     /// Puts a frame on the link, if there is one. A peer that does not read fast enough for three frames is as good as away.
     fn send(&mut self, peer: u32, bytes: Bytes) -> bool {
-        let Some(n) = self.neighbours.get_mut(&peer) else { return false };
+        let Some(n) = self.neighbours.get_mut(&peer).filter(|n| n.ahead.is_none()) else { return false };
         let sent = n.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.try_send(bytes).is_ok());
         if !sent {
             n.outgoing = None;
@@ -664,6 +677,7 @@ impl Node {
 
     /// Whether there is nothing more to do, or no sense in waiting.
     fn ended(&mut self) -> Result<Option<Outcome>, NodeError> {
+        self.nobody_is_ahead(BLINK)?;
         let last = self.agent.last(&self.plan);
         if let Some((since, reason)) = self.done {
             return self.parted(since, reason, last);
@@ -843,6 +857,7 @@ impl Neighbour {
             heard: 0,
             sent: 0,
             lost: Some(Instant::now()),
+            ahead: None,
             refused: false,
             ever_up: false,
             confirmed: false,
@@ -986,6 +1001,17 @@ mod tests {
                 && stopped.is_input(),
             "{stopped}"
         );
+        // One that went on without the site has more, too, and says so: that is no reason to suspect the ledger.
+        std::fs::remove_dir_all(&root).unwrap();
+        let [mut a, b] = two(&root);
+        a.site.deadline_seconds = 3.0;
+        let (mine, gone) = (experiment(), Frame::Refused("the run went on without a".into()).encode());
+        let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
+        let hello = Frame::Hello(Hello { experiment: b.study, graph, from: 1, to: 0, have: 2 }).encode();
+        let said = async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &gone)).await };
+        drop(runtime.block_on(said).expect("in time"));
+        let away = node.join().unwrap().unwrap_err();
+        assert!(matches!(away, NodeError::Away { .. }), "{away}");
         std::fs::remove_dir_all(&root).unwrap();
     }
 
