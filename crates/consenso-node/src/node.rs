@@ -86,7 +86,11 @@ impl NodeError {
     /// Whether the user must mend something before another start can work.
     #[must_use]
     pub fn is_input(&self) -> bool {
-        !matches!(self, Self::Away { .. } | Self::System { .. } | Self::Store(StoreError::Database { .. }))
+        match self {
+            Self::Away { .. } | Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
+            Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
+            _ => true,
+        }
     }
 }
 
@@ -136,7 +140,9 @@ pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Resul
         let node = prepared.connect(&options, Arc::new(Tcp)).await?;
         if let Some(address) = &node.shared.folder.site.metrics {
             let started = crate::metrics::start(address, options.progress.clone()).await;
-            started.map_err(|cause| NodeError::System { what: format!("metrics = \"{address}\""), cause })?;
+            let file = node.shared.folder.path.join(crate::folder::SITE);
+            let what = format!("{}: metrics = \"{address}\"", file.display());
+            started.map_err(|cause| NodeError::System { what, cause })?;
         }
         let signals = tokio::spawn(signals(options.stop));
         let outcome = node.run().await;
