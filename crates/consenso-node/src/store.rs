@@ -225,6 +225,8 @@ impl Store {
         let fail = |cause| StoreError::Database { path: path.clone(), cause };
         let db = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(fail)?;
         db.busy_timeout(Duration::from_secs(5)).map_err(fail)?;
+        // One look, however many questions: a node that commits a round between two of them would seem to have an edited ledger.
+        db.execute_batch("BEGIN").map_err(fail)?;
         let mut store = Self { path, db, head: [0; 32], rows: 0 };
         store.verify()?;
         Ok(store)
@@ -609,6 +611,28 @@ mod tests {
                 .unwrap();
         }
         store
+    }
+
+    /// `node status` and `node audit` of a node that runs.
+    #[test]
+    fn a_look_sees_one_moment_of_a_ledger_that_grows() {
+        let place = Place::new();
+        let mut store = filled(&place);
+        let checkpoint = site().agent.checkpoint();
+        let over = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 4..=300u32 {
+                    store.release(1, round, &[7; 40], Charge::new(), checkpoint.clone()).unwrap();
+                }
+                over.store(1, Ordering::Release);
+            });
+            while over.load(Ordering::Acquire) == 0 {
+                let seen = Store::look(&place.0).unwrap();
+                std::thread::yield_now();
+                assert_eq!(seen.rows().unwrap().last().map(|row| row.hash).as_ref(), Some(seen.head()));
+            }
+        });
     }
 
     #[test]
