@@ -77,7 +77,7 @@ pub fn prometheus(progress: &Progress) -> String {
     gauge("rounds", "gauge", "Exchanges in all.", progress.rounds.into());
     gauge("finished", "gauge", "1 when the model is ready.", f64::from(u8::from(progress.finished)));
     gauge("resends_total", "counter", "Messages sent again after a lost link.", progress.resends as f64);
-    gauge("refusals_total", "counter", "Messages refused.", progress.refusals as f64);
+    gauge("refusals_total", "counter", "Callers and messages refused.", progress.refusals as f64);
     gauge("disagreement", "gauge", "Largest distance to a neighbour's last release.", progress.disagreement);
     gauge("commit_seconds", "gauge", "Duration of the last durable commit.", progress.commit_ms / 1e3);
     if let Some(epsilon) = progress.epsilon {
