@@ -1,11 +1,11 @@
-// The live page of a network that really runs: usage dashboard.mjs CHROMIUM CONSENSO NETWORK OUT. Started by `cargo xtask browser`.
+// The live page of a network that really runs: usage dashboard.mjs CHROMIUM CONSENSO NETWORK OUT DRAWN. Started by `cargo xtask browser`.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
-const [executablePath, consenso, network, out] = process.argv.slice(2);
+const [executablePath, consenso, network, out, drawn] = process.argv.slice(2);
 mkdirSync(out, { recursive: true });
 let checks = 0;
 const check = (condition, message) => {
@@ -51,6 +51,8 @@ const look = (page) =>
     const all = (selector) => [...document.querySelectorAll(selector)];
     return {
       state: document.getElementById("state").textContent,
+      measure: document.getElementById("measure").textContent,
+      of: parseInt(document.querySelector("#rows tr").cells[1].textContent.split("/")[1], 10),
       sites: all("#graph [data-site]").length,
       edges: all("#graph [data-edge]").map((line) => line.getAttribute("class")),
       spent: all("#graph [data-spent]").map((ring) => Number(ring.dataset.spent)),
@@ -89,6 +91,7 @@ try {
   check(sum(later.spent) > sum(first.spent) && sum(later.meters) > sum(first.meters), "the gauges move");
   check(first.curves.length === first.sites && first.curves.every((points) => points > 5), `curves are drawn: ${first.curves}`);
   check(sum(later.rows) > sum(first.rows), "rounds go on");
+  check(first.measure.endsWith(drawn), `the curve says what it is: ${first.measure}`);
   // A page that is opened late has the whole curve, not only what comes.
   const late = await open(browser, where, { viewport: { width: 1280, height: 900 } });
   await late.page.waitForFunction(() => document.querySelector("#curve [data-curve]"));
@@ -104,6 +107,7 @@ try {
     const end = await look(page);
     check(end.wide <= 0, `at ${width} the page is ${end.wide} pixels too wide`);
     check(!end.state.includes("stopped"), end.state);
+    check(end.rows.every((round) => round === end.of), `every site has done all ${end.of} rounds: ${end.rows}`);
     check(end.spent.every((share) => share > 0.99 && share <= 1), `the budget is spent and not overspent: ${end.spent}`);
     check(end.edges.every((kind) => kind === "up"), `no link of a finished run looks broken: ${end.edges}`);
     await page.screenshot({ path: join(out, `finished-${width}.png`), fullPage: true });

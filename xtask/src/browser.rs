@@ -81,16 +81,34 @@ fn script(place: &Path, name: &str) -> Option<PathBuf> {
     }
 }
 
-/// A study of a few seconds for the live page.
-const STUDY: &str = "name = \"live\"\nseed = 5\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 6\nrecords_per_agent = 200\ndim = 14\n\
-    [graph]\nkind = \"random\"\nedges = 9\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"admm\"\nrounds = 1200\n";
+/// Studies of a few seconds for the live page: what they are called, their graph and algorithm, and what the page draws of them.
+const STUDIES: [[&str; 3]; 2] = [
+    [
+        "live",
+        "[graph]\nkind = \"random\"\nedges = 9\n[[algorithm]]\nkind = \"admm\"\nrounds = 1200\n",
+        "largest distance to a neighbour's release",
+    ],
+    [
+        "live-shares",
+        "[graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 500\nexchange = \"secret-shared\"\n",
+        "how far each round moved the shared sum",
+    ],
+];
 
-/// The live page of a network of real processes.
+/// The live pages of networks of real processes.
 fn live(place: &Path, browser: &Path) -> bool {
-    let network = place.join("network");
+    STUDIES.iter().all(|study| live_page(place, browser, study))
+}
+
+fn live_page(place: &Path, browser: &Path, &[name, rest, drawn]: &[&str; 3]) -> bool {
+    let network = place.join(format!("network-{name}"));
     let _ = std::fs::remove_dir_all(&network);
-    let study = place.join("live.toml");
-    if let Err(e) = std::fs::write(&study, STUDY) {
+    let study = place.join(format!("{name}.toml"));
+    let text = format!(
+        "name = \"{name}\"\nseed = 5\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 6\nrecords_per_agent = 200\ndim = 14\n\
+         [privacy]\nepsilon = 1.0\ndelta = 1e-6\n{rest}"
+    );
+    if let Err(e) = std::fs::write(&study, text) {
         eprintln!("── {}: {e}", study.display());
         return false;
     }
@@ -108,8 +126,10 @@ fn live(place: &Path, browser: &Path) -> bool {
             .arg(&study),
     );
     let program = root().join("target/release/consenso");
-    let out = place.join("live");
+    let out = place.join(name);
     made && script(place, "dashboard.mjs").is_some_and(|script| {
-        succeeds(Command::new("node").arg(script).arg(browser).arg(program).arg(&network).arg(&out))
+        succeeds(
+            Command::new("node").arg(script).arg(browser).arg(program).arg(&network).arg(&out).arg(drawn),
+        )
     })
 }

@@ -4,8 +4,9 @@ use crate::dashboard::Dashboard;
 use crate::overrides::{self, Override};
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
-use consenso::experiment::{Experiment, ExperimentSpec, Origin};
-use consenso::graph::GraphSpec;
+use consenso::data::{Dataset, Table};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
+use consenso::graph::{Graph, GraphSpec};
 use consenso_node::folder::{Entropy, METRICS, SiteFile, check_name};
 use consenso_node::network::{self, Plan, PlannedSite};
 use consenso_node::store::Store;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,9 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  consenso network new net --sites a,b,c --experiment adult      keys, certificates, one folder a site
-  consenso network up net                                        all sites as processes of this machine
-  consenso node audit net/a                                      what it cost, from the ledger alone
+  consenso network new net --sites a,b,c --experiment adult    keys and peers, one folder a site
+  consenso network up net                                      all sites as processes, here
+  consenso node audit net/a                                    what it cost, from the ledger alone
 
 Across machines, with --addresses, every site gets its own folder of net/; or, with --certificates, makes its own
 key first and copies the files that all share: docs/three-hospitals.md.")]
@@ -184,6 +185,13 @@ fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Resul
     if let GraphSpec::File { path } = &mut spec.graph {
         *path = consenso_node::folder::EDGES.into();
     }
+    if !args.records.is_empty() {
+        return Err(anyhow!(
+            "--records: the records of this experiment are not in files, it has {} of them itself; data.records_per_agent says how many a site has",
+            experiment.records().iter().sum::<usize>()
+        )
+        .into());
+    }
     let counts = experiment.records().to_vec();
     if counts.len() != args.sites.len() {
         return Err(anyhow!(
@@ -193,6 +201,7 @@ fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Resul
         )
         .into());
     }
+    reachable(args, experiment.graph())?;
     plan(args, &spec, &counts, None, edges, &[])
 }
 
@@ -213,7 +222,15 @@ fn from_site_files(
             anyhow!("data.hold_out: a site trains on all of its file; leave test records out of it").into()
         );
     }
-    let mut paths = Vec::new();
+    if spec.privacy.is_some() && !schema.is_reviewed() {
+        return Err(anyhow!(
+            "{}: this draft was computed from records, so no privacy claim can rest on it: replace every range and category by what is public, \
+             then set reviewed = true",
+            schema_path.display()
+        )
+        .into());
+    }
+    let (mut paths, mut first) = (Vec::new(), None);
     let counts = if args.records.is_empty() {
         paths = files::expand(&text.folder, pattern)?;
         if paths.len() != args.sites.len() {
@@ -224,7 +241,12 @@ fn from_site_files(
             )
             .into());
         }
-        let count = |path: &PathBuf| files::read_table(path, Some(&schema)).map(|t| t.len());
+        let count = |path: &PathBuf| {
+            let table = files::read_table(path, Some(&schema))?;
+            let records = table.len();
+            first.get_or_insert(table);
+            Ok(records)
+        };
         paths.iter().map(count).collect::<anyhow::Result<Vec<_>>>()?
     } else {
         args.records.clone()
@@ -249,7 +271,61 @@ fn from_site_files(
     data.path = Some(consenso_node::folder::RECORDS.into());
     data.schema = Some(consenso_node::folder::SCHEMA.into());
     (data.test, data.partition, data.agents, data.records_per_agent) = (None, None, None, None);
+    if let Some(table) = first {
+        check_as_site(args, text, &spec, table, &counts, edges.as_ref())?;
+    }
     plan(args, &spec, &counts, Some(schema_text), edges, &paths)
+}
+
+/// What every site will check when it starts, with the records of the first: better now than after the folders were given out.
+fn check_as_site(
+    args: &New,
+    text: &files::Text,
+    spec: &ExperimentSpec,
+    table: Table,
+    counts: &[usize],
+    edges: Option<&String>,
+) -> Result<(), Failure> {
+    let source = Source::Data(Box::new(Dataset::new(vec![table], None, spec.data.encoding)?));
+    let edges = edges.map(|list| (consenso_node::folder::EDGES.to_owned(), list.clone()));
+    let (file, text) = (text.file.clone(), text.text.clone());
+    let inputs = Inputs { file: file.clone(), text, spec: spec.clone(), source, edges, entropy: None };
+    let experiment = Experiment::check_site(inputs, counts)?;
+    experiment.plan_of(0).map_err(|message| anyhow!("{file}: {message}"))?;
+    reachable(args, experiment.graph())
+}
+
+/// Every edge has an end that can be called.
+fn reachable(args: &New, graph: &Graph) -> Result<(), Failure> {
+    let missing = |site: u32| args.addresses.get(site as usize).is_some_and(String::is_empty);
+    match graph.iter_edges().find(|&(a, b)| missing(a) && missing(b)) {
+        Some((a, b)) => Err(anyhow!(
+            "--addresses: neither {} nor {} can be called, and they are neighbours: one end of every edge needs an address",
+            args.sites[a as usize],
+            args.sites[b as usize]
+        )
+        .into()),
+        None => Ok(()),
+    }
+}
+
+/// Addresses are HOST:PORT, and no two sites are called at the same.
+fn check_addresses(addresses: &[String]) -> Result<(), Failure> {
+    for (index, address) in addresses.iter().enumerate().filter(|a| !a.1.is_empty()) {
+        let port = address
+            .rsplit_once(':')
+            .filter(|(host, _)| !host.is_empty())
+            .map(|(_, port)| port.parse::<u16>());
+        if !matches!(port, Some(Ok(1..))) {
+            return Err(
+                anyhow!("--addresses: \"{address}\" is not HOST:PORT, as in a.example.org:7400").into()
+            );
+        }
+        if addresses[..index].contains(address) {
+            return Err(anyhow!("--addresses: two sites are called at {address}").into());
+        }
+    }
+    Ok(())
 }
 
 fn edges(spec: &ExperimentSpec, folder: &Path) -> Result<Option<String>, Failure> {
@@ -284,6 +360,7 @@ fn plan(
     if !args.addresses.is_empty() && args.addresses.len() != sites {
         return Err(anyhow!("--addresses has {} entries for {sites} sites", args.addresses.len()).into());
     }
+    check_addresses(&args.addresses)?;
     let entropy = if args.entropy == "seed" { Entropy::Seed } else { Entropy::Os };
     let site = |index: usize| -> Result<PlannedSite, Failure> {
         let address = match args.addresses.get(index) {
@@ -334,20 +411,17 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
         true => Some(Dashboard::start(args.dashboard_port, &root.display().to_string())?),
         false => None,
     };
-    let mut failed = Vec::new();
+    let mut unfinished = Unfinished::default();
     let mut told = false;
     loop {
         let mut running = 0;
+        let asked = told || interrupted.load(std::sync::atomic::Ordering::Relaxed);
         for process in &mut processes {
             match process.child.try_wait() {
                 Ok(None) => running += 1,
                 // A site that was asked to stop has done so in good order, and is not finished.
                 Ok(Some(status)) if status.success() && finished(process) => {}
-                Ok(Some(_)) => {
-                    if !failed.contains(&process.name) {
-                        failed.push(process.name.clone());
-                    }
-                }
+                Ok(Some(status)) => unfinished.note(&process.name, status, asked),
                 Err(e) => return Err(Failure::Run(anyhow!("{}: {e}", process.name))),
             }
         }
@@ -359,7 +433,7 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
             break;
         }
         // A Ctrl-C reaches the children as well, as the terminal sends it to all; a child that failed to start stops the others.
-        if !told && (interrupted.load(std::sync::atomic::Ordering::Relaxed) || !failed.is_empty()) {
+        if !told && (asked || !unfinished.is_empty()) {
             told = true;
             processes.iter().for_each(|p| terminate(&p.child));
         }
@@ -377,12 +451,8 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
         page.close();
     }
     ends.iter_mut().for_each(|end| drop(end.as_object_mut().map(|o| o.remove("progress"))));
-    if !failed.is_empty() {
-        let what = format!(
-            "{} did not finish; the state of every site is kept: run `consenso network up` again",
-            failed.join(", ")
-        );
-        return Err(Failure::Run(anyhow!(what)));
+    if !unfinished.is_empty() {
+        return Err(unfinished.failure());
     }
     summary(root, &names, &ends, seconds, json)
 }
@@ -393,6 +463,55 @@ fn finished(process: &Process) -> bool {
         std::thread::sleep(Duration::from_millis(1));
     }
     process.said.lock().is_ok_and(|said| said["finished"] == true)
+}
+
+/// The sites that did not finish.
+#[derive(Default)]
+struct Unfinished {
+    /// What ended by itself, and how.
+    failed: Vec<(String, ExitStatus)>,
+    /// What was asked to stop because of it, or by the user.
+    stopped: Vec<String>,
+}
+
+impl Unfinished {
+    fn is_empty(&self) -> bool {
+        self.failed.is_empty() && self.stopped.is_empty()
+    }
+
+    fn note(&mut self, name: &str, status: ExitStatus, asked: bool) {
+        if self.failed.iter().any(|f| f.0 == name) || self.stopped.iter().any(|s| s == name) {
+            return;
+        }
+        // Bad input is no matter of having been asked to stop.
+        if status.success() || asked && status.code() != Some(2) {
+            self.stopped.push(name.to_owned());
+        } else {
+            self.failed.push((name.to_owned(), status));
+        }
+    }
+
+    fn failure(&self) -> Failure {
+        use std::os::unix::process::ExitStatusExt as _;
+        let mut text: Vec<String> = self
+            .failed
+            .iter()
+            .map(|(name, status)| match status.signal() {
+                Some(signal) => format!("{name} was ended by signal {signal}"),
+                None => format!("{name} could not go on"),
+            })
+            .collect();
+        if !self.stopped.is_empty() {
+            text.push(format!("{} stopped after the round", self.stopped.join(", ")));
+        }
+        let text = text.join("; ");
+        if self.failed.iter().any(|f| f.1.code() == Some(2)) {
+            return Failure::Input(anyhow!(
+                "{text}: mend what is said above, then run `consenso network up` again"
+            ));
+        }
+        Failure::Run(anyhow!("{text}; the state of every site is kept: run `consenso network up` again"))
+    }
 }
 
 fn start(root: &Path, name: &str) -> Result<Process, Failure> {
@@ -471,8 +590,10 @@ fn row(name: &str, said: &Value) -> Vec<String> {
     }
     let links = p["neighbours"].as_array().cloned().unwrap_or_default();
     let up = links.iter().filter(|l| l["up"] == true).count();
-    let round = p["round"].as_u64().unwrap_or(0);
-    let lag = links.iter().map(|l| round.saturating_sub(l["heard"].as_u64().unwrap_or(0))).max().unwrap_or(0);
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let (round, released) = (number(&p["round"]), number(&p["released"]));
+    let waited_for = links.iter().filter(|l| l["without"] != true);
+    let lag = waited_for.map(|l| released.saturating_sub(number(&l["heard"]))).max().unwrap_or(0);
     let epsilon = p["epsilon"].as_f64().map_or("–".to_owned(), |e| format!("{e:.4}"));
     vec![
         name.into(),

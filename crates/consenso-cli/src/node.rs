@@ -2,6 +2,7 @@
 
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
+use consenso::agent::Checkpoint;
 use consenso::data::Dataset;
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
 use consenso_node::audit_log::Echo;
@@ -21,11 +22,11 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  consenso node init hospital-a --name a --listen 0.0.0.0:7400    a key; give certificate.pem to the others
+  consenso node init hospital-a --name a --listen 0.0.0.0:7400    make a key and a certificate
   consenso node doctor hospital-a                                 is everything there?
-  consenso node run hospital-a                                    train; start it again after a crash, it goes on
-  consenso node audit hospital-a                                  verify the ledger, recompute the claim
-  consenso node model hospital-a --npz model.npz")]
+  consenso node run hospital-a                                    train; started again it goes on
+  consenso node audit hospital-a                                  verify the ledger and the claim
+  consenso node model hospital-a --npz model.npz                  the model, for NumPy")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: NodeCommand,
@@ -35,10 +36,13 @@ pub(crate) struct Args {
 enum NodeCommand {
     Init(Init),
     Run(Run),
+    /// Where a site stands: its round, and what it has spent so far
     Status(Site),
     Health(Health),
+    /// Verify a site's ledger, and recompute what was claimed from its events alone
     Audit(Site),
     Model(Model),
+    /// Check all that a site needs: key, certificate, clock, records, neighbours, ledger and disk
     Doctor(Site),
 }
 
@@ -74,7 +78,6 @@ struct Run {
     lines: bool,
 }
 
-/// The folder of a site
 #[derive(clap::Args)]
 struct Site {
     /// Folder of the site
@@ -153,10 +156,20 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
     }
     let schema = files::read_schema(&folder.path.join(folder::SCHEMA))?;
     let table = files::read_table(&folder.records(), Some(&schema))?;
+    let counts: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
+    if table.len() != counts[folder.me] {
+        let (records, announced) = (folder.records(), counts[folder.me]);
+        return Err(anyhow!(
+            "{}: {} records, but {announced} were announced to the other sites in peers.toml, and the noise of all depends on it\n  \
+             help: train on the file that was announced, or agree on a new peers.toml",
+            records.display(),
+            table.len()
+        )
+        .into());
+    }
     let dataset = Dataset::new(vec![table], None, spec.data.encoding)?;
     let edges_path = folder.path.join(folder::EDGES);
     let edges = fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
-    let counts: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
     let source = Source::Data(Box::new(dataset));
     Ok(Experiment::check_site(Inputs { file, text, spec, source, edges, entropy }, &counts)?)
 }
@@ -283,6 +296,7 @@ fn finish(
 /// The rows of a site's ledger, verified.
 fn ledger(folder: &Path) -> Result<(Store, Vec<Row>), Failure> {
     if !folder.join(consenso_node::store::FILE).exists() {
+        Folder::read(folder)?;
         return Err(anyhow!("{}: there is no ledger: this site has not run yet", folder.display()).into());
     }
     let store = Store::look(folder)?;
@@ -307,7 +321,7 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
     let studies = claim::audit(&rows).map_err(|e| anyhow!(e))?;
     let last = studies.last();
     let checkpoint = last.map(|s| store.checkpoint(s.study)).transpose()?.flatten();
-    let round = checkpoint.as_ref().map_or(0, consenso::agent::Checkpoint::round);
+    let round = checkpoint.as_ref().map_or(0, rounds);
     let finished = last.is_some_and(|s| s.ended.is_some());
     if json {
         output::print_json(&json!({
@@ -324,7 +338,7 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
     if let Some(study) = last {
         let spent = study.recomputed.as_ref().map_or_else(
             || "nothing is claimed".to_owned(),
-            |r| format!("ε = {:.4} at δ = {:e} ({} charges)", r.epsilon, r.delta, study.charged),
+            |r| format!("ε = {:.4} at δ = {:e} ({})", r.epsilon, r.delta, charges(study.charged)),
         );
         text += &format!("study {}, spent so far: {spent}", short_text(&study.experiment));
     }
@@ -357,6 +371,15 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
     let mut answer = String::new();
     stream.take(1 << 16).read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+fn charges(count: u32) -> String {
+    format!("{count} charge{}", if count == 1 { "" } else { "s" })
+}
+
+/// Rounds complete: shares take two exchanges each.
+fn rounds(checkpoint: &Checkpoint) -> u32 {
+    if checkpoint.is_shared() { checkpoint.round() / 2 } else { checkpoint.round() }
 }
 
 fn short_text(hash: &str) -> &str {
@@ -424,7 +447,7 @@ fn model(args: &Model, json: bool) -> Result<(), Failure> {
     let study = rows.last().map_or(0, |r| r.study);
     let checkpoint = store.checkpoint(study)?;
     let model = checkpoint.as_ref().and_then(|c| c.model()).with_context(|| {
-        let round = checkpoint.as_ref().map_or(0, consenso::agent::Checkpoint::round);
+        let round = checkpoint.as_ref().map_or(0, rounds);
         format!("{}: there is no model yet, it stands at round {round}", args.folder.display())
     })?;
     if let Some(path) = &args.npz {
@@ -432,7 +455,7 @@ fn model(args: &Model, json: bool) -> Result<(), Failure> {
     }
     if json || args.npz.is_none() {
         output::print_json(
-            &json!({ "round": checkpoint.as_ref().map(consenso::agent::Checkpoint::round), "model": model, "npz": args.npz }),
+            &json!({ "round": checkpoint.as_ref().map(rounds), "model": model, "npz": args.npz }),
         );
     }
     Ok(())
@@ -631,6 +654,8 @@ fn see_peer(folder: &Folder, peer: usize) -> (Mark, String) {
 /// Whether a file can be written and synced beside the ledger.
 fn probe(folder: &Path) -> std::io::Result<()> {
     let path = folder.join(".probe");
-    let written = fs::File::create(&path).and_then(|f| f.sync_all());
-    written.and_then(|()| fs::remove_file(&path))
+    // A full disk still makes empty files.
+    let written = fs::write(&path, [0; 1 << 16]).and_then(|()| fs::File::open(&path)?.sync_all());
+    let removed = fs::remove_file(&path);
+    written.and(removed)
 }

@@ -4,6 +4,7 @@
 //! neighbour. Shares take two exchanges a round, 2r − 1 for the shares and 2r for the sums, and every neighbour has a frame of its own.
 
 use crate::frame::{self, Frame};
+use crate::progress::Convergence;
 use bytes::Bytes;
 use consenso::agent::{Agent, Checkpoint, Effect, Message, Player, RestoreError};
 use consenso::experiment::{Charge, Experiment, SharingSite, Site, SitePlan};
@@ -28,14 +29,40 @@ pub(crate) enum Wanted {
 /// An agent of either kind.
 pub(crate) enum Driven {
     Plain(Box<Agent>),
-    Shared(Box<SharingAgent>),
+    Shared(Box<SharingAgent>, Steps),
+}
+
+/// How far what a round reveals to everybody is from what the round before did.
+#[derive(Default)]
+pub(crate) struct Steps {
+    round: u32,
+    /// What this round revealed; empty after a start, when it is not known.
+    revealed: Vec<f64>,
+    length: Option<f64>,
+}
+
+impl Steps {
+    /// Of a run that stands after this round.
+    fn after(round: u32) -> Self {
+        Self { round, ..Self::default() }
+    }
+
+    fn look(&mut self, round: u32, revealed: &[f64]) {
+        if round == self.round {
+            return;
+        }
+        let moved =
+            |before: &[f64]| revealed.iter().zip(before).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+        let known = !self.revealed.is_empty();
+        *self = Self { round, length: known.then(|| moved(&self.revealed)), revealed: revealed.to_vec() };
+    }
 }
 
 impl Driven {
     pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), String> {
         if experiment.is_shared() {
             let SharingSite { agent, plan } = experiment.sharing_site(me)?;
-            return Ok((Self::Shared(Box::new(agent)), plan));
+            return Ok((Self::Shared(Box::new(agent), Steps::default()), plan));
         }
         let Site { agent, plan } = experiment.site(me)?;
         Ok((Self::Plain(Box::new(agent)), plan))
@@ -44,14 +71,14 @@ impl Driven {
     pub(crate) fn neighbours(&self) -> Vec<u32> {
         match self {
             Self::Plain(agent) => agent.neighbours().to_vec(),
-            Self::Shared(agent) => agent.neighbours(),
+            Self::Shared(agent, _) => agent.neighbours(),
         }
     }
 
     fn player(&self) -> &Player {
         match self {
             Self::Plain(agent) => agent.player(),
-            Self::Shared(agent) => agent.player(),
+            Self::Shared(agent, _) => agent.player(),
         }
     }
 
@@ -59,7 +86,7 @@ impl Driven {
     pub(crate) fn round(&self) -> u32 {
         match self {
             Self::Plain(agent) => agent.round(),
-            Self::Shared(agent) => agent.exchanges(),
+            Self::Shared(agent, _) => agent.exchanges(),
         }
     }
 
@@ -67,59 +94,79 @@ impl Driven {
     pub(crate) fn last(&self, plan: &SitePlan) -> u32 {
         match self {
             Self::Plain(_) => plan.timetable.exchanges(),
-            Self::Shared(agent) => agent.last(),
+            Self::Shared(agent, _) => agent.last(),
         }
     }
 
     pub(crate) fn model(&self) -> Option<&[f64]> {
         match self {
             Self::Plain(agent) => agent.model(),
-            Self::Shared(agent) => agent.model(),
+            Self::Shared(agent, _) => agent.model(),
         }
     }
 
     pub(crate) fn awaited(&self) -> Vec<u32> {
         match self {
             Self::Plain(agent) => agent.awaited().collect(),
-            Self::Shared(agent) => agent.awaited(),
+            Self::Shared(agent, _) => agent.awaited(),
         }
     }
 
     pub(crate) fn away(&self) -> Vec<(u32, u32)> {
         match self {
             Self::Plain(agent) => agent.away().collect(),
-            Self::Shared(_) => Vec::new(),
+            Self::Shared(..) => Vec::new(),
         }
     }
 
     pub(crate) fn go_without(&mut self, neighbour: u32) -> Result<(), String> {
         match self {
             Self::Plain(agent) => agent.go_without(neighbour).map_err(|e| e.to_string()),
-            Self::Shared(_) => {
+            Self::Shared(..) => {
                 Err("a sum of secret shares needs everybody's: without one it stays hidden".into())
             }
         }
     }
 
-    /// Nothing where only sums are known.
-    pub(crate) fn disagreement(&self) -> f64 {
+    /// Rounds that so many exchanges make.
+    pub(crate) fn rounds(&self, exchanges: u32) -> u32 {
         match self {
-            Self::Plain(agent) => agent.disagreement(),
-            Self::Shared(_) => 0.0,
+            Self::Plain(_) => exchanges,
+            Self::Shared(..) => exchanges / 2,
+        }
+    }
+
+    /// Rounds that so many exchanges begin.
+    pub(crate) fn begun(&self, exchanges: u32) -> u32 {
+        match self {
+            Self::Plain(_) => exchanges,
+            Self::Shared(..) => exchanges.div_ceil(2),
+        }
+    }
+
+    /// What can be said of convergence from what all sites know: releases, or sums.
+    pub(crate) fn convergence(&self) -> Convergence {
+        match self {
+            Self::Plain(agent) => Convergence::Disagreement(agent.disagreement()),
+            Self::Shared(_, steps) => Convergence::Step(steps.length),
         }
     }
 
     pub(crate) fn checkpoint(&self) -> Checkpoint {
         match self {
             Self::Plain(agent) => agent.checkpoint(),
-            Self::Shared(agent) => agent.checkpoint(),
+            Self::Shared(agent, _) => agent.checkpoint(),
         }
     }
 
     pub(crate) fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
         match self {
             Self::Plain(agent) => agent.restore(saved),
-            Self::Shared(agent) => agent.restore(saved),
+            Self::Shared(agent, steps) => {
+                agent.restore(saved)?;
+                *steps = Steps::after(agent.round());
+                Ok(())
+            }
         }
     }
 
@@ -129,8 +176,8 @@ impl Driven {
         let round = match self {
             Self::Plain(_) => round,
             // A sum of shares is a function of what others sent.
-            Self::Shared(_) if round.is_multiple_of(2) => return Charge::new(),
-            Self::Shared(_) => round.div_ceil(2),
+            Self::Shared(..) if round.is_multiple_of(2) => return Charge::new(),
+            Self::Shared(..) => round.div_ceil(2),
         };
         plan.charge(round, gate.noise(round), gate.ledger())
     }
@@ -148,8 +195,10 @@ impl Driven {
                 Effect::Send(_) => Wanted::Nothing,
                 Effect::Done(reason) => Wanted::Done(reason),
             })),
-            Self::Shared(agent) => {
-                let Some(effect) = agent.poll().map_err(|e| e.to_string())? else { return Ok(None) };
+            Self::Shared(agent, steps) => {
+                let effect = agent.poll().map_err(|e| e.to_string())?;
+                steps.look(agent.round(), agent.revealed());
+                let Some(effect) = effect else { return Ok(None) };
                 let round = match effect {
                     ShareEffect::Charge { round } => 2 * round - 1,
                     ShareEffect::Keep { round } => 2 * round,
@@ -170,7 +219,7 @@ impl Driven {
 
     /// Of everybody's parts the one for this neighbour, and never another's: shares say for whom they are.
     pub(crate) fn part(&self, neighbour: u32, bytes: &Bytes) -> Option<Bytes> {
-        let Self::Shared(agent) = self else { return Some(bytes.clone()) };
+        let Self::Shared(agent, _) = self else { return Some(bytes.clone()) };
         let neighbours = agent.neighbours();
         let place = neighbours.iter().position(|&j| j == neighbour)?;
         let length = bytes.len() / neighbours.len();
@@ -189,7 +238,7 @@ impl Driven {
                 agent.handle(&Message::received(from, round, values)).map_err(|e| e.to_string())?;
                 Ok(round)
             }
-            (Self::Shared(agent), Frame::Words { from, to, round, words }) => {
+            (Self::Shared(agent, _), Frame::Words { from, to, round, words }) => {
                 if from != peer {
                     return Err(format!("a share of agent {from} on the edge to agent {peer}"));
                 }
@@ -243,6 +292,10 @@ mod tests {
         let (mut agent, plan) = driven(0);
         let (round, bytes) = committed(&mut agent);
         assert_eq!((round, agent.round(), agent.last(&plan)), (1, 0, 6));
+        assert_eq!(
+            [0, 1, 2, 3, 6].map(|n| (agent.rounds(n), agent.begun(n))),
+            [(0, 0), (0, 1), (1, 1), (1, 2), (3, 3)]
+        );
         assert_eq!(agent.charge(1, &plan).len(), 1);
         let parts = [1, 2].map(|j| agent.part(j, &bytes).expect("a part"));
         assert_eq!(parts.each_ref().map(|p| frame::receiver(p)), [Some(1), Some(2)]);
@@ -251,6 +304,54 @@ mod tests {
         // An outbox that was mixed up gives nothing away.
         let swapped: Bytes = [&parts[1][..], &parts[0][..]].concat().into();
         assert_eq!((agent.part(1, &swapped), agent.part(2, &swapped)), (None, None));
+    }
+
+    /// Three agents talk until all are done, the first of them put back from its checkpoint on the way; the steps that each of them tells.
+    fn steps(restart: bool) -> Vec<Vec<Option<f64>>> {
+        let mut agents: Vec<Driven> = (0..3).map(|me| driven(me).0).collect();
+        let mut told = vec![Vec::new(); 3];
+        let mut flying = Vec::new();
+        while agents.iter().any(|a| a.model().is_none()) {
+            for (me, agent) in agents.iter_mut().enumerate() {
+                while let Ok(Some(wanted)) = agent.poll() {
+                    if let Wanted::Commit { round, bytes } = wanted {
+                        flying.extend(
+                            [0, 1, 2]
+                                .into_iter()
+                                .filter_map(|j| Some((me as u32, j, agent.part(j, &bytes)?))),
+                        );
+                        if restart && (me, round) == (0, 3) {
+                            let saved = agent.checkpoint();
+                            *agent = driven(0).0;
+                            agent.restore(&saved).unwrap();
+                        }
+                    }
+                    if agent.rounds(agent.round()) > told[me].len() as u32 {
+                        told[me].push(agent.convergence().value());
+                    }
+                }
+            }
+            for (from, to, bytes) in flying.drain(..) {
+                agents[to as usize].handle(from, Frame::decode(&bytes).unwrap()).unwrap();
+            }
+        }
+        told
+    }
+
+    /// All sites know the sums, so all tell the same steps; the first round has nothing before it, nor has the first after a restart.
+    #[test]
+    fn the_step_of_a_round_is_what_everybody_knows() {
+        let told = steps(false);
+        assert!(
+            told[0].len() == 3
+                && told[0][0].is_none()
+                && told[0][1..].iter().all(|s| s.is_some_and(|s| s > 0.0)),
+            "{told:?}"
+        );
+        assert!(told.iter().all(|all| *all == told[0]), "{told:?}");
+        let after = steps(true);
+        assert_eq!(after[0], [None, None, told[0][2]]);
+        assert_eq!(after[1..], told[1..]);
     }
 
     #[test]

@@ -203,6 +203,9 @@ impl Folder {
     /// # Errors
     /// The first file that is missing or wrong.
     pub fn read(path: &Path) -> Result<Self, FolderError> {
+        if !path.join(SITE).exists() {
+            return Err(FolderError::Content { path: path.to_owned(), message: no_site(path) });
+        }
         let site: SiteFile = parse(&path.join(SITE))?;
         let peers = read_peers(path)?;
         let wrong = |file: &str, message: String| FolderError::Content { path: path.join(file), message };
@@ -260,6 +263,20 @@ impl Folder {
     }
 }
 
+/// Why a folder is not a site's, and which one may have been meant.
+fn no_site(path: &Path) -> String {
+    let within = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut sites: Vec<String> =
+        within.filter(|p| p.join(SITE).exists()).map(|p| p.display().to_string()).collect();
+    sites.sort();
+    if sites.is_empty() {
+        return format!(
+            "there is no site here ({SITE}); `consenso network new` makes the folders of all sites, `consenso node init` that of one"
+        );
+    }
+    format!("this is a network, not a site of it; name one of {}", sites.join(", "))
+}
+
 /// All sites, checked.
 pub(crate) fn read_peers(folder: &Path) -> Result<Vec<Peer>, FolderError> {
     let path = folder.join(PEERS);
@@ -307,8 +324,13 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, FolderError> {
-    let text =
-        fs::read_to_string(path).map_err(|cause| FolderError::Read { path: path.to_owned(), cause })?;
+    let text = fs::read_to_string(path).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::NotFound => FolderError::Content {
+            path: path.to_owned(),
+            message: "is missing; it comes with the study, the same for all sites".into(),
+        },
+        _ => FolderError::Read { path: path.to_owned(), cause },
+    })?;
     toml::from_str(&text).map_err(|e| {
         let line = e.span().map(|s| text[..s.start.min(text.len())].matches('\n').count() + 1);
         let at = line.map_or_else(String::new, |line| format!("line {line}: "));

@@ -113,7 +113,10 @@ impl Identity {
         }
         let identity = Self { chain, key, trust: Arc::new(trust) };
         // A key that does not belong to the certificate fails here, not at the first handshake.
-        identity.server(&[])?;
+        identity.server(&[]).map_err(|e| IdentityError::Content {
+            path: folder.join(CERTIFICATE),
+            message: format!("is not the certificate of the key in {KEY} ({e})"),
+        })?;
         Ok(identity)
     }
 
@@ -578,7 +581,8 @@ mod tests {
         fs::set_permissions(folder.join(KEY), fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(folder.join(CERTIFICATE), self_signed("a", Validity::default()).unwrap().certificate)
             .unwrap();
-        assert!(Identity::read(&folder).is_err(), "a certificate of another key");
+        let other = Identity::read(&folder).unwrap_err().to_string();
+        assert!(other.contains("certificate.pem: is not the certificate of the key in key.pem"), "{other}");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

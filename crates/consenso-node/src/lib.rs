@@ -26,4 +26,4 @@ mod wire;
 pub use call::{Unreached, reach};
 pub use folder::Folder;
 pub use node::{NodeError, Options, Outcome, run};
-pub use progress::{Progress, Watched};
+pub use progress::{Convergence, Progress, Watched};

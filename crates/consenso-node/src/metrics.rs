@@ -1,6 +1,6 @@
 //! `/metrics`, `/healthz` and `/readyz`: a few lines of HTTP on a loopback port, with nothing that depends on the records.
 
-use crate::progress::{Progress, Watched};
+use crate::progress::{Convergence, Progress, Watched};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -73,12 +73,20 @@ pub fn prometheus(progress: &Progress) -> String {
             "# HELP consenso_{name} {help}\n# TYPE consenso_{name} {kind}\nconsenso_{name} {value}"
         );
     };
-    gauge("round", "gauge", "Exchanges complete.", progress.round.into());
-    gauge("rounds", "gauge", "Exchanges in all.", progress.rounds.into());
+    gauge("round", "gauge", "Rounds complete.", progress.round.into());
+    gauge("rounds", "gauge", "Rounds in all.", progress.rounds.into());
     gauge("finished", "gauge", "1 when the model is ready.", f64::from(u8::from(progress.finished)));
     gauge("resends_total", "counter", "Messages sent again after a lost link.", progress.resends as f64);
     gauge("refusals_total", "counter", "Callers and messages refused.", progress.refusals as f64);
-    gauge("disagreement", "gauge", "Largest distance to a neighbour's last release.", progress.disagreement);
+    match progress.convergence {
+        Convergence::Disagreement(value) => {
+            gauge("disagreement", "gauge", "Largest distance to a neighbour's last release.", value);
+        }
+        Convergence::Step(Some(value)) => {
+            gauge("step", "gauge", "How far the last round moved the sum that all sites know.", value);
+        }
+        Convergence::Step(None) => {}
+    }
     gauge("commit_seconds", "gauge", "Duration of the last durable commit.", progress.commit_ms / 1e3);
     if let Some(epsilon) = progress.epsilon {
         gauge("epsilon_spent", "gauge", "Upper bound on the privacy spent so far.", epsilon);
@@ -91,7 +99,7 @@ pub fn prometheus(progress: &Progress) -> String {
     {
         let _ = writeln!(out, "# HELP consenso_{name} {help}\n# TYPE consenso_{name} gauge");
         for link in &progress.neighbours {
-            let value = if name == "link_up" { u32::from(link.up) } else { link.lag(progress.round) };
+            let value = if name == "link_up" { u32::from(link.up) } else { link.lag(progress.released) };
             let _ = writeln!(out, "consenso_{name}{{neighbour=\"{}\"}} {value}", link.name);
         }
     }
@@ -107,7 +115,8 @@ mod tests {
     fn ready_means_every_link_is_up() {
         let link = |name: &str, up| Link { name: name.into(), up, heard: 3, without: false };
         let mut progress = Progress {
-            round: 5,
+            round: 4,
+            released: 5,
             rounds: 9,
             neighbours: vec![link("b", true), link("c", false)],
             ..Progress::default()
@@ -120,10 +129,18 @@ mod tests {
         assert_eq!(respond("/", &progress).0, "404 Not Found");
         let text = respond("/metrics", &progress).1;
         assert!(
-            text.contains("consenso_round 5\n")
+            text.contains("consenso_round 4\n")
                 && text.contains("consenso_neighbour_lag{neighbour=\"b\"} 2\n"),
             "{text}"
         );
         assert!(!text.contains("epsilon"), "nothing is claimed without a claim");
+        assert!(text.contains("consenso_disagreement 0\n") && !text.contains("consenso_step"), "{text}");
+        progress.convergence = Convergence::Step(None);
+        assert!(
+            !prometheus(&progress).contains("consenso_disagreement"),
+            "sums say nothing of one neighbour"
+        );
+        progress.convergence = Convergence::Step(Some(0.5));
+        assert!(prometheus(&progress).contains("consenso_step 0.5\n"));
     }
 }

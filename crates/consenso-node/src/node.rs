@@ -97,7 +97,7 @@ pub struct Outcome {
     pub model: Option<Vec<f64>>,
     /// Why it ended.
     pub reason: StopReason,
-    /// Exchanges complete.
+    /// Rounds complete.
     pub round: u32,
     /// Neighbours that did not confirm the last round, if any: they may need this node once more.
     pub unconfirmed: Vec<String>,
@@ -293,10 +293,14 @@ impl Prepared {
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
         let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.dim, have };
         let shared = Arc::new(Shared::new(folder, edges, audit, sender, wire));
-        let listen = shared.folder.site.listen.clone().unwrap_or_default();
+        let listen = format!(
+            "{}: listen = \"{}\"",
+            shared.folder.path.join(crate::folder::SITE).display(),
+            shared.folder.site.listen.as_deref().unwrap_or_default()
+        );
         let links = link::start(Arc::clone(&shared)).await;
         Ok(Node {
-            links: links.map_err(system(format!("listen = \"{listen}\"")))?,
+            links: links.map_err(system(listen))?,
             progress: options.progress.clone(),
             asked: Arc::clone(&options.stop),
             stop: None,
@@ -445,9 +449,7 @@ impl Node {
         self.progress.set(|p| {
             p.commit_ms = 1e3 * committed;
             p.committing += committed;
-            if round > 1 {
-                p.remember(round - 1, || self.agent.disagreement());
-            }
+            p.remember(self.agent.rounds(round - 1), || self.agent.convergence());
         });
         self.log.push(Line::Released { round, blake3, charge, ledger: *self.store.head() });
         Ok(())
@@ -488,7 +490,7 @@ impl Node {
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
         self.progress.set(|p| {
             (p.finished, p.seconds) = (true, elapsed);
-            p.remember(round, || self.agent.disagreement());
+            p.remember(self.agent.rounds(round), || self.agent.convergence());
         });
         self.done = Some((Instant::now(), reason));
         let all: Vec<u32> = self.neighbours.keys().copied().collect();
@@ -657,6 +659,7 @@ impl Node {
             let mid_round = self.neighbours.values().any(|n| n.heard > round);
             if !mid_round || since.elapsed() > GRACE {
                 let reason = StopReason::Interrupted;
+                let round = self.agent.rounds(round);
                 return Ok(Some(Outcome { model: None, reason, round, unconfirmed: Vec::new() }));
             }
             return Ok(None);
@@ -687,7 +690,7 @@ impl Node {
             self.store.note(self.study, Entry::Settled { round: last }, self.agent.checkpoint())?;
         }
         let model = self.agent.model().map(<[f64]>::to_vec);
-        Ok(Some(Outcome { model, reason, round: last, unconfirmed }))
+        Ok(Some(Outcome { model, reason, round: self.agent.rounds(last), unconfirmed }))
     }
 
     fn mind_the_absent(&mut self, round: u32) -> Result<(), NodeError> {
@@ -723,7 +726,7 @@ impl Node {
         self.audit("away", json!({ "peers": names, "round": round }));
         let longest =
             absent.iter().filter_map(|j| Some(self.neighbours[j].lost?.elapsed())).max().unwrap_or_default();
-        Err(NodeError::Away { names, seconds: longest.as_secs_f64(), round })
+        Err(NodeError::Away { names, seconds: longest.as_secs_f64(), round: self.agent.rounds(round) })
     }
 
     fn report(&mut self) {
@@ -735,20 +738,20 @@ impl Node {
             .iter()
             .map(|(&j, n)| {
                 let (name, up) = (n.name.clone(), n.outgoing.is_some());
-                (j, Link { name, up, heard: n.heard, without: without.contains(&j) })
+                (j, Link { name, up, heard: self.agent.begun(n.heard), without: without.contains(&j) })
             })
             .collect();
         links.sort_by_key(|l| l.0);
-        let disagreement = self.agent.disagreement();
         let claim = self.plan.claim.as_ref();
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
         let refusals = self.shared.audit.refusals();
         self.progress.set(|p| {
             p.site.clone_from(&site.name);
-            p.round = self.agent.round();
+            p.round = self.agent.rounds(self.agent.round());
+            p.released = self.agent.begun(self.recent.back().map_or(0, |last| last.0));
+            p.rounds = self.agent.rounds(self.agent.last(&self.plan));
             p.refusals = refusals;
-            p.disagreement = disagreement;
-            p.rounds = self.agent.last(&self.plan);
+            p.convergence = self.agent.convergence();
             p.budget = claim.map(|c| c.epsilon);
             p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));
             p.neighbours = links.into_iter().map(|l| l.1).collect();
@@ -802,8 +805,9 @@ fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
         .neighbours()
         .into_iter()
         .map(|j| {
-            let name = &folder.peers[j as usize].name;
-            (j, Neighbour::new(name))
+            // What is complete was heard from all.
+            let heard = agent.round();
+            (j, Neighbour { heard, ..Neighbour::new(&folder.peers[j as usize].name) })
         })
         .collect();
     for (gone, _) in agent.away() {

@@ -8,13 +8,15 @@ use std::sync::{Arc, Mutex};
 pub struct Progress {
     /// The site's name.
     pub site: String,
-    /// Exchanges complete.
+    /// Rounds complete.
     pub round: u32,
-    /// Exchanges in all.
+    /// Rounds whose release is out.
+    pub released: u32,
+    /// Rounds in all.
     pub rounds: u32,
-    /// Largest distance to a neighbour's release in the last exchange.
-    pub disagreement: f64,
-    /// The same for rounds before: (round, distance), evenly spaced, at most [`HISTORY`] of them.
+    /// How far the last round was from the end, by what all sites know.
+    pub convergence: Convergence,
+    /// The same for rounds before: (round, value), evenly spaced, at most [`HISTORY`] of them.
     pub history: Vec<(u32, f64)>,
     /// What the releases so far cost, an upper bound that is quick to compute; the claim of the whole run may be smaller than its last value.
     pub epsilon: Option<f64>,
@@ -40,17 +42,46 @@ pub struct Progress {
     pub seconds: f64,
 }
 
+/// A number that falls as a run converges and is made of what was sent to everybody, never of records.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "measure", content = "value")]
+pub enum Convergence {
+    /// max_j ‖x_j − x_i‖: the largest distance to a neighbour's release of the round.
+    Disagreement(f64),
+    /// ‖m_k − m_{k−1}‖ of the mean or sum m_k that round k reveals to all: under secret shares nothing else is known. `None` before the second
+    /// round after a start.
+    Step(Option<f64>),
+}
+
+impl Default for Convergence {
+    fn default() -> Self {
+        Self::Disagreement(0.0)
+    }
+}
+
+impl Convergence {
+    /// The number, if there is one.
+    #[must_use]
+    pub fn value(self) -> Option<f64> {
+        match self {
+            Self::Disagreement(value) => Some(value),
+            Self::Step(value) => value,
+        }
+    }
+}
+
 /// Longest history that is kept.
 pub const HISTORY: usize = 200;
 
 impl Progress {
     /// Adds to the history what belongs there: every round at first, then every second, every fourth, …
-    pub(crate) fn remember(&mut self, round: u32, distance: impl FnOnce() -> f64) {
+    pub(crate) fn remember(&mut self, round: u32, value: impl FnOnce() -> Convergence) {
         let every = self.history.get(1).map_or(1, |second| second.0 - self.history[0].0);
-        if self.history.last().is_some_and(|last| round < last.0.saturating_add(every)) {
+        if round == 0 || self.history.last().is_some_and(|last| round < last.0.saturating_add(every)) {
             return;
         }
-        self.history.push((round, distance()));
+        let Some(value) = value().value() else { return };
+        self.history.push((round, value));
         if self.history.len() > HISTORY {
             let mut index = 0;
             self.history.retain(|_| {
@@ -68,17 +99,17 @@ pub struct Link {
     pub name: String,
     /// Whether there is a connection.
     pub up: bool,
-    /// The last round heard from it.
+    /// The last round of which something was heard from it.
     pub heard: u32,
     /// Whether the run goes on without it.
     pub without: bool,
 }
 
 impl Link {
-    /// How many rounds it is behind a node that has released `round`.
+    /// How many rounds it is behind a node that has `released` so many: while this is not 0 the node waits for it.
     #[must_use]
-    pub fn lag(&self, round: u32) -> u32 {
-        round.saturating_sub(self.heard)
+    pub fn lag(&self, released: u32) -> u32 {
+        if self.without { 0 } else { released.saturating_sub(self.heard) }
     }
 }
 
@@ -108,7 +139,7 @@ mod tests {
     fn a_history_is_short_and_evenly_spaced() {
         let mut progress = Progress::default();
         for round in 1..=10_000 {
-            progress.remember(round, || f64::from(round));
+            progress.remember(round, || Convergence::Step(Some(f64::from(round))));
             assert!(progress.history.len() <= HISTORY);
         }
         let every: Vec<u32> = progress.history.windows(2).map(|w| w[1].0 - w[0].0).collect();

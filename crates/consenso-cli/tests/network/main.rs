@@ -3,6 +3,7 @@
 mod faults;
 mod http2;
 mod kill;
+mod mistakes;
 mod recorder;
 mod refusals;
 mod shares;

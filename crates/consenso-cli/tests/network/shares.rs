@@ -125,7 +125,8 @@ fn three_processes_share_what_the_simulator_shares_bit_for_bit_and_nobody_elses_
     let net = Net::new("shares", 3, &study(3, 30), "seed");
     let (_, record) = behind_proxies(&net);
     let recorder = Recorder::between(&net);
-    finish(net.start_all(), LIMIT);
+    let ends = finish(net.start_all(), LIMIT);
+    assert!(ends.iter().all(|end| end["round"] == 30), "{ends:?}");
     compare(&net, 0);
     recorder.assert_one_payload_a_round(&net);
     assert_shares_reach_their_receiver_alone(&net, &recorder);
@@ -150,6 +151,12 @@ fn three_processes_share_what_the_simulator_shares_bit_for_bit_and_nobody_elses_
         (study["claimed"]["epsilon"].as_f64().unwrap(), study["recomputed"]["epsilon"].as_f64().unwrap());
     assert!(found <= claimed && found > 0.999 * claimed, "{audited}");
     assert!(study["claimed"]["adversary"].as_str().unwrap().contains("up to 1 of 3"), "{audited}");
+    // People are told rounds, not exchanges.
+    for (command, key) in [("status", "round"), ("model", "round")] {
+        let said = consenso().args(["--json", "node", command]).arg(net.folder(1)).output().unwrap();
+        let said: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        assert_eq!(said[key], 30, "{command}: {said}");
+    }
     let doctor = consenso().args(["--json", "node", "doctor"]).arg(net.folder(1)).output().unwrap();
     assert!(text(&doctor).contains("as announced"), "{}", text(&doctor));
 }
