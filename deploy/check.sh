@@ -19,7 +19,12 @@ start() { site=$1; ip netns exec "consenso-$site" "$program" node run --log json
 unit() {
     have systemd-analyze || { skipped unit "no systemd-analyze"; return; }
     sed "s#/usr/local/bin/consenso#$program#" "$here/consenso-node@.service" > "$place/consenso-node@.service"
-    systemd-analyze verify --man=no "$place/consenso-node@.service" && passed "unit: systemd-analyze verify" || fail "unit: systemd-analyze verify"
+    # A key that systemd does not know is only a warning to it.
+    if systemd-analyze verify --man=no "$place/consenso-node@.service" 2>&1 | grep consenso-node; then
+        fail "unit: systemd-analyze verify"
+    else
+        passed "unit: systemd-analyze verify"
+    fi
     systemd-analyze security --offline=true --threshold=20 "$place/consenso-node@.service" > "$place/security" 2>&1 \
         && passed "unit: $(tail -1 "$place/security" | sed 's/.*level for//')" || { cat "$place/security"; fail "unit: exposed more than 2.0"; }
 }
