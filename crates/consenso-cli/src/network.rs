@@ -7,7 +7,8 @@ use anyhow::{Context as _, anyhow};
 use consenso::data::{Dataset, Table};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
 use consenso::graph::{Graph, GraphSpec};
-use consenso_node::folder::{Entropy, METRICS, SiteFile, check_name};
+use consenso_node::Folder;
+use consenso_node::folder::{Entropy, METRICS, SiteFile, check_address, check_name};
 use consenso_node::network::{self, Plan, PlannedSite};
 use consenso_node::store::Store;
 use serde_json::{Value, json};
@@ -312,15 +313,7 @@ fn reachable(args: &New, graph: &Graph) -> Result<(), Failure> {
 /// Addresses are HOST:PORT, and no two sites are called at the same.
 fn check_addresses(addresses: &[String]) -> Result<(), Failure> {
     for (index, address) in addresses.iter().enumerate().filter(|a| !a.1.is_empty()) {
-        let port = address
-            .rsplit_once(':')
-            .filter(|(host, _)| !host.is_empty())
-            .map(|(_, port)| port.parse::<u16>());
-        if !matches!(port, Some(Ok(1..))) {
-            return Err(
-                anyhow!("--addresses: \"{address}\" is not HOST:PORT, as in a.example.org:7400").into()
-            );
-        }
+        check_address(address).map_err(|message| anyhow!("--addresses: {message}"))?;
         if addresses[..index].contains(address) {
             return Err(anyhow!("--addresses: two sites are called at {address}").into());
         }
@@ -404,6 +397,7 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
     let root = &args.folder;
     let names = network::sites(root)?;
     let began = Instant::now();
+    note_hosts(root, &names)?;
     let interrupted = crate::progress::ctrl_c();
     let mut processes = names.iter().map(|name| start(root, name)).collect::<Result<Vec<_>, _>>()?;
     let mut view = View::new(json);
@@ -463,6 +457,20 @@ fn finished(process: &Process) -> bool {
         std::thread::sleep(Duration::from_millis(1));
     }
     process.said.lock().is_ok_and(|said| said["finished"] == true)
+}
+
+/// Says so if the sites were meant for hosts of their own.
+fn note_hosts(root: &Path, names: &[String]) -> Result<(), Failure> {
+    let folder = Folder::read(&root.join(&names[0]))?;
+    let here = |a: &str| a.starts_with("127.") || a.starts_with("localhost:") || a.starts_with("[::1]:");
+    if let Some(peer) = folder.peers.iter().find(|p| p.address.as_deref().is_some_and(|a| !here(a))) {
+        eprintln!(
+            "note: {} is called at {}: if that is not this machine, start it there with `consenso node run` instead",
+            peer.name,
+            peer.address.as_deref().unwrap_or_default()
+        );
+    }
+    Ok(())
 }
 
 /// The sites that did not finish.

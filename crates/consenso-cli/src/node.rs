@@ -185,6 +185,13 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
     } else if experiment.is_seeded() {
         eprintln!("warning: entropy = \"seed\": everybody can compute this site's noise; for science only");
     }
+    let own = identity::pin_of_file(&args.folder.join(identity::CERTIFICATE));
+    if own.is_ok_and(|pin| Hex(&pin).to_string() != folder.peers[folder.me].pin) {
+        eprintln!(
+            "warning: the pin of {0} in peers.toml is not that of its certificate.pem: neighbours with this peers.toml refuse {0}",
+            folder.site.name
+        );
+    }
     let echo = match args.log.as_str() {
         _ if args.lines => Echo::Nothing,
         "json" => Echo::Json,

@@ -128,6 +128,10 @@ impl Driven {
         }
     }
 
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(..))
+    }
+
     /// Rounds that so many exchanges make.
     pub(crate) fn rounds(&self, exchanges: u32) -> u32 {
         match self {

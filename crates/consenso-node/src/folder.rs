@@ -216,6 +216,10 @@ impl Folder {
                 return Err(wrong(SITE, format!("{key} = {seconds} must be a positive number of seconds")));
             }
         }
+        for (key, address) in [("listen", &site.listen), ("metrics", &site.metrics)] {
+            let checked = address.as_deref().map_or(Ok(()), check_address);
+            checked.map_err(|message| wrong(SITE, format!("{key}: {message}")))?;
+        }
         if let Some(Budget { epsilon, delta }) = site.budget
             && !(epsilon > 0.0 && epsilon.is_finite() && delta > 0.0 && delta < 1.0)
         {
@@ -287,6 +291,8 @@ pub(crate) fn read_peers(folder: &Path) -> Result<Vec<Peer>, FolderError> {
     }
     for (index, peer) in peers.iter().enumerate() {
         check_name(&peer.name).map_err(&wrong)?;
+        let checked = peer.address.as_deref().map_or(Ok(()), check_address);
+        checked.map_err(|message| wrong(format!("address of {}: {message}", peer.name)))?;
         if peers[..index].iter().any(|other| other.name == peer.name || other.pin == peer.pin) {
             return Err(wrong(format!("two sites have the name or the pin of {}", peer.name)));
         }
@@ -321,6 +327,19 @@ pub fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("site name \"{name}\" must be made of a-z, 0-9 and -, at most 63 of them"))
+}
+
+/// An address is a host and a port.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_address(address: &str) -> Result<(), String> {
+    let port =
+        address.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+    match port {
+        Some(Ok(1..)) => Ok(()),
+        _ => Err(format!("\"{address}\" is not HOST:PORT, as in a.example.org:7400")),
+    }
 }
 
 fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, FolderError> {

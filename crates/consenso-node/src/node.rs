@@ -86,7 +86,11 @@ impl NodeError {
     /// Whether the user must mend something before another start can work.
     #[must_use]
     pub fn is_input(&self) -> bool {
-        !matches!(self, Self::Away { .. } | Self::System { .. } | Self::Store(StoreError::Database { .. }))
+        match self {
+            Self::Away { .. } | Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
+            Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
+            _ => true,
+        }
     }
 }
 
@@ -138,7 +142,9 @@ pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Resul
         let node = prepared.connect(&options, Arc::new(Tcp)).await?;
         if let Some(address) = &node.shared.folder.site.metrics {
             let started = crate::metrics::start(address, options.progress.clone()).await;
-            started.map_err(|cause| NodeError::System { what: format!("metrics = \"{address}\""), cause })?;
+            let file = node.shared.folder.path.join(crate::folder::SITE);
+            let what = format!("{}: metrics = \"{address}\"", file.display());
+            started.map_err(|cause| NodeError::System { what, cause })?;
         }
         let signals = tokio::spawn(signals(options.stop));
         let outcome = node.run().await;
@@ -285,7 +291,8 @@ impl Prepared {
         let have = if agent.model().is_some() { last } else { agent.round() };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
         let digest = Hex(&folder.study).to_string();
-        audit.write("start", json!({ "site": name, "study": digest, "round": have, "version": version }));
+        let round = agent.rounds(have);
+        audit.write("start", json!({ "site": name, "study": digest, "round": round, "version": version }));
         let mut neighbours = neighbours(&folder, &agent);
         for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
             (n.confirmed, n.acked) = (true, n.acked.max(last));
@@ -465,15 +472,21 @@ impl Node {
     fn write_log(&mut self) {
         let hex = |digest: &Digest| Hex(digest).to_string();
         for line in self.log.drain(..) {
-            let (event, fields) = match line {
+            let (event, exchange, mut fields) = match line {
                 Line::Received { peer, round, bytes } => {
-                    ("received", json!({ "peer": peer, "round": round, "blake3": hex(&blake3(&bytes)) }))
+                    ("received", round, json!({ "peer": peer, "blake3": hex(&blake3(&bytes)) }))
                 }
                 Line::Released { round, blake3, charge, ledger } => (
                     "released",
-                    json!({ "round": round, "blake3": hex(&blake3), "charge": charge, "ledger": hex(&ledger) }),
+                    round,
+                    json!({ "blake3": hex(&blake3), "charge": charge, "ledger": hex(&ledger) }),
                 ),
             };
+            let round = self.agent.begun(exchange);
+            fields["round"] = round.into();
+            if self.agent.is_shared() {
+                fields["exchange"] = exchange.into();
+            }
             self.shared.audit.write(event, fields);
         }
     }
@@ -486,7 +499,8 @@ impl Node {
         let entry = Entry::Done { round, reason: format!("{reason:?}"), model: model.clone() };
         self.store.note(self.study, entry, self.agent.checkpoint())?;
         self.shared.have.store(round, Ordering::Release);
-        self.audit("done", json!({ "round": round, "reason": reason, "model_sha256": model }));
+        let rounds = self.agent.rounds(round);
+        self.audit("done", json!({ "round": rounds, "reason": reason, "model_sha256": model }));
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
         self.progress.set(|p| {
             (p.finished, p.seconds) = (true, elapsed);
@@ -723,10 +737,11 @@ impl Node {
         }
         let names: Vec<&str> = absent.iter().map(|j| self.neighbours[j].name.as_str()).collect();
         let names = names.join(", ");
+        let round = self.agent.rounds(round);
         self.audit("away", json!({ "peers": names, "round": round }));
         let longest =
             absent.iter().filter_map(|j| Some(self.neighbours[j].lost?.elapsed())).max().unwrap_or_default();
-        Err(NodeError::Away { names, seconds: longest.as_secs_f64(), round: self.agent.rounds(round) })
+        Err(NodeError::Away { names, seconds: longest.as_secs_f64(), round })
     }
 
     fn report(&mut self) {

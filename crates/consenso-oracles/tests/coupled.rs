@@ -25,7 +25,7 @@ impl Whole {
         let n = self.q.len();
         let diagonal: Vec<Vec<f64>> =
             (0..n).map(|i| (0..n).map(|j| if i == j { self.q[i] } else { 0.0 }).collect()).collect();
-        let (mut equal, mut most): (Vec<(Vec<f64>, f64)>, Vec<(Vec<f64>, f64)>) = (Vec::new(), Vec::new());
+        let (mut equal, mut most) = (Vec::<(Vec<f64>, f64)>::new(), Vec::new());
         for ((row, &c), relation) in self.rows.iter().zip(&self.rhs).zip(&self.relations) {
             match relation {
                 Relation::Equal => equal.push((row.clone(), c)),

@@ -83,6 +83,19 @@ fn a_folder_that_is_no_site_is_told_from_one() {
         );
     }
     refused(place, &["node", "audit", "net/site-0"], &["this site has not run yet"]);
+    for (file, from, to, said) in [
+        ("site.toml", "listen = \"127.0.0.1:", "listen = \"7400", "site.toml: listen: \"7400"),
+        ("site.toml", "name =", "metrics = \"here\"\nname =", "metrics: \"here\" is not HOST:PORT"),
+        ("peers.toml", "address = \"127.0.0.1:", "address = \"", "peers.toml: address of site-0: "),
+        ("site.toml", "name =", "lisen = \"x\"\nname =", "site.toml: line 1: unknown field `lisen`"),
+    ] {
+        let path = net.folder(0).join(file);
+        let right = fs::read_to_string(&path).unwrap();
+        assert!(right.contains(from), "{right}");
+        fs::write(&path, right.replace(from, to)).unwrap();
+        refused(place, &["node", "run", "net/site-0"], &[said]);
+        fs::write(&path, right).unwrap();
+    }
     fs::copy(net.folder(1).join(CERTIFICATE), net.folder(0).join(CERTIFICATE)).unwrap();
     refused(
         place,

@@ -69,7 +69,9 @@ fn received(net: &Net, site: usize) -> BTreeMap<(usize, u32), String> {
     let mut all = BTreeMap::new();
     for line in net.audit(site).iter().filter(|line| line["event"] == "received") {
         let from = net.names.iter().position(|n| *n == line["peer"].as_str().unwrap()).unwrap();
-        let key = (from, line["round"].as_u64().unwrap() as u32);
+        let exchange = line["exchange"].as_u64().unwrap() as u32;
+        assert_eq!(line["round"], exchange.div_ceil(2));
+        let key = (from, exchange);
         let found = line["blake3"].as_str().unwrap().to_owned();
         if let Some(before) = all.insert(key, found.clone()) {
             assert_eq!(before, found, "{key:?} to {site} had two payloads");
