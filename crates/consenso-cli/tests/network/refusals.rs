@@ -183,7 +183,7 @@ fn sites_can_do_without_an_authority() {
             fs::copy(file.path(), net.folder(site).join(file.file_name())).unwrap();
         }
         net.set(site, "entropy", "seed");
-        net.set(site, "metrics", "127.0.0.1:0");
+        net.set(site, "metrics", format!("127.0.0.1:{}", ports(1)[0]));
     }
     finish(net.start_all(), LIMIT);
     assert_eq!((net.transcript(), net.models()), simulated(&net));
