@@ -16,6 +16,7 @@ Usage: cargo xtask <command>
   ci      what a change must pass: formatting, lints, tests, doctests, documentation; stops at the first failure
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
   bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|network] [--million]`
+  deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Some("ci") if rest.is_empty() => run(&ci()),
         Some("soak") if rest.is_empty() => run(&soak()),
         Some("browser") if rest.is_empty() => browser::run(),
+        Some("deploy") => deploy(rest),
         Some("bench") => bench::run(rest),
         Some("help" | "--help" | "-h") => {
             let _ = std::io::stdout().write_all(HELP.as_bytes());
@@ -77,6 +79,14 @@ fn main() -> ExitCode {
         }
     };
     if known { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Builds the program and checks what `deploy/` makes of it.
+fn deploy(arguments: &[String]) -> bool {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let mut check = Command::new("sh");
+    check.arg(root().join("deploy/check.sh")).arg(target.join("debug/consenso")).args(arguments);
+    succeeds(cargo().args(["build", "--quiet", "-p", "consenso-cli"])) && succeeds(&mut check)
 }
 
 /// Runs steps until one fails.

@@ -8,7 +8,7 @@ use consenso::data::{Dataset, Table};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
 use consenso::graph::{Graph, GraphSpec};
 use consenso_node::Folder;
-use consenso_node::folder::{Entropy, SiteFile, check_address, check_name};
+use consenso_node::folder::{Entropy, METRICS, SiteFile, check_address, check_name};
 use consenso_node::network::{self, Plan, PlannedSite};
 use consenso_node::store::Store;
 use serde_json::{Value, json};
@@ -27,8 +27,8 @@ Examples:
   consenso network up net                                      all sites as processes, here
   consenso node audit net/a                                    what it cost, from the ledger alone
 
-Across machines every site gets its own folder of net/, sets `listen` in site.toml, and all have the same
-peers.toml with addresses: docs/three-hospitals.md.")]
+Across machines, with --addresses, every site gets its own folder of net/; or, with --certificates, makes its own
+key first and copies the files that all share: docs/three-hospitals.md.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: NetworkCommand,
@@ -63,6 +63,9 @@ struct New {
     /// Where every site is called, HOST:PORT; an empty one cannot be called [default: this machine, from --port on]
     #[arg(long, value_delimiter = ',', value_name = "A,A,…")]
     addresses: Vec<String>,
+    /// Certificates of sites that made their own keys (`consenso node init`): only what all sites share is written, for each to copy
+    #[arg(long, value_delimiter = ',', value_name = "FILE,FILE,…")]
+    certificates: Vec<PathBuf>,
     /// First port on this machine
     #[arg(long, default_value_t = 7400)]
     port: u16,
@@ -114,20 +117,51 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
         None => from_source(args, text, spec)?,
         Some(pattern) => from_site_files(args, &text, spec, &pattern)?,
     };
-    network::create(&args.folder, &plan)?;
     let sites: Vec<&str> = plan.sites.iter().map(|s| s.file.name.as_str()).collect();
+    if args.certificates.is_empty() {
+        network::create(&args.folder, &plan)?;
+    } else if args.certificates.len() == sites.len() {
+        network::share(&args.folder, &plan, &args.certificates)?;
+    } else {
+        return Err(anyhow!(
+            "--certificates names {} files for {} sites",
+            args.certificates.len(),
+            sites.len()
+        )
+        .into());
+    }
     if json {
         output::print_json(&json!({ "folder": args.folder, "sites": sites }));
-    } else {
+    } else if !args.certificates.is_empty() {
         output::print(&format!(
-            "{0}: {1} sites ({2}), each with its key, certificate, peers and the experiment\n\
-             {0}/authority-key.pem signs certificates: keep it away from the sites\n\n  consenso network up {0}",
+            "{0}: peers.toml, trust.pem and the study, the same for all {1} sites ({2})\n\n\
+             every site copies them beside its key.pem, compares the pins in peers.toml with the others by another way\n\
+             (a call), then:  consenso node doctor SITE_DIR",
             args.folder.display(),
             sites.len(),
             sites.join(", ")
         ));
+    } else {
+        output::print(&format!(
+            "{0}: {1} sites ({2}), each with its key, certificate, peers and the experiment\n\
+             {0}/authority-key.pem signs certificates: keep it away from the sites\n\n{3}",
+            args.folder.display(),
+            sites.len(),
+            sites.join(", "),
+            if across_hosts(&args.addresses) {
+                "give every site its folder over a safe channel; there:  consenso node doctor SITE_DIR"
+                    .to_owned()
+            } else {
+                format!("  consenso network up {}", args.folder.display())
+            }
+        ));
     }
     Ok(())
+}
+
+/// Whether sites have hosts of their own.
+fn across_hosts(addresses: &[String]) -> bool {
+    addresses.iter().any(|a| !a.is_empty() && !a.starts_with("127."))
 }
 
 /// Bundled or synthetic records: every site generates or divides them alike and keeps its share.
@@ -337,6 +371,7 @@ fn plan(
             Some(a) => Some(format!("0.0.0.0:{}", a.rsplit(':').next().unwrap_or_default())),
             None => None,
         };
+        file.metrics = across_hosts(&args.addresses).then(|| METRICS.into());
         file.records = match records.get(index) {
             Some(path) => Some(std::path::absolute(path).with_context(|| path.display().to_string())?),
             None => None,
@@ -378,7 +413,8 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
         for process in &mut processes {
             match process.child.try_wait() {
                 Ok(None) => running += 1,
-                Ok(Some(status)) if status.success() => {}
+                // A site that was asked to stop has done so in good order, and is not finished.
+                Ok(Some(status)) if status.success() && finished(process) => {}
                 Ok(Some(status)) => unfinished.note(&process.name, status, asked),
                 Err(e) => return Err(Failure::Run(anyhow!("{}: {e}", process.name))),
             }
@@ -415,6 +451,14 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
     summary(root, &names, &ends, seconds, json)
 }
 
+/// Whether a process that has ended said that its model is ready. Its last words may still be on their way.
+fn finished(process: &Process) -> bool {
+    while !process.reader.is_finished() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    process.said.lock().is_ok_and(|said| said["finished"] == true)
+}
+
 /// Says so if the sites were meant for hosts of their own.
 fn note_hosts(root: &Path, names: &[String]) -> Result<(), Failure> {
     let folder = Folder::read(&root.join(&names[0]))?;
@@ -448,7 +492,7 @@ impl Unfinished {
             return;
         }
         // Bad input is no matter of having been asked to stop.
-        if asked && status.code() != Some(2) {
+        if status.success() || asked && status.code() != Some(2) {
             self.stopped.push(name.to_owned());
         } else {
             self.failed.push((name.to_owned(), status));

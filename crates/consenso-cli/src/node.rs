@@ -5,14 +5,15 @@ use anyhow::{Context as _, anyhow};
 use consenso::agent::Checkpoint;
 use consenso::data::Dataset;
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
+use consenso_node::audit_log::Echo;
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
 use consenso_node::store::{Entry, Row, Store};
-use consenso_node::{Options, Outcome, claim, export, network, node};
+use consenso_node::{Options, Outcome, Progress, Unreached, claim, clock, export, network, node};
 use serde_json::json;
 use std::fs;
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -37,6 +38,7 @@ enum NodeCommand {
     Run(Run),
     /// Where a site stands: its round, and what it has spent so far
     Status(Site),
+    Health(Health),
     /// Verify a site's ledger, and recompute what was claimed from its events alone
     Audit(Site),
     Model(Model),
@@ -46,8 +48,8 @@ enum NodeCommand {
 
 /// Make a site's own key and certificate
 ///
-/// The key never leaves the folder. The other sites need certificate.pem: they append it to their trust.pem, and its pin goes into
-/// everybody's peers.toml.
+/// The key never leaves the folder. The other sites need certificate.pem: `consenso network new --certificates` puts it into everybody's
+/// trust.pem and its pin into everybody's peers.toml.
 #[derive(clap::Args)]
 struct Init {
     /// Folder of the site
@@ -63,11 +65,14 @@ struct Init {
 /// Run a site until its model is ready
 ///
 /// Every charge is on disk before its message leaves. A process that was killed goes on where it stood: it sends the same bytes again and never
-/// draws noise twice for a round. SIGTERM ends it after the round.
+/// draws noise twice for a round. SIGTERM and Ctrl-C end it after the round, with exit code 0; another start goes on.
 #[derive(clap::Args)]
 struct Run {
     /// Folder of the site
     folder: PathBuf,
+    /// How links, refusals and progress are told on stderr: `text` for people, `json` a JSON object a line
+    #[arg(long, value_parser = ["text", "json"], default_value = "text")]
+    log: String,
     /// Print where it stands as JSON lines, for the process that started this one
     #[arg(long, hide = true)]
     lines: bool,
@@ -77,6 +82,18 @@ struct Run {
 struct Site {
     /// Folder of the site
     folder: PathBuf,
+}
+
+/// Ask a running site whether it is well: exit code 0 if so, else 1
+///
+/// For the health check of a container. It asks the address `metrics` of site.toml.
+#[derive(clap::Args)]
+struct Health {
+    /// Folder of the site
+    folder: PathBuf,
+    /// Also ask whether all links are up
+    #[arg(long)]
+    ready: bool,
 }
 
 /// Write the model of a finished run
@@ -94,6 +111,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         NodeCommand::Init(args) => init(args, json),
         NodeCommand::Run(args) => run(args, json),
         NodeCommand::Status(site) => status(&site.folder, json),
+        NodeCommand::Health(args) => health(args, json),
         NodeCommand::Audit(site) => audit(&site.folder, json),
         NodeCommand::Model(args) => model(args, json),
         NodeCommand::Doctor(site) => doctor(&site.folder, json),
@@ -101,15 +119,16 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
 }
 
 fn init(args: &Init, json: bool) -> Result<(), Failure> {
-    let site = SiteFile { listen: args.listen.clone(), ..SiteFile::new(&args.name) };
+    let metrics = Some(folder::METRICS.to_owned());
+    let site = SiteFile { listen: args.listen.clone(), metrics, ..SiteFile::new(&args.name) };
     let pin = network::init(&args.folder, &site)?;
     if json {
         output::print_json(&json!({ "folder": args.folder, "name": args.name, "pin": pin }));
     } else {
         output::print(&format!(
             "{0}: a key (key.pem, keep it here) and certificate.pem\npin  {pin}\n\n\
-             give certificate.pem to the other sites and append theirs to {0}/trust.pem;\n\
-             then all need the same peers.toml, experiment.toml and schema.toml (docs/three-hospitals.md)",
+             give certificate.pem to whoever makes the study with `consenso network new --certificates`, and tell the others the pin;\n\
+             then copy peers.toml, trust.pem and the study's files into {0} (docs/three-hospitals.md)",
             args.folder.display()
         ));
     }
@@ -173,7 +192,12 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
             folder.site.name
         );
     }
-    let options = Options::default();
+    let echo = match args.log.as_str() {
+        _ if args.lines => Echo::Nothing,
+        "json" => Echo::Json,
+        _ => Echo::Text,
+    };
+    let options = Options { echo, ..Options::default() };
     let over = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| watch(&options, &over, args.lines));
@@ -189,8 +213,10 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
     finish(&folder, &experiment, &options, &outcome, json || args.lines)
 }
 
-/// Says where the node stands: a JSON line ten times a second for a parent, a line now and then for a person.
+/// Says where the node stands: a JSON line ten times a second for a parent, a line now and then for a person or a journal.
 fn watch(options: &Options, over: &AtomicBool, lines: bool) {
+    // A person waits, and a journal is kept.
+    let pause = Duration::from_secs(if options.echo == Echo::Json { 30 } else { 2 });
     let mut said = std::time::Instant::now();
     let mut before = String::new();
     let mut last = false;
@@ -208,18 +234,20 @@ fn watch(options: &Options, over: &AtomicBool, lines: bool) {
                 }
             }
             before = line;
-        } else if !last && said.elapsed() > Duration::from_secs(2) {
+        } else if !last && said.elapsed() > pause {
             said = std::time::Instant::now();
-            let up = progress.neighbours.iter().filter(|n| n.up).count();
-            let line = format!(
-                "round {}/{}, {up} of {} links up, {} resends",
-                progress.round,
-                progress.rounds,
-                progress.neighbours.len(),
-                progress.resends
-            );
+            let (all, up) = (progress.neighbours.len(), progress.neighbours.iter().filter(|n| n.up).count());
+            let Progress { round, rounds, resends, .. } = progress;
+            let line = format!("round {round}/{rounds}, {up} of {all} links up, {resends} resends");
             if line != before {
-                eprintln!("{line}");
+                let time = clock::text(clock::now());
+                let event = json!({
+                    "time": time, "event": "progress", "round": round, "rounds": rounds, "links": all, "links_up": up,
+                    "resends": resends,
+                });
+                let told =
+                    if options.echo == Echo::Json { event.to_string() } else { format!("{time} {line}") };
+                eprintln!("{told}");
             }
             before = line;
         }
@@ -268,7 +296,8 @@ fn finish(
             "warning: {name} did not confirm the last round; start this site again if {name} still waits for it"
         );
     }
-    if outcome.model.is_some() { Ok(()) } else { Err(Failure::Interrupted) }
+    // A stop that was asked for is no failure: whoever supervises this process must not start it again.
+    Ok(())
 }
 
 /// The rows of a site's ledger, verified.
@@ -322,6 +351,33 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
     }
     output::print(&text);
     Ok(())
+}
+
+fn health(args: &Health, json: bool) -> Result<(), Failure> {
+    let folder = Folder::read(&args.folder)?;
+    let missing = "site.toml: there is no `metrics`, so there is nobody to ask; for example: metrics = ";
+    let address = folder.site.metrics.with_context(|| format!("{missing}\"{}\"", folder::METRICS))?;
+    let path = if args.ready { "/readyz" } else { "/healthz" };
+    let answer = get(&address, path).map_err(|e| Failure::Run(anyhow!("{address}: {e}")))?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let well = head.split_whitespace().nth(1) == Some("200");
+    if json {
+        output::print_json(&json!({ "site": folder.site.name, "ok": well, "text": body.trim() }));
+    } else if well {
+        output::print(body.trim());
+    }
+    if well { Ok(()) } else { Err(Failure::Run(anyhow!("{}: {}", folder.site.name, body.trim()))) }
+}
+
+/// One question over plain HTTP, to this host.
+fn get(address: &str, path: &str) -> std::io::Result<String> {
+    use std::io::{Read as _, Write as _};
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(3)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(1 << 16).read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 fn charges(count: u32) -> String {
@@ -412,45 +468,65 @@ fn model(args: &Model, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was looked at, whether it is well, and what was found.
-type Finding = (&'static str, bool, String);
+/// What was looked at, how it stands, and what was found.
+type Finding = (&'static str, Mark, String);
+
+/// How something stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    Good,
+    /// Not as it will have to be, and nothing is wrong with this site.
+    Wait,
+    Bad,
+}
+
+impl Mark {
+    fn of(good: bool) -> Self {
+        if good { Self::Good } else { Self::Bad }
+    }
+}
 
 fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
     let mut found: Vec<Finding> = Vec::new();
     let folder = Folder::read(path);
     found.push(match &folder {
         Ok(f) => {
-            ("folder", true, format!("site {} of {}, study {}", f.site.name, f.peers.len(), short(&f.study)))
+            let text = format!("site {} of {}, study {}", f.site.name, f.peers.len(), short(&f.study));
+            ("folder", Mark::Good, text)
         }
-        Err(e) => ("folder", false, e.to_string()),
+        Err(e) => ("folder", Mark::Bad, e.to_string()),
     });
     let folder = folder.ok();
+    found.push(see_clock(path));
     found.extend(see_identity(path, folder.as_ref()));
-    let now = consenso_node::clock::text(consenso_node::clock::now());
-    found.push(("clock", now.as_str() > "2026", now));
     if let Some(folder) = &folder {
         found.extend(see_study(folder));
     }
     found.push(if path.join(consenso_node::store::FILE).exists() {
         match ledger(path) {
-            Ok((_, rows)) => ("ledger", true, format!("intact, {} rows", rows.len())),
-            Err(e) => ("ledger", false, e.text()),
+            Ok((_, rows)) => ("ledger", Mark::Good, format!("intact, {} rows", rows.len())),
+            Err(e) => ("ledger", Mark::Bad, e.text()),
         }
     } else {
-        ("ledger", true, "none yet".into())
+        ("ledger", Mark::Good, "none yet".into())
     });
     found.push(match probe(path) {
-        Ok(()) => ("disk", true, "writable".into()),
-        Err(e) => ("disk", false, e.to_string()),
+        Ok(()) => ("disk", Mark::Good, "writable".into()),
+        Err(e) => ("disk", Mark::Bad, e.to_string()),
     });
-    let well = found.iter().all(|f| f.1);
+    let well = found.iter().all(|f| f.1 != Mark::Bad);
     if json {
-        let entry = |(check, ok, text): &Finding| json!({ "check": check, "ok": ok, "text": text });
+        let entry = |(check, mark, text): &Finding| json!({ "check": check, "ok": *mark != Mark::Bad, "wait": *mark == Mark::Wait, "text": text });
         output::print_json(&json!({ "ok": well, "checks": found.iter().map(entry).collect::<Vec<_>>() }));
     } else {
         let mut table = table::plain(&["", "check", "finding"], 3);
-        for (what, good, text) in &found {
-            table.add_row(vec![if *good { "✓" } else { "✗" }, what, text]);
+        for (what, mark, text) in &found {
+            let mark = match mark {
+                Mark::Good => "✓",
+                Mark::Wait => "…",
+                Mark::Bad => "✗",
+            };
+            table.add_row(vec![mark, what, text]);
         }
         output::print(&table::text(&table));
     }
@@ -461,29 +537,62 @@ fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// The key, the certificate and its pin.
+/// The clock against what this site knows to be past: a peer with the right time would refuse one with a wrong one.
+fn see_clock(path: &Path) -> Finding {
+    let now = clock::text(clock::now());
+    let text = fs::read_to_string(path.join(consenso_node::audit_log::FILE)).unwrap_or_default();
+    let line = text.lines().rev().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let last = line.and_then(|l| l["time"].as_str().map(str::to_owned));
+    match last {
+        Some(last) if now < last => ("clock", Mark::Bad, format!("{now}, but audit.jsonl ends at {last}")),
+        _ if now.as_str() < "2026" => ("clock", Mark::Bad, format!("{now}, before this program was made")),
+        _ => ("clock", Mark::Good, now),
+    }
+}
+
+/// The key, the certificates and the pin.
 fn see_identity(path: &Path, folder: Option<&Folder>) -> Vec<Finding> {
     let identity = match Identity::read(path) {
         Ok(identity) => identity,
-        Err(e) => return vec![("certificate", false, e.to_string())],
+        Err(e) => return vec![("certificate", Mark::Bad, e.to_string())],
     };
-    let days = identity::days_left(identity.certificate());
-    let mut found = vec![match days {
-        Some(days) if days >= 0 => ("certificate", true, format!("valid for {days} more days")),
-        Some(days) => ("certificate", false, format!("expired {} days ago", -days)),
-        None => ("certificate", false, "its dates cannot be read".into()),
-    }];
+    let (mark, text) = see_dates(identity.certificate());
+    let mut found = vec![("certificate", mark, text)];
+    for (index, trusted) in
+        identity::certificates(&path.join(identity::TRUST)).unwrap_or_default().iter().enumerate()
+    {
+        let (mark, text) = see_dates(trusted);
+        if mark != Mark::Good {
+            found.push(("trust", mark, format!("certificate {} of trust.pem: {text}", index + 1)));
+        }
+    }
     if let Some(folder) = folder {
         let pin = identity::pin(identity.certificate()).map(|p| Hex(&p).to_string()).unwrap_or_default();
         let listed = folder.peers[folder.me].pin == pin;
         let text =
             if listed { "as in peers.toml".into() } else { format!("{pin} is not the one in peers.toml") };
-        found.push(("pin", listed, text));
+        found.push(("pin", Mark::of(listed), text));
     }
     found
 }
 
-/// The records against the schema and what was announced, and the neighbours' addresses.
+/// Whether a certificate holds now.
+fn see_dates(certificate: &[u8]) -> (Mark, String) {
+    const DAY: i64 = 86_400;
+    let Some((from, until)) = identity::dates(certificate) else {
+        return (Mark::Bad, "its dates cannot be read".into());
+    };
+    let now = clock::now() as i64;
+    let date = |seconds: i64| clock::text(seconds.try_into().unwrap_or(0));
+    match (until - now) / DAY {
+        _ if now < from => (Mark::Bad, format!("not valid before {}: is the clock right?", date(from))),
+        _ if now > until => (Mark::Bad, format!("expired at {}: is the clock right?", date(until))),
+        days if days < 30 => (Mark::Wait, format!("valid for {days} more days: time for a new one")),
+        days => (Mark::Good, format!("valid for {days} more days")),
+    }
+}
+
+/// The records against the schema and what was announced, where this site is called, and the neighbours.
 fn see_study(folder: &Folder) -> Vec<Finding> {
     let site = experiment(folder).and_then(|e| {
         let plan = e.plan_of(folder.me).map_err(|m| Failure::from(anyhow!(m)))?;
@@ -491,23 +600,62 @@ fn see_study(folder: &Folder) -> Vec<Finding> {
     });
     let (records, neighbours) = match site {
         Ok(site) => site,
-        Err(e) => return vec![("records", false, e.text())],
+        Err(e) => return vec![("records", Mark::Bad, e.text())],
     };
-    let mut found = vec![("records", true, format!("{records}, as announced, under the public schema"))];
+    let text = format!("{records}, as announced, under the public schema");
+    let mut found = vec![("records", Mark::Good, text)];
+    found.extend(see_listener(folder));
     for j in neighbours {
         let peer = &folder.peers[j as usize];
-        found.push(match (&peer.address, folder.calls(j as usize)) {
-            (_, Err(e)) => ("neighbour", false, e.to_string()),
-            (_, Ok(false)) => ("neighbour", true, format!("{} calls us", peer.name)),
-            (None, Ok(true)) => ("neighbour", false, format!("{} has no address", peer.name)),
+        let (mark, text) = match (&peer.address, folder.calls(j as usize)) {
+            (_, Err(e)) => (Mark::Bad, e.to_string()),
+            (_, Ok(false)) => (Mark::Good, format!("{} calls us", peer.name)),
+            (None, Ok(true)) => (Mark::Bad, format!("{} has no address", peer.name)),
             (Some(address), Ok(true)) => {
-                let reached = reach(address);
-                let text = reached.as_ref().err().map_or("reachable".to_owned(), ToString::to_string);
-                ("neighbour", reached.is_ok(), format!("{} at {address}: {text}", peer.name))
+                let (mark, text) = see_peer(folder, j as usize);
+                (mark, format!("{} at {address}: {text}", peer.name))
             }
-        });
+        };
+        found.push(("neighbour", mark, text));
     }
     found
+}
+
+/// Whether the address that others call can be listened at; a node that runs does so already.
+fn see_listener(folder: &Folder) -> Option<Finding> {
+    let peer = &folder.peers[folder.me];
+    Some(match (&folder.site.listen, &peer.address) {
+        (None, None) => return None,
+        (None, Some(address)) => {
+            let text = format!("peers.toml has others call {address}, and site.toml has no `listen`");
+            ("listen", Mark::Bad, text)
+        }
+        (Some(listen), _) if node::is_running(&folder.path) => {
+            ("listen", Mark::Good, format!("{listen}: the node runs"))
+        }
+        (Some(listen), _) => match TcpListener::bind(listen) {
+            Ok(_) => ("listen", Mark::Good, format!("{listen} is free")),
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                let text =
+                    "is not for this user; the service needs CAP_NET_BIND_SERVICE, which deploy's unit has";
+                ("listen", Mark::Wait, format!("{listen} {text}"))
+            }
+            Err(e) => ("listen", Mark::Bad, format!("{listen}: {e}")),
+        },
+    })
+}
+
+/// Calls a peer, which may not have been started yet.
+fn see_peer(folder: &Folder, peer: usize) -> (Mark, String) {
+    match consenso_node::reach(folder, peer) {
+        Ok(()) => (Mark::Good, "answers, and each believes the other".into()),
+        Err(Unreached::NobodyListens) => (
+            Mark::Wait,
+            "nobody listens there: is the site running, or does a firewall reject the call?".into(),
+        ),
+        Err(Unreached::Silence) => (Mark::Bad, "no answer: a firewall between, or not its address".into()),
+        Err(error) => (Mark::Bad, error.to_string()),
+    }
 }
 
 /// Whether a file can be written and synced beside the ledger.
@@ -517,15 +665,4 @@ fn probe(folder: &Path) -> std::io::Result<()> {
     let written = fs::write(&path, [0; 1 << 16]).and_then(|()| fs::File::open(&path)?.sync_all());
     let removed = fs::remove_file(&path);
     written.and(removed)
-}
-
-fn reach(address: &str) -> std::io::Result<()> {
-    let mut last = std::io::Error::other("the name has no address");
-    for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, Duration::from_secs(3)) {
-            Ok(_) => return Ok(()),
-            Err(e) => last = e,
-        }
-    }
-    Err(last)
 }

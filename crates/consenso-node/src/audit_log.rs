@@ -8,20 +8,35 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The log in a site's folder.
 pub const FILE: &str = "audit.jsonl";
+
+/// What of the log is also told on stderr, for whoever watches the process: everything but the messages of every round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Echo {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Lines for people.
+    Text,
+    /// The lines of the log itself, for a machine that collects them.
+    Json,
+}
 
 /// An open log. A line is one write, so lines of several threads do not mix.
 #[derive(Debug)]
 pub struct AuditLog {
     file: Mutex<File>,
-    /// How often each refusal was made, so that a peer that knocks all day does not fill the disk.
-    refusals: Mutex<HashMap<String, u32>>,
+    echo: Echo,
+    refused: AtomicU64,
+    /// How often each reason was given, so that a peer that knocks all day does not fill the disk.
+    reasons: Mutex<HashMap<String, u32>>,
 }
 
-/// Different refusals that are counted; then the counts start again.
-const REFUSALS: usize = 1000;
+/// Different reasons that are counted; then the counts start again.
+const REASONS: usize = 1000;
 
 impl AuditLog {
     /// Opens it at its end.
@@ -30,7 +45,18 @@ impl AuditLog {
     /// What the file system says.
     pub fn open(folder: &Path) -> std::io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(FILE))?;
-        Ok(Self { file: Mutex::new(file), refusals: Mutex::default() })
+        Ok(Self {
+            file: Mutex::new(file),
+            echo: Echo::Nothing,
+            refused: AtomicU64::new(0),
+            reasons: Mutex::default(),
+        })
+    }
+
+    /// The same log, told on stderr too.
+    #[must_use]
+    pub fn echoing(self, echo: Echo) -> Self {
+        Self { echo, ..self }
     }
 
     /// Writes a line: the time, what happened, and what belongs to it.
@@ -50,14 +76,35 @@ impl AuditLog {
         if written.is_err() {
             eprint!("audit log cannot be written: {text}");
         }
+        if let Some(told) = self.echo.of(event, &text) {
+            // Whoever read this may be gone: that must not end the run.
+            let _ = std::io::stderr().write_all(told.as_bytes());
+        }
     }
 
-    /// Writes a refusal the first time; of more of the same, only the 10th, 100th, … with their count. Numbers in the reason (a time, a port)
-    /// do not make it another one.
+    /// A peer or a message that was not let in, or a peer that did not let us in.
     pub fn refused(&self, peer: &str, reason: &str) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.again("refused", peer, reason);
+    }
+
+    /// How many refusals there were.
+    #[must_use]
+    pub fn refusals(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// A peer that could not be called.
+    pub fn unreached(&self, peer: &str, reason: &str) {
+        self.again("unreached", peer, reason);
+    }
+
+    /// Writes a line the first time; of more of the same, only the 10th, 100th, … with their count. Numbers in the reason (a time, a port)
+    /// do not make it another one.
+    fn again(&self, event: &str, peer: &str, reason: &str) {
         let key: String = format!("{peer}: {reason}").chars().filter(|c| !c.is_ascii_digit()).collect();
-        let count = self.refusals.lock().map_or(1, |mut all| {
-            if all.len() >= REFUSALS {
+        let count = self.reasons.lock().map_or(1, |mut all| {
+            if all.len() >= REASONS {
                 all.clear();
             }
             let count = all.entry(key).or_insert(0u32);
@@ -65,7 +112,28 @@ impl AuditLog {
             *count
         });
         if count == 1 || (count >= 10 && 10u32.pow(count.ilog10()) == count) {
-            self.write("refused", serde_json::json!({ "peer": peer, "reason": reason, "times": count }));
+            self.write(event, serde_json::json!({ "peer": peer, "reason": reason, "times": count }));
+        }
+    }
+}
+
+impl Echo {
+    /// What to tell of a line of the log.
+    fn of(self, event: &str, line: &str) -> Option<String> {
+        if matches!(event, "received" | "released") {
+            return None;
+        }
+        match self {
+            Self::Nothing => None,
+            Self::Json => Some(line.to_owned()),
+            Self::Text => {
+                let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return None };
+                let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+                let get = |key: &str| fields.get(key).map(plain).unwrap_or_default();
+                let rest = fields.iter().filter(|(key, _)| !["time", "event"].contains(&key.as_str()));
+                let rest: String = rest.map(|(key, value)| format!(", {key} {}", plain(value))).collect();
+                Some(format!("{} {}{rest}\n", get("time"), get("event")))
+            }
         }
     }
 }
@@ -118,6 +186,7 @@ mod tests {
         assert_eq!(lines[0]["round"], 3);
         assert_eq!(lines[4]["times"], 1000);
         assert_eq!(lines[5]["reason"], "no certificate");
+        assert_eq!(log.refusals(), 1002);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -133,5 +202,17 @@ mod tests {
         (0..2200).for_each(|_| log.write("refused", serde_json::json!({ "reason": noise })));
         assert_eq!(last_release(&folder).as_deref(), Some("bb"));
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_told_is_what_a_person_must_act_on() {
+        let line = "{\"time\":\"2026\",\"event\":\"refused\",\"peer\":\"b\",\"reason\":\"no \\\"c\\\"\",\"times\":10}\n";
+        assert_eq!(
+            Echo::Text.of("refused", line).unwrap(),
+            "2026 refused, peer b, reason no \"c\", times 10\n"
+        );
+        assert_eq!(Echo::Json.of("refused", line).as_deref(), Some(line));
+        assert_eq!(Echo::Nothing.of("refused", line), None);
+        assert_eq!(Echo::Json.of("released", line), None, "a line every round would fill the journal");
     }
 }

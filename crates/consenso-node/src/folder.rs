@@ -28,11 +28,14 @@ pub const SITE: &str = "site.toml";
 /// The site's records, unless `site.toml` says otherwise.
 pub const RECORDS: &str = "records.csv";
 
+/// Where a site on a host of its own serves its metrics, unless `site.toml` says otherwise: to this host alone.
+pub const METRICS: &str = "127.0.0.1:9400";
+
 /// What is wrong with a site's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// A file cannot be read.
-    #[error("{}: {cause}", path.display())]
+    #[error("{}: {}", path.display(), explain(path, cause))]
     Read {
         /// Which.
         path: PathBuf,
@@ -47,6 +50,21 @@ pub enum FolderError {
         /// What, and what to do.
         message: String,
     },
+}
+
+/// What the system said of a file; where it denied access, also whose the file is and who asked.
+pub(crate) fn explain(path: &Path, cause: &std::io::Error) -> String {
+    use std::os::unix::fs::MetadataExt as _;
+    let owner = |path: &Path| fs::metadata(path).ok().map(|m| m.uid());
+    let nearest = path.ancestors().find_map(|at| owner(at).map(|uid| (at, uid)));
+    match (cause.kind(), nearest, owner(Path::new("/proc/self"))) {
+        (std::io::ErrorKind::PermissionDenied, Some((at, theirs)), Some(ours)) if ours != theirs => format!(
+            "{cause}\n  help: {} belongs to user {theirs}, and this process runs as user {ours}: \
+             make the site's folder its own (chown -R {ours})",
+            at.display()
+        ),
+        _ => cause.to_string(),
+    }
 }
 
 /// What to do when a neighbour has not been heard of for the deadline.
@@ -220,6 +238,20 @@ impl Folder {
     /// A pin that is not one.
     pub fn known(&self) -> Result<Vec<Known>, FolderError> {
         known(&self.path, &self.peers)
+    }
+
+    /// The sites as the file has them now: addresses and pins may change while a node runs, the sites and their numbers may not.
+    ///
+    /// # Errors
+    /// A file that is wrong, or that names other sites.
+    pub(crate) fn peers_now(&self) -> Result<(Vec<Peer>, Vec<Known>), FolderError> {
+        let peers = read_peers(&self.path)?;
+        if !peers.iter().map(|p| &p.name).eq(self.peers.iter().map(|p| &p.name)) {
+            let message = "it names other sites than when the node started".to_owned();
+            return Err(FolderError::Content { path: self.path.join(PEERS), message });
+        }
+        let known = known(&self.path, &peers)?;
+        Ok((peers, known))
     }
 
     /// Who calls whom on the edge to `peer`: the one with the larger number calls, unless only the other way is possible.

@@ -4,6 +4,7 @@
 //! site's, and its public key has the pin this site was given for that name. There is no mode without.
 
 use crate::clock;
+use crate::folder::explain;
 use crate::frame::{Digest, Hex, sha256};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -31,7 +32,7 @@ use tokio_rustls::rustls::{
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A file cannot be read or written.
-    #[error("{}: {cause}", path.display())]
+    #[error("{}: {}", path.display(), explain(path, cause))]
     File {
         /// Which.
         path: PathBuf,
@@ -95,7 +96,9 @@ impl Identity {
     pub fn read(folder: &Path) -> Result<Self, IdentityError> {
         let key_path = folder.join(KEY);
         check_secret(&key_path)?;
-        let key = PrivateKeyDer::from_pem_file(&key_path).map_err(|e| IdentityError::Content {
+        let bytes =
+            fs::read(&key_path).map_err(|cause| IdentityError::File { path: key_path.clone(), cause })?;
+        let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| IdentityError::Content {
             path: key_path,
             message: format!("no private key: {e}"),
         })?;
@@ -286,6 +289,25 @@ pub fn pin(certificate: &[u8]) -> Result<Digest, IdentityError> {
     Ok(sha256(&[parsed.subject_public_key_info().as_ref()]))
 }
 
+/// The first certificate of a PEM file that would be believed by a site that trusts the file: it signed itself, or its issuer comes after it.
+///
+/// # Errors
+/// No such file, no certificate in it, or not one that holds today.
+pub fn believable(path: &Path) -> Result<CertificateDer<'static>, IdentityError> {
+    let chain = certificates(path)?;
+    let mut trust = RootCertStore::empty();
+    for certificate in &chain {
+        trust.add(certificate.clone()).map_err(tls)?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(trust), provider());
+    let verified = verifier.build().map_err(tls)?.verify_client_cert(&chain[0], &chain[1..], UnixTime::now());
+    verified.map_err(|e| IdentityError::Content {
+        path: path.to_owned(),
+        message: format!("{e}\n  help: the authority that signed it must come after it in the file"),
+    })?;
+    Ok(chain[0].clone())
+}
+
 /// The pin of the first certificate in a PEM file.
 ///
 /// # Errors
@@ -294,7 +316,11 @@ pub fn pin_of_file(path: &Path) -> Result<Digest, IdentityError> {
     pin(&certificates(path)?[0])
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+/// The certificates in a PEM file, of which there is at least one.
+///
+/// # Errors
+/// No such file, or no certificate in it.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
     let content = |message: String| IdentityError::Content { path: path.to_owned(), message };
     let bytes = fs::read(path).map_err(|cause| IdentityError::File { path: path.to_owned(), cause })?;
     let all: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
@@ -453,9 +479,9 @@ fn parameters(name: &str, validity: Validity) -> Result<CertificateParams, Ident
     Ok(parameters)
 }
 
-/// Whole days until a certificate expires, negative once it has; `None` if its dates cannot be read.
+/// From when to when a certificate holds, in seconds since 1970; `None` if its dates cannot be read.
 #[must_use]
-pub fn days_left(certificate: &[u8]) -> Option<i64> {
+pub fn dates(certificate: &[u8]) -> Option<(i64, i64)> {
     // Certificate ::= SEQUENCE { tbs SEQUENCE { [0] version?, serial, signature, issuer, validity { from, until }, … } … }
     let (_, certificate, _) = tlv(certificate)?;
     let (_, tbs, _) = tlv(certificate)?;
@@ -464,16 +490,22 @@ pub fn days_left(certificate: &[u8]) -> Option<i64> {
     let after = |bytes| tlv(bytes).map(|t| t.2);
     let validity = after(after(after(fields)?)?)?;
     let (_, validity, _) = tlv(validity)?;
-    let (tag, until, _) = tlv(after(validity)?)?;
-    let text = std::str::from_utf8(until).ok()?;
-    let digits = |a: usize, b: usize| text.get(a..b)?.parse::<i64>().ok();
-    let (year, rest) = match tag {
+    let (first, from, rest) = tlv(validity)?;
+    let (second, until, _) = tlv(rest)?;
+    Some((time(first, from)?, time(second, until)?))
+}
+
+/// UTCTime (`YYMMDDhhmmssZ`) or GeneralizedTime (`YYYYMMDDhhmmssZ`), in seconds since 1970.
+fn time(tag: u8, text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let digits = |from: usize, count: usize| text.get(from..from + count)?.parse::<i64>().ok();
+    let (year, at) = match tag {
         0x17 => (digits(0, 2).map(|y| if y < 50 { 2000 + y } else { 1900 + y })?, 2),
         0x18 => (digits(0, 4)?, 4),
         _ => return None,
     };
-    let day = clock::days(year, digits(rest, rest + 2)?, digits(rest + 2, rest + 4)?);
-    Some(day - (clock::now() / 86_400) as i64)
+    let day = clock::days(year, digits(at, 2)?, digits(at + 2, 2)?);
+    Some(86_400 * day + 3600 * digits(at + 4, 2)? + 60 * digits(at + 6, 2)? + digits(at + 8, 2)?)
 }
 
 /// The first element of DER bytes: tag, content, and what follows.
@@ -520,13 +552,18 @@ mod tests {
 
     #[test]
     fn expiry_is_read_from_the_certificate() {
+        let today = (clock::now() / 86_400) as i64;
         for until in [-3, 0, 90, 825, 30_000] {
             let issued = self_signed("a", Validity { from: -10, until }).unwrap();
-            assert_eq!(days_left(&der(&issued.certificate)), Some(until), "{until}");
+            let expected = (86_400 * (today - 10), 86_400 * (today + until));
+            assert_eq!(dates(&der(&issued.certificate)), Some(expected), "{until}");
         }
-        assert_eq!(days_left(b"rubbish"), None);
+        // 2049-12-31 23:59:59 and a second later, as RFC 5280 writes them.
+        assert_eq!(time(0x17, b"491231235959Z").map(|t| t + 1), time(0x18, b"20500101000000Z"));
+        assert_eq!(time(0x17, b"700101000001Z"), Some(1));
+        assert_eq!(dates(b"rubbish"), None);
         let certificate = der(&self_signed("a", Validity::default()).unwrap().certificate);
-        assert!((0..80).all(|end| days_left(&certificate[..end]).is_none()));
+        assert!((0..80).all(|end| dates(&certificate[..end]).is_none()));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! be lost in SQLite. For the same seed the transcript is the simulator's, bit for bit.
 
 pub mod audit_log;
+mod call;
 pub mod claim;
 pub mod clock;
 mod driven;
@@ -22,6 +23,7 @@ mod spending;
 pub mod store;
 mod wire;
 
+pub use call::{Unreached, reach};
 pub use folder::Folder;
 pub use node::{NodeError, Options, Outcome, run};
 pub use progress::{Convergence, Progress, Watched};

@@ -5,9 +5,10 @@
 //! connections at once.
 
 use crate::audit_log::AuditLog;
+use crate::call::{HANDSHAKE, Target};
 use crate::folder::{self, Folder, short};
 use crate::frame::{self, Digest, Frame, Hello};
-use crate::identity::{Identity, Known, recognise};
+use crate::identity::{Identity, recognise};
 use crate::wire::{Connection, Listener, Wire};
 use bytes::{Buf as _, BufMut as _, Bytes};
 use std::collections::HashMap;
@@ -21,8 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -33,9 +33,6 @@ const PATH: &str = "/consenso.Edge/Exchange";
 
 /// Frames an edge may have waiting in one direction. The protocol needs three.
 const QUEUE: usize = 8;
-
-/// Time for a handshake, TLS or hello.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Time for the last words on a link that is refused.
 const PARTING: Duration = Duration::from_secs(1);
@@ -253,21 +250,10 @@ async fn accept(
     }
 }
 
-/// The peers as the file has them now: addresses and pins may change while a node runs, the sites and their numbers may not.
-fn peers_now(shared: &Shared) -> Result<(Vec<folder::Peer>, Vec<Known>), String> {
-    let path = &shared.folder.path;
-    let peers = folder::read_peers(path).map_err(|e| e.to_string())?;
-    if !peers.iter().map(|p| &p.name).eq(shared.folder.peers.iter().map(|p| &p.name)) {
-        return Err(format!("{} names other sites than when the node started", folder::PEERS));
-    }
-    let known = folder::known(path, &peers).map_err(|e| e.to_string())?;
-    Ok((peers, known))
-}
-
 /// Identity and peers are read anew for every caller, so that certificates and pins can be changed while the node runs.
 async fn greet(shared: &Shared, stream: Connection) -> Result<Called, String> {
     let path = &shared.folder.path;
-    let known = peers_now(shared)?.1;
+    let known = shared.folder.peers_now().map_err(|e| e.to_string())?.1;
     let config = Identity::read(path).and_then(|i| i.server(&known)).map_err(|e| e.to_string())?;
     let stream = TlsAcceptor::from(config).accept(stream).await.map_err(|e| e.to_string())?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -334,7 +320,8 @@ async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
                     pause = PAUSE.0;
                 }
             }
-            Err(reason) => shared.audit.refused(shared.name(peer), &reason),
+            Err(Failed { reason, refused: true }) => shared.audit.refused(shared.name(peer), &reason),
+            Err(Failed { reason, refused: false }) => shared.audit.unreached(shared.name(peer), &reason),
         }
         if shared.events.is_closed() {
             return;
@@ -344,24 +331,32 @@ async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
     }
 }
 
-async fn call(shared: &Arc<Shared>, peer: u32) -> Result<tokio::task::JoinHandle<bool>, String> {
+/// A call that led to nothing: whether somebody said no, or nobody was there.
+#[derive(Debug)]
+struct Failed {
+    reason: String,
+    refused: bool,
+}
+
+impl From<String> for Failed {
+    fn from(reason: String) -> Self {
+        Self { reason, refused: true }
+    }
+}
+
+async fn call(shared: &Arc<Shared>, peer: u32) -> Result<tokio::task::JoinHandle<bool>, Failed> {
     let (outgoing, incoming) = dial(shared, peer).await?;
     Ok(edge(shared, peer, outgoing, incoming))
 }
 
-/// Opens a stream to a peer. Its address is read anew for every call, like the identity.
-async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Streaming<Bytes>), String> {
-    let path = &shared.folder.path;
-    let (peers, known) = peers_now(shared)?;
-    let (site, known) = (&peers[peer as usize], &known[peer as usize]);
-    let address = site.address.as_deref().ok_or("it has no address in peers.toml")?;
-    let config = Identity::read(path).and_then(|i| i.client(known)).map_err(|e| e.to_string())?;
-    let name = ServerName::try_from(site.name.clone()).map_err(|e| e.to_string())?;
-    let connect = async {
-        let stream = shared.wire.connect(address).await.map_err(|e| format!("{address}: {e}"))?;
-        TlsConnector::from(config).connect(name, stream).await.map_err(|e| format!("{address}: {e}"))
-    };
-    let stream = timeout(HANDSHAKE, connect).await.map_err(|_| format!("{address}: no answer in time"))??;
+/// Opens a stream to a peer.
+async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Streaming<Bytes>), Failed> {
+    let target = Target::read(&shared.folder, peer)?;
+    let address = target.address.clone();
+    let stream = target
+        .call(&*shared.wire)
+        .await
+        .map_err(|e| Failed { reason: format!("{address}: {e}"), refused: e.is_refusal() })?;
     let window = shared.window();
     // TLS is done by now, under the peer's name and pin: what follows only frames it.
     let endpoint = tonic::transport::Endpoint::from_static("http://neighbour")

@@ -81,7 +81,7 @@ pub fn prometheus(progress: &Progress) -> String {
     gauge("rounds", "gauge", "Rounds in all.", progress.rounds.into());
     gauge("finished", "gauge", "1 when the model is ready.", f64::from(u8::from(progress.finished)));
     gauge("resends_total", "counter", "Messages sent again after a lost link.", progress.resends as f64);
-    gauge("refusals_total", "counter", "Messages refused.", progress.refusals as f64);
+    gauge("refusals_total", "counter", "Callers and messages refused.", progress.refusals as f64);
     match progress.convergence {
         Convergence::Disagreement(value) => {
             gauge("disagreement", "gauge", "Largest distance to a neighbour's last release.", value);

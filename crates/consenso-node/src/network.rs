@@ -83,20 +83,56 @@ pub fn create(root: &Path, plan: &Plan) -> Result<(), NewError> {
             records: site.records,
         });
     }
-    let peers = to_toml(&PeersFile { site: peers })?;
     for site in &plan.sites {
         let folder = root.join(&site.file.name);
-        write(&folder.join(folder::PEERS), &peers)?;
         write(&folder.join(folder::SITE), &to_toml(&site.file)?)?;
-        write(&folder.join(folder::EXPERIMENT), &plan.experiment)?;
-        if let Some(schema) = &plan.schema {
-            write(&folder.join(folder::SCHEMA), schema)?;
-        }
-        if let Some(edges) = &plan.edges {
-            write(&folder.join(folder::EDGES), edges)?;
-        }
+        write_study(&folder, plan, &peers)?;
         Identity::read(&folder)?;
         folder::Folder::read(&folder)?;
+    }
+    Ok(())
+}
+
+/// Makes the folder `root` with what sites that made their own keys need besides them, the same files for all: peers, trust, the study.
+///
+/// # Errors
+/// A folder that exists, or a certificate without the name of its site; nothing is overwritten.
+pub fn share(root: &Path, plan: &Plan, certificates: &[PathBuf]) -> Result<(), NewError> {
+    let mut peers = Vec::new();
+    let mut trust = String::new();
+    for (site, path) in plan.sites.iter().zip(certificates) {
+        let name = &site.file.name;
+        check_name(name).map_err(NewError::Plan)?;
+        let own = identity::believable(path)?;
+        let pin = identity::pin(&own)?;
+        let known = identity::Known { name: name.clone(), pin };
+        identity::recognise(&own, &[known])
+            .map_err(|_| NewError::Plan(format!("{}: is no certificate of site {name}", path.display())))?;
+        trust +=
+            &fs::read_to_string(path).map_err(|cause| FolderError::Read { path: path.clone(), cause })?;
+        peers.push(Peer {
+            name: name.clone(),
+            address: site.address.clone(),
+            pin: Hex(&pin).to_string(),
+            records: site.records,
+        });
+    }
+    make(root)?;
+    write(&root.join(identity::TRUST), &trust)?;
+    write_study(root, plan, &peers)?;
+    folder::read_peers(root)?;
+    Ok(())
+}
+
+/// Writes what all sites agree on.
+fn write_study(folder: &Path, plan: &Plan, peers: &[Peer]) -> Result<(), NewError> {
+    write(&folder.join(folder::PEERS), &to_toml(&PeersFile { site: peers.to_vec() })?)?;
+    write(&folder.join(folder::EXPERIMENT), &plan.experiment)?;
+    if let Some(schema) = &plan.schema {
+        write(&folder.join(folder::SCHEMA), schema)?;
+    }
+    if let Some(edges) = &plan.edges {
+        write(&folder.join(folder::EDGES), edges)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! durable in one transaction; then the bytes go to every neighbour, over whatever links there are, the same bytes again after every
 //! reconnect, until each neighbour has shown that it has them durably too.
 
-use crate::audit_log::AuditLog;
+use crate::audit_log::{AuditLog, Echo};
 use crate::driven::{Driven, Wanted};
 use crate::folder::{Away, Folder, FolderError, graph_digest};
 use crate::frame::{Digest, Frame, Hex, blake3, sha256};
@@ -126,6 +126,8 @@ pub struct Options {
     pub progress: Watched,
     /// Set to have it end after the round, as the operating system's signals do.
     pub stop: Arc<std::sync::atomic::AtomicBool>,
+    /// What it tells on stderr of its audit log.
+    pub echo: Echo,
 }
 
 /// How long a node that is done waits for a goodbye from neighbours that have everything.
@@ -189,7 +191,10 @@ async fn signals(stop: Arc<std::sync::atomic::AtomicBool>) {
 /// One process a site: two would draw different noise for the same round.
 fn lock(folder: &Folder) -> Result<File, NodeError> {
     let path = folder.path.join("run.lock");
-    let system = |cause| NodeError::System { what: path.display().to_string(), cause };
+    let system = |cause: std::io::Error| match cause.kind() {
+        std::io::ErrorKind::PermissionDenied => FolderError::Read { path: path.clone(), cause }.into(),
+        _ => NodeError::System { what: path.display().to_string(), cause },
+    };
     let file = File::options().create(true).append(true).open(&path).map_err(system)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -295,6 +300,7 @@ impl Prepared {
             self;
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
+        let audit = audit.echoing(options.echo);
         let last = agent.last(&plan);
         let have = if agent.model().is_some() { last } else { agent.round() };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
@@ -648,7 +654,6 @@ impl Node {
         self.write_log();
         let Some(n) = self.neighbours.get_mut(&peer) else { return };
         self.shared.audit.refused(&n.name, reason);
-        self.progress.set(|p| p.refusals += 1);
         if let Some((_, outgoing)) = n.outgoing.take() {
             drop(outgoing.try_send(Frame::Refused(reason.to_owned()).encode()));
         }
@@ -788,11 +793,13 @@ impl Node {
         links.sort_by_key(|l| l.0);
         let claim = self.plan.claim.as_ref();
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        let refusals = self.shared.audit.refusals();
         self.progress.set(|p| {
             p.site.clone_from(&site.name);
             p.round = self.agent.rounds(self.agent.round());
             p.released = self.agent.begun(self.recent.back().map_or(0, |last| last.0));
             p.rounds = self.agent.rounds(self.agent.last(&self.plan));
+            p.refusals = refusals;
             p.convergence = self.agent.convergence();
             p.budget = claim.map(|c| c.epsilon);
             p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));

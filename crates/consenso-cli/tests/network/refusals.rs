@@ -1,6 +1,6 @@
 //! Who is not let in, and that the run is unharmed by it.
 
-use crate::{Net, experiment, finish, simulated, start, text};
+use crate::{Net, consenso, experiment, finish, ports, simulated, start, text};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{Authority, CERTIFICATE, Issued, KEY, Validity, pin_of_file, write_secret};
 use std::fs;
@@ -147,25 +147,78 @@ fn there_is_no_start_with_an_exposed_key_or_without_certificates() {
     refused("certificate.pem");
 }
 
-/// Sites that sign their own certificates and trust each other's.
+/// Sites that sign their own certificates and trust each other's, as the guide has it: only certificates travel.
 #[test]
 fn sites_can_do_without_an_authority() {
-    let net = Net::new(
-        "own-keys",
-        2,
-        &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 10\ngossip = 0"),
-        "seed",
-    );
-    let mut trust = String::new();
-    for site in 0..2 {
-        let issued = consenso_node::identity::self_signed(&net.names[site], Validity::default()).unwrap();
-        install(&net.folder(site), &issued);
-        announce(&net, site);
-        trust += &issued.certificate;
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-own-keys");
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).unwrap();
+    let algorithm = "kind = \"dgd\"\nrounds = 10\ngossip = 0";
+    fs::write(place.join("study.toml"), experiment(2, "kind = \"complete\"", algorithm)).unwrap();
+    let run = |arguments: &[&str]| consenso().current_dir(&place).args(arguments).output().unwrap();
+    let addresses: Vec<String> = ports(2).iter().map(|p| format!("127.0.0.1:{p}")).collect();
+    for (name, listen) in ["site-0", "site-1"].iter().zip(&addresses) {
+        let made = run(&["node", "init", name, "--name", name, "--listen", listen]);
+        assert!(made.status.success(), "{}", text(&made));
     }
-    (0..2).for_each(|site| fs::write(net.folder(site).join("trust.pem"), &trust).unwrap());
+    let new = |folder: &str, certificates: &str| {
+        let sites = ["network", "new", folder, "--sites", "site-0,site-1", "--experiment", "study.toml"];
+        let both = addresses.join(",");
+        run(&[&sites[..], &["--addresses", &both, "--certificates", certificates]].concat())
+    };
+    let swapped = new("net", "site-1/certificate.pem,site-0/certificate.pem");
+    assert_eq!(swapped.status.code(), Some(2));
+    assert!(text(&swapped).contains("is no certificate of site site-0"), "{}", text(&swapped));
+    let leaf = Authority::new().unwrap().issue("site-0", Validity::default()).unwrap();
+    fs::write(place.join("leaf.pem"), leaf.certificate).unwrap();
+    let alone = new("net", "leaf.pem,site-1/certificate.pem");
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(text(&alone).contains("must come after it in the file"), "{}", text(&alone));
+    let shared = new("net", "site-0/certificate.pem,site-1/certificate.pem");
+    assert!(shared.status.success(), "{}", text(&shared));
+    let net = Net { root: place, names: vec!["site-0".into(), "site-1".into()] };
+    for site in 0..2 {
+        for file in fs::read_dir(net.root.join("net")).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), net.folder(site).join(file.file_name())).unwrap();
+        }
+        net.set(site, "entropy", "seed");
+        net.set(site, "metrics", format!("127.0.0.1:{}", ports(1)[0]));
+    }
     finish(net.start_all(), LIMIT);
     assert_eq!((net.transcript(), net.models()), simulated(&net));
+}
+
+/// What the doctor says of a site: before the other is there, while it runs, and when one of them is wrong.
+#[test]
+fn the_doctor_calls_the_neighbours_and_says_what_is_wrong() {
+    let net =
+        Net::new("doctor", 2, &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5"), "os");
+    let doctor = |check: &str| {
+        let output = consenso().args(["--json", "node", "doctor"]).arg(net.folder(1)).output().unwrap();
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let one = found["checks"].as_array().unwrap().iter().find(|c| c["check"] == check).unwrap();
+        (output.status.code(), one["wait"] == true, one["text"].as_str().unwrap().to_owned())
+    };
+    let (code, wait, said) = doctor("neighbour");
+    assert!(code == Some(0) && wait && said.contains("nobody listens there"), "{said}");
+    let first = net.start(0);
+    wait_for("site-0 listens", || log(&net.folder(0)).contains("\"start\""));
+    let (code, wait, said) = doctor("neighbour");
+    assert!(code == Some(0) && !wait && said.contains("each believes the other"), "{said}");
+    // A key that site-0 does not know of: it is the other end that says no.
+    let ours = net.folder(1);
+    install(&ours, &authority(&net).issue("site-1", Validity::default()).unwrap());
+    let (code, _, said) = doctor("neighbour");
+    assert!(code == Some(1) && said.contains("alert"), "{said}");
+    assert!(doctor("pin").2.contains("is not the one in peers.toml"));
+    install(&ours, &authority(&net).issue("site-1", Validity { from: -10, until: 0 }).unwrap());
+    assert!(doctor("certificate").2.starts_with("expired at "));
+    install(&ours, &authority(&net).issue("site-1", Validity { from: 2, until: 9 }).unwrap());
+    assert!(doctor("certificate").2.starts_with("not valid before "));
+    install(&ours, &authority(&net).issue("site-1", Validity::default()).unwrap());
+    announce(&net, 1);
+    finish(vec![first, net.start(1)], LIMIT);
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! Calling a peer: a TLS connection under its name and its pin.
+
+use crate::folder::Folder;
+use crate::identity::Identity;
+use crate::wire::{Connection, Tcp, Wire};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// Time for a handshake, TLS or hello.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Why a peer was not reached.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreached {
+    /// What this site knows of it cannot be used.
+    #[error("{0}")]
+    Folder(String),
+    /// Its host is there, and nobody listens at the port.
+    #[error("nobody listens there")]
+    NobodyListens,
+    /// The operating system says no.
+    #[error("{0}")]
+    System(std::io::Error),
+    /// Nothing came back.
+    #[error("no answer in time")]
+    Silence,
+    /// Somebody answered, and one of the two did not believe the other.
+    #[error("{}", plain(.0))]
+    Tls(std::io::Error),
+}
+
+/// What TLS says, without its word for what this program found wrong.
+fn plain(error: &std::io::Error) -> String {
+    error.to_string().trim_start_matches("unexpected error: ").to_owned()
+}
+
+impl Unreached {
+    /// Whether somebody was there at all.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Folder(_) | Self::Tls(_))
+    }
+}
+
+/// What a call needs. It is read anew for every call: certificates, pins and addresses may change while the node runs.
+pub(crate) struct Target {
+    pub(crate) address: String,
+    name: ServerName<'static>,
+    config: Arc<ClientConfig>,
+}
+
+impl Target {
+    pub(crate) fn read(folder: &Folder, peer: u32) -> Result<Self, String> {
+        let (peers, known) = folder.peers_now().map_err(|e| e.to_string())?;
+        let (site, known) = (&peers[peer as usize], &known[peer as usize]);
+        Ok(Self {
+            address: site.address.clone().ok_or("it has no address in peers.toml")?,
+            name: ServerName::try_from(site.name.clone()).map_err(|e| e.to_string())?,
+            config: Identity::read(&folder.path).and_then(|i| i.client(known)).map_err(|e| e.to_string())?,
+        })
+    }
+
+    pub(crate) async fn call(self, wire: &dyn Wire) -> Result<TlsStream<Connection>, Unreached> {
+        let connect = async {
+            let stream = wire.connect(&self.address).await.map_err(|e| match e.kind() {
+                std::io::ErrorKind::ConnectionRefused => Unreached::NobodyListens,
+                std::io::ErrorKind::TimedOut => Unreached::Silence,
+                _ => Unreached::System(e),
+            })?;
+            TlsConnector::from(self.config).connect(self.name, stream).await.map_err(Unreached::Tls)
+        };
+        timeout(HANDSHAKE, connect).await.unwrap_or(Err(Unreached::Silence))
+    }
+}
+
+/// Calls a peer, sees that each believes the other, and hangs up. A link that runs at the same time is left alone.
+///
+/// # Errors
+/// Why not.
+pub fn reach(folder: &Folder, peer: usize) -> Result<(), Unreached> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Unreached::System)?.block_on(async {
+        let target = Target::read(folder, peer as u32).map_err(Unreached::Folder)?;
+        let mut stream = target.call(&Tcp).await?;
+        // The other end looks at our certificate after we have seen its own: what it says first is its verdict.
+        let heard = timeout(HANDSHAKE, stream.read_u8()).await.map_err(|_| Unreached::Silence)?;
+        heard.map(drop).map_err(Unreached::Tls)
+    })
+}
