@@ -6,7 +6,7 @@
 
 use crate::audit_log::AuditLog;
 use crate::call::{HANDSHAKE, Target};
-use crate::folder::{self, Folder, short};
+use crate::folder::{Folder, short};
 use crate::frame::{self, Digest, Frame, Hello};
 use crate::identity::{Identity, recognise};
 use crate::wire::{Connection, Listener, Wire};
