@@ -46,6 +46,14 @@ pub enum StoreError {
         /// Why.
         cause: std::io::Error,
     },
+    /// The file was made by a consenso of another time.
+    #[error("{}: a ledger of format {found}, and this consenso reads format {FORMAT}\n  help: go on with the consenso that made it; what was spent stays in it", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+    },
     /// The content contradicts itself.
     #[error("{}: {what}: the ledger was edited or damaged\n  help: restore the folder from a backup; a new start would forget what was spent", path.display())]
     Broken {
@@ -208,7 +216,11 @@ impl Store {
             .map_err(|cause| StoreError::File { path: path.clone(), cause })?;
         let fail = |cause| StoreError::Database { path: path.clone(), cause };
         let db = Connection::open(&path).map_err(fail)?;
-        prepare(&db, dim).map_err(fail)?;
+        if format(&db).map_err(fail)? == 0 {
+            make(&db, dim).map_err(fail)?;
+        }
+        known(&db, &path)?;
+        durable(&db).map_err(fail)?;
         grow_log(&folder.join(LOG), dim)
             .map_err(|cause| StoreError::File { path: folder.join(LOG), cause })?;
         let mut store = Self { path, db, head: [0; 32], rows: 0 };
@@ -227,6 +239,7 @@ impl Store {
         db.busy_timeout(Duration::from_secs(5)).map_err(fail)?;
         // One look, however many questions: a node that commits a round between two of them would seem to have an edited ledger.
         db.execute_batch("BEGIN").map_err(fail)?;
+        known(&db, &path)?;
         let mut store = Self { path, db, head: [0; 32], rows: 0 };
         store.verify()?;
         Ok(store)
@@ -456,20 +469,24 @@ impl Store {
     }
 }
 
-fn prepare(db: &Connection, dim: usize) -> rusqlite::Result<()> {
-    db.busy_timeout(Duration::from_secs(5))?;
+/// The format of the file; 0 if it is new.
+fn format(db: &Connection) -> rusqlite::Result<i64> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+fn known(db: &Connection, path: &Path) -> Result<(), StoreError> {
+    let path = path.to_owned();
+    match format(db) {
+        Ok(FORMAT) => Ok(()),
+        Ok(found) => Err(StoreError::Format { path, found }),
+        Err(cause) => Err(StoreError::Database { path, cause }),
+    }
+}
+
+/// Makes the tables of a new file.
+fn make(db: &Connection, dim: usize) -> rusqlite::Result<()> {
     db.pragma_update(None, "page_size", page_size(dim))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
-    db.pragma_update(None, "synchronous", "FULL")?;
-    db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
-    let format: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if format == FORMAT {
-        return Ok(());
-    }
-    if format != 0 {
-        let message = format!("format {format} of another version of consenso");
-        return Err(rusqlite::Error::ToSqlConversionFailure(message.into()));
-    }
     db.execute_batch(
         "BEGIN;
          CREATE TABLE ledger (number INTEGER PRIMARY KEY, study INTEGER NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL);
@@ -478,6 +495,14 @@ fn prepare(db: &Connection, dim: usize) -> rusqlite::Result<()> {
          PRAGMA user_version = 3;
          COMMIT;",
     )
+}
+
+/// When a commit returns, it is on disk.
+fn durable(db: &Connection) -> rusqlite::Result<()> {
+    db.busy_timeout(Duration::from_secs(5))?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)
 }
 
 /// Long vectors in few large pages, short ones in small pages: a round writes whole pages. An existing file keeps its own.
@@ -673,6 +698,17 @@ mod tests {
         place.edit("UPDATE outbox SET bytes = zeroblob(40) WHERE round = 3");
         let refused = place.open().unwrap().outbox(1).unwrap_err().to_string();
         assert!(refused.contains("round 3 is not the one that was charged"), "{refused}");
+    }
+
+    #[test]
+    fn a_ledger_of_another_format_is_not_called_damaged() {
+        let place = Place::new();
+        drop(filled(&place));
+        place.edit("PRAGMA user_version = 2");
+        for refused in [place.open(), Store::look(&place.0)] {
+            let refused = refused.map(drop).unwrap_err().to_string();
+            assert!(refused.contains("format 2, and this consenso reads format 3"), "{refused}");
+        }
     }
 
     #[test]
