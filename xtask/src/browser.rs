@@ -85,12 +85,12 @@ fn script(place: &Path, name: &str) -> Option<PathBuf> {
 const STUDIES: [[&str; 3]; 2] = [
     [
         "live",
-        "[graph]\nkind = \"random\"\nedges = 9\n[[algorithm]]\nkind = \"admm\"\nrounds = 1200\n",
+        "[graph]\nkind = \"random\"\nedges = 9\n[[algorithm]]\nkind = \"admm\"\nrounds = 5000\n",
         "largest distance to a neighbour's release",
     ],
     [
         "live-shares",
-        "[graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 500\nexchange = \"secret-shared\"\n",
+        "[graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 2000\nexchange = \"secret-shared\"\n",
         "how far each round moved the shared sum",
     ],
 ];

@@ -27,8 +27,8 @@ Examples:
   consenso network up net                                      all sites as processes, here
   consenso node audit net/a                                    what it cost, from the ledger alone
 
-Across machines, with --addresses, every site gets its own folder of net/; or, with --certificates, makes its own
-key first and copies the files that all share: docs/three-hospitals.md.")]
+Across machines (--addresses) every site gets its own folder of net/, or makes its own key first
+(--certificates) and copies the files that all share: docs/three-hospitals.md.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: NetworkCommand,

@@ -112,13 +112,19 @@ fn a_run_through_a_bad_network_ends_with_the_same_bits() {
     let net = Net::new(
         "faults",
         3,
-        &experiment(3, "kind = \"ring\"", "kind = \"admm\"\nrounds = 1500\ngossip = 2"),
+        &experiment(3, "kind = \"ring\"", "kind = \"admm\"\nrounds = 3000\ngossip = 2"),
         "seed",
     );
     (0..3).for_each(|site| net.set(site, "keep_alive_seconds", 0.3));
     let (mode, record) = behind_proxies(&net);
     let mut processes = net.start_all();
-    std::thread::sleep(Duration::from_millis(700));
+    // A fixed time would be the whole run on a fast disk.
+    let log = |site| fs::read_to_string(net.folder(site).join("audit.jsonl")).unwrap_or_default();
+    let connected = |site| log(site).contains("\"link-up\"");
+    while !(0..3).all(connected) {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(processes.iter_mut().all(super::Process::is_running), "a site ended before it had a link");
+    }
     let mut disturbed = 0;
     for (fault, milliseconds) in [
         (DELAY, 300),

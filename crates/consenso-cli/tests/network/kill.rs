@@ -65,8 +65,8 @@ fn compare(test: &str, study: &str, sites: usize, kills: (u32, std::ops::Range<u
 
 #[test]
 fn killed_processes_end_with_the_bits_of_an_undisturbed_run() {
-    let study = experiment(4, "kind = \"ring\"", "kind = \"admm\"\nrounds = 400\ngossip = 2");
-    let killed = compare("kill", &study, 4, (12, 20..250, 1));
+    let study = experiment(4, "kind = \"ring\"", "kind = \"admm\"\nrounds = 1500\ngossip = 2");
+    let killed = compare("kill", &study, 4, (12, 20..150, 1));
     assert!(killed >= 4, "the run was over too soon: {killed} kills");
 }
 
@@ -76,13 +76,13 @@ fn killed_processes_never_draw_noise_twice() {
     let net = Net::new(
         "kill-os",
         3,
-        &experiment(3, "kind = \"path\"", "kind = \"dgd\"\nrounds = 400\ngossip = 2"),
+        &experiment(3, "kind = \"path\"", "kind = \"dgd\"\nrounds = 1500\ngossip = 2"),
         "os",
     );
-    let (killed, _) = recorded(&net, 12, 20..250, 2);
+    let (killed, _) = recorded(&net, 12, 20..150, 2);
     assert!(killed >= 4, "the run was over too soon: {killed} kills");
     net.assert_one_payload_a_round();
-    assert_eq!(net.transcript().len(), 3 * 402);
+    assert_eq!(net.transcript().len(), 3 * 1502);
     let models = net.models();
     assert!(models.iter().all(|m| m.len() == 14));
 }
@@ -95,7 +95,7 @@ fn ten(rounds: u32) -> String {
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
 fn two_hundred_kills_over_ten_processes() {
-    let killed = compare("kill-long", &ten(4000), 10, (200, 10..200, 3));
+    let killed = compare("kill-long", &ten(8000), 10, (200, 10..200, 3));
     assert!(killed >= 150, "the run was over too soon: {killed} kills");
 }
 
@@ -103,8 +103,8 @@ fn two_hundred_kills_over_ten_processes() {
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
 fn two_hundred_kills_never_draw_noise_twice() {
-    let net = Net::new("kill-long-os", 10, &ten(4000), "os");
+    let net = Net::new("kill-long-os", 10, &ten(8000), "os");
     let (killed, _) = recorded(&net, 200, 10..200, 4);
     assert!(killed >= 150, "the run was over too soon: {killed} kills");
-    assert_eq!(net.transcript().len(), 10 * 4000);
+    assert_eq!(net.transcript().len(), 10 * 8000);
 }

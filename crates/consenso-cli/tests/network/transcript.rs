@@ -295,7 +295,7 @@ fn the_dashboard_serves_a_page_and_events_to_who_has_the_token() {
     let net = Net::new(
         "dashboard",
         2,
-        &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 2000\ngossip = 0"),
+        &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 20000\ngossip = 0"),
         "seed",
     );
     let mut up = consenso()
@@ -337,7 +337,7 @@ fn the_dashboard_serves_a_page_and_events_to_who_has_the_token() {
         .filter_map(|l| serde_json::from_str(l.strip_prefix("data: ")?).ok());
     let begun = |v: &serde_json::Value| v[0]["site"] == "site-0" && v[1]["neighbours"][0]["up"] == true;
     let state = state.take(500).find(begun).expect("a state with its links up");
-    assert_eq!(state[0]["rounds"], 2000);
+    assert_eq!(state[0]["rounds"], 20_000);
     assert!(state[0]["budget"].as_f64().unwrap() > 0.9 && state[0].get("model").is_none(), "{state}");
     // Sites whose starter is gone stop by themselves, after their round.
     drop(up);
