@@ -200,7 +200,7 @@ impl Gate {
         self
     }
 
-    /// The same gate for records whose public bounds make ∇f this smooth; see [`Self::solvable`].
+    /// The same gate for records whose public bounds make ∇f this smooth: what local problems may be posed follows from it.
     #[must_use]
     pub fn with_smoothness(mut self, smoothness: f64) -> Self {
         self.smoothness = Some(smoothness);
