@@ -262,7 +262,7 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.chunks(2).map(pair).collect()
 }
 
-/// BLAKE3 of a message: a model of a million numbers is 8 MB, every round, at both ends, and SHA-256 takes five times as long.
+/// BLAKE3 of a message: a model of a million numbers is 8 MB, every round, at both ends, and SHA-256 takes four times as long.
 #[must_use]
 pub fn blake3(bytes: &[u8]) -> Digest {
     *::blake3::hash(bytes).as_bytes()

@@ -62,7 +62,7 @@ pub enum NodeError {
     LedgerOld(String),
     /// A neighbour has what this site does not know to have sent.
     #[error(
-        "{peer} has {have} exchanges with this site, whose ledger (state.db) ends with round {released}: the folder is an old copy, or {peer} does not tell the truth\n  help: restore the newest; an older one would charge and draw again what was sent already"
+        "{peer} has exchange {have} of this site, whose ledger (state.db) ends with exchange {released}: the folder is an old copy, or {peer} does not tell the truth\n  help: restore the newest; an older one would charge and draw again what was sent already"
     )]
     Forgot {
         /// Who.

@@ -216,11 +216,11 @@ impl Store {
             .map_err(|cause| StoreError::File { path: path.clone(), cause })?;
         let fail = |cause| StoreError::Database { path: path.clone(), cause };
         let db = Connection::open(&path).map_err(fail)?;
-        if format(&db).map_err(fail)? == 0 {
-            make(&db, dim).map_err(fail)?;
+        durable(&db, dim).map_err(fail)?;
+        if format_of(&db).map_err(fail)? == 0 {
+            make(&db).map_err(fail)?;
         }
         known(&db, &path)?;
-        durable(&db).map_err(fail)?;
         grow_log(&folder.join(LOG), dim)
             .map_err(|cause| StoreError::File { path: folder.join(LOG), cause })?;
         let mut store = Self { path, db, head: [0; 32], rows: 0 };
@@ -472,13 +472,13 @@ impl Store {
 }
 
 /// The format of the file; 0 if it is new.
-fn format(db: &Connection) -> rusqlite::Result<i64> {
+fn format_of(db: &Connection) -> rusqlite::Result<i64> {
     db.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 fn known(db: &Connection, path: &Path) -> Result<(), StoreError> {
     let path = path.to_owned();
-    match format(db) {
+    match format_of(db) {
         Ok(FORMAT) => Ok(()),
         Ok(found) => Err(StoreError::Format { path, found }),
         Err(cause) => Err(StoreError::Database { path, cause }),
@@ -486,22 +486,21 @@ fn known(db: &Connection, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Makes the tables of a new file.
-fn make(db: &Connection, dim: usize) -> rusqlite::Result<()> {
-    db.pragma_update(None, "page_size", page_size(dim))?;
-    db.pragma_update(None, "journal_mode", "WAL")?;
-    db.execute_batch(
+fn make(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(&format!(
         "BEGIN;
          CREATE TABLE ledger (number INTEGER PRIMARY KEY, study INTEGER NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL);
          CREATE TABLE outbox (slot INTEGER PRIMARY KEY, study INTEGER NOT NULL, round INTEGER NOT NULL, bytes BLOB NOT NULL);
          CREATE TABLE checkpoint (study INTEGER PRIMARY KEY, head BLOB NOT NULL, bytes BLOB NOT NULL);
-         PRAGMA user_version = 3;
+         PRAGMA user_version = {FORMAT};
          COMMIT;",
-    )
+    ))
 }
 
 /// When a commit returns, it is on disk.
-fn durable(db: &Connection) -> rusqlite::Result<()> {
+fn durable(db: &Connection, dim: usize) -> rusqlite::Result<()> {
     db.busy_timeout(Duration::from_secs(5))?;
+    db.pragma_update(None, "page_size", page_size(dim))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)

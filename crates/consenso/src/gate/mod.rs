@@ -219,7 +219,9 @@ impl Gate {
         centre: f64,
     ) -> bool {
         let objective = local.objective();
-        let smoothness = self.smoothness.unwrap_or(objective.loss.curvature() + objective.regularization);
+        // The solver takes rows for unit rows: no problem may be posed that it would take for one beyond rounding.
+        let unit = objective.loss.curvature() + objective.regularization;
+        let smoothness = self.smoothness.map_or(unit, |public| public.max(unit));
         let weight = protocol.solved_weight(view.round() + 1, view.degree()) + objective.regularization;
         // Around the centre, moved into the set, the solution is no farther than the records pull; costs are solved in closed form.
         let pull = if local.costs().is_some() { 0.0 } else { objective.steepness(smoothness) / weight };
