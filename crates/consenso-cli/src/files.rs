@@ -214,6 +214,18 @@ pub(crate) fn read_table(path: &Path, schema: Option<&Schema>) -> Result<Table> 
     }
 }
 
+/// Reads records to apply a model to, whose labels may be missing; also which records of the file could be used.
+pub(crate) fn read_new(path: &Path, schema: &Schema) -> Result<(Table, Vec<bool>)> {
+    let name = path.display().to_string();
+    let (bytes, layout) = read_bytes(path)?;
+    if layout == Layout::Libsvm {
+        let table = libsvm::read(&bytes[..], &name, Some(schema))?;
+        let kept = vec![true; table.len()];
+        return Ok((table, kept));
+    }
+    Ok(csv::read_new(&bytes[..], &name, schema)?)
+}
+
 /// Drafts the schema of a file from its records.
 pub(crate) fn draft_schema(
     path: &Path,

@@ -1,6 +1,8 @@
 //! The folder of a run: checked before the run, written in one go after it.
 
 use anyhow::{Context as _, Result, bail};
+use consenso::experiment::{Experiment, Finished};
+use consenso::model::{self, Model};
 use consenso::record::Record;
 use consenso::report;
 use std::fs;
@@ -79,8 +81,28 @@ pub(crate) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     fs::write(&path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
+/// The models of a run; the record gets their file names.
+pub(crate) fn name_models(experiment: &Experiment, finished: &mut Finished) -> Vec<Model> {
+    let mut taken: Vec<String> = Vec::new();
+    let mut models = Vec::new();
+    for (index, model) in finished.model_files(experiment) {
+        let base = model::file_stem(&model.study.label);
+        let numbered = (1u32..).map(|n| if n == 1 { base.clone() } else { format!("{base}-{n}") });
+        let stem = numbered.into_iter().find(|s| !taken.contains(s)).unwrap_or_default();
+        finished.record.algorithms[index].model = Some(format!("models/{stem}.json"));
+        taken.push(stem);
+        models.push(model);
+    }
+    models
+}
+
 /// The files of a run.
-pub(crate) fn write_record(folder: &Path, record: &Record) -> Result<()> {
+pub(crate) fn write_record(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
+    make(&folder.join("models"))?;
+    for (model, file) in models.iter().zip(record.algorithms.iter().filter_map(|a| a.model.as_ref())) {
+        put(folder, file, model.to_json().as_bytes())?;
+        put(folder, &file.replace(".json", ".npz"), &model.to_npz())?;
+    }
     put(folder, "experiment.toml", record.resolved.as_bytes())?;
     put(folder, "record.json", &serde_json::to_vec_pretty(record)?)?;
     let mut trace = Vec::new();

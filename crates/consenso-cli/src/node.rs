@@ -10,7 +10,7 @@ use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
 use consenso_node::store::{Entry, Row, Store};
-use consenso_node::{Options, Outcome, Progress, Unreached, claim, clock, export, network, node};
+use consenso_node::{Options, Outcome, Progress, Unreached, claim, clock, network, node};
 use serde_json::json;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -96,7 +96,7 @@ struct Health {
     ready: bool,
 }
 
-/// Write the model of a finished run
+/// Print the model of a finished run: the file that `consenso predict` and `consenso model show` read
 #[derive(clap::Args)]
 struct Model {
     /// Folder of the site
@@ -104,6 +104,9 @@ struct Model {
     /// Write it as a NumPy file with one array, `model`
     #[arg(long, value_name = "FILE")]
     npz: Option<PathBuf>,
+    /// Write the model file here instead of printing it
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
@@ -450,22 +453,55 @@ fn audit(path: &Path, json: bool) -> Result<(), Failure> {
 }
 
 fn model(args: &Model, json: bool) -> Result<(), Failure> {
-    let (store, rows) = ledger(&args.folder)?;
-    let study = rows.last().map_or(0, |r| r.study);
-    let checkpoint = store.checkpoint(study)?;
-    let model = checkpoint.as_ref().and_then(|c| c.model()).with_context(|| {
-        let round = checkpoint.as_ref().map_or(0, rounds);
-        format!("{}: there is no model yet, it stands at round {round}", args.folder.display())
-    })?;
+    let (weights, round) = weights(&args.folder)?;
+    let model = described(&args.folder, &weights)?;
+    let write = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))
+    };
     if let Some(path) = &args.npz {
-        fs::write(path, export::npz(model)).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
+        write(path, &model.to_npz())?;
     }
-    if json || args.npz.is_none() {
-        output::print_json(
-            &json!({ "round": checkpoint.as_ref().map(rounds), "model": model, "npz": args.npz }),
-        );
+    if let Some(path) = &args.out {
+        write(path, model.to_json().as_bytes())?;
+    }
+    if json || args.npz.is_none() && args.out.is_none() {
+        // The file's own keys, and the bare numbers under the name they always had.
+        let mut value = json!(model);
+        (value["round"], value["model"], value["npz"]) = (json!(round), json!(weights), json!(args.npz));
+        output::print_json(&value);
     }
     Ok(())
+}
+
+/// The model of a finished site, as `consenso predict` wants it.
+pub(crate) fn site_model(path: &Path) -> Result<consenso::model::Model, Failure> {
+    described(path, &weights(path)?.0)
+}
+
+fn described(path: &Path, weights: &[f64]) -> Result<consenso::model::Model, Failure> {
+    let folder = Folder::read(path)?;
+    let experiment = experiment(&folder)?;
+    let plan = experiment.plan_of(folder.me).map_err(|e| anyhow!(e))?;
+    let claim = plan.claim.map(|claim| consenso::model::ClaimNote {
+        epsilon: claim.epsilon,
+        delta: claim.delta,
+        statement: claim.to_string(),
+        seeded: plan.seeded,
+    });
+    Ok(experiment.site_model(weights.to_vec(), claim))
+}
+
+/// What a finished site trained, and after how many rounds.
+fn weights(path: &Path) -> Result<(Vec<f64>, u32), Failure> {
+    let (store, rows) = ledger(path)?;
+    let study = rows.last().map_or(0, |r| r.study);
+    let checkpoint = store.checkpoint(study)?;
+    let round = checkpoint.as_ref().map_or(0, rounds);
+    let model = checkpoint
+        .as_ref()
+        .and_then(|c| c.model())
+        .with_context(|| format!("{}: there is no model yet, it stands at round {round}", path.display()))?;
+    Ok((model.to_vec(), round))
 }
 
 /// What was looked at, how it stands, and what was found.

@@ -6,6 +6,7 @@ use crate::progress::{self, Progress};
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
 use consenso::experiment::{self, BUILT_IN, Experiment, SpecError};
+use consenso::model::Model;
 use consenso::record::Record;
 use serde_json::json;
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ Examples:
   consenso run mine.toml --out results/first              your own
   consenso run --set privacy.epsilon=0.5 --set algorithm.0.rounds=100 --seed 1
 
-A run's folder holds experiment.toml (every choice made: running it repeats the run), record.json,
+A run's folder holds models/*.json (for `consenso predict` and `consenso model show`; *.npz for NumPy),
+experiment.toml (every choice made: running it repeats the run), record.json,
 trace.csv (a row an algorithm, run and round), report.html and figures/*.svg; with a [sweep] also sweep.csv.
 Ctrl-C stops and keeps the algorithms and runs that are done; a second Ctrl-C stops at once.")]
 pub(crate) struct Args {
@@ -89,8 +91,9 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let progress = Progress::new(experiment.exchanges(), progress::ctrl_c());
     let finished = experiment::run(&experiment, &progress);
     progress.finish();
-    let finished = finished.map_err(|message| Failure::Run(anyhow!(message)))?;
-    finish(&finished.record, &folder, json)
+    let mut finished = finished.map_err(|message| Failure::Run(anyhow!(message)))?;
+    let models = folder::name_models(&experiment, &mut finished);
+    finish(&finished.record, &models, &folder, json)
 }
 
 /// Reads and checks everything, the place of the results included.
@@ -111,10 +114,10 @@ fn prepare(args: &Args) -> Result<(Experiment, Folder), Failure> {
     Ok((Experiment::check(inputs).map_err(located)?, folder))
 }
 
-fn finish(record: &Record, folder: &Folder, json: bool) -> Result<(), Failure> {
+fn finish(record: &Record, models: &[Model], folder: &Folder, json: bool) -> Result<(), Failure> {
     let kept = !record.algorithms.is_empty();
     let out = kept
-        .then(|| folder.write(|path| folder::write_record(path, record)))
+        .then(|| folder.write(|path| folder::write_record(path, record, models)))
         .transpose()
         .map_err(Failure::Run)?;
     if json {
@@ -123,6 +126,12 @@ fn finish(record: &Record, folder: &Folder, json: bool) -> Result<(), Failure> {
         output::print(&table::summary(record));
         if let Some(out) = &out {
             output::print(&format!("\nwritten to {}", out.display()));
+            if !models.is_empty() && record.problem.loss != "quadratic" {
+                let out = out.display();
+                output::print(&format!(
+                    "the model: consenso model show {out}; on new records: consenso predict {out} FILE.csv"
+                ));
+            }
         }
     }
     if record.interrupted {
@@ -138,6 +147,9 @@ fn summary(record: &Record, out: Option<&std::path::Path>) -> serde_json::Value 
     let mut value = json!(record);
     for algorithm in value["algorithms"].as_array_mut().into_iter().flatten() {
         algorithm.as_object_mut().map(|a| a.remove("curve"));
+        if let (Some(out), Some(file)) = (out, algorithm["model"].as_str()) {
+            algorithm["model"] = json!(out.join(file));
+        }
     }
     let points = value["sweep"].as_array_mut().into_iter().flatten();
     for algorithm in points.flat_map(|point| point["algorithms"].as_array_mut().into_iter().flatten()) {

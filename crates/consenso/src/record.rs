@@ -3,6 +3,7 @@
 //! Numbers are means over runs unless they say otherwise. Nothing here is private: models, metrics on test data, and public
 //! parameters. Realised privacy losses appear only as statistics of a simulation, where all agents are ours.
 
+use crate::model::Metrics;
 use serde::{Deserialize, Serialize};
 
 /// The record of an experiment.
@@ -121,6 +122,16 @@ pub struct AlgorithmRecord {
     pub test_auc: Option<f64>,
     /// Test accuracy over the agents, each end a mean over runs.
     pub per_agent_accuracy: Option<Spread>,
+    /// The figures people judge by, of the network's mean model on the test records: means over runs. [`Self::test_accuracy`] and
+    /// [`Self::test_auc`] are means over the agents' own models instead.
+    #[serde(default)]
+    pub metrics: Option<Metrics>,
+    /// What a reader must know before believing its figures, in sentences: it learned nothing, or did not converge.
+    #[serde(default)]
+    pub findings: Vec<String>,
+    /// The model's file within the run's folder.
+    #[serde(default)]
+    pub model: Option<String>,
     /// F at the network's mean model.
     pub objective: f64,
     /// F at the network's mean model minus F(x*).
@@ -265,6 +276,22 @@ pub struct Baselines {
     pub central_optimum_objective: f64,
     /// Accuracy of agents who train alone, without noise: mean over agents and runs.
     pub local_only_accuracy: Option<f64>,
+    /// A tuned model without privacy, of all records of the first run: what the records can give. Unlike x* it does not solve the
+    /// stated objective.
+    #[serde(default)]
+    pub reference: Option<Reference>,
+}
+
+/// A tuned model without privacy: all records in one place with equal weight, μ chosen on records it did not train on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The μ that was chosen.
+    pub regularization: f64,
+    /// How it was trained.
+    pub about: String,
+    /// Its figures on the test records.
+    #[serde(flatten)]
+    pub metrics: Metrics,
 }
 
 /// How well x = 0 does.

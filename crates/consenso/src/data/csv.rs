@@ -7,7 +7,7 @@ use ::csv::{ByteRecord, Reader, ReaderBuilder};
 
 use super::error::nearest;
 use super::table::Builder;
-use super::{DataError, Format, Schema, Table};
+use super::{DataError, Format, Kind, Schema, Table};
 
 /// Reads records under a schema, whose [`Format`] says how the file is written. `file` is a name for messages.
 ///
@@ -57,6 +57,50 @@ pub fn read(reader: impl Read, file: &str, schema: &Schema) -> Result<Table, Dat
         builder.push(schema, &cells, || lines.line_of(&record))?;
     }
     builder.finish()
+}
+
+/// Reads records a model is to be applied to: like [`read`], but labels may be missing (they are NaN then, and so are labels of a
+/// file without that column), a site column too, and columns the schema does not know are ignored.
+///
+/// Returns the records that can be encoded, and for every record of the file, in order, whether it is among them.
+///
+/// # Errors
+/// [`DataError`] names the file, the line and the column, and says what to do.
+pub fn read_new(reader: impl Read, file: &str, schema: &Schema) -> Result<(Table, Vec<bool>), DataError> {
+    let bytes = read_all(reader, file)?;
+    let columns = schema.columns();
+    let label = columns.iter().position(|c| matches!(c.kind, Kind::Label(_))).unwrap_or(columns.len());
+    let mut lines = Lines::new(&bytes, file, schema.format());
+    let mut record = ByteRecord::new();
+    let order: Vec<Option<usize>> = if schema.format().header {
+        let header = lines.header()?;
+        for column in columns.iter().filter(|c| c.kind.is_feature()) {
+            if !header.contains(&column.name) {
+                let nearest = nearest(&column.name, header.iter().map(String::as_str));
+                let column = column.name.clone();
+                return Err(DataError::HeaderLacks { file: file.to_owned(), column, nearest });
+            }
+        }
+        header.iter().map(|found| columns.iter().position(|c| c.name == *found)).collect()
+    } else {
+        // Without names a file lacks its label if it is one column short.
+        let mut first = Lines::new(&bytes, file, schema.format());
+        let unlabelled = first.next(&mut record, 0)? && record.len() + 1 == columns.len();
+        (0..columns.len()).filter(|&c| !(unlabelled && c == label)).map(Some).collect()
+    };
+    let (mut builder, mut kept) = (Builder::new(schema, file).for_new_records(), Vec::new());
+    while lines.next(&mut record, order.len())? {
+        let mut cells = vec![None; columns.len()];
+        for (cell, column) in record.iter().zip(&order) {
+            if let Some(column) = *column {
+                cells[column] = lines.cell(&record, cell, || columns[column].name.clone())?;
+            }
+        }
+        let before = builder.len();
+        builder.push(schema, &cells, || lines.line_of(&record))?;
+        kept.push(builder.len() > before);
+    }
+    Ok((builder.finish()?, kept))
 }
 
 /// Names and distinct known cells a column, for drafting a schema.

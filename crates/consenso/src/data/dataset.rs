@@ -71,6 +71,10 @@ pub struct Dataset {
     pub features: Vec<String>,
     /// How records became rows.
     pub encoding: Encoding,
+    /// The public schema of the records.
+    pub schema: Schema,
+    /// What made rows of them: a model's owner encodes new records with it.
+    pub encoder: Encoder,
     /// Divisions of the training records: `file` if there were several, the site column, every categorical column.
     pub groupings: Vec<Grouping>,
     /// What happened while loading the training records.
@@ -147,6 +151,8 @@ impl Dataset {
             classes,
             features: encoder.features().to_vec(),
             encoding,
+            schema: all.schema().clone(),
+            encoder,
             groupings,
             report: all.report().clone(),
             test_report: test.map(|test| test.report().clone()),

@@ -53,10 +53,18 @@ impl FromStr for Encoding {
 }
 
 /// An encoding of one schema: a pure function of public knowledge, so a model's owner can encode new records with it.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Serialised, it says everything another program needs to do the same: what each feature column of the schema becomes, in order,
+/// whether a bias of 1 follows, and whether the row is then divided by its ℓ2 norm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Encoder {
     encoding: Encoding,
+    #[serde(rename = "columns")]
     parts: Vec<Part>,
+    /// Whether the last feature is a 1.
+    bias: bool,
+    /// Whether a row is divided by its norm at the end.
+    unit_rows: bool,
     features: Vec<String>,
     bounds: RowBounds,
     /// Whether a feature that is zero stays zero.
@@ -64,7 +72,8 @@ pub struct Encoder {
 }
 
 /// What one column of the schema becomes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 enum Part {
     /// value / scale
     Scaled { scale: f64 },
@@ -129,7 +138,74 @@ impl Encoder {
             Part::OneOf { .. } => false,
         };
         let (keeps_zeros, public) = (parts.iter().all(zero), schema.is_reviewed());
-        Ok(Self { encoding, parts, features, bounds: RowBounds { public, ..bounds }, keeps_zeros })
+        Ok(Self {
+            encoding,
+            parts,
+            bias: encoding == Encoding::OneHot,
+            unit_rows: encoding != Encoding::Numeric,
+            features,
+            bounds: RowBounds { public, ..bounds },
+            keeps_zeros,
+        })
+    }
+
+    /// Whether it can encode records of this schema.
+    #[must_use]
+    pub fn fits(&self, schema: &Schema) -> bool {
+        let count = |part: &Part| if let Part::OneOf { count } = part { *count } else { 1 };
+        let fits = |(column, part): (&super::Column, &Part)| match (&column.kind, part) {
+            (Kind::Categorical { categories }, Part::OneOf { count }) => categories.len() == *count,
+            (_, Part::OneOf { .. }) => false,
+            _ => true,
+        };
+        let width = self.parts.iter().map(count).sum::<usize>() + usize::from(self.bias);
+        schema.features().count() == self.parts.len()
+            && width == self.features.len()
+            && schema.features().zip(&self.parts).all(fits)
+    }
+
+    /// The feature that is 1 in every row before rows are scaled: the intercept, if there is one.
+    #[must_use]
+    pub fn bias(&self) -> Option<usize> {
+        self.bias.then(|| self.features.len() - 1)
+    }
+
+    /// Whether every row is divided by its ℓ2 norm.
+    #[must_use]
+    pub fn unit_rows(&self) -> bool {
+        self.unit_rows
+    }
+
+    /// By feature, how much one unit of its column adds to it before rows are scaled: 1 for a category and for the bias.
+    #[must_use]
+    pub fn units(&self) -> Vec<f64> {
+        let mut units = Vec::with_capacity(self.dim());
+        for part in &self.parts {
+            match *part {
+                Part::Scaled { scale } => units.push(1.0 / scale),
+                Part::Ranged { width, .. } => units.push(1.0 / width),
+                Part::OneOf { count } => units.extend(std::iter::repeat_n(1.0, count)),
+            }
+        }
+        units.extend(self.bias.then_some(1.0));
+        units
+    }
+
+    /// Smallest and largest norm a row can have before it is scaled; `None` where rows are not.
+    #[must_use]
+    pub fn norms(&self, schema: &Schema) -> Option<(f64, f64)> {
+        let ends = |(column, part): (&super::Column, &Part)| match (*part, &column.kind) {
+            (Part::Scaled { scale }, Kind::Numeric { min, max }) => {
+                let low = if *min <= 0.0 && *max >= 0.0 { 0.0 } else { min.abs().min(max.abs()) };
+                ((low / scale).powi(2), (min.abs().max(max.abs()) / scale).powi(2))
+            }
+            (Part::OneOf { .. }, _) => (1.0, 1.0),
+            _ => (0.0, 1.0),
+        };
+        let add = |sum: (f64, f64), end: (f64, f64)| (sum.0 + end.0, sum.1 + end.1);
+        let start = if self.bias { (1.0, 1.0) } else { (0.0, 0.0) };
+        let (low, high) = schema.features().zip(&self.parts).map(ends).fold(start, add);
+        self.unit_rows.then(|| (low.sqrt(), high.sqrt()))
     }
 
     /// The encoding.
@@ -173,10 +249,10 @@ impl Encoder {
             }
             at += 1;
         }
-        if self.encoding == Encoding::OneHot {
+        if self.bias {
             row[at] = 1.0;
         }
-        if self.encoding != Encoding::Numeric {
+        if self.unit_rows {
             to_unit_norm(row);
         }
     }
@@ -190,10 +266,10 @@ impl Encoder {
         };
         row.clear();
         row.extend(features.iter().zip(values).map(one));
-        if self.encoding == Encoding::OneHot {
+        if self.bias {
             row.push((self.parts.len() as u32, 1.0));
         }
-        if self.encoding != Encoding::Numeric {
+        if self.unit_rows {
             let mut scaled: Vec<f64> = row.iter().map(|e| e.1).collect();
             to_unit_norm(&mut scaled);
             row.iter_mut().zip(scaled).for_each(|(entry, value)| entry.1 = value);

@@ -188,6 +188,8 @@ pub(super) struct Builder<'a> {
     counts: Vec<Counts>,
     site_index: HashMap<String, u32>,
     read: u64,
+    /// Whether labels and sites may be missing.
+    new_records: bool,
 }
 
 /// A cell of a feature: its number among the features, its column in the schema, and its text; `None` where a value is missing.
@@ -225,7 +227,18 @@ impl<'a> Builder<'a> {
             report: LoadReport::default(),
         };
         let counts = vec![Counts::default(); columns.len()];
-        Self { table, codes, counts, site_index: HashMap::new(), read: 0 }
+        Self { table, codes, counts, site_index: HashMap::new(), read: 0, new_records: false }
+    }
+
+    /// For records that a model is applied to: a label may be missing, and is NaN then; so may a site.
+    pub(super) fn for_new_records(mut self) -> Self {
+        self.new_records = true;
+        self
+    }
+
+    /// Records kept so far.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
     }
 
     /// The same for records that list what is not zero, with [`Self::push_listed`].
@@ -306,7 +319,14 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         for (index, column) in schema.columns().iter().enumerate() {
-            let Some(cell) = cells[index] else { continue };
+            let Some(cell) = cells[index] else {
+                match column.kind {
+                    Kind::Label(_) => self.table.labels.push(f64::NAN),
+                    Kind::Site => self.push_site("unknown"),
+                    _ => {}
+                }
+                continue;
+            };
             match &column.kind {
                 Kind::Ignored => {}
                 Kind::Numeric { min, max } => {
@@ -337,7 +357,9 @@ impl<'a> Builder<'a> {
     fn count_missing(&mut self, schema: &Schema, cells: &[Option<&str>]) -> bool {
         let mut any = false;
         for ((column, cell), counts) in schema.columns().iter().zip(cells).zip(&mut self.counts) {
-            if cell.is_none() && column.kind != Kind::Ignored {
+            let optional = self.new_records && matches!(column.kind, Kind::Label(_) | Kind::Site)
+                || column.kind == Kind::Ignored;
+            if cell.is_none() && !optional {
                 counts.missing += 1;
                 any = true;
             }

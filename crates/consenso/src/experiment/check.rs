@@ -402,6 +402,14 @@ impl Experiment {
         }
     }
 
+    /// The feature that every row was divided by together with the others, so that dividing by it undoes the scaling of rows.
+    pub(super) fn unscaled_by(&self) -> Option<u32> {
+        match &*self.source {
+            Source::Data(data) if data.encoder.unit_rows() => data.encoder.bias().map(|b| b as u32),
+            _ => None,
+        }
+    }
+
     /// Records nobody trains on, if there are any.
     pub(super) fn test_records(&self, run: u32) -> Option<std::borrow::Cow<'_, Records>> {
         if self.tied.is_some() {
@@ -528,7 +536,7 @@ fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, String>
     }
 }
 
-fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, String> {
+pub(super) fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, String> {
     let shards = data.partition(&partition(spec, data)?, seed).map_err(|e| e.to_string())?;
     if let (Some(agents), Some(PartitionSpec::By(column))) = (spec.data.agents, &spec.data.partition)
         && agents != shards.len()

@@ -7,9 +7,11 @@
 mod audit;
 mod budget;
 mod check;
+mod models;
 mod perturbed;
 mod plan;
 mod problem;
+mod reference;
 mod run;
 mod shared;
 mod site;
