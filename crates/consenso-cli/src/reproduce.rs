@@ -131,8 +131,9 @@ fn run(experiments: &[Experiment]) -> Result<Vec<consenso::record::Record>, Fail
     let mut records = Vec::new();
     for experiment in experiments {
         progress.within(experiment.name());
-        let record =
+        let finished =
             experiment::run(experiment, &progress).map_err(|message| Failure::Run(anyhow!(message)))?;
+        let record = finished.record;
         if !record.algorithms.is_empty() {
             records.push(record);
         }

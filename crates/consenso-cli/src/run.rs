@@ -87,10 +87,10 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         eprintln!("warning: {warning}");
     }
     let progress = Progress::new(experiment.exchanges(), progress::ctrl_c());
-    let record = experiment::run(&experiment, &progress);
+    let finished = experiment::run(&experiment, &progress);
     progress.finish();
-    let record = record.map_err(|message| Failure::Run(anyhow!(message)))?;
-    finish(&record, &folder, json)
+    let finished = finished.map_err(|message| Failure::Run(anyhow!(message)))?;
+    finish(&finished.record, &folder, json)
 }
 
 /// Reads and checks everything, the place of the results included.

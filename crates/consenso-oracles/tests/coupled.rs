@@ -188,7 +188,7 @@ fn the_experiments_that_come_with_the_software_end_at_clarabels_optimum() {
             edges: None,
             entropy: None,
         };
-        let record = run(&Experiment::check(inputs).expect("sound"), &Silent).expect("runs");
+        let record = run(&Experiment::check(inputs).expect("sound"), &Silent).expect("runs").record;
         let reference = agents * record.baselines.central_optimum_objective;
         assert!((reference - best).abs() <= 1e-6 * best.abs(), "{name}: {reference} is not {best}");
         for algorithm in &record.algorithms {

@@ -28,7 +28,7 @@ fn every_agent_of_every_run_has_an_account() {
     let source = Source::Data(Box::new(Dataset::adult(Encoding::Paper).unwrap()));
     let inputs =
         Inputs { file: "skewed".into(), text: SKEWED.into(), spec, source, edges: None, entropy: None };
-    let record = run(&Experiment::check(inputs).unwrap(), &Silent).unwrap();
+    let record = run(&Experiment::check(inputs).unwrap(), &Silent).unwrap().record;
     let epsilon = record.algorithms[0].epsilon.as_ref().unwrap();
     assert!(epsilon.claim <= 1.0 && epsilon.claim > 0.999, "{}", epsilon.claim);
     assert_eq!(record.runs, 3);

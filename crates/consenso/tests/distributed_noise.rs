@@ -330,7 +330,7 @@ fn the_claim_is_that_of_a_curator_with_the_noise_of_the_sum() {
     assert!((problem.bounds().l2 - 1.0).abs() < 1e-9);
     let source = Source::Synthetic(problem);
     let inputs = Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None };
-    let record = run(&Experiment::check(inputs).unwrap(), &Silent).unwrap();
+    let record = run(&Experiment::check(inputs).unwrap(), &Silent).unwrap().record;
     let claimed = record.algorithms[0].epsilon.clone().expect("a claim");
     let mu = f64::from(rounds).sqrt() * eta * (2.0 / f64::from(records)) / sigma;
     let delta = |e: f64| normal_cdf(mu / 2.0 - e / mu) - e.exp() * normal_cdf(-mu / 2.0 - e / mu);

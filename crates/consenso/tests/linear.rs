@@ -595,7 +595,7 @@ fn dispatch_and_allocation_in_secret_shares_end_where_they_end_in_the_open() {
         let experiment = Experiment::check(inputs).expect("sound");
         // The limits bound what can be shared.
         assert!(experiment.resolved().contains(&format!("range = {range:?}")), "{}", experiment.resolved());
-        let record = run(&experiment, &Silent).expect("in range");
+        let record = run(&experiment, &Silent).expect("in range").record;
         let [open, _, shared] = &record.algorithms[..] else { panic!("three algorithms") };
         assert!((open.objective - shared.objective).abs() < 1e-7, "{} {}", open.objective, shared.objective);
         assert!(shared.violation.unwrap() < 1e-7 && shared.optimum_gap.abs() < 1e-6, "{shared:?}");

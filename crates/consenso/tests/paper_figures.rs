@@ -16,7 +16,7 @@ fn record(name: &str, changes: &[(&str, &str)]) -> Record {
     let spec = ExperimentSpec::from_toml(&text, name).unwrap();
     let source = Source::Data(Box::new(Dataset::adult(Encoding::Paper).unwrap()));
     let inputs = Inputs { file: name.into(), text, spec, source, edges: None, entropy: None };
-    run(&Experiment::check(inputs).unwrap(), &Silent).unwrap()
+    run(&Experiment::check(inputs).unwrap(), &Silent).unwrap().record
 }
 
 fn algorithm<'a>(record: &'a Record, label: &str) -> &'a AlgorithmRecord {

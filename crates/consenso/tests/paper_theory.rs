@@ -547,7 +547,7 @@ fn stays_under_its_curve(text: &str) {
     let plans = experiment.plan();
     assert_eq!(plans[0].assessment.standing, Standing::Certified, "{:?}", plans[0].assessment);
     assert_eq!(plans[1].assessment.standing, Standing::PredictedStable);
-    let record = run(&experiment, &Silent).expect("runs");
+    let record = run(&experiment, &Silent).expect("runs").record;
     let certified = record.algorithms[0].certified.as_ref().expect("a certificate");
     assert_eq!(certified.quantity, "log_error");
     assert!(record.algorithms[1].certified.is_none());
@@ -575,5 +575,5 @@ fn the_record_carries_the_certified_curve_and_the_run_stays_under_it() {
     stays_under_its_curve(tied);
     // The curve is about runs that start at zero.
     let elsewhere = experiment(&consensus.replace("runs = 2", "runs = 2\nstart = 1.0"));
-    assert!(run(&elsewhere, &Silent).expect("runs").algorithms[0].certified.is_none());
+    assert!(run(&elsewhere, &Silent).expect("runs").record.algorithms[0].certified.is_none());
 }

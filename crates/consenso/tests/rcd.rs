@@ -358,7 +358,7 @@ fn experiment(agents: usize, privacy: &str, algorithm: &str) -> Result<Experimen
 }
 
 fn claimed(privacy: &str, algorithm: &str) -> f64 {
-    let record = run(&experiment(3, privacy, algorithm).unwrap(), &Silent).unwrap();
+    let record = run(&experiment(3, privacy, algorithm).unwrap(), &Silent).unwrap().record;
     record.algorithms[0].epsilon.as_ref().expect("a claim").claim
 }
 
@@ -400,13 +400,14 @@ fn noise_is_calibrated_to_the_uses_of_a_coordinate() {
     }
     // A budget of fewer epochs than asked for stops the agents between two of them, and never costs more.
     let fixed = "rounds = 60\nstep = 0.8\nnoise = { gaussian = 0.2 }";
-    let record = run(&experiment(3, budget, fixed).unwrap(), &Silent).unwrap();
+    let record = run(&experiment(3, budget, fixed).unwrap(), &Silent).unwrap().record;
     assert_eq!(record.algorithms[0].agents_stopped, 3.0);
 }
 
 #[test]
 fn one_agent_alone_runs_it_and_nothing_else() {
-    let record = run(&experiment(1, "epsilon = 2.0\ndelta = 1e-6", "rounds = 60").unwrap(), &Silent).unwrap();
+    let record =
+        run(&experiment(1, "epsilon = 2.0\ndelta = 1e-6", "rounds = 60").unwrap(), &Silent).unwrap().record;
     assert!(record.algorithms[0].optimum_gap.is_finite());
     let text = "name = \"small\"\n[data]\nsource = \"logistic\"\nagents = 1\nrecords_per_agent = 50\ndim = 6\n\
                 [graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"rcd\"\n[[algorithm]]\nkind = \"dgd\"\n";

@@ -41,7 +41,7 @@ fn checked(text: &str) -> Result<Experiment, SpecError> {
 }
 
 fn ran(text: &str) -> Record {
-    run(&checked(text).unwrap(), &Silent).unwrap()
+    run(&checked(text).unwrap(), &Silent).unwrap().record
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use plan::{AlgorithmPlan, Constants};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
-pub use run::{Observer, Silent, run};
+pub use run::{Finished, Observer, Silent, Trained, run};
 pub use shared::SharingSpec;
 pub use site::{Charge, SharingSite, Site, SitePlan};
 pub use spec::{

@@ -53,21 +53,41 @@ struct Instance {
 /// How often a long run looks whether it was cancelled.
 const CHECK_EVERY: u32 = 8;
 
-/// Runs everything; a cancelled run gives the record of what was finished.
+/// What a run leaves behind: the record of what happened, and the models it trained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finished {
+    /// Metrics, curves and claims: means over all runs.
+    pub record: Record,
+    /// The models of every algorithm in [`Record::algorithms`], in the same order.
+    pub models: Vec<Trained>,
+}
+
+/// What one algorithm trained, in the first of its runs: runs have other shards and other noise, so their models are not averaged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trained {
+    /// The algorithm's name in tables and figures.
+    pub label: String,
+    /// The final model of every agent, in order.
+    pub agents: Vec<Vec<f64>>,
+    /// Their mean. Where a linear constraint ties variables of each agent's own, it has no meaning.
+    pub mean: Vec<f64>,
+}
+
+/// Runs everything; a cancelled run gives what was finished.
 ///
 /// # Errors
 /// A text when records cannot be divided as asked in a later run.
-pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Record, String> {
-    let mut record = run_one(experiment, observer)?;
+pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Finished, String> {
+    let mut finished = run_one(experiment, observer)?;
     if experiment.spec.sweep.is_some() {
-        record.sweep = sweep::run_points(experiment, &record, observer)?;
-        record.interrupted = observer.cancelled();
+        finished.record.sweep = sweep::run_points(experiment, &finished.record, observer)?;
+        finished.record.interrupted = observer.cancelled();
     }
-    Ok(record)
+    Ok(finished)
 }
 
 /// One setting, without its sweep.
-pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Result<Record, String> {
+pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Result<Finished, String> {
     let runs = experiment.spec.runs;
     observer.stage("shards and reference optimum", 0);
     let together = runs_together(experiment);
@@ -76,17 +96,18 @@ pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Resul
     });
     let instances: Vec<Instance> = instances.into_iter().collect::<Result<_, String>>()?;
     let baselines = baselines(experiment, &instances);
-    let mut algorithms = Vec::new();
+    let (mut algorithms, mut models) = (Vec::new(), Vec::new());
     let mut finished = instances.len() as u32;
     for planned in &experiment.planned {
         observer.stage(&planned.label, u64::from(planned.timetable.exchanges()) * instances.len() as u64);
         let outcomes = over_runs(instances.iter().collect(), together, |instance| {
             one_run(experiment, planned, instance, observer).transpose()
         });
-        let outcomes: Vec<Outcome> = outcomes.into_iter().collect::<Result<_, String>>()?;
-        if outcomes.is_empty() {
-            break;
-        }
+        let mut outcomes: Vec<Outcome> = outcomes.into_iter().collect::<Result<_, String>>()?;
+        let Some(first) = outcomes.first_mut() else { break };
+        let agents = std::mem::take(&mut first.models);
+        let mean = mean_row(agents.iter().map(Vec::as_slice), experiment.facts.dim);
+        models.push(Trained { label: planned.label.clone(), agents, mean });
         finished = finished.min(outcomes.len() as u32);
         let mut record = summarise(experiment, planned, outcomes, observer.seconds());
         record.certified = instances
@@ -97,7 +118,7 @@ pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Resul
             break;
         }
     }
-    Ok(Record {
+    let record = Record {
         name: experiment.spec.name.clone(),
         seed: experiment.spec.seed,
         runs: if algorithms.is_empty() { 0 } else { finished },
@@ -110,7 +131,8 @@ pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Resul
         sweep: Vec::new(),
         warnings: experiment.warnings().to_vec(),
         resolved: experiment.resolved(),
-    })
+    };
+    Ok(Finished { record, models })
 }
 
 /// Whether runs go side by side. Small ones do; the records of a large one should have the shared cache to themselves, so its agents
@@ -160,6 +182,8 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
 
 /// What one repetition of one algorithm gave.
 struct Outcome {
+    /// Of every agent, in the first run; empty in the others.
+    models: Vec<Vec<f64>>,
     trace: Vec<TraceRow>,
     accuracy: Option<Spread>,
     auc: Option<f64>,
@@ -183,7 +207,7 @@ fn one_run(
         .locals
         .iter()
         .enumerate()
-        .map(|(i, local)| player(experiment, planned, i, graph.degree(i), local.clone(), &seed));
+        .map(|(i, local)| player(experiment, planned, (i, graph.degree(i)), local.clone(), &seed, true));
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
     if let Some(rows) = experiment.start(instance.run) {
@@ -217,12 +241,13 @@ fn one_run(
     let models = network.finish();
     let diverged = models.iter().flatten().any(|x| !x.is_finite() || x.abs() > 1e12);
     let stopped = network.players().iter().filter(|p| p.stopped().is_some()).count();
-    let outcome = judge(
+    let mut outcome = judge(
         experiment,
         instance,
         &models,
         test.as_deref(),
         Outcome {
+            models: Vec::new(),
             trace,
             accuracy: None,
             auc: None,
@@ -234,6 +259,9 @@ fn one_run(
             violation: None,
         },
     );
+    if instance.run == 0 {
+        outcome.models = models;
+    }
     Ok(Some(outcome))
 }
 
@@ -241,12 +269,12 @@ fn one_run(
 pub(super) fn player(
     experiment: &Experiment,
     planned: &Planned,
-    agent: usize,
-    degree: usize,
+    (agent, degree): (usize, usize),
     local: LocalObjective,
     seed: &Seed,
+    simulated: bool,
 ) -> Player {
-    let gate = planned.budget.gate(agent, local.records().len(), degree, seed);
+    let gate = planned.budget.gate(agent, local.records().len(), degree, seed, simulated);
     let gate = match local.costs() {
         Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())

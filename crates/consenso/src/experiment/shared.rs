@@ -341,7 +341,7 @@ mod tests {
         let experiment = check(4, "complete", &both).unwrap();
         // Without a bound on the set, 20 steps of 0.5 along gradients of at most 1 reach no farther than 10.
         assert!(experiment.resolved().contains("range = 16.0"), "{}", experiment.resolved());
-        let record = run(&experiment, &Silent).unwrap();
+        let record = run(&experiment, &Silent).unwrap().record;
         let [plain, shared] = &record.algorithms[..] else { panic!("two algorithms") };
         assert!((plain.objective - shared.objective).abs() < 1e-10);
         assert!(shared.noise.contains("hidden from up to 2 colluders"), "{}", shared.noise);
@@ -455,7 +455,7 @@ mod tests {
         let experiment = check(4, "complete", &private(&format!("{GD}{SECRET}"), "")).unwrap();
         let text = experiment.resolved();
         assert!(text.contains("colluders = 2") && text.contains("gossip = 0"), "{text}");
-        let record = run(&experiment, &Silent).unwrap();
+        let record = run(&experiment, &Silent).unwrap().record;
         let epsilon = record.algorithms[0].epsilon.as_ref().unwrap();
         assert!(epsilon.claim <= 1.0 && epsilon.claim > 0.999 && epsilon.delta == 1e-6, "{epsilon:?}");
         assert_eq!(record.algorithms[0].agents_stopped, 0.0);

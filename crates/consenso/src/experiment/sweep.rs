@@ -87,7 +87,7 @@ pub(super) fn run_points(
         if observer.cancelled() {
             break;
         }
-        let record = run_one(other, observer)?;
+        let record = run_one(other, observer)?.record;
         // A point that was cut short would say something else than the others.
         if !observer.cancelled() {
             points.push(point(other, record));
