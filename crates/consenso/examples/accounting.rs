@@ -3,7 +3,7 @@
 use consenso::privacy::calibrate::{Request, calibrate, complete_sensitivity};
 use consenso::privacy::{Event, compose};
 
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // 1,400 releases with Laplace noise of a hundred times the l1 sensitivity, and 1,000 with Gaussian noise.
     let events = [Event::laplace(0.01, 1400), Event::gaussian(0.02, 1000)];
     let found = compose(&events, 1e-6)?;

@@ -16,7 +16,7 @@ agent = [
     { name = "diesel", quadratic = 0.05, linear = 6.0, low = 0.0, high = 40.0 },
 ]"#;
 
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (file, text) = ("demand.toml".to_owned(), EXPERIMENT.to_owned());
     let spec = ExperimentSpec::from_toml(&text, &file)?;
     let inputs = Inputs { file, text, spec, source: Source::Costs, edges: None, entropy: None };

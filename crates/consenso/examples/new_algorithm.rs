@@ -29,7 +29,7 @@ impl Protocol for LazyDgd {
     }
 }
 
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rows: Vec<[f64; 1]> = (0..3000).map(|i| [f64::from(i * 7 % 1000)]).collect();
     let labels: Vec<f64> = rows.iter().map(|r| if r[0] > 400.0 { 1.0 } else { -1.0 }).collect();
     let sites = vec![Rows::clip(&rows, &labels, &Bounds::ranges([(0.0, 1000.0)]))?; 4];

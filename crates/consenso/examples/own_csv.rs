@@ -21,7 +21,7 @@ graph = { kind = "complete" }
 privacy = { epsilon = 1.0, delta = 1e-6 }
 algorithm = [{ kind = "dgd" }]"#;
 
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut file = String::from("age,smokes,hospital,ill\n"); // yours: std::fs::read_to_string("hospitals.csv")?
     for i in 0..9000 {
         let (age, smokes, hospital) = (i * 7 % 100, ["no", "yes"][i / 3 % 2], ["A", "B", "C"][i % 3]);

@@ -4,7 +4,7 @@ use consenso::agent::{Agent, Effect};
 use consenso::{Bounds, Graph, Loss, Rows, Study, protocol::Dgd};
 use std::collections::VecDeque;
 
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bounds = Bounds::ranges([(0.0, 1.0)]);
     let site = |i: usize| {
         let rows: Vec<[f64; 1]> = (i..i + 500).map(|k| [(k % 101) as f64 / 100.0]).collect();

@@ -12,7 +12,7 @@ graph = { kind = "ring" }
 privacy = { epsilon = 1.0, delta = 1e-6 }
 algorithm = [{ kind = "dgd" }, { kind = "dgd", label = "without noise", noise = "none" }]"#;
 
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (file, text) = ("small.toml".to_owned(), EXPERIMENT.to_owned());
     let spec = ExperimentSpec::from_toml(&text, &file)?;
     let source = Source::Synthetic(spec.synthetic().ok_or("synthetic records")??);

@@ -2,7 +2,7 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::{Bounds, Graph, Loss, Rows, Study, protocol::Dgd};
 
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Rent by floor space and age of a house; ranges are what everybody knows, not what the records happen to hold.
     let bounds = Bounds::named([("space", 20.0, 200.0), ("age", 0.0, 150.0)]).labels(0.0, 4.0);
     let site = |first: usize| {

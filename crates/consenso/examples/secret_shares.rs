@@ -3,7 +3,7 @@
 use consenso::protocol::{Aggregation, GradientDescent};
 use consenso::{Bounds, Graph, Loss, Rows, Study};
 
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bounds = Bounds::ranges([(0.0, 10.0), (0.0, 10.0)]);
     let site = |first: usize| {
         let rows: Vec<[f64; 2]> =

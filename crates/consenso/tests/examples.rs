@@ -1,5 +1,4 @@
 //! Every example runs to its end: what people copy works.
-#![expect(unreachable_pub, reason = "an example's main is called from here")]
 
 macro_rules! examples {
     ($($name:ident),+) => {$(
