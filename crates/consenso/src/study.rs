@@ -632,12 +632,9 @@ fn dataset(
             };
             let mut columns: Vec<Column> = ranges
                 .iter()
-                .map(|(name, min, max)| Column {
-                    name: name.clone(),
-                    kind: Kind::Numeric { min: *min, max: *max },
-                })
+                .map(|(name, min, max)| Column::new(name, Kind::Numeric { min: *min, max: *max }))
                 .collect();
-            columns.push(Column { name: label_name(ranges), kind: Kind::Label(label) });
+            columns.push(Column::new(label_name(ranges), Kind::Label(label)));
             let schema = Schema::new(columns, Format::default(), true)?;
             let table = |rows: &Rows, name: &str| Table::from_rows(&schema, name, rows.rows(), &rows.labels);
             let tables = sites.iter().zip(names).map(|(s, n)| table(s, n)).collect::<Result<_, _>>()?;

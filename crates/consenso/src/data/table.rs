@@ -119,7 +119,7 @@ impl Table {
         if schema.features().count() != features.len() {
             return Err(fail("rows of numbers need a schema of numeric columns and a label".into()));
         }
-        let mut builder = Builder::new(schema, source);
+        let mut builder = Builder::new(schema, source, None);
         for (index, row) in rows.into_iter().enumerate() {
             let row = row.as_ref();
             let label = *labels
@@ -172,6 +172,7 @@ impl Table {
             builder.table.labels.push(label);
             builder.read += 1;
             builder.table.report.rows += 1;
+            builder.table.rows.push(builder.read - 1);
         }
         if builder.table.len() != labels.len() {
             return Err(fail(format!("there are {} rows and {} labels", builder.table.len(), labels.len())));
