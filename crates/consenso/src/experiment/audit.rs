@@ -226,7 +226,7 @@ impl<'a> Audited<'a> {
         let behaviour = |local: &LocalObjective, k: u32| {
             let noise = Seed::from(seed).for_run(u64::from(k));
             let local = local.clone();
-            let player = player(self.experiment, self.planned, AGENT, degree, local, &noise);
+            let player = player(self.experiment, self.planned, (AGENT, degree), local, &noise, false);
             let mut agent = Agent::new(0, &graph, &mixing, player);
             let dim = self.facts.dim;
             let mut seen = Vec::new();
@@ -347,7 +347,11 @@ impl<'a> Whole<'a> {
             let side = usize::from(trial.side == Side::Second);
             let local = if i == AGENT { self.first[side].clone() } else { local.clone() };
             let gate = if i < honest {
+<<<<<<< HEAD
                 planned.budget.gate(i, locals[i].records().len(), graph.degree(i), &trial.seed)
+=======
+                planned.budget.gate(i, local.records().len(), graph.degree(i), &trial.seed, false)
+>>>>>>> main
             } else {
                 Gate::open(i as u64, trial.seed.clone())
             };
