@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 use consenso::experiment::{Experiment, Finished};
 use consenso::model::{self, Model};
-use consenso::record::Record;
+use consenso::record::{Record, ResultKind, Shareable};
 use consenso::report;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,14 @@ pub(crate) fn make(path: &Path) -> Result<()> {
     fs::create_dir(path).with_context(|| format!("{}: cannot be made", path.display()))
 }
 
+/// Makes one folder that nobody else may look into.
+fn make_private(path: &Path) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).with_context(|| format!("{}: cannot be made", path.display()))
+}
+
 /// Writes one file of a folder.
 pub(crate) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = folder.join(name);
@@ -96,13 +104,48 @@ pub(crate) fn name_models(experiment: &Experiment, finished: &mut Finished) -> V
     models
 }
 
-/// The files of a run.
+/// The folder inside a run's folder for what only the holder of the records may see.
+const PRIVATE: &str = "private";
+
+const WARNING: &str = "PRIVATE: exact functions of the records. One record changes these numbers for certain; keep this folder as you keep the records, and do not share it.";
+
+/// The files of a run. Where the records are somebody's and the noise was real, the folder holds what may be shared, and `private/` in it the rest.
 pub(crate) fn write_record(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
+    match record.kind {
+        ResultKind::Simulation | ResultKind::Seeded | ResultKind::Private => {
+            return write_all(folder, record, models);
+        }
+        ResultKind::Unprotected => {
+            let nothing = serde_json::json!({ "kind": "unprotected", "note": "an algorithm has no claim: nothing of this run may be shared" });
+            put(folder, "record.json", &serde_json::to_vec_pretty(&nothing)?)?;
+        }
+        ResultKind::Shareable { .. } => {
+            put(folder, "experiment.toml", record.resolved.as_bytes())?;
+            let shareable = Shareable::of(record).context("what may be shared")?;
+            put(folder, "record.json", &serde_json::to_vec_pretty(&shareable)?)?;
+            put(folder, "report.html", report::shareable_html(&shareable).as_bytes())?;
+            // A model is a function of released vectors, which the claim covers.
+            write_models(folder, record, models)?;
+        }
+    }
+    let private = folder.join(PRIVATE);
+    make_private(&private)?;
+    put(&private, "README.txt", format!("{WARNING}\n").as_bytes())?;
+    write_all(&private, &Record { kind: ResultKind::Private, ..record.clone() }, models)
+}
+
+fn write_models(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
     make(&folder.join("models"))?;
     for (model, file) in models.iter().zip(record.algorithms.iter().filter_map(|a| a.model.as_ref())) {
         put(folder, file, model.to_json().as_bytes())?;
         put(folder, &file.replace(".json", ".npz"), &model.to_npz())?;
     }
+    Ok(())
+}
+
+/// Everything there is, in one folder.
+fn write_all(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
+    write_models(folder, record, models)?;
     put(folder, "experiment.toml", record.resolved.as_bytes())?;
     put(folder, "record.json", &serde_json::to_vec_pretty(record)?)?;
     let mut trace = Vec::new();
@@ -113,7 +156,12 @@ pub(crate) fn write_record(folder: &Path, record: &Record, models: &[Model]) -> 
         record.write_sweep(&mut sweep)?;
         put(folder, "sweep.csv", &sweep)?;
     }
-    put(folder, "report.html", report::report_html(record).as_bytes())?;
+    let mut page = report::report_html(record);
+    if record.kind == ResultKind::Private {
+        page =
+            page.replacen("<main>", &format!("<main>\n<p role=\"alert\"><strong>{WARNING}</strong></p>"), 1);
+    }
+    put(folder, "report.html", page.as_bytes())?;
     make(&folder.join("figures"))?;
     for (name, figure) in report::figures(record) {
         put(folder, &format!("figures/{name}.svg"), figure.to_svg().as_bytes())?;

@@ -23,6 +23,7 @@ mod privacy;
 mod progress;
 mod reproduce;
 mod run;
+mod spending;
 mod table;
 
 use clap::{Parser, Subcommand};

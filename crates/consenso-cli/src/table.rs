@@ -346,6 +346,16 @@ fn claims(out: &mut String, record: &Record) {
     if record.algorithms.iter().any(|a| a.epsilon.as_ref().is_some_and(|e| e.seeded)) {
         out.push_str("\nseeded simulation: these figures hold only for a run on OS entropy\n");
     }
+    if let Some(total) = &record.total_epsilon {
+        let _ = writeln!(
+            out,
+            "\nall {} transcript{} of this command together: ε = {}, δ = {:e}",
+            total.transcripts,
+            if total.transcripts == 1 { "" } else { "s" },
+            rounded_up(total.epsilon, 5),
+            total.delta
+        );
+    }
 }
 
 /// The paper's claims beside what came out.

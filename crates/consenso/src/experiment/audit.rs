@@ -2,18 +2,22 @@
 
 use super::budget::Account;
 use super::check::{Experiment, Planned, Source};
+use super::run::player;
 use super::spec::Accounting;
-use crate::agent::{Player, Seat};
+use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
 use crate::data::{Records, RowBounds};
 use crate::gate::{Gate, Ledger, Noise, RoundNoise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::NeighbourRelation;
 use crate::privacy::audit::{
-    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Watch, WorstPair, audit,
+    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Verdict, Watch,
+    WorstPair, audit,
 };
 use crate::problem::{LocalObjective, Loss, Sensitivity, Workspace};
 use crate::protocol::{PublicFacts, View, Weights};
+use crate::random::{Purpose, Seed};
 use crate::simulate::Lockstep;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -39,9 +43,20 @@ pub struct AlgorithmAudit {
     pub target: AuditTarget,
     /// The neighbours that were told apart.
     pub neighbours: NeighbourRelation,
+    /// Whether the agent ever fell silent because of a record.
+    pub silence: Silence,
     /// What was found; `None` where nothing is claimed.
     #[serde(flatten)]
     pub audit: Option<Audit>,
+}
+
+/// Neighbours that leave the protocol, against an agent's silence: everybody sees it when an agent stops, so that no record may decide it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Silence {
+    /// How many ways to misbehave were tried on two data sets.
+    pub tried: u32,
+    /// How many of them told the two apart.
+    pub told_apart: u32,
 }
 
 impl Experiment {
@@ -81,11 +96,16 @@ impl Experiment {
                 planned.label
             ));
         }
-        let found = match Audited::new(self, planned, locals) {
-            None => None,
-            Some(audited) => Some(audited.attack(target, options).map_err(|e| e.to_string())?),
-        };
-        Ok(AlgorithmAudit { label: planned.label.clone(), target, neighbours, audit: found })
+        let (mut found, mut silence) = (None, Silence::default());
+        if let Some(audited) = Audited::new(self, planned, locals) {
+            let mut audit = audited.attack(target, options).map_err(|e| e.to_string())?;
+            silence = audited.silence(options.seed);
+            if silence.told_apart > 0 {
+                audit.verdict = Verdict::Violated;
+            }
+            found = Some(audit);
+        }
+        Ok(AlgorithmAudit { label: planned.label.clone(), target, neighbours, silence, audit: found })
     }
 
     pub(super) fn row_bounds(&self) -> RowBounds {
@@ -189,6 +209,54 @@ impl<'a> Audited<'a> {
         (ReleaseAttack { noise: *dearest.1, shift: shift(dearest), width: 0.0 }, claimed)
     }
 
+    /// Neighbours that send numbers of every size and sign, to the agent with one record or without it: it must take and refuse the same messages, and stop or go
+    /// on alike.
+    fn silence(&self, seed: u64) -> Silence {
+        const TRIES: u32 = 48;
+        const ROUNDS: u32 = 3;
+        const SIZES: [f64; 8] = [f64::MAX, 1e300, 1e160, 1e13, LARGEST_RECEIVED, 1e9, 1e6, 1.0];
+        let degree = self.graph.degree(AGENT);
+        if self.planned.sharing.is_some() || degree == 0 {
+            return Silence::default();
+        }
+        let edges: Vec<(u32, u32)> = (1..=degree as u32).map(|j| (0, j)).collect();
+        let Ok(graph) = Graph::from_edges(degree + 1, &edges) else { return Silence::default() };
+        let mixing = Mixing::metropolis(&graph);
+        let whole = Whole::new(self);
+        let behaviour = |local: &LocalObjective, k: u32| {
+            let noise = Seed::from(seed).for_run(u64::from(k));
+            let local = local.clone();
+            let player = player(self.experiment, self.planned, (AGENT, degree), local, &noise, false);
+            let mut agent = Agent::new(0, &graph, &mixing, player);
+            let dim = self.facts.dim;
+            let mut seen = Vec::new();
+            while let Some(effect) = agent.poll() {
+                let Effect::Send(message) = effect else { continue };
+                seen.push((message.round(), 0, agent.player().stopped().is_some()));
+                if message.round() > ROUNDS {
+                    break;
+                }
+                for j in 1..=degree as u32 {
+                    let place = u64::from(k) << 32 | u64::from(message.round());
+                    let mut stream = Seed::from(seed).stream(Purpose::Public, u64::from(j), place);
+                    let size = SIZES[(k as usize + j as usize) % SIZES.len()];
+                    let signs = [-1.0, 0.0, 1.0, 1.0];
+                    let values: Vec<f64> =
+                        (0..dim).map(|_| size * signs[stream.random_range(0..signs.len())]).collect();
+                    let taken = agent.handle(&Message::received(j, message.round(), values)).is_ok();
+                    seen.push((message.round(), j, taken));
+                    if !taken {
+                        let zeros = vec![0.0; dim];
+                        let _ = agent.handle(&Message::received(j, message.round(), zeros));
+                    }
+                }
+            }
+            seen
+        };
+        let differs = |k: &u32| behaviour(&whole.first[0], *k) != behaviour(&whole.first[2], *k);
+        Silence { tried: TRIES, told_apart: (0..TRIES).filter(differs).count() as u32 }
+    }
+
     fn agent(&self) -> AgentAttack {
         let local = &self.locals[AGENT];
         AgentAttack::new(
@@ -244,7 +312,15 @@ impl<'a> Whole<'a> {
             LocalObjective::new(*local.objective(), records)
         };
         let zero = (vec![0.0; features], pair.record(Side::First).1);
-        let first = [with(pair.record(Side::First)), with(pair.record(Side::Second)), with(zero)];
+        // Where a record is removed, the second data set is the real others alone.
+        let second = match audited.neighbours {
+            NeighbourRelation::AddRemove => {
+                let all = local.records();
+                LocalObjective::new(*local.objective(), all.select(&(1..all.len()).collect::<Vec<_>>()))
+            }
+            _ => with(pair.record(Side::Second)),
+        };
+        let first = [with(pair.record(Side::First)), second, with(zero)];
         let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
         // Honest models stay near the origin, where a logistic slope is a half.
         let slope = match local.objective().loss {
@@ -271,7 +347,7 @@ impl<'a> Whole<'a> {
             let side = usize::from(trial.side == Side::Second);
             let local = if i == AGENT { self.first[side].clone() } else { local.clone() };
             let gate = if i < honest {
-                planned.budget.gate(i, local.records().len(), graph.degree(i), &trial.seed, false)
+                planned.budget.gate(i, locals[i].records().len(), graph.degree(i), &trial.seed, false)
             } else {
                 Gate::open(i as u64, trial.seed.clone())
             };
@@ -331,7 +407,6 @@ impl<'a> Whole<'a> {
 mod tests {
     use super::*;
     use crate::experiment::{ExperimentSpec, Inputs};
-    use crate::privacy::audit::Verdict;
 
     fn experiment(privacy: &str, algorithm: &str) -> Experiment {
         let text = format!(

@@ -121,6 +121,11 @@ impl Budget {
         if self.accounts.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
     }
 
+    /// Every account there is, to look at.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.accounts.values()
+    }
+
     /// Every account there is.
     pub(super) fn accounts_mut(&mut self) -> impl Iterator<Item = &mut Account> {
         self.accounts.values_mut()

@@ -7,6 +7,7 @@
 mod audit;
 mod budget;
 mod check;
+mod cost;
 mod models;
 mod perturbed;
 mod plan;
@@ -20,6 +21,7 @@ mod sweep;
 
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
+pub use cost::CommandCost;
 pub use plan::{AlgorithmPlan, Constants};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Finished, Observer, Silent, Trained, run};

@@ -125,6 +125,8 @@ pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Resul
         }
     }
     let record = Record {
+        kind: experiment.result_kind(),
+        total_epsilon: experiment.total_epsilon(),
         name: experiment.spec.name.clone(),
         seed: experiment.spec.seed,
         runs: if algorithms.is_empty() { 0 } else { finished },
@@ -473,9 +475,28 @@ fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> 
             .zip(Spread::of(last().map(|s| s.max)))
             .map(|(a, b)| (a.min, b.max)),
         bounds: price.bounds.clone(),
-        statement: Claim { epsilon: claim, ..price.claim.clone() }.to_string(),
+        statement: stated(experiment, Claim { epsilon: claim, ..price.claim.clone() }).to_string(),
         seeded: experiment.is_seeded(),
     })
+}
+
+/// The claim, and how much of what the command made it covers.
+fn stated(experiment: &Experiment, claim: Claim) -> Claim {
+    let Some(total) = experiment.total_epsilon() else { return claim };
+    let claim = match experiment.groups() {
+        Some(groups) => claim.with_caveat(groups),
+        None => claim,
+    };
+    match total.transcripts {
+        1 => claim.with_caveat("covers the one transcript of this command"),
+        _ => claim.with_caveat(format!(
+            "covers one of the {} transcripts of this command; together they cost ε = {:.4}, δ = {:e}",
+            total.transcripts,
+            // Rounded up, so that what is printed is a claim too.
+            (total.epsilon * 1e4).ceil() / 1e4,
+            total.delta
+        )),
+    }
 }
 
 fn published(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> Option<PublishedRecord> {

@@ -277,7 +277,7 @@ fn reach(protocol: &dyn Protocol, facts: &PublicFacts, context: &Context<'_>, pa
         return within;
     }
     // One record alone is an upper bound on the mean of many.
-    let gradient = context.objective.sensitivity(context.bounds, 1, NeighbourRelation::AddRemove).linf;
+    let gradient = context.objective.sensitivity(context.bounds, 1, NeighbourRelation::ZeroOut).linf;
     let wide = |x: f64| x * (1.0 + 1e-9) + 1e-9;
     let (mut before, mut largest) = (0.0, 0.0f64);
     for round in 1..=facts.rounds {

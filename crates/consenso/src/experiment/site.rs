@@ -8,6 +8,7 @@ use crate::agent::{Agent, Player, Timetable};
 use crate::data::Records;
 use crate::gate::{Ledger, Noise};
 use crate::graph::{Graph, Mixing};
+use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
 use crate::problem::{self, LocalObjective, Sensitivity};
 use crate::sharing::SharingAgent;
@@ -49,6 +50,8 @@ pub struct SitePlan {
     pub records: usize,
     /// What it claims about its records; `None` for a run that protects nobody.
     pub claim: Option<Claim>,
+    /// What all its releases cost in every way that is known, for a ledger that adds up studies; `None` for a run that protects nobody.
+    pub cost: Option<StudyCost>,
     /// Whether its noise comes from the experiment's seed.
     pub seeded: bool,
     steps: Arc<[Sensitivity]>,
@@ -201,7 +204,8 @@ impl Experiment {
             timetable: Arc::clone(&planned.timetable),
             dim: self.facts.dim,
             records,
-            claim: account.and_then(|account| self.site_claim(account)),
+            claim: account.and_then(|account| self.account_claim(account)),
+            cost: account.and_then(|account| Some(account.cost(&self.account_claim(account)?))),
             seeded: self.is_seeded(),
             steps: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.steps)),
             hidden_by: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.hidden_by)),
@@ -210,7 +214,7 @@ impl Experiment {
     }
 
     /// The account's claim; what stops at the budget never costs more than it.
-    fn site_claim(&self, account: &Account) -> Option<Claim> {
+    pub(super) fn account_claim(&self, account: &Account) -> Option<Claim> {
         let mut claim = account.price.as_ref()?.claim.clone();
         if let Some(budget) = self.spec.privacy.and_then(|p| p.epsilon)
             && claim.epsilon > budget

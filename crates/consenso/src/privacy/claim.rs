@@ -11,8 +11,10 @@ pub enum NeighbourRelation {
     /// One record replaced by any other; the rigorous default. For the logistic loss `B_q = 2R_q/b`.
     #[default]
     ReplaceOne,
-    /// One record added or removed, the number of records public. `B_q = R_q/b`.
+    /// One record added or removed. The mean is over the records there are, so that the others' weight changes too: `B_q = 2R_q/b`.
     AddRemove,
+    /// One record's contribution set to zero, the number of records public and unchanged. `B_q = R_q/b`.
+    ZeroOut,
     /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (SPEC, erratum 3).
     Paper,
 }
@@ -23,6 +25,7 @@ impl NeighbourRelation {
         match self {
             Self::ReplaceOne => "replace-one",
             Self::AddRemove => "add-remove",
+            Self::ZeroOut => "zero-out",
             Self::Paper => "paper",
         }
     }
@@ -31,7 +34,10 @@ impl NeighbourRelation {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::ReplaceOne => "one record replaced by any other",
-            Self::AddRemove => "one record added or removed, the number of records public",
+            Self::AddRemove => "one record added or removed, the mean being over the records there are",
+            Self::ZeroOut => {
+                "one record's contribution set to zero, the number of records public and unchanged"
+            }
             Self::Paper => "the paper's convention (B∞ = 1/b), half of what replacing a record needs",
         }
     }

@@ -8,6 +8,8 @@ use serde_json::json;
 /// Three private algorithms of different kinds and one without privacy.
 pub(crate) fn record() -> Record {
     Record {
+        kind: Default::default(),
+        total_epsilon: None,
         name: "adult".into(),
         seed: 7,
         runs: 10,
