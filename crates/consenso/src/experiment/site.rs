@@ -174,14 +174,14 @@ impl Experiment {
             ));
         }
         let plan = self.site_plan(planned, records, graph.degree(agent));
-        Ok((planned, player(self, planned, agent, graph.degree(agent), local, &seed), plan))
+        Ok((planned, player(self, planned, agent, graph, &self.counts, local, &seed), plan))
     }
 
     fn local(&self, agent: usize) -> Result<LocalObjective, String> {
         match &*self.source {
             Source::Data(data) if self.alone => {
                 let all: Vec<usize> = (0..data.train.len()).collect();
-                Ok(LocalObjective::new(self.objective, data.train.select(&all)))
+                Ok(self.objective_on(data.train.select(&all)))
             }
             _ => Ok(self.locals(0)?.swap_remove(agent)),
         }
