@@ -235,7 +235,7 @@ fn one_run(
         .locals
         .iter()
         .enumerate()
-        .map(|(i, local)| player(experiment, planned, i, graph, &counts, local.clone(), &seed));
+        .map(|(i, local)| player(experiment, planned, (i, graph, &counts), local.clone(), &seed, true));
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
     if let Some(rows) = experiment.start(instance.run) {
@@ -303,13 +303,12 @@ fn one_run(
 pub(super) fn player(
     experiment: &Experiment,
     planned: &Planned,
-    agent: usize,
-    graph: &Graph,
-    records: &[usize],
+    (agent, graph, records): (usize, &Graph, &[usize]),
     local: LocalObjective,
     seed: &Seed,
+    simulated: bool,
 ) -> Player {
-    let gate = planned.budget.gate(agent, local.records().len(), graph.degree(agent), seed);
+    let gate = planned.budget.gate(agent, local.records().len(), graph.degree(agent), seed, simulated);
     let gate = match local.costs() {
         Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())
