@@ -655,6 +655,14 @@ fn dataset(
                 }
                 records.compressed()
             };
+            let label = match task {
+                Task::Regression { min, max } => Label::Range { min, max },
+                _ => Label::Classes(classes.clone()),
+            };
+            let numeric = |i| Column::new(format!("x{i}"), Kind::Numeric { min: -most, max: *most });
+            let mut columns: Vec<Column> = (1..=dim).map(numeric).collect();
+            columns.push(Column::new("label", Kind::Label(label)));
+            let schema = Schema::new(columns, Format::default(), true)?;
             let data = Dataset {
                 source: "rows in memory".into(),
                 train: records(&sites.iter().collect::<Vec<_>>()),
@@ -664,6 +672,8 @@ fn dataset(
                 classes,
                 features: (1..=dim).map(|i| format!("x{i}")).collect(),
                 encoding: Encoding::Numeric,
+                encoder: Encoder::new(&schema, Encoding::Numeric)?,
+                schema,
                 groupings: Vec::new(),
                 report: LoadReport {
                     rows: sites.iter().map(|s| s.len() as u64).sum(),

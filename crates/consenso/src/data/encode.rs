@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::scouted::{self, RawColumn, RawLayout};
 use super::{DataError, Kind, Records, RowBounds, Schema, Table};
 
 /// How a record becomes a row.
@@ -21,6 +22,10 @@ pub enum Encoding {
     OneHot,
     /// Numbers as they are, clamped to their declared range.
     Numeric,
+    /// Features standardised by a first stage of the run: every site releases noised histograms, all derive the same centre, scale and
+    /// shares from their sum, and the rest of the budget trains on standardised rows. Until then records are kept raw: numbers moved to
+    /// \[0, 1\] by their declared range, categories as codes.
+    Scouted,
 }
 
 impl Encoding {
@@ -31,6 +36,7 @@ impl Encoding {
             Self::Paper => "paper",
             Self::OneHot => "one-hot",
             Self::Numeric => "numeric",
+            Self::Scouted => "scouted",
         }
     }
 }
@@ -45,10 +51,10 @@ impl FromStr for Encoding {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        [Self::Paper, Self::OneHot, Self::Numeric]
+        [Self::Paper, Self::OneHot, Self::Numeric, Self::Scouted]
             .into_iter()
             .find(|encoding| encoding.name() == name)
-            .ok_or_else(|| format!("unknown encoding \"{name}\": it is paper, one-hot or numeric"))
+            .ok_or_else(|| format!("unknown encoding \"{name}\": it is paper, one-hot, numeric or scouted"))
     }
 }
 
@@ -72,7 +78,7 @@ pub struct Encoder {
 }
 
 /// What one column of the schema becomes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Part {
     /// value / scale
@@ -81,6 +87,12 @@ enum Part {
     Ranged { min: f64, width: f64 },
     /// one of so many
     OneOf { count: usize },
+    /// the code of a category, as it is
+    Code,
+    /// ((value − min) / width − centre) / scale, clipped to ±`limit`
+    Standardised { min: f64, width: f64, centre: f64, scale: f64, limit: f64 },
+    /// (1\[level\] − p) / √(p(1 − p) + floor) by level, p its share; two levels are one feature, (±1 − (2p − 1)) / √(4p(1 − p) + floor)
+    Levels { shares: Vec<f64>, floor: f64 },
 }
 
 impl Encoder {
@@ -96,7 +108,7 @@ impl Encoder {
         for column in schema.features() {
             let name = &column.name;
             match (&column.kind, encoding) {
-                (Kind::Numeric { min, max }, Encoding::OneHot) => {
+                (Kind::Numeric { min, max }, Encoding::OneHot | Encoding::Scouted) => {
                     parts.push(Part::Ranged { min: *min, width: max - min });
                     magnitudes.push((0.0, 1.0));
                     features.push(name.clone());
@@ -120,6 +132,11 @@ impl Encoder {
                     magnitudes.push((1.0, 1.0));
                     features.extend(categories.iter().map(|category| format!("{name}={category}")));
                 }
+                (Kind::Categorical { categories }, Encoding::Scouted) => {
+                    parts.push(Part::Code);
+                    magnitudes.push((0.0, (categories.len() - 1) as f64));
+                    features.push(name.clone());
+                }
                 (Kind::Categorical { .. }, Encoding::Numeric) => {
                     return Err(DataError::NotNumeric { encoding: encoding.name(), column: name.clone() });
                 }
@@ -130,19 +147,18 @@ impl Encoder {
             magnitudes.push((1.0, 1.0));
             features.push("bias".to_owned());
         }
-        let bounds =
-            if encoding == Encoding::Numeric { plain_bounds(&magnitudes) } else { unit_bounds(&magnitudes) };
+        let bounds = if scales_rows(encoding) { unit_bounds(&magnitudes) } else { plain_bounds(&magnitudes) };
         let zero = |part: &Part| match *part {
             Part::Scaled { .. } => true,
             Part::Ranged { min, .. } => min == 0.0,
-            Part::OneOf { .. } => false,
+            _ => false,
         };
         let (keeps_zeros, public) = (parts.iter().all(zero), schema.is_reviewed());
         Ok(Self {
             encoding,
             parts,
             bias: encoding == Encoding::OneHot,
-            unit_rows: encoding != Encoding::Numeric,
+            unit_rows: scales_rows(encoding),
             features,
             bounds: RowBounds { public, ..bounds },
             keeps_zeros,
@@ -152,10 +168,17 @@ impl Encoder {
     /// Whether it can encode records of this schema.
     #[must_use]
     pub fn fits(&self, schema: &Schema) -> bool {
-        let count = |part: &Part| if let Part::OneOf { count } = part { *count } else { 1 };
+        let count = |part: &Part| match part {
+            Part::OneOf { count } => *count,
+            Part::Levels { shares, .. } => scouted::encoded_width(RawColumn::Levels(shares.len())),
+            _ => 1,
+        };
         let fits = |(column, part): (&super::Column, &Part)| match (&column.kind, part) {
             (Kind::Categorical { categories }, Part::OneOf { count }) => categories.len() == *count,
-            (_, Part::OneOf { .. }) => false,
+            (Kind::Categorical { categories }, Part::Levels { shares, .. }) => {
+                categories.len() == shares.len()
+            }
+            (_, Part::OneOf { .. } | Part::Levels { .. }) => false,
             _ => true,
         };
         let width = self.parts.iter().map(count).sum::<usize>() + usize::from(self.bias);
@@ -185,6 +208,16 @@ impl Encoder {
                 Part::Scaled { scale } => units.push(1.0 / scale),
                 Part::Ranged { width, .. } => units.push(1.0 / width),
                 Part::OneOf { count } => units.extend(std::iter::repeat_n(1.0, count)),
+                Part::Code => units.push(1.0),
+                Part::Standardised { width, scale, .. } => units.push(1.0 / (width * scale)),
+                Part::Levels { ref shares, floor } => {
+                    let spread = |p: &f64| (p * (1.0 - p) + floor).sqrt();
+                    match shares.len() {
+                        0 | 1 => {}
+                        2 => units.push(2.0 / (4.0 * shares[1] * (1.0 - shares[1]) + floor).sqrt()),
+                        _ => units.extend(shares.iter().map(|p| 1.0 / spread(p))),
+                    }
+                }
             }
         }
         units.extend(self.bias.then_some(1.0));
@@ -194,8 +227,8 @@ impl Encoder {
     /// Smallest and largest norm a row can have before it is scaled; `None` where rows are not.
     #[must_use]
     pub fn norms(&self, schema: &Schema) -> Option<(f64, f64)> {
-        let ends = |(column, part): (&super::Column, &Part)| match (*part, &column.kind) {
-            (Part::Scaled { scale }, Kind::Numeric { min, max }) => {
+        let ends = |(column, part): (&super::Column, &Part)| match (part, &column.kind) {
+            (&Part::Scaled { scale }, Kind::Numeric { min, max }) => {
                 let low = if *min <= 0.0 && *max >= 0.0 { 0.0 } else { min.abs().min(max.abs()) };
                 ((low / scale).powi(2), (min.abs().max(max.abs()) / scale).powi(2))
             }
@@ -206,6 +239,56 @@ impl Encoder {
         let start = if self.bias { (1.0, 1.0) } else { (0.0, 0.0) };
         let (low, high) = schema.features().zip(&self.parts).map(ends).fold(start, add);
         self.unit_rows.then(|| (low.sqrt(), high.sqrt()))
+    }
+
+    /// The encoder of a schema once its columns were scouted: `standard` is what the run found, see [`RawLayout`].
+    ///
+    /// # Panics
+    /// If the standard is of another schema.
+    #[must_use]
+    pub fn scouted(schema: &Schema, layout: &RawLayout, standard: &[f64]) -> Self {
+        assert_eq!(standard.len(), layout.standard_len(), "a standard of another schema");
+        let floor = standard[standard.len() - 1];
+        let (mut parts, mut features, mut magnitudes, mut at) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for column in schema.features() {
+            let name = &column.name;
+            match &column.kind {
+                Kind::Categorical { categories } => {
+                    let shares = standard[at..at + categories.len()].to_vec();
+                    at += shares.len();
+                    match categories.len() {
+                        0 | 1 => {}
+                        2 => features.push(format!("{name}={}", categories[1])),
+                        _ => features.extend(categories.iter().map(|category| format!("{name}={category}"))),
+                    }
+                    parts.push(Part::Levels { shares, floor });
+                }
+                kind => {
+                    let (min, width) = match kind {
+                        Kind::Numeric { min, max } => (*min, max - min),
+                        _ => (0.0, 1.0),
+                    };
+                    let (centre, scale) = (standard[at], standard[at + 1]);
+                    at += 2;
+                    parts.push(Part::Standardised { min, width, centre, scale, limit: scouted::LIMIT });
+                    features.push(name.clone());
+                }
+            }
+        }
+        // A level is farthest from its mean where it is the rarer of two.
+        features.push("bias".to_owned());
+        let reach = scouted::LIMIT.max(2.0 / floor.sqrt());
+        magnitudes.resize(features.len(), (0.0, reach));
+        let bounds = RowBounds { public: schema.is_reviewed(), ..plain_bounds(&magnitudes) };
+        Self {
+            encoding: Encoding::Scouted,
+            parts,
+            bias: true,
+            unit_rows: false,
+            features,
+            bounds,
+            keeps_zeros: false,
+        }
     }
 
     /// The encoding.
@@ -240,6 +323,15 @@ impl Encoder {
             match *part {
                 Part::Scaled { scale } => row[at] = value / scale,
                 Part::Ranged { min, width } => row[at] = (value - min) / width,
+                Part::Code => row[at] = value,
+                Part::Standardised { min, width, centre, scale, limit } => {
+                    row[at] = scouted::number((value - min) / width, centre, scale).clamp(-limit, limit);
+                }
+                Part::Levels { ref shares, floor } => {
+                    scouted::level(value as usize, shares, floor, &mut row[at..]);
+                    at += scouted::encoded_width(RawColumn::Levels(shares.len()));
+                    continue;
+                }
                 Part::OneOf { count } => {
                     let code = value as usize;
                     assert!(code < count, "code {code} of {count} categories");
@@ -262,7 +354,7 @@ impl Encoder {
         let one = |(&feature, &value): (&u32, &f64)| match self.parts[feature as usize] {
             Part::Scaled { scale } => (feature, value / scale),
             Part::Ranged { min, width } => (feature, (value - min) / width),
-            Part::OneOf { .. } => unreachable!("categories have codes, not zeros"),
+            _ => unreachable!("categories have codes, not zeros"),
         };
         row.clear();
         row.extend(features.iter().zip(values).map(one));
@@ -304,6 +396,11 @@ impl Encoder {
             }),
         }
     }
+}
+
+/// Whether rows are scaled to unit length.
+fn scales_rows(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::Paper | Encoding::OneHot)
 }
 
 /// Scales a row so that ‖row‖₂ ≤ 1 holds **exactly** for the stored numbers, and within 10⁻¹⁴·d of 1. A zero row stays zero.

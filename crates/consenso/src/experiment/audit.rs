@@ -226,7 +226,10 @@ impl<'a> Audited<'a> {
         let behaviour = |local: &LocalObjective, k: u32| {
             let noise = Seed::from(seed).for_run(u64::from(k));
             let local = local.clone();
-            let player = player(self.experiment, self.planned, (AGENT, degree), local, &noise, false);
+            // The agent stands in the middle of a star of its neighbours, all of its own size.
+            let records = vec![local.records().len(); degree + 1];
+            let player =
+                player(self.experiment, self.planned, (AGENT, &graph, &records), local, &noise, false);
             let mut agent = Agent::new(0, &graph, &mixing, player);
             let dim = self.facts.dim;
             let mut seen = Vec::new();

@@ -14,6 +14,7 @@ mod plan;
 mod problem;
 mod reference;
 mod run;
+mod scouted;
 mod shared;
 mod site;
 mod spec;
