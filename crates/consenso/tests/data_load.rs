@@ -1,8 +1,8 @@
 //! Loading: encodings by hand, every bad input with its message and line, drafts, LIBSVM, summaries.
 
 use consenso::data::{
-    DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema, SchemaError, Summary,
-    Table, TextEncoding, csv, libsvm,
+    Column, DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema, SchemaError,
+    Summary, Table, TextEncoding, csv, libsvm,
 };
 
 const SCHEMA: &str = r#"
@@ -714,7 +714,7 @@ fn a_draft_from_several_files_warns() {
     }
     assert!(!warnings.contains("which class"), "it was said");
     let schema = draft.schema();
-    let kinds: Vec<&str> = schema.columns().iter().map(|column| column.kind_name()).collect();
+    let kinds: Vec<&str> = schema.columns().iter().map(Column::kind_name).collect();
     assert_eq!(
         kinds,
         ["ignored", "categorical", "numeric", "date", "numeric", "ignored", "ignored", "ignored", "label"]
