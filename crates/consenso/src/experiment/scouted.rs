@@ -41,7 +41,10 @@ pub(super) fn layout(
     if spec.problem.is_some() {
         return Err(("problem", "a linear constraint needs encoding = \"one-hot\"".into()));
     }
-    Ok(Some(Arc::new(RawLayout::of(&data.schema, data.task))))
+    let Some(schema) = &data.schema else {
+        return Err(("encoding", "\"scouted\" is for records with a schema; leave it out".into()));
+    };
+    Ok(Some(Arc::new(RawLayout::of(schema, data.task))))
 }
 
 /// The objective on standardised columns: a ridge that shrinks with the records where the file leaves it at its default, no clip of residuals
@@ -220,16 +223,16 @@ impl Experiment {
     /// # Errors
     /// A text where there are no records with a schema.
     pub fn fitted(&self, label: &str, model: &[f64]) -> Result<(Encoder, Vec<f64>), String> {
-        let Source::Data(data) = &*self.source else {
-            return Err("there are no records with a schema".into());
-        };
+        let none = || "there are no records with a schema".to_owned();
+        let Source::Data(data) = &*self.source else { return Err(none()) };
+        let schema = data.schema.as_ref().ok_or_else(none)?;
         let planned = self.planned.iter().find(|p| p.label == label);
         match (&self.layout, planned.and_then(|p| split(p, model))) {
             (Some(layout), Some((standard, x))) => {
-                Ok((Encoder::scouted(&data.schema, layout, standard), x.to_vec()))
+                Ok((Encoder::scouted(schema, layout, standard), x.to_vec()))
             }
             _ => {
-                let encoder = Encoder::new(&data.schema, data.encoding).map_err(|e| e.to_string())?;
+                let encoder = Encoder::new(schema, data.encoding).map_err(|e| e.to_string())?;
                 Ok((encoder, model.to_vec()))
             }
         }
