@@ -379,7 +379,7 @@ mod tests {
         let model = &finished.models[0].agents[0];
         let (encoder, x) = experiment.fitted("dgd", model).unwrap();
         assert_eq!(x.len(), encoder.dim());
-        let back: Encoder = serde_json::from_str(&serde_json::to_string(&encoder).unwrap()).unwrap();
+        let back: Encoder = toml::from_str(&toml::to_string(&encoder).unwrap()).unwrap();
         assert_eq!(back, encoder);
         let (standard, _) = split(&experiment.planned[0], model).unwrap();
         let layout = experiment.layout.as_ref().unwrap();
