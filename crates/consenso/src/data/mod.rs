@@ -29,7 +29,8 @@ pub use dataset::{Dataset, Grouping, Task};
 pub use date::{DateForm, Day};
 pub use draft::{Draft, DraftOptions};
 pub use encode::{Encoder, Encoding};
-pub(crate) use error::nearest;
+#[doc(hidden)] // for "did you mean" of the command line
+pub use error::nearest;
 pub use error::{DataError, SchemaError};
 pub use format::{Format, Reading, TextEncoding};
 pub use partition::{Partition, PartitionError, Shard};

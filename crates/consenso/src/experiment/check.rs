@@ -7,7 +7,9 @@ use super::shared;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, NoiseSpec, PartitionSpec, SpecError};
 use super::sweep;
 use crate::agent::Timetable;
-use crate::data::{Dataset, Partition, RawLayout, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task};
+use crate::data::{
+    Dataset, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task,
+};
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
@@ -257,12 +259,28 @@ impl Experiment {
             (facts.strong_convexity, facts.smoothness) = tied.curvature;
             facts.coordinate_smoothness = facts.smoothness;
         }
-        let mut warnings = Vec::new();
+        if spec.privacy.is_some()
+            && matches!(objective.loss, Loss::Ridge { clip } if clip.is_infinite())
+            && tied.as_ref().is_none_or(|t| t.costs.is_empty())
+        {
+            let message = "ridge regression under [privacy] needs objective.clip: without it one record's residual, and so its \
+                           gradient, is unbounded and no noise hides it";
+            return Err(SpecError {
+                help: Some(
+                    "set objective.clip to the largest residual that counts, for example 1.0".to_owned(),
+                ),
+                ..fail("loss", message.to_owned())
+            });
+        }
+        let mut warnings = notes(&spec, records.0);
         if let Source::Data(data) = &*source {
             for (column, count) in &data.report.clamped {
                 warnings.push(format!(
                     "{count} values of column \"{column}\" were outside its declared range and clamped"
                 ));
+            }
+            if spec.data.path.is_some() {
+                warnings.extend(missing_notes(&data.report));
             }
         }
         let mut planned = Vec::new();
@@ -504,6 +522,48 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
         }
     };
     Ok(Objective { loss, regularization: o.regularization })
+}
+
+/// What deserves a second thought in a budget.
+fn notes(spec: &ExperimentSpec, records: usize) -> Vec<String> {
+    let Some(privacy) = spec.privacy else { return Vec::new() };
+    let mut notes = Vec::new();
+    if let Some(epsilon) = privacy.epsilon.filter(|&epsilon| epsilon > 10.0) {
+        notes.push(format!(
+            "privacy.epsilon = {epsilon} promises little: one record may change the odds of what is seen by a factor of e^{epsilon}; \
+             1 is a usual choice, 10 a large one"
+        ));
+    }
+    if records > 0 && privacy.delta * records as f64 > 1.0 {
+        notes.push(format!(
+            "privacy.delta = {} is above 1/b for an agent of b = {records} records: publishing one of them at random would satisfy it; \
+             choose a delta well below 1/b",
+            privacy.delta
+        ));
+    }
+    notes
+}
+
+/// What became of records with missing values.
+fn missing_notes(report: &LoadReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    if report.dropped_missing > 0 {
+        let (dropped, all) = (report.dropped_missing, report.rows + report.dropped_missing);
+        notes.push(format!(
+            "{dropped} of {all} records miss a value and were dropped; `missing` in the schema can keep such records"
+        ));
+    }
+    for (column, count) in &report.imputed {
+        notes
+            .push(format!("{count} missing values of column \"{column}\" were filled in as the schema says"));
+    }
+    if report.dropped_person > 0 {
+        let dropped = report.dropped_person;
+        notes.push(format!(
+            "{dropped} records were beyond what the schema allows one person and were dropped"
+        ));
+    }
+    notes
 }
 
 /// The clip of a logistic slope that was left open under a budget: ½ if, without it, the budget would not pay for the steps a
