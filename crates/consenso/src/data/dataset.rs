@@ -73,6 +73,8 @@ pub struct Dataset {
     pub encoding: Encoding,
     /// Divisions of the training records: `file` if there were several, the site column, every categorical column.
     pub groupings: Vec<Grouping>,
+    /// The column that says whom a record is about, and how many records of one person a file has at most.
+    pub person: Option<(String, u32)>,
     /// What happened while loading the training records.
     pub report: LoadReport,
     /// What happened while loading the test records.
@@ -148,6 +150,10 @@ impl Dataset {
             features: encoder.features().to_vec(),
             encoding,
             groupings,
+            person: all.schema().columns().iter().find_map(|column| match column.kind {
+                Kind::Person { most } => Some((column.name.clone(), most)),
+                _ => None,
+            }),
             report: all.report().clone(),
             test_report: test.map(|test| test.report().clone()),
             source,
