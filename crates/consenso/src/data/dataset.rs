@@ -77,6 +77,8 @@ pub struct Dataset {
     pub encoder: Encoder,
     /// Divisions of the training records: `file` if there were several, the site column, every categorical column.
     pub groupings: Vec<Grouping>,
+    /// The column that says whom a record is about, and how many records of one person a file has at most.
+    pub person: Option<(String, u32)>,
     /// What happened while loading the training records.
     pub report: LoadReport,
     /// What happened while loading the test records.
@@ -154,6 +156,10 @@ impl Dataset {
             schema: all.schema().clone(),
             encoder,
             groupings,
+            person: all.schema().columns().iter().find_map(|column| match column.kind {
+                Kind::Person { most } => Some((column.name.clone(), most)),
+                _ => None,
+            }),
             report: all.report().clone(),
             test_report: test.map(|test| test.report().clone()),
             source,

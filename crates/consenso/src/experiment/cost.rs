@@ -91,7 +91,17 @@ impl Experiment {
             format!("{k}: ε = {:.3}, δ = {:e}", (group.epsilon * 1e3).ceil() / 1e3, group.delta)
         };
         let table: Vec<String> = [1, 2, 5, 10].map(one).into();
-        Some(format!("a person with so many records, over all transcripts: {}", table.join("; ")))
+        let person = match &*self.source {
+            Source::Data(data) => data.person.as_ref().map(|(column, most)| {
+                format!("whoever is one person by the column {column} has at most {most} records in a file, and so {}. ", one(*most))
+            }),
+            _ => None,
+        };
+        Some(format!(
+            "{}a person with so many records, over all transcripts: {}",
+            person.unwrap_or_default(),
+            table.join("; ")
+        ))
     }
 
     /// Who may see the results of running this.
