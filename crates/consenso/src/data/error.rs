@@ -213,6 +213,14 @@ pub enum DataError {
     /// The schema is wrong.
     #[error(transparent)]
     Schema(#[from] SchemaError),
+    /// Records in memory are not as they should be.
+    #[error("{source_name}: {message}")]
+    InMemory {
+        /// Which records.
+        source_name: String,
+        /// What is wrong, and in which row.
+        message: String,
+    },
     /// Nothing, or nothing but a header.
     #[error("{file}: holds no record; a file needs one record a line{}", if *.header { " after its header" } else { "" })]
     Empty {
