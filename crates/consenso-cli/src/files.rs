@@ -114,13 +114,23 @@ fn source(experiment: &Text, spec: &ExperimentSpec) -> Result<Source> {
             let problem = spec.synthetic().context("a synthetic source")?;
             return Ok(Source::Synthetic(problem.map_err(|message| at("data", &message, None))?));
         }
-        Origin::Adult => {
+        origin @ (Origin::Adult | Origin::Heart { .. }) => {
             for (key, given) in [("schema", &data.schema), ("test", &data.test)] {
                 if given.is_some() {
                     Err(at(key, "the bundled data have their own", Some("leave it out")))?;
                 }
             }
-            let dataset = Dataset::adult(data.encoding).map_err(|e| at("encoding", &e.to_string(), None))?;
+            let dataset = match origin {
+                Origin::Heart { flamby: true } => Dataset::heart_flamby(data.encoding),
+                Origin::Heart { flamby: false } => Dataset::heart(data.encoding),
+                _ => Dataset::adult(data.encoding),
+            };
+            let mut dataset = dataset.map_err(|e| at("encoding", &e.to_string(), None))?;
+            if let Some(share) = data.hold_out {
+                dataset = dataset
+                    .hold_out(share, &Seed::from(spec.seed))
+                    .map_err(|e| at("hold_out", &e.to_string(), Some("a share such as 0.2")))?;
+            }
             return Ok(Source::Data(Box::new(dataset)));
         }
         Origin::Files(pattern) => pattern,

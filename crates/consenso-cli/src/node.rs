@@ -113,6 +113,9 @@ struct Model {
     out: Option<PathBuf>,
 }
 
+/// Public test records of a site's folder, if the study has some.
+pub(crate) const TEST: &str = "test.csv";
+
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     match &args.command {
         NodeCommand::Init(args) => init(args, json),
@@ -175,7 +178,17 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
         )
         .into());
     }
-    let dataset = Dataset::new(vec![table], None, spec.data.encoding)?;
+    // Public test records change nothing that this site does; without them its model is just not judged.
+    let test = folder.path.join(TEST);
+    let test = match &spec.data.test {
+        Some(_) if test.exists() => Some(files::read_table(&test, Some(&schema))?),
+        Some(_) => {
+            eprintln!("warning: {}: is not there, so the model will not be judged by it", test.display());
+            None
+        }
+        None => None,
+    };
+    let dataset = Dataset::new(vec![table], test.as_ref(), spec.data.encoding)?;
     let edges_path = folder.path.join(folder::EDGES);
     let edges = fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
     let source = Source::Data(Box::new(dataset));

@@ -16,6 +16,7 @@ mod draft;
 mod encode;
 mod error;
 mod format;
+mod heart;
 pub mod libsvm;
 pub mod partition;
 mod records;

@@ -73,6 +73,16 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         include_str!("../../experiments/paper/dual-sign.toml"),
     ),
     (
+        "heart",
+        "four real hospitals, 920 patients, under (epsilon = 5, delta = 1e-4): UCI Heart Disease",
+        include_str!("../../experiments/heart.toml"),
+    ),
+    (
+        "heart-flamby",
+        "the same hospitals with the split of FLamby's benchmark, epsilon from 0.1 to 50",
+        include_str!("../../experiments/heart-flamby.toml"),
+    ),
+    (
         "secret-shared",
         "agents that reveal the mean of their vectors and nothing else (Algorithm 3)",
         include_str!("../../experiments/secret-shared.toml"),

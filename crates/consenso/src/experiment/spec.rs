@@ -81,7 +81,7 @@ fn default_runs() -> u32 {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSpec {
-    /// `"adult"`, or `"logistic"`, `"ridge"`, `"softmax"` for synthetic records.
+    /// `"adult"`, `"heart"` or `"heart-flamby"` for bundled records, or `"logistic"`, `"ridge"`, `"softmax"` for synthetic records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// A CSV or LIBSVM file, or a pattern such as `sites/*.csv` for one file a site.
@@ -347,6 +347,11 @@ fn hint(help: Option<&str>) -> String {
 pub enum Origin<'a> {
     /// The bundled UCI Adult data.
     Adult,
+    /// The bundled UCI Heart Disease data of four centres.
+    Heart {
+        /// With the patients, columns and split of FLamby's benchmark.
+        flamby: bool,
+    },
     /// Generated records, see [`ExperimentSpec::synthetic`].
     Synthetic,
     /// No records: the agents of `[problem]` have costs.
@@ -356,7 +361,7 @@ pub enum Origin<'a> {
 }
 
 /// Names that `data.source` knows.
-const SOURCES: [&str; 4] = ["adult", "logistic", "ridge", "softmax"];
+const SOURCES: [&str; 6] = ["adult", "heart", "heart-flamby", "logistic", "ridge", "softmax"];
 
 #[derive(Deserialize)]
 struct AlgorithmCommon {
@@ -443,6 +448,8 @@ impl ExperimentSpec {
                 ),
             ),
             (Some("adult"), None) => Ok(Origin::Adult),
+            (Some("heart"), None) => Ok(Origin::Heart { flamby: false }),
+            (Some("heart-flamby"), None) => Ok(Origin::Heart { flamby: true }),
             (Some(source), None) if SOURCES.contains(&source) => Ok(Origin::Synthetic),
             (Some(source), None) => {
                 let near = crate::data::nearest(source, SOURCES);
