@@ -7,6 +7,7 @@
 mod audit;
 mod budget;
 mod check;
+mod correlated;
 mod perturbed;
 mod plan;
 mod problem;

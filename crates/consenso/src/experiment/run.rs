@@ -4,7 +4,7 @@ use super::check::{Experiment, Planned, Source};
 use super::sweep;
 use crate::agent::Player;
 use crate::data::Records;
-use crate::graph::Mixing;
+use crate::graph::{Graph, Mixing};
 use crate::kernel;
 use crate::privacy::Claim;
 use crate::problem::solve::{self, Minimiser};
@@ -207,7 +207,7 @@ fn one_run(
         .locals
         .iter()
         .enumerate()
-        .map(|(i, local)| player(experiment, planned, i, graph.degree(i), local.clone(), &seed));
+        .map(|(i, local)| player(experiment, planned, i, graph, local.clone(), &seed));
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
     if let Some(rows) = experiment.start(instance.run) {
@@ -270,11 +270,15 @@ pub(super) fn player(
     experiment: &Experiment,
     planned: &Planned,
     agent: usize,
-    degree: usize,
+    graph: &Graph,
     local: LocalObjective,
     seed: &Seed,
 ) -> Player {
-    let gate = planned.budget.gate(agent, local.records().len(), degree, seed);
+    let gate = planned.budget.gate(agent, local.records().len(), graph.degree(agent), seed);
+    let gate = match &planned.budget.correlated {
+        Some(correlated) => correlated.equip(gate, agent, graph.neighbours(agent), seed),
+        None => gate,
+    };
     let gate = match local.costs() {
         Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())
