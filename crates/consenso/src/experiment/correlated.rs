@@ -51,7 +51,10 @@ impl Correlated {
             return Ok(None);
         };
         if privacy.accounting == Accounting::Filter {
-            return Err("kind decor has no intervals whose width could count: set privacy.accounting = \"schedule\"".into());
+            return Err(
+                "kind decor has no intervals whose width could count: set privacy.accounting = \"schedule\""
+                    .into(),
+            );
         }
         let calibrated = noise.is_none();
         if privacy.mechanism == Some(Mechanism::Laplace)
@@ -81,8 +84,7 @@ impl Correlated {
 
     /// Gives `gate` the pairwise noise of its agent's edges. In a simulation all secrets come from the run's own seed.
     pub(super) fn equip(&self, gate: Gate, agent: usize, neighbours: &[u32], seed: &Seed) -> Gate {
-        let pairs: Vec<Pair> =
-            neighbours.iter().map(|&j| Pair::new(agent as u32, j, seed.clone())).collect();
+        let pairs: Vec<Pair> = neighbours.iter().map(|&j| Pair::new(agent as u32, j, seed.clone())).collect();
         gate.with_pairs(Pairs::new(pairs, self.pairwise.correlation))
     }
 }
@@ -140,7 +142,10 @@ fn caveat(exposure: &Exposure, pairwise: &Pairwise, extra: f64) -> String {
     let found = match &exposure.worst {
         Some((coalition, agent)) if !coalition.is_empty() => {
             let names: Vec<String> = coalition.iter().map(u32::to_string).collect();
-            format!("the worst coalition is agent {} against agent {agent}, found by trying all", names.join(", "))
+            format!(
+                "the worst coalition is agent {} against agent {agent}, found by trying all",
+                names.join(", ")
+            )
         }
         Some(_) => "nobody colludes".into(),
         None => "the worst coalition is bounded by proof".into(),

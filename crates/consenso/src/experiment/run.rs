@@ -207,7 +207,7 @@ fn one_run(
         .locals
         .iter()
         .enumerate()
-        .map(|(i, local)| player(experiment, planned, i, graph, local.clone(), &seed));
+        .map(|(i, local)| player(experiment, planned, (i, graph), local.clone(), &seed, true));
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
     if let Some(rows) = experiment.start(instance.run) {
@@ -269,12 +269,13 @@ fn one_run(
 pub(super) fn player(
     experiment: &Experiment,
     planned: &Planned,
-    agent: usize,
-    graph: &Graph,
+    (agent, graph): (usize, &Graph),
     local: LocalObjective,
     seed: &Seed,
+    simulated: bool,
 ) -> Player {
-    let gate = planned.budget.gate(agent, local.records().len(), graph.degree(agent), seed);
+    let (records, degree) = (local.records().len(), graph.degree(agent));
+    let gate = planned.budget.gate(agent, records, degree, seed, simulated);
     let gate = match &planned.budget.correlated {
         Some(correlated) => correlated.equip(gate, agent, graph.neighbours(agent), seed),
         None => gate,

@@ -513,8 +513,11 @@ fn parse_algorithm(
         own.insert("colluders".into(), (c as i64).into());
     }
     let shared = |key: &&&str| !(decor && **key == "colluders");
-    let common: toml::Table =
-        COMMON_KEYS.iter().filter(shared).filter_map(|&key| own.remove(key).map(|v| (key.to_owned(), v))).collect();
+    let common: toml::Table = COMMON_KEYS
+        .iter()
+        .filter(shared)
+        .filter_map(|&key| own.remove(key).map(|v| (key.to_owned(), v)))
+        .collect();
     let common: AlgorithmCommon = common.try_into().map_err(|e: toml::de::Error| {
         let key =
             COMMON_KEYS.into_iter().find(|k| e.to_string().contains(&format!("`{k}`"))).unwrap_or_default();

@@ -76,7 +76,10 @@ mod tests {
         assert!(c(3, true).covers(c(3, false), 10) && c(3, false).covers(Adversary::OneNode, 10));
         assert!(!c(3, false).covers(c(1, true), 10) && !c(3, true).covers(c(4, false), 10));
         assert!(!c(8, true).covers(Adversary::Local, 10) && c(9, false).covers(Adversary::Local, 10));
-        assert!(!Adversary::OneNode.covers(Adversary::Local, 10) && Adversary::OneNode.covers(Adversary::Local, 2));
+        assert!(
+            !Adversary::OneNode.covers(Adversary::Local, 10)
+                && Adversary::OneNode.covers(Adversary::Local, 2)
+        );
         assert!(!c(0, true).covers(Adversary::OneNode, 10));
     }
 

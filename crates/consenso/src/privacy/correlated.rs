@@ -93,9 +93,7 @@ pub fn resistances(graph: &Graph, coalition: &[u32], r: f64) -> Vec<f64> {
         add_edge(&mut m, a as usize, b as usize, r);
     }
     let inverse = Cholesky::new(m).map(|c| c.inverse());
-    (0..n)
-        .map(|i| if inside(i as u32) { 0.0 } else { inverse.as_ref().map_or(1.0, |g| g[(i, i)]) })
-        .collect()
+    (0..n).map(|i| if inside(i as u32) { 0.0 } else { inverse.as_ref().map_or(1.0, |g| g[(i, i)]) }).collect()
 }
 
 fn add_edge(m: &mut DMatrix<f64>, a: usize, b: usize, r: f64) {
@@ -188,7 +186,8 @@ fn next_subset(subset: &mut [u32], n: u32) -> bool {
 
 /// By disjoint branches, for every agent: a bound that holds for all coalitions at once.
 fn bounded(graph: &Graph, colluders: usize, r: f64) -> Exposure {
-    let least = (0..graph.agents()).map(|i| conductance(graph, i, colluders, r)).fold(f64::INFINITY, f64::min);
+    let least =
+        (0..graph.agents()).map(|i| conductance(graph, i, colluders, r)).fold(f64::INFINITY, f64::min);
     Exposure { resistance: up((1.0 + SLACK) / least).min(1.0), worst: None }
 }
 
@@ -253,7 +252,9 @@ mod tests {
 
     #[test]
     fn the_correction_finds_what_a_factorisation_of_each_coalition_finds() {
-        for graph in [ring(7), complete(6), Graph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (1, 3)]).unwrap()] {
+        for graph in
+            [ring(7), complete(6), Graph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (1, 3)]).unwrap()]
+        {
             for colluders in 0..4 {
                 for r in [0.0, 0.3, 7.0, 4000.0] {
                     let mut coalition: Vec<u32> = (0..colluders as u32).collect();
@@ -266,7 +267,11 @@ mod tests {
                     }
                     let found = worst(&graph, colluders, r);
                     assert!(found.resistance >= largest.min(1.0 - 1e-12), "{} < {largest}", found.resistance);
-                    assert!(found.resistance <= largest * (1.0 + 3e-7) + 1e-12, "{} > {largest}", found.resistance);
+                    assert!(
+                        found.resistance <= largest * (1.0 + 3e-7) + 1e-12,
+                        "{} > {largest}",
+                        found.resistance
+                    );
                     let bound = bounded(&graph, colluders, r).resistance;
                     assert!(bound >= largest.min(1.0 - 1e-12), "the bound {bound} is below {largest}");
                 }

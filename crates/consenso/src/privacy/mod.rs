@@ -18,6 +18,7 @@
 //! [`distributed_noise`] is what a sum costs when every agent adds a part of its noise.
 //! [`correlated`] is what messages cost when both ends of every edge add ± the same secret noise.
 //! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
+//! [`studies`] adds up whole studies of the same records.
 
 pub mod advanced;
 pub mod adversary;
@@ -42,6 +43,7 @@ mod quadrature;
 pub mod rdp;
 pub mod renyi_table;
 mod round;
+pub mod studies;
 pub mod zcdp;
 
 pub use adversary::{Adversary, Coalition};
