@@ -22,6 +22,7 @@ mod progress;
 mod reproduce;
 mod run;
 mod table;
+mod trust;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -16,6 +16,7 @@ mod shared;
 mod site;
 mod spec;
 mod sweep;
+mod trust;
 
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
@@ -28,6 +29,7 @@ pub use spec::{
     Accounting, AlgorithmSpec, CalibratedSpec, DataSpec, ExperimentSpec, LossKind, Mechanism, NoiseSpec,
     NormName, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
 };
+pub use trust::{Exposed, ExposureReport, PairwiseMap};
 
 /// Experiments that come with the software: name, one line about it, and the file.
 pub const BUILT_IN: &[(&str, &str, &str)] = &[
