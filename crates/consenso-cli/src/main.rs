@@ -25,6 +25,7 @@ mod reproduce;
 mod run;
 mod spending;
 mod table;
+mod trust;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

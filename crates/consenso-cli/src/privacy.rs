@@ -1,6 +1,6 @@
 //! `consenso privacy`: the accountants, one question at a time.
 
-use crate::{Failure, audit, output, table};
+use crate::{Failure, audit, output, table, trust};
 use anyhow::{Context as _, Result};
 use consenso::privacy::calibrate::{Calibration, Noise, Request, calibrate, complete_sensitivity};
 use consenso::privacy::{Bound, Composition, compose, mixture, parse_events};
@@ -77,6 +77,8 @@ Give at least one sensitivity of the released step: how far one record can move 
 More of them can only lower the noise.")]
     Calibrate(Budget),
     Audit(audit::Args),
+    Map(trust::MapArgs),
+    Exposure(trust::ExposureArgs),
 }
 
 #[derive(clap::Args)]
@@ -164,6 +166,8 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
             (json!(found), calibration_text(&found))
         }
         Command::Audit(args) => return audit::command(args, json),
+        Command::Map(args) => return trust::map(args, json),
+        Command::Exposure(args) => return trust::exposure(args, json),
     };
     if json {
         output::print_json(&value);

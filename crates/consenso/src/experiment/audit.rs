@@ -88,6 +88,12 @@ impl Experiment {
                 planned.label
             ));
         }
+        if planned.budget.correlated.is_some() {
+            return Err(format!(
+                "{}: correlated noise is attacked by whole coalitions, which this auditor does not play; leave the algorithm out",
+                planned.label
+            ));
+        }
         let neighbours = self.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
         // The worst pair of an agent has few features, and a schedule of coordinates is for all of them.
         if planned.protocol.charges_ahead() && target == AuditTarget::Agent {

@@ -7,6 +7,7 @@
 mod audit;
 mod budget;
 mod check;
+mod correlated;
 mod cost;
 mod models;
 mod perturbed;
@@ -19,6 +20,7 @@ mod shared;
 mod site;
 mod spec;
 mod sweep;
+mod trust;
 
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
@@ -32,6 +34,7 @@ pub use spec::{
     Accounting, AlgorithmSpec, CalibratedSpec, DataSpec, ExperimentSpec, LossKind, Mechanism, NoiseSpec,
     NormName, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
 };
+pub use trust::{Exposed, ExposureReport, PairwiseMap};
 
 /// Experiments that come with the software: name, one line about it, and the file.
 pub const BUILT_IN: &[(&str, &str, &str)] = &[

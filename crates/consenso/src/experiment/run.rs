@@ -320,6 +320,10 @@ pub(super) fn player(
     simulated: bool,
 ) -> Player {
     let gate = planned.budget.gate(agent, local.records().len(), graph.degree(agent), seed, simulated);
+    let gate = match &planned.budget.correlated {
+        Some(correlated) => correlated.equip(gate, agent, graph.neighbours(agent), seed),
+        None => gate,
+    };
     let gate = match local.costs() {
         Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())

@@ -1,5 +1,6 @@
 //! What is claimed about a run's privacy, with everything a reader needs to check or doubt it.
 
+use super::Adversary;
 use super::compose::{Bound, Composition, Method};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -62,6 +63,9 @@ pub struct Claim {
     pub neighbours: NeighbourRelation,
     /// Who is assumed to look, and at what.
     pub adversary: String,
+    /// The same as a type, so that programs can tell which claims protect from whom.
+    #[serde(default)]
+    pub against: Adversary,
     /// How the noise was drawn.
     pub sampler: String,
     /// Conditions under which the claim does not hold, or holds only in part.
@@ -88,6 +92,7 @@ impl Claim {
             method,
             neighbours,
             adversary: Self::COLLUDING_NEIGHBOURS.to_owned(),
+            against: Adversary::Local,
             sampler: sampler.into(),
             caveats: Vec::new(),
             bounds: Some(composition),
