@@ -98,11 +98,18 @@ fn objective_gap(record: &Record) -> Figure {
         x: rounds(),
         y: Axis::new("F(mean model) − F(x*), logarithmic", Scale::Log),
         series: measured.into_iter().chain(certified(record, "optimum_gap")).collect(),
-        lines: vec![Reference {
-            label: "zero model".into(),
-            value: record.baselines.zero_model.objective - optimum,
-        }],
+        lines: zero_model(record, record.baselines.zero_model.objective - optimum),
     }
+}
+
+/// Whether a linear constraint ties the agents.
+fn tied(record: &Record) -> bool {
+    record.algorithms.iter().any(|algorithm| algorithm.violation.is_some())
+}
+
+/// The line of the model that knows nothing; it breaks a linear constraint, and is nothing to compare with there.
+fn zero_model(record: &Record, value: f64) -> Vec<Reference> {
+    if tied(record) { Vec::new() } else { vec![Reference { label: "zero model".into(), value }] }
 }
 
 fn log_error(record: &Record) -> Figure {
@@ -124,7 +131,7 @@ fn log_error(record: &Record) -> Figure {
             .into_iter()
             .chain(certified(record, "log_error"))
             .collect(),
-        lines: vec![Reference { label: "zero model".into(), value: zero }],
+        lines: zero_model(record, zero),
     }
 }
 
