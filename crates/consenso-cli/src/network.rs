@@ -72,6 +72,12 @@ struct New {
     /// Where the noise comes from: `os` is what a privacy claim holds for, `seed` repeats the simulation bit for bit
     #[arg(long, value_parser = ["os", "seed"], default_value = "os")]
     entropy: String,
+    /// Write into every site's site.toml that its records need no protection, for a study without a privacy claim
+    #[arg(long)]
+    unprotected: bool,
+    /// Write into every site's site.toml that its records are public, which --entropy seed needs for files
+    #[arg(long)]
+    public: bool,
 }
 
 /// Run all sites of a network as processes of this machine
@@ -364,7 +370,7 @@ fn plan(
             }
         };
         let mut file = SiteFile::new(&args.sites[index]);
-        file.entropy = entropy;
+        (file.entropy, file.unprotected, file.public) = (entropy, args.unprotected, args.public);
         // A host of its own listens at every address under the port that the others call.
         file.listen = match &address {
             Some(a) if args.addresses.is_empty() || a.starts_with("127.") => Some(a.clone()),

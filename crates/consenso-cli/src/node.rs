@@ -4,13 +4,13 @@ use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
 use consenso::agent::Checkpoint;
 use consenso::data::Dataset;
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
 use consenso_node::audit_log::Echo;
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
 use consenso_node::store::{Entry, Row, Store};
-use consenso_node::{Options, Outcome, Progress, Unreached, claim, clock, export, network, node};
+use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, export, network, node};
 use serde_json::json;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -42,6 +42,10 @@ enum NodeCommand {
     /// Verify a site's ledger, and recompute what was claimed from its events alone
     Audit(Site),
     Model(Model),
+    /// Make a new witness for a site whose witness is lost
+    ///
+    /// The ledger as it is then counts as the newest: do this only when state.db is certainly no old copy.
+    Witness(Site),
     /// Check all that a site needs: key, certificate, clock, records, neighbours, ledger and disk
     Doctor(Site),
 }
@@ -114,6 +118,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         NodeCommand::Health(args) => health(args, json),
         NodeCommand::Audit(site) => audit(&site.folder, json),
         NodeCommand::Model(args) => model(args, json),
+        NodeCommand::Witness(site) => witness(&site.folder, json),
         NodeCommand::Doctor(site) => doctor(&site.folder, json),
     }
 }
@@ -180,8 +185,9 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
     for warning in experiment.warnings() {
         eprintln!("warning: {warning}");
     }
-    if experiment.spec().privacy.is_none() {
-        eprintln!("warning: the experiment has no [privacy]: what this site sends is not protected");
+    let plan = experiment.plan_of(folder.me).map_err(|message| anyhow!(message))?;
+    if plan.claim.is_none() {
+        eprintln!("warning: the study makes no privacy claim: what this site sends is not protected");
     } else if experiment.is_seeded() {
         eprintln!("warning: entropy = \"seed\": everybody can compute this site's noise; for science only");
     }
@@ -449,6 +455,21 @@ fn audit(path: &Path, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+fn witness(path: &Path, json: bool) -> Result<(), Failure> {
+    let folder = Folder::read(path)?;
+    let made = node::renew_witness(&folder).map_err(|e| Failure::Input(e.into()))?;
+    if json {
+        output::print_json(&json!({ "site": folder.site.name, "witness": made }));
+    } else {
+        output::print(&format!(
+            "{}: counts the releases of {} from now on",
+            made.display(),
+            folder.site.name
+        ));
+    }
+    Ok(())
+}
+
 fn model(args: &Model, json: bool) -> Result<(), Failure> {
     let (store, rows) = ledger(&args.folder)?;
     let study = rows.last().map_or(0, |r| r.study);
@@ -596,14 +617,14 @@ fn see_dates(certificate: &[u8]) -> (Mark, String) {
 fn see_study(folder: &Folder) -> Vec<Finding> {
     let site = experiment(folder).and_then(|e| {
         let plan = e.plan_of(folder.me).map_err(|m| Failure::from(anyhow!(m)))?;
-        Ok((plan.records, e.graph().neighbours(folder.me).to_vec()))
+        Ok((plan.records, e.graph().neighbours(folder.me).to_vec(), see_privacy(folder, &e, &plan)))
     });
-    let (records, neighbours) = match site {
+    let (records, neighbours, privacy) = match site {
         Ok(site) => site,
         Err(e) => return vec![("records", Mark::Bad, e.text())],
     };
     let text = format!("{records}, as announced, under the public schema");
-    let mut found = vec![("records", Mark::Good, text)];
+    let mut found = vec![("records", Mark::Good, text), privacy];
     found.extend(see_listener(folder));
     for j in neighbours {
         let peer = &folder.peers[j as usize];
@@ -619,6 +640,25 @@ fn see_study(folder: &Folder) -> Vec<Finding> {
         found.push(("neighbour", mark, text));
     }
     found
+}
+
+/// Whether the site would take part in the study, and what it would cost.
+fn see_privacy(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Finding {
+    let rows = ledger(&folder.path).map(|found| found.1).unwrap_or_default();
+    let admitted = node::opening(folder, experiment, plan)
+        .and_then(|opening| books::admit(&rows, &opening).map_err(Into::into));
+    match (admitted, &plan.claim) {
+        (Err(error), _) => ("privacy", Mark::Bad, error.to_string()),
+        (Ok(_), None) => {
+            ("privacy", Mark::Wait, "the study makes no claim: what this site sends is not protected".into())
+        }
+        (Ok(_), Some(claim)) => {
+            let seeded = if plan.seeded { "; seeded: for science, protects nobody" } else { "" };
+            let text =
+                format!("ε = {:.6}, δ = {:e} ({}){seeded}", claim.epsilon, claim.delta, claim.neighbours);
+            ("privacy", if plan.seeded { Mark::Wait } else { Mark::Good }, text)
+        }
+    }
 }
 
 /// Whether the address that others call can be listened at; a node that runs does so already.

@@ -72,7 +72,7 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
             studies.push((study, Vec::new()));
             continue;
         }
-        let Some((study, charges)) = studies.last_mut().filter(|s| s.0.study == row.study) else { continue };
+        let Some((study, charges)) = studies.iter_mut().rfind(|s| s.0.study == row.study) else { continue };
         match &row.entry {
             Entry::Release { round, charge, .. } => {
                 if *round != study.releases + 1 {
@@ -86,7 +86,11 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
             }
             Entry::Absent { round, neighbour, weight } => study.without.push((*neighbour, *round, *weight)),
             Entry::Done { reason, .. } => study.ended = Some(reason.clone()),
-            Entry::Budget { .. } | Entry::Study { .. } | Entry::Confirmed { .. } | Entry::Settled { .. } => {}
+            Entry::Budget { .. }
+            | Entry::Witness { .. }
+            | Entry::Study { .. }
+            | Entry::Confirmed { .. }
+            | Entry::Settled { .. } => {}
         }
     }
     studies

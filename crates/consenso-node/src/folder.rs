@@ -128,9 +128,23 @@ pub struct SiteFile {
     /// Where `/metrics`, `/healthz` and `/readyz` are served; nowhere if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
-    /// What all studies of these records together may cost; taken when the ledger is made, and never from then on.
+    /// What all studies of these records together may cost: a hard cap from the first start on, which can be lowered later and not raised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// Whether these records need no protection: only then does the site take part in studies that make no privacy claim.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unprotected: bool,
+    /// Whether the records of its file are public: only then may noise come from a seed that everybody knows.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub public: bool,
+    /// A file on another disk that counts the releases, so that an old copy of this folder is found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<PathBuf>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn default_deadline() -> f64 {
@@ -155,6 +169,9 @@ impl SiteFile {
             keep_alive_seconds: default_keep_alive(),
             metrics: None,
             budget: None,
+            unprotected: false,
+            public: false,
+            witness: None,
         }
     }
 }
@@ -272,6 +289,12 @@ impl Folder {
                 ),
             }),
         }
+    }
+
+    /// The file that counts its releases, if it has one.
+    #[must_use]
+    pub fn witness(&self) -> Option<PathBuf> {
+        self.site.witness.as_ref().map(|path| self.path.join(path))
     }
 
     /// The site's own records.

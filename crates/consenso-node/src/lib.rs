@@ -4,6 +4,7 @@
 //! be lost in SQLite. For the same seed the transcript is the simulator's, bit for bit.
 
 pub mod audit_log;
+pub mod books;
 mod call;
 pub mod claim;
 pub mod clock;
@@ -22,6 +23,7 @@ mod simulated;
 mod spending;
 pub mod store;
 mod wire;
+mod witness;
 
 pub use call::{Unreached, reach};
 pub use folder::Folder;

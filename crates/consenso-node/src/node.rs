@@ -258,14 +258,11 @@ impl Prepared {
         }
         let mut store = ledger(folder, plan.dim)?;
         let graph = graph_digest(experiment.graph());
-        let study = store.begin(&Opening {
-            site: folder.site.name.clone(),
-            experiment: folder.study,
-            graph,
-            claim: plan.claim.clone(),
-            seeded: plan.seeded,
-            limit: limit(folder, experiment),
-        })?;
+        let witness = folder.witness();
+        store.witnessed_by(witness.as_deref())?;
+        let study = store.begin(&opening(folder, experiment, &plan)?)?;
+        // A ledger that has just begun has its witness before anything can be released.
+        store.witnessed_by(witness.as_deref())?;
         if let Some(checkpoint) = &study.checkpoint {
             agent.restore(checkpoint)?;
         }
@@ -888,10 +885,50 @@ impl Neighbour {
     }
 }
 
-/// What these records may cost in all: what the site says, else what its first experiment says.
-fn limit(folder: &Folder, experiment: &Experiment) -> Option<(f64, f64)> {
-    let own = folder.site.budget.map(|b| (b.epsilon, b.delta));
-    own.or_else(|| experiment.spec().privacy.and_then(|p| Some((p.epsilon?, p.delta))))
+/// What the site and the study say about what these records may cost.
+///
+/// # Errors
+/// Noise from a seed on records that are not public.
+pub fn opening(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Result<Opening, NodeError> {
+    let site = &folder.site;
+    if plan.seeded && experiment.has_own_records() && !site.public {
+        return Err(NodeError::Experiment(
+            "entropy = \"seed\": everybody could compute this site's noise and take it away from what it sends\n  \
+             help: set entropy = \"os\" in site.toml; or public = true, if everybody may have these records"
+                .into(),
+        ));
+    }
+    Ok(Opening {
+        site: site.name.clone(),
+        experiment: folder.study,
+        graph: graph_digest(experiment.graph()),
+        claim: plan.claim.clone(),
+        seeded: plan.seeded,
+        budget: site.budget.map(|b| (b.epsilon, b.delta)),
+        announced: experiment.spec().privacy.and_then(|p| Some((p.epsilon?, p.delta))),
+        records: plan.records,
+        unprotected: site.unprotected,
+    })
+}
+
+/// Makes a new witness for a site whose witness is lost: its ledger as it is counts as the newest.
+///
+/// # Errors
+/// A site that runs, has no ledger, or names no witness.
+pub fn renew_witness(folder: &Folder) -> Result<std::path::PathBuf, NodeError> {
+    let _lock = lock(folder)?;
+    let path = folder.witness().ok_or_else(|| {
+        NodeError::Experiment(
+            "site.toml has no `witness`, for example: witness = \"/mnt/other-disk/hospital-a\"".into(),
+        )
+    })?;
+    if path.exists() {
+        let message = format!("{}: there is a witness; it is not overwritten", path.display());
+        return Err(NodeError::Experiment(message));
+    }
+    // The file exists, so the number of pages is its own, whatever the dimension.
+    ledger(folder, 1)?.new_witness(&path)?;
+    Ok(path)
 }
 
 /// The weight of every neighbour in this site's mix.

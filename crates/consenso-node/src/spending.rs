@@ -35,6 +35,13 @@ impl Spending {
             }
             return;
         }
+        // Noise inside a problem has a pure cost of its own, and what costs ε costs at most ½ε² in zCDP.
+        if let Some(&Mechanism::Pure { epsilon }) = event("inside") {
+            self.gaussian_only = false;
+            self.rho += 0.5 * epsilon * epsilon;
+            self.pure += epsilon;
+            return;
+        }
         match event("l2") {
             Some(Mechanism::Gaussian { mu }) => {
                 self.mu_squared += mu * mu;
@@ -82,5 +89,22 @@ fn pure(event: &Event) -> f64 {
     match event.mechanism {
         Mechanism::Laplace { epsilon } | Mechanism::Pure { epsilon } => epsilon * event.count as f64,
         _ => f64::INFINITY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The gauge of `pp` and `dvp` showed the whole budget from the first round on.
+    #[test]
+    fn the_gauge_knows_what_noise_inside_a_problem_costs() {
+        let mut spending = Spending::new();
+        let charge = Charge::from([("inside".to_owned(), Event::pure(0.01, 1))]);
+        spending.add(&charge);
+        assert!((spending.epsilon(1e-6) - 0.01).abs() < 1e-12);
+        (1..400).for_each(|_| spending.add(&charge));
+        let found = spending.epsilon(1e-6);
+        assert!(found > 0.2 && found < 1.5, "400 rounds of 0.01 are less than their sum: {found}");
     }
 }

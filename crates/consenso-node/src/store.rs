@@ -4,8 +4,10 @@
 //! checkpoint carries the last hash, so that a cut-off tail is found too. `synchronous = FULL`: when a round's transaction has
 //! returned, it is on disk, and only then may its message leave.
 
+use crate::books::{self, Admission};
 use crate::clock;
 use crate::frame::{Digest, Frame, Hex, blake3, sha256, unhex};
+use crate::witness::{Seen, Witness};
 use consenso::agent::Checkpoint;
 use consenso::experiment::Charge;
 use consenso::privacy::Claim;
@@ -25,7 +27,10 @@ const LOG: &str = "state.db-wal";
 /// Pages the log may have before SQLite folds it into the database.
 const LOG_PAGES: i64 = 1000;
 
-const FORMAT: i64 = 3;
+const FORMAT: i64 = 4;
+
+/// The format before, which kept the messages of one study only.
+const FORMAT_BEFORE: i64 = 3;
 
 /// Why the durable state cannot be used. Nothing is sent after any of these.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +88,32 @@ pub enum StoreError {
     /// The records were used, or would be, without protection.
     #[error("{0}")]
     Unprotected(&'static str),
+    /// The study's claim is of another kind than those of the ledger.
+    #[error("{0}")]
+    Mixed(String),
+    /// The site has no budget of its own, and the study's is too large to be taken for one.
+    #[error(
+        "this study may cost ε = {epsilon}, δ = {delta:e} for {records} records, and site.toml has no budget: above ε = {} or with δ ≥ 1/records \
+         nobody takes a study's word for it\n  help: if that is what these records may cost, write it down in site.toml: \
+         budget = {{ epsilon = {epsilon}, delta = {delta:e} }}",
+        books::LARGEST_UNSAID_EPSILON
+    )]
+    NoBudget {
+        /// ε of the study.
+        epsilon: f64,
+        /// δ of the study.
+        delta: f64,
+        /// Records of the site.
+        records: usize,
+    },
+    /// The ledger is not the one that its witness has seen.
+    #[error("{}: {what}", path.display())]
+    Witness {
+        /// The witness.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        what: String,
+    },
 }
 
 /// What a row of the ledger says.
@@ -95,6 +126,13 @@ pub enum Entry {
         site: String,
         /// (ε, δ).
         limit: Option<(f64, f64)>,
+        /// When.
+        time: String,
+    },
+    /// From here on a witness elsewhere counts the releases.
+    Witness {
+        /// Where it is.
+        path: String,
         /// When.
         time: String,
     },
@@ -174,8 +212,14 @@ pub struct Opening {
     pub claim: Option<Claim>,
     /// Whether the noise comes from a seed.
     pub seeded: bool,
-    /// The site's own limit for these records, if it set one when the file was made.
-    pub limit: Option<(f64, f64)>,
+    /// The site's own budget for these records (`site.toml`): a hard cap from the first start on.
+    pub budget: Option<(f64, f64)>,
+    /// The budget that the experiment names.
+    pub announced: Option<(f64, f64)>,
+    /// How many records the site has.
+    pub records: usize,
+    /// Whether the site itself says that its records need no protection.
+    pub unprotected: bool,
 }
 
 /// The open database.
@@ -185,6 +229,8 @@ pub struct Store {
     db: Connection,
     head: Digest,
     rows: i64,
+    releases: u64,
+    witness: Option<Witness>,
 }
 
 /// One row of the ledger, as stored.
@@ -217,13 +263,14 @@ impl Store {
         let fail = |cause| StoreError::Database { path: path.clone(), cause };
         let db = Connection::open(&path).map_err(fail)?;
         durable(&db, dim).map_err(fail)?;
-        if format_of(&db).map_err(fail)? == 0 {
-            make(&db).map_err(fail)?;
+        match format_of(&db).map_err(fail)? {
+            0 => make(&db).map_err(fail)?,
+            FORMAT_BEFORE => migrate(&db).map_err(fail)?,
+            _ => known(&db, &path)?,
         }
-        known(&db, &path)?;
         grow_log(&folder.join(LOG), dim)
             .map_err(|cause| StoreError::File { path: folder.join(LOG), cause })?;
-        let mut store = Self { path, db, head: [0; 32], rows: 0 };
+        let mut store = Self { path, db, head: [0; 32], rows: 0, releases: 0, witness: None };
         store.verify()?;
         Ok(store)
     }
@@ -240,7 +287,7 @@ impl Store {
         // One look, however many questions: a node that commits a round between two of them would seem to have an edited ledger.
         db.execute_batch("BEGIN").map_err(fail)?;
         known(&db, &path)?;
-        let mut store = Self { path, db, head: [0; 32], rows: 0 };
+        let mut store = Self { path, db, head: [0; 32], rows: 0, releases: 0, witness: None };
         store.verify()?;
         Ok(store)
     }
@@ -286,67 +333,149 @@ impl Store {
         Ok(rows)
     }
 
-    /// Checks the chain, and that the checkpoint belongs to its end.
+    /// Checks the chain, and that every study's checkpoint belongs to its last row.
     fn verify(&mut self) -> Result<(), StoreError> {
         let rows = self.rows()?;
         self.rows = rows.len() as i64;
         self.head = rows.last().map_or([0; 32], |row| row.hash);
-        let saved: Option<(i64, Vec<u8>)> = self
-            .db
-            .query_row("SELECT study, head FROM checkpoint ORDER BY study DESC LIMIT 1", [], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()
+        let is_release = |row: &&Row| matches!(row.entry, Entry::Release { .. });
+        self.releases = rows.iter().filter(is_release).count() as u64;
+        let mut statement =
+            self.db.prepare("SELECT study, head FROM checkpoint").map_err(|e| self.fail(e))?;
+        let saved: Vec<(i64, Vec<u8>)> = statement
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .and_then(Iterator::collect)
             .map_err(|e| self.fail(e))?;
-        let last = rows.last().map_or(0, |row| row.study);
-        match saved {
-            Some((study, head)) if study == last && head != self.head => {
-                Err(self.broken("the checkpoint is not of the ledger's last row"))
+        for (study, head) in &saved {
+            match rows.iter().rfind(|row| row.study == *study) {
+                Some(last) if last.hash[..] == head[..] => {}
+                Some(_) => return Err(self.broken("the checkpoint is not of the ledger's last row")),
+                None => return Err(self.broken("the ledger's last rows are missing")),
             }
-            Some((study, _)) if study > last => Err(self.broken("the ledger's last rows are missing")),
-            None if rows.iter().any(|row| matches!(row.entry, Entry::Release { .. })) => {
-                Err(self.broken("the checkpoint is missing"))
-            }
-            _ => Ok(()),
         }
+        if rows.iter().filter(is_release).any(|row| saved.iter().all(|(study, _)| *study != row.study)) {
+            return Err(self.broken("the checkpoint is missing"));
+        }
+        Ok(())
     }
 
-    /// Goes on with the last study if it is this one, or begins it if the budget allows.
-    ///
-    /// Several studies of the same records add up: Σ ε ≤ ε and Σ δ ≤ δ is a filter that holds for studies chosen after looking at the earlier
-    /// ones (Rogers, Roth, Ullman and Vadhan 2016). A study counts whole from its beginning, finished or not.
+    /// Goes on with this study if it ever began, or begins it if the budget allows ([`books::admit`]).
     ///
     /// # Errors
-    /// [`StoreError::OverBudget`], and what the file says.
+    /// [`StoreError::OverBudget`] and the other reasons of [`books::admit`], and what the file says.
     pub fn begin(&mut self, opening: &Opening) -> Result<Study, StoreError> {
         let rows = self.rows()?;
-        let (experiment, graph) = (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
-        let asked = opening.claim.as_ref().map(|c| (c.epsilon, c.delta));
-        let last = rows.iter().rfind(|row| matches!(row.entry, Entry::Study { .. }));
-        if let Some(Row { study, entry: Entry::Study { experiment: e, graph: g, claim, seeded, .. }, .. }) =
-            last
-            && (e, g) == (&experiment, &graph)
-        {
-            goes_on((claim.as_deref(), *seeded), (opening.claim.as_ref(), opening.seeded))?;
-            return Ok(Study { number: *study, checkpoint: self.checkpoint(*study)? });
+        if rows.first().is_some_and(|row| !matches!(row.entry, Entry::Budget { .. })) {
+            return Err(self.broken("the ledger does not begin with a budget"));
         }
+        let (number, limit) = match books::admit(&rows, opening)? {
+            Admission::GoesOn { number } => {
+                return Ok(Study { number, checkpoint: self.checkpoint(number)? });
+            }
+            Admission::Begins { number, limit } => (number, limit),
+        };
         let time = clock::text(clock::now());
         let mut entries = Vec::new();
-        let limit = match rows.first().map(|row| &row.entry) {
-            Some(Entry::Budget { limit, .. }) => *limit,
-            Some(_) => return Err(self.broken("the ledger does not begin with a budget")),
-            None => {
-                let limit = if asked.is_some() { opening.limit.or(asked) } else { None };
-                entries.push((0, Entry::Budget { site: opening.site.clone(), limit, time: time.clone() }));
-                limit
-            }
-        };
-        within(&rows, limit, asked)?;
-        let number = last.map_or(1, |row| row.study + 1);
+        if rows.is_empty() {
+            entries.push((0, Entry::Budget { site: opening.site.clone(), limit, time: time.clone() }));
+        }
+        let (experiment, graph) = (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
         let claim = opening.claim.clone().map(Box::new);
         entries.push((number, Entry::Study { experiment, graph, claim, seeded: opening.seeded, time }));
         self.append(&entries, |_, _| Ok(()))?;
         Ok(Study { number, checkpoint: None })
+    }
+
+    /// Has every release counted by a witness from now on, before it may be sent, and checks that the ledger is not older than its witness.
+    /// `None`: the site has none, which is refused once it had one.
+    ///
+    /// # Errors
+    /// [`StoreError::Witness`]: a ledger that is behind, another ledger's witness, or none where there was one.
+    pub fn witnessed_by(&mut self, path: Option<&Path>) -> Result<(), StoreError> {
+        let had = self.rows()?.iter().rev().find_map(|row| match &row.entry {
+            Entry::Witness { path, .. } => Some(PathBuf::from(path)),
+            _ => None,
+        });
+        let Some(path) = path else {
+            return match had {
+                None => Ok(()),
+                Some(path) => Err(wrong(
+                    &path,
+                    "is the witness of this ledger, and site.toml has no `witness`\n  help: set it again; without it an old copy of the ledger could start",
+                )),
+            };
+        };
+        let system = |cause: std::io::Error| wrong(path, &cause.to_string());
+        let witness = match Witness::open(path) {
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => match had {
+                Some(_) => {
+                    return Err(wrong(
+                        path,
+                        "the witness of this ledger is not there: is its disk mounted?\n  \
+                         help: if it is lost for good, and state.db is certainly the newest, `consenso node witness` makes a new one",
+                    ));
+                }
+                None => return self.new_witness(path),
+            },
+            opened => opened.map_err(system)?,
+        };
+        self.agrees_with(witness, had.as_deref() == Some(path))
+    }
+
+    /// Checks that the ledger has what the witness has seen.
+    fn agrees_with(&mut self, mut witness: Witness, known: bool) -> Result<(), StoreError> {
+        let Seen { releases: seen, row } = witness.seen();
+        let rows = self.rows()?;
+        let hashes: Vec<Digest> =
+            rows.iter().filter(|r| matches!(r.entry, Entry::Release { .. })).map(|r| r.hash).collect();
+        let path = witness.path().to_owned();
+        if (hashes.len() as u64) < seen {
+            let what = format!(
+                "the witness has seen {seen} releases, and the ledger (state.db) has {}: it is an old copy\n  \
+                 help: restore the newest; an older one would charge and draw again what was sent already",
+                hashes.len()
+            );
+            return Err(wrong(&path, &what));
+        }
+        if seen > 0 && hashes[seen as usize - 1] != row {
+            let what = format!(
+                "is the witness of another ledger: release {seen} is not the one it has seen\n  help: every site needs a witness of its own"
+            );
+            return Err(wrong(&path, &what));
+        }
+        // A crash between the ledger's row and the witness: nothing was sent, and the same bytes leave now.
+        if let Some(last) = hashes.last().filter(|_| hashes.len() as u64 > seen) {
+            let seen = Seen { releases: hashes.len() as u64, row: *last };
+            witness.note(seen).map_err(|cause| wrong(&path, &cause.to_string()))?;
+        }
+        if !known {
+            self.name_witness(&path)?;
+        }
+        self.witness = Some(witness);
+        Ok(())
+    }
+
+    /// Makes a new witness that takes the ledger as it is for the newest.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn new_witness(&mut self, path: &Path) -> Result<(), StoreError> {
+        let rows = self.rows()?;
+        let last = rows.iter().rfind(|r| matches!(r.entry, Entry::Release { .. }));
+        let seen = Seen { releases: self.releases, row: last.map_or([0; 32], |r| r.hash) };
+        let made = Witness::create(path, seen).map_err(|cause| wrong(path, &cause.to_string()))?;
+        self.name_witness(path)?;
+        self.witness = Some(made);
+        Ok(())
+    }
+
+    fn name_witness(&mut self, path: &Path) -> Result<(), StoreError> {
+        // The first row is the budget's: a ledger that has not begun gets its witness's row with the first study.
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let (path, time) = (path.display().to_string(), clock::text(clock::now()));
+        self.append(&[(0, Entry::Witness { path, time })], |_, _| Ok(()))
     }
 
     /// The last checkpoint of a study.
@@ -392,9 +521,17 @@ impl Store {
         let digest = blake3(bytes);
         let entry = Entry::Release { round, blake3: Hex(&digest).to_string(), charge };
         self.append(&[(study, entry)], |db, head| {
-            db.prepare_cached(KEEP)?.execute(params![round % 2, study, round, bytes])?;
+            let slot = 2 * (study - 1) + i64::from(round % 2);
+            db.prepare_cached(KEEP)?.execute(params![slot, study, round, bytes])?;
             save(db, study, head, checkpoint)
         })?;
+        self.releases += 1;
+        if let Some(witness) = &mut self.witness {
+            let seen = Seen { releases: self.releases, row: self.head };
+            witness
+                .note(seen)
+                .map_err(|cause| StoreError::File { path: witness.path().to_owned(), cause })?;
+        }
         Ok(digest)
     }
 
@@ -479,10 +616,21 @@ fn format_of(db: &Connection) -> rusqlite::Result<i64> {
 fn known(db: &Connection, path: &Path) -> Result<(), StoreError> {
     let path = path.to_owned();
     match format_of(db) {
-        Ok(FORMAT) => Ok(()),
+        Ok(FORMAT | FORMAT_BEFORE) => Ok(()),
         Ok(found) => Err(StoreError::Format { path, found }),
         Err(cause) => Err(StoreError::Database { path, cause }),
     }
+}
+
+/// Brings a file of the format before to this one: the messages of every study have slots of their own.
+fn migrate(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(&format!(
+        "BEGIN;
+         UPDATE outbox SET slot = -1 - slot;
+         UPDATE outbox SET slot = 2 * (study - 1) + round % 2;
+         PRAGMA user_version = {FORMAT};
+         COMMIT;",
+    ))
 }
 
 /// Makes the tables of a new file.
@@ -523,7 +671,7 @@ fn grow_log(path: &Path, dim: usize) -> std::io::Result<()> {
 
 // A row that keeps its length is written over in place: no page is freed and none is looked for.
 
-/// A neighbour can be one round behind, never two: two slots are enough.
+/// A neighbour can be one round behind, never two: two slots a study are enough.
 const KEEP: &str = "INSERT INTO outbox (slot, study, round, bytes) VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT (slot) DO UPDATE SET study = excluded.study, round = excluded.round, bytes = excluded.bytes";
 
@@ -544,54 +692,8 @@ fn chain(previous: &Digest, number: i64, study: i64, body: &str) -> Digest {
     sha256(&[previous, &number.to_le_bytes(), &study.to_le_bytes(), body.as_bytes()])
 }
 
-/// Whether a study that was begun as `before` may go on as `now`: what was reserved for it must be what it costs.
-fn goes_on(before: (Option<&Claim>, bool), now: (Option<&Claim>, bool)) -> Result<(), StoreError> {
-    if now.1 && !before.1 {
-        return Err(StoreError::Unprotected(
-            "this study began with noise of the operating system, and entropy = \"seed\" would go on with noise that everybody knows\n  \
-             help: set entropy = \"os\" in site.toml",
-        ));
-    }
-    let cost = |claim: Option<&Claim>| claim.map_or((f64::INFINITY, 1.0), |c| (c.epsilon, c.delta));
-    let (reserved, asked) = (cost(before.0), cost(now.0));
-    if asked.0 > reserved.0 * (1.0 + 1e-12) || asked.1 > reserved.1 * (1.0 + 1e-12) {
-        return Err(StoreError::Unprotected(
-            "this version of consenso finds that the study costs more than was reserved when it began\n  \
-             help: end it here, and begin another one if the budget allows",
-        ));
-    }
-    Ok(())
-}
-
-/// Whether another study of cost `asked` fits what the records may cost in all.
-fn within(rows: &[Row], limit: Option<(f64, f64)>, asked: Option<(f64, f64)>) -> Result<(), StoreError> {
-    let known = !rows.is_empty();
-    let Some((limit, limit_delta)) = limit else {
-        return match asked {
-            Some(_) if known => Err(StoreError::Unprotected(
-                "these records were already used without protection, so no budget can hold for them: use another site folder for other records",
-            )),
-            _ => Ok(()),
-        };
-    };
-    let Some((asked, asked_delta)) = asked else {
-        return Err(StoreError::Unprotected(
-            "this site has a budget, and a run without [privacy] would spend without limit",
-        ));
-    };
-    let (mut spent, mut spent_delta) = (0.0, 0.0);
-    for row in rows {
-        if let Entry::Study { claim: Some(claim), .. } = &row.entry {
-            spent += claim.epsilon;
-            spent_delta += claim.delta;
-        }
-    }
-    // Decimal budgets such as 0.1 + 0.2 ≤ 0.3 should fit; a part in 10^12 is below every claim's own rounding.
-    let fits = |sum: f64, limit: f64| sum <= limit * (1.0 + 1e-12);
-    if fits(spent + asked, limit) && fits(spent_delta + asked_delta, limit_delta) {
-        return Ok(());
-    }
-    Err(StoreError::OverBudget { limit, limit_delta, spent, spent_delta, asked, asked_delta })
+fn wrong(path: &Path, what: &str) -> StoreError {
+    StoreError::Witness { path: path.to_owned(), what: what.to_owned() }
 }
 
 #[cfg(test)]
@@ -639,10 +741,20 @@ mod tests {
         Experiment::check(inputs).unwrap().site(0).unwrap()
     }
 
-    fn opening(study: u8, epsilon: Option<f64>, limit: Option<(f64, f64)>) -> Opening {
+    fn opening(study: u8, epsilon: Option<f64>, budget: Option<(f64, f64)>) -> Opening {
         let claim = site().plan.claim.unwrap();
         let claim = epsilon.map(|epsilon| Claim { epsilon, delta: 1e-6, ..claim });
-        Opening { site: "a".into(), experiment: [study; 32], graph: [1; 32], claim, seeded: false, limit }
+        Opening {
+            site: "a".into(),
+            experiment: [study; 32],
+            graph: [1; 32],
+            claim,
+            seeded: false,
+            budget,
+            announced: None,
+            records: 9,
+            unprotected: false,
+        }
     }
 
     /// A ledger of three releases.
@@ -727,7 +839,7 @@ mod tests {
         place.edit("PRAGMA user_version = 2");
         for refused in [place.open(), Store::look(&place.0)] {
             let refused = refused.map(drop).unwrap_err().to_string();
-            assert!(refused.contains("format 2, and this consenso reads format 3"), "{refused}");
+            assert!(refused.contains("format 2, and this consenso reads format 4"), "{refused}");
         }
     }
 
@@ -759,7 +871,7 @@ mod tests {
         let seeded = Opening { seeded: true, ..opening(1, Some(0.5), None) };
         for (now, reason) in [
             (opening(1, Some(0.6), None), "costs more than was reserved"),
-            (opening(1, None, None), "costs more than was reserved"),
+            (Opening { unprotected: true, ..opening(1, None, None) }, "costs more than was reserved"),
             (seeded, "noise that everybody knows"),
         ] {
             let refused = store.begin(&now).unwrap_err().to_string();
@@ -773,9 +885,172 @@ mod tests {
     #[test]
     fn records_used_without_protection_cannot_be_protected_later() {
         let mut store = Place::new().open().unwrap();
-        store.begin(&opening(1, None, None)).unwrap();
-        store.begin(&opening(2, None, None)).unwrap();
+        let open = |study| Opening { unprotected: true, ..opening(study, None, None) };
+        store.begin(&open(1)).unwrap();
+        store.begin(&open(2)).unwrap();
+        // Without the site's own word a study that claims nothing does not even go on.
+        assert!(matches!(store.begin(&opening(2, None, None)), Err(StoreError::Unprotected(_))));
         assert!(matches!(store.begin(&opening(3, Some(0.1), None)), Err(StoreError::Unprotected(_))));
+    }
+
+    /// The first study made no claim, and the operator's budget was dropped.
+    #[test]
+    fn a_study_without_a_claim_cannot_switch_off_a_sites_budget() {
+        let mut store = Place::new().open().unwrap();
+        let budget = Some((1.0, 1e-5));
+        for open in [opening(1, None, budget), Opening { unprotected: true, ..opening(1, None, budget) }] {
+            let refused = store.begin(&open).unwrap_err();
+            assert!(refused.to_string().contains("this site has a budget"), "{refused}");
+        }
+        let refused = store.begin(&opening(1, None, None)).unwrap_err();
+        assert!(refused.to_string().contains("unprotected = true in site.toml"), "{refused}");
+        assert!(store.is_empty(), "nothing was begun");
+        // A budget that is lowered later holds too.
+        store.begin(&opening(1, Some(0.4), budget)).unwrap();
+        let refused = store.begin(&opening(2, Some(0.4), Some((0.5, 1e-5)))).unwrap_err();
+        assert!(matches!(refused, StoreError::OverBudget { limit: 0.5, .. }), "{refused}");
+    }
+
+    /// ε = 99206891854 was taken for a budget, and audited as "within the claim".
+    #[test]
+    fn a_study_with_a_careless_claim_needs_the_operators_word() {
+        for (epsilon, delta, records) in [(99_206_891_854.0, 1e-6, 9), (10.1, 1e-6, 9), (1.0, 0.2, 9)] {
+            let mut store = Place::new().open().unwrap();
+            let mut open = Opening { records, ..opening(1, Some(epsilon), None) };
+            open.announced = Some((epsilon, delta));
+            let refused = store.begin(&open).unwrap_err();
+            assert!(
+                matches!(refused, StoreError::NoBudget { .. }) && refused.to_string().contains("budget = {"),
+                "{refused}"
+            );
+            open.budget = Some((epsilon, delta));
+            store.begin(&open).unwrap();
+        }
+    }
+
+    #[test]
+    fn claims_that_cannot_be_added_are_not_mixed() {
+        use consenso::privacy::NeighbourRelation;
+        let mut store = Place::new().open().unwrap();
+        store.begin(&opening(1, Some(0.1), Some((1.0, 1e-5)))).unwrap();
+        let other = |change: &dyn Fn(&mut Claim)| {
+            let mut open = opening(2, Some(0.1), None);
+            change(open.claim.as_mut().unwrap());
+            open
+        };
+        let seeded = Opening { seeded: true, ..opening(2, Some(0.1), None) };
+        for (open, reason) in [
+            (
+                other(&|c| c.neighbours = NeighbourRelation::Paper),
+                "claims about different changes do not add up",
+            ),
+            (
+                other(&|c| c.adversary = "two colluding agents".into()),
+                "against different adversaries do not add up",
+            ),
+            (seeded, "seeded studies are for public records"),
+        ] {
+            let refused = store.begin(&open).unwrap_err();
+            assert!(matches!(refused, StoreError::Mixed(_)), "{refused}");
+            assert!(refused.to_string().contains(reason), "{refused}");
+        }
+        let mut store = Place::new().open().unwrap();
+        store.begin(&Opening { seeded: true, ..opening(1, Some(0.1), Some((1.0, 1e-5))) }).unwrap();
+        let refused = store.begin(&opening(2, Some(0.1), None)).unwrap_err();
+        assert!(refused.to_string().contains("holds seeded studies"), "{refused}");
+    }
+
+    #[test]
+    fn a_ledger_behind_its_witness_does_not_start() {
+        let (place, elsewhere) = (Place::new(), Place::new());
+        let witness = elsewhere.0.join("witness");
+        let checkpoint = site().agent.checkpoint();
+        let mut store = filled(&place);
+        store.witnessed_by(Some(&witness)).unwrap();
+        let copy = || {
+            let copy = Place::new();
+            for part in [FILE, LOG] {
+                std::fs::copy(place.0.join(part), copy.0.join(part)).unwrap();
+            }
+            copy
+        };
+        let before = copy();
+        store.release(1, 4, &[4; 40], Charge::new(), checkpoint.clone()).unwrap();
+        let after = copy();
+        // The newest copy starts, and so does one whose last release the witness had no time to see.
+        after.open().unwrap().witnessed_by(Some(&witness)).unwrap();
+        drop(store);
+        let refused = before.open().unwrap().witnessed_by(Some(&witness)).unwrap_err().to_string();
+        assert!(
+            refused.contains("seen 4 releases, and the ledger (state.db) has 3: it is an old"),
+            "{refused}"
+        );
+        let mut ahead = after.open().unwrap();
+        ahead.release(1, 5, &[5; 40], Charge::new(), checkpoint.clone()).unwrap();
+        ahead.witnessed_by(Some(&witness)).unwrap();
+        // Not without one once there was one, and not with another ledger's.
+        let refused = after.open().unwrap().witnessed_by(None).unwrap_err().to_string();
+        assert!(refused.contains("site.toml has no `witness`"), "{refused}");
+        let other = Place::new();
+        let mut store = filled(&other);
+        (4..9).for_each(|round| {
+            store.release(1, round, &[9; 40], Charge::new(), checkpoint.clone()).unwrap();
+        });
+        let refused = store.witnessed_by(Some(&witness)).unwrap_err().to_string();
+        assert!(refused.contains("the witness of another ledger"), "{refused}");
+        std::fs::remove_file(&witness).unwrap();
+        let mut store = after.open().unwrap();
+        let refused = store.witnessed_by(Some(&witness)).unwrap_err().to_string();
+        assert!(refused.contains("is its disk mounted?"), "{refused}");
+        store.new_witness(&witness).unwrap();
+        drop(store);
+        after.open().unwrap().witnessed_by(Some(&witness)).unwrap();
+    }
+
+    /// A, then B, then A again: A goes on, and is not paid for twice.
+    #[test]
+    fn any_study_goes_on_where_it_stood() {
+        let place = Place::new();
+        let mut store = place.open().unwrap();
+        let checkpoint = site().agent.checkpoint();
+        let limit = Some((1.0, 1e-5));
+        for study in [1, 2, 1, 2] {
+            let found = store.begin(&opening(study, Some(0.5), limit)).unwrap();
+            assert_eq!(found.number, i64::from(study));
+            let round = store.outbox(found.number).unwrap().last().map_or(2, |sent| sent.0 + 1);
+            store
+                .release(
+                    found.number,
+                    round,
+                    &[10 * study + round as u8; 40],
+                    Charge::new(),
+                    checkpoint.clone(),
+                )
+                .unwrap();
+        }
+        drop(store);
+        let store = place.open().unwrap();
+        assert_eq!(store.outbox(1).unwrap(), [(2, vec![12; 40]), (3, vec![13; 40])]);
+        assert_eq!(store.outbox(2).unwrap(), [(2, vec![22; 40]), (3, vec![23; 40])]);
+        drop(store);
+        // The rows of one study cannot be cut off behind the other's.
+        place.edit("DELETE FROM ledger WHERE number = 7");
+        assert!(matches!(place.open(), Err(StoreError::Broken { .. })));
+    }
+
+    /// Messages of one study only were kept, in two slots, before.
+    #[test]
+    fn a_ledger_of_the_format_before_goes_on() {
+        let place = Place::new();
+        drop(filled(&place));
+        place.edit(
+            "UPDATE outbox SET slot = -1 - slot; UPDATE outbox SET slot = round % 2; PRAGMA user_version = 3",
+        );
+        assert_eq!(Store::look(&place.0).unwrap().rows().unwrap().len(), 5);
+        let mut store = place.open().unwrap();
+        assert_eq!(store.outbox(1).unwrap(), [(2, vec![2; 40]), (3, vec![3; 40])]);
+        store.release(1, 4, &[4; 40], Charge::new(), site().agent.checkpoint()).unwrap();
+        assert_eq!(store.outbox(1).unwrap(), [(3, vec![3; 40]), (4, vec![4; 40])]);
     }
 
     #[test]

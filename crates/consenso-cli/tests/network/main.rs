@@ -1,5 +1,6 @@
 //! The real network, as real processes on loopback addresses, against the simulator.
 
+mod budget;
 mod faults;
 mod http2;
 mod kill;
@@ -129,6 +130,11 @@ impl Net {
     fn audit(&self, site: usize) -> Vec<Value> {
         let text = fs::read_to_string(self.folder(site).join("audit.jsonl")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// How many lines a site's audit log has, if there is one.
+    fn audit_len(&self, site: usize) -> usize {
+        fs::read_to_string(self.folder(site).join("audit.jsonl")).map_or(0, |text| text.lines().count())
     }
 
     fn reasons(&self, site: usize) -> Vec<String> {

@@ -271,7 +271,7 @@ impl<'a> Whole<'a> {
             let side = usize::from(trial.side == Side::Second);
             let local = if i == AGENT { self.first[side].clone() } else { local.clone() };
             let gate = if i < honest {
-                planned.budget.gate(i, local.records().len(), graph.degree(i), &trial.seed)
+                planned.budget.gate(i, local.records().len(), graph.degree(i), &trial.seed, false)
             } else {
                 Gate::open(i as u64, trial.seed.clone())
             };

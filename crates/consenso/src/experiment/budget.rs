@@ -79,8 +79,16 @@ pub(super) struct Price {
 }
 
 impl Budget {
-    /// The gate of one agent, who has `records` records and `degree` neighbours.
-    pub(super) fn gate(&self, agent: usize, records: usize, degree: usize, seed: &Seed) -> Gate {
+    /// The gate of one agent, who has `records` records and `degree` neighbours. Only a simulation keeps realised losses: they depend on the
+    /// records, and a site's durable state needs none of them.
+    pub(super) fn gate(
+        &self,
+        agent: usize,
+        records: usize,
+        degree: usize,
+        seed: &Seed,
+        simulated: bool,
+    ) -> Gate {
         let Some(account) = self.account(records, degree) else {
             // An agent nobody planned for must not go out without noise.
             assert!(
@@ -91,8 +99,9 @@ impl Budget {
         };
         let gate = Gate::new(agent as u64, seed.clone(), Arc::clone(&account.noise), account.ledger.clone())
             .with_smoothness(self.smoothness);
-        // Every realised loss costs logarithms; it is worth them where the paper looks at it, and only in a simulation.
-        if account.price.as_ref().is_some_and(|p| p.realised) { gate.with_realised_losses() } else { gate }
+        // Every realised loss costs logarithms; it is worth them where the paper looks at it.
+        let realised = simulated && account.price.as_ref().is_some_and(|p| p.realised);
+        if realised { gate.with_realised_losses() } else { gate }
     }
 
     /// The account of such an agent, if it has one.

@@ -207,7 +207,7 @@ fn one_run(
         .locals
         .iter()
         .enumerate()
-        .map(|(i, local)| player(experiment, planned, i, graph.degree(i), local.clone(), &seed));
+        .map(|(i, local)| player(experiment, planned, (i, graph.degree(i)), local.clone(), &seed, true));
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
     if let Some(rows) = experiment.start(instance.run) {
@@ -269,12 +269,12 @@ fn one_run(
 pub(super) fn player(
     experiment: &Experiment,
     planned: &Planned,
-    agent: usize,
-    degree: usize,
+    (agent, degree): (usize, usize),
     local: LocalObjective,
     seed: &Seed,
+    simulated: bool,
 ) -> Player {
-    let gate = planned.budget.gate(agent, local.records().len(), degree, seed);
+    let gate = planned.budget.gate(agent, local.records().len(), degree, seed, simulated);
     let gate = match local.costs() {
         Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())

@@ -111,6 +111,12 @@ impl Experiment {
         Some(spec)
     }
 
+    /// Whether the records are this site's own file, and not ones that everybody can make or has.
+    #[must_use]
+    pub fn has_own_records(&self) -> bool {
+        self.alone
+    }
+
     /// Whether the only algorithm of a network exchanges secret shares: [`Self::sharing_site`] instead of [`Self::site`].
     #[must_use]
     pub fn is_shared(&self) -> bool {
@@ -174,7 +180,8 @@ impl Experiment {
             ));
         }
         let plan = self.site_plan(planned, records, graph.degree(agent));
-        Ok((planned, player(self, planned, agent, graph.degree(agent), local, &seed), plan))
+        let player = player(self, planned, (agent, graph.degree(agent)), local, &seed, false);
+        Ok((planned, player, plan))
     }
 
     fn local(&self, agent: usize) -> Result<LocalObjective, String> {
@@ -324,6 +331,16 @@ mod tests {
                 .expect("what was released was within the budget");
         }
         assert!(filter.unwrap().used() > 0.5);
+    }
+
+    /// Realised losses depend on the records; a simulation keeps them, and a site's checkpoint has no place for them.
+    #[test]
+    fn a_site_computes_no_realised_losses() {
+        let experiment = experiment("mechanism = \"laplace\"", "kind = \"dgd\"\nrounds = 9");
+        let mut agent = experiment.site(0).unwrap().agent;
+        while !matches!(agent.poll(), None | Some(Effect::Send(_))) {}
+        assert_eq!(agent.player().gate().ledger().charged(), 1);
+        assert_eq!(agent.player().gate().realised(), None);
     }
 
     #[test]

@@ -243,10 +243,11 @@ impl Gate {
 
     /// False when the state is of another kind of account.
     pub(crate) fn resume(&mut self, state: &GateState) -> bool {
-        if state.realised.is_some() != self.realised.is_some() {
+        // A gate that keeps no realised losses forgets those that an earlier version wrote down.
+        if self.realised.is_some() && state.realised.is_none() {
             return false;
         }
-        self.realised = state.realised;
+        self.realised = self.realised.and(state.realised);
         self.ledger.resume(&state.ledger)
     }
 

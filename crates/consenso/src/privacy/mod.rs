@@ -17,6 +17,7 @@
 //! [`objective_perturbation`] is the pure ε of a release whose noise stands inside the problem it solves.
 //! [`distributed_noise`] is what a sum costs when every agent adds a part of its noise.
 //! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
+//! [`studies`] adds up whole studies of the same records.
 
 pub mod advanced;
 pub mod audit;
@@ -40,6 +41,7 @@ mod quadrature;
 pub mod rdp;
 pub mod renyi_table;
 mod round;
+pub mod studies;
 pub mod zcdp;
 
 pub use calibrate::{Calibration, calibrate};
