@@ -17,7 +17,9 @@ const STYLE: &str = include_str!("../book.css");
 pub(crate) fn run() -> bool {
     match build(&root(), &root().join("target/book")) {
         Ok(pages) => {
-            eprintln!("── {pages} pages in target/book, every link leads somewhere: open target/book/docs/README.html");
+            eprintln!(
+                "── {pages} pages in target/book, every link leads somewhere: open target/book/docs/README.html"
+            );
             true
         }
         Err(faults) => {
@@ -95,7 +97,14 @@ fn headings(text: &str) -> Vec<(HeadingLevel, String, String)> {
             (Event::End(TagEnd::Heading(_)), Some(_)) => {
                 let Some((level, heading)) = open.take() else { continue };
                 let base = slug(&heading);
-                let same = out.iter().filter(|(_, _, id)| id.rsplit_once('-').map_or(id == &base, |(stem, n)| id == &base || (stem == base && n.parse::<u32>().is_ok()))).count();
+                let same = out
+                    .iter()
+                    .filter(|(_, _, id)| {
+                        id.rsplit_once('-').map_or(id == &base, |(stem, n)| {
+                            id == &base || (stem == base && n.parse::<u32>().is_ok())
+                        })
+                    })
+                    .count();
                 let id = if same == 0 { base } else { format!("{base}-{same}") };
                 out.push((level, heading, id));
             }
@@ -146,7 +155,8 @@ fn faults(root: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
         .collect();
     for (name, text) in pages {
         for (_, target) in links(text).iter().filter(|(_, target)| !is_elsewhere(target)) {
-            let (path, anchor) = target.split_once('#').map_or((target.as_str(), None), |(p, a)| (p, Some(a)));
+            let (path, anchor) =
+                target.split_once('#').map_or((target.as_str(), None), |(p, a)| (p, Some(a)));
             let path = if path.is_empty() { name.clone() } else { beside(name, path) };
             if !root.join(&path).exists() {
                 faults.push(format!("{name}: the link to {target} leads nowhere"));
@@ -174,7 +184,8 @@ fn chapters(pages: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     for (_, target) in links(contents) {
         let name = beside("docs/README.md", target.split('#').next().unwrap_or(""));
-        let title = pages.get(&name).and_then(|text| headings(text).into_iter().next()).map(|(_, title, _)| title);
+        let title =
+            pages.get(&name).and_then(|text| headings(text).into_iter().next()).map(|(_, title, _)| title);
         if let Some(title) = title.filter(|_| !out.iter().any(|(known, _)| *known == name)) {
             out.push((name, title));
         }
@@ -191,7 +202,12 @@ fn page(name: &str, text: &str, chapters: &[(String, String)]) -> String {
             Event::Start(Tag::Heading { level, id, classes, attrs })
         }
         Event::Start(Tag::Link { link_type, dest_url, title, id }) if !is_elsewhere(&dest_url) => {
-            Event::Start(Tag::Link { link_type, dest_url: dest_url.replace(".md", ".html").into(), title, id })
+            Event::Start(Tag::Link {
+                link_type,
+                dest_url: dest_url.replace(".md", ".html").into(),
+                title,
+                id,
+            })
         }
         other => other,
     });
@@ -201,7 +217,12 @@ fn page(name: &str, text: &str, chapters: &[(String, String)]) -> String {
     let mut list = String::new();
     for (chapter, title) in chapters {
         let here = if chapter == name { " aria-current=\"page\"" } else { "" };
-        let _ = write!(list, "<li><a href=\"{up}{}\"{here}>{}</a></li>\n", chapter.replace(".md", ".html"), escape(title));
+        let _ = write!(
+            list,
+            "<li><a href=\"{up}{}\"{here}>{}</a></li>\n",
+            chapter.replace(".md", ".html"),
+            escape(title)
+        );
     }
     let at = chapters.iter().position(|(chapter, _)| chapter == name);
     let turn = |k: Option<usize>, word: &str| {
@@ -238,11 +259,19 @@ mod tests {
     #[test]
     fn a_link_that_leads_nowhere_is_found() {
         let mut pages = BTreeMap::new();
-        pages.insert("docs/README.md".into(), "# Book\n[a](a.md) [b](gone.md) [c](a.md#nothing) [d](a.md#two-words)".into());
+        pages.insert(
+            "docs/README.md".into(),
+            "# Book\n[a](a.md) [b](gone.md) [c](a.md#nothing) [d](a.md#two-words)".into(),
+        );
         pages.insert("docs/a.md".into(), "# A\n## Two `words`!\n[up](../Cargo.toml)".into());
         pages.insert("docs/lost.md".into(), "# Lost".into());
-        let found = faults(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root"), &pages).join("\n");
+        let found =
+            faults(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root"), &pages).join("\n");
         assert!(found.contains("gone.md leads nowhere") && found.contains("no heading #nothing"), "{found}");
-        assert!(found.contains("docs/lost.md: docs/README.md does not lead to it") && !found.contains("two-words"), "{found}");
+        assert!(
+            found.contains("docs/lost.md: docs/README.md does not lead to it")
+                && !found.contains("two-words"),
+            "{found}"
+        );
     }
 }

@@ -23,13 +23,20 @@ const ROOTS: [(&str, &str, &str); 4] = [
         "SchemaSpec",
         "Public facts about the columns of your records, named by `data.schema`. `consenso data schema FILE --label COLUMN` drafts one.",
     ),
-    ("Site files (`site.toml`)", "SiteFile", "One for every site of a network, in its folder; `consenso network new` writes them."),
+    (
+        "Site files (`site.toml`)",
+        "SiteFile",
+        "One for every site of a network, in its folder; `consenso network new` writes them.",
+    ),
     ("Peers (`peers.toml`)", "PeersFile", "The same at every site; `consenso network new` writes it."),
 ];
 
 /// What keys mean whose types say nothing, as `Type.key` or `Type.Variant`.
 const SAID_HERE: &[(&str, &str)] = &[
-    ("SchemaSpec.reviewed", "`true` says that ranges and categories below are public knowledge and not taken from the records. Without it no claim can be made."),
+    (
+        "SchemaSpec.reviewed",
+        "`true` says that ranges and categories below are public knowledge and not taken from the records. Without it no claim can be made.",
+    ),
     ("SchemaSpec.header", "Whether the first line names the columns, which may then come in any order."),
     ("SchemaSpec.delimiter", "What stands between two cells."),
     ("SchemaSpec.comment", "Lines that begin with this character are skipped."),
@@ -37,8 +44,14 @@ const SAID_HERE: &[(&str, &str)] = &[
     ("SchemaSpec.column", "One `[[column]]` for every column, in the order of the file."),
     ("ColumnSpec.name", "Its name, as in the header."),
     ("ColumnSpec.kind", "What it holds."),
-    ("ColumnSpec.min", "The least value of a numeric column or of a regression's label; smaller ones are clamped."),
-    ("ColumnSpec.max", "The largest value of a numeric column or of a regression's label; larger ones are clamped."),
+    (
+        "ColumnSpec.min",
+        "The least value of a numeric column or of a regression's label; smaller ones are clamped.",
+    ),
+    (
+        "ColumnSpec.max",
+        "The largest value of a numeric column or of a regression's label; larger ones are clamped.",
+    ),
     ("ColumnSpec.categories", "The values of a categorical column or the names of sites."),
     ("ColumnSpec.classes", "The values of a label of several classes."),
     ("ColumnSpec.positive", "The value of a label of two classes that counts as +1."),
@@ -49,7 +62,10 @@ const SAID_HERE: &[(&str, &str)] = &[
     ("KindName.Ignored", "Read and not used."),
     ("AlgorithmCommon.label", "Its name in tables and figures; its kind by default."),
     ("AlgorithmCommon.rounds", "Rounds that use records."),
-    ("AlgorithmCommon.noise", "Noise of one's own choice, or how it is calibrated; calibrated to the budget by default."),
+    (
+        "AlgorithmCommon.noise",
+        "Noise of one's own choice, or how it is calibrated; calibrated to the budget by default.",
+    ),
     ("AlgorithmCommon.max_dim", "Left out of the points of a sweep with more dimensions."),
     ("AlgorithmCommon.tail", "Share of the rounds whose mean is the model: 0 takes the last iterate."),
     ("AlgorithmCommon.gossip", "Rounds of mixing at the end, which cost no privacy."),
@@ -100,7 +116,13 @@ pub(crate) fn chapter(root: &Path) -> Result<String, String> {
     for folder in SOURCES {
         read_folder(&root.join(folder), &mut types)?;
     }
-    let mut book = Book { types: &types, out: String::new(), missing: Vec::new(), waiting: Vec::new(), done: Vec::new() };
+    let mut book = Book {
+        types: &types,
+        out: String::new(),
+        missing: Vec::new(),
+        waiting: Vec::new(),
+        done: Vec::new(),
+    };
     book.out.push_str(
         "# Every key of every file\n\n<!-- Made by `cargo xtask docs` from the types that read the files; a test fails when it lags. -->\n\n\
          An unknown key is an error that names the nearest known one. A key without a default must be given unless its default says *open*: then \
@@ -149,7 +171,8 @@ fn read_types(text: &str, types: &mut Types) {
             types.values.insert(value.0, value.1);
         }
         if let Some((kind, name)) = line.trim().split_once(" => ").filter(|_| line.starts_with("    \"")) {
-            if let Some(name) = name.strip_suffix(',').filter(|name| name.chars().all(char::is_alphanumeric)) {
+            if let Some(name) = name.strip_suffix(',').filter(|name| name.chars().all(char::is_alphanumeric))
+            {
                 types.algorithms.push((kind.trim_matches('"').to_owned(), name.to_owned()));
             }
         }
@@ -188,9 +211,7 @@ fn heading(line: &str) -> Option<(bool, String)> {
         Some(rest) => (false, rest),
         None => (true, line.strip_prefix("enum ")?),
     };
-    rest.contains('{').then(|| {
-        (is_enum, rest.chars().take_while(|c| c.is_alphanumeric()).collect())
-    })
+    rest.contains('{').then(|| (is_enum, rest.chars().take_while(|c| c.is_alphanumeric()).collect()))
 }
 
 /// Takes an attribute that may go over several lines; answers where it ends.
@@ -249,7 +270,8 @@ fn variants(lines: &[&str]) -> Vec<Variant> {
                 true => (at..lines.len()).find(|&k| lines[k] == "    },").unwrap_or(at),
                 false => at,
             };
-            let inner = line[name.len()..].trim_end_matches(',').trim_start_matches('(').trim_end_matches(')');
+            let inner =
+                line[name.len()..].trim_end_matches(',').trim_start_matches('(').trim_end_matches(')');
             out.push(Variant {
                 docs: joined(&docs),
                 attributes: attributes.clone(),
@@ -266,7 +288,8 @@ fn variants(lines: &[&str]) -> Vec<Variant> {
 
 /// The first paragraph of a comment as one line, without links that lead into the code.
 fn joined(docs: &[String]) -> String {
-    let paragraph: Vec<&str> = docs.iter().map(|line| line.trim()).take_while(|line| !line.is_empty()).collect();
+    let paragraph: Vec<&str> =
+        docs.iter().map(|line| line.trim()).take_while(|line| !line.is_empty()).collect();
     let mut text = paragraph.join(" ").replace("\\[", "[").replace("\\]", "]");
     while let Some(start) = text.find("[`") {
         let Some(end) = text[start..].find("`]").map(|end| start + end) else { break };
@@ -342,7 +365,9 @@ impl Book<'_> {
         if let Some((_, inner)) = within("BTreeMap<").and_then(|inner| inner.split_once(", ")) {
             return format!("table by name of {}", self.value(inner));
         }
-        if let Some((inner, count)) = kind.strip_prefix('[').and_then(|k| k.strip_suffix(']')?.split_once("; ")) {
+        if let Some((inner, count)) =
+            kind.strip_prefix('[').and_then(|k| k.strip_suffix(']')?.split_once("; "))
+        {
             return format!("{count} × {}", self.value(inner));
         }
         match kind.rsplit("::").next().unwrap_or(kind) {
@@ -422,13 +447,16 @@ impl Book<'_> {
         self.out.push_str("\n| value | meaning |\n|---|---|\n");
         let mut later = Vec::new();
         for variant in variants {
-            let renamed = variant.attributes.split("rename = \"").nth(1).and_then(|rest| rest.split('"').next());
+            let renamed =
+                variant.attributes.split("rename = \"").nth(1).and_then(|rest| rest.split('"').next());
             let name = renamed.map_or_else(|| cased(&variant.name, &item.attributes), str::to_owned);
             let docs = self.explained(owner, &variant.name, &variant.docs);
             let shown = match () {
                 () if untagged && !variant.inner.is_empty() => self.value(&variant.inner),
                 () if tagged => format!("`kind = \"{name}\"`"),
-                () if !variant.inner.is_empty() => format!("`{{ {name} = … }}`: {}", self.value(&variant.inner)),
+                () if !variant.inner.is_empty() => {
+                    format!("`{{ {name} = … }}`: {}", self.value(&variant.inner))
+                }
                 () if !variant.fields.is_empty() => format!("`{{ {name} = {{ … }} }}`"),
                 () => format!("`\"{name}\"`"),
             };
@@ -507,8 +535,18 @@ mod tests {
         let root = crate::root();
         let made = chapter(&root).unwrap_or_else(|missing| panic!("{missing}"));
         let written = std::fs::read_to_string(root.join("docs/reference.md")).expect("docs/reference.md");
-        assert!(made == written, "docs/reference.md lags behind the types: run `cargo xtask docs` and commit it");
-        for key in ["`hold_out`", "`regularization`", "`reviewed`", "`keep_alive_seconds`", "`pin`", "kind = \"dgd\""] {
+        assert!(
+            made == written,
+            "docs/reference.md lags behind the types: run `cargo xtask docs` and commit it"
+        );
+        for key in [
+            "`hold_out`",
+            "`regularization`",
+            "`reviewed`",
+            "`keep_alive_seconds`",
+            "`pin`",
+            "kind = \"dgd\"",
+        ] {
             assert!(made.contains(key), "{key}");
         }
     }
@@ -521,11 +559,21 @@ mod tests {
                     /// First.\n    #[default]\n    TwoWords,\n    /// Second.\n    Held { inner: f64 },\n}\n";
         let mut types = Types::default();
         read_types(text, &mut types);
-        let mut book = Book { types: &types, out: String::new(), missing: Vec::new(), waiting: Vec::new(), done: Vec::new() };
+        let mut book = Book {
+            types: &types,
+            out: String::new(),
+            missing: Vec::new(),
+            waiting: Vec::new(),
+            done: Vec::new(),
+        };
         book.table("OneSpec");
         book.rest();
         assert!(book.out.contains("| `seed` | whole number | `7` | A number. |"), "{}", book.out);
-        assert!(book.out.contains("| `loss` | [loss](#loss) | `\"two-words\"` | A choice. |"), "{}", book.out);
+        assert!(
+            book.out.contains("| `loss` | [loss](#loss) | `\"two-words\"` | A choice. |"),
+            "{}",
+            book.out
+        );
         assert!(book.out.contains("| `\"two-words\"` | First. |"), "{}", book.out);
         assert_eq!(book.missing, ["OneSpec.hidden has no documentation comment: write one beside it"]);
         assert_eq!(types.items["OneSpec"].docs, "About it, see `Other`.");

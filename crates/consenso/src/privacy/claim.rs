@@ -13,7 +13,7 @@ pub enum NeighbourRelation {
     ReplaceOne,
     /// One record added or removed, the number of records public. `B_q = R_q/b`.
     AddRemove,
-    /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (SPEC, erratum 3).
+    /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (docs/paper.md, erratum 3).
     Paper,
 }
 
@@ -65,7 +65,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The adversary of SPEC section 4.
+    /// The adversary of docs/paper.md section 4.
     pub const COLLUDING_NEIGHBOURS: &str = "every other agent colludes and sees every exchanged vector";
 
     /// The best claim a composition supports; `None` if no method is valid.

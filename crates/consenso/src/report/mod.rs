@@ -22,7 +22,7 @@ use crate::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 /// The figures of a run, by name (`figures/<name>.svg`), without those that have nothing to show.
 ///
 /// - `objective-gap`: F(x̄) − F(x*) by round;
-/// - `log-error`: ln(‖x_i − x*‖/d) by round, the paper's metric (SPEC section 6);
+/// - `log-error`: ln(‖x_i − x*‖/d) by round, the paper's metric (docs/paper.md section 6);
 /// - `test-accuracy`: accuracy of the mean model, with what it should be read against;
 /// - `disagreement`: root mean square distance of the agents from their mean;
 /// - `privacy-loss`: worst case and realised loss by round.
