@@ -289,6 +289,11 @@ fn sound(context: &Context<'_>, noise: Option<&NoiseSpec>) -> Result<(), String>
              schema and set reviewed = true in it, or leave [privacy] out"
             .into());
     }
+    bounded(context)
+}
+
+/// Whether a record can move a gradient by a bounded amount only.
+pub(super) fn bounded(context: &Context<'_>) -> Result<(), String> {
     if let Loss::Ridge { clip } = context.objective.loss
         && clip.is_infinite()
         && context.tied.is_none_or(|t| t.costs.is_empty())

@@ -9,9 +9,9 @@ use crate::agent::Timetable;
 use crate::data::{Dataset, Partition, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task};
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
-use crate::privacy::gdp;
+use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
-use crate::protocol::{Protocol, PublicFacts};
+use crate::protocol::{Algorithms, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
 use std::sync::Arc;
@@ -120,6 +120,7 @@ struct Read<'a> {
     entropy: Option<[u8; 32]>,
     /// Records of every agent, when those of one agent alone are here.
     site: Option<&'a [usize]>,
+    known: &'a Algorithms,
 }
 
 /// Most repetitions: each has a graph of its own before the first one runs.
@@ -131,7 +132,7 @@ impl Experiment {
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.
     pub fn check(inputs: Inputs) -> Result<Self, SpecError> {
-        Self::check_with(inputs, None)
+        Self::check_with(inputs, None, &Algorithms::builtin())
     }
 
     /// The same with the records of one agent alone in `inputs`; `records` says how many every agent has, which is public.
@@ -139,12 +140,20 @@ impl Experiment {
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.
     pub fn check_site(inputs: Inputs, records: &[usize]) -> Result<Self, SpecError> {
-        Self::check_with(inputs, Some(records))
+        Self::check_with(inputs, Some(records), &Algorithms::builtin())
     }
 
-    fn check_with(inputs: Inputs, site: Option<&[usize]>) -> Result<Self, SpecError> {
+    /// Checks an experiment whose algorithms may be your own: those of `known` instead of the built-in ones alone.
+    ///
+    /// # Errors
+    /// The first thing that cannot work, with its place and what to do.
+    pub fn check_among(inputs: Inputs, known: &Algorithms) -> Result<Self, SpecError> {
+        Self::check_with(inputs, None, known)
+    }
+
+    fn check_with(inputs: Inputs, site: Option<&[usize]>, known: &Algorithms) -> Result<Self, SpecError> {
         let Inputs { file, text, spec, source, edges, entropy } = inputs;
-        let read = Read { file: &file, text: &text, edges: edges.as_ref(), entropy, site };
+        let read = Read { file: &file, text: &text, edges: edges.as_ref(), entropy, site, known };
         let points = sweep::points(&spec)
             .map_err(|(key, message)| SpecError::at_key(&file, &text, key, &message, None))?;
         let source = Arc::new(source);
@@ -172,7 +181,7 @@ impl Experiment {
         source: Arc<Source>,
         point: u64,
     ) -> Result<Self, SpecError> {
-        let Read { file, text, edges, entropy, site } = *read;
+        let Read { file, text, edges, entropy, site, known } = *read;
         let fail = |key: &str, message: String| SpecError::at_key(file, text, key, &message, None);
         if !(1..=MAX_RUNS).contains(&spec.runs) {
             return Err(fail("runs", format!("{} must be at least 1 and at most {MAX_RUNS}", spec.runs)));
@@ -183,7 +192,7 @@ impl Experiment {
         if spec.start.is_some_and(|start| RoundNoise::new(Noise::Gaussian { sigma: start }).is_err()) {
             return Err(fail("start", "must be a positive number; leave it out to start from zero".into()));
         }
-        let algorithms = spec.algorithms(text, file)?;
+        let algorithms = spec.algorithms_of(known, text, file)?;
         let (task, features, bounds) = match &*source {
             Source::Data(data) => (data.task, data.dim(), data.bounds),
             Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
@@ -216,7 +225,7 @@ impl Experiment {
         };
         let agents = counts[0].len();
         if agents < 2 && !(agents == 1 && algorithms.iter().all(|a| a.protocol.runs_alone())) {
-            let help = "use at least 2, or algorithms of kind \"rcd\" only, which one agent can run alone";
+            let help = "use at least 2, or algorithms of kind \"dgd\" and \"rcd\" only, which one agent can run alone";
             return Err(fail("agents", format!("{agents} agent cannot be decentralized; {help}")));
         }
         let graphs = graphs(&spec, agents, &seed, edges).map_err(|message| fail("graph", message))?;
@@ -290,6 +299,16 @@ impl Experiment {
             entropy: entropy.map(Seed::from_entropy),
             warnings,
         })
+    }
+
+    /// Returns what is claimed about the privacy of an algorithm, by its place in the file; `None` where it is not private.
+    #[must_use]
+    pub fn claim(&self, algorithm: usize) -> Option<Claim> {
+        let price = self.planned.get(algorithm)?.budget.price.as_ref()?;
+        // What stops at the budget never costs more than it.
+        let budget = self.spec.privacy.and_then(|p| p.epsilon);
+        let epsilon = budget.map_or(price.claim.epsilon, |budget| price.claim.epsilon.min(budget));
+        Some(Claim { epsilon, ..price.claim.clone() })
     }
 
     /// What the user should know before running.
@@ -641,6 +660,10 @@ fn plan(
     }
     facts.private = context.spec.privacy.is_some() && noise != Some(NoiseSpec::None);
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
+    // Before steps are chosen for a budget that pays for none.
+    if privacy.is_some_and(|p| p.epsilon.is_some()) {
+        budget::bounded(context)?;
+    }
     facts.budget =
         privacy.and_then(|p| budget_per_sensitivity(&p, context.objective, context.bounds, facts.records));
     let together =

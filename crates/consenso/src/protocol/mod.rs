@@ -572,6 +572,66 @@ algorithms! {
     "rcd" => CoordinateDescent,
 }
 
+/// The algorithms an experiment may name: those that come with the library, and your own.
+///
+/// ```
+/// use consenso::protocol::{Algorithms, Dgd};
+///
+/// // A kind of one's own reads its parameters from the same table as the others.
+/// let algorithms = Algorithms::builtin().with("mine", |parameters| parameters.try_into::<Dgd>());
+/// assert!(algorithms.names().any(|name| name == "mine"));
+/// ```
+#[derive(Clone, Default)]
+pub struct Algorithms {
+    own: Vec<(String, Build)>,
+}
+
+type Build = Arc<dyn Fn(toml::Table) -> Result<Box<dyn Protocol>, toml::de::Error> + Send + Sync>;
+
+impl Algorithms {
+    /// Returns the algorithms of [`KINDS`].
+    #[must_use]
+    pub fn builtin() -> Self {
+        Self::default()
+    }
+
+    /// Adds an algorithm: `build` makes it from the keys of its `[[algorithm]]` table. A name that is known already is replaced.
+    #[must_use]
+    pub fn with<P: Protocol + 'static>(
+        mut self,
+        name: impl Into<String>,
+        build: impl Fn(toml::Table) -> Result<P, toml::de::Error> + Send + Sync + 'static,
+    ) -> Self {
+        let build: Build = Arc::new(move |table| build(table).map(|p| Box::new(p) as Box<dyn Protocol>));
+        self.own.insert(0, (name.into(), build));
+        self
+    }
+
+    /// Returns the names that `kind` may have.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        KINDS.iter().copied().chain(self.own.iter().map(|(name, _)| name.as_str()))
+    }
+
+    /// Makes the algorithm `kind` from its parameters; `Err` names the unknown or missing key. `None`: no such algorithm.
+    #[must_use]
+    pub fn build(
+        &self,
+        kind: &str,
+        parameters: toml::Table,
+    ) -> Option<Result<Box<dyn Protocol>, toml::de::Error>> {
+        match self.own.iter().find(|(name, _)| name == kind) {
+            Some((_, build)) => Some(build(parameters)),
+            None => from_table(kind, parameters),
+        }
+    }
+}
+
+impl std::fmt::Debug for Algorithms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
 /// A parameter struct as a TOML table, for the resolved experiment.
 fn table_of(parameters: &impl Serialize) -> toml::Table {
     toml::Table::try_from(parameters).unwrap_or_default()
