@@ -59,7 +59,8 @@ fn write_pages(pages: &Path) -> bool {
         return false;
     }
     let listed = program().args(["run", "--list"]).output();
-    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let listed =
+        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     if names.is_empty() {
         eprintln!("── consenso run --list names no experiment");

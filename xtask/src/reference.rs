@@ -73,6 +73,45 @@ const SAID_HERE: &[(&str, &str)] = &[
     ("AlgorithmCommon.range", "The largest number an agent may have to share."),
     ("AlgorithmCommon.fraction_bits", "Bits after the point of a shared number."),
     ("AlgorithmCommon.colluders", "How many agents may pool what they know against the others' noise."),
+    (
+        "SchemaSpec.quote",
+        "What stands around cells that hold a delimiter; found out for each file by default.",
+    ),
+    ("SchemaSpec.decimal", "`.` or `,`; found out for each file by default."),
+    (
+        "SchemaSpec.thousands",
+        "What stands between groups of three digits; found out for each file by default.",
+    ),
+    (
+        "SchemaSpec.encoding",
+        "How text is written; found out for each file by default, and a byte order mark wins.",
+    ),
+    ("ColumnSpec.format", "How a date is written, `DD.MM.YYYY` for example; `YYYY-MM-DD` by default."),
+    ("ColumnSpec.origin", "The day that counts as 0: a date is the number of days since."),
+    (
+        "ColumnSpec.prevalence",
+        "Public knowledge, not taken from these records: the share of the positive class, or a list of each class's.",
+    ),
+    ("ColumnSpec.mean", "Public knowledge, not taken from these records: the column's mean."),
+    ("ColumnSpec.sd", "Public knowledge, not taken from these records: the column's standard deviation."),
+    (
+        "ColumnSpec.records",
+        "Of a `person` column: records of one person beyond so many are dropped and counted.",
+    ),
+    ("ColumnSpec.indicator", "Adds a feature that is 1 where the value was missing."),
+    ("ColumnSpec.missing_words", "More cells that mean “unknown”, in this column only."),
+    ("ColumnSpec.missing", "What becomes of a record whose value is missing; `\"drop\"` by default."),
+    ("KindName.Date", "A feature: days since `origin`."),
+    ("KindName.Person", "Whom a record is about; at most one column."),
+    ("Prevalence.Positive", "The share of the positive class."),
+    ("Prevalence.Each", "The share of each class, in the order of `classes`."),
+    ("MissingSpec.Rule", "A rule by name."),
+    ("MissingSpec.Impute", "A public value in its place."),
+    ("MissingRule.Drop", "The record is dropped and counted."),
+    ("MissingRule.Category", "“Unknown” is a category of its own."),
+    ("ImputeSpec.impute", "The public value: a number, a date or a category."),
+    ("Value.Number", "A number."),
+    ("Value.Text", "A date or a category."),
 ];
 
 struct Field {
@@ -376,7 +415,7 @@ impl Book<'_> {
             "bool" => "`true` or `false`".into(),
             "f64" => "number".into(),
             "usize" | "u64" | "u32" | "i64" | "u16" | "u8" | "i32" => "whole number".into(),
-            "Table" | "Value" => "table".into(),
+            "Table" => "table".into(),
             plain if plain.starts_with('(') => "list".into(),
             named => self.named(named),
         }

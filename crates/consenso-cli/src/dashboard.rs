@@ -189,7 +189,11 @@ mod tests {
         let (title, claim) = study("net", text);
         assert_eq!(title, "ill · net");
         assert!(claim.contains("ε = 0.5, δ = 1e-6 (replace-one)"), "{claim}");
-        assert!(study("net", &text.replace("[privacy]\nepsilon = 0.5\ndelta = 1e-6\n", "")).1.starts_with("No privacy claim"));
+        assert!(
+            study("net", &text.replace("[privacy]\nepsilon = 0.5\ndelta = 1e-6\n", ""))
+                .1
+                .starts_with("No privacy claim")
+        );
         assert_eq!(study("net", "nonsense"), ("net".into(), String::new()));
     }
 }
