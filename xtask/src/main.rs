@@ -2,6 +2,8 @@
 
 mod bench;
 mod browser;
+mod docs;
+mod reference;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,7 @@ Usage: cargo xtask <command>
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
   bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|network] [--million]`
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
+  docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Some("ci") if rest.is_empty() => run(&ci()),
         Some("soak") if rest.is_empty() => run(&soak()),
         Some("browser") if rest.is_empty() => browser::run(),
+        Some("docs") if rest.is_empty() => docs::run(),
         Some("deploy") => deploy(rest),
         Some("bench") => bench::run(rest),
         Some("help" | "--help" | "-h") => {

@@ -419,6 +419,13 @@ struct Process {
     stderr: std::thread::JoinHandle<()>,
 }
 
+/// The live page of the network in this folder; every site has the same experiment.
+fn dashboard(port: u16, root: &Path, names: &[String]) -> Result<Dashboard, Failure> {
+    let experiment = names.first().map(|name| root.join(name).join("experiment.toml"));
+    let text = experiment.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    Dashboard::start(port, &root.display().to_string(), &text)
+}
+
 fn up(args: &Up, json: bool) -> Result<(), Failure> {
     let root = &args.folder;
     let names = network::sites(root)?;
@@ -429,7 +436,7 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
     let mut processes = names.iter().map(|name| start(root, name, &warned)).collect::<Result<Vec<_>, _>>()?;
     let mut view = View::new(json);
     let page = match args.dashboard {
-        true => Some(Dashboard::start(args.dashboard_port, &root.display().to_string())?),
+        true => Some(dashboard(args.dashboard_port, root, &names)?),
         false => None,
     };
     let mut unfinished = Unfinished::default();

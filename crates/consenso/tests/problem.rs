@@ -480,7 +480,7 @@ fn the_ridge_optimum_is_that_of_the_normal_equations() {
     assert!(l2(&minus(&found.x, want.as_slice())) < 1e-11);
 }
 
-/// SPEC section 6: at μ = 1 the optimum on Adult (paper encoding) labels every test row negative, and ‖x*‖ ≈ 0.19.
+/// docs/paper.md section 6: at μ = 1 the optimum on Adult (paper encoding) labels every test row negative, and ‖x*‖ ≈ 0.19.
 #[test]
 fn adult_at_the_papers_regularisation_is_the_majority() {
     let data = Dataset::adult(Encoding::Paper).expect("bundled");

@@ -12,7 +12,7 @@ use super::{DataError, Kind, Records, RowBounds, Schema, Table};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
-    /// One integer-coded feature a column, as in the paper's experiments (SPEC section 6): features in the order of the schema,
+    /// One integer-coded feature a column, as in the paper's experiments (docs/paper.md section 6): features in the order of the schema,
     /// categories as their code from 0 in the schema's order, every column divided by the largest magnitude its declared range
     /// allows, then the row scaled to unit ℓ2 norm. No bias. Adult: d = 14.
     Paper,

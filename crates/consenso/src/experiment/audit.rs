@@ -63,7 +63,7 @@ impl Experiment {
     /// Audits every algorithm of the experiment, as its first agent runs it.
     ///
     /// Under the paper's convention a record is replaced by another, as in the paper's definition of neighbours; its B is half of what
-    /// that needs (SPEC, erratum 3), so a sharp enough audit finds the claim violated.
+    /// that needs (docs/paper.md, erratum 3), so a sharp enough audit finds the claim violated.
     ///
     /// # Errors
     /// A text: options out of range, or records that cannot be divided.

@@ -16,7 +16,7 @@ pub enum NeighbourRelation {
     AddRemove,
     /// One record's contribution set to zero, the number of records public and unchanged. `B_q = R_q/b`.
     ZeroOut,
-    /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (SPEC, erratum 3).
+    /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (docs/paper.md, erratum 3).
     Paper,
 }
 
@@ -75,7 +75,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The adversary of SPEC section 4.
+    /// The adversary of docs/paper.md section 4.
     pub const COLLUDING_NEIGHBOURS: &str = "every other agent colludes and sees every exchanged vector";
 
     /// The best claim a composition supports; `None` if no method is valid.

@@ -2,7 +2,7 @@
 //!
 //! A release is recorded as a frozen [`event::Event`]; the files named after a composition theorem interpret it. Every
 //! ε that leaves this module is an upper bound: rounded up, with truncation and round-off charged to δ, and a method
-//! that is not valid for what happened answers with its reason instead of a number (SPEC section 4).
+//! that is not valid for what happened answers with its reason instead of a number (docs/paper.md section 4).
 //!
 //! | file | theorem | Laplace | Gaussian | any ε-DP | ρ-zCDP |
 //! |---|---|---|---|---|---|
@@ -36,6 +36,7 @@ pub mod filter;
 pub mod gaussian_interval;
 pub mod gdp;
 pub mod kov;
+pub mod meaning;
 pub mod mixture;
 mod normal;
 pub mod objective_perturbation;
@@ -54,3 +55,4 @@ pub use claim::{Claim, NeighbourRelation};
 pub use compose::{Bound, Composition, Method, Profile, compose};
 pub use error::AccountingError;
 pub use event::{Event, Mechanism, parse_events};
+pub use meaning::Meaning;

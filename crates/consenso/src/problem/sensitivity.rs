@@ -1,4 +1,4 @@
-//! How far one record can move a gradient: B_q ≥ sup ‖∇f(x) − ∇f̂(x)‖_q over all x and all neighbouring data sets (SPEC section 1).
+//! How far one record can move a gradient: B_q ≥ sup ‖∇f(x) − ∇f̂(x)‖_q over all x and all neighbouring data sets (docs/paper.md section 1).
 //!
 //! With ‖z‖_q ≤ R_q and slope at most L, one record contributes at most L·R_q/b to the mean gradient. Replacing it moves the
 //! gradient by at most 2L·R_q/b, setting its contribution to zero by L·R_q/b. Removing it also changes the weight of all others: with gradients g_j
@@ -107,7 +107,7 @@ impl Objective {
 }
 
 impl Objective {
-    /// B^c/B₂, where B^c = (Σ_l sup_x |∇f(x)\[l\] − ∇f̂(x)\[l\]|²)^½ lets every coordinate have an x of its own (SPEC section 2).
+    /// B^c/B₂, where B^c = (Σ_l sup_x |∇f(x)\[l\] − ∇f̂(x)\[l\]|²)^½ lets every coordinate have an x of its own (docs/paper.md section 2).
     ///
     /// Let (z, y) be replaced by (z', y'). Where a record's gradient is φ'(zᵀx, y)·z with |φ'| ≤ L, at every x
     /// |∇f\[l\] − ∇f̂\[l\]| ≤ L(|z_l| + |z'_l|)/b, and Σ_l (|z_l| + |z'_l|)² ≤ (‖z‖₂ + ‖z'‖₂)² ≤ (2R₂)²: B^c = 2L·R₂/b = B₂, and half of both where z

@@ -84,5 +84,5 @@ pub(super) fn tables(record: &Record) -> String {
              <tbody class=\"algorithms\">\n{rows}</tbody>\n</table>\n</div>\n"
         );
     }
-    if out.is_empty() { out } else { format!("<section>\n<h2>Accuracy by budget</h2>\n{out}</section>\n") }
+    out
 }

@@ -2,7 +2,7 @@
 
     python rounds.py > rounds.json          (any Python 3 with numpy)
 
-Written from the formulas alone (SPEC sections 2 and 3), for one tiny problem, and independent of the Rust code: two
+Written from the formulas alone (docs/paper.md sections 2 and 3), for one tiny problem, and independent of the Rust code: two
 implementations agree or one is wrong. Numbers are printed so that they read back to the same double.
 
 Arrays are nested lists: N x d for one vector an agent, N x b x d for features. Where a round is "uniform point of an interval + private
