@@ -8,6 +8,7 @@ use crate::agent::{Agent, Player, Timetable};
 use crate::data::Records;
 use crate::gate::{Ledger, Noise};
 use crate::graph::{Graph, Mixing};
+use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
 use crate::problem::{self, LocalObjective, Sensitivity};
 use crate::sharing::SharingAgent;
@@ -49,6 +50,8 @@ pub struct SitePlan {
     pub records: usize,
     /// What it claims about its records; `None` for a run that protects nobody.
     pub claim: Option<Claim>,
+    /// What it costs at most beside other studies of the same records; `None` without a claim.
+    pub cost: Option<StudyCost>,
     /// Whether its noise comes from the experiment's seed.
     pub seeded: bool,
     steps: Arc<[Sensitivity]>,
@@ -196,16 +199,45 @@ impl Experiment {
 
     fn site_plan(&self, planned: &Planned, records: usize, degree: usize) -> SitePlan {
         let account = planned.budget.account(records, degree);
+        let claim = account.and_then(|account| self.site_claim(account));
         SitePlan {
+            cost: account.zip(claim.as_ref()).map(|(account, claim)| self.study_cost(account, claim)),
             kind: planned.protocol.kind(),
             timetable: Arc::clone(&planned.timetable),
             dim: self.facts.dim,
             records,
-            claim: account.and_then(|account| self.site_claim(account)),
+            claim,
             seeded: self.is_seeded(),
             steps: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.steps)),
             hidden_by: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.hidden_by)),
             inside: account.map(|account| account.inside.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// The claim, with Σ μ² or Σ ρ of its releases where a theorem knows them: noise of the agent's own, on the step, by a schedule fixed in advance.
+    fn study_cost(&self, account: &Account, claim: &Claim) -> StudyCost {
+        let claimed = StudyCost::claimed(claim.epsilon, claim.delta);
+        let Ledger::Schedule { plan, .. } = &account.ledger else { return claimed };
+        // The rounding of everybody's part of a sum, and the finish of a noised problem, are in δ alone.
+        if !account.inside.is_empty() || !account.hidden_by.is_empty() {
+            return claimed;
+        }
+        let noise: Vec<Noise> = account.noise.iter().map(crate::gate::RoundNoise::noise).collect();
+        let rounds = plan.allowed as usize;
+        let (mut mu_squared, mut rho) = (Some(0.0), 0.0);
+        for event in events(Norm::L2, &account.steps[..rounds], &noise[..rounds], self.facts.dim) {
+            match event.mechanism {
+                Mechanism::Gaussian { mu } => {
+                    mu_squared = mu_squared.map(|sum: f64| (sum + (mu * mu).next_up()).next_up());
+                    rho = (rho + (0.5 * mu * mu).next_up()).next_up();
+                }
+                Mechanism::Zcdp { rho: more } => (mu_squared, rho) = (None, (rho + more).next_up()),
+                _ => return claimed,
+            }
+        }
+        match mu_squared {
+            Some(squared) => StudyCost::gaussian(claim.epsilon, claim.delta, squared.sqrt().next_up()),
+            None => StudyCost::concentrated(claim.epsilon, claim.delta, rho),
         }
     }
 
@@ -297,6 +329,26 @@ mod tests {
             let recomputed = charges[0].keys().map(of).fold(f64::INFINITY, f64::min);
             assert!((recomputed / claim.epsilon - 1.0).abs() < 2e-3, "{recomputed} {}", claim.epsilon);
         }
+    }
+
+    /// What a study costs beside others is what its releases cost: Σ μ² is the claim's own, Σ ρ that of the l2 norm.
+    #[test]
+    fn the_cost_of_a_study_is_that_of_its_releases() {
+        use crate::privacy::gdp;
+        let cost = |privacy: &str, algorithm: &str| {
+            let plan = experiment(privacy, algorithm).plan_of(0).unwrap();
+            (plan.cost.unwrap(), plan.claim.unwrap())
+        };
+        let (gaussian, claim) = cost("", "kind = \"dgd\"\nrounds = 9");
+        let found = gdp::epsilon_of_mu(gaussian.mu.unwrap(), 1e-5);
+        assert!((found / claim.epsilon - 1.0).abs() < 1e-6, "{found} {}", claim.epsilon);
+        let (laplace, _) = cost("mechanism = \"laplace\"", "kind = \"dgd\"\nrounds = 9");
+        assert!(laplace.mu.is_none() && laplace.rho.is_some_and(|rho| rho > 0.0), "{laplace:?}");
+        let (filter, _) = cost("accounting = \"filter\"", "kind = \"gd-star\"\nrounds = 9");
+        assert_eq!((filter.mu, filter.rho), (None, None), "known as (ε, δ) only");
+        // Noise that is too small for the budget stops early, and what is never released is not charged.
+        let (stopped, claim) = cost("", "kind = \"dgd\"\nrounds = 90\nnoise = { gaussian = 0.4 }");
+        assert!(gdp::epsilon_of_mu(stopped.mu.unwrap(), 1e-5) <= claim.epsilon * (1.0 + 1e-9));
     }
 
     /// Rounds that an earlier charge covers are in the ledger all the same, at nothing.
