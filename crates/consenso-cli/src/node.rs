@@ -5,12 +5,14 @@ use anyhow::{Context as _, anyhow};
 use consenso::agent::Checkpoint;
 use consenso::data::Dataset;
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
+use consenso::privacy::studies::{EpsilonDelta, Rule};
+use consenso_ledger::{Edited, RecordsLedger};
 use consenso_node::audit_log::Echo;
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
-use consenso_node::store::{Entry, Row, Store};
-use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, network, node};
+use consenso_node::store::{Row, Store};
+use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, export, network, node};
 use serde_json::json;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -77,6 +79,10 @@ struct Run {
     /// How links, refusals and progress are told on stderr: `text` for people, `json` a JSON object a line
     #[arg(long, value_parser = ["text", "json"], default_value = "text")]
     log: String,
+    /// What is to be thought of records that changed since studies were charged to them: `same` people's, edited (what was
+    /// spent stays spent), or `other` people's
+    #[arg(long, value_parser = ["same", "other"], value_name = "WHOSE")]
+    edited_records: Option<String>,
     /// Print where it stands as JSON lines, for the process that started this one
     #[arg(long, hide = true)]
     lines: bool,
@@ -219,7 +225,12 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
         "json" => Echo::Json,
         _ => Echo::Text,
     };
-    let options = Options { echo, ..Options::default() };
+    let edited = match args.edited_records.as_deref() {
+        Some("same") => Edited::Same,
+        Some(_) => Edited::Other,
+        None => Edited::Ask,
+    };
+    let options = Options { echo, edited, ..Options::default() };
     let over = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| watch(&options, &over, args.lines));
@@ -415,25 +426,76 @@ fn short_text(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
 
+/// What the ledger beside the records says, where there is one.
+fn of_records(path: &Path) -> Result<Option<consenso_ledger::Standing>, Failure> {
+    // An auditor may have the ledger alone.
+    let Ok(folder) = Folder::read(path) else { return Ok(None) };
+    if !folder.records().exists() {
+        return Ok(None);
+    }
+    RecordsLedger::look(&folder.records(), folder.ledger().as_deref()).map_err(|e| Failure::Run(anyhow!(e)))
+}
+
+/// What all studies cost together, by both rules, and which of them holds.
+fn describe(s: &books::Standing) -> String {
+    let amount = |a: EpsilonDelta| format!("ε = {:.6}, δ = {:e}", a.epsilon, a.delta);
+    let holds = |rule: Rule| if s.rule == rule { "   ← this rule holds" } else { "" };
+    let mut text = format!("budget     {} for all studies of these records\n", amount(s.limit));
+    text += &format!("sum        {}{}\n", amount(s.sum), holds(Rule::Sum));
+    if let Some((rule, spent)) = s.filter {
+        text += &format!("filter     {}{}\n", amount(spent), holds(rule));
+    }
+    text += &format!("rule       {}\n", s.rule.meaning());
+    if let Some(relation) = s.relation {
+        text += &format!("relation   {relation}: {}\n", relation.meaning());
+    }
+    if let Some(adversary) = &s.adversary {
+        text += &format!("adversary  {adversary}\n");
+    }
+    let entropy = match s.entropy {
+        "seed" => "a seed that everybody knows: for science, protects nobody",
+        _ => "the operating system",
+    };
+    text + &format!("entropy    {entropy}\n")
+}
+
 fn audit(path: &Path, json: bool) -> Result<(), Failure> {
     let (store, rows) = ledger(path)?;
     let studies = claim::audit(&rows).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
-    let limit = match rows.first().map(|r| &r.entry) {
-        Some(Entry::Budget { limit, .. }) => *limit,
-        _ => None,
-    };
+    let standing = books::standing(&rows);
+    let elsewhere = of_records(path)?;
+    // The tighter of the two says what is left.
+    let remaining = standing.as_ref().map(|s| {
+        let other = elsewhere.as_ref().and_then(|e| e.remaining).unwrap_or(s.remaining);
+        if other.epsilon < s.remaining.epsilon { other } else { s.remaining }
+    });
     let holds = studies.iter().all(|s| s.holds);
     if json {
         output::print_json(&json!({
             "chain": "intact", "rows": rows.len(), "head": Hex(store.head()).to_string(),
-            "budget": limit.map(|(epsilon, delta)| json!({ "epsilon": epsilon, "delta": delta })),
-            "studies": studies, "holds": holds,
+            "budget": standing.as_ref().map(|s| s.limit), "remaining": remaining,
+            "relation": standing.as_ref().and_then(|s| s.relation), "adversary": standing.as_ref().and_then(|s| s.adversary.clone()),
+            "entropy": standing.as_ref().map(|s| s.entropy), "rule": standing.as_ref().map(|s| s.rule),
+            "spent": standing.as_ref().map(|s| s.spent), "sum": standing.as_ref().map(|s| s.sum),
+            "filter": standing.as_ref().and_then(|s| s.filter).map(|(rule, spent)| json!({ "rule": rule, "spent": spent })),
+            "records_ledger": elsewhere, "studies": studies, "holds": holds,
         }));
     } else {
         let mut text = format!("chain      intact, {} rows, head {}\n", rows.len(), Hex(&store.head()[..8]));
-        text += &limit.map_or("budget     none: nothing is protected\n".to_owned(), |(e, d)| {
-            format!("budget     ε = {e}, δ = {d:e} for all studies of these records\n")
-        });
+        text += &standing.as_ref().map_or("budget     none: nothing is protected\n".to_owned(), describe);
+        if let Some(ledger) = &elsewhere {
+            text += &format!(
+                "records    {} studies of these records in {}: ε = {:.6}, δ = {:e} ({})\n",
+                ledger.studies,
+                ledger.ledger.display(),
+                ledger.spent.epsilon,
+                ledger.spent.delta,
+                ledger.rule.meaning()
+            );
+        }
+        if let Some(left) = remaining {
+            text += &format!("remaining: ε = {:.6}, δ = {:e} for the next study\n", left.epsilon, left.delta);
+        }
         for study in &studies {
             text += &format!(
                 "\nstudy {}    {} of {}{}\n  releases   {} ({} charged){}\n",
@@ -522,7 +584,7 @@ fn described(path: &Path, weights: &[f64]) -> Result<consenso::model::Model, Fai
         statement: claim.to_string(),
         seeded: plan.seeded,
     });
-    Ok(experiment.site_model(weights.to_vec(), claim))
+    Ok(experiment.site_model(weights, claim))
 }
 
 /// What a finished site trained, and after how many rounds.

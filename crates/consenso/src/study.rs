@@ -427,6 +427,7 @@ impl Study {
             neighbours,
             mechanism: None,
             accounting: experiment::Accounting::default(),
+            adversary: None,
         });
         self
     }
@@ -674,6 +675,7 @@ fn dataset(
                 encoding: Encoding::Numeric,
                 encoder: Encoder::new(&schema, Encoding::Numeric)?,
                 schema,
+                person: None,
                 groupings: Vec::new(),
                 report: LoadReport {
                     rows: sites.iter().map(|s| s.len() as u64).sum(),

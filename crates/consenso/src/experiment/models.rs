@@ -44,16 +44,30 @@ impl Experiment {
 
     /// What one agent of a network trained, as a model file. `claim` is what that agent claims.
     #[must_use]
-    pub fn site_model(&self, weights: Vec<f64>, claim: Option<ClaimNote>) -> Model {
+    pub fn site_model(&self, weights: &[f64], claim: Option<ClaimNote>) -> Model {
         let mut model = self.empty_model();
         if let [planned] = &self.planned[..] {
             (model.study.algorithm, model.study.label) =
                 (planned.protocol.kind().into(), planned.label.clone());
         }
         model.claim = claim;
-        model.weights = weights;
-        model.coefficients = model.explain();
+        let label = model.study.label.clone();
+        self.apply(&mut model, &label, weights);
         model
+    }
+
+    /// Puts what agents hold into the file: where columns were scouted, the encoder that was found and the coefficients apart.
+    fn apply(&self, model: &mut Model, label: &str, held: &[f64]) {
+        model.weights = held.to_vec();
+        if self.layout.is_some()
+            && let Ok((encoder, weights)) = self.fitted(label, held)
+        {
+            model.features = encoder.features().to_vec();
+            model.intercept = encoder.bias().map(|b| model.features[b].clone());
+            model.encoder = Some(encoder);
+            model.weights = weights;
+        }
+        model.coefficients = model.explain();
     }
 
     fn model_of(&self, trained: &Trained, algorithm: &AlgorithmRecord, runs: u32) -> Model {
@@ -68,7 +82,7 @@ impl Experiment {
             seeded: e.seeded,
         });
         let own = self.tied.is_some();
-        let differ = trained.agents.iter().any(|a| *a != trained.mean);
+        let differ = trained.agents.iter().any(|a| *a != trained.agents[0]);
         let few = trained.agents.len() * trained.mean.len() <= MOST_AGENT_NUMBERS;
         if own || differ && few {
             let names = self.agent_names();
@@ -89,11 +103,12 @@ impl Experiment {
             model.notes.push("every agent has variables of its own: there is no common model".into());
             return model;
         }
-        model.weights.clone_from(&trained.mean);
-        model.coefficients = model.explain();
+        // Where all agree, their mean is one of them, to the last bit.
+        let common = if differ { &trained.mean } else { &trained.agents[0] };
+        self.apply(&mut model, &trained.label, common);
         // Figures on test records say something about those: they go with a run whose noise is known anyway, or that protects nobody.
         if model.claim.as_ref().is_none_or(|c| c.seeded) {
-            model.metrics = self.metrics(0, &trained.mean);
+            model.metrics = self.metrics(0, common);
         }
         if runs > 1 {
             model.notes.push(format!("the first of {runs} runs; figures in the record are means over all"));
@@ -104,7 +119,14 @@ impl Experiment {
     /// How a model does on the test records of a run, if there are any.
     #[must_use]
     pub fn metrics(&self, run: u32, weights: &[f64]) -> Option<Metrics> {
-        Metrics::of(&self.objective.loss, self.test_records(run)?.as_ref(), weights, 0.5)
+        let (test, loss) = (self.test_records(run)?, &self.objective.loss);
+        match (&self.layout, self.planned.iter().find_map(|p| super::scouted::split(p, weights))) {
+            (Some(layout), Some((standard, x))) => {
+                let metrics = Metrics::of(loss, &layout.encode(standard, &test), x, 0.5)?;
+                Some(metrics.in_units(layout.label_scale(standard)))
+            }
+            _ => Metrics::of(loss, &test, weights, 0.5),
+        }
     }
 
     /// Names of the classes in the order of their labels; empty for regression and costs.

@@ -22,7 +22,15 @@ const INTERCEPT: f64 = 10.0;
 
 /// The tuned model without privacy, of the records of the first run and judged on its test records.
 pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> Option<Reference> {
-    let test = experiment.test_records(0)?;
+    let mut test = experiment.test_records(0)?;
+    // Raw columns are standardised first, as they are on the whole.
+    let standardised = experiment.reference(locals);
+    let mut unit = 1.0;
+    if let Some((standard, _)) = &standardised {
+        test = std::borrow::Cow::Owned(experiment.under(standard, &test)?);
+        unit = experiment.layout.as_ref()?.label_scale(standard);
+    }
+    let locals = standardised.as_ref().map_or(locals, |s| std::slice::from_ref(&s.1));
     let loss = match experiment.objective.loss {
         Loss::ClippedLogistic { .. } => Loss::Logistic,
         Loss::Ridge { .. } => Loss::Ridge { clip: f64::INFINITY },
@@ -72,7 +80,7 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     let (_, x) = solve(prepare(&mut all()), &[best]).pop()?;
     let test = test.as_ref();
     let metrics = Metrics::of(&loss, &prepare(&mut (0..test.len()).map(|row| (test, row))), &x, 0.5)?;
-    Some(Reference { regularization: best, about: ABOUT.into(), metrics })
+    Some(Reference { regularization: best, about: ABOUT.into(), metrics: metrics.in_units(unit) })
 }
 
 const ABOUT: &str = "all records in one place, every record the same weight, columns scaled to unit variance, \

@@ -305,6 +305,7 @@ fn one_run(
         },
     );
     if instance.run == 0 {
+        outcome.metrics = outcome.metrics.map(|m| m.in_units(eyes.label_scale(experiment)));
         outcome.models = models;
     }
     Ok(Some(outcome))
@@ -364,7 +365,7 @@ fn judge(
         let aucs: Vec<f64> =
             sampled.par_iter().step_by(few).filter_map(|x| problem::auc(loss, test, x)).collect();
         outcome.auc = Spread::of(aucs).map(|s| s.mean);
-        let mean = mean_row(models.iter().map(Vec::as_slice), experiment.facts.dim);
+        let mean = mean_row(models.iter().map(Vec::as_slice), dim);
         outcome.metrics = Metrics::of(loss, test, &mean, 0.5);
     }
     outcome

@@ -4,7 +4,7 @@ use super::budget;
 use super::check::{Experiment, Planned, Source};
 use super::spec::{AlgorithmSpec, ExperimentSpec, NoiseSpec};
 use crate::agent::Timetable;
-use crate::data::{Encoder, Encoding, RawLayout, Records};
+use crate::data::{Encoder, Encoding, RawLayout, Records, Task};
 use crate::graph::Graph;
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective};
@@ -111,7 +111,8 @@ pub(super) fn plan(
     let warning = scouted.check(facts)?;
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
     let protocol: Arc<dyn Protocol> = Arc::clone(&scouted) as _;
-    let mut budget = budget::plan(&*protocol, noise.as_ref(), None, facts, context, graphs, None)?;
+    let mut budget =
+        budget::plan(&*protocol, noise.as_ref(), None, facts, context, graphs, budget::Company::default())?;
     budget.noise_spec = noise;
     let label = label.unwrap_or_else(|| kind.to_owned());
     let warnings =
@@ -172,6 +173,14 @@ impl Eyes {
     pub(super) fn test(&self) -> Option<&Records> {
         self.test.as_ref()
     }
+
+    /// How many units of the label one of its standardised units is.
+    pub(super) fn label_scale(&self, experiment: &Experiment) -> f64 {
+        match &experiment.layout {
+            Some(layout) if !self.standard.is_empty() => layout.label_scale(&self.standard),
+            _ => 1.0,
+        }
+    }
 }
 
 /// The records of all agents as one, under a standard.
@@ -226,7 +235,13 @@ impl Experiment {
         let planned = self.planned.iter().find(|p| p.label == label);
         match (&self.layout, planned.and_then(|p| split(p, model))) {
             (Some(layout), Some((standard, x))) => {
-                Ok((Encoder::scouted(&data.schema, layout, standard), x.to_vec()))
+                let mut x = x.to_vec();
+                // A regression's label was standardised too: the coefficients speak of the label's own unit again.
+                if let (Task::Regression { min, max }, Some(bias)) = (data.task, x.len().checked_sub(1)) {
+                    x.iter_mut().for_each(|x| *x *= layout.label_scale(standard));
+                    x[bias] += min + layout.label_part(standard)[0] * (max - min);
+                }
+                Ok((Encoder::scouted(&data.schema, layout, standard), x))
             }
             _ => Ok((data.encoder.clone(), model.to_vec())),
         }

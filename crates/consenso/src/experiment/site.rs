@@ -306,6 +306,26 @@ mod tests {
         }
     }
 
+    /// What a study costs beside others is what its releases cost: Σ μ² is the claim's own, Σ ρ that of the l2 norm.
+    #[test]
+    fn the_cost_of_a_study_is_that_of_its_releases() {
+        use crate::privacy::gdp;
+        let cost = |privacy: &str, algorithm: &str| {
+            let plan = experiment(privacy, algorithm).plan_of(0).unwrap();
+            (plan.cost.unwrap(), plan.claim.unwrap())
+        };
+        let (gaussian, claim) = cost("", "kind = \"dgd\"\nrounds = 9");
+        let found = gdp::epsilon_of_mu(gaussian.mu.unwrap(), 1e-5);
+        assert!((found / claim.epsilon - 1.0).abs() < 1e-6, "{found} {}", claim.epsilon);
+        let (laplace, _) = cost("mechanism = \"laplace\"", "kind = \"dgd\"\nrounds = 9");
+        assert!(laplace.mu.is_none() && laplace.rho.is_some_and(|rho| rho > 0.0), "{laplace:?}");
+        let (filter, _) = cost("accounting = \"filter\"", "kind = \"gd-star\"\nrounds = 9");
+        assert_eq!((filter.mu, filter.rho), (None, None), "known as (ε, δ) only");
+        // Noise that is too small for the budget stops early, and what is never released is not charged.
+        let (stopped, claim) = cost("", "kind = \"dgd\"\nrounds = 90\nnoise = { gaussian = 0.4 }");
+        assert!(gdp::epsilon_of_mu(stopped.mu.unwrap(), 1e-5) <= claim.epsilon * (1.0 + 1e-9));
+    }
+
     /// Rounds that an earlier charge covers are in the ledger all the same, at nothing.
     #[test]
     fn rounds_that_were_charged_ahead_are_recorded() {

@@ -69,6 +69,14 @@ pub struct CalibrationBin {
 const BINS: usize = 10;
 
 impl Metrics {
+    /// The same figures of a regression with errors in units of which `scale` make one of these.
+    pub(crate) fn in_units(mut self, scale: f64) -> Self {
+        for error in [&mut self.rmse, &mut self.mae].into_iter().flatten() {
+            *error *= scale;
+        }
+        self
+    }
+
     /// The figures of model `x` on `records`, whose labels must all be known; `None` of no records.
     ///
     /// `threshold` is the probability above which the positive of two classes is answered: ½ where nothing else is said.
