@@ -162,10 +162,10 @@ fn faults(root: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
                 faults.push(format!("{name}: the link to {target} leads nowhere"));
             }
             let known = anchors.get(path.as_str());
-            if let (Some(anchor), Some(known)) = (anchor, known) {
-                if !known.contains(anchor) {
-                    faults.push(format!("{name}: {path} has no heading #{anchor}"));
-                }
+            if let (Some(anchor), Some(known)) = (anchor, known)
+                && !known.contains(anchor)
+            {
+                faults.push(format!("{name}: {path} has no heading #{anchor}"));
             }
         }
     }

@@ -12,7 +12,7 @@ use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
 use consenso_node::store::{Row, Store};
-use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, export, network, node};
+use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, network, node};
 use serde_json::json;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
