@@ -34,6 +34,7 @@ pub use encode::{Encoder, Encoding};
 pub use error::nearest;
 pub use error::{DataError, SchemaError};
 pub use format::{Format, Reading, TextEncoding};
+pub(crate) use heart::flamby_published;
 pub use partition::{Partition, PartitionError, Shard};
 pub use records::{LANES, Records, RowBounds};
 pub(crate) use records::{Lanes8, Layout, Nonzeros};
