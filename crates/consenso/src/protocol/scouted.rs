@@ -575,6 +575,16 @@ impl Scouted {
         self.sums() * self.shape.exchanges
     }
 
+    /// How the budget is divided, for the claim.
+    pub(crate) fn split_of_the_budget(&self) -> String {
+        let (scouting, calibration) = (100.0 * self.shape.scouting(), 100.0 * self.shape.calibration());
+        format!(
+            "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains, {calibration:.0} % calibrates the score; \
+             records' gradients are clipped one by one, and sites weigh by their announced numbers of records",
+            100.0 - scouting - calibration
+        )
+    }
+
     /// Training steps.
     pub(crate) fn steps(&self) -> u32 {
         self.shape.steps
