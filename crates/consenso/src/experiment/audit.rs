@@ -226,8 +226,8 @@ fn total_mu(steps: &[Sensitivity], noise: &[Noise], ledger: &Ledger) -> Option<f
     Some(squares.sqrt() * (1.0 + 1e-9))
 }
 
-/// All stages of an experiment that scouts its columns. One record of the first agent lies at one end of every column or at the other, with
-/// labels as far apart; the adversary knows all other records and takes the exact likelihood ratio of every release.
+/// All stages of an experiment that scouts its columns. One record of the first agent lies at one end of every column or at the
+/// other; the adversary knows all other records and takes the exact likelihood ratio of every release.
 struct Stages<'a> {
     audited: &'a Audited<'a>,
     sides: [LocalObjective; 2],
@@ -242,10 +242,11 @@ impl<'a> Stages<'a> {
             RawColumn::Number => 1.0,
             RawColumn::Levels(levels) => levels.saturating_sub(1) as f64,
         };
-        let labels = match layout.task() {
-            Task::Binary => [-1.0, 1.0],
-            Task::MultiClass { classes } => [0.0, (classes - 1) as f64],
-            Task::Regression { min, max } => [min, max],
+        // With one label, gradients at opposite ends of all columns point away from each other.
+        let label = match layout.task() {
+            Task::Binary => 1.0,
+            Task::MultiClass { classes } => (classes - 1) as f64,
+            Task::Regression { max, .. } => max,
         };
         let with = |row: Vec<f64>, label: f64| {
             let all = local.records();
@@ -254,7 +255,7 @@ impl<'a> Stages<'a> {
             experiment.objective_on(records)
         };
         let last: Vec<f64> = layout.columns().iter().map(end).collect();
-        let sides = [with(vec![0.0; last.len()], labels[0]), with(last, labels[1])];
+        let sides = [with(vec![0.0; last.len()], label), with(last, label)];
         Self { audited, sides, counts: audited.locals.iter().map(|l| l.records().len()).collect() }
     }
 

@@ -382,12 +382,12 @@ mod tests {
     fn an_audit_of_all_stages_stays_below_the_claim() {
         use crate::privacy::audit::{Options, Verdict};
         for (label, loss) in [(BINARY, "logistic"), ("min = -4\nmax = 4", "ridge")] {
-            let experiment = experiment("kind = \"complete\"", 2, label, loss, BUDGET);
-            let options = Options { trials: 1_500, confidence: 1.0 - 1e-6, seed: 3 };
+            let experiment = experiment("kind = \"complete\"", 2, label, loss, &BUDGET.replace("3.0", "8.0"));
+            let options = Options { trials: 3_000, confidence: 1.0 - 1e-6, seed: 3 };
             let found = experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();
             let found = found[0].audit.expect("a claim");
             assert_eq!(found.verdict, Verdict::Consistent, "{loss}: {found:?}");
-            assert!(found.mu_lower > 0.4 * found.mu_claimed.unwrap(), "{loss}: {found:?}");
+            assert!(found.mu_lower > 0.3 * found.mu_claimed.unwrap(), "{loss}: {found:?}");
         }
     }
 

@@ -176,7 +176,7 @@ impl Recipe {
             label_bins,
             pooled,
             floor: RARE,
-            clip_share: (0.35 / q.sqrt()).clamp(0.4, 1.0),
+            clip_share: (0.35 / q.sqrt()).clamp(0.4, 2.0),
             time: (2.5 / q).clamp(3.0, 24.0),
             calibrated: request.mu.is_some() && request.loss.is_logistic() && step < CALIBRATION_NOISE,
             histograms,
