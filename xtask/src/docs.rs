@@ -217,9 +217,9 @@ fn page(name: &str, text: &str, chapters: &[(String, String)]) -> String {
     let mut list = String::new();
     for (chapter, title) in chapters {
         let here = if chapter == name { " aria-current=\"page\"" } else { "" };
-        let _ = write!(
+        let _ = writeln!(
             list,
-            "<li><a href=\"{up}{}\"{here}>{}</a></li>\n",
+            "<li><a href=\"{up}{}\"{here}>{}</a></li>",
             chapter.replace(".md", ".html"),
             escape(title)
         );

@@ -142,7 +142,10 @@ impl Dataset {
         }
         test.map_or(Ok(()), |test| same_schema(&all, test))?;
         let (task, classes) = task_of(all.schema());
-        at_least_two_classes(&source, &all, &classes)?;
+        // A site of few records may well have one class; where columns are scouted it helps the others all the same.
+        if encoding != Encoding::Scouted {
+            at_least_two_classes(&source, &all, &classes)?;
+        }
         let encoder = Encoder::new(all.schema(), encoding)?;
         let groupings = by_file.into_iter().chain(groupings(&all)).collect();
         Ok(Self {

@@ -5,7 +5,7 @@ use super::check::{Experiment, Planned, Source};
 use super::run::player;
 use super::spec::Accounting;
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
-use crate::data::{Records, RowBounds};
+use crate::data::{RawColumn, Records, RowBounds, Task};
 use crate::gate::{Gate, Ledger, Noise, RoundNoise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::NeighbourRelation;
@@ -189,6 +189,10 @@ impl<'a> Audited<'a> {
                 let (attack, claimed) = self.dearest_round();
                 audit(|trial| attack.play(trial), claimed, options)
             }
+            AuditTarget::Agent | AuditTarget::Experiment if self.planned.scouted.is_some() => {
+                let stages = Stages::new(self);
+                audit(|trial| stages.play(trial), self.claimed, options)
+            }
             AuditTarget::Agent => {
                 let attack = self.agent();
                 audit(|trial| attack.play(trial), self.claimed, options)
@@ -296,6 +300,82 @@ fn total_mu(steps: &[Sensitivity], noise: &[Noise], ledger: &Ledger) -> Option<f
         squares += (step.l2 / sigma) * (step.l2 / sigma);
     }
     Some(squares.sqrt() * (1.0 + 1e-9))
+}
+
+/// All stages of an experiment that scouts its columns. One record of the first agent lies at one end of every column or at the
+/// other; the adversary knows all other records and takes the exact likelihood ratio of every release.
+struct Stages<'a> {
+    audited: &'a Audited<'a>,
+    sides: [LocalObjective; 2],
+    counts: Vec<usize>,
+}
+
+impl<'a> Stages<'a> {
+    fn new(audited: &'a Audited<'a>) -> Self {
+        let (local, experiment) = (&audited.locals[AGENT], audited.experiment);
+        let layout = experiment.layout.as_ref().expect("scouted experiments have raw columns");
+        let end = |column: &RawColumn| match *column {
+            RawColumn::Number => 1.0,
+            RawColumn::Levels(levels) => levels.saturating_sub(1) as f64,
+        };
+        // With one label, gradients at opposite ends of all columns point away from each other.
+        let label = match layout.task() {
+            Task::Binary => 1.0,
+            Task::MultiClass { classes } => (classes - 1) as f64,
+            Task::Regression { max, .. } => max,
+        };
+        let with = |row: Vec<f64>, label: f64| {
+            let all = local.records();
+            let mut records: Records = all.select(&(1..all.len()).collect::<Vec<_>>());
+            records.push(&row, label);
+            experiment.objective_on(records)
+        };
+        let last: Vec<f64> = layout.columns().iter().map(end).collect();
+        let sides = [with(vec![0.0; last.len()], label), with(last, label)];
+        Self { audited, sides, counts: audited.locals.iter().map(|l| l.records().len()).collect() }
+    }
+
+    fn play(&self, trial: &Trial) -> f64 {
+        let Audited { experiment, planned, graph, mixing, locals, hidden_by, .. } = self.audited;
+        let sides = [self.sides[0].apart(), self.sides[1].apart()];
+        let players = locals.iter().enumerate().map(|(i, local)| {
+            let side = usize::from(trial.side == Side::Second);
+            let local = if i == AGENT { sides[side].apart() } else { local.apart() };
+            player(experiment, planned, (i, graph, &self.counts), local, &trial.seed, false)
+        });
+        let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
+        let protocol = planned
+            .protocol
+            .seated(AGENT, graph, &self.counts)
+            .unwrap_or_else(|| Arc::clone(&planned.protocol));
+        let (dim, mut ratio, mut work) = (network.dim(), 0.0, Workspace::default());
+        for round in 0..planned.timetable.rounds {
+            network.advance();
+            if network.players()[AGENT].stopped().is_some() {
+                break;
+            }
+            let (Some(Noise::Gaussian { sigma }), false) =
+                (hidden_by.get(round as usize).copied(), protocol.passes_on(round + 1))
+            else {
+                continue;
+            };
+            let weights = Weights { own: mixing.own(AGENT), neighbours: mixing.neighbours(AGENT) };
+            let neighbours = graph.neighbours(AGENT);
+            let view = View::new(network.rows(), dim, AGENT as u32, neighbours, 0, weights, round);
+            // What it remembers is a function of releases, so the adversary has it too.
+            let mut memory = network.players()[AGENT].memory().to_vec();
+            let active = protocol.active(round + 1, dim).map_or(dim, |a| a.len());
+            let mut steps = [vec![0.0; active], vec![0.0; active]];
+            for (step, local) in steps.iter_mut().zip(&sides) {
+                protocol.step(&view, &mut memory, &[], local, &mut work, step);
+            }
+            let seen = &network.rows()[..active];
+            for ((x, a), b) in seen.iter().zip(&steps[0]).zip(&steps[1]) {
+                ratio += (a - b) * (2.0 * x - a - b) / (2.0 * sigma * sigma);
+            }
+        }
+        ratio
+    }
 }
 
 /// The whole experiment, one record of the first agent being the adversary's.

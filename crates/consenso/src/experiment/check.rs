@@ -260,7 +260,9 @@ impl Experiment {
             (facts.strong_convexity, facts.smoothness) = tied.curvature;
             facts.coordinate_smoothness = facts.smoothness;
         }
+        // Scouted columns need no clip of their own: every record's gradient is clipped as a whole.
         if spec.privacy.is_some()
+            && layout.is_none()
             && matches!(objective.loss, Loss::Ridge { clip } if clip.is_infinite())
             && tied.as_ref().is_none_or(|t| t.costs.is_empty())
         {

@@ -46,6 +46,11 @@ impl Raw {
         Self { layout, width, encoded: Mutex::new(None) }
     }
 
+    /// The same, with nothing kept yet.
+    pub(crate) fn apart(&self) -> Self {
+        Self::new(Arc::clone(&self.layout), self.width)
+    }
+
     pub(crate) fn width(&self) -> usize {
         self.width
     }

@@ -112,6 +112,12 @@ impl LocalObjective {
         Self { objective, records: records.into(), costs: None, raw }
     }
 
+    /// The same objective with room of its own for standardised rows, for runs side by side.
+    pub(crate) fn apart(&self) -> Self {
+        let raw = self.raw.as_ref().map(|raw| Arc::new(raw.apart()));
+        Self { raw, ..self.clone() }
+    }
+
     /// What is known of its records if they are raw.
     pub(crate) fn raw(&self) -> Option<&clipped::Raw> {
         self.raw.as_deref()
