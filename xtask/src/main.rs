@@ -2,12 +2,9 @@
 
 mod bench;
 mod browser;
-<<<<<<< HEAD
 mod docs;
-mod reference;
-=======
 mod python;
->>>>>>> python
+mod reference;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,11 +20,8 @@ Usage: cargo xtask <command>
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
   bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|network] [--million]`
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
-<<<<<<< HEAD
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
-=======
   python  the Python package in an environment of its own (target/python): build, tests, types; needs Python 3.10: `cargo xtask python [--release]`
->>>>>>> python
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 

@@ -249,7 +249,18 @@ fn source(
             Some(problem) => Ok(Source::Synthetic(problem.map_err(input)?)),
             None => Err(input("data.source names no synthetic records")),
         },
-        Origin::Adult => Ok(Source::Data(Box::new(Dataset::adult(spec.data.encoding).map_err(input)?))),
+        origin @ (Origin::Adult | Origin::Heart { .. }) => {
+            let data = match origin {
+                Origin::Heart { flamby: true } => Dataset::heart_flamby(spec.data.encoding),
+                Origin::Heart { flamby: false } => Dataset::heart(spec.data.encoding),
+                _ => Dataset::adult(spec.data.encoding),
+            };
+            let mut data = data.map_err(input)?;
+            if let Some(share) = spec.data.hold_out {
+                data = data.hold_out(share, &Seed::from(spec.seed)).map_err(input)?;
+            }
+            Ok(Source::Data(Box::new(data)))
+        }
         Origin::Files(_) => {
             let schema =
                 schema.ok_or_else(|| input("data.schema is missing: a CSV needs a public schema"))?;
