@@ -71,6 +71,8 @@ pub struct Dataset {
     pub features: Vec<String>,
     /// How records became rows.
     pub encoding: Encoding,
+    /// The public schema of the records, if they have one.
+    pub schema: Option<Schema>,
     /// Divisions of the training records: `file` if there were several, the site column, every categorical column.
     pub groupings: Vec<Grouping>,
     /// The column that says whom a record is about, and how many records of one person a file has at most.
@@ -149,6 +151,7 @@ impl Dataset {
             classes,
             features: encoder.features().to_vec(),
             encoding,
+            schema: Some(all.schema().clone()),
             groupings,
             person: all.schema().columns().iter().find_map(|column| match column.kind {
                 Kind::Person { most } => Some((column.name.clone(), most)),

@@ -213,6 +213,14 @@ pub enum DataError {
     /// The schema is wrong.
     #[error(transparent)]
     Schema(#[from] SchemaError),
+    /// Records in memory are not as they should be.
+    #[error("{source_name}: {message}")]
+    InMemory {
+        /// Which records.
+        source_name: String,
+        /// What is wrong, and in which row.
+        message: String,
+    },
     /// Nothing, or nothing but a header.
     #[error("{file}: holds no record; a file needs one record a line{}", if *.header { " after its header" } else { "" })]
     Empty {
@@ -509,7 +517,7 @@ pub(super) fn shorten(cell: &str) -> String {
 }
 
 /// The candidate closest to `word` in edit distance, if it is close enough to be what was meant.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let word: Vec<char> = word.chars().take(64).flat_map(char::to_lowercase).collect();
     let allowed = (word.len() / 3).max(1);
     candidates

@@ -95,6 +95,94 @@ impl fmt::Debug for Table {
 }
 
 impl Table {
+    /// Records in memory under a schema of numbers and one label: values outside their declared range are moved to its nearest end and
+    /// counted. Labels are what the schema makes of a file's: ±1 for two classes, 0…C−1 for more, a number for regression.
+    ///
+    /// # Errors
+    /// [`DataError::InMemory`] for a row of another length, a value that is not a finite number, a label that is no class, or no row at all.
+    pub fn from_rows<R: AsRef<[f64]>>(
+        schema: &Schema,
+        source: &str,
+        rows: impl IntoIterator<Item = R>,
+        labels: &[f64],
+    ) -> Result<Self, DataError> {
+        let fail = |message: String| DataError::InMemory { source_name: source.to_owned(), message };
+        let features: Vec<(usize, &super::Column, (f64, f64))> = schema
+            .columns()
+            .iter()
+            .enumerate()
+            .filter_map(|(i, c)| match c.kind {
+                Kind::Numeric { min, max } => Some((i, c, (min, max))),
+                _ => None,
+            })
+            .collect();
+        if schema.features().count() != features.len() {
+            return Err(fail("rows of numbers need a schema of numeric columns and a label".into()));
+        }
+        let mut builder = Builder::new(schema, source, None);
+        for (index, row) in rows.into_iter().enumerate() {
+            let row = row.as_ref();
+            let label = *labels
+                .get(index)
+                .ok_or_else(|| fail(format!("there are more rows than labels ({})", labels.len())))?;
+            if row.len() != features.len() {
+                return Err(fail(format!(
+                    "row {} has {} features and {} are declared",
+                    index + 1,
+                    row.len(),
+                    features.len()
+                )));
+            }
+            for (&value, &(column, about, (min, max))) in row.iter().zip(&features) {
+                if !value.is_finite() {
+                    let what = format!(
+                        "row {}, column \"{}\": {value} is not a finite number",
+                        index + 1,
+                        about.name
+                    );
+                    return Err(fail(what));
+                }
+                let seen = &mut builder.table.observed[column];
+                *seen = (seen.0.min(value), seen.1.max(value));
+                builder.counts[column].clamped += u64::from(value < min || value > max);
+                builder.push_value(value.clamp(min, max));
+            }
+            let label = match schema.label() {
+                Label::Range { min, max } if label.is_finite() => label.clamp(*min, *max),
+                Label::Classes(classes) if classes.len() == 2 && label.abs() == 1.0 => label,
+                Label::Classes(classes)
+                    if classes.len() > 2 && (0..classes.len()).any(|c| c as f64 == label) =>
+                {
+                    label
+                }
+                Label::Range { .. } => {
+                    return Err(fail(format!("row {}: the label {label} is not a finite number", index + 1)));
+                }
+                Label::Classes(classes) if classes.len() == 2 => {
+                    return Err(fail(format!("row {}: the label {label} must be −1 or 1", index + 1)));
+                }
+                Label::Classes(classes) => {
+                    let last = classes.len() - 1;
+                    return Err(fail(format!(
+                        "row {}: the label {label} must be one of 0 to {last}",
+                        index + 1
+                    )));
+                }
+            };
+            builder.table.labels.push(label);
+            builder.read += 1;
+            builder.table.report.rows += 1;
+            builder.table.rows.push(builder.read - 1);
+        }
+        if builder.table.len() != labels.len() {
+            return Err(fail(format!("there are {} rows and {} labels", builder.table.len(), labels.len())));
+        }
+        if builder.table.is_empty() {
+            return Err(fail("there is no row".into()));
+        }
+        builder.finish()
+    }
+
     /// The schema the rows follow.
     #[must_use]
     pub fn schema(&self) -> &Schema {
