@@ -28,8 +28,8 @@ Examples:
 A run's folder holds models/*.json (for `consenso predict` and `consenso model show`; *.npz for NumPy),
 experiment.toml (every choice made: running it repeats the run), record.json,
 trace.csv (a row an algorithm, run and round), report.html and figures/*.svg; with a [sweep] also sweep.csv.
-With --entropy os on records of your own, that folder holds only what may be shared (models, claim, results on data.test), and
-private/ the rest; what the command costs is added to a ledger beside the records before it begins.
+With --entropy os on records of your own it holds only what may be shared, and private/ the rest;
+what the command costs is added to a ledger beside the records before it begins.
 Ctrl-C stops and keeps the algorithms and runs that are done; a second Ctrl-C stops at once.")]
 pub(crate) struct Args {
     /// An experiment file, or the name of a built-in experiment [default: adult]
@@ -47,10 +47,10 @@ pub(crate) struct Args {
     /// Where the noise comes from: `seed` repeats bit for bit, for science; `os` is what a privacy claim holds for
     #[arg(long, value_enum, default_value_t = Entropy::Seed)]
     entropy: Entropy,
-    /// With --entropy os: what the file of records is, if it has changed since its ledger knew it
+    /// What a file of records is that has changed since its ledger knew it (--entropy os)
     #[arg(long, value_enum, value_name = "WHICH")]
     records: Option<Changed>,
-    /// With --entropy os: folder of the ledger of spent privacy [default: consenso-ledger beside the records]
+    /// Folder of the ledger of spent privacy [default: consenso-ledger, beside the records]
     #[arg(long, value_name = "DIR")]
     ledger: Option<PathBuf>,
     /// Threads; results do not depend on it [default: all cores]

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 /// What a file of records is that has changed since its ledger knew it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Changed {
-    /// The same people's records, edited: what was spent stays spent.
+    // The same people's records, edited: what was spent stays spent.
     Same,
-    /// Other people's records: a new ledger.
+    // Other people's records: a new ledger.
     Other,
 }
 

@@ -226,20 +226,20 @@ impl<'a> Audited<'a> {
         const ROUNDS: u32 = 3;
         const SIZES: [f64; 8] = [f64::MAX, 1e300, 1e160, 1e13, LARGEST_RECEIVED, 1e9, 1e6, 1.0];
         let degree = self.graph.degree(AGENT);
-        if self.planned.sharing.is_some() || degree == 0 {
+        // Scouted columns have records of another kind, and steps that are clipped to a length whatever is received.
+        if self.planned.sharing.is_some() || self.planned.protocol.shares().is_some() || degree == 0 {
             return Silence::default();
         }
         let edges: Vec<(u32, u32)> = (1..=degree as u32).map(|j| (0, j)).collect();
         let Ok(graph) = Graph::from_edges(degree + 1, &edges) else { return Silence::default() };
         let mixing = Mixing::metropolis(&graph);
+        let counts = vec![self.locals[AGENT].records().len(); degree + 1];
         let whole = Whole::new(self);
         let behaviour = |local: &LocalObjective, k: u32| {
             let noise = Seed::from(seed).for_run(u64::from(k));
             let local = local.clone();
-            // The agent stands in the middle of a star of its neighbours, all of its own size.
-            let records = vec![local.records().len(); degree + 1];
             let player =
-                player(self.experiment, self.planned, (AGENT, &graph, &records), local, &noise, false);
+                player(self.experiment, self.planned, (AGENT, &graph, &counts), local, &noise, false);
             let mut agent = Agent::new(0, &graph, &mixing, player);
             let dim = self.facts.dim;
             let mut seen = Vec::new();

@@ -100,7 +100,8 @@ pub(super) fn plan(
         loss: context.objective.loss,
         weights: context.spec.data.weights.clone(),
         mu,
-        reach: if neighbours == NeighbourRelation::AddRemove { 1.0 } else { 2.0 },
+        // What is removed also changes the number that sums are divided by.
+        reach: if neighbours == NeighbourRelation::ZeroOut { 1.0 } else { 2.0 },
         ridge: context.objective.regularization,
         steps: rounds,
     };
