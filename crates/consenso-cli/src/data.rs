@@ -1,9 +1,11 @@
 //! `consenso data`.
 
+use crate::files::FormatArgs;
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, Result, bail};
-use consenso::data::{ColumnSummary, EncodingSummary, Schema, Summary, Table};
+use consenso::data::{ColumnSummary, DraftOptions, EncodingSummary, Format, Schema, Summary, Table};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +38,9 @@ Exits with 2 and the file, line and column of the first problem.")]
     #[command(after_help = "\
 Example:
   consenso data schema patients.csv --label readmitted --site hospital --out schema.toml
+  consenso data schema \"sites/*.csv\" --label readmitted --positive yes --encoding latin-1 --out schema.toml
 
+Delimiter, decimal mark and missing values are found out and shown; text that is not UTF-8 is read with --encoding.
 The draft takes ranges and categories from the records, which would give private facts away.
 Replace them by what is public without the data, then set reviewed = true.")]
     Schema(Draft),
@@ -49,18 +53,26 @@ struct Records {
     /// The public schema of the file
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 #[derive(clap::Args)]
 struct Draft {
-    /// A CSV or LIBSVM file, or `adult`
-    path: PathBuf,
+    /// CSV files or patterns such as "sites/*.csv", a LIBSVM file, or `adult`
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
     /// The column to predict [default: the last one]
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
     /// The column that says where a record comes from
     #[arg(long, value_name = "COLUMN")]
     site: Option<String>,
+    /// The class to find, of a label with two
+    #[arg(long, value_name = "CLASS")]
+    positive: Option<String>,
+    #[command(flatten)]
+    format: FormatArgs,
     /// The first line is a record, not names of columns
     #[arg(long)]
     no_header: bool,
@@ -95,41 +107,47 @@ fn read(records: &Records, may_draft: bool) -> Result<Table> {
     let schema = match &records.schema {
         Some(path) => files::read_schema(path)?,
         None if may_draft => {
-            let schema = files::draft_schema(&records.path, None, None, true)?;
+            let options =
+                DraftOptions { format: records.format.over(&Format::default()), ..DraftOptions::default() };
+            let draft = files::draft_schema(std::slice::from_ref(&records.path), options)?;
             eprintln!(
                 "note: no --schema was given: ranges and categories below are computed from the records"
             );
-            schema
+            draft.schema().clone()
         }
         None => bail!(
             "check needs --schema FILE\n  help: draft one with `consenso data schema {} --out schema.toml`, then review it",
             records.path.display()
         ),
     };
-    files::read_table(&records.path, Some(&schema))
+    files::read_table_as(&records.path, Some(&schema), &records.format)
 }
 
 const REVIEW: &str = "this draft was computed from the records: review it before use, replacing every range and category by what is \
      public without them, then set reviewed = true";
 
-fn schema(draft: &Draft, json: bool) -> Result<()> {
-    let schema = if is_adult(&draft.path) {
-        Schema::adult()
-    } else {
-        files::draft_schema(&draft.path, draft.label.clone(), draft.site.clone(), !draft.no_header)?
-    };
-    let text = schema.to_toml();
-    if let Some(out) = &draft.out {
+fn schema(args: &Draft, json: bool) -> Result<()> {
+    let (schema, text, warnings, readings) = drafted(args)?;
+    if let Some(out) = &args.out {
         std::fs::File::create_new(out)
             .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
             .with_context(|| format!("{}: cannot be made (nothing is written over)", out.display()))?;
     }
-    match (&draft.out, json) {
+    match (&args.out, json) {
         (out, true) => {
-            output::print_json(&json!({ "schema": text, "reviewed": schema.is_reviewed(), "out": out }));
+            let reviewed = schema.is_reviewed();
+            output::print_json(
+                &json!({ "schema": text, "reviewed": reviewed, "out": out, "warnings": warnings, "read_as": readings }),
+            );
         }
         (Some(out), false) => output::print(&format!("written to {}", out.display())),
         (None, false) => output::print(&text),
+    }
+    for (file, reading) in &readings {
+        eprintln!("{file}: read as {reading}");
+    }
+    for warning in &warnings {
+        eprintln!("note: {warning}");
     }
     if !schema.is_reviewed() {
         eprintln!("note: {REVIEW}");
@@ -137,23 +155,64 @@ fn schema(draft: &Draft, json: bool) -> Result<()> {
     Ok(())
 }
 
+type Drafted = (Schema, String, Vec<String>, BTreeMap<String, String>);
+
+/// The schema, its text, what deserves a look, and how each file was read.
+fn drafted(args: &Draft) -> Result<Drafted> {
+    if let [path] = &args.paths[..]
+        && is_adult(path)
+    {
+        let schema = Schema::adult();
+        let text = schema.to_toml();
+        return Ok((schema, text, Vec::new(), BTreeMap::new()));
+    }
+    let mut paths = Vec::new();
+    for pattern in &args.paths {
+        let pattern = pattern.to_str().with_context(|| format!("{}: is not UTF-8", pattern.display()))?;
+        paths.extend(files::expand(Path::new(""), pattern)?);
+    }
+    let options = DraftOptions {
+        format: Format { header: !args.no_header, ..args.format.over(&Format::default()) },
+        label: args.label.clone(),
+        site: args.site.clone(),
+        positive: args.positive.clone(),
+    };
+    Ok(match files::draft_schema(&paths, options)? {
+        files::Drafted::Csv(draft) => {
+            let read_as = draft.readings().iter().map(|(file, r)| (file.clone(), r.to_string())).collect();
+            (draft.schema().clone(), draft.to_toml(), draft.warnings().to_vec(), read_as)
+        }
+        files::Drafted::Libsvm(schema) => {
+            let text = schema.to_toml();
+            (*schema, text, Vec::new(), BTreeMap::new())
+        }
+    })
+}
+
 fn show(table: &Table, json: bool) {
     let summary = Summary::of(table);
+    let reading = table.reading().map(ToString::to_string);
     if json {
-        output::print_json(&json!(summary));
+        let mut value = json!(summary);
+        value["read_as"] = json!(reading);
+        output::print_json(&value);
     } else {
-        output::print(&describe(&summary));
+        output::print(&describe(&summary, reading.as_deref()));
     }
 }
 
-fn describe(summary: &Summary) -> String {
+fn describe(summary: &Summary, reading: Option<&str>) -> String {
     let mut out = format!(
-        "{}: {} records ({} dropped for a missing value), schema {}\n\n",
+        "{}: {} records ({} dropped for a missing value), schema {}\n",
         summary.source,
         summary.rows,
         summary.dropped_missing,
         if summary.reviewed { "reviewed" } else { "NOT reviewed" }
     );
+    if let Some(reading) = reading {
+        let _ = writeln!(out, "read as {reading}");
+    }
+    out.push('\n');
     let header = ["column", "kind", "declared", "observed", "values", "missing", "clamped"];
     let mut columns = table::plain(&header, 2);
     columns.add_rows(summary.columns.iter().map(column_row));

@@ -2,7 +2,7 @@
 
 use crate::overrides::{self, Override};
 use anyhow::{Context as _, Result, bail};
-use consenso::data::{Dataset, DraftOptions, Format, Schema, Table, csv, libsvm};
+use consenso::data::{Dataset, Draft, DraftOptions, Format, Schema, Table, TextEncoding, csv, libsvm};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source, SpecError};
 use consenso::graph::GraphSpec;
 use consenso::random::Seed;
@@ -26,7 +26,8 @@ pub(crate) fn experiment(name: &str) -> Result<Text> {
     let text = fs::read_to_string(path).with_context(|| {
         let built_in: Vec<&str> = consenso::experiment::BUILT_IN.iter().map(|e| e.0).collect();
         format!(
-            "{name}: cannot be read; give an experiment file or a built-in experiment ({})",
+            "{name}: cannot be read{}; give an experiment file or a built-in experiment ({})",
+            did_you_mean(path, &built_in),
             built_in.join(", ")
         )
     })?;
@@ -35,6 +36,23 @@ pub(crate) fn experiment(name: &str) -> Result<Text> {
     }
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     Ok(Text { file: name.to_owned(), text, folder })
+}
+
+/// A suggestion, if a file beside `path` or one of the other names is nearly called so.
+fn did_you_mean(path: &Path, others: &[&str]) -> String {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|_| !path.exists()) else {
+        return String::new();
+    };
+    let candidates = files.iter().map(String::as_str).chain(others.iter().copied());
+    let near = consenso::data::nearest(name, candidates);
+    near.map_or_else(String::new, |near| {
+        let near =
+            if others.contains(&near.as_str()) { PathBuf::from(near) } else { path.with_file_name(near) };
+        format!("; did you mean \"{}\"?", near.display())
+    })
 }
 
 /// A checked experiment, `adult` if none is named, with the changes of `--set` applied and their errors in place.
@@ -161,7 +179,8 @@ pub(crate) fn expand(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
 pub(crate) fn read_schema(path: &Path) -> Result<Schema> {
     let name = path.display();
     let text = fs::read_to_string(path).with_context(|| {
-        format!("{name}: cannot be read; `consenso data schema RECORDS.csv --out {name}` drafts one")
+        let near = did_you_mean(path, &[]);
+        format!("{name}: cannot be read{near}; `consenso data schema RECORDS.csv --out {name}` drafts one")
     })?;
     Schema::from_toml(&text).with_context(|| format!("{name}"))
 }
@@ -175,10 +194,15 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// By the extension, else by the first line: `label index:value …` is LIBSVM.
+    /// By the extension (before `.gz` or `.zst`), else by the first line: `label index:value …` is LIBSVM.
     fn of(path: &Path, bytes: &[u8]) -> Self {
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-        match extension.as_str() {
+        let extension =
+            |path: &Path| path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        let inner = match extension(path).as_str() {
+            "gz" | "zst" => path.with_extension(""),
+            _ => path.to_path_buf(),
+        };
+        match extension(&inner).as_str() {
             "csv" | "data" => Self::Csv,
             "tsv" => Self::Tsv,
             "libsvm" | "svm" => Self::Libsvm,
@@ -196,42 +220,138 @@ impl Layout {
     }
 }
 
+/// How a file of records is written, where the command line says so; a schema's words hold for the rest.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct FormatArgs {
+    /// Between cells: a character, or `tab` [default: found out]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    pub(crate) delimiter: Option<char>,
+    /// The decimal mark [default: found out]
+    #[arg(long, value_name = "CHAR", value_parser = mark)]
+    pub(crate) decimal: Option<char>,
+    /// The mark between thousands [default: found out with --decimal]
+    #[arg(long, value_name = "CHAR", value_parser = mark)]
+    pub(crate) thousands: Option<char>,
+    /// The text's encoding: utf-8, utf-16, latin-1 or windows-1252 [default: utf-8, unless it begins with a byte order mark]
+    #[arg(long, value_name = "NAME", value_parser = encoding)]
+    pub(crate) encoding: Option<TextEncoding>,
+}
+
+impl FormatArgs {
+    /// What the command line says, and what `format` says where it says nothing.
+    pub(crate) fn over(&self, format: &Format) -> Format {
+        Format {
+            delimiter: self.delimiter.or(format.delimiter),
+            decimal: self.decimal.or(format.decimal),
+            thousands: self.thousands.or(format.thousands),
+            encoding: self.encoding.or(format.encoding),
+            ..format.clone()
+        }
+    }
+}
+
+fn mark(text: &str) -> Result<char, String> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some(one), None) => Ok(one),
+        _ => Err("it must be one character".to_owned()),
+    }
+}
+
+fn delimiter(text: &str) -> Result<char, String> {
+    match text {
+        "tab" | "\\t" => Ok('\t'),
+        "space" => Ok(' '),
+        "comma" => Ok(','),
+        "semicolon" => Ok(';'),
+        other => mark(other),
+    }
+}
+
+fn encoding(text: &str) -> Result<TextEncoding, String> {
+    let name = text.to_ascii_lowercase().replace('_', "-");
+    let name = match name.as_str() {
+        "utf8" => "utf-8",
+        "utf16" => "utf-16",
+        "latin1" | "iso-8859-1" => "latin-1",
+        "cp1252" | "ansi" => "windows-1252",
+        other => other,
+    };
+    let known = TextEncoding::ALL;
+    known
+        .into_iter()
+        .find(|encoding| encoding.name() == name)
+        .ok_or_else(|| format!("it is one of {}", known.map(TextEncoding::name).join(", ")))
+}
+
 /// Opens a file of records.
 pub(crate) fn read_bytes(path: &Path) -> Result<(Vec<u8>, Layout)> {
-    let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    let bytes = fs::read(path)
+        .with_context(|| format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[])))?;
     let layout = Layout::of(path, &bytes);
     Ok((bytes, layout))
 }
 
 /// Reads the records of one file under a schema, which LIBSVM can do without.
 pub(crate) fn read_table(path: &Path, schema: Option<&Schema>) -> Result<Table> {
+    read_table_as(path, schema, &FormatArgs::default())
+}
+
+/// Reads the records of one file under a schema; the command line may say how the file is written.
+pub(crate) fn read_table_as(path: &Path, schema: Option<&Schema>, format: &FormatArgs) -> Result<Table> {
     let name = path.display().to_string();
     let (bytes, layout) = read_bytes(path)?;
     match (layout, schema) {
         (Layout::Libsvm, _) => Ok(libsvm::read(&bytes[..], &name, schema)?),
-        (_, Some(schema)) => Ok(csv::read(&bytes[..], &name, schema)?),
+        (_, Some(schema)) => Ok(csv::read_as(&bytes[..], &name, schema, &format.over(schema.format()))?),
         (_, None) => bail!("{name}: CSV needs a public schema (data.schema)\n  help: {}", draft_hint(path)),
     }
 }
 
-/// Drafts the schema of a file from its records.
-pub(crate) fn draft_schema(
-    path: &Path,
-    label: Option<String>,
-    site: Option<String>,
-    header: bool,
-) -> Result<Schema> {
-    let name = path.display().to_string();
-    let (bytes, layout) = read_bytes(path)?;
-    if layout == Layout::Libsvm {
-        if label.is_some() || site.is_some() {
-            bail!("{name}: LIBSVM files have no named columns; leave out --label and --site");
+/// What a drafted schema is made from.
+pub(crate) enum Drafted {
+    /// A draft with what deserves a look.
+    Csv(Box<Draft>),
+    /// What a LIBSVM file says of itself.
+    Libsvm(Box<Schema>),
+}
+
+impl Drafted {
+    pub(crate) fn schema(&self) -> &Schema {
+        match self {
+            Self::Csv(draft) => draft.schema(),
+            Self::Libsvm(schema) => schema,
         }
-        return Ok(libsvm::read(&bytes[..], &name, None)?.schema().clone());
     }
-    let delimiter = if layout == Layout::Tsv { '\t' } else { ',' };
-    let format = Format { delimiter, header, ..Format::default() };
-    Ok(Schema::draft(&bytes[..], &name, &DraftOptions { format, label, site })?)
+}
+
+/// Drafts one schema of one or more files from their records.
+pub(crate) fn draft_schema(paths: &[PathBuf], mut options: DraftOptions) -> Result<Drafted> {
+    let mut files = Vec::new();
+    for path in paths {
+        let name = path.display().to_string();
+        let (bytes, layout) = read_bytes(path)?;
+        match layout {
+            Layout::Libsvm if paths.len() > 1 => {
+                bail!(
+                    "{name}: a draft from several files needs CSV; draft from the largest LIBSVM file alone"
+                );
+            }
+            Layout::Libsvm if options.label.is_some() || options.site.is_some() => {
+                bail!("{name}: LIBSVM files have no named columns; leave out --label and --site");
+            }
+            Layout::Libsvm => {
+                let table = libsvm::read(&bytes[..], &name, None)?;
+                return Ok(Drafted::Libsvm(Box::new(table.schema().clone())));
+            }
+            Layout::Tsv if paths.len() == 1 => {
+                options.format.delimiter = options.format.delimiter.or(Some('\t'));
+            }
+            _ => {}
+        }
+        files.push((name, std::io::Cursor::new(bytes)));
+    }
+    Ok(Drafted::Csv(Box::new(Draft::of(files, &options)?)))
 }
 
 fn draft_hint(path: &Path) -> String {

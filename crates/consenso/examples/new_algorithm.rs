@@ -1,17 +1,10 @@
-//! A new algorithm through the public API: lazy DGD, x_i⁺ = ½(x_i + Σ_j W_ij x_j) − η∇f_i(x_i), and its error by round.
+//! A private algorithm of one's own in a full study: lazy DGD, x_i⁺ = ½(x_i + Σ_j W_ij x_j) − η∇f_i(x_i), calibrated and claimed.
 #![expect(clippy::print_stdout, reason = "an example prints")]
-use consenso::agent::{Player, Timetable};
-use consenso::data::{Synthetic, SyntheticTask};
-use consenso::gate::Gate;
-use consenso::graph::{Graph, Mixing};
-use consenso::kernel::{axpy, distance};
-use consenso::problem::solve::central_optimum;
-use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
+use consenso::problem::{LocalObjective, Sensitivity, Workspace};
 use consenso::protocol::{Protocol, PublicFacts, View};
-use consenso::{random::Seed, simulate::Lockstep};
-use std::sync::Arc;
+use consenso::{Bounds, Graph, Loss, Rows, Study, kernel::axpy};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct LazyDgd(f64);
 
 #[rustfmt::skip] // a question a line
@@ -36,22 +29,12 @@ impl Protocol for LazyDgd {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (seed, rounds) = (Seed::from(7), 60);
-    let objective = Objective { loss: Loss::Logistic, regularization: 1.0 };
-    let data = Synthetic::new(SyntheticTask::Logistic, 10, 1000, 5).generate(&seed)?;
-    let locals: Vec<_> = data.into_iter().map(|records| LocalObjective::new(objective, records)).collect();
-    let optimum = central_optimum(&locals, &Constraint::None, None).x;
-    let (graph, protocol) = (Arc::new(Graph::random(10, 20, &seed)?), Arc::new(LazyDgd(0.1)));
-    let timetable = Arc::new(Timetable { rounds, tail_from: rounds, gossip: 0 });
-    let gate = |i| Gate::open(i, seed.clone());
-    let player = |(i, local)| Player::new(local, protocol.clone(), timetable.clone(), gate(i));
-    let players = (0..).zip(locals).map(player).collect();
-    let mut run = Lockstep::new(players, graph.clone(), Mixing::metropolis(&graph).into());
-    for round in 1..=rounds {
-        run.advance();
-        let worst = run.rows().chunks(run.dim()).map(|x| distance(x, &optimum)).fold(0.0, f64::max);
-        println!("round {round:2}: the worst agent is {worst:.2e} from the optimum");
-    }
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let rows: Vec<[f64; 1]> = (0..3000).map(|i| [f64::from(i * 7 % 1000)]).collect();
+    let labels: Vec<f64> = rows.iter().map(|r| if r[0] > 400.0 { 1.0 } else { -1.0 }).collect();
+    let sites = vec![Rows::clip(&rows, &labels, &Bounds::ranges([(0.0, 1000.0)]))?; 4];
+    let study = Study::new(&sites, Loss::Logistic).graph(Graph::ring(4)).budget(1.0, 1e-6);
+    let fitted = study.algorithm(LazyDgd(2.0)).run()?;
+    println!("{}{:?}", fitted.claim().ok_or("no claim")?, fitted.predict(&[[10.0], [990.0]])?);
     Ok(())
 }

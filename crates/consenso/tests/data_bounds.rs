@@ -43,8 +43,7 @@ fn value(kind: &Kind, position: f64) -> f64 {
 fn schema(kinds: &[Kind]) -> Schema {
     let label = Kind::Label(Label::Classes(vec!["no".to_owned(), "yes".to_owned()]));
     let columns = kinds.iter().chain([&label]).enumerate();
-    let columns =
-        columns.map(|(index, kind)| Column { name: format!("c{index}"), kind: kind.clone() }).collect();
+    let columns = columns.map(|(index, kind)| Column::new(format!("c{index}"), kind.clone())).collect();
     Schema::new(columns, Format::default(), true).expect("sound")
 }
 

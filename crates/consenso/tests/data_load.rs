@@ -1,8 +1,8 @@
 //! Loading: encodings by hand, every bad input with its message and line, drafts, LIBSVM, summaries.
 
 use consenso::data::{
-    DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema, SchemaError, Summary,
-    Table, csv, libsvm,
+    Column, DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema, SchemaError,
+    Summary, Table, TextEncoding, csv, libsvm,
 };
 
 const SCHEMA: &str = r#"
@@ -119,6 +119,198 @@ fn files_are_read_as_people_write_them() {
     assert_eq!((table.report().dropped_missing, table.report().missing["colour"]), (1, 1));
 }
 
+const CLINIC: &str = r#"
+reviewed = true
+missing = ["", "k.A."]
+[[column]]
+name = "größe"
+kind = "numeric"
+min = 0
+max = 10
+missing = { impute = 5 }
+indicator = true
+[[column]]
+name = "aufnahme"
+kind = "date"
+format = "DD.MM.YYYY"
+origin = "2020-01-01"
+min = "2020-01-01"
+max = "2029-12-31"
+[[column]]
+name = "station"
+kind = "categorical"
+categories = ["süd", "nord"]
+missing = "category"
+[[column]]
+name = "kosten"
+kind = "numeric"
+min = 0
+max = 10000
+missing = "category"
+missing_words = ["offen"]
+[[column]]
+name = "patient"
+kind = "person"
+records = 2
+[[column]]
+name = "krank"
+kind = "label"
+classes = ["ja", "nein"]
+positive = "ja"
+prevalence = 0.2
+"#;
+const CLINIC_FILE: &str = "größe;aufnahme;station;kosten;patient;krank\r\n1,5;31.01.2020;süd;1.234,56;A;ja\r\n;1.2.2020;;offen;B;nein\r\n\
+                           2,25;01.01.2020;nord;7;A;nein\r\n3;02.01.2020;nord;8;A;ja\r\n4;k.A.;nord;9;C;ja\r\n";
+
+/// What an export from Excel in Germany looks like, in each of the encodings it may have: the same records, and all that is
+/// missing as the schema says.
+#[test]
+fn a_german_export_is_read_as_it_is() {
+    let schema = Schema::from_toml(CLINIC).expect("valid");
+    let latin = CLINIC_FILE.chars().map(|c| u8::try_from(c).expect("Latin-1")).collect::<Vec<u8>>();
+    let wide: Vec<u8> = CLINIC_FILE.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let marked = [&[0xff, 0xfe][..], &wide].concat();
+    let by_name = |encoding| Format { encoding: Some(encoding), ..schema.format().clone() };
+    let tabs = CLINIC_FILE.replace(';', "\t");
+    for (bytes, format, named) in [
+        (CLINIC_FILE.as_bytes(), schema.format().clone(), "utf-8 text, semicolons"),
+        (&latin, by_name(TextEncoding::Latin1), "latin-1 text, semicolons"),
+        (&latin, by_name(TextEncoding::Windows1252), "windows-1252 text, semicolons"),
+        (&marked, schema.format().clone(), "utf-16 text, semicolons"),
+        (tabs.as_bytes(), schema.format().clone(), "utf-8 text, tabs"),
+    ] {
+        let table = csv::read_as(bytes, "klinik.csv", &schema, &format).expect(named);
+        let reading = table.reading().expect("CSV").to_string();
+        assert!(
+            reading.starts_with(named) && reading.contains("decimal comma, '.' between thousands"),
+            "{reading}"
+        );
+        let features: Vec<&str> = schema.features().map(|column| column.name.as_str()).collect();
+        assert_eq!(features, ["größe", "größe=missing", "aufnahme", "station", "kosten", "kosten=missing"]);
+        assert_eq!(&*table.row(0), [1.5, 0.0, 30.0, 0.0, 1234.56, 0.0]);
+        assert_eq!(
+            &*table.row(1),
+            [5.0, 1.0, 31.0, 2.0, 5000.0, 1.0],
+            "imputed, and categories of their own"
+        );
+        assert_eq!(&*table.row(2), [2.25, 0.0, 0.0, 1.0, 7.0, 0.0]);
+        assert_eq!(
+            (table.labels(), table.persons(), table.row_numbers()),
+            (&[1.0, -1.0, -1.0][..], &[0, 1, 0][..], &[0, 1, 2][..])
+        );
+        let report = table.report();
+        assert_eq!((report.dropped_missing, report.dropped_person, report.imputed["größe"]), (1, 1, 1));
+        assert_eq!(report.missing["kosten"], 1);
+    }
+    let encoder = Encoder::new(&schema, Encoding::OneHot).expect("fits");
+    assert_eq!(encoder.features()[3..6], ["station=süd", "station=nord", "station=(missing)"]);
+    let label = schema.columns().last().expect("label");
+    assert_eq!(label.known.prevalence.as_deref(), Some(&[0.8, 0.2][..]));
+    let again = Schema::from_toml(&schema.to_toml()).expect("valid");
+    assert_eq!(again, schema, "{}", schema.to_toml());
+    let json = serde_json::to_string(&schema).expect("JSON");
+    assert_eq!(serde_json::from_str::<Schema>(&json).expect("valid"), schema);
+}
+
+#[test]
+fn new_records_need_no_label() {
+    let schema = Schema::from_toml(CLINIC).expect("valid");
+    let text =
+        "aufnahme,größe,station,kosten,note\n31.01.2020,1.5,nord,,x\n,1,süd,3,y\n01.01.2020,,süd,3,z\n";
+    let table = csv::read_unlabelled(text.as_bytes(), "new.csv", &schema, schema.format()).expect("valid");
+    assert!(table.labels().iter().all(|label| label.is_nan()) && table.persons().is_empty());
+    assert_eq!((table.row_numbers(), table.report().dropped_missing), (&[0, 2][..], 1));
+    assert!(csv::read(text.as_bytes(), "new.csv", &schema).is_err());
+}
+
+#[test]
+fn compressed_files_are_unpacked() {
+    let wanted = read("age,colour,note,ill\n40,green,a,yes\n").expect("valid");
+    let text = b"age,colour,note,ill\n40,green,a,yes\n";
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, text).expect("memory");
+    let gz = packed.finish().expect("memory");
+    // Two frames one after the other, as `cat a.zst b.zst` makes them.
+    let frame =
+        |part: &[u8]| ruzstd::encoding::compress_to_vec(part, ruzstd::encoding::CompressionLevel::Fastest);
+    let zst = [frame(&text[..20]), frame(&text[20..])].concat();
+    for (bytes, named) in [(gz, "gzip"), (zst, "zstd")] {
+        let table = csv::read(&bytes[..], "site.csv", &schema()).expect(named);
+        assert_eq!(table.row(0), wanted.row(0));
+        assert_eq!(table.reading().and_then(|reading| reading.compression), Some(named));
+        let cut =
+            csv::read(&bytes[..bytes.len() - 9], "site.csv", &schema()).expect_err("cut off").to_string();
+        assert!(cut.starts_with("site.csv: cannot be read"), "{cut}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_says_what_the_schema_could_say() {
+    let schema = |more: &str| {
+        Schema::from_toml(&SCHEMA.replace("reviewed = true", &format!("reviewed = true\n{more}")))
+            .expect(more)
+    };
+    let message = |more: &str, cell: &str| {
+        let text = format!("age;colour;note;ill\n{cell};red;a;no\n");
+        csv::read(text.as_bytes(), "s.csv", &schema(more)).expect_err(cell).to_string()
+    };
+    assert!(
+        message("", "1,234").contains("`decimal = \",\"` or `thousands = \",\"`"),
+        "{}",
+        message("", "1,234")
+    );
+    assert!(message("decimal = '.'", "40,5").contains("a decimal comma needs `decimal = \",\"`"));
+    assert!(
+        message("decimal = ','", "40.5").contains("without that line"),
+        "{}",
+        message("decimal = ','", "40.5")
+    );
+    assert!(message("", "N/A").contains("add \"N/A\" to `missing`"));
+    for (more, wanted) in [
+        ("decimal = ';'", "`decimal` must be \".\" or \",\", not ';'"),
+        ("decimal = ','\nthousands = ','", "`thousands` must be"),
+        ("quote = 'x'", "`quote` must be"),
+        ("encoding = 'ebcdic'", "ebcdic"),
+    ] {
+        let text = SCHEMA.replace("reviewed = true", &format!("reviewed = true\n{more}"));
+        let error = Schema::from_toml(&text).expect_err(more).to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+    for (from, to, wanted) in [
+        (
+            "impute = 5 }",
+            "impute = 11 }",
+            "column[0] \"größe\": `missing` impute = 11 lies outside the declared range",
+        ),
+        ("missing = { impute = 5 }\n", "", "`indicator` needs missing = \"category\""),
+        ("DD.MM.YYYY", "DD.MM", "`format` = \"DD.MM\" needs YYYY"),
+        ("origin = \"2020-01-01\"\n", "", "kind = \"date\" needs the key `origin`"),
+        ("min = \"2020-01-01\"", "min = \"2020-02-30\"", "`min` = \"2020-02-30\" is not a date"),
+        ("records = 2", "records = 0", "`records` must be at least 1"),
+        ("prevalence = 0.2", "prevalence = 1.2", "`prevalence` must be shares"),
+        ("prevalence = 0.2", "prevalence = [0.1, 0.2, 0.7]", "lists 3 shares for 2 classes"),
+        ("max = 10\n", "max = 10\nmean = 12\n", "`mean` = 12 lies outside"),
+        ("max = 10\n", "max = 10\nsd = 6\n", "`sd` = 6 must be positive and at most half"),
+        (
+            "missing = \"category\"\nmissing_words",
+            "missing = \"guess\"\nmissing_words",
+            "missing = \"drop\", \"category\" or { impute",
+        ),
+    ] {
+        assert!(CLINIC.contains(from), "{from}");
+        let error = Schema::from_toml(&CLINIC.replacen(from, to, 1)).expect_err(to).to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn integers_beyond_what_numbers_tell_apart_are_counted() {
+    let schema = Schema::from_toml(&SCHEMA.replace("max = 60", "max = 1e18")).expect("valid");
+    let rows = "age,colour,note,ill\n9007199254740993,red,,no\n9007199254740991,red,,no\n9e17,red,,no\n";
+    let table = csv::read(rows.as_bytes(), "s.csv", &schema).expect("valid");
+    assert_eq!(table.report().inexact["age"], 1, "2^53 + 1 reads as 2^53");
+}
+
 #[test]
 fn missing_is_dropped_and_out_of_range_is_clamped_and_both_are_counted() {
     let table = read("age,colour,note,ill\n?,red,,yes\n10,red,,yes\n61,,,no\n99,blue,,no\n30,blue,,?\n")
@@ -181,7 +373,12 @@ fn bad_files_are_named_with_line_column_and_remedy() {
     }
     let latin =
         csv::read(&b"age,colour,note,ill\n40,gr\xfcn,a,no\n"[..], "l.csv", &schema()).expect_err("not UTF-8");
-    assert_eq!(latin.to_string(), "l.csv:2: column \"colour\" is not UTF-8 text; save the file as UTF-8");
+    let latin = latin.to_string();
+    assert!(
+        latin.starts_with("l.csv:2: column \"colour\" is not UTF-8 text; save the file as UTF-8"),
+        "{latin}"
+    );
+    assert!(latin.contains("--encoding"), "{latin}");
     let long = message(&format!("{header}{},red,a,no\n", "x".repeat(10_000)));
     assert!(long.len() < 300, "a message stays short");
 }
@@ -478,4 +675,83 @@ fn a_summary_holds_what_data_info_prints() {
     let mut names = Vec::new();
     json["columns"].as_array().expect("columns").iter().for_each(|c| names.push(c["kind"].clone()));
     assert_eq!(names, ["numeric", "categorical", "ignored", "label"]);
+}
+
+/// Two sites that export differently: one draft, which says what deserves a look and what each site lacks.
+#[test]
+fn a_draft_from_several_files_warns() {
+    use consenso::data::Draft;
+    use std::fmt::Write as _;
+    let (mut north, mut south) = (
+        "nr;city;lab;when;rare;code;note;extra;ill\n".to_owned(),
+        "nr,city,lab,when,rare,code,note,ill\n".to_owned(),
+    );
+    for i in 0..120_u64 {
+        let lab = if i % 40 == 7 { "<0,1".to_owned() } else { format!("{},{}", i % 9, i % 7) };
+        let (code, rare) = (9_007_199_254_740_993 + 2 * i, u8::from(i == 60));
+        let (day, month, ill) = (1 + i % 28, 1 + i % 12, if i % 3 == 0 { "yes" } else { "no" });
+        let empty = if i % 4 == 0 { "" } else { "x" };
+        let _ = writeln!(north, "{i};Köln;{lab};{day:02}.{month:02}.2021;{rare};{code};n{i};{empty};{ill}");
+        let (i, lab) = (i + 120, lab.replace(',', "."));
+        let _ = writeln!(south, "{i},Oslo,{lab},{day:02}.{month:02}.2022,0,{code}1,n{i},{ill}");
+    }
+    let files = || [("north.csv".to_owned(), north.as_bytes()), ("south.csv".to_owned(), south.as_bytes())];
+    let options = DraftOptions { positive: Some("yes".to_owned()), ..DraftOptions::default() };
+    let draft = Draft::of(files(), &options).expect("valid");
+    let warnings = draft.warnings().join("\n");
+    for wanted in [
+        "column \"nr\": its values count the records: it looks like a row identifier",
+        "column \"city\": north.csv has no record with \"Oslo\"",
+        "column \"city\": south.csv has no record with \"Köln\"",
+        "column \"lab\": numbers, but for \"<0,1\" (3), \"<0.1\" (3)",
+        "column \"when\": dates (DD.MM.YYYY)",
+        "column \"rare\": 99.6 % of the records hold \"0\"",
+        "column \"code\": every record has a number of its own",
+        "column \"note\": every record has a text of its own",
+        "column \"extra\": not in south.csv, so it is drafted as ignored",
+    ] {
+        assert!(warnings.contains(wanted), "{wanted:?} is not in\n{warnings}");
+    }
+    assert!(!warnings.contains("which class"), "it was said");
+    let schema = draft.schema();
+    let kinds: Vec<&str> = schema.columns().iter().map(Column::kind_name).collect();
+    assert_eq!(
+        kinds,
+        ["ignored", "categorical", "numeric", "date", "numeric", "ignored", "ignored", "ignored", "label"]
+    );
+    assert_eq!(schema.label(), &Label::Classes(vec!["no".to_owned(), "yes".to_owned()]));
+    assert_eq!((schema.format().delimiter, schema.format().decimal), (None, None), "the files differ");
+    let text = draft.to_toml();
+    assert!(
+        text.contains("# min and max are those of the records") && text.contains("perhaps 0 to 10?"),
+        "{text}"
+    );
+    // Each file is read under the one schema as it is written.
+    let again = Schema::from_toml(&text).expect("valid");
+    assert_eq!(&again, schema);
+    let tables = files().map(|(name, bytes)| csv::read(bytes, &name, &again).expect(&name));
+    assert_eq!(
+        tables[0].row(1)[1..3],
+        tables[1].row(1)[1..3].iter().map(|v| if *v > 8000.0 { v - 365.0 } else { *v }).collect::<Vec<_>>()[..]
+    );
+    assert_eq!((tables[0].len(), tables[1].len()), (117, 117));
+    let other = DraftOptions { positive: Some("maybe".to_owned()), ..DraftOptions::default() };
+    assert!(Draft::of(files(), &other).expect_err("no such class").to_string().contains("maybe"));
+}
+
+#[test]
+fn many_categories_are_ignored_and_missing_shares_are_said() {
+    use consenso::data::Draft;
+    let rows: String = (0..240)
+        .map(|i| {
+            format!("c{},{},{}\n", i % 110, if i % 3 == 0 { "NA".to_owned() } else { i.to_string() }, i % 2)
+        })
+        .collect();
+    let text = format!("town,dose,ill\n{rows}");
+    let draft = Draft::of([("a.csv".to_owned(), text.as_bytes())], &DraftOptions::default()).expect("valid");
+    let warnings = draft.warnings().join("\n");
+    assert!(warnings.contains("column \"town\": 110 different texts, more than 100"), "{warnings}");
+    assert!(warnings.contains("column \"dose\": numbers, but for \"NA\" (80)"), "{warnings}");
+    assert!(warnings.contains("33 % of its values are missing"), "{warnings}");
+    assert!(warnings.contains("which class is to be found? \"1\" is taken as positive"), "{warnings}");
 }

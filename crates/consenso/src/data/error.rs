@@ -148,6 +148,46 @@ pub enum SchemaError {
         /// The declared classes.
         classes: Vec<String>,
     },
+    /// A schema has at most one person column.
+    #[error("the schema has {found} person columns: at most one [[column]] may have kind = \"person\"")]
+    PersonCount {
+        /// How many there are.
+        found: usize,
+    },
+    /// A key of a column has a value that cannot be.
+    #[error("column[{index}] \"{name}\": `{key}` {problem}")]
+    Key {
+        /// Position of the column, from 0.
+        index: usize,
+        /// Its name.
+        name: String,
+        /// The key.
+        key: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A pattern of dates that lacks a part.
+    #[error(
+        "column[{index}] \"{name}\": `format` = \"{format}\" needs YYYY (or YY), MM and DD once each, as in \"DD.MM.YYYY\""
+    )]
+    DatePattern {
+        /// Position of the column, from 0.
+        index: usize,
+        /// Its name.
+        name: String,
+        /// The pattern.
+        format: String,
+    },
+    /// A quote, decimal or thousands mark that cannot be one.
+    #[error("`{key}` must be {allowed}, not {found:?}")]
+    Mark {
+        /// `quote`, `decimal` or `thousands`.
+        key: &'static str,
+        /// What it is.
+        found: char,
+        /// What it may be.
+        allowed: &'static str,
+    },
     /// The delimiter or the comment mark is not one ASCII character.
     #[error("`{key}` must be one ASCII character other than a quote or a line end, not {found:?}")]
     NotAscii {
@@ -173,6 +213,14 @@ pub enum DataError {
     /// The schema is wrong.
     #[error(transparent)]
     Schema(#[from] SchemaError),
+    /// Records in memory are not as they should be.
+    #[error("{source_name}: {message}")]
+    InMemory {
+        /// Which records.
+        source_name: String,
+        /// What is wrong, and in which row.
+        message: String,
+    },
     /// Nothing, or nothing but a header.
     #[error("{file}: holds no record; a file needs one record a line{}", if *.header { " after its header" } else { "" })]
     Empty {
@@ -235,8 +283,54 @@ pub enum DataError {
         /// The delimiter in use.
         delimiter: char,
     },
+    /// Bytes that are a file of another kind.
+    #[error("{file}: is {what}, not text; {remedy}")]
+    NotATable {
+        /// Display name of the source.
+        file: String,
+        /// What it is.
+        what: &'static str,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// Bytes that begin like UTF-16 and are not.
+    #[error("{file}: begins like UTF-16 text and is none; save the file as UTF-8")]
+    NotUtf16 {
+        /// Display name of the source.
+        file: String,
+    },
+    /// A missing value rule that the format of the file cannot follow.
+    #[error(
+        "{file}: column \"{column}\" has keys that apply to CSV only ({keys}); remove them for LIBSVM files"
+    )]
+    CsvOnly {
+        /// Display name of the source.
+        file: String,
+        /// The column.
+        column: String,
+        /// The keys.
+        keys: &'static str,
+    },
+    /// A cell of a date column that is not a date.
+    #[error(
+        "{file}:{line}: column \"{column}\" holds \"{cell}\", which is not a date written as {format}; mend the cell, the key `format` in the schema, or write ? if it is missing"
+    )]
+    NotADate {
+        /// Display name of the source.
+        file: String,
+        /// Line, from 1.
+        line: u64,
+        /// The column.
+        column: String,
+        /// What the cell holds, shortened.
+        cell: String,
+        /// The pattern of the schema.
+        format: String,
+    },
     /// Text that is not UTF-8.
-    #[error("{file}:{line}: column \"{column}\" is not UTF-8 text; save the file as UTF-8")]
+    #[error(
+        "{file}:{line}: column \"{column}\" is not UTF-8 text; save the file as UTF-8, or name its encoding (encoding = \"latin-1\" or \"windows-1252\" in the schema, --encoding on the command line)"
+    )]
     NotText {
         /// Display name of the source.
         file: String,
@@ -247,7 +341,7 @@ pub enum DataError {
     },
     /// A cell of a numeric column that is not a number.
     #[error(
-        "{file}:{line}: column \"{column}\" holds \"{cell}\", which is not a number; write it as 1234.5, or as ? if it is missing"
+        "{file}:{line}: column \"{column}\" holds \"{cell}\", which is not a number; write it as 1234.5, or as ? if it is missing{hint}"
     )]
     NotANumber {
         /// Display name of the source.
@@ -258,6 +352,8 @@ pub enum DataError {
         column: String,
         /// What the cell holds, shortened.
         cell: String,
+        /// What the schema could say about such cells; begins with a semicolon.
+        hint: String,
     },
     /// NaN or an infinity.
     #[error(
@@ -421,7 +517,7 @@ pub(super) fn shorten(cell: &str) -> String {
 }
 
 /// The candidate closest to `word` in edit distance, if it is close enough to be what was meant.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let word: Vec<char> = word.chars().take(64).flat_map(char::to_lowercase).collect();
     let allowed = (word.len() / 3).max(1);
     candidates

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use super::error::shorten;
+use super::format::decode;
 use super::table::{Builder, ListedCell};
-use super::{Column, DataError, Format, Kind, Label, Schema, Table};
+use super::{Column, DataError, Format, Kind, Label, Missing, Schema, Table};
 
 /// The largest index accepted without a schema: a model has a number for every feature, and a schema a column.
 pub const MAX_FEATURES: usize = 1_000_000;
@@ -22,9 +23,12 @@ const MAX_CLASSES: usize = 20;
 ///
 /// # Errors
 /// [`DataError`] names the file and the line, and says what to do.
-pub fn read(mut reader: impl Read, file: &str, schema: Option<&Schema>) -> Result<Table, DataError> {
-    let mut text = String::new();
-    reader.read_to_string(&mut text).map_err(|source| DataError::Read { file: file.to_owned(), source })?;
+pub fn read(reader: impl Read, file: &str, schema: Option<&Schema>) -> Result<Table, DataError> {
+    let decoded = decode(reader, file, None)?;
+    let text = String::from_utf8(decoded.text).map_err(|_| DataError::Read {
+        file: file.to_owned(),
+        source: std::io::Error::other("it is not UTF-8 text"),
+    })?;
     let rows = parse(&text, file)?;
     let drafted;
     let schema = if let Some(schema) = schema {
@@ -73,12 +77,21 @@ fn fill(rows: &[Row<'_>], file: &str, schema: &Schema) -> Result<Table, DataErro
     if let Some(column) = schema.features().find(|column| !matches!(column.kind, Kind::Numeric { .. })) {
         return Err(DataError::NotNumeric { encoding: "libsvm", column: column.name.clone() });
     }
-    if let Some(column) = columns.iter().find(|column| column.kind == Kind::Site) {
+    if let Some(column) =
+        columns.iter().find(|column| matches!(column.kind, Kind::Site | Kind::Person { .. }))
+    {
         return Err(DataError::NoSuchColumn {
             file: file.to_owned(),
             column: column.name.clone(),
             nearest: None,
         });
+    }
+    let ruled = |column: &&Column| {
+        column.missing != Missing::Drop || !column.missing_words.is_empty() || column.date.is_some()
+    };
+    if let Some(column) = columns.iter().find(ruled) {
+        let keys = if column.date.is_some() { "dates" } else { "missing, missing_words" };
+        return Err(DataError::CsvOnly { file: file.to_owned(), column: column.name.clone(), keys });
     }
     let missing = &schema.format().missing;
     let known = |text| (!missing.iter().any(|mark| mark == text)).then_some(text);
@@ -152,9 +165,9 @@ fn draft(rows: &[Row<'_>], file: &str) -> Result<Schema, DataError> {
         // A feature some row leaves out is 0 there.
         let (min, max) = if listed < rows.len() { (min.min(0.0), max.max(0.0)) } else { (min, max) };
         let kind = Kind::Numeric { min, max: if min < max { max } else { min + min.abs().max(1.0) } };
-        Column { name: format!("f{}", index + 1), kind }
+        Column::new(format!("f{}", index + 1), kind)
     });
-    let label = Column { name: "label".to_owned(), kind: Kind::Label(draft_label(rows)) };
+    let label = Column::new("label", Kind::Label(draft_label(rows)));
     let columns = std::iter::once(label).chain(features).collect();
     Ok(Schema::new(columns, Format::default(), false)?)
 }

@@ -11,24 +11,33 @@
 
 pub mod csv;
 mod dataset;
+mod date;
+mod draft;
 mod encode;
 mod error;
+mod format;
 pub mod libsvm;
 pub mod partition;
 mod records;
 mod schema;
+pub(crate) mod scouted;
 mod summary;
 mod synthetic;
 mod table;
 
 pub use dataset::{Dataset, Grouping, Task};
+pub use date::{DateForm, Day};
+pub use draft::{Draft, DraftOptions};
 pub use encode::{Encoder, Encoding};
-pub(crate) use error::nearest;
+#[doc(hidden)] // for "did you mean" of the command line
+pub use error::nearest;
 pub use error::{DataError, SchemaError};
+pub use format::{Format, Reading, TextEncoding};
 pub use partition::{Partition, PartitionError, Shard};
 pub use records::{LANES, Records, RowBounds};
 pub(crate) use records::{Lanes8, Layout, Nonzeros};
-pub use schema::{Column, DraftOptions, Format, Kind, Label, Schema};
+pub use schema::{Column, Kind, Known, Label, MISSING_CATEGORY, Missing, Schema};
+pub use scouted::{RawColumn, RawLayout};
 pub use summary::{ClassCount, ColumnSummary, EncodingSummary, Summary};
 pub(crate) use synthetic::some_columns;
 pub use synthetic::{Synthetic, SyntheticError, SyntheticTask};

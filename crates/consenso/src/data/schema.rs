@@ -1,13 +1,13 @@
 //! The public schema: what everybody may know about the records before seeing one.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::nearest;
-use super::{DataError, SchemaError};
+use super::SchemaError;
+use super::date::{DateForm, Day, ISO};
+use super::format::{Format, TextEncoding, default_missing};
 
 /// Columns, in the order of the file, with their declared public ranges and categories, and how the file is written.
 ///
@@ -16,14 +16,31 @@ use super::{DataError, SchemaError};
 /// ```toml
 /// reviewed = true            # the ranges and categories below are public knowledge, not taken from the records
 /// header = true              # optional, the default: the first line names the columns, which may then come in any order
-/// delimiter = ","            # optional, the default
-/// missing = ["?", ""]        # optional, the default: cells that mean "unknown"; such records are dropped and counted
+/// delimiter = ";"            # optional, as are the next four: what is not said is found out for each file
+/// decimal = ","              # "." or ","
+/// thousands = "."            # between groups of three digits
+/// quote = '"'
+/// encoding = "latin-1"       # or utf-8, utf-16, windows-1252; a byte order mark wins
+/// missing = ["?", "", "NA"]  # optional, ["?", ""] by default: cells that mean "unknown"
 ///
 /// [[column]]
 /// name = "age"
 /// kind = "numeric"
 /// min = 17
 /// max = 90
+/// missing = { impute = 40 }  # optional, for any feature: "drop" the record (the default), a "category" of its own, or a public value
+/// indicator = true           # optional: a feature that is 1 where the value was missing
+/// missing_words = ["n/a"]    # optional: more cells that mean "unknown", in this column only
+/// mean = 44                  # optional public knowledge: mean and standard deviation from elsewhere
+/// sd = 15
+///
+/// [[column]]
+/// name = "admitted"
+/// kind = "date"              # a feature: days since the origin
+/// format = "DD.MM.YYYY"      # optional, "YYYY-MM-DD" by default
+/// origin = "2000-01-01"
+/// min = "2015-01-01"
+/// max = "2025-12-31"
 ///
 /// [[column]]
 /// name = "sex"
@@ -35,6 +52,11 @@ use super::{DataError, SchemaError};
 /// kind = "site"              # at most one; a partition may follow it
 ///
 /// [[column]]
+/// name = "patient"
+/// kind = "person"            # at most one; whom a record is about
+/// records = 4                # records beyond so many of one person are dropped and counted
+///
+/// [[column]]
 /// name = "record-number"
 /// kind = "ignored"
 ///
@@ -43,6 +65,7 @@ use super::{DataError, SchemaError};
 /// kind = "label"             # exactly one: `classes`, or `min` and `max` for regression
 /// classes = ["no", "yes"]
 /// positive = "yes"           # optional with two classes; the second is positive by default
+/// prevalence = 0.1           # optional public knowledge: the share of the positive class, or a list of each class's
 /// ```
 ///
 /// `reviewed` has no default: whoever writes a schema says whether it is public. With `reviewed = false` everything works but
@@ -60,8 +83,75 @@ pub struct Schema {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// What it holds. Dates are numbers: days since the origin of [`Self::date`].
     pub kind: Kind,
+    /// How its dates are written, if it holds dates.
+    pub date: Option<DateForm>,
+    /// What becomes of a record whose value is missing.
+    pub missing: Missing,
+    /// Cells that mean "unknown" in this column, besides those of the whole file.
+    pub missing_words: Vec<String>,
+    /// Whether the next column, named `NAME=missing`, is 1 where the value was missing and 0 elsewhere.
+    pub indicator: bool,
+    /// Whether the column is not in the file but made while reading: the indicator of the column before it.
+    pub derived: bool,
+    /// What is publicly known about it without these records.
+    pub known: Known,
+}
+
+impl Column {
+    /// A column with no more than a name and a kind.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            date: None,
+            missing: Missing::Drop,
+            missing_words: Vec::new(),
+            indicator: false,
+            derived: false,
+            known: Known::default(),
+        }
+    }
+
+    /// The indicator of a column: a number that is 1 where the column's value was missing.
+    fn indicator_of(name: &str) -> Self {
+        let kind = Kind::Numeric { min: 0.0, max: 1.0 };
+        Self { derived: true, ..Self::new(format!("{name}=missing"), kind) }
+    }
+
+    /// What its kind is called in a schema file.
+    #[must_use]
+    pub fn kind_name(&self) -> &'static str {
+        if self.date.is_some() { KindName::Date.name() } else { self.kind.name() }
+    }
+}
+
+/// What becomes of a record whose value in a column is missing. Each rule looks at one record and at public facts only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Missing {
+    /// The record is dropped and counted.
+    Drop,
+    /// Missing is a value of its own: the category [`MISSING_CATEGORY`], or for a number the middle of its declared range
+    /// with an indicator beside it.
+    Category,
+    /// A public value takes its place: a number, or the code of a category.
+    Impute(f64),
+}
+
+/// The category of a missing value under [`Missing::Category`], last in the list of a column's categories.
+pub const MISSING_CATEGORY: &str = "(missing)";
+
+/// What is publicly known about a column without these records: from a census, a register or the literature.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    /// The mean of a numeric column.
+    pub mean: Option<f64>,
+    /// Its standard deviation.
+    pub sd: Option<f64>,
+    /// The share of each class of the label, in the order of [`Label::Classes`].
+    pub prevalence: Option<Vec<f64>>,
 }
 
 /// What a column holds.
@@ -83,6 +173,11 @@ pub enum Kind {
     Label(Label),
     /// Where the record comes from; not a feature.
     Site,
+    /// Whom the record is about; not a feature. Records of a person beyond so many are dropped and counted.
+    Person {
+        /// Records a person has at most.
+        most: u32,
+    },
     /// Not used.
     Ignored,
 }
@@ -101,40 +196,6 @@ pub enum Label {
     },
 }
 
-/// How the file is written.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Format {
-    /// Whether the first line names the columns.
-    pub header: bool,
-    /// Between cells; one ASCII character.
-    pub delimiter: char,
-    /// Lines that start with it are skipped; one ASCII character.
-    pub comment: Option<char>,
-    /// Cells (after trimming) that mean "unknown".
-    pub missing: Vec<String>,
-}
-
-impl Default for Format {
-    fn default() -> Self {
-        Self { header: true, delimiter: ',', comment: None, missing: default_missing() }
-    }
-}
-
-impl Format {
-    pub(super) fn check(&self) -> Result<(), SchemaError> {
-        let marks = [("delimiter", Some(self.delimiter)), ("comment", self.comment)];
-        for (key, mark) in marks {
-            match mark {
-                Some(found) if !found.is_ascii() || matches!(found, '"' | '\n' | '\r') => {
-                    return Err(SchemaError::NotAscii { key, found });
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-}
-
 /// The schema as written, not yet checked.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -142,8 +203,16 @@ struct SchemaSpec {
     reviewed: bool,
     #[serde(default = "default_header")]
     header: bool,
-    #[serde(default = "default_delimiter")]
-    delimiter: char,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delimiter: Option<char>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quote: Option<char>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    decimal: Option<char>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    thousands: Option<char>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    encoding: Option<TextEncoding>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     comment: Option<char>,
     #[serde(default = "default_missing")]
@@ -158,15 +227,77 @@ struct ColumnSpec {
     name: String,
     kind: KindName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    min: Option<f64>,
+    format: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    max: Option<f64>,
+    origin: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    min: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     categories: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     classes: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     positive: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prevalence: Option<Prevalence>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mean: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    records: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    indicator: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    missing_words: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    missing: Option<MissingSpec>,
+}
+
+/// A number, or a text that stands for one: a date, a category.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a number, or a date or category in quotes")]
+enum Value {
+    Number(f64),
+    Text(String),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "the share of the positive class, or a list with the share of each class")]
+enum Prevalence {
+    Positive(f64),
+    Each(Vec<f64>),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "missing = \"drop\", \"category\" or { impute = a public value }")]
+enum MissingSpec {
+    Rule(MissingRule),
+    Impute(ImputeSpec),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum MissingRule {
+    Drop,
+    Category,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImputeSpec {
+    impute: Value,
 }
 
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -174,8 +305,10 @@ struct ColumnSpec {
 enum KindName {
     Numeric,
     Categorical,
+    Date,
     Label,
     Site,
+    Person,
     Ignored,
 }
 
@@ -184,8 +317,10 @@ impl KindName {
         match self {
             Self::Numeric => "numeric",
             Self::Categorical => "categorical",
+            Self::Date => "date",
             Self::Label => "label",
             Self::Site => "site",
+            Self::Person => "person",
             Self::Ignored => "ignored",
         }
     }
@@ -195,67 +330,270 @@ fn default_header() -> bool {
     true
 }
 
-fn default_delimiter() -> char {
-    ','
-}
-
-fn default_missing() -> Vec<String> {
-    vec!["?".to_owned(), String::new()]
-}
-
 impl ColumnSpec {
     fn named(name: &str, kind: KindName) -> Self {
-        let name = name.to_owned();
-        Self { name, kind, min: None, max: None, categories: None, classes: None, positive: None }
+        Self {
+            name: name.to_owned(),
+            kind,
+            format: None,
+            origin: None,
+            min: None,
+            max: None,
+            categories: None,
+            classes: None,
+            positive: None,
+            prevalence: None,
+            mean: None,
+            sd: None,
+            records: None,
+            indicator: None,
+            missing_words: None,
+            missing: None,
+        }
     }
 
-    /// The column, if every key its kind needs is there, sound, and no other.
-    fn check(self, index: usize, missing: &[String]) -> Result<Column, SchemaError> {
-        let regression = self.kind == KindName::Label && self.classes.is_none();
-        let ranged = self.kind == KindName::Numeric || regression;
+    /// Its keys, one a line.
+    fn write(self, out: &mut String) {
+        let mut key = |name: &str, value: Option<toml::Value>| {
+            if let Some(value) = value {
+                let _ = writeln!(out, "{name} = {value}");
+            }
+        };
+        let value = |value: Value| match value {
+            Value::Number(number) => toml::Value::from(number),
+            Value::Text(text) => text.into(),
+        };
+        key("name", Some(self.name.into()));
+        key("kind", Some(self.kind.name().into()));
+        key("format", self.format.map(Into::into));
+        key("origin", self.origin.map(Into::into));
+        key("min", self.min.map(value));
+        key("max", self.max.map(value));
+        key("categories", self.categories.map(Into::into));
+        key("classes", self.classes.map(Into::into));
+        key("positive", self.positive.map(Into::into));
+        key(
+            "prevalence",
+            self.prevalence.map(|shares| match shares {
+                Prevalence::Positive(share) => share.into(),
+                Prevalence::Each(shares) => shares.into(),
+            }),
+        );
+        key("mean", self.mean.map(Into::into));
+        key("sd", self.sd.map(Into::into));
+        key("records", self.records.map(Into::into));
+        key("indicator", self.indicator.map(Into::into));
+        key("missing_words", self.missing_words.map(Into::into));
+        key(
+            "missing",
+            self.missing.map(|rule| match rule {
+                MissingSpec::Rule(MissingRule::Drop) => "drop".into(),
+                MissingSpec::Rule(MissingRule::Category) => "category".into(),
+                MissingSpec::Impute(ImputeSpec { impute }) => {
+                    toml::Value::Table([("impute".to_owned(), value(impute))].into_iter().collect())
+                }
+            }),
+        );
+    }
+
+    /// Whether every key the kind needs is there, and no other.
+    fn check_keys(&self, index: usize) -> Result<(), SchemaError> {
+        let regression = self.is_regression();
+        let (date, number) = (self.kind == KindName::Date, self.kind == KindName::Numeric);
+        let (ranged, classes) = (number || date || regression, self.kind == KindName::Label && !regression);
+        let category = self.kind == KindName::Categorical;
+        let feature = number || date || category;
+        // Key, whether it is there, whether it means something, whether it must be there.
         let keys = [
-            ("min", self.min.is_some(), ranged),
-            ("max", self.max.is_some(), ranged),
-            ("categories", self.categories.is_some(), self.kind == KindName::Categorical),
-            ("classes", self.classes.is_some(), self.kind == KindName::Label && !regression),
-            ("positive", self.positive.is_some(), self.kind == KindName::Label && !regression),
+            ("min", self.min.is_some(), ranged, true),
+            ("max", self.max.is_some(), ranged, true),
+            ("origin", self.origin.is_some(), date, true),
+            ("format", self.format.is_some(), date, false),
+            ("categories", self.categories.is_some(), category, true),
+            ("classes", self.classes.is_some(), classes, true),
+            ("positive", self.positive.is_some(), classes, false),
+            ("prevalence", self.prevalence.is_some(), classes, false),
+            ("mean", self.mean.is_some(), number || date || regression, false),
+            ("sd", self.sd.is_some(), number || date || regression, false),
+            ("records", self.records.is_some(), self.kind == KindName::Person, true),
+            ("missing", self.missing.is_some(), feature, false),
+            ("indicator", self.indicator.is_some(), feature, false),
+            ("missing_words", self.missing_words.is_some(), self.kind != KindName::Ignored, false),
         ];
         if regression && self.min.is_none() && self.max.is_none() && self.positive.is_none() {
-            return Err(SchemaError::LabelWithoutDomain { index, name: self.name });
+            return Err(SchemaError::LabelWithoutDomain { index, name: self.name.clone() });
         }
-        for (key, present, meaningful) in keys {
+        for (key, present, meaningful, needed) in keys {
             let (name, kind) = (self.name.clone(), self.kind.name());
             if present && !meaningful {
                 return Err(SchemaError::UnexpectedKey { index, name, kind, key });
             }
-            if !present && meaningful && key != "positive" {
+            if !present && meaningful && needed {
                 return Err(SchemaError::MissingKey { index, name, kind, key });
             }
         }
+        Ok(())
+    }
+
+    fn is_regression(&self) -> bool {
+        self.kind == KindName::Label && self.classes.is_none()
+    }
+
+    /// The column, if every key its kind needs is there, sound, and no other.
+    fn check(self, index: usize, missing: &[String]) -> Result<Column, SchemaError> {
+        self.check_keys(index)?;
+        let regression = self.is_regression();
         let name = self.name;
+        let wrong =
+            |key: &'static str, problem: String| SchemaError::Key { index, name: name.clone(), key, problem };
+        let mut words = missing.to_vec();
+        words.extend(self.missing_words.iter().flatten().cloned());
+        let date = match self.origin {
+            Some(text) => {
+                let origin = Day::parse(&text)
+                    .ok_or_else(|| wrong("origin", format!("= \"{text}\" is not a date written as {ISO}")))?;
+                let form = DateForm { format: self.format.unwrap_or_else(|| ISO.to_owned()), origin };
+                form.check(index, &name)?;
+                Some(form)
+            }
+            None => None,
+        };
+        // A number, or for dates a day; anything else names its key.
+        let number = |key: &'static str, value: &Value| match (value, &date) {
+            (Value::Number(number), _) => Ok(*number),
+            (Value::Text(text), Some(form)) => Day::parse(text)
+                .map(|day| day.since(form.origin))
+                .ok_or_else(|| wrong(key, format!("= \"{text}\" is not a date written as {ISO}"))),
+            (Value::Text(text), None) => Err(wrong(key, format!("{key} = \"{text}\" is not a number"))),
+        };
+        let mut known = Known { mean: self.mean, sd: self.sd, prevalence: None };
         let kind = match self.kind {
             KindName::Site => Kind::Site,
             KindName::Ignored => Kind::Ignored,
+            KindName::Person => match self.records {
+                Some(most @ 1..) => Kind::Person { most },
+                _ => {
+                    return Err(wrong(
+                        "records",
+                        "must be at least 1: how many records a person has at most".to_owned(),
+                    ));
+                }
+            },
             KindName::Categorical => {
-                let categories = self.categories.unwrap_or_default();
-                check_entries(index, &name, "categories", &categories, 1, missing)?;
+                let mut categories = self.categories.unwrap_or_default();
+                if matches!(self.missing, Some(MissingSpec::Rule(MissingRule::Category))) {
+                    categories.push(MISSING_CATEGORY.to_owned());
+                }
+                check_entries(index, &name, "categories", &categories, 1, &words)?;
                 Kind::Categorical { categories }
             }
             KindName::Label if !regression => {
                 let classes = self.classes.unwrap_or_default();
-                check_entries(index, &name, "classes", &classes, 2, missing)?;
-                Kind::Label(Label::Classes(positive_last(index, &name, classes, self.positive)?))
+                check_entries(index, &name, "classes", &classes, 2, &words)?;
+                let ordered = positive_last(index, &name, classes.clone(), self.positive)?;
+                known.prevalence = self
+                    .prevalence
+                    .map(|shares| check_prevalence(shares, &classes, &ordered))
+                    .transpose()
+                    .map_err(|problem| wrong("prevalence", problem))?;
+                Kind::Label(Label::Classes(ordered))
             }
-            KindName::Numeric | KindName::Label => {
-                let (min, max) = (self.min.unwrap_or(f64::NAN), self.max.unwrap_or(f64::NAN));
+            KindName::Numeric | KindName::Date | KindName::Label => {
+                let bound =
+                    |key, value: &Option<Value>| value.as_ref().map_or(Ok(f64::NAN), |v| number(key, v));
+                let (min, max) = (bound("min", &self.min)?, bound("max", &self.max)?);
                 if !(min < max && (max - min).is_finite()) {
                     return Err(SchemaError::Range { index, name, min, max });
                 }
+                check_known(&known, min, max).map_err(|(key, problem)| wrong(key, problem))?;
                 if regression { Kind::Label(Label::Range { min, max }) } else { Kind::Numeric { min, max } }
             }
         };
-        Ok(Column { name, kind })
+        let missing = match self.missing {
+            None | Some(MissingSpec::Rule(MissingRule::Drop)) => Missing::Drop,
+            Some(MissingSpec::Rule(MissingRule::Category)) => Missing::Category,
+            Some(MissingSpec::Impute(ImputeSpec { impute })) => Missing::Impute(match &kind {
+                Kind::Categorical { categories } => {
+                    let at =
+                        categories.iter().position(|c| matches!(&impute, Value::Text(text) if text == c));
+                    at.ok_or_else(|| {
+                        wrong("missing", format!("impute = {impute} is not one of `categories`"))
+                    })? as f64
+                }
+                Kind::Numeric { min, max } => {
+                    let value = number("impute", &impute)?;
+                    if !(*min..=*max).contains(&value) {
+                        let problem = format!("impute = {impute} lies outside the declared range");
+                        return Err(wrong("missing", problem));
+                    }
+                    value
+                }
+                _ => 0.0,
+            }),
+        };
+        let numeric = matches!(kind, Kind::Numeric { .. });
+        let indicator = self.indicator.unwrap_or(false);
+        if indicator && missing == Missing::Drop {
+            let problem =
+                "needs missing = \"category\" or { impute = value }: no record with a missing value is kept";
+            return Err(wrong("indicator", problem.to_owned()));
+        }
+        let missing_words = self.missing_words.unwrap_or_default();
+        if let Some(word) = missing_words.iter().find(|word| word.trim() != *word) {
+            return Err(wrong(
+                "missing_words",
+                format!("lists {word:?}, which no cell can hold: cells are trimmed"),
+            ));
+        }
+        // A number that is missing stands out only by its indicator; a category of its own needs none.
+        let indicator = match missing {
+            Missing::Drop => false,
+            Missing::Category => numeric,
+            Missing::Impute(_) => indicator,
+        };
+        Ok(Column { name, kind, date, missing, missing_words, indicator, derived: false, known })
     }
+}
+
+fn check_known(known: &Known, min: f64, max: f64) -> Result<(), (&'static str, String)> {
+    match known.mean {
+        Some(mean) if !(min..=max).contains(&mean) => {
+            return Err(("mean", format!("= {mean} lies outside the declared range")));
+        }
+        _ => {}
+    }
+    match known.sd {
+        // No distribution on a range is wider than half its mass at either end.
+        Some(sd) if !(sd > 0.0 && sd <= (max - min) / 2.0) => Err((
+            "sd",
+            format!("= {sd} must be positive and at most half the declared range, {}", (max - min) / 2.0),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Shares in the order of the labels, from shares in the order they were listed in.
+fn check_prevalence(shares: Prevalence, listed: &[String], ordered: &[String]) -> Result<Vec<f64>, String> {
+    let shares = match shares {
+        Prevalence::Positive(share) if ordered.len() == 2 => vec![1.0 - share, share],
+        Prevalence::Positive(_) => {
+            return Err("must list the share of each class where there are more than two".to_owned());
+        }
+        Prevalence::Each(shares) if shares.len() != listed.len() => {
+            return Err(format!("lists {} shares for {} classes", shares.len(), listed.len()));
+        }
+        Prevalence::Each(mut shares) => {
+            if ordered[0] != listed[0] {
+                shares.reverse();
+            }
+            shares
+        }
+    };
+    let total: f64 = shares.iter().sum();
+    if shares.iter().any(|share| !(*share > 0.0 && *share < 1.0)) || (total - 1.0).abs() > 1e-6 {
+        return Err("must be shares strictly between 0 and 1 that sum to 1".to_owned());
+    }
+    Ok(shares)
 }
 
 fn check_entries(
@@ -307,14 +645,31 @@ impl TryFrom<SchemaSpec> for Schema {
     type Error = SchemaError;
 
     fn try_from(spec: SchemaSpec) -> Result<Self, SchemaError> {
-        let SchemaSpec { reviewed, header, delimiter, comment, missing, column } = spec;
+        let SchemaSpec {
+            reviewed,
+            header,
+            delimiter,
+            quote,
+            decimal,
+            thousands,
+            encoding,
+            comment,
+            missing,
+            column,
+        } = spec;
         let mut names = HashSet::new();
         let mut columns = Vec::with_capacity(column.len());
         for (index, spec) in column.into_iter().enumerate() {
             if !names.insert(spec.name.clone()) {
                 return Err(SchemaError::DuplicateColumn { index, name: spec.name });
             }
-            columns.push(spec.check(index, &missing)?);
+            let column = spec.check(index, &missing)?;
+            let indicator = column.indicator.then(|| Column::indicator_of(&column.name));
+            columns.push(column);
+            columns.extend(indicator);
+        }
+        if let Some(twice) = columns.iter().find(|column| column.derived && names.contains(&column.name)) {
+            return Err(SchemaError::DuplicateColumn { index: columns.len(), name: twice.name.clone() });
         }
         let count = |wanted: fn(&Kind) -> bool| columns.iter().filter(|c| wanted(&c.kind)).count();
         if count(Kind::is_feature) == 0 {
@@ -327,7 +682,11 @@ impl TryFrom<SchemaSpec> for Schema {
         if sites > 1 {
             return Err(SchemaError::SiteCount { found: sites });
         }
-        let format = Format { header, delimiter, comment, missing };
+        let persons = count(|k| matches!(k, Kind::Person { .. }));
+        if persons > 1 {
+            return Err(SchemaError::PersonCount { found: persons });
+        }
+        let format = Format { header, delimiter, quote, decimal, thousands, encoding, comment, missing };
         format.check()?;
         Ok(Self { columns, format, reviewed })
     }
@@ -335,26 +694,76 @@ impl TryFrom<SchemaSpec> for Schema {
 
 impl From<Schema> for SchemaSpec {
     fn from(schema: Schema) -> Self {
-        let column = schema.columns.into_iter().map(ColumnSpec::from).collect();
-        let Format { header, delimiter, comment, missing } = schema.format;
-        Self { reviewed: schema.reviewed, header, delimiter, comment, missing, column }
+        let columns = schema.columns.into_iter().filter(|column| !column.derived);
+        let column = columns.map(ColumnSpec::from).collect();
+        let Format { header, delimiter, quote, decimal, thousands, encoding, comment, missing } =
+            schema.format;
+        let reviewed = schema.reviewed;
+        Self { reviewed, header, delimiter, quote, decimal, thousands, encoding, comment, missing, column }
     }
 }
 
 impl From<Column> for ColumnSpec {
     fn from(column: Column) -> Self {
-        let named = |kind| Self::named(&column.name, kind);
-        match column.kind {
-            Kind::Numeric { min, max } => Self { min: Some(min), max: Some(max), ..named(KindName::Numeric) },
-            Kind::Categorical { categories } => {
+        let Column { name, kind, date, missing, missing_words, indicator, known, .. } = column;
+        let named = |kind| Self::named(&name, kind);
+        let bound = |value: f64| match &date {
+            Some(form) if value.fract() == 0.0 => Some(Value::Text(form.origin.after(value).to_string())),
+            _ => Some(Value::Number(value)),
+        };
+        let impute = match missing {
+            Missing::Impute(value) => match &kind {
+                Kind::Categorical { categories } => {
+                    categories.get(value as usize).map(|name| Value::Text(name.clone()))
+                }
+                _ => bound(value),
+            },
+            _ => None,
+        };
+        let numeric = matches!(kind, Kind::Numeric { .. });
+        let spec = match kind {
+            Kind::Numeric { min, max } => {
+                let kind = if date.is_some() { KindName::Date } else { KindName::Numeric };
+                Self { min: bound(min), max: bound(max), ..named(kind) }
+            }
+            Kind::Categorical { mut categories } => {
+                if missing == Missing::Category && categories.last().is_some_and(|c| c == MISSING_CATEGORY) {
+                    categories.pop();
+                }
                 Self { categories: Some(categories), ..named(KindName::Categorical) }
             }
             Kind::Label(Label::Range { min, max }) => {
-                Self { min: Some(min), max: Some(max), ..named(KindName::Label) }
+                Self { min: bound(min), max: bound(max), ..named(KindName::Label) }
             }
-            Kind::Label(Label::Classes(classes)) => Self { classes: Some(classes), ..named(KindName::Label) },
+            Kind::Label(Label::Classes(classes)) => {
+                let prevalence = known.prevalence.map(|shares| match shares[..] {
+                    [_, positive] => Prevalence::Positive(positive),
+                    _ => Prevalence::Each(shares),
+                });
+                Self { classes: Some(classes), prevalence, ..named(KindName::Label) }
+            }
             Kind::Site => named(KindName::Site),
+            Kind::Person { most } => Self { records: Some(most), ..named(KindName::Person) },
             Kind::Ignored => named(KindName::Ignored),
+        };
+        let written = |form: &DateForm| (form.format.clone(), form.origin.to_string());
+        let (format, origin) = date.as_ref().map(written).unzip();
+        let missing = match missing {
+            Missing::Drop => None,
+            Missing::Category => Some(MissingSpec::Rule(MissingRule::Category)),
+            Missing::Impute(_) => impute.map(|impute| MissingSpec::Impute(ImputeSpec { impute })),
+        };
+        // A number's own category has its indicator already.
+        let implied = numeric && matches!(missing, Some(MissingSpec::Rule(_)));
+        Self {
+            format,
+            origin,
+            mean: known.mean,
+            sd: known.sd,
+            indicator: (indicator && !implied).then_some(true),
+            missing_words: (!missing_words.is_empty()).then_some(missing_words),
+            missing,
+            ..spec
         }
     }
 }
@@ -374,6 +783,7 @@ impl Kind {
             Self::Categorical { .. } => KindName::Categorical.name(),
             Self::Label(_) => KindName::Label.name(),
             Self::Site => KindName::Site.name(),
+            Self::Person { .. } => KindName::Person.name(),
             Self::Ignored => KindName::Ignored.name(),
         }
     }
@@ -405,9 +815,36 @@ impl Schema {
         if !self.reviewed {
             out.push_str(DRAFT_WARNING);
         }
-        // A schema holds strings, numbers and lists only: there is nothing TOML could refuse.
-        let body = toml::to_string(&SchemaSpec::from(self.clone())).unwrap_or_else(|e| format!("# {e}\n"));
-        let _ = write!(out, "{body}");
+        out.push_str(&self.write(|_| Vec::new()));
+        out
+    }
+
+    /// The file, with comments in front of each column.
+    pub(super) fn write(&self, comments: impl Fn(&str) -> Vec<String>) -> String {
+        let spec = SchemaSpec::from(self.clone());
+        let mut out = String::new();
+        let mut key = |name: &str, value: Option<toml::Value>| {
+            if let Some(value) = value {
+                let _ = writeln!(out, "{name} = {value}");
+            }
+        };
+        let mark = |mark: Option<char>| mark.map(|c| c.to_string().into());
+        key("reviewed", Some(spec.reviewed.into()));
+        key("header", Some(spec.header.into()));
+        key("delimiter", mark(spec.delimiter));
+        key("quote", mark(spec.quote));
+        key("decimal", mark(spec.decimal));
+        key("thousands", mark(spec.thousands));
+        key("encoding", spec.encoding.map(|encoding| encoding.name().into()));
+        key("comment", mark(spec.comment));
+        key("missing", Some(spec.missing.into()));
+        for column in spec.column {
+            out.push_str("\n[[column]]\n");
+            for comment in comments(&column.name) {
+                let _ = writeln!(out, "# {comment}");
+            }
+            column.write(&mut out);
+        }
         out
     }
 
@@ -415,15 +852,12 @@ impl Schema {
     /// `income` with `>50K` positive. Categories are those of `adult.names`, in alphabetical order.
     #[must_use]
     pub fn adult() -> Self {
-        let columns = ADULT
-            .iter()
-            .map(|(name, domain)| Column { name: (*name).to_owned(), kind: domain.kind() })
-            .collect();
-        let format = Format { header: false, comment: Some('|'), ..Format::default() };
+        let columns = ADULT.iter().map(|(name, domain)| Column::new(*name, domain.kind())).collect();
+        let format = Format { header: false, delimiter: Some(','), comment: Some('|'), ..Format::default() };
         Self { columns, format, reviewed: true }
     }
 
-    /// All columns, in the order of the file.
+    /// All columns, in the order of the file; an indicator ([`Column::derived`]) follows its column.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
@@ -456,7 +890,7 @@ impl Schema {
     }
 }
 
-const DRAFT_WARNING: &str = "\
+pub(super) const DRAFT_WARNING: &str = "\
 # DRAFT: REVIEW BEFORE USE.
 # The ranges and categories below were computed from the records themselves. Used as they are they would give private facts
 # away (the oldest patient's age, a rare diagnosis), and no privacy claim can rest on them.
@@ -523,88 +957,3 @@ const ADULT: [(&str, Domain); 15] = [
     ])),
     ("income", Domain::Income(&["<=50K", ">50K"])),
 ];
-
-/// How to draft a schema from a file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct DraftOptions {
-    /// How the file is written.
-    pub format: Format,
-    /// The label column; the last one by default.
-    pub label: Option<String>,
-    /// The site column; none by default.
-    pub site: Option<String>,
-}
-
-/// A text column with more distinct values than this is drafted as ignored: it is a name or a number, not a category.
-const DRAFT_CATEGORIES: usize = 200;
-/// A numeric label with at most this many distinct values is drafted as classes.
-const DRAFT_CLASSES: usize = 20;
-
-impl Schema {
-    /// Drafts a schema from a CSV: ranges and categories are those of the records, so the result is **not reviewed**.
-    ///
-    /// A column is numeric if all its known cells are finite numbers, else categorical (or ignored with more than 200
-    /// distinct values). Without a header columns are called `column-1`, `column-2`, ….
-    ///
-    /// # Errors
-    /// [`DataError`] if the file cannot be read, is empty or ragged, or has no column of the given names.
-    pub fn draft(reader: impl Read, file: &str, options: &DraftOptions) -> Result<Self, DataError> {
-        let (names, cells) = super::csv::read_text(reader, file, &options.format)?;
-        let position = |name: &String| {
-            names.iter().position(|n| n == name).ok_or_else(|| DataError::NoSuchColumn {
-                file: file.to_owned(),
-                column: name.clone(),
-                nearest: nearest(name, names.iter().map(String::as_str)),
-            })
-        };
-        let label = options.label.as_ref().map_or(Ok(names.len() - 1), position)?;
-        let site = options.site.as_ref().map(position).transpose()?;
-        let columns = names
-            .iter()
-            .zip(&cells)
-            .enumerate()
-            .map(|(index, (name, distinct))| Column {
-                name: name.clone(),
-                kind: match index {
-                    _ if index == label => Kind::Label(draft_label(distinct)),
-                    _ if Some(index) == site => Kind::Site,
-                    _ => draft_feature(distinct),
-                },
-            })
-            .collect();
-        Ok(Self::new(columns, options.format.clone(), false)?)
-    }
-}
-
-fn draft_feature(distinct: &BTreeSet<String>) -> Kind {
-    match (range(distinct), distinct.len()) {
-        (Some((min, max)), _) if min < max => Kind::Numeric { min, max },
-        // A constant number has no range; a text of many values is no category.
-        (Some(_), _) | (None, 0) => Kind::Ignored,
-        (None, count) if count > DRAFT_CATEGORIES => Kind::Ignored,
-        (None, _) => Kind::Categorical { categories: distinct.iter().cloned().collect() },
-    }
-}
-
-fn draft_label(distinct: &BTreeSet<String>) -> Label {
-    match range(distinct) {
-        Some((min, max)) if distinct.len() > DRAFT_CLASSES => Label::Range { min, max },
-        Some(_) => {
-            let mut classes: Vec<String> = distinct.iter().cloned().collect();
-            let number = |text: &String| text.parse::<f64>().unwrap_or(f64::NAN);
-            classes.sort_by(|a, b| number(a).total_cmp(&number(b)));
-            Label::Classes(classes)
-        }
-        None => Label::Classes(distinct.iter().cloned().collect()),
-    }
-}
-
-/// The range of the values, if all are finite numbers.
-fn range(distinct: &BTreeSet<String>) -> Option<(f64, f64)> {
-    let mut range: Option<(f64, f64)> = None;
-    for text in distinct {
-        let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite())?;
-        range = Some(range.map_or((value, value), |(min, max)| (min.min(value), max.max(value))));
-    }
-    range
-}

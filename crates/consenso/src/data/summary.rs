@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::table::class_of;
-use super::{DataError, Encoder, Encoding, Kind, Label, RowBounds, Table};
+use super::{DataError, Encoder, Encoding, Kind, Label, LoadReport, RowBounds, Table};
 
 /// What `consenso data info` and `data check` print. It describes the records: for their owner, not for a peer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,7 +31,7 @@ pub struct Summary {
 pub struct ColumnSummary {
     /// Its name.
     pub name: String,
-    /// `numeric`, `categorical`, `label`, `site` or `ignored`.
+    /// `numeric`, `date`, `categorical`, `label`, `site`, `person` or `ignored`.
     pub kind: &'static str,
     /// Declared range.
     pub declared: Option<(f64, f64)>,
@@ -43,6 +43,8 @@ pub struct ColumnSummary {
     pub unused: Vec<String>,
     /// Missing cells.
     pub missing: u64,
+    /// Missing cells that took the value the schema says, instead of dropping their record.
+    pub imputed: u64,
     /// Values outside the declared range.
     pub clamped: u64,
 }
@@ -91,11 +93,11 @@ impl Summary {
             encodings,
             remarks: Vec::new(),
         };
-        summary.remarks = summary.remark();
+        summary.remarks = summary.remark(table.report());
         summary
     }
 
-    fn remark(&self) -> Vec<String> {
+    fn remark(&self, report: &LoadReport) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.reviewed {
             remarks.push(
@@ -105,9 +107,24 @@ impl Summary {
         }
         for column in self.columns.iter().filter(|column| column.clamped > 0) {
             let (name, clamped) = (&column.name, column.clamped);
+            let share = clamped as f64 / (self.rows as f64).max(1.0);
+            let much = if share > HIGH_CLAMPING {
+                format!(" ({:.0} % of them): widen the range, if a wider one is public", 100.0 * share)
+            } else {
+                String::new()
+            };
             remarks.push(format!(
-                "column \"{name}\": {clamped} values lie outside the declared range and were clamped"
+                "column \"{name}\": {clamped} values lie outside the declared range and were clamped{much}"
             ));
+        }
+        for (column, count) in &report.inexact {
+            remarks.push(format!(
+                "column \"{column}\": {count} integers beyond 2^53, which a number cannot tell apart; is it an identifier?"
+            ));
+        }
+        if report.dropped_person > 0 {
+            let dropped = report.dropped_person;
+            remarks.push(format!("{dropped} records are beyond what one person may have and were dropped"));
         }
         if self.dropped_missing > 0 {
             let share = 100.0 * self.dropped_missing as f64 / (self.rows + self.dropped_missing) as f64;
@@ -124,6 +141,9 @@ impl Summary {
     }
 }
 
+/// Where more values than this are clamped, the range deserves a look.
+const HIGH_CLAMPING: f64 = 0.05;
+
 fn column_summaries(table: &Table) -> Vec<ColumnSummary> {
     let report = table.report();
     let mut feature = 0;
@@ -133,12 +153,13 @@ fn column_summaries(table: &Table) -> Vec<ColumnSummary> {
             |counts: &std::collections::BTreeMap<String, u64>| counts.get(&column.name).copied().unwrap_or(0);
         let mut summary = ColumnSummary {
             name: column.name.clone(),
-            kind: column.kind.name(),
+            kind: column.kind_name(),
             declared: None,
             observed: table.observed(index),
             categories: None,
             unused: Vec::new(),
             missing: count(&report.missing),
+            imputed: count(&report.imputed),
             clamped: count(&report.clamped),
         };
         match &column.kind {
@@ -158,7 +179,7 @@ fn column_summaries(table: &Table) -> Vec<ColumnSummary> {
                 summary.unused = unused(classes, &counts);
             }
             Kind::Site => summary.categories = Some(table.site_names().len()),
-            Kind::Ignored => {}
+            Kind::Person { .. } | Kind::Ignored => {}
         }
         feature += usize::from(column.kind.is_feature());
         summaries.push(summary);

@@ -6,9 +6,11 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::date::DateForm;
 use super::error::{nearest, shorten};
+use super::format::{Reading, parse_number};
 use super::records::Nonzeros;
-use super::{DataError, Kind, Label, Schema};
+use super::{Column, DataError, Kind, Label, Missing, Schema};
 
 /// What happened while loading. Columns that lost nothing are not listed.
 ///
@@ -23,6 +25,20 @@ pub struct LoadReport {
     pub missing: BTreeMap<String, u64>,
     /// Values outside the declared range a column, moved to its nearest end.
     pub clamped: BTreeMap<String, u64>,
+    /// Missing cells of kept records a column, which took the value its rule says.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub imputed: BTreeMap<String, u64>,
+    /// Integers a column beyond 2^53, where not every integer is a number here: two identifiers may have become one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub inexact: BTreeMap<String, u64>,
+    /// Records dropped because their person has more than the schema declares.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dropped_person: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl LoadReport {
@@ -30,7 +46,13 @@ impl LoadReport {
     pub fn merge(&mut self, other: &Self) {
         self.rows += other.rows;
         self.dropped_missing += other.dropped_missing;
-        for (mine, theirs) in [(&mut self.missing, &other.missing), (&mut self.clamped, &other.clamped)] {
+        self.dropped_person += other.dropped_person;
+        for (mine, theirs) in [
+            (&mut self.missing, &other.missing),
+            (&mut self.clamped, &other.clamped),
+            (&mut self.imputed, &other.imputed),
+            (&mut self.inexact, &other.inexact),
+        ] {
             for (column, count) in theirs {
                 *mine.entry(column.clone()).or_default() += count;
             }
@@ -50,8 +72,11 @@ pub struct Table {
     labels: Vec<f64>,
     sites: Vec<u32>,
     site_names: Vec<String>,
+    persons: Vec<u32>,
+    rows: Vec<u64>,
     observed: Vec<(f64, f64)>,
     report: LoadReport,
+    reading: Option<Reading>,
 }
 
 /// The features of all records.
@@ -70,6 +95,94 @@ impl fmt::Debug for Table {
 }
 
 impl Table {
+    /// Records in memory under a schema of numbers and one label: values outside their declared range are moved to its nearest end and
+    /// counted. Labels are what the schema makes of a file's: ±1 for two classes, 0…C−1 for more, a number for regression.
+    ///
+    /// # Errors
+    /// [`DataError::InMemory`] for a row of another length, a value that is not a finite number, a label that is no class, or no row at all.
+    pub fn from_rows<R: AsRef<[f64]>>(
+        schema: &Schema,
+        source: &str,
+        rows: impl IntoIterator<Item = R>,
+        labels: &[f64],
+    ) -> Result<Self, DataError> {
+        let fail = |message: String| DataError::InMemory { source_name: source.to_owned(), message };
+        let features: Vec<(usize, &super::Column, (f64, f64))> = schema
+            .columns()
+            .iter()
+            .enumerate()
+            .filter_map(|(i, c)| match c.kind {
+                Kind::Numeric { min, max } => Some((i, c, (min, max))),
+                _ => None,
+            })
+            .collect();
+        if schema.features().count() != features.len() {
+            return Err(fail("rows of numbers need a schema of numeric columns and a label".into()));
+        }
+        let mut builder = Builder::new(schema, source, None);
+        for (index, row) in rows.into_iter().enumerate() {
+            let row = row.as_ref();
+            let label = *labels
+                .get(index)
+                .ok_or_else(|| fail(format!("there are more rows than labels ({})", labels.len())))?;
+            if row.len() != features.len() {
+                return Err(fail(format!(
+                    "row {} has {} features and {} are declared",
+                    index + 1,
+                    row.len(),
+                    features.len()
+                )));
+            }
+            for (&value, &(column, about, (min, max))) in row.iter().zip(&features) {
+                if !value.is_finite() {
+                    let what = format!(
+                        "row {}, column \"{}\": {value} is not a finite number",
+                        index + 1,
+                        about.name
+                    );
+                    return Err(fail(what));
+                }
+                let seen = &mut builder.table.observed[column];
+                *seen = (seen.0.min(value), seen.1.max(value));
+                builder.counts[column].clamped += u64::from(value < min || value > max);
+                builder.push_value(value.clamp(min, max));
+            }
+            let label = match schema.label() {
+                Label::Range { min, max } if label.is_finite() => label.clamp(*min, *max),
+                Label::Classes(classes) if classes.len() == 2 && label.abs() == 1.0 => label,
+                Label::Classes(classes)
+                    if classes.len() > 2 && (0..classes.len()).any(|c| c as f64 == label) =>
+                {
+                    label
+                }
+                Label::Range { .. } => {
+                    return Err(fail(format!("row {}: the label {label} is not a finite number", index + 1)));
+                }
+                Label::Classes(classes) if classes.len() == 2 => {
+                    return Err(fail(format!("row {}: the label {label} must be −1 or 1", index + 1)));
+                }
+                Label::Classes(classes) => {
+                    let last = classes.len() - 1;
+                    return Err(fail(format!(
+                        "row {}: the label {label} must be one of 0 to {last}",
+                        index + 1
+                    )));
+                }
+            };
+            builder.table.labels.push(label);
+            builder.read += 1;
+            builder.table.report.rows += 1;
+            builder.table.rows.push(builder.read - 1);
+        }
+        if builder.table.len() != labels.len() {
+            return Err(fail(format!("there are {} rows and {} labels", builder.table.len(), labels.len())));
+        }
+        if builder.table.is_empty() {
+            return Err(fail("there is no row".into()));
+        }
+        builder.finish()
+    }
+
     /// The schema the rows follow.
     #[must_use]
     pub fn schema(&self) -> &Schema {
@@ -134,6 +247,24 @@ impl Table {
         &self.site_names
     }
 
+    /// Whom each record is about, as numbers from 0 in order of first appearance; empty if the schema has no person column.
+    #[must_use]
+    pub fn persons(&self) -> &[u32] {
+        &self.persons
+    }
+
+    /// The number of each kept record among those of its file, from 0: where records were dropped, numbers are left out.
+    #[must_use]
+    pub fn row_numbers(&self) -> &[u64] {
+        &self.rows
+    }
+
+    /// How the file was written, if it was CSV.
+    #[must_use]
+    pub fn reading(&self) -> Option<&Reading> {
+        self.reading.as_ref()
+    }
+
     /// What happened while loading.
     #[must_use]
     pub fn report(&self) -> &LoadReport {
@@ -163,6 +294,10 @@ impl Table {
             }
         }
         self.labels.extend_from_slice(&other.labels);
+        self.rows.extend_from_slice(&other.rows);
+        // Persons of two files are taken to be different people: a file knows only its own numbers.
+        let persons = self.persons.iter().max().map_or(0, |last| last + 1);
+        self.persons.extend(other.persons.iter().map(|person| person + persons));
         let renumbered: Vec<u32> = other.site_names.iter().map(|name| self.site(name)).collect();
         self.sites.extend(other.sites.iter().map(|&site| renumbered[site as usize]));
         for (mine, theirs) in self.observed.iter_mut().zip(&other.observed) {
@@ -187,6 +322,11 @@ pub(super) struct Builder<'a> {
     codes: Vec<HashMap<&'a str, u32>>,
     counts: Vec<Counts>,
     site_index: HashMap<String, u32>,
+    /// The number of each person and their records so far.
+    persons: HashMap<String, (u32, u32)>,
+    reading: Reading,
+    /// Whether records without a label are kept, with NaN in its place, and sites and persons left out.
+    unlabelled: bool,
     read: u64,
 }
 
@@ -197,12 +337,14 @@ pub(super) type ListedCell<'a> = (u32, usize, Option<&'a str>);
 struct Counts {
     missing: u64,
     clamped: u64,
+    imputed: u64,
+    inexact: u64,
     /// Kept records that list a value, of those that list some only.
     listed: u64,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(schema: &'a Schema, source: &str) -> Self {
+    pub(super) fn new(schema: &'a Schema, source: &str, reading: Option<Reading>) -> Self {
         let columns = schema.columns();
         let codes = columns
             .iter()
@@ -221,16 +363,32 @@ impl<'a> Builder<'a> {
             labels: Vec::new(),
             sites: Vec::new(),
             site_names: Vec::new(),
+            persons: Vec::new(),
+            rows: Vec::new(),
             observed: vec![(f64::INFINITY, f64::NEG_INFINITY); columns.len()],
             report: LoadReport::default(),
+            reading,
         };
-        let counts = vec![Counts::default(); columns.len()];
-        Self { table, codes, counts, site_index: HashMap::new(), read: 0 }
+        Self {
+            table,
+            codes,
+            counts: vec![Counts::default(); columns.len()],
+            site_index: HashMap::new(),
+            persons: HashMap::new(),
+            reading: reading.unwrap_or(Reading::PLAIN),
+            unlabelled: false,
+            read: 0,
+        }
+    }
+
+    /// Keeps records without a label, as new records to predict have none; sites and persons are left out.
+    pub(super) fn unlabelled(self) -> Self {
+        Self { unlabelled: true, ..self }
     }
 
     /// The same for records that list what is not zero, with [`Self::push_listed`].
     pub(super) fn sparse(schema: &'a Schema, source: &str) -> Self {
-        let mut builder = Self::new(schema, source);
+        let mut builder = Self::new(schema, source, None);
         builder.table.values = Values::Sparse(Nonzeros::new());
         builder
     }
@@ -265,7 +423,7 @@ impl<'a> Builder<'a> {
         if let Values::Sparse(nonzeros) = &mut self.table.values {
             nonzeros.push(entries.into_iter());
         }
-        self.table.report.rows += 1;
+        self.keep();
         Ok(())
     }
 
@@ -305,15 +463,24 @@ impl<'a> Builder<'a> {
             self.table.report.dropped_missing += 1;
             return Ok(());
         }
+        if !self.person_has_room(schema, cells) {
+            self.table.report.dropped_person += 1;
+            return Ok(());
+        }
         for (index, column) in schema.columns().iter().enumerate() {
-            let Some(cell) = cells[index] else { continue };
-            match &column.kind {
-                Kind::Ignored => {}
-                Kind::Numeric { min, max } => {
-                    let value = self.number(index, cell, (*min, *max), &line)?;
+            match (&column.kind, cells[index]) {
+                (Kind::Ignored | Kind::Person { .. }, _) => {}
+                // Its column has written it.
+                _ if column.derived => {}
+                (Kind::Numeric { min, max }, Some(cell)) => {
+                    let value = match &column.date {
+                        Some(form) => self.date(index, cell, form, (*min, *max), &line)?,
+                        None => self.number(index, cell, (*min, *max), &line)?,
+                    };
                     self.push_value(value);
+                    self.push_indicator(index, column, 0.0);
                 }
-                Kind::Categorical { categories } => {
+                (Kind::Categorical { categories }, Some(cell)) => {
                     let code =
                         self.codes[index].get(cell).copied().ok_or_else(|| DataError::UnknownCategory {
                             file: self.table.source.clone(),
@@ -324,25 +491,68 @@ impl<'a> Builder<'a> {
                             nearest: nearest(cell, categories.iter().map(String::as_str)),
                         })?;
                     self.push_value(f64::from(code));
+                    self.push_indicator(index, column, 0.0);
                 }
-                Kind::Label(_) => self.push_label(schema, index, cell, &line)?,
-                Kind::Site => self.push_site(cell),
+                (Kind::Numeric { .. } | Kind::Categorical { .. }, None) => {
+                    self.counts[index].imputed += 1;
+                    self.push_value(stand_in(column));
+                    self.push_indicator(index, column, 1.0);
+                }
+                (Kind::Label(_), Some(cell)) => self.push_label(schema, index, cell, &line)?,
+                (Kind::Label(_), None) => self.table.labels.push(f64::NAN),
+                (Kind::Site, Some(cell)) if !self.unlabelled => self.push_site(cell),
+                (Kind::Site, _) => {}
             }
         }
-        self.table.report.rows += 1;
+        self.keep();
         Ok(())
     }
 
-    /// Whether a value that is needed is missing.
-    fn count_missing(&mut self, schema: &Schema, cells: &[Option<&str>]) -> bool {
-        let mut any = false;
-        for ((column, cell), counts) in schema.columns().iter().zip(cells).zip(&mut self.counts) {
-            if cell.is_none() && column.kind != Kind::Ignored {
-                counts.missing += 1;
-                any = true;
-            }
+    fn keep(&mut self) {
+        self.table.rows.push(self.read - 1);
+        self.table.report.rows += 1;
+    }
+
+    fn push_indicator(&mut self, index: usize, column: &Column, value: f64) {
+        if column.indicator {
+            self.push_value(value);
+            let seen = &mut self.table.observed[index + 1];
+            *seen = (seen.0.min(value), seen.1.max(value));
         }
-        any
+    }
+
+    /// Counts missing values; true if one is needed, so that the record is dropped.
+    fn count_missing(&mut self, schema: &Schema, cells: &[Option<&str>]) -> bool {
+        let mut drop = false;
+        for ((column, cell), counts) in schema.columns().iter().zip(cells).zip(&mut self.counts) {
+            if cell.is_some() || column.derived || column.kind == Kind::Ignored {
+                continue;
+            }
+            if self.unlabelled && !column.kind.is_feature() {
+                continue;
+            }
+            counts.missing += 1;
+            drop |= column.missing == Missing::Drop;
+        }
+        drop
+    }
+
+    /// Whether the person a record is about has fewer records than the schema allows; counts it.
+    fn person_has_room(&mut self, schema: &Schema, cells: &[Option<&str>]) -> bool {
+        if self.unlabelled {
+            return true;
+        }
+        for (column, cell) in schema.columns().iter().zip(cells) {
+            let (Kind::Person { most }, Some(cell)) = (&column.kind, cell) else { continue };
+            let next = u32::try_from(self.persons.len()).expect("fewer than 2^32 persons");
+            let (number, records) = self.persons.entry((*cell).to_owned()).or_insert((next, 0));
+            if *records >= *most {
+                return false;
+            }
+            *records += 1;
+            self.table.persons.push(*number);
+        }
+        true
     }
 
     fn push_site(&mut self, cell: &str) {
@@ -363,11 +573,12 @@ impl<'a> Builder<'a> {
     ) -> Result<f64, DataError> {
         let column = || self.table.schema.columns()[index].name.clone();
         let file = || self.table.source.clone();
-        let value: f64 = cell.parse().map_err(|_| DataError::NotANumber {
+        let value = self.reading.number(cell).ok_or_else(|| DataError::NotANumber {
             file: file(),
             line: line(),
             column: column(),
             cell: shorten(cell),
+            hint: number_hint(cell, &self.reading),
         })?;
         if !value.is_finite() {
             return Err(DataError::NotFinite {
@@ -377,10 +588,34 @@ impl<'a> Builder<'a> {
                 cell: shorten(cell),
             });
         }
+        let digits = || cell.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-'));
+        self.counts[index].inexact += u64::from(value.abs() >= EXACT && digits());
+        Ok(self.clamp(index, value, (min, max)))
+    }
+
+    fn date(
+        &mut self,
+        index: usize,
+        cell: &str,
+        form: &DateForm,
+        range: (f64, f64),
+        line: &impl Fn() -> u64,
+    ) -> Result<f64, DataError> {
+        let value = form.number(cell).ok_or_else(|| DataError::NotADate {
+            file: self.table.source.clone(),
+            line: line(),
+            column: self.table.schema.columns()[index].name.clone(),
+            cell: shorten(cell),
+            format: form.format.clone(),
+        })?;
+        Ok(self.clamp(index, value, range))
+    }
+
+    fn clamp(&mut self, index: usize, value: f64, (min, max): (f64, f64)) -> f64 {
         let seen = &mut self.table.observed[index];
         *seen = (seen.0.min(value), seen.1.max(value));
         self.counts[index].clamped += u64::from(value < min || value > max);
-        Ok(value.clamp(min, max))
+        value.clamp(min, max)
     }
 
     /// The code of a class. Numbers match by value: files write 1, +1 and 1.0 for the same class.
@@ -426,6 +661,8 @@ impl<'a> Builder<'a> {
             for (map, count) in [
                 (&mut self.table.report.missing, counts.missing),
                 (&mut self.table.report.clamped, counts.clamped),
+                (&mut self.table.report.imputed, counts.imputed),
+                (&mut self.table.report.inexact, counts.inexact),
             ] {
                 if count > 0 {
                     map.insert(column.name.clone(), count);
@@ -435,6 +672,72 @@ impl<'a> Builder<'a> {
         Ok(self.table)
     }
 }
+
+/// Integers up to here are all numbers.
+pub(super) const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// What stands for a missing value.
+fn stand_in(column: &Column) -> f64 {
+    match (column.missing, &column.kind) {
+        (Missing::Impute(value), _) => value,
+        (_, Kind::Numeric { min, max }) => min + (max - min) / 2.0,
+        (_, Kind::Categorical { categories }) => (categories.len() - 1) as f64,
+        _ => f64::NAN,
+    }
+}
+
+/// What a schema could say about a cell that is not a number, if that would help.
+fn number_hint(cell: &str, reading: &Reading) -> String {
+    let with = |decimal, mark| parse_number(cell, decimal, mark).is_some();
+    if MISSING_WORDS.iter().any(|word| word.eq_ignore_ascii_case(cell)) {
+        return format!("; add \"{cell}\" to `missing` in the schema if it means unknown");
+    }
+    match (reading.decimal, cell.contains(','), cell.contains('.')) {
+        ('.', true, false) if with('.', Some(',')) => {
+            "; `decimal = \",\"` or `thousands = \",\"` in the schema says what its comma is".to_owned()
+        }
+        ('.', true, _) if with(',', Some('.')) => "; a decimal comma needs `decimal = \",\"` in the schema".to_owned(),
+        ('.', true, true) if with('.', Some(',')) => "; the schema lacks `thousands = \",\"`".to_owned(),
+        (',', _, true) if with(',', Some('.')) => {
+            "; the schema says `decimal = \",\"`: add `thousands = \".\"` if that is what its full stop is".to_owned()
+        }
+        (',', _, true) if with('.', Some(',')) => {
+            "; the schema says `decimal = \",\"`: without that line each file is read with the mark its numbers need".to_owned()
+        }
+        (_, _, _) if [' ', '\''].iter().any(|&mark| with(reading.decimal, Some(mark))) => {
+            "; `thousands = \" \"` in the schema allows marks between thousands".to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Words that programs and people write for "unknown".
+pub(super) const MISSING_WORDS: [&str; 24] = [
+    "na",
+    "n/a",
+    "#n/a",
+    "n.a.",
+    "nan",
+    "null",
+    "none",
+    "nil",
+    "missing",
+    "unknown",
+    "unk",
+    "not available",
+    "-",
+    "--",
+    ".",
+    "*",
+    "k.a.",
+    "k. a.",
+    "keine angabe",
+    "unbekannt",
+    "s/d",
+    "n/d",
+    "nd",
+    "#value!",
+];
 
 /// The label of a class: ±1 for two, its code for more.
 pub(super) fn class_label(code: u32, classes: usize) -> f64 {

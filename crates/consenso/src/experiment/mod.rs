@@ -12,6 +12,7 @@ mod perturbed;
 mod plan;
 mod problem;
 mod run;
+mod scouted;
 mod shared;
 mod site;
 mod spec;

@@ -5,8 +5,8 @@ use super::shared::{ExchangeKind, SharingSpec};
 use crate::data::Encoding;
 use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
-use crate::problem::Constraint;
-use crate::protocol::{self, Protocol, Schedule};
+use crate::problem::{Constraint, SiteWeights};
+use crate::protocol::{Algorithms, Protocol, Schedule};
 use serde::{Deserialize, Serialize};
 
 /// An experiment file.
@@ -108,6 +108,10 @@ pub struct DataSpec {
     /// Another division than equal and random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionSpec>,
+    /// How much each site counts: `"precision"`, `"records"`, `"equal"`, or a list with one number per site. By precision where
+    /// columns are scouted, all sites alike elsewhere.
+    #[serde(default, skip_serializing_if = "SiteWeights::is_open")]
+    pub weights: SiteWeights,
     /// Features of synthetic records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dim: Option<usize>,
@@ -469,6 +473,16 @@ impl ExperimentSpec {
     /// # Errors
     /// An unknown kind or key, with a suggestion; `text` is the file, to find the line.
     pub fn algorithms(&self, text: &str, file: &str) -> Result<Vec<AlgorithmSpec>, SpecError> {
+        self.algorithms_of(&Algorithms::builtin(), text, file)
+    }
+
+    /// The parsed algorithms, of the kinds in `known`.
+    pub(super) fn algorithms_of(
+        &self,
+        known: &Algorithms,
+        text: &str,
+        file: &str,
+    ) -> Result<Vec<AlgorithmSpec>, SpecError> {
         if self.algorithm.is_empty() {
             return Err(SpecError {
                 file: file.into(),
@@ -476,14 +490,14 @@ impl ExperimentSpec {
                 message: "there is no [[algorithm]]".into(),
                 help: Some(format!(
                     "add one, for example kind = \"admm\"; there are {}",
-                    protocol::KINDS.join(", ")
+                    known.names().collect::<Vec<_>>().join(", ")
                 )),
             });
         }
         self.algorithm
             .iter()
             .enumerate()
-            .map(|(index, table)| parse_algorithm(index, table, text, file, self.feared()))
+            .map(|(index, table)| parse_algorithm(index, table, known, text, file, self.feared()))
             .collect()
     }
 }
@@ -491,6 +505,7 @@ impl ExperimentSpec {
 fn parse_algorithm(
     index: usize,
     table: &toml::Table,
+    known: &Algorithms,
     text: &str,
     file: &str,
     feared: Option<usize>,
@@ -503,7 +518,7 @@ fn parse_algorithm(
     };
     let mut own = table.clone();
     let Some(kind) = own.remove("kind") else {
-        let help = format!("there are {}", protocol::KINDS.join(", "));
+        let help = format!("there are {}", known.names().collect::<Vec<_>>().join(", "));
         return Err(fail("", "kind is missing".into(), Some(help)));
     };
     let kind = kind.as_str().unwrap_or_default().to_owned();
@@ -523,11 +538,11 @@ fn parse_algorithm(
             COMMON_KEYS.into_iter().find(|k| e.to_string().contains(&format!("`{k}`"))).unwrap_or_default();
         fail(key, e.message().to_owned(), None)
     })?;
-    let protocol = match protocol::from_table(&kind, own) {
+    let protocol = match known.build(&kind, own) {
         None => {
-            let near = crate::data::nearest(&kind, protocol::KINDS.iter().copied());
+            let near = crate::data::nearest(&kind, known.names());
             let help = near.map_or_else(
-                || format!("there are {}", protocol::KINDS.join(", ")),
+                || format!("there are {}", known.names().collect::<Vec<_>>().join(", ")),
                 |near| did_you_mean(&near),
             );
             return Err(fail("kind", format!("unknown kind \"{kind}\""), Some(help)));

@@ -94,6 +94,11 @@ impl Protocol for Dgd {
         true
     }
 
+    /// One agent alone descends on its own records.
+    fn runs_alone(&self) -> bool {
+        true
+    }
+
     fn assess(&self, ground: &Ground) -> Assessment {
         let largest =
             (1..=ground.facts.rounds.max(1)).map(|k| eta(self.step.as_ref(), k)).fold(0.0, f64::max);

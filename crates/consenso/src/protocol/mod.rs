@@ -27,6 +27,7 @@ mod pp;
 mod published;
 mod rcd;
 pub mod schedule;
+pub(crate) mod scouted;
 
 pub(crate) use admm::ASSUMED_RESIDUAL;
 pub use admm::Admm;
@@ -46,6 +47,7 @@ pub use published::{PricedRound, PublishedCost};
 pub use rcd::{CoordinateDescent, Order};
 pub use schedule::Schedule;
 
+use crate::graph::Graph;
 use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -534,6 +536,33 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
 
     /// Updates the memory once everybody's new rows are in `view`.
     fn absorb(&self, _view: &View<'_>, _memory: &mut [f64]) {}
+
+    /// The protocol as agent `agent` of this graph runs it, where all agents have these numbers of records; `None` where that makes no
+    /// difference to it.
+    fn seated(&self, _agent: usize, _graph: &Graph, _records: &[usize]) -> Option<Arc<dyn Protocol>> {
+        None
+    }
+
+    /// Whether the message of round `round` only passes on what was released before: it uses no record, gets no noise and costs nothing.
+    fn passes_on(&self, _round: u32) -> bool {
+        false
+    }
+
+    /// Writes the message of a round that [passes on](Self::passes_on): a function of what was released.
+    fn pass_on(&self, view: &View<'_>, _memory: &[f64], out: &mut [f64]) {
+        view.mix(out);
+    }
+
+    /// Every round's share of the budget, as a part of μ², where rounds do not share it in proportion to their sensitivities. Rounds that
+    /// [pass on](Self::passes_on) have none. The noise is Gaussian then.
+    fn shares(&self) -> Option<Vec<f64>> {
+        None
+    }
+
+    /// The model an agent would use now, given also what it remembers of releases; see [`Self::model`].
+    fn model_of(&self, view: &View<'_>, _memory: &[f64], model: &mut [f64]) {
+        self.model(view, model);
+    }
 }
 
 /// How the random point of an interval is chosen.
@@ -588,6 +617,66 @@ algorithms! {
     "pdop" => Pdop,
     "linear-admm" => LinearAdmm,
     "rcd" => CoordinateDescent,
+}
+
+/// The algorithms an experiment may name: those that come with the library, and your own.
+///
+/// ```
+/// use consenso::protocol::{Algorithms, Dgd};
+///
+/// // A kind of one's own reads its parameters from the same table as the others.
+/// let algorithms = Algorithms::builtin().with("mine", |parameters| parameters.try_into::<Dgd>());
+/// assert!(algorithms.names().any(|name| name == "mine"));
+/// ```
+#[derive(Clone, Default)]
+pub struct Algorithms {
+    own: Vec<(String, Build)>,
+}
+
+type Build = Arc<dyn Fn(toml::Table) -> Result<Box<dyn Protocol>, toml::de::Error> + Send + Sync>;
+
+impl Algorithms {
+    /// Returns the algorithms of [`KINDS`].
+    #[must_use]
+    pub fn builtin() -> Self {
+        Self::default()
+    }
+
+    /// Adds an algorithm: `build` makes it from the keys of its `[[algorithm]]` table. A name that is known already is replaced.
+    #[must_use]
+    pub fn with<P: Protocol + 'static>(
+        mut self,
+        name: impl Into<String>,
+        build: impl Fn(toml::Table) -> Result<P, toml::de::Error> + Send + Sync + 'static,
+    ) -> Self {
+        let build: Build = Arc::new(move |table| build(table).map(|p| Box::new(p) as Box<dyn Protocol>));
+        self.own.insert(0, (name.into(), build));
+        self
+    }
+
+    /// Returns the names that `kind` may have.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        KINDS.iter().copied().chain(self.own.iter().map(|(name, _)| name.as_str()))
+    }
+
+    /// Makes the algorithm `kind` from its parameters; `Err` names the unknown or missing key. `None`: no such algorithm.
+    #[must_use]
+    pub fn build(
+        &self,
+        kind: &str,
+        parameters: toml::Table,
+    ) -> Option<Result<Box<dyn Protocol>, toml::de::Error>> {
+        match self.own.iter().find(|(name, _)| name == kind) {
+            Some((_, build)) => Some(build(parameters)),
+            None => from_table(kind, parameters),
+        }
+    }
+}
+
+impl std::fmt::Debug for Algorithms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
 }
 
 /// A parameter struct as a TOML table, for the resolved experiment.

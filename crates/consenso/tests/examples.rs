@@ -1,0 +1,25 @@
+//! Every example runs to its end: what people copy works.
+
+macro_rules! examples {
+    ($($name:ident),+) => {$(
+        #[path = "../examples"]
+        mod $name {
+            mod $name;
+            #[test]
+            fn runs() {
+                $name::main().expect("the example ends well");
+            }
+        }
+    )+};
+}
+
+examples!(
+    accounting,
+    linear_constraint,
+    new_algorithm,
+    own_csv,
+    own_transport,
+    reading_a_record,
+    rows_in_memory,
+    secret_shares
+);
