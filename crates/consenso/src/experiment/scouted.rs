@@ -1,6 +1,6 @@
 //! Experiments whose columns are scouted: what they allow, how they are planned, and what their models are judged by.
 
-use super::budget;
+use super::budget::{self, Company};
 use super::check::{Experiment, Planned, Source};
 use super::spec::{AlgorithmSpec, ExperimentSpec, NoiseSpec};
 use crate::agent::Timetable;
@@ -113,7 +113,7 @@ pub(super) fn plan(
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
     let protocol: Arc<dyn Protocol> = Arc::clone(&scouted) as _;
     let mut budget =
-        budget::plan(&*protocol, noise.as_ref(), None, facts, context, graphs, budget::Company::default())?;
+        budget::plan(&*protocol, noise.as_ref(), None, facts, context, graphs, Company::default())?;
     budget.noise_spec = noise;
     for account in budget.accounts_mut() {
         if let Some(price) = &mut account.price {

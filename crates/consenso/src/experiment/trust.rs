@@ -6,7 +6,7 @@ use crate::graph::Mixing;
 use crate::kernel;
 use crate::privacy::gdp;
 use crate::privacy::views::{Gossip, reconstruction};
-use crate::problem::Workspace;
+use crate::problem::{LocalObjective, Workspace};
 use crate::random::{Purpose, Seed};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -84,7 +84,10 @@ impl Experiment {
             .privacy
             .ok_or("a map needs [privacy] with a delta: without noise see `consenso privacy exposure`")?;
         let fits = |p: &&Planned| {
-            matches!(p.protocol.kind(), "dgd" | "decor") && p.budget.price.is_some() && p.budget.is_gaussian()
+            p.scouted.is_none()
+                && matches!(p.protocol.kind(), "dgd" | "decor")
+                && p.budget.price.is_some()
+                && p.budget.is_gaussian()
         };
         let planned = self.planned.iter().find(fits).ok_or(
             "no algorithm here has a linear view: a map needs kind = \"dgd\" or \"decor\" with Gaussian noise (privacy.mechanism = \"gaussian\")",
@@ -162,9 +165,10 @@ impl Experiment {
                     .into(),
             );
         }
-        let (graph, locals, dim) = (&self.graphs[0], self.locals(0)?, self.facts.dim);
+        let (graph, locals) = (&self.graphs[0], self.locals(0)?);
+        let dim = locals.first().map_or(0, LocalObjective::dim);
         let (n, mixing) = (graph.agents(), Mixing::metropolis(graph));
-        let start = self.start(0).unwrap_or_else(|| vec![0.0; n * dim]);
+        let start = self.start(0).filter(|s| s.len() == n * dim).unwrap_or_else(|| vec![0.0; n * dim]);
         let gradients: Vec<Vec<f64>> = locals
             .iter()
             .zip(start.chunks_exact(dim))
@@ -178,7 +182,7 @@ impl Experiment {
         let plans: Vec<_> =
             (0..n as u32).into_par_iter().map(|o| reconstruction(graph, &mixing, o, rounds)).collect();
         let clear = gossip(graph, &mixing, &gradients, rounds);
-        let private = self.planned.iter().find(|p| p.budget.price.is_some());
+        let private = self.planned.iter().find(|p| p.scouted.is_none() && p.budget.price.is_some());
         let noised =
             private.and_then(|p| self.noised(p, &gradients)).map(|g| gossip(graph, &mixing, &g, rounds));
         let attack = |observer: usize| -> Vec<Exposed> {
