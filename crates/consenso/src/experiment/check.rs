@@ -2,17 +2,19 @@
 
 use super::budget::{self, Budget};
 use super::problem::Tied;
+use super::scouted;
 use super::shared;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, NoiseSpec, PartitionSpec, SpecError};
 use super::sweep;
 use crate::agent::Timetable;
 use crate::data::{
-    Dataset, LoadReport, Partition, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task,
+    Dataset, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task,
 };
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
+use crate::protocol::scouted::Scouted;
 use crate::protocol::{Algorithms, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
@@ -86,6 +88,8 @@ pub(super) struct Planned {
     pub(super) budget: Budget,
     /// Secret shares instead of vectors.
     pub(super) sharing: Option<FixedPoint>,
+    /// What it is where columns are scouted; `protocol` is the same.
+    pub(super) scouted: Option<Arc<Scouted>>,
 }
 
 /// A sound experiment.
@@ -103,6 +107,8 @@ pub struct Experiment {
     pub(super) graphs: Vec<Arc<Graph>>,
     /// The linear constraint, if the agents share one instead of a model.
     pub(super) tied: Option<Tied>,
+    /// The raw columns, where they are scouted.
+    pub(super) layout: Option<Arc<RawLayout>>,
     pub(super) planned: Vec<Planned>,
     pub(super) trace_every: u32,
     /// The points of a sweep; empty without one.
@@ -236,7 +242,11 @@ impl Experiment {
             (all().min().unwrap_or(0), all().max().unwrap_or(0))
         };
         let mut facts = facts(&spec, &objective, &bounds, &graphs, records.0, features);
-        if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts) {
+        let layout = scouted::layout(&spec, &source).map_err(|(key, message)| fail(key, message))?;
+        if layout.is_some() {
+            objective = scouted::objective(objective, &spec, counts[0].iter().sum());
+        }
+        if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts).filter(|_| layout.is_none()) {
             objective.loss = Loss::ClippedLogistic { clip };
             // The points of a sweep choose for themselves, so its file keeps the choice open.
             if spec.sweep.is_none() {
@@ -290,7 +300,12 @@ impl Experiment {
                 seeded: entropy.is_none(),
                 tied: tied.as_ref(),
             };
-            let (one, mut warned) = plan(algorithm, facts, &context, &graphs).map_err(place)?;
+            let (one, mut warned) = match &layout {
+                Some(layout) => {
+                    scouted::plan(algorithm, layout, &mut facts, &context, &graphs).map_err(place)?
+                }
+                None => plan(algorithm, facts, &context, &graphs).map_err(place)?,
+            };
             warnings.append(&mut warned);
             planned.push(one);
         }
@@ -310,6 +325,7 @@ impl Experiment {
             alone,
             graphs,
             tied,
+            layout,
             planned,
             trace_every,
             points: Vec::new(),
@@ -422,7 +438,7 @@ impl Experiment {
     /// The agents' objectives in repetition `run`.
     pub(super) fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, String> {
         let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
-        let local = |records: Records| LocalObjective::new(self.objective, records);
+        let local = |records: Records| self.objective_on(records);
         match &*self.source {
             Source::Synthetic(problem) => {
                 Ok(problem.generate(&seed).map_err(|e| e.to_string())?.into_iter().map(local).collect())
@@ -436,6 +452,14 @@ impl Experiment {
                 let shards = shards(&self.spec, data, &seed)?;
                 Ok(shards.iter().map(|shard| local(data.train.select(&shard.rows))).collect())
             }
+        }
+    }
+
+    /// The objective of an agent with these records.
+    pub(super) fn objective_on(&self, records: Records) -> LocalObjective {
+        match &self.layout {
+            Some(layout) => LocalObjective::from_raw(self.objective, records, layout, self.facts.dim),
+            None => LocalObjective::new(self.objective, records),
         }
     }
 
@@ -762,7 +786,10 @@ fn plan(
     }
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
-    Ok((Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing }, warnings))
+    Ok((
+        Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing, scouted: None },
+        warnings,
+    ))
 }
 
 /// Two algorithms of one name get numbers.
@@ -781,6 +808,11 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     let mut table = toml::Table::new();
     table.insert("kind".into(), planned.protocol.kind().into());
     table.insert("label".into(), planned.label.clone().into());
+    if let Some(scouted) = &planned.scouted {
+        // All else follows from public numbers.
+        table.insert("rounds".into(), i64::from(scouted.steps()).into());
+        return table;
+    }
     table.insert("rounds".into(), i64::from(planned.timetable.rounds).into());
     let tail = f64::from(planned.timetable.rounds + 1 - planned.timetable.tail_from)
         / f64::from(planned.timetable.rounds);
