@@ -559,12 +559,13 @@ impl Unfinished {
 
 /// Passes on what a site says on stderr; a warning that another site gave in the same words is left out.
 fn relay(lines: impl BufRead, warned: &Mutex<BTreeSet<String>>) {
-    for line in lines.lines().map_while(Result::ok) {
-        let new = || warned.lock().map_or(true, |mut seen| seen.insert(line.clone()));
-        if !line.starts_with("warning: ") || new() {
-            eprintln!("{line}");
-        }
+    for line in lines.lines().map_while(Result::ok).filter(|line| is_news(line, warned)) {
+        eprintln!("{line}");
     }
+}
+
+fn is_news(line: &str, warned: &Mutex<BTreeSet<String>>) -> bool {
+    !line.starts_with("warning: ") || warned.lock().map_or(true, |mut seen| seen.insert(line.to_owned()))
 }
 
 fn start(root: &Path, name: &str, warned: &Arc<Mutex<BTreeSet<String>>>) -> Result<Process, Failure> {
@@ -698,4 +699,17 @@ fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bo
 
 fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_passed_on_once_and_all_else_always() {
+        let warned = Mutex::default();
+        let said = ["warning: seeded", "site-0: away", "warning: seeded", "site-0: away", "warning: clamped"];
+        let news: Vec<&str> = said.into_iter().filter(|line| is_news(line, &warned)).collect();
+        assert_eq!(news, ["warning: seeded", "site-0: away", "site-0: away", "warning: clamped"]);
+    }
 }
