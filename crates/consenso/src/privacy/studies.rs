@@ -307,9 +307,10 @@ impl Limit {
     pub fn remaining(&self, studies: &[StudyCost]) -> EpsilonDelta {
         let none = EpsilonDelta { epsilon: 0.0, delta: 0.0 };
         match self.rule {
+            // Sums of studies are rounded up at every term, so a little less than the difference fits.
             Rule::Sum => self.spent(studies).map_or(none, |spent| EpsilonDelta {
-                epsilon: (self.epsilon - spent.epsilon).max(0.0),
-                delta: (self.delta - spent.delta).max(0.0),
+                epsilon: ((self.epsilon - spent.epsilon) * (1.0 - 1e-12)).max(0.0),
+                delta: ((self.delta - spent.delta) * (1.0 - 1e-12)).max(0.0),
             }),
             Rule::Gaussian => {
                 let used = sum(studies, |c| c.mu.map(|m| (m * m).next_up()));
