@@ -26,7 +26,8 @@ pub(crate) fn experiment(name: &str) -> Result<Text> {
     let text = fs::read_to_string(path).with_context(|| {
         let built_in: Vec<&str> = consenso::experiment::BUILT_IN.iter().map(|e| e.0).collect();
         format!(
-            "{name}: cannot be read; give an experiment file or a built-in experiment ({})",
+            "{name}: cannot be read{}; give an experiment file or a built-in experiment ({})",
+            did_you_mean(path, &built_in),
             built_in.join(", ")
         )
     })?;
@@ -35,6 +36,23 @@ pub(crate) fn experiment(name: &str) -> Result<Text> {
     }
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     Ok(Text { file: name.to_owned(), text, folder })
+}
+
+/// A suggestion, if a file beside `path` or one of the other names is nearly called so.
+fn did_you_mean(path: &Path, others: &[&str]) -> String {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|_| !path.exists()) else {
+        return String::new();
+    };
+    let candidates = files.iter().map(String::as_str).chain(others.iter().copied());
+    let near = consenso::data::nearest(name, candidates);
+    near.map_or_else(String::new, |near| {
+        let near =
+            if others.contains(&near.as_str()) { PathBuf::from(near) } else { path.with_file_name(near) };
+        format!("; did you mean \"{}\"?", near.display())
+    })
 }
 
 /// A checked experiment, `adult` if none is named, with the changes of `--set` applied and their errors in place.
@@ -161,7 +179,8 @@ pub(crate) fn expand(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
 pub(crate) fn read_schema(path: &Path) -> Result<Schema> {
     let name = path.display();
     let text = fs::read_to_string(path).with_context(|| {
-        format!("{name}: cannot be read; `consenso data schema RECORDS.csv --out {name}` drafts one")
+        let near = did_you_mean(path, &[]);
+        format!("{name}: cannot be read{near}; `consenso data schema RECORDS.csv --out {name}` drafts one")
     })?;
     Schema::from_toml(&text).with_context(|| format!("{name}"))
 }
@@ -267,7 +286,8 @@ fn encoding(text: &str) -> Result<TextEncoding, String> {
 
 /// Opens a file of records.
 pub(crate) fn read_bytes(path: &Path) -> Result<(Vec<u8>, Layout)> {
-    let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    let bytes = fs::read(path)
+        .with_context(|| format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[])))?;
     let layout = Layout::of(path, &bytes);
     Ok((bytes, layout))
 }

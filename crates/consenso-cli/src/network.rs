@@ -12,8 +12,9 @@ use consenso_node::folder::{Entropy, METRICS, SiteFile, check_address, check_nam
 use consenso_node::network::{self, Plan, PlannedSite};
 use consenso_node::store::Store;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::io::{BufRead, BufReader, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -397,6 +398,7 @@ struct Process {
     child: Child,
     said: Arc<Mutex<Value>>,
     reader: std::thread::JoinHandle<()>,
+    stderr: std::thread::JoinHandle<()>,
 }
 
 /// The live page of the network in this folder; every site has the same experiment.
@@ -412,7 +414,8 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
     let began = Instant::now();
     note_hosts(root, &names)?;
     let interrupted = crate::progress::ctrl_c();
-    let mut processes = names.iter().map(|name| start(root, name)).collect::<Result<Vec<_>, _>>()?;
+    let warned = Arc::default();
+    let mut processes = names.iter().map(|name| start(root, name, &warned)).collect::<Result<Vec<_>, _>>()?;
     let mut view = View::new(json);
     let page = match args.dashboard {
         true => Some(dashboard(args.dashboard_port, root, &names)?),
@@ -450,6 +453,7 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
     let mut ends = Vec::new();
     for process in processes {
         drop(process.reader.join());
+        drop(process.stderr.join());
         ends.push(process.said.lock().map(|v| v.clone()).unwrap_or_default());
     }
     view.end();
@@ -535,15 +539,28 @@ impl Unfinished {
     }
 }
 
-fn start(root: &Path, name: &str) -> Result<Process, Failure> {
+/// Passes on what a site says on stderr; a warning that another site gave in the same words is left out.
+fn relay(lines: impl BufRead, warned: &Mutex<BTreeSet<String>>) {
+    for line in lines.lines().map_while(Result::ok) {
+        let new = || warned.lock().map_or(true, |mut seen| seen.insert(line.clone()));
+        if !line.starts_with("warning: ") || new() {
+            eprintln!("{line}");
+        }
+    }
+}
+
+fn start(root: &Path, name: &str, warned: &Arc<Mutex<BTreeSet<String>>>) -> Result<Process, Failure> {
     let program = std::env::current_exe().context("this program's own path")?;
     let mut child = Command::new(program)
         .args(["node", "run", "--lines"])
         .arg(root.join(name))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("{name}: cannot be started"))?;
+    let (err, warned) = (child.stderr.take().context("a pipe")?, Arc::clone(warned));
+    let stderr = std::thread::spawn(move || relay(BufReader::new(err), &warned));
     let said = Arc::new(Mutex::new(Value::Null));
     let (out, into) = (child.stdout.take().context("a pipe")?, Arc::clone(&said));
     let reader = std::thread::spawn(move || {
@@ -557,7 +574,7 @@ fn start(root: &Path, name: &str) -> Result<Process, Failure> {
             }
         }
     });
-    Ok(Process { name: name.to_owned(), child, said, reader })
+    Ok(Process { name: name.to_owned(), child, said, reader, stderr })
 }
 
 /// Asks a process to stop after its round.

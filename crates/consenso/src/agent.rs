@@ -215,14 +215,14 @@ impl Player {
         } else if self.tail_rounds > 0 {
             model.copy_from_slice(&self.tail);
         } else {
-            self.protocol.model(&view, &mut model);
+            self.protocol.model_of(&view, &self.memory, &mut model);
         }
         model
     }
 
     /// Writes the model the agent would use if the run ended now, without averaging and gossip.
     pub fn current_model(&self, seat: &Seat<'_>, model: &mut [f64]) {
-        self.protocol.model(&view(seat, &self.local, &self.gate), model);
+        self.protocol.model_of(&view(seat, &self.local, &self.gate), &self.memory, model);
     }
 
     fn absorb(&mut self, seat: &Seat<'_>) {

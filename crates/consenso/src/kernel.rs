@@ -237,6 +237,17 @@ impl Link for Weighted {
     }
 }
 
+/// Given slopes instead of a function of the margin: Σ_j w_j z_j.
+#[derive(Clone, Copy)]
+struct Given;
+
+impl Link for Given {
+    #[inline(always)]
+    fn slope<S: Lanes>(self, _: S, _: S::V, weight: S::V) -> S::V {
+        weight
+    }
+}
+
 /// Tiles a batch holds at most.
 const BATCH: usize = 16;
 /// Entries a batch holds if it can: 24 KiB, half of a first-level cache.
@@ -449,6 +460,12 @@ pub(crate) fn weighted_gram(
     out: &mut [f64],
 ) {
     gradient(rows, weights, v, Weighted, sums, out);
+}
+
+/// `out = Σ_j w_j z_j`.
+pub(crate) fn weighted_sum(rows: Layout<'_>, weights: &[f64], sums: &mut Vec<Lanes8>, out: &mut [f64]) {
+    let zero = vec![0.0; out.len()];
+    gradient(rows, weights, &zero, Given, sums, out);
 }
 
 /// Margins z_jᵀx of all rows.

@@ -600,6 +600,9 @@ fn dataset(
 ) -> Result<(Dataset, Encode), StudyError> {
     let fail = |message: String| StudyError::Rows(message);
     let first = sites.first().ok_or_else(|| fail("there is no site".into()))?;
+    if encoding == Encoding::Scouted {
+        return Err(fail("encoding = \"scouted\" is for records in files, with a schema".into()));
+    }
     if names.len() != sites.len() {
         return Err(fail(format!("there are {} names for {} sites", names.len(), sites.len())));
     }
@@ -664,6 +667,7 @@ fn dataset(
                 classes,
                 features: (1..=dim).map(|i| format!("x{i}")).collect(),
                 encoding: Encoding::Numeric,
+                schema: None,
                 groupings: Vec::new(),
                 report: LoadReport {
                     rows: sites.iter().map(|s| s.len() as u64).sum(),

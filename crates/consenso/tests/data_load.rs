@@ -1,8 +1,8 @@
 //! Loading: encodings by hand, every bad input with its message and line, drafts, LIBSVM, summaries.
 
 use consenso::data::{
-    DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema, SchemaError, Summary,
-    Table, TextEncoding, csv, libsvm,
+    Column, DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema, SchemaError,
+    Summary, Table, TextEncoding, csv, libsvm,
 };
 
 const SCHEMA: &str = r#"
@@ -675,4 +675,83 @@ fn a_summary_holds_what_data_info_prints() {
     let mut names = Vec::new();
     json["columns"].as_array().expect("columns").iter().for_each(|c| names.push(c["kind"].clone()));
     assert_eq!(names, ["numeric", "categorical", "ignored", "label"]);
+}
+
+/// Two sites that export differently: one draft, which says what deserves a look and what each site lacks.
+#[test]
+fn a_draft_from_several_files_warns() {
+    use consenso::data::Draft;
+    use std::fmt::Write as _;
+    let (mut north, mut south) = (
+        "nr;city;lab;when;rare;code;note;extra;ill\n".to_owned(),
+        "nr,city,lab,when,rare,code,note,ill\n".to_owned(),
+    );
+    for i in 0..120_u64 {
+        let lab = if i % 40 == 7 { "<0,1".to_owned() } else { format!("{},{}", i % 9, i % 7) };
+        let (code, rare) = (9_007_199_254_740_993 + 2 * i, u8::from(i == 60));
+        let (day, month, ill) = (1 + i % 28, 1 + i % 12, if i % 3 == 0 { "yes" } else { "no" });
+        let empty = if i % 4 == 0 { "" } else { "x" };
+        let _ = writeln!(north, "{i};Köln;{lab};{day:02}.{month:02}.2021;{rare};{code};n{i};{empty};{ill}");
+        let (i, lab) = (i + 120, lab.replace(',', "."));
+        let _ = writeln!(south, "{i},Oslo,{lab},{day:02}.{month:02}.2022,0,{code}1,n{i},{ill}");
+    }
+    let files = || [("north.csv".to_owned(), north.as_bytes()), ("south.csv".to_owned(), south.as_bytes())];
+    let options = DraftOptions { positive: Some("yes".to_owned()), ..DraftOptions::default() };
+    let draft = Draft::of(files(), &options).expect("valid");
+    let warnings = draft.warnings().join("\n");
+    for wanted in [
+        "column \"nr\": its values count the records: it looks like a row identifier",
+        "column \"city\": north.csv has no record with \"Oslo\"",
+        "column \"city\": south.csv has no record with \"Köln\"",
+        "column \"lab\": numbers, but for \"<0,1\" (3), \"<0.1\" (3)",
+        "column \"when\": dates (DD.MM.YYYY)",
+        "column \"rare\": 99.6 % of the records hold \"0\"",
+        "column \"code\": every record has a number of its own",
+        "column \"note\": every record has a text of its own",
+        "column \"extra\": not in south.csv, so it is drafted as ignored",
+    ] {
+        assert!(warnings.contains(wanted), "{wanted:?} is not in\n{warnings}");
+    }
+    assert!(!warnings.contains("which class"), "it was said");
+    let schema = draft.schema();
+    let kinds: Vec<&str> = schema.columns().iter().map(Column::kind_name).collect();
+    assert_eq!(
+        kinds,
+        ["ignored", "categorical", "numeric", "date", "numeric", "ignored", "ignored", "ignored", "label"]
+    );
+    assert_eq!(schema.label(), &Label::Classes(vec!["no".to_owned(), "yes".to_owned()]));
+    assert_eq!((schema.format().delimiter, schema.format().decimal), (None, None), "the files differ");
+    let text = draft.to_toml();
+    assert!(
+        text.contains("# min and max are those of the records") && text.contains("perhaps 0 to 10?"),
+        "{text}"
+    );
+    // Each file is read under the one schema as it is written.
+    let again = Schema::from_toml(&text).expect("valid");
+    assert_eq!(&again, schema);
+    let tables = files().map(|(name, bytes)| csv::read(bytes, &name, &again).expect(&name));
+    assert_eq!(
+        tables[0].row(1)[1..3],
+        tables[1].row(1)[1..3].iter().map(|v| if *v > 8000.0 { v - 365.0 } else { *v }).collect::<Vec<_>>()[..]
+    );
+    assert_eq!((tables[0].len(), tables[1].len()), (117, 117));
+    let other = DraftOptions { positive: Some("maybe".to_owned()), ..DraftOptions::default() };
+    assert!(Draft::of(files(), &other).expect_err("no such class").to_string().contains("maybe"));
+}
+
+#[test]
+fn many_categories_are_ignored_and_missing_shares_are_said() {
+    use consenso::data::Draft;
+    let rows: String = (0..240)
+        .map(|i| {
+            format!("c{},{},{}\n", i % 110, if i % 3 == 0 { "NA".to_owned() } else { i.to_string() }, i % 2)
+        })
+        .collect();
+    let text = format!("town,dose,ill\n{rows}");
+    let draft = Draft::of([("a.csv".to_owned(), text.as_bytes())], &DraftOptions::default()).expect("valid");
+    let warnings = draft.warnings().join("\n");
+    assert!(warnings.contains("column \"town\": 110 different texts, more than 100"), "{warnings}");
+    assert!(warnings.contains("column \"dose\": numbers, but for \"NA\" (80)"), "{warnings}");
+    assert!(warnings.contains("33 % of its values are missing"), "{warnings}");
+    assert!(warnings.contains("which class is to be found? \"1\" is taken as positive"), "{warnings}");
 }

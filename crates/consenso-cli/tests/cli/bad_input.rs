@@ -238,3 +238,52 @@ fn a_disconnected_edge_list_names_a_part() {
     place.write("edges.txt", "0 1\n1 9\n");
     refused(&place, &["run", "small.toml"], &["edges.txt", "line 2", "no agent 9"]);
 }
+
+#[test]
+fn a_misspelt_file_gets_a_suggestion() {
+    let place = Place::new("misspelt");
+    place.write("bank.toml", HOSPITAL).write("records.csv", RECORDS);
+    place
+        .consenso(&["run", "bnak.toml"])
+        .refused(&["bnak.toml: cannot be read", "did you mean \"bank.toml\"?"]);
+    place.consenso(&["run", "adul"]).refused(&["did you mean \"adult\"?"]);
+    place.consenso(&["data", "info", "record.csv"]).refused(&["did you mean \"records.csv\"?"]);
+    let far = place.consenso(&["run", "elsewhere.toml"]);
+    assert!(!far.stderr.contains("did you mean"), "{}", far.stderr);
+}
+
+#[test]
+fn private_ridge_without_a_clip_names_the_cause() {
+    let place = Place::new("ridge_clip");
+    let ridge = SMALL
+        .replace("source = \"logistic\"", "source = \"ridge\"")
+        .replace("loss = \"logistic\"", "loss = \"ridge\"")
+        .replace("[graph]", "[privacy]\nepsilon = 1\ndelta = 1e-6\n\n[graph]");
+    place.write("e.toml", &ridge);
+    place.consenso(&["run", "e.toml"]).refused(&[
+        "e.toml",
+        "needs objective.clip",
+        "unbounded",
+        "for example 1.0",
+    ]);
+}
+
+#[test]
+fn a_budget_that_promises_little_gets_a_note() {
+    let place = Place::new("little");
+    let with = |budget: &str| SMALL.replace("[graph]", &format!("[privacy]\n{budget}\n\n[graph]"));
+    place.write("e.toml", &with("epsilon = 30\ndelta = 0.1"));
+    let answer = place.consenso(&["run", "e.toml", "--out", "r"]);
+    assert!(answer.stderr.contains("privacy.epsilon = 30 promises little"), "{}", answer.stderr);
+    assert_eq!(
+        answer.stderr.matches("privacy.delta = 0.1 is above 1/b for an agent of b = 30 records").count(),
+        1
+    );
+    place.write("f.toml", &with("epsilon = 2\ndelta = 1e-3"));
+    let answer = place.consenso(&["run", "f.toml", "--out", "s"]);
+    assert!(
+        !answer.stderr.contains("promises little") && !answer.stderr.contains("1/b"),
+        "{}",
+        answer.stderr
+    );
+}

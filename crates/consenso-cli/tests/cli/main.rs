@@ -4,6 +4,7 @@ mod bad_input;
 mod data;
 mod help;
 mod linear;
+mod own_records;
 mod plan;
 mod privacy;
 mod reproduce;

@@ -71,6 +71,8 @@ pub struct Dataset {
     pub features: Vec<String>,
     /// How records became rows.
     pub encoding: Encoding,
+    /// The public schema of the records, if they have one.
+    pub schema: Option<Schema>,
     /// Divisions of the training records: `file` if there were several, the site column, every categorical column.
     pub groupings: Vec<Grouping>,
     /// What happened while loading the training records.
@@ -147,6 +149,7 @@ impl Dataset {
             classes,
             features: encoder.features().to_vec(),
             encoding,
+            schema: Some(all.schema().clone()),
             groupings,
             report: all.report().clone(),
             test_report: test.map(|test| test.report().clone()),

@@ -284,8 +284,7 @@ impl Merged {
 
     /// Patterns that all cells follow but for words that mean "unknown".
     fn dates(&self) -> Vec<&'static str> {
-        let unknown = |text: &str| MISSING_WORDS.iter().any(|word| word.eq_ignore_ascii_case(text));
-        let cells: Vec<&String> = self.texts.keys().filter(|text| !unknown(text)).collect();
+        let cells: Vec<&String> = self.texts.keys().filter(|text| !means_missing(text)).collect();
         let written = |pattern: &&&str| {
             let form = DateForm { format: (**pattern).to_owned(), origin: origin() };
             // Digits alone are a date only if they are one of these centuries and several agree.
@@ -300,6 +299,11 @@ impl Merged {
         };
         if cells.is_empty() { Vec::new() } else { PATTERNS.iter().filter(written).copied().collect() }
     }
+}
+
+/// Whether a word among numbers or dates says that nothing is known.
+fn means_missing(text: &str) -> bool {
+    MISSING_WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
 fn origin() -> Day {
@@ -338,11 +342,13 @@ impl Drafter<'_> {
             self.warn(name, "has no value in any record, so it is drafted as ignored");
             return (Column::new(name, Kind::Ignored), None);
         }
-        let column = self.shape(name, &cells);
-        if let Some(why) = identifier(name, &cells, &column) {
+        if let Some(why) = identifier(name, &cells) {
             self.warn(name, &format!("{why}: it looks like a row identifier and is drafted as ignored"));
-            return (Column::new(name, Kind::Ignored), Some(column.kind));
+            let kind =
+                cells.range().filter(|(min, max)| min < max).map(|(min, max)| Kind::Numeric { min, max });
+            return (Column::new(name, Kind::Ignored), kind);
         }
+        let column = self.shape(name, &cells);
         self.remark(name, &cells, &column);
         (column, None)
     }
@@ -352,7 +358,8 @@ impl Drafter<'_> {
         if let Some(&format) = dates.first() {
             return self.date(name, cells, format, &dates);
         }
-        let few_words = cells.words.len() <= MOST_WORDS && mostly(cells.numeric(), cells.known);
+        let unknown: u64 = cells.words.iter().filter(|(word, _)| means_missing(word)).map(|(_, n)| n).sum();
+        let few_words = cells.words.len() <= MOST_WORDS && mostly(cells.numeric(), cells.known - unknown);
         match cells.range() {
             Some((min, max)) if few_words && min < max => {
                 let mut column = Column::new(name, Kind::Numeric { min, max });
@@ -557,9 +564,9 @@ impl Drafter<'_> {
 }
 
 /// Why a column looks like a row identifier.
-fn identifier(name: &str, cells: &Merged, column: &Column) -> Option<&'static str> {
+fn identifier(name: &str, cells: &Merged) -> Option<&'static str> {
     let distinct = cells.texts.len() as u64 == cells.known;
-    if !distinct || cells.known < ENOUGH || column.date.is_some() {
+    if !distinct || cells.known < ENOUGH || !cells.dates().is_empty() {
         return None;
     }
     match (cells.range(), cells.words.len()) {

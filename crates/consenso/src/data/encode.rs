@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::scouted::{self, RawColumn, RawLayout};
 use super::{DataError, Kind, Records, RowBounds, Schema, Table};
 
 /// How a record becomes a row.
@@ -21,6 +22,10 @@ pub enum Encoding {
     OneHot,
     /// Numbers as they are, clamped to their declared range.
     Numeric,
+    /// Features standardised by a first stage of the run: every site releases noised histograms, all derive the same centre, scale and
+    /// shares from their sum, and the rest of the budget trains on standardised rows. Until then records are kept raw: numbers moved to
+    /// \[0, 1\] by their declared range, categories as codes.
+    Scouted,
 }
 
 impl Encoding {
@@ -31,6 +36,7 @@ impl Encoding {
             Self::Paper => "paper",
             Self::OneHot => "one-hot",
             Self::Numeric => "numeric",
+            Self::Scouted => "scouted",
         }
     }
 }
@@ -45,15 +51,15 @@ impl FromStr for Encoding {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        [Self::Paper, Self::OneHot, Self::Numeric]
+        [Self::Paper, Self::OneHot, Self::Numeric, Self::Scouted]
             .into_iter()
             .find(|encoding| encoding.name() == name)
-            .ok_or_else(|| format!("unknown encoding \"{name}\": it is paper, one-hot or numeric"))
+            .ok_or_else(|| format!("unknown encoding \"{name}\": it is paper, one-hot, numeric or scouted"))
     }
 }
 
 /// An encoding of one schema: a pure function of public knowledge, so a model's owner can encode new records with it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Encoder {
     encoding: Encoding,
     parts: Vec<Part>,
@@ -64,7 +70,8 @@ pub struct Encoder {
 }
 
 /// What one column of the schema becomes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Part {
     /// value / scale
     Scaled { scale: f64 },
@@ -72,6 +79,12 @@ enum Part {
     Ranged { min: f64, width: f64 },
     /// one of so many
     OneOf { count: usize },
+    /// the code of a category, as it is
+    Code,
+    /// ((value − min) / width − centre) / scale, clipped
+    Standardised { min: f64, width: f64, centre: f64, scale: f64 },
+    /// levels by their shares, whose variances are raised by `floor`
+    Levels { shares: Vec<f64>, floor: f64 },
 }
 
 impl Encoder {
@@ -87,7 +100,7 @@ impl Encoder {
         for column in schema.features() {
             let name = &column.name;
             match (&column.kind, encoding) {
-                (Kind::Numeric { min, max }, Encoding::OneHot) => {
+                (Kind::Numeric { min, max }, Encoding::OneHot | Encoding::Scouted) => {
                     parts.push(Part::Ranged { min: *min, width: max - min });
                     magnitudes.push((0.0, 1.0));
                     features.push(name.clone());
@@ -111,6 +124,11 @@ impl Encoder {
                     magnitudes.push((1.0, 1.0));
                     features.extend(categories.iter().map(|category| format!("{name}={category}")));
                 }
+                (Kind::Categorical { categories }, Encoding::Scouted) => {
+                    parts.push(Part::Code);
+                    magnitudes.push((0.0, (categories.len() - 1) as f64));
+                    features.push(name.clone());
+                }
                 (Kind::Categorical { .. }, Encoding::Numeric) => {
                     return Err(DataError::NotNumeric { encoding: encoding.name(), column: name.clone() });
                 }
@@ -121,15 +139,56 @@ impl Encoder {
             magnitudes.push((1.0, 1.0));
             features.push("bias".to_owned());
         }
-        let bounds =
-            if encoding == Encoding::Numeric { plain_bounds(&magnitudes) } else { unit_bounds(&magnitudes) };
+        let bounds = if scales_rows(encoding) { unit_bounds(&magnitudes) } else { plain_bounds(&magnitudes) };
         let zero = |part: &Part| match *part {
             Part::Scaled { .. } => true,
             Part::Ranged { min, .. } => min == 0.0,
-            Part::OneOf { .. } => false,
+            _ => false,
         };
         let (keeps_zeros, public) = (parts.iter().all(zero), schema.is_reviewed());
         Ok(Self { encoding, parts, features, bounds: RowBounds { public, ..bounds }, keeps_zeros })
+    }
+
+    /// The encoder of a schema once its columns were scouted: `standard` is what the run found, see [`RawLayout`].
+    ///
+    /// # Panics
+    /// If the standard is of another schema.
+    #[must_use]
+    pub fn scouted(schema: &Schema, layout: &RawLayout, standard: &[f64]) -> Self {
+        assert_eq!(standard.len(), layout.standard_len(), "a standard of another schema");
+        let floor = standard[standard.len() - 1];
+        let (mut parts, mut features, mut magnitudes, mut at) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for column in schema.features() {
+            let name = &column.name;
+            match &column.kind {
+                Kind::Categorical { categories } => {
+                    let shares = standard[at..at + categories.len()].to_vec();
+                    at += shares.len();
+                    match categories.len() {
+                        0 | 1 => {}
+                        2 => features.push(format!("{name}={}", categories[1])),
+                        _ => features.extend(categories.iter().map(|category| format!("{name}={category}"))),
+                    }
+                    parts.push(Part::Levels { shares, floor });
+                }
+                kind => {
+                    let (min, width) = match kind {
+                        Kind::Numeric { min, max } => (*min, max - min),
+                        _ => (0.0, 1.0),
+                    };
+                    let (centre, scale) = (standard[at], standard[at + 1]);
+                    at += 2;
+                    parts.push(Part::Standardised { min, width, centre, scale });
+                    features.push(name.clone());
+                }
+            }
+        }
+        // A level is farthest from its mean where it is the rarer of two.
+        features.push("bias".to_owned());
+        let reach = scouted::LIMIT.max(2.0 / floor.sqrt());
+        magnitudes.resize(features.len(), (0.0, reach));
+        let bounds = RowBounds { public: schema.is_reviewed(), ..plain_bounds(&magnitudes) };
+        Self { encoding: Encoding::Scouted, parts, features, bounds, keeps_zeros: false }
     }
 
     /// The encoding.
@@ -159,11 +218,22 @@ impl Encoder {
     /// Encodes one record, given as in [`Table::row`], into `row`, which must be zero and [`Self::dim`] long.
     pub fn encode(&self, values: &[f64], row: &mut [f64]) {
         assert_eq!((values.len(), row.len()), (self.parts.len(), self.dim()), "a record of another schema");
-        let mut at = 0;
+        let (mut at, mut standardised) = (0, false);
         for (&value, part) in values.iter().zip(&self.parts) {
             match *part {
                 Part::Scaled { scale } => row[at] = value / scale,
                 Part::Ranged { min, width } => row[at] = (value - min) / width,
+                Part::Code => row[at] = value,
+                Part::Standardised { min, width, centre, scale } => {
+                    standardised = true;
+                    row[at] = scouted::number((value - min) / width, centre, scale);
+                }
+                Part::Levels { ref shares, floor } => {
+                    standardised = true;
+                    scouted::level(value as usize, shares, floor, &mut row[at..]);
+                    at += scouted::encoded_width(RawColumn::Levels(shares.len()));
+                    continue;
+                }
                 Part::OneOf { count } => {
                     let code = value as usize;
                     assert!(code < count, "code {code} of {count} categories");
@@ -173,10 +243,10 @@ impl Encoder {
             }
             at += 1;
         }
-        if self.encoding == Encoding::OneHot {
+        if self.encoding == Encoding::OneHot || standardised {
             row[at] = 1.0;
         }
-        if self.encoding != Encoding::Numeric {
+        if scales_rows(self.encoding) {
             to_unit_norm(row);
         }
     }
@@ -186,14 +256,14 @@ impl Encoder {
         let one = |(&feature, &value): (&u32, &f64)| match self.parts[feature as usize] {
             Part::Scaled { scale } => (feature, value / scale),
             Part::Ranged { min, width } => (feature, (value - min) / width),
-            Part::OneOf { .. } => unreachable!("categories have codes, not zeros"),
+            _ => unreachable!("categories have codes, not zeros"),
         };
         row.clear();
         row.extend(features.iter().zip(values).map(one));
         if self.encoding == Encoding::OneHot {
             row.push((self.parts.len() as u32, 1.0));
         }
-        if self.encoding != Encoding::Numeric {
+        if scales_rows(self.encoding) {
             let mut scaled: Vec<f64> = row.iter().map(|e| e.1).collect();
             to_unit_norm(&mut scaled);
             row.iter_mut().zip(scaled).for_each(|(entry, value)| entry.1 = value);
@@ -228,6 +298,11 @@ impl Encoder {
             }),
         }
     }
+}
+
+/// Whether rows are scaled to unit length.
+fn scales_rows(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::Paper | Encoding::OneHot)
 }
 
 /// Scales a row so that ‖row‖₂ ≤ 1 holds **exactly** for the stored numbers, and within 10⁻¹⁴·d of 1. A zero row stays zero.

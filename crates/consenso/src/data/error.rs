@@ -517,7 +517,7 @@ pub(super) fn shorten(cell: &str) -> String {
 }
 
 /// The candidate closest to `word` in edit distance, if it is close enough to be what was meant.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let word: Vec<char> = word.chars().take(64).flat_map(char::to_lowercase).collect();
     let allowed = (word.len() / 3).max(1);
     candidates

@@ -228,7 +228,8 @@ pub(super) fn plan(
                     Rounds::new(protocol, (records, degree), steps, facts, context)?.account(noise)?
                 } else {
                     let kinds = (protocol.charges_ahead(), together.is_some());
-                    account(&steps, noise, how.mechanism, facts, context, kinds)?
+                    let shares = protocol.shares();
+                    account(&steps, noise, how.mechanism, facts, context, kinds, shares.as_deref())?
                 };
                 account.published = published(protocol, &account.noise, records, degree, facts, context);
                 entry.insert(account);
@@ -296,6 +297,7 @@ fn sound(context: &Context<'_>, noise: Option<&NoiseSpec>) -> Result<(), String>
 pub(super) fn bounded(context: &Context<'_>) -> Result<(), String> {
     if let Loss::Ridge { clip } = context.objective.loss
         && clip.is_infinite()
+        && context.spec.data.encoding != crate::data::Encoding::Scouted
         && context.tied.is_none_or(|t| t.costs.is_empty())
     {
         return Err("the gradient of ridge regression is unbounded: set objective.clip, the largest residual that counts".into());
@@ -311,6 +313,7 @@ fn account(
     facts: &PublicFacts,
     context: &Context<'_>,
     (ahead, together): (bool, bool),
+    shares: Option<&[f64]>,
 ) -> Result<Account, String> {
     let asked = context.spec.privacy.map(|p| PrivacySpec { mechanism: mechanism.or(p.mechanism), ..p });
     let privacy = asked.map(|p| if together { shared::of_the_sum(p) } else { p });
@@ -326,9 +329,10 @@ fn account(
         }
         Some(NoiseSpec::None | NoiseSpec::Calibrated(_)) | None => {
             let privacy = privacy.as_ref().ok_or("no budget")?;
-            let found = match ahead {
-                true => calibrated_ahead(steps, facts, privacy)?,
-                false => calibrated(steps, facts, privacy)?,
+            let found = match shares {
+                _ if ahead => calibrated_ahead(steps, facts, privacy)?,
+                Some(shares) => calibrated_by_shares(steps, shares, facts, privacy)?,
+                None => calibrated(steps, facts, privacy)?,
             };
             let found = calibration.insert(found);
             let one = |&scale: &f64| match found.mechanism {
@@ -353,6 +357,11 @@ fn account(
     };
     if ahead {
         chargeable_ahead(&noise, &privacy)?;
+    }
+    if shares.is_some() && privacy.accounting == Accounting::Filter {
+        return Err("privacy.accounting = \"filter\" charges by the width of intervals, and scouted columns have none: use \
+             accounting = \"schedule\""
+            .into());
     }
     let shifts: Vec<f64> = steps.iter().map(|s| s.linf.min(s.l2)).collect();
     if privacy.accounting == Accounting::Filter {
@@ -450,6 +459,37 @@ fn calibrated_ahead(
     let mut found = calibrated(&charged, facts, &gaussian)?;
     // They are all the same: an account of rounds that charge ahead has one σ.
     found.schedule = vec![found.schedule[0]; steps.len()];
+    Ok(found)
+}
+
+/// The same where every round has its share of μ²: Gaussian noise, σ_k ∝ B_k/√share_k. Rounds without a share move nothing and draw nothing; their
+/// entry keeps the place of the round.
+fn calibrated_by_shares(
+    steps: &[Sensitivity],
+    shares: &[f64],
+    facts: &PublicFacts,
+    privacy: &PrivacySpec,
+) -> Result<Calibration, String> {
+    if privacy.mechanism == Some(Mechanism::Laplace) {
+        return Err(
+            "noise: the stages of scouted columns share a Gaussian budget: leave mechanism out".into()
+        );
+    }
+    let charged = || steps.iter().zip(shares).filter(|(step, _)| step.l2 > 0.0);
+    let largest = charged().map(|(step, _)| step.l2).fold(0.0, f64::max);
+    let request = Request {
+        epsilon: privacy.epsilon.ok_or("privacy.epsilon is missing")?,
+        delta: privacy.delta,
+        dim: facts.dim,
+        sensitivity: Sensitivity::from_l2(largest, facts.dim),
+        steps: charged().map(|(step, _)| (step.l2 / largest).next_up()).collect(),
+        shape: charged().map(|(step, share)| step.l2 / largest / share.sqrt()).collect(),
+        noise: Some(calibrate::Noise::Gaussian),
+    };
+    let mut found = calibrate::calibrate(&request).map_err(|e| e.to_string())?;
+    let mut scales = found.schedule.iter().copied();
+    let one = |step: &Sensitivity| if step.l2 > 0.0 { scales.next().unwrap_or(f64::NAN) } else { 1.0 };
+    found.schedule = steps.iter().map(one).collect();
     Ok(found)
 }
 

@@ -2,15 +2,19 @@
 
 use super::budget::{self, Budget};
 use super::problem::Tied;
+use super::scouted;
 use super::shared;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, NoiseSpec, PartitionSpec, SpecError};
 use super::sweep;
 use crate::agent::Timetable;
-use crate::data::{Dataset, Partition, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task};
+use crate::data::{
+    Dataset, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task,
+};
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
+use crate::protocol::scouted::Scouted;
 use crate::protocol::{Algorithms, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
@@ -84,6 +88,8 @@ pub(super) struct Planned {
     pub(super) budget: Budget,
     /// Secret shares instead of vectors.
     pub(super) sharing: Option<FixedPoint>,
+    /// What it is where columns are scouted; `protocol` is the same.
+    pub(super) scouted: Option<Arc<Scouted>>,
 }
 
 /// A sound experiment.
@@ -101,6 +107,8 @@ pub struct Experiment {
     pub(super) graphs: Vec<Arc<Graph>>,
     /// The linear constraint, if the agents share one instead of a model.
     pub(super) tied: Option<Tied>,
+    /// The raw columns, where they are scouted.
+    pub(super) layout: Option<Arc<RawLayout>>,
     pub(super) planned: Vec<Planned>,
     pub(super) trace_every: u32,
     /// The points of a sweep; empty without one.
@@ -234,7 +242,11 @@ impl Experiment {
             (all().min().unwrap_or(0), all().max().unwrap_or(0))
         };
         let mut facts = facts(&spec, &objective, &bounds, &graphs, records.0, features);
-        if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts) {
+        let layout = scouted::layout(&spec, &source).map_err(|(key, message)| fail(key, message))?;
+        if layout.is_some() {
+            objective = scouted::objective(objective, &spec, counts[0].iter().sum());
+        }
+        if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts).filter(|_| layout.is_none()) {
             objective.loss = Loss::ClippedLogistic { clip };
             // The points of a sweep choose for themselves, so its file keeps the choice open.
             if spec.sweep.is_none() {
@@ -247,12 +259,28 @@ impl Experiment {
             (facts.strong_convexity, facts.smoothness) = tied.curvature;
             facts.coordinate_smoothness = facts.smoothness;
         }
-        let mut warnings = Vec::new();
+        if spec.privacy.is_some()
+            && matches!(objective.loss, Loss::Ridge { clip } if clip.is_infinite())
+            && tied.as_ref().is_none_or(|t| t.costs.is_empty())
+        {
+            let message = "ridge regression under [privacy] needs objective.clip: without it one record's residual, and so its \
+                           gradient, is unbounded and no noise hides it";
+            return Err(SpecError {
+                help: Some(
+                    "set objective.clip to the largest residual that counts, for example 1.0".to_owned(),
+                ),
+                ..fail("loss", message.to_owned())
+            });
+        }
+        let mut warnings = notes(&spec, records.0);
         if let Source::Data(data) = &*source {
             for (column, count) in &data.report.clamped {
                 warnings.push(format!(
                     "{count} values of column \"{column}\" were outside its declared range and clamped"
                 ));
+            }
+            if spec.data.path.is_some() {
+                warnings.extend(missing_notes(&data.report));
             }
         }
         let mut planned = Vec::new();
@@ -272,7 +300,12 @@ impl Experiment {
                 seeded: entropy.is_none(),
                 tied: tied.as_ref(),
             };
-            let (one, mut warned) = plan(algorithm, facts, &context, &graphs).map_err(place)?;
+            let (one, mut warned) = match &layout {
+                Some(layout) => {
+                    scouted::plan(algorithm, layout, &mut facts, &context, &graphs).map_err(place)?
+                }
+                None => plan(algorithm, facts, &context, &graphs).map_err(place)?,
+            };
             warnings.append(&mut warned);
             planned.push(one);
         }
@@ -292,6 +325,7 @@ impl Experiment {
             alone,
             graphs,
             tied,
+            layout,
             planned,
             trace_every,
             points: Vec::new(),
@@ -404,7 +438,7 @@ impl Experiment {
     /// The agents' objectives in repetition `run`.
     pub(super) fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, String> {
         let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
-        let local = |records: Records| LocalObjective::new(self.objective, records);
+        let local = |records: Records| self.objective_on(records);
         match &*self.source {
             Source::Synthetic(problem) => {
                 Ok(problem.generate(&seed).map_err(|e| e.to_string())?.into_iter().map(local).collect())
@@ -418,6 +452,14 @@ impl Experiment {
                 let shards = shards(&self.spec, data, &seed)?;
                 Ok(shards.iter().map(|shard| local(data.train.select(&shard.rows))).collect())
             }
+        }
+    }
+
+    /// The objective of an agent with these records.
+    pub(super) fn objective_on(&self, records: Records) -> LocalObjective {
+        match &self.layout {
+            Some(layout) => LocalObjective::from_raw(self.objective, records, layout, self.facts.dim),
+            None => LocalObjective::new(self.objective, records),
         }
     }
 
@@ -480,6 +522,48 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
         }
     };
     Ok(Objective { loss, regularization: o.regularization })
+}
+
+/// What deserves a second thought in a budget.
+fn notes(spec: &ExperimentSpec, records: usize) -> Vec<String> {
+    let Some(privacy) = spec.privacy else { return Vec::new() };
+    let mut notes = Vec::new();
+    if let Some(epsilon) = privacy.epsilon.filter(|&epsilon| epsilon > 10.0) {
+        notes.push(format!(
+            "privacy.epsilon = {epsilon} promises little: one record may change the odds of what is seen by a factor of e^{epsilon}; \
+             1 is a usual choice, 10 a large one"
+        ));
+    }
+    if records > 0 && privacy.delta * records as f64 > 1.0 {
+        notes.push(format!(
+            "privacy.delta = {} is above 1/b for an agent of b = {records} records: publishing one of them at random would satisfy it; \
+             choose a delta well below 1/b",
+            privacy.delta
+        ));
+    }
+    notes
+}
+
+/// What became of records with missing values.
+fn missing_notes(report: &LoadReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    if report.dropped_missing > 0 {
+        let (dropped, all) = (report.dropped_missing, report.rows + report.dropped_missing);
+        notes.push(format!(
+            "{dropped} of {all} records miss a value and were dropped; `missing` in the schema can keep such records"
+        ));
+    }
+    for (column, count) in &report.imputed {
+        notes
+            .push(format!("{count} missing values of column \"{column}\" were filled in as the schema says"));
+    }
+    if report.dropped_person > 0 {
+        let dropped = report.dropped_person;
+        notes.push(format!(
+            "{dropped} records were beyond what the schema allows one person and were dropped"
+        ));
+    }
+    notes
 }
 
 /// The clip of a logistic slope that was left open under a budget: ½ if, without it, the budget would not pay for the steps a
@@ -702,7 +786,10 @@ fn plan(
     }
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
-    Ok((Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing }, warnings))
+    Ok((
+        Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing, scouted: None },
+        warnings,
+    ))
 }
 
 /// Two algorithms of one name get numbers.
@@ -721,6 +808,11 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     let mut table = toml::Table::new();
     table.insert("kind".into(), planned.protocol.kind().into());
     table.insert("label".into(), planned.label.clone().into());
+    if let Some(scouted) = &planned.scouted {
+        // All else follows from public numbers.
+        table.insert("rounds".into(), i64::from(scouted.steps()).into());
+        return table;
+    }
     table.insert("rounds".into(), i64::from(planned.timetable.rounds).into());
     let tail = f64::from(planned.timetable.rounds + 1 - planned.timetable.tail_from)
         / f64::from(planned.timetable.rounds);

@@ -11,6 +11,7 @@ mod perturbed;
 mod plan;
 mod problem;
 mod run;
+mod scouted;
 mod shared;
 mod site;
 mod spec;

@@ -1,10 +1,11 @@
 //! Running a checked experiment.
 
 use super::check::{Experiment, Planned, Source};
+use super::scouted::Eyes;
 use super::sweep;
 use crate::agent::Player;
 use crate::data::Records;
-use crate::graph::Mixing;
+use crate::graph::{Graph, Mixing};
 use crate::kernel;
 use crate::privacy::Claim;
 use crate::problem::solve::{self, Minimiser};
@@ -48,6 +49,24 @@ struct Instance {
     /// λ* of a linear constraint.
     multiplier: Vec<f64>,
     local_only_accuracy: Option<f64>,
+    /// All records and what their columns look like without noise, where columns are scouted.
+    reference: Option<(Vec<f64>, LocalObjective)>,
+}
+
+impl Instance {
+    /// What the optimum is of.
+    fn objectives(&self) -> &[LocalObjective] {
+        self.reference.as_ref().map_or(&self.locals, |r| std::slice::from_ref(&r.1))
+    }
+
+    /// Test records as the optimum sees them.
+    fn test<'a>(&self, experiment: &'a Experiment) -> Option<std::borrow::Cow<'a, Records>> {
+        let test = experiment.test_records(self.run)?;
+        match &self.reference {
+            Some((standard, _)) => experiment.under(standard, &test).map(std::borrow::Cow::Owned),
+            None => Some(test),
+        }
+    }
 }
 
 /// How often a long run looks whether it was cancelled.
@@ -162,13 +181,21 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
         let found = coupled::coupled_optimum(&locals, &tied.coupling).map_err(|e| e.to_string())?;
         let optimum = Minimiser { x: found.x, value: found.value, residual: found.residual, steps: 0 };
         let multiplier = found.dual;
-        return Ok(Instance { run, locals, optimum, multiplier, local_only_accuracy: None });
+        return Ok(Instance { run, locals, optimum, multiplier, local_only_accuracy: None, reference: None });
     }
-    let optimum = solve::central_optimum(&locals, constraint, None);
+    let reference = experiment.reference(&locals);
+    let all = reference.as_ref().map_or(&locals[..], |r| std::slice::from_ref(&r.1));
+    let optimum = solve::central_optimum(all, constraint, None);
     // Training alone is the same experiment with one agent; three runs of it say enough.
     let test = if run < 3 { experiment.test_records(run) } else { None };
+    let test = test.and_then(|test| match &reference {
+        Some((standard, _)) => experiment.under(standard, &test).map(std::borrow::Cow::Owned),
+        None => Some(test),
+    });
     let local_only_accuracy = test.and_then(|test| {
         let alone = |local: &LocalObjective| {
+            let encoded = reference.as_ref().and_then(|r| experiment.alone(&r.0, local));
+            let local = encoded.as_ref().unwrap_or(local);
             let own = solve::central_optimum(std::slice::from_ref(local), constraint, Some(&optimum.x));
             problem::accuracy(&experiment.objective.loss, &test, &own.x)
         };
@@ -177,7 +204,7 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
         let each: Vec<f64> = locals.par_iter().step_by(sample).filter_map(alone).collect();
         Spread::of(each).map(|s| s.mean)
     });
-    Ok(Instance { run, locals, optimum, multiplier: Vec::new(), local_only_accuracy })
+    Ok(Instance { run, locals, optimum, multiplier: Vec::new(), local_only_accuracy, reference })
 }
 
 /// What one repetition of one algorithm gave.
@@ -203,11 +230,12 @@ fn one_run(
 ) -> Result<Option<Outcome>, String> {
     let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
+    let counts: Vec<usize> = instance.locals.iter().map(|l| l.records().len()).collect();
     let players = instance
         .locals
         .iter()
         .enumerate()
-        .map(|(i, local)| player(experiment, planned, (i, graph.degree(i)), local.clone(), &seed, true));
+        .map(|(i, local)| player(experiment, planned, (i, graph, &counts), local.clone(), &seed, true));
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
     if let Some(rows) = experiment.start(instance.run) {
@@ -217,7 +245,8 @@ fn one_run(
         network = network.secret_shared(code).map_err(|e| e.to_string())?;
     }
     let test = experiment.test_records(instance.run);
-    let mut trace = vec![observe(experiment, planned, instance, &network, test.as_deref())];
+    let mut eyes = Eyes::default();
+    let mut trace = vec![observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes)];
     let (rounds, exchanges) = (planned.timetable.rounds, planned.timetable.exchanges());
     let mut unreported = 0;
     while network.round() < exchanges {
@@ -235,17 +264,22 @@ fn one_run(
             }
         }
         if round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds) {
-            trace.push(observe(experiment, planned, instance, &network, test.as_deref()));
+            trace.push(observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes));
         }
     }
     let models = network.finish();
     let diverged = models.iter().flatten().any(|x| !x.is_finite() || x.abs() > 1e12);
     let stopped = network.players().iter().filter(|p| p.stopped().is_some()).count();
+    if let Some(model) = models.first() {
+        eyes.open(experiment, planned, &instance.locals, test.as_deref(), model);
+    }
+    let coefficients: Vec<Vec<f64>> = models.iter().map(|m| eyes.coefficients(planned, m).to_vec()).collect();
     let mut outcome = judge(
         experiment,
+        eyes.train().unwrap_or(&instance.locals),
         instance,
-        &models,
-        test.as_deref(),
+        &coefficients,
+        eyes.test().or(test.as_deref()),
         Outcome {
             models: Vec::new(),
             trace,
@@ -265,23 +299,25 @@ fn one_run(
     Ok(Some(outcome))
 }
 
-/// One agent of one algorithm, with `degree` neighbours, at the start: in a simulation and in a real network alike.
+/// One agent of one algorithm at the start, among agents with these numbers of records: in a simulation and in a real network alike.
 pub(super) fn player(
     experiment: &Experiment,
     planned: &Planned,
-    (agent, degree): (usize, usize),
+    (agent, graph, records): (usize, &Graph, &[usize]),
     local: LocalObjective,
     seed: &Seed,
     simulated: bool,
 ) -> Player {
-    let gate = planned.budget.gate(agent, local.records().len(), degree, seed, simulated);
+    let gate = planned.budget.gate(agent, local.records().len(), graph.degree(agent), seed, simulated);
     let gate = match local.costs() {
         Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())
         }
         _ => gate.with_constraint(experiment.spec.objective.constraint),
     };
-    Player::new(local, Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
+    let protocol =
+        planned.protocol.seated(agent, graph, records).unwrap_or_else(|| Arc::clone(&planned.protocol));
+    Player::new(local, protocol, Arc::clone(&planned.timetable), gate)
 }
 
 /// Most agents whose models are tested one by one; of more, a fixed sample is.
@@ -289,18 +325,19 @@ const TESTED_AGENTS: usize = 100;
 
 fn judge(
     experiment: &Experiment,
+    locals: &[LocalObjective],
     instance: &Instance,
     models: &[Vec<f64>],
     test: Option<&Records>,
     mut outcome: Outcome,
 ) -> Outcome {
     let loss = &experiment.objective.loss;
-    outcome.objective = objective(experiment, instance, models.iter().map(Vec::as_slice));
+    let dim = models.first().map_or(0, Vec::len);
+    outcome.objective = objective(experiment, locals, models.iter().map(Vec::as_slice), dim);
     outcome.violation =
         experiment.tied.as_ref().map(|t| t.coupling.violation(models.iter().map(Vec::as_slice)));
     outcome.optimum_gap = outcome.objective - instance.optimum.value;
-    outcome.log_error =
-        log_errors(models.iter().map(Vec::as_slice), &instance.optimum.x, experiment.facts.dim).mean;
+    outcome.log_error = log_errors(models.iter().map(Vec::as_slice), &instance.optimum.x, dim).mean;
     if let Some(test) = test {
         let sample = models.len().div_ceil(TESTED_AGENTS);
         let sampled: Vec<&Vec<f64>> = models.iter().step_by(sample).collect();
@@ -317,13 +354,18 @@ fn judge(
 }
 
 /// F at the network's mean model; with a linear constraint (1/N) Σ f_i(x_i), every agent at its own point.
-fn objective<'a>(experiment: &Experiment, instance: &Instance, rows: impl Iterator<Item = &'a [f64]>) -> f64 {
+fn objective<'a>(
+    experiment: &Experiment,
+    locals: &[LocalObjective],
+    rows: impl Iterator<Item = &'a [f64]>,
+    dim: usize,
+) -> f64 {
     if experiment.tied.is_some() {
         let mut work = Workspace::default();
-        let total: f64 = instance.locals.iter().zip(rows).map(|(f, x)| f.value(x, &mut work)).sum();
-        return total / instance.locals.len() as f64;
+        let total: f64 = locals.iter().zip(rows).map(|(f, x)| f.value(x, &mut work)).sum();
+        return total / locals.len() as f64;
     }
-    solve::mean_value(&instance.locals, &mean_row(rows, experiment.facts.dim))
+    solve::mean_value(locals, &mean_row(rows, dim))
 }
 
 fn mean_row<'a>(rows: impl Iterator<Item = &'a [f64]>, dim: usize) -> Vec<f64> {
@@ -351,13 +393,20 @@ fn observe(
     instance: &Instance,
     network: &Lockstep,
     test: Option<&Records>,
+    eyes: &mut Eyes,
 ) -> TraceRow {
-    let dim = network.dim();
     let models = network.current_models();
-    let rows = || models.chunks_exact(dim);
+    let held = || models.chunks_exact(network.dim());
+    if let Some(model) = held().next() {
+        eyes.open(experiment, planned, &instance.locals, test, model);
+    }
+    let eyes = &*eyes;
+    let (locals, test) = (eyes.train().unwrap_or(&instance.locals), eyes.test().or(test));
+    let rows = || held().map(|model| eyes.coefficients(planned, model));
+    let dim = rows().next().map_or(0, <[f64]>::len);
     let mean = mean_row(rows(), dim);
     let spread: f64 = rows().map(|x| kernel::distance(x, &mean).powi(2)).sum();
-    let objective = objective(experiment, instance, rows());
+    let objective = objective(experiment, locals, rows(), dim);
     TraceRow {
         run: instance.run,
         round: network.round(),
@@ -505,8 +554,9 @@ fn curve(outcomes: &[Outcome]) -> Vec<CurvePoint> {
 fn baselines(experiment: &Experiment, instances: &[Instance]) -> Baselines {
     let loss = &experiment.objective.loss;
     let Some(first) = instances.first() else { return Baselines::default() };
-    let test = experiment.test_records(first.run);
-    let zero = vec![0.0; experiment.facts.dim];
+    let test = first.test(experiment);
+    let dim = first.reference.as_ref().map_or(experiment.facts.dim, |r| r.1.dim());
+    let zero = vec![0.0; dim];
     let over = |f: &(dyn Fn(&Instance) -> Option<f64> + Sync)| {
         Spread::of(instances.par_iter().filter_map(f).collect::<Vec<_>>()).map(|s| s.mean)
     };
@@ -519,14 +569,12 @@ fn baselines(experiment: &Experiment, instances: &[Instance]) -> Baselines {
                 Some(log_errors(rows, &i.optimum.x, zero.len()).mean)
             })
             .unwrap_or(f64::NAN),
-            objective: over(&|i| Some(solve::mean_value(&i.locals, &zero))).unwrap_or(f64::NAN),
+            objective: over(&|i| Some(solve::mean_value(i.objectives(), &zero))).unwrap_or(f64::NAN),
         },
         central_optimum_accuracy: over(&|i| {
-            problem::accuracy(loss, experiment.test_records(i.run).as_deref()?, &i.optimum.x)
+            problem::accuracy(loss, i.test(experiment).as_deref()?, &i.optimum.x)
         }),
-        central_optimum_auc: over(&|i| {
-            problem::auc(loss, experiment.test_records(i.run).as_deref()?, &i.optimum.x)
-        }),
+        central_optimum_auc: over(&|i| problem::auc(loss, i.test(experiment).as_deref()?, &i.optimum.x)),
         central_optimum_objective: over(&|i| Some(i.optimum.value)).unwrap_or(f64::NAN),
         local_only_accuracy: over(&|i| i.local_only_accuracy),
     }

@@ -180,7 +180,7 @@ impl Experiment {
             ));
         }
         let plan = self.site_plan(planned, records, graph.degree(agent));
-        let player = player(self, planned, (agent, graph.degree(agent)), local, &seed, false);
+        let player = player(self, planned, (agent, graph, &self.counts), local, &seed, false);
         Ok((planned, player, plan))
     }
 
@@ -188,7 +188,7 @@ impl Experiment {
         match &*self.source {
             Source::Data(data) if self.alone => {
                 let all: Vec<usize> = (0..data.train.len()).collect();
-                Ok(LocalObjective::new(self.objective, data.train.select(&all)))
+                Ok(self.objective_on(data.train.select(&all)))
             }
             _ => Ok(self.locals(0)?.swap_remove(agent)),
         }

@@ -5,7 +5,7 @@ use super::shared::{ExchangeKind, SharingSpec};
 use crate::data::Encoding;
 use crate::graph::GraphSpec;
 use crate::privacy::NeighbourRelation;
-use crate::problem::Constraint;
+use crate::problem::{Constraint, SiteWeights};
 use crate::protocol::{Algorithms, Protocol, Schedule};
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +108,10 @@ pub struct DataSpec {
     /// Another division than equal and random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionSpec>,
+    /// How much each site counts: `"precision"`, `"records"`, `"equal"`, or a list with one number per site. By precision where
+    /// columns are scouted, all sites alike elsewhere.
+    #[serde(default, skip_serializing_if = "SiteWeights::is_open")]
+    pub weights: SiteWeights,
     /// Features of synthetic records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dim: Option<usize>,

@@ -289,6 +289,11 @@ impl Gate {
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
         let round = view.round() + 1;
+        if protocol.passes_on(round) {
+            // It stands in the ledger at nothing, so that rounds are charged in order and without a gap.
+            let charged = if self.noise.is_empty() { Ok(()) } else { self.ledger.charge(round, &[]) };
+            return (self.forward(round, out, |out| protocol.pass_on(view, memory, out)), charged.err());
+        }
         // What a protocol does not draft stays as it was released last: the gate has no place for anything else.
         let active = protocol.active(round, view.dim());
         let count = active.as_ref().map_or(view.dim(), Vec::len);

@@ -108,7 +108,7 @@ impl Loss {
     }
 
     /// φ'(margin, label) of a margin loss, clipped.
-    fn slope(&self, margin: f64, label: f64) -> f64 {
+    pub(super) fn slope(&self, margin: f64, label: f64) -> f64 {
         let logistic = |clip: f64| (-label / (1.0 + libm::exp(label * margin))).clamp(-clip, clip);
         match *self {
             Self::Logistic => logistic(1.0),

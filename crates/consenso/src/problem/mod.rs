@@ -3,6 +3,7 @@
 //! The data term is private; the regulariser is public, and is kept apart so that a protocol can put it on the public side of its
 //! draft. Every loss has a gradient that one record moves by a bounded amount (see [`sensitivity`]).
 
+pub(crate) mod clipped;
 pub mod constraint;
 pub mod costs;
 pub mod coupled;
@@ -10,12 +11,14 @@ pub mod coupling;
 pub mod loss;
 pub mod sensitivity;
 pub mod solve;
+pub(crate) mod weights;
 
 pub use constraint::Constraint;
 pub use costs::Costs;
 pub use coupling::Coupling;
 pub use loss::Loss;
 pub use sensitivity::Sensitivity;
+pub use weights::{SiteWeights, WeightRule};
 
 use crate::data::{Lanes8, Layout, Records, RowBounds};
 use crate::kernel;
@@ -63,6 +66,8 @@ pub struct LocalObjective {
     objective: Objective,
     records: Arc<Records>,
     costs: Option<Arc<Costs>>,
+    /// Records that are kept raw until their columns are scouted.
+    raw: Option<Arc<clipped::Raw>>,
 }
 
 /// Scratch space for gradients: one a thread, reused for every agent.
@@ -83,7 +88,7 @@ impl LocalObjective {
     /// f_i on `records`.
     #[must_use]
     pub fn new(objective: Objective, records: impl Into<Arc<Records>>) -> Self {
-        Self { objective, records: records.into(), costs: None }
+        Self { objective, records: records.into(), costs: None, raw: None }
     }
 
     /// f_i as costs instead of records: the function itself counts as the one record.
@@ -93,7 +98,23 @@ impl LocalObjective {
         let mut records = Records::with_capacity(costs.dim(), 1);
         records.push(&vec![0.0; costs.dim()], 0.0);
         let objective = Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 };
-        Self { objective, records: records.into(), costs: Some(costs) }
+        Self { objective, records: records.into(), costs: Some(costs), raw: None }
+    }
+
+    /// Raw records, to be standardised in a run whose messages have `width` numbers.
+    pub(crate) fn from_raw(
+        objective: Objective,
+        records: impl Into<Arc<Records>>,
+        layout: &Arc<crate::data::RawLayout>,
+        width: usize,
+    ) -> Self {
+        let raw = Some(Arc::new(clipped::Raw::new(Arc::clone(layout), width)));
+        Self { objective, records: records.into(), costs: None, raw }
+    }
+
+    /// What is known of its records if they are raw.
+    pub(crate) fn raw(&self) -> Option<&clipped::Raw> {
+        self.raw.as_deref()
     }
 
     /// Its costs, if it has no records.
@@ -117,7 +138,7 @@ impl LocalObjective {
     /// Length of the model.
     #[must_use]
     pub fn dim(&self) -> usize {
-        self.objective.dim(self.records.dim())
+        self.raw.as_ref().map_or_else(|| self.objective.dim(self.records.dim()), |raw| raw.width())
     }
 
     /// f_i(x), regulariser included.

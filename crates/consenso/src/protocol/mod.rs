@@ -26,6 +26,7 @@ mod pp;
 mod published;
 mod rcd;
 pub mod schedule;
+pub(crate) mod scouted;
 
 pub(crate) use admm::ASSUMED_RESIDUAL;
 pub use admm::Admm;
@@ -44,6 +45,7 @@ pub use published::{PricedRound, PublishedCost};
 pub use rcd::{CoordinateDescent, Order};
 pub use schedule::Schedule;
 
+use crate::graph::Graph;
 use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -517,6 +519,33 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
 
     /// Updates the memory once everybody's new rows are in `view`.
     fn absorb(&self, _view: &View<'_>, _memory: &mut [f64]) {}
+
+    /// The protocol as agent `agent` of this graph runs it, where all agents have these numbers of records; `None` where that makes no
+    /// difference to it.
+    fn seated(&self, _agent: usize, _graph: &Graph, _records: &[usize]) -> Option<Arc<dyn Protocol>> {
+        None
+    }
+
+    /// Whether the message of round `round` only passes on what was released before: it uses no record, gets no noise and costs nothing.
+    fn passes_on(&self, _round: u32) -> bool {
+        false
+    }
+
+    /// Writes the message of a round that [passes on](Self::passes_on): a function of what was released.
+    fn pass_on(&self, view: &View<'_>, _memory: &[f64], out: &mut [f64]) {
+        view.mix(out);
+    }
+
+    /// Every round's share of the budget, as a part of μ², where rounds do not share it in proportion to their sensitivities. Rounds that
+    /// [pass on](Self::passes_on) have none. The noise is Gaussian then.
+    fn shares(&self) -> Option<Vec<f64>> {
+        None
+    }
+
+    /// The model an agent would use now, given also what it remembers of releases; see [`Self::model`].
+    fn model_of(&self, view: &View<'_>, _memory: &[f64], model: &mut [f64]) {
+        self.model(view, model);
+    }
 }
 
 /// How the random point of an interval is chosen.

@@ -1,0 +1,222 @@
+//! Features standardised by a noisy look at everybody's records ([`Encoding::Scouted`](super::Encoding)).
+//!
+//! A record is kept *raw*: every number moved to \[0, 1\] by its public range, every category as its code. A **standard** says what the columns
+//! look like on the whole (centre and scale of every number, the share of every level, the same of the label) and is public, because it is
+//! computed from noised histograms that were charged for. With it a raw record becomes a row of features of about unit variance.
+
+use super::{Kind, Records, Schema, Task};
+use serde::{Deserialize, Serialize};
+
+/// How far from its centre a number counts, in scales: one outlier moves no gradient by more.
+pub(crate) const LIMIT: f64 = 2.5;
+
+/// What a raw column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RawColumn {
+    /// A number in \[0, 1\].
+    Number,
+    /// A code below this count of levels.
+    Levels(usize),
+}
+
+/// The raw columns of a schema and what is predicted: all of it public.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawLayout {
+    columns: Vec<RawColumn>,
+    task: Task,
+}
+
+impl RawLayout {
+    /// The raw columns of a schema.
+    #[must_use]
+    pub fn of(schema: &Schema, task: Task) -> Self {
+        let column = |kind: &Kind| match kind {
+            Kind::Categorical { categories } => RawColumn::Levels(categories.len()),
+            _ => RawColumn::Number,
+        };
+        Self { columns: schema.features().map(|c| column(&c.kind)).collect(), task }
+    }
+
+    /// The columns, in the order of the schema's features.
+    #[must_use]
+    pub fn columns(&self) -> &[RawColumn] {
+        &self.columns
+    }
+
+    /// What is predicted.
+    #[must_use]
+    pub fn task(&self) -> Task {
+        self.task
+    }
+
+    /// How many numbers there are among the columns.
+    #[must_use]
+    pub fn numbers(&self) -> usize {
+        self.columns.iter().filter(|c| **c == RawColumn::Number).count()
+    }
+
+    /// Classes of the label; `None` for a regression.
+    #[must_use]
+    pub fn classes(&self) -> Option<usize> {
+        match self.task {
+            Task::Binary => Some(2),
+            Task::MultiClass { classes } => Some(classes),
+            Task::Regression { .. } => None,
+        }
+    }
+
+    /// Features a standardised row has, the intercept not counted: a number one, two levels one, more levels one each.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.columns.iter().map(|c| encoded_width(*c)).sum()
+    }
+
+    /// Length of a standard written as numbers.
+    #[must_use]
+    pub fn standard_len(&self) -> usize {
+        let column = |c: &RawColumn| match *c {
+            RawColumn::Number => 2,
+            RawColumn::Levels(levels) => levels,
+        };
+        self.columns.iter().map(column).sum::<usize>() + self.classes().unwrap_or(2) + 1
+    }
+
+    /// The standard that nobody looked for: a number around the middle of its range with a sixth of it as scale, levels and classes alike.
+    #[must_use]
+    pub fn blind(&self, floor: f64) -> Vec<f64> {
+        let mut standard = Vec::with_capacity(self.standard_len());
+        for column in &self.columns {
+            match *column {
+                RawColumn::Number => standard.extend([0.5, BLIND_SCALE]),
+                RawColumn::Levels(levels) => standard.extend(vec![1.0 / levels as f64; levels]),
+            }
+        }
+        match self.classes() {
+            Some(classes) => standard.extend(vec![1.0 / classes as f64; classes]),
+            None => standard.extend([0.5, BLIND_SCALE]),
+        }
+        standard.push(floor);
+        standard
+    }
+
+    /// Centre and scale of a regression's label, or the class shares: the end of a standard.
+    #[must_use]
+    pub fn label_part<'a>(&self, standard: &'a [f64]) -> &'a [f64] {
+        let end = self.standard_len() - 1;
+        &standard[end - self.classes().unwrap_or(2)..end]
+    }
+
+    /// d_eff: the expected squared length of a standardised row without its intercept, as the standard sees it.
+    #[must_use]
+    pub fn effective_dim(&self, standard: &[f64]) -> f64 {
+        let floor = standard[self.standard_len() - 1];
+        let (mut at, mut total) = (0, 0.0);
+        for column in &self.columns {
+            match *column {
+                RawColumn::Number => {
+                    total += 1.0;
+                    at += 2;
+                }
+                RawColumn::Levels(levels) => {
+                    let shares = &standard[at..at + levels];
+                    if levels == 2 {
+                        let v = 4.0 * shares[1] * (1.0 - shares[1]);
+                        total += v / (v + floor);
+                    } else if levels > 2 {
+                        total += shares.iter().map(|p| p * (1.0 - p)).map(|v| v / (v + floor)).sum::<f64>();
+                    }
+                    at += levels;
+                }
+            }
+        }
+        total
+    }
+
+    /// Writes the standardised row of a raw one, intercept last. `row` must be zero and one longer than [`Self::features`].
+    pub(crate) fn standardise(&self, standard: &[f64], raw: &[f64], row: &mut [f64]) {
+        let floor = standard[self.standard_len() - 1];
+        let (mut from, mut at) = (0, 0);
+        for (&value, column) in raw.iter().zip(&self.columns) {
+            match *column {
+                RawColumn::Number => {
+                    row[at] = number(value, standard[from], standard[from + 1]);
+                    from += 2;
+                }
+                RawColumn::Levels(levels) => {
+                    level(value as usize, &standard[from..from + levels], floor, &mut row[at..]);
+                    from += levels;
+                }
+            }
+            at += encoded_width(*column);
+        }
+        row[at] = 1.0;
+    }
+
+    /// The label as losses see it: classes as they are, a regression's number standardised.
+    pub(crate) fn standard_label(&self, standard: &[f64], label: f64) -> f64 {
+        match self.task {
+            Task::Regression { min, max } => {
+                let part = self.label_part(standard);
+                ((label - min) / (max - min) - part[0]) / part[1]
+            }
+            _ => label,
+        }
+    }
+
+    /// A prediction of a standardised label in the label's own unit.
+    #[must_use]
+    pub fn label_value(&self, standard: &[f64], score: f64) -> f64 {
+        match self.task {
+            Task::Regression { min, max } => {
+                let part = self.label_part(standard);
+                min + (part[0] + score * part[1]) * (max - min)
+            }
+            _ => score,
+        }
+    }
+
+    /// All raw records as standardised rows.
+    #[must_use]
+    pub fn encode(&self, standard: &[f64], raw: &Records) -> Records {
+        let mut records = Records::with_capacity(self.features() + 1, raw.len());
+        for index in 0..raw.len() {
+            let values = raw.row(index);
+            records.push_with(|row| {
+                self.standardise(standard, &values, row);
+                self.standard_label(standard, raw.labels()[index])
+            });
+        }
+        records
+    }
+}
+
+/// The scale of a number that nobody looked for, as a share of its range.
+pub(crate) const BLIND_SCALE: f64 = 1.0 / 6.0;
+
+/// Features that a raw column becomes.
+pub(crate) fn encoded_width(column: RawColumn) -> usize {
+    match column {
+        RawColumn::Number => 1,
+        RawColumn::Levels(levels) if levels > 2 => levels,
+        RawColumn::Levels(levels) => levels.saturating_sub(1),
+    }
+}
+
+/// A number around its centre, in scales, no farther than [`LIMIT`].
+pub(crate) fn number(value: f64, centre: f64, scale: f64) -> f64 {
+    ((value - centre) / scale).clamp(-LIMIT, LIMIT)
+}
+
+/// The features of a level whose share the standard knows: (1\[level\] − p)/√(p(1 − p) + floor), or one feature of ±1 for two levels.
+pub(crate) fn level(code: usize, shares: &[f64], floor: f64, row: &mut [f64]) {
+    if shares.len() == 2 {
+        let p = shares[1];
+        let spread = (4.0 * p * (1.0 - p) + floor).sqrt();
+        row[0] = ((2.0 * code as f64 - 1.0) - (2.0 * p - 1.0)) / spread;
+    } else if shares.len() > 2 {
+        for (l, (&p, out)) in shares.iter().zip(row).enumerate() {
+            let hit = if l == code { 1.0 } else { 0.0 };
+            *out = (hit - p) / (p * (1.0 - p) + floor).sqrt();
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! Experiments whose columns are scouted: what they allow, how they are planned, and what their models are judged by.
+
+use super::budget;
+use super::check::{Experiment, Planned, Source};
+use super::spec::{AlgorithmSpec, ExperimentSpec, NoiseSpec};
+use crate::agent::Timetable;
+use crate::data::{Encoder, Encoding, RawLayout, Records};
+use crate::graph::Graph;
+use crate::privacy::{NeighbourRelation, gdp};
+use crate::problem::{Constraint, LocalObjective, Loss, Objective};
+use crate::protocol::scouted::{Request, Scouted};
+use crate::protocol::{Protocol, PublicFacts};
+use std::sync::Arc;
+
+/// The raw columns if the experiment scouts them.
+pub(super) fn layout(
+    spec: &ExperimentSpec,
+    source: &Source,
+) -> Result<Option<Arc<RawLayout>>, (&'static str, String)> {
+    if spec.data.encoding != Encoding::Scouted {
+        if !spec.data.weights.is_open() {
+            return Err((
+                "weights",
+                "sites can be weighted where columns are scouted: add encoding = \"scouted\"".into(),
+            ));
+        }
+        return Ok(None);
+    }
+    let Source::Data(data) = source else {
+        return Err(("encoding", "\"scouted\" is for records with a schema; leave it out".into()));
+    };
+    if spec.objective.constraint != Constraint::None {
+        return Err((
+            "constraint",
+            "a constraint set has no meaning on columns that are standardised on the way".into(),
+        ));
+    }
+    if spec.start.is_some() {
+        return Err(("start", "scouted columns start from the class shares: leave it out".into()));
+    }
+    if spec.problem.is_some() {
+        return Err(("problem", "a linear constraint needs encoding = \"one-hot\"".into()));
+    }
+    let Some(schema) = &data.schema else {
+        return Err(("encoding", "\"scouted\" is for records with a schema; leave it out".into()));
+    };
+    Ok(Some(Arc::new(RawLayout::of(schema, data.task))))
+}
+
+/// The objective on standardised columns: a ridge that shrinks with the records where the file leaves it at its default, no clip of residuals
+/// (records' gradients are clipped as a whole), and Huber's δ in deviations of the label, 2 where it is open.
+pub(super) fn objective(objective: Objective, spec: &ExperimentSpec, records: usize) -> Objective {
+    let given = spec.objective.regularization;
+    let open = given == super::spec::ObjectiveSpec::default().regularization;
+    let regularization = if open { 1.0 / records.max(1) as f64 } else { given };
+    let loss = match objective.loss {
+        Loss::ClippedLogistic { .. } => Loss::Logistic,
+        Loss::Huber { .. } if spec.objective.huber_delta.is_none() => Loss::Huber { delta: 2.0 },
+        loss => loss,
+    };
+    Objective { loss, regularization }
+}
+
+/// Plans one algorithm.
+pub(super) fn plan(
+    algorithm: AlgorithmSpec,
+    layout: &Arc<RawLayout>,
+    facts: &mut PublicFacts,
+    context: &budget::Context<'_>,
+    graphs: &[Arc<Graph>],
+) -> Result<(Planned, Vec<String>), String> {
+    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, protocol, .. } = algorithm;
+    let kind = protocol.kind();
+    if kind != "dgd" {
+        return Err(format!(
+            "kind = \"{kind}\" cannot train on scouted columns: use kind = \"dgd\", or data.encoding = \"one-hot\""
+        ));
+    }
+    if protocol.parameters().contains_key("step") {
+        return Err("step is chosen from public numbers where columns are scouted: leave it out".into());
+    }
+    let foreign = [("tail", tail.is_some()), ("gossip", gossip.is_some()), ("exchange", sharing.is_some())];
+    if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
+        return Err(format!("{key} has no place where columns are scouted: leave it out"));
+    }
+    if noise.as_ref().is_some_and(|n| *n != NoiseSpec::None) {
+        return Err("noise is calibrated to the budget where columns are scouted: leave it out".into());
+    }
+    let privacy = context.spec.privacy.filter(|_| noise.is_none());
+    let neighbours = privacy.map(|p| p.neighbours).unwrap_or_default();
+    if neighbours == NeighbourRelation::Paper {
+        return Err("neighbours = \"paper\" is for the paper's own encoding: use replace-one".into());
+    }
+    let mu = match privacy.map(|p| (p.epsilon, p.delta)) {
+        None => None,
+        Some((Some(epsilon), delta)) => Some(gdp::mu_for(epsilon, delta).map_err(|e| e.to_string())?),
+        Some((None, _)) => {
+            return Err("noise needs a budget where columns are scouted: set privacy.epsilon".into());
+        }
+    };
+    let request = Request {
+        layout: Arc::clone(layout),
+        loss: context.objective.loss,
+        weights: context.spec.data.weights.clone(),
+        mu,
+        reach: if neighbours == NeighbourRelation::AddRemove { 1.0 } else { 2.0 },
+        ridge: context.objective.regularization,
+        steps: rounds,
+    };
+    let scouted = Arc::new(Scouted::plan(&request, context.counts, graphs)?);
+    facts.dim = scouted.shape.width;
+    facts.rounds = scouted.rounds();
+    facts.private = mu.is_some();
+    let warning = scouted.check(facts)?;
+    let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
+    let protocol: Arc<dyn Protocol> = Arc::clone(&scouted) as _;
+    let mut budget = budget::plan(&*protocol, noise.as_ref(), None, facts, context, graphs, None)?;
+    budget.noise_spec = noise;
+    let label = label.unwrap_or_else(|| kind.to_owned());
+    let warnings =
+        warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
+    let planned = Planned {
+        label,
+        protocol,
+        timetable: Arc::new(timetable),
+        budget,
+        sharing: None,
+        scouted: Some(scouted),
+    };
+    Ok((planned, warnings))
+}
+
+/// The standard of a model that agents hold, and its coefficients.
+pub(super) fn split<'a>(planned: &Planned, model: &'a [f64]) -> Option<(&'a [f64], &'a [f64])> {
+    Some(planned.scouted.as_ref()?.split(model))
+}
+
+/// Records as the models of one run see them: standardised by the standard that the run found.
+#[derive(Default)]
+pub(super) struct Eyes {
+    standard: Vec<f64>,
+    train: Vec<LocalObjective>,
+    test: Option<Records>,
+}
+
+impl Eyes {
+    /// Looks through the standard of `model`.
+    pub(super) fn open(
+        &mut self,
+        experiment: &Experiment,
+        planned: &Planned,
+        locals: &[LocalObjective],
+        test: Option<&Records>,
+        model: &[f64],
+    ) {
+        let (Some(layout), Some((standard, _))) = (&experiment.layout, split(planned, model)) else { return };
+        if self.standard == standard {
+            return;
+        }
+        self.standard = standard.to_vec();
+        self.train = vec![pooled(experiment, layout, standard, locals)];
+        self.test = test.map(|test| layout.encode(standard, test));
+    }
+
+    /// All records, if these eyes look through a standard.
+    pub(super) fn train(&self) -> Option<&[LocalObjective]> {
+        (!self.train.is_empty()).then_some(&self.train[..])
+    }
+
+    /// What of a model goes with the features of rows.
+    pub(super) fn coefficients<'a>(&self, planned: &Planned, model: &'a [f64]) -> &'a [f64] {
+        split(planned, model).map_or(model, |s| s.1)
+    }
+
+    pub(super) fn test(&self) -> Option<&Records> {
+        self.test.as_ref()
+    }
+}
+
+/// The records of all agents as one, under a standard.
+fn pooled(
+    experiment: &Experiment,
+    layout: &RawLayout,
+    standard: &[f64],
+    locals: &[LocalObjective],
+) -> LocalObjective {
+    let rows = locals.iter().map(|l| l.records().len()).sum();
+    let mut all = Records::with_capacity(layout.features() + 1, rows);
+    for local in locals {
+        let encoded = layout.encode(standard, local.records());
+        for row in 0..encoded.len() {
+            all.push_entries(encoded.entries(row), encoded.labels()[row]);
+        }
+    }
+    LocalObjective::new(experiment.objective, all)
+}
+
+impl Experiment {
+    /// What all records look like without noise, where columns are scouted: the reference that models are compared with.
+    pub(super) fn reference(&self, locals: &[LocalObjective]) -> Option<(Vec<f64>, LocalObjective)> {
+        let layout = self.layout.as_ref()?;
+        let counts: Vec<usize> = locals.iter().map(|l| l.records().len()).collect();
+        let standard = Scouted::exact_standard(layout, self.objective.loss, &counts, locals)?;
+        let pooled = pooled(self, layout, &standard, locals);
+        Some((standard, pooled))
+    }
+
+    /// One agent's objective under a standard, with a ridge for its own records.
+    pub(super) fn alone(&self, standard: &[f64], local: &LocalObjective) -> Option<LocalObjective> {
+        let records = self.layout.as_ref()?.encode(standard, local.records());
+        let regularization = 1.0 / records.len().max(1) as f64;
+        Some(LocalObjective::new(Objective { regularization, ..self.objective }, records))
+    }
+
+    /// Raw test records under a standard.
+    pub(super) fn under(&self, standard: &[f64], raw: &Records) -> Option<Records> {
+        Some(self.layout.as_ref()?.encode(standard, raw))
+    }
+
+    /// The encoder of the records and the coefficients on its features, of a model as agents hold it: where columns are scouted, it carries
+    /// what was found of them.
+    ///
+    /// # Errors
+    /// A text where there are no records with a schema.
+    pub fn fitted(&self, label: &str, model: &[f64]) -> Result<(Encoder, Vec<f64>), String> {
+        let none = || "there are no records with a schema".to_owned();
+        let Source::Data(data) = &*self.source else { return Err(none()) };
+        let schema = data.schema.as_ref().ok_or_else(none)?;
+        let planned = self.planned.iter().find(|p| p.label == label);
+        match (&self.layout, planned.and_then(|p| split(p, model))) {
+            (Some(layout), Some((standard, x))) => {
+                Ok((Encoder::scouted(schema, layout, standard), x.to_vec()))
+            }
+            _ => {
+                let encoder = Encoder::new(schema, data.encoding).map_err(|e| e.to_string())?;
+                Ok((encoder, model.to_vec()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{Agent, Effect, Message};
+    use crate::data::{Dataset, Schema, csv};
+    use crate::experiment::{Finished, Inputs, Silent, run};
+    use std::fmt::Write as _;
+
+    const SCHEMA: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
+        [[column]]\nname = \"dose\"\nkind = \"numeric\"\nmin = -1\nmax = 3\n\
+        [[column]]\nname = \"sex\"\nkind = \"categorical\"\ncategories = [\"f\", \"m\"]\n\
+        [[column]]\nname = \"ward\"\nkind = \"categorical\"\ncategories = [\"a\", \"b\", \"c\"]\n\
+        [[column]]\nname = \"site\"\nkind = \"site\"\n[[column]]\nname = \"y\"\nkind = \"label\"\n";
+
+    /// Sites of 20, 40, 80, … records of a made-up study.
+    fn experiment(graph: &str, sites: usize, label: &str, loss: &str, privacy: &str) -> Experiment {
+        let mut table = String::from("age,dose,sex,ward,site,y\n");
+        let mut state = 1u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        for site in 0..sites {
+            for _ in 0..20 << (site % 5) {
+                let (age, dose, sex, ward) = (100.0 * uniform(), uniform(), uniform() < 0.3, uniform());
+                let score = 0.04 * (age - 50.0) + f64::from(u8::from(sex)) + 3.0 * (uniform() - 0.5);
+                let y = match loss {
+                    "ridge" => format!("{score}"),
+                    "softmax" => {
+                        ["low", "mid", "high"][(score > 0.0) as usize + (score > 1.0) as usize].into()
+                    }
+                    _ => if score > 0.2 { "yes" } else { "no" }.to_owned(),
+                };
+                let ward = ["a", "b", "c"][(3.0 * ward) as usize];
+                let sex = if sex { "m" } else { "f" };
+                writeln!(table, "{age},{dose},{sex},{ward},s{site},{y}").unwrap();
+            }
+        }
+        let schema = Schema::from_toml(&format!("{SCHEMA}{label}\n")).unwrap();
+        let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
+        let data = Dataset::new(vec![records.clone()], Some(&records), Encoding::Scouted).unwrap();
+        let text = format!(
+            "name = \"made-up\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\npartition = {{ by = \"site\" }}\n\
+             [objective]\nloss = \"{loss}\"\n[graph]\n{graph}\n{privacy}\n[[algorithm]]\nkind = \"dgd\"\n"
+        );
+        let spec = ExperimentSpec::from_toml(&text, "made-up").unwrap();
+        let source = Source::Data(Box::new(data));
+        Experiment::check(Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None })
+            .unwrap()
+    }
+
+    const BINARY: &str = "classes = [\"no\", \"yes\"]";
+    const BUDGET: &str = "[privacy]\nepsilon = 3.0\ndelta = 1e-6";
+
+    fn trained(experiment: &Experiment) -> Finished {
+        run(experiment, &Silent).unwrap()
+    }
+
+    /// Sums go up a tree and come down again: without noise every graph gives the model of the complete one, to rounding.
+    #[test]
+    fn every_graph_gives_the_same_model() {
+        let model =
+            |graph: &str| trained(&experiment(graph, 7, BINARY, "logistic", "")).models[0].agents.clone();
+        let complete = model("kind = \"complete\"");
+        for graph in ["kind = \"ring\"", "kind = \"star\"", "kind = \"path\""] {
+            let found = model(graph);
+            assert!(found.iter().all(|m| m == &found[0]), "{graph}: all agents have one model");
+            for (a, b) in found[0].iter().zip(&complete[0]) {
+                assert!((a - b).abs() < 1e-6 * (1.0 + a.abs()), "{graph}: {a} {b}");
+            }
+        }
+    }
+
+    /// A run without noise ends at the optimum of the reference.
+    #[test]
+    fn without_noise_it_converges() {
+        for (label, loss) in [
+            (BINARY, "logistic"),
+            ("classes = [\"low\", \"mid\", \"high\"]", "softmax"),
+            ("min = -4\nmax = 4", "ridge"),
+        ] {
+            let finished = trained(&experiment("kind = \"complete\"", 4, label, loss, ""));
+            let gap = finished.record.algorithms[0].optimum_gap;
+            assert!(gap.abs() < 1e-2, "{loss}: {gap}");
+        }
+    }
+
+    /// Agents that exchange messages have the simulator's models, bit for bit, and are charged what they claim.
+    #[test]
+    fn messages_give_the_simulators_models() {
+        for graph in ["kind = \"complete\"", "kind = \"path\""] {
+            let experiment = experiment(graph, 5, BINARY, "logistic", BUDGET);
+            let simulated = trained(&experiment).models[0].agents.clone();
+            let sites: Vec<_> = (0..5).map(|i| experiment.site(i).unwrap()).collect();
+            let plan = |i: usize| &sites[i].plan;
+            let mut agents: Vec<Agent> = (0..5).map(|i| experiment.site(i).unwrap().agent).collect();
+            let (mut events, mut done, mut turn) = (vec![Vec::new(); 5], 0, 0);
+            while done < 5 {
+                let i = turn % 5;
+                turn += 1;
+                while let Some(effect) = agents[i].poll() {
+                    match effect {
+                        Effect::Charge { round } => {
+                            let gate = agents[i].player().gate();
+                            let charge = plan(i).charge(round, gate.noise(round), gate.ledger());
+                            events[i].extend(charge.into_values());
+                        }
+                        Effect::Send(m) => {
+                            for j in agents[i].neighbours().to_vec() {
+                                agents[j as usize]
+                                    .handle(&Message::received(i as u32, m.round(), m.values()))
+                                    .unwrap();
+                            }
+                        }
+                        Effect::Done(_) => done += 1,
+                    }
+                }
+            }
+            for (i, agent) in agents.iter().enumerate() {
+                assert_eq!(agent.model().unwrap(), &simulated[i][..], "{graph}, agent {i}");
+                let claim = plan(i).claim.as_ref().unwrap();
+                let spent = crate::privacy::compose(&events[i], claim.delta).unwrap().best().unwrap().1;
+                assert!(
+                    spent <= claim.epsilon * 1.001 && spent > 0.99 * claim.epsilon,
+                    "{spent} {}",
+                    claim.epsilon
+                );
+                assert!(claim.epsilon <= 3.0);
+            }
+        }
+    }
+
+    /// The encoder of a fitted model gives the rows that training used.
+    #[test]
+    fn a_fitted_encoder_encodes_what_was_trained_on() {
+        let experiment = experiment("kind = \"complete\"", 3, BINARY, "logistic", BUDGET);
+        let finished = trained(&experiment);
+        let model = &finished.models[0].agents[0];
+        let (encoder, x) = experiment.fitted("dgd", model).unwrap();
+        assert_eq!(x.len(), encoder.dim());
+        let back: Encoder = toml::from_str(&toml::to_string(&encoder).unwrap()).unwrap();
+        assert_eq!(back, encoder);
+        let (standard, _) = split(&experiment.planned[0], model).unwrap();
+        let layout = experiment.layout.as_ref().unwrap();
+        let (mut direct, mut raw) = (vec![0.0; encoder.dim()], vec![0.0; encoder.dim()]);
+        encoder.encode(&[37.0, 0.5, 1.0, 2.0], &mut direct);
+        layout.standardise(standard, &[0.37, 0.375, 1.0, 2.0], &mut raw);
+        assert_eq!(direct, raw);
+    }
+}

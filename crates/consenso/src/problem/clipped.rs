@@ -1,0 +1,207 @@
+//! Gradients that one record moves by a bounded amount whatever its features and label are.
+//!
+//! For the records (z_j, y_j) of one site, standardised, this computes
+//!
+//! ```text
+//! S(x) = Σ_j ∇φ(x; z_j, y_j) · min(1/G, 1/‖∇φ(x; z_j, y_j)‖₂)
+//! ```
+//!
+//! the sum of the records' gradients, each clipped to length G and then divided by G.
+//!
+//! **Sensitivity.** Every summand is c_j·(s_j ⊗ z_j), with s_j the slope (a number, or one a class for a softmax) and
+//! c_j ≤ 1/(‖s_j‖₂‖z_j‖₂), so its l2 norm, over all classes together, is at most 1: ‖s ⊗ z‖₂ = ‖s‖₂‖z‖₂. Replacing one record moves the sum by at
+//! most 2, adding or removing one by at most 1, at every x. It follows that ‖·‖_∞ ≤ 2 and ‖·‖₁ ≤ 2√d. The norms in floating point are
+//! rounded up before they divide (as [`to_unit_norm`](crate::data) does), and a slope that is not finite counts as zero, so the bound
+//! holds for the stored numbers too; summing b of them adds at most (b + 64)·2⁻⁵³·b on either neighbour, which [`rounding`] bounds.
+
+use super::{Loss, Workspace};
+use crate::data::{RawLayout, Records};
+use crate::kernel;
+use std::sync::{Arc, Mutex};
+
+/// Records of one site whose features are standardised once the standard is known.
+pub(crate) struct Raw {
+    layout: Arc<RawLayout>,
+    /// Length of the messages that are exchanged about them.
+    width: usize,
+    /// The last standard asked for, and the rows under it.
+    encoded: Mutex<Option<(Vec<f64>, Arc<Standardised>)>>,
+}
+
+/// Standardised rows with the lengths that clipping needs.
+pub(crate) struct Standardised {
+    pub(crate) records: Records,
+    /// ‖z_j‖₂, rounded up.
+    norms: Vec<f64>,
+}
+
+impl std::fmt::Debug for Raw {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Raw(width={})", self.width)
+    }
+}
+
+impl Raw {
+    pub(crate) fn new(layout: Arc<RawLayout>, width: usize) -> Self {
+        Self { layout, width, encoded: Mutex::new(None) }
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The rows under a standard; the last one asked for is kept, for a run asks for one only.
+    pub(crate) fn under(&self, standard: &[f64], raw: &Records) -> Arc<Standardised> {
+        let mut last = self.encoded.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((known, rows)) = &*last
+            && known == standard
+        {
+            return Arc::clone(rows);
+        }
+        let rows = Arc::new(Standardised::new(self.layout.encode(standard, raw)));
+        *last = Some((standard.to_vec(), Arc::clone(&rows)));
+        rows
+    }
+}
+
+impl Standardised {
+    fn new(records: Records) -> Self {
+        let up = 1.0 + (records.dim() + 8) as f64 * f64::EPSILON;
+        let norms = (0..records.len()).map(|j| kernel::norm(&records.row(j)) * up).collect();
+        Self { records, norms }
+    }
+
+    /// S(x) for the clip G; without a clip (G infinite) the plain sum of the gradients.
+    pub(crate) fn clipped_sum(
+        &self,
+        loss: Loss,
+        x: &[f64],
+        clip: f64,
+        out: &mut [f64],
+        work: &mut Workspace,
+    ) {
+        let (rows, features) = (self.records.len(), self.records.dim());
+        let outputs = loss.outputs();
+        let mut slopes = vec![0.0; rows * outputs];
+        for (x, slopes) in x.chunks_exact(features).zip(slopes.chunks_exact_mut(rows.max(1))) {
+            kernel::all_margins(self.records.layout(), x, slopes);
+        }
+        let mut own = vec![0.0; outputs];
+        for (j, (&label, &norm)) in self.records.labels().iter().zip(&self.norms).enumerate() {
+            for (c, s) in own.iter_mut().enumerate() {
+                *s = slopes[c * rows + j];
+            }
+            slope(loss, label, &mut own);
+            let length = kernel::norm(&own) * (1.0 + (outputs + 8) as f64 * f64::EPSILON) * norm;
+            let factor = if clip.is_infinite() {
+                1.0
+            } else if length > clip {
+                1.0 / length
+            } else {
+                1.0 / clip
+            };
+            let factor = if length.is_finite() { factor } else { 0.0 };
+            for (c, s) in own.iter().enumerate() {
+                // Where a factor is zero its slope may be infinite.
+                slopes[c * rows + j] = if factor == 0.0 { 0.0 } else { s * factor };
+            }
+        }
+        let blocks = out.chunks_exact_mut(features).zip(slopes.chunks_exact(rows.max(1)));
+        for (out, slopes) in blocks {
+            kernel::weighted_sum(self.records.layout(), slopes, &mut work.sums, out);
+        }
+    }
+
+    /// The same for a score that was trained, in its slope and offset (a, b): the gradient of the logistic loss of a·z + b, z the score
+    /// without its intercept, kept within ±`reach`.
+    pub(crate) fn calibration_sum(&self, x: &[f64], reach: f64, (a, b): (f64, f64), clip: f64) -> [f64; 2] {
+        let mut scores = vec![0.0; self.records.len()];
+        let mut plain = x.to_vec();
+        if let Some(intercept) = plain.last_mut() {
+            *intercept = 0.0;
+        }
+        kernel::all_margins(self.records.layout(), &plain, &mut scores);
+        let mut sum = [0.0; 2];
+        for (&score, &label) in scores.iter().zip(self.records.labels()) {
+            let z = if score.is_finite() { score.clamp(-reach, reach) } else { 0.0 };
+            let mut own = [a * z + b];
+            slope(Loss::Logistic, label, &mut own);
+            let length = own[0].abs() * (z * z + 1.0).sqrt() * (1.0 + 16.0 * f64::EPSILON);
+            if length.is_finite() {
+                let factor = own[0] / length.max(clip);
+                sum[0] += factor * z;
+                sum[1] += factor;
+            }
+        }
+        sum
+    }
+}
+
+/// What b summed unit vectors can be off by in floating point, on two neighbours.
+pub(crate) fn rounding(records: usize) -> f64 {
+    let b = records as f64;
+    2.0 * (b + 64.0) * b * (f64::EPSILON / 2.0)
+}
+
+/// φ' at the scores in `own`, in place.
+fn slope(loss: Loss, label: f64, own: &mut [f64]) {
+    match loss {
+        Loss::Softmax { .. } => {
+            let top = own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let mut total = 0.0;
+            for s in own.iter_mut() {
+                *s = libm::exp(*s - top);
+                total += *s;
+            }
+            own.iter_mut().for_each(|s| *s /= total);
+            own[label as usize] -= 1.0;
+        }
+        margin => own[0] = margin.slope(own[0], label),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the record, the model and the label are, it adds a vector of length at most one; neighbours are at most two apart.
+    #[test]
+    fn one_record_moves_a_clipped_sum_by_at_most_two() {
+        let rows: [[f64; 3]; 6] = [
+            [2.5, -2.5, 1.0],
+            [-2.5, 2.5, 1.0],
+            [1e-9, 0.0, 1.0],
+            [1e160, 1.0, 1.0],
+            [0.3, -0.1, 1.0],
+            [0.0, 0.0, 1.0],
+        ];
+        let mut work = Workspace::default();
+        for (loss, labels) in [
+            (Loss::Logistic, [-1.0, 1.0]),
+            (Loss::Softmax { classes: 3 }, [0.0, 2.0]),
+            (Loss::Ridge { clip: f64::INFINITY }, [-1e12, 1e12]),
+            (Loss::Huber { delta: 2.0 }, [-50.0, 50.0]),
+        ] {
+            for scale in [0.0, 1.0, 1e3, 1e200, f64::MAX] {
+                for clip in [1e-3, 0.7, 10.0] {
+                    let x: Vec<f64> =
+                        (0..3 * loss.outputs()).map(|l| scale * [1.0, -0.5, 0.25][l % 3]).collect();
+                    let mut sums = Vec::new();
+                    for row in rows {
+                        for label in labels {
+                            let mut records = Records::with_capacity(3, 1);
+                            records.push(&row, label);
+                            let mut out = vec![0.0; x.len()];
+                            Standardised::new(records).clipped_sum(loss, &x, clip, &mut out, &mut work);
+                            assert!(kernel::norm(&out) <= 1.0 + 1e-15, "{loss:?} {row:?} {scale} {out:?}");
+                            sums.push(out);
+                        }
+                    }
+                    for a in &sums {
+                        assert!(sums.iter().all(|b| kernel::distance(a, b) <= 2.0 + 1e-15));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How much each site counts: public functions of the announced numbers of records.
+
+use serde::{Deserialize, Serialize};
+
+/// `data.weights`: what the sites' objectives are weighted by.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SiteWeights {
+    /// By a rule.
+    Rule(WeightRule),
+    /// By given positive numbers, one per site; only their proportions count.
+    Given(Vec<f64>),
+    /// Left open: by precision where columns are scouted, all sites alike elsewhere.
+    #[default]
+    #[serde(skip)]
+    Open,
+}
+
+impl SiteWeights {
+    /// Whether the file leaves it open.
+    pub(crate) fn is_open(&self) -> bool {
+        *self == Self::Open
+    }
+}
+
+/// Names of weight rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WeightRule {
+    /// w_i ∝ b_i²/(b_i + c): a site's mean has a sampling variance ∝ 1/b_i and a noise variance ∝ c/b_i², and this is the inverse of their sum.
+    /// c is the number of records at which both are equal; without noise it is zero, and weights are those of the records.
+    Precision,
+    /// w_i ∝ b_i: every record counts the same.
+    Records,
+    /// w_i = 1/N: every site counts the same.
+    Equal,
+}
+
+impl SiteWeights {
+    /// The weights of sites with these numbers of records, which add up to 1; `even` is c of [`WeightRule::Precision`].
+    ///
+    /// # Errors
+    /// A list of another length, or with a number that is not positive.
+    pub(crate) fn of(&self, records: &[usize], even: f64) -> Result<Vec<f64>, String> {
+        let by = |f: &dyn Fn(f64) -> f64| records.iter().map(|&b| f(b as f64)).collect::<Vec<f64>>();
+        let raw = match self {
+            Self::Open | Self::Rule(WeightRule::Precision) => by(&|b| b * (b / (b + even))),
+            Self::Rule(WeightRule::Records) => by(&|b| b),
+            Self::Rule(WeightRule::Equal) => by(&|_| 1.0),
+            Self::Given(list) if list.len() != records.len() => {
+                return Err(format!("{} numbers for {} sites", list.len(), records.len()));
+            }
+            Self::Given(list) => match list.iter().find(|w| !(**w > 0.0 && w.is_finite())) {
+                Some(w) => return Err(format!("{w} must be a positive number")),
+                None => list.clone(),
+            },
+        };
+        let total: f64 = raw.iter().sum();
+        Ok(raw.iter().map(|w| w / total).collect())
+    }
+}

@@ -1,0 +1,837 @@
+//! Gradient descent on columns that were scouted first: what `kind = "dgd"` means with `encoding = "scouted"`.
+//!
+//! Three stages, one composition (Gaussian noise, Σ μ_k² = μ²). In each, every site releases a **sum over its records** in which one record has a
+//! bounded share, and all sites learn Σ_i (w_i/b_i)·release_i exactly, so all derive the same result, bit for bit:
+//!
+//! 1. **Scout** (a tenth of μ²): one histogram per column and one of the label. A record adds one count to each of the m histograms, so replacing it
+//!    moves them by at most √(2m) in l2. Centre and scale of every number, the shares of levels and classes follow from the noised sums.
+//! 2. **Train**: K noisy sums of gradients on standardised rows, each record's gradient clipped to length G and divided by G
+//!    ([`clipped`](crate::problem), with the proof): replacing a record moves a sum by at most 2, whatever the records are.
+//!    Noise and claim are therefore known before anything is scouted; G itself follows from the public result of stage 1.
+//! 3. **Calibrate** (a twentieth of μ², logistic, where its noise is small): slope and offset of the score, twelve noisy gradients of length 2.
+//!
+//! # Numbers of the plan
+//! With w_i ∝ b_i²/(b_i + 4D/μ²), r = √Σ(w_i/b_i)² turns the noise of a site's sum into the noise of the weighted mean. q = 4D(k − 1)r/μ compares the
+//! noise of a fitted model with the signal there is to fit (D columns, k classes). The mean model's noise depends on the steps through their sum
+//! T = Σ ηh alone, so T is what is limited (2.5/q), and splitting it into more rounds costs nothing. The ridge is the one that a model with signal of
+//! 0.7 along d_eff directions wants against noise of deviation ν per unit of T: ρ = ν²d_eff/(0.49h). The clip shrinks with √q, for a shorter
+//! clip trades bias for noise.
+//!
+//! # How sums travel
+//! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up a breadth-first tree from a centre of the graph
+//! and the total comes down, 2·height exchanges, each a public function of releases and free. Every connected graph gives the same model.
+
+use super::{Protocol, PublicFacts, View};
+use crate::data::scouted::BLIND_SCALE;
+use crate::data::{RawColumn, RawLayout};
+use crate::graph::Graph;
+use crate::problem::clipped::{self, Standardised};
+use crate::problem::weights::SiteWeights;
+use crate::problem::{LocalObjective, Loss, Sensitivity, Workspace};
+use crate::theory::{Assessment, Ground, Standing, short};
+use std::sync::Arc;
+
+/// Share of μ² that scouting gets.
+const SCOUTING: f64 = 0.1;
+/// Share of μ² that calibration gets, where it happens.
+const CALIBRATION: f64 = 0.05;
+/// Gradients in (slope, offset), and how many of them are left out of the mean.
+const CALIBRATION_STEPS: u32 = 12;
+const CALIBRATION_SKIPPED: u32 = 4;
+/// Length a record's calibration gradient is clipped to.
+const CALIBRATION_CLIP: f64 = 0.7;
+/// Scores count up to this in calibration.
+const SCORE_REACH: f64 = 3.0;
+/// Largest noise of a calibration step that is worth it.
+const CALIBRATION_NOISE: f64 = 0.15;
+/// Cells below so many deviations of their noise count as empty.
+const EMPTY_BELOW: f64 = 3.0;
+/// A histogram that keeps less of its mass says nothing.
+const MASS_NEEDED: f64 = 0.75;
+/// Share of the last iterates whose mean is the model.
+const AVERAGED: f64 = 0.75;
+/// What a level's variance is raised by before it scales its feature: a level rarer than this counts for less.
+const RARE: f64 = 0.03;
+/// Rounds of a run without noise, which uses accelerated steps.
+const EXACT_STEPS: u32 = 400;
+
+/// What is public before the first release, and all open choices.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) layout: Arc<RawLayout>,
+    pub(crate) loss: Loss,
+    pub(crate) weights: SiteWeights,
+    /// μ of the budget; `None` for a run that protects nobody.
+    pub(crate) mu: Option<f64>,
+    /// How often a record's share can move a sum: 2 for replacing a record, 1 for adding or removing one.
+    pub(crate) reach: f64,
+    /// Ridge of a run without noise.
+    pub(crate) ridge: f64,
+    /// Training steps, if the file says.
+    pub(crate) steps: Option<u32>,
+}
+
+/// What every run of an experiment has in common: its timetable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shape {
+    /// Training steps K.
+    steps: u32,
+    /// Whether there is a third stage.
+    calibrated: bool,
+    /// Numbers in a message.
+    pub(crate) width: usize,
+    /// Exchanges a sum takes.
+    exchanges: u32,
+    /// Whether everybody hears everybody.
+    complete: bool,
+    /// Most records of a site.
+    records: usize,
+    /// Histograms that are released.
+    histograms: usize,
+}
+
+impl Shape {
+    /// Share of μ² of the first stage.
+    fn scouting(&self) -> f64 {
+        if self.histograms > 0 { SCOUTING } else { 0.0 }
+    }
+
+    /// Share of μ² of the last stage.
+    fn calibration(&self) -> f64 {
+        if self.calibrated { CALIBRATION } else { 0.0 }
+    }
+}
+
+/// The choices for sites of given sizes.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    request: Request,
+    /// w_i/b_i.
+    factors: Vec<f64>,
+    /// w_i.
+    pub(crate) weights: Vec<f64>,
+    /// r.
+    pub(crate) r: f64,
+    /// q.
+    pub(crate) q: f64,
+    /// Deviation of the noise of a cell of the mean histogram.
+    cell_noise: f64,
+    /// Cells of a number's histogram, 1 for none, and of a regression's label.
+    bins: usize,
+    label_bins: usize,
+    /// Whether the numbers' histograms borrow from each other.
+    pooled: bool,
+    floor: f64,
+    clip_share: f64,
+    time: f64,
+    calibrated: bool,
+    histograms: usize,
+}
+
+fn bins(noise: f64) -> usize {
+    let most = 64.0;
+    let wanted = libm::exp2(libm::floor(libm::log2((1.0 / (EMPTY_BELOW * noise)).clamp(1.0, most))));
+    if wanted >= 8.0 { wanted as usize } else { 1 }
+}
+
+impl Recipe {
+    /// The choices for sites with these numbers of records.
+    ///
+    /// # Errors
+    /// Weights that do not fit.
+    pub(crate) fn new(request: &Request, records: &[usize]) -> Result<Self, String> {
+        let layout = &request.layout;
+        let columns = layout.features() as f64;
+        let even = request.mu.map_or(0.0, |mu| request.reach * 2.0 * columns / (mu * mu));
+        let weights = request.weights.of(records, even).map_err(|e| format!("weights: {e}"))?;
+        let factors: Vec<f64> = weights.iter().zip(records).map(|(w, &b)| w / b as f64).collect();
+        let r = factors.iter().map(|f| f * f).sum::<f64>().sqrt();
+        let others = layout.classes().map_or(1, |k| k - 1) as f64;
+        let per_mu = request.mu.map_or(0.0, |mu| request.reach / 2.0 * r / mu);
+        let q = 4.0 * columns * others * per_mu;
+        let all = layout.columns().len() + 1;
+        let per_cell = request.mu.map_or(0.0, |mu| r / (mu * SCOUTING.sqrt()));
+        let cells = |m: usize| (request.reach * m as f64).sqrt() * per_cell;
+        let p = layout.numbers();
+        let pooled = p >= 4 && bins(cells(all)) < 16;
+        let bins_found = if p == 0 {
+            1
+        } else if pooled {
+            bins(cells(all) / (p as f64).sqrt())
+        } else {
+            bins(cells(all))
+        };
+        let label_bins = if layout.classes().is_some() { 1 } else { bins(cells(all)) };
+        let levels = layout.columns().iter().filter(|c| matches!(c, RawColumn::Levels(k) if *k > 1)).count();
+        let label = usize::from(layout.classes().is_some() || label_bins > 1);
+        let histograms = levels + label + if bins_found > 1 { p } else { 0 };
+        let step = 2.0 * CALIBRATION_CLIP * per_mu * (f64::from(CALIBRATION_STEPS) / CALIBRATION).sqrt();
+        Ok(Self {
+            factors,
+            weights,
+            r,
+            q,
+            cell_noise: cells(histograms),
+            bins: bins_found,
+            label_bins,
+            pooled,
+            floor: RARE,
+            clip_share: (0.35 / q.sqrt()).clamp(0.4, 1.0),
+            time: (2.5 / q).clamp(3.0, 24.0),
+            calibrated: request.mu.is_some() && request.loss.is_logistic() && step < CALIBRATION_NOISE,
+            histograms,
+            request: request.clone(),
+        })
+    }
+
+    fn default_steps(&self) -> u32 {
+        if self.request.mu.is_none() { EXACT_STEPS } else { libm::ceil(4.0 * self.time).max(32.0) as u32 }
+    }
+
+    fn coefficients(&self) -> usize {
+        self.request.loss.outputs() * (self.request.layout.features() + 1)
+    }
+
+    fn cells(&self) -> usize {
+        let layout = &self.request.layout;
+        layout.columns().iter().map(|c| self.column_cells(*c)).sum::<usize>() + self.label_cells()
+    }
+
+    fn column_cells(&self, column: RawColumn) -> usize {
+        match column {
+            RawColumn::Number if self.bins > 1 => self.bins,
+            RawColumn::Levels(levels) if levels > 1 => levels,
+            _ => 0,
+        }
+    }
+
+    fn label_cells(&self) -> usize {
+        match self.request.layout.classes() {
+            Some(classes) => classes,
+            None if self.label_bins > 1 => self.label_bins,
+            None => 0,
+        }
+    }
+
+    /// Counts this site's records into `cells`.
+    fn count(&self, local: &LocalObjective, cells: &mut [f64]) {
+        cells.fill(0.0);
+        let (records, layout) = (local.records(), &self.request.layout);
+        let cell = |value: f64, bins: usize| ((value * bins as f64) as usize).min(bins - 1);
+        for index in 0..records.len() {
+            let mut at = 0;
+            for (value, &column) in records.row(index).into_iter().zip(layout.columns()) {
+                let width = self.column_cells(column);
+                if width > 0 {
+                    let place = if column == RawColumn::Number { cell(value, width) } else { value as usize };
+                    cells[at + place.min(width - 1)] += 1.0;
+                }
+                at += width;
+            }
+            let label = records.labels()[index];
+            let width = self.label_cells();
+            if width > 0 {
+                let place = match layout.task() {
+                    crate::data::Task::Binary => usize::from(label > 0.0),
+                    crate::data::Task::MultiClass { .. } => label as usize,
+                    crate::data::Task::Regression { min, max } => cell((label - min) / (max - min), width),
+                };
+                cells[at + place.min(width - 1)] += 1.0;
+            }
+        }
+    }
+
+    /// The standard that the sum of all noised histograms gives.
+    fn standard(&self, cells: &[f64]) -> Vec<f64> {
+        let (layout, noise) = (&self.request.layout, self.cell_noise);
+        let (bins, p) = (self.bins, layout.numbers());
+        let (mut pooled, mut keep, mut left) = (vec![0.0; bins], 1.0, noise);
+        if bins > 1 && self.pooled {
+            let mut at = 0;
+            let mut numbers = Vec::new();
+            for &column in layout.columns() {
+                if column == RawColumn::Number {
+                    numbers.push(&cells[at..at + bins]);
+                }
+                at += self.column_cells(column);
+            }
+            for h in &numbers {
+                pooled.iter_mut().zip(*h).for_each(|(m, h)| *m += h / p as f64);
+            }
+            let squares = |h: &&[f64]| h.iter().zip(&pooled).map(|(h, m)| (h - m) * (h - m)).sum::<f64>();
+            let between = numbers.iter().map(squares).sum::<f64>() / ((p - 1) * bins) as f64;
+            keep = (1.0 - noise * noise / between.max(f64::MIN_POSITIVE)).max(0.0);
+            let alone = noise / (p as f64).sqrt();
+            left = ((keep * noise).powi(2) + ((1.0 - keep) * alone).powi(2)).sqrt();
+        }
+        let mut standard = Vec::with_capacity(layout.standard_len());
+        let mut at = 0;
+        for &column in layout.columns() {
+            let width = self.column_cells(column);
+            let found = &cells[at..at + width];
+            match column {
+                RawColumn::Number if width > 0 => {
+                    let shrunk = found.iter().zip(&pooled).map(|(h, m)| m + keep * (h - m));
+                    standard.extend(centre_and_scale(shrunk, left));
+                }
+                RawColumn::Number => standard.extend([0.5, BLIND_SCALE]),
+                RawColumn::Levels(levels) if width > 0 => standard.extend(shares(found, noise, levels)),
+                RawColumn::Levels(levels) => standard.extend(vec![1.0; levels]),
+            }
+            at += width;
+        }
+        match layout.classes() {
+            Some(classes) => {
+                let mut found = shares(&cells[at..at + classes], noise, classes);
+                found.iter_mut().for_each(|p| *p = p.max(0.02));
+                let total: f64 = found.iter().sum();
+                standard.extend(found.iter().map(|p| p / total));
+            }
+            None if self.label_bins > 1 => {
+                let found = &cells[at..at + self.label_bins];
+                standard.extend(centre_and_scale(found.iter().copied(), noise));
+            }
+            None => standard.extend([0.5, BLIND_SCALE]),
+        }
+        standard.push(self.floor);
+        standard
+    }
+
+    /// The model before the first step: the class shares alone.
+    fn start(&self, standard: &[f64], x: &mut [f64]) {
+        let part = self.request.layout.label_part(standard);
+        let width = self.request.layout.features() + 1;
+        x.fill(0.0);
+        match self.request.loss {
+            Loss::Softmax { .. } => {
+                for (x, share) in x.chunks_exact_mut(width).zip(part) {
+                    x[width - 1] = libm::log(*share);
+                }
+            }
+            loss if loss.is_logistic() => x[width - 1] = libm::log(part[1] / part[0]),
+            _ => {}
+        }
+    }
+
+    /// G; infinite without noise.
+    fn clip(&self, standard: &[f64]) -> f64 {
+        if self.request.mu.is_none() {
+            return f64::INFINITY;
+        }
+        let part = self.request.layout.label_part(standard);
+        let slope = match self.request.loss {
+            Loss::Softmax { .. } => (1.0 - part.iter().map(|p| p * p).sum::<f64>()).sqrt(),
+            loss if loss.is_logistic() => (part[0] * part[1]).sqrt(),
+            _ => 1.0,
+        };
+        self.clip_share * slope * (self.request.layout.effective_dim(standard) + 1.0).sqrt()
+    }
+
+    /// h: the curvature of the loss at the start.
+    fn curvature(&self) -> f64 {
+        match self.request.loss {
+            Loss::Softmax { classes } => 1.0 / classes as f64,
+            loss => loss.curvature(),
+        }
+    }
+
+    /// One training step with the mean of the clipped gradients over G (or of the plain ones without a clip).
+    fn descend(&self, shape: &Shape, number: u32, standard: &[f64], mean: &[f64], state: &mut State<'_>) {
+        let layout = &self.request.layout;
+        let (h, width) = (self.curvature(), layout.features() + 1);
+        let steps = f64::from(shape.steps);
+        let mut start = vec![0.0; state.x.len()];
+        self.start(standard, &mut start);
+        let Some(mu) = self.request.mu else {
+            // Nesterov's steps, for a curvature that no records within these histograms exceed.
+            let steepest = self.request.loss.curvature() * 1.1 * (layout.effective_dim(standard) + 1.0);
+            let eta = 1.0 / (steepest + self.request.ridge);
+            let momentum = f64::from(number) / (f64::from(number) + 3.0);
+            for (l, (y, x)) in state.x.iter_mut().zip(state.mean.iter_mut()).enumerate() {
+                let ridge = if l % width == width - 1 { 0.0 } else { self.request.ridge };
+                let next = *y - eta * (mean[l] + ridge * *y);
+                let before = if number == 0 { start[l] } else { *x };
+                (*y, *x) = (next + momentum * (next - before), next);
+            }
+            return;
+        };
+        let (clip, deff) = (self.clip(standard), layout.effective_dim(standard));
+        let shares = 1.0 - shape.scouting() - shape.calibration();
+        let noise = self.request.reach * clip * self.r / (mu * shares.sqrt());
+        let mut ridge = noise * noise * deff / (0.49 * h);
+        if matches!(self.request.loss, Loss::Softmax { .. }) {
+            ridge = ridge.min(h);
+        }
+        let eta = |time: f64| (time / steps).min(1.0) / h;
+        let (slow, fast) = (eta(self.time), eta(self.time.max(8.0)));
+        for (l, x) in state.x.iter_mut().enumerate() {
+            let (eta, ridge) = if l % width == width - 1 { (fast, 0.0) } else { (slow, ridge) };
+            *x = (*x - eta * clip * mean[l] + eta * ridge * start[l]) / (1.0 + eta * ridge);
+        }
+        if f64::from(number) >= steps * (1.0 - AVERAGED) {
+            state.tally[0] += 1.0;
+            for (mean, x) in state.mean.iter_mut().zip(state.x.iter()) {
+                *mean += (x - *mean) / state.tally[0];
+            }
+        }
+    }
+
+    /// One step of slope and offset.
+    fn recalibrate(&self, number: u32, mean: &[f64], state: &mut State<'_>) {
+        let intercept = state.mean[state.mean.len() - 1];
+        let tally = &mut *state.tally;
+        if number == 0 {
+            (tally[1], tally[2]) = (1.0, intercept);
+        }
+        tally[1] -= CALIBRATION_CLIP * mean[0];
+        tally[2] -= 3.0 * CALIBRATION_CLIP * mean[1];
+        if number >= CALIBRATION_SKIPPED {
+            tally[5] += 1.0;
+            tally[3] += (tally[1] - tally[3]) / tally[5];
+            tally[4] += (tally[2] - tally[4]) / tally[5];
+        }
+    }
+
+    /// The model of a state: where a third stage is over, with its slope and offset.
+    fn model(&self, state: &State<'_>, out: &mut [f64]) {
+        let width = self.request.layout.features() + 1;
+        let begun = state.tally[0] > 0.0 || self.request.mu.is_none();
+        out.copy_from_slice(if begun { state.mean } else { state.x });
+        if state.tally[5] > 0.0 {
+            out[..width - 1].iter_mut().for_each(|x| *x *= state.tally[3].max(0.05));
+            out[width - 1] = state.tally[4];
+        }
+    }
+}
+
+fn centre_and_scale(histogram: impl Iterator<Item = f64>, noise: f64) -> [f64; 2] {
+    let kept: Vec<f64> = histogram.map(|h| if h > EMPTY_BELOW * noise { h } else { 0.0 }).collect();
+    let total: f64 = kept.iter().sum();
+    if total.is_nan() || total <= MASS_NEEDED {
+        return [0.5, BLIND_SCALE];
+    }
+    let bin = 1.0 / kept.len() as f64;
+    let middle = |k: usize| (k as f64 + 0.5) * bin;
+    let centre: f64 = kept.iter().enumerate().map(|(k, h)| h / total * middle(k)).sum();
+    let variance: f64 = kept.iter().enumerate().map(|(k, h)| h / total * (middle(k) - centre).powi(2)).sum();
+    [centre, (variance + bin * bin / 12.0).sqrt()]
+}
+
+fn shares(histogram: &[f64], noise: f64, levels: usize) -> Vec<f64> {
+    let k = levels as f64;
+    let total = histogram.iter().map(|h| h.max(0.0)).sum::<f64>().max(1e-9);
+    let keep = 1.0 / (1.0 + (k * noise) * (k * noise));
+    histogram.iter().map(|h| keep * h.max(0.0) / total + (1.0 - keep) / k).collect()
+}
+
+/// What an agent remembers between rounds, all of it a function of releases.
+struct State<'a> {
+    /// The sum on its way up, then the total.
+    partial: &'a mut [f64],
+    total: &'a mut [f64],
+    standard: &'a mut [f64],
+    /// Where the next gradient is taken.
+    x: &'a mut [f64],
+    /// The mean of the iterates.
+    mean: &'a mut [f64],
+    /// Iterates in it; slope and offset; their means; how many are in those.
+    tally: &'a mut [f64],
+}
+
+/// Numbers of [`State::tally`].
+const TALLY: usize = 6;
+
+/// The algorithm, before or after it knows whose it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Scouted {
+    pub(crate) recipe: Arc<Recipe>,
+    pub(crate) shape: Shape,
+    seat: Option<Seat>,
+}
+
+/// Where an agent stands in the tree.
+#[derive(Clone, Debug)]
+struct Seat {
+    agent: usize,
+    /// Its children's places among its neighbours, with their numbers.
+    children: Vec<(usize, usize)>,
+    /// Its parent's place among its neighbours.
+    parent: Option<usize>,
+    height: u32,
+    depth: u32,
+    /// The height of the whole tree.
+    tree: u32,
+}
+
+/// A breadth-first tree from a vertex of least eccentricity: parent (itself at the root), depth and height of everybody.
+struct Tree {
+    parent: Vec<usize>,
+    depth: Vec<u32>,
+    height: Vec<u32>,
+}
+
+impl Tree {
+    fn of(graph: &Graph) -> Self {
+        let search = |root: usize| {
+            let mut parent = vec![usize::MAX; graph.agents()];
+            let mut depth = vec![0; graph.agents()];
+            let mut order = vec![root];
+            parent[root] = root;
+            let mut next = 0;
+            while let Some(&i) = order.get(next) {
+                next += 1;
+                for &j in graph.neighbours(i) {
+                    let j = j as usize;
+                    if parent[j] == usize::MAX {
+                        (parent[j], depth[j]) = (i, depth[i] + 1);
+                        order.push(j);
+                    }
+                }
+            }
+            (parent, depth, order)
+        };
+        // Of very large graphs the first vertices are tried alone: any tree is right, and a lower one is faster.
+        let tried = graph.agents().min(2000);
+        let best = (0..tried).min_by_key(|&root| search(root).1.into_iter().max()).unwrap_or(0);
+        let (parent, depth, order) = search(best);
+        let mut height = vec![0; graph.agents()];
+        for &i in order.iter().rev() {
+            if parent[i] != i {
+                height[parent[i]] = height[parent[i]].max(height[i] + 1);
+            }
+        }
+        Self { parent, depth, height }
+    }
+
+    fn height(&self) -> u32 {
+        self.height.iter().copied().max().unwrap_or(0)
+    }
+}
+
+impl Scouted {
+    /// The algorithm for all runs of an experiment: each has its numbers of records and its graph.
+    ///
+    /// # Errors
+    /// Weights that do not fit.
+    pub(crate) fn plan(
+        request: &Request,
+        records: &[Vec<usize>],
+        graphs: &[Arc<Graph>],
+    ) -> Result<Self, String> {
+        let mut recipes = Vec::new();
+        for (run, counts) in records.iter().enumerate() {
+            if run == 0 || records[run - 1] != *counts {
+                recipes.push(Recipe::new(request, counts)?);
+            }
+        }
+        let complete = graphs.iter().all(|g| g.is_complete());
+        let mut heights: Vec<u32> = vec![1];
+        for (run, graph) in graphs.iter().enumerate().filter(|_| !complete) {
+            if run == 0 || !Arc::ptr_eq(graph, &graphs[run - 1]) {
+                heights.push(Tree::of(graph).height());
+            }
+        }
+        let first = &recipes[0];
+        let coefficients = first.coefficients();
+        let state = request.layout.standard_len() + coefficients + TALLY;
+        let shape = Shape {
+            steps: request.steps.unwrap_or_else(|| first.default_steps()),
+            calibrated: first.calibrated,
+            width: recipes.iter().map(Recipe::cells).max().unwrap_or(0).max(state),
+            exchanges: if complete { 1 } else { 2 * heights.into_iter().max().unwrap_or(1) },
+            complete,
+            records: records.iter().flatten().copied().max().unwrap_or(1),
+            histograms: recipes.iter().map(|r| r.histograms).max().unwrap_or(1),
+        };
+        Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, seat: None })
+    }
+
+    /// The standard of all records without noise.
+    pub(crate) fn exact_standard(
+        layout: &Arc<RawLayout>,
+        loss: Loss,
+        records: &[usize],
+        locals: &[LocalObjective],
+    ) -> Option<Vec<f64>> {
+        let weights = SiteWeights::Rule(crate::problem::WeightRule::Records);
+        let layout = Arc::clone(layout);
+        let request = Request { layout, loss, weights, mu: None, reach: 2.0, ridge: 0.0, steps: None };
+        let recipe = Recipe::new(&request, records).ok()?;
+        let (mut cells, mut total) = (vec![0.0; recipe.cells()], vec![0.0; recipe.cells()]);
+        for (local, factor) in locals.iter().zip(&recipe.factors) {
+            recipe.count(local, &mut cells);
+            crate::kernel::axpy(*factor, &cells, &mut total);
+        }
+        Some(recipe.standard(&total))
+    }
+
+    /// Sums that are made: one of histograms, one for every step.
+    fn sums(&self) -> u32 {
+        1 + self.shape.steps + if self.shape.calibrated { CALIBRATION_STEPS } else { 0 }
+    }
+
+    /// Exchanges in all.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.sums() * self.shape.exchanges
+    }
+
+    /// Training steps.
+    pub(crate) fn steps(&self) -> u32 {
+        self.shape.steps
+    }
+
+    /// Splits a model as agents have it into the standard and the coefficients under it.
+    pub(crate) fn split<'a>(&self, model: &'a [f64]) -> (&'a [f64], &'a [f64]) {
+        let standard = self.recipe.request.layout.standard_len();
+        (&model[..standard], &model[standard..standard + self.recipe.coefficients()])
+    }
+
+    /// What one of these sums is, and which exchange of it a round is.
+    fn place(&self, round: u32) -> (u32, u32) {
+        ((round - 1) / self.shape.exchanges, (round - 1) % self.shape.exchanges)
+    }
+
+    /// How many numbers a sum has.
+    fn length(&self, sum: u32) -> usize {
+        if sum == 0 {
+            self.recipe.cells()
+        } else if sum <= self.shape.steps {
+            self.recipe.coefficients()
+        } else {
+            2
+        }
+    }
+
+    fn state<'a>(&self, memory: &'a mut [f64]) -> State<'a> {
+        let width = self.shape.width;
+        let (partial, rest) = memory.split_at_mut(width);
+        let (total, rest) = rest.split_at_mut(width);
+        let (standard, rest) = rest.split_at_mut(self.recipe.request.layout.standard_len());
+        let (x, rest) = rest.split_at_mut(self.recipe.coefficients());
+        let (mean, rest) = rest.split_at_mut(self.recipe.coefficients());
+        State { partial, total, standard, x, mean, tally: &mut rest[..TALLY] }
+    }
+
+    /// Applies the total of a sum.
+    fn apply(&self, sum: u32, state: &mut State<'_>) {
+        let total = state.total[..self.length(sum)].to_vec();
+        if sum == 0 {
+            let standard = self.recipe.standard(&total);
+            self.recipe.start(&standard, state.x);
+            state.standard.copy_from_slice(&standard);
+        } else if sum <= self.shape.steps {
+            let standard = state.standard.to_vec();
+            self.recipe.descend(&self.shape, sum - 1, &standard, &total, state);
+        } else {
+            self.recipe.recalibrate(sum - 1 - self.shape.steps, &total, state);
+        }
+    }
+}
+
+impl Protocol for Scouted {
+    fn kind(&self) -> &'static str {
+        "dgd"
+    }
+
+    fn resolve(&mut self, _: &PublicFacts) {}
+
+    fn default_rounds(&self, _: &PublicFacts) -> u32 {
+        self.rounds()
+    }
+
+    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
+        let heaviest = self.recipe.weights.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+        let noisiest = self.recipe.factors.iter().map(|f| (f / self.recipe.r).powi(2)).fold(0.0, f64::max);
+        let warn = heaviest.filter(|h| self.recipe.weights.len() > 2 && h.1 > 0.5);
+        Ok(warn.map(|(site, weight)| {
+            format!(
+                "site {} has {:.0} % of the weight and the noisiest site {:.0} % of the noise; data.weights = \"equal\" makes all count the \
+                 same, at the price of more noise",
+                site + 1,
+                100.0 * weight,
+                100.0 * noisiest
+            )
+        }))
+    }
+
+    fn assess(&self, _: &Ground) -> Assessment {
+        let recipe = &self.recipe;
+        let steps = f64::from(self.shape.steps);
+        let product = if recipe.request.mu.is_some() { (recipe.time / steps).min(1.0) } else { 1.0 };
+        let inequality = format!("step·h = {} ≤ 1 on standardised columns", short(product));
+        let promise = format!(
+            "all sites end with the same model; noise-to-signal q = {}, {} exchanges a step",
+            short(recipe.q),
+            self.shape.exchanges
+        );
+        let why = "no theorem here covers gradients that are clipped record by record";
+        Assessment {
+            promise: Some(promise),
+            not_certified: Some(why.into()),
+            ..Assessment::new(Standing::PredictedStable, "bounded steps", inequality)
+        }
+    }
+
+    fn memory(&self) -> usize {
+        // Two sums and the state; the means of the iterates may not fit beside the standard.
+        4
+    }
+
+    fn parameters(&self) -> toml::Table {
+        toml::Table::new()
+    }
+
+    fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+        let (sum, exchange) = self.place(round);
+        if exchange > 0 {
+            return Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 };
+        }
+        let reach = self.recipe.request.reach;
+        if sum == 0 {
+            // Counts are whole numbers, so their sums are exact.
+            let m = self.shape.histograms as f64;
+            return Sensitivity { l1: reach * m, l2: (reach * m).sqrt().next_up(), linf: 1.0 };
+        }
+        Sensitivity::from_l2(reach + clipped::rounding(self.shape.records), self.length(sum))
+    }
+
+    fn active(&self, round: u32, _: usize) -> Option<Vec<u32>> {
+        Some((0..self.length(self.place(round).0) as u32).collect())
+    }
+
+    fn interval(&self, _: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
+        low.fill(0.0);
+        high.fill(0.0);
+    }
+
+    fn step(
+        &self,
+        view: &View<'_>,
+        memory: &mut [f64],
+        _: &[f64],
+        local: &LocalObjective,
+        work: &mut Workspace,
+        step: &mut [f64],
+    ) {
+        let (sum, _) = self.place(view.round() + 1);
+        if sum == 0 {
+            return self.recipe.count(local, step);
+        }
+        let state = self.state(memory);
+        let raw = local.raw().expect("scouted records are raw");
+        let rows: Arc<Standardised> = raw.under(state.standard, local.records());
+        let (loss, clip) = (self.recipe.request.loss, self.recipe.clip(state.standard));
+        if sum <= self.shape.steps {
+            rows.clipped_sum(loss, state.x, clip, step, work);
+        } else {
+            let tally = &state.tally;
+            let first = sum == self.shape.steps + 1;
+            let intercept = state.mean[state.mean.len() - 1];
+            let at = if first { (1.0, intercept) } else { (tally[1], tally[2]) };
+            step.copy_from_slice(&rows.calibration_sum(state.mean, SCORE_REACH, at, CALIBRATION_CLIP));
+        }
+    }
+
+    fn absorb(&self, view: &View<'_>, memory: &mut [f64]) {
+        let Some(seat) = &self.seat else { return };
+        let (sum, exchange) = self.place(view.round());
+        let (length, last) = (self.length(sum), exchange + 1 == self.shape.exchanges);
+        let mut state = self.state(memory);
+        let factors = &self.recipe.factors;
+        if self.shape.complete {
+            let total = &mut state.total[..length];
+            total.fill(0.0);
+            for (row, &factor) in view.everyone().zip(factors) {
+                crate::kernel::axpy(factor, &row[..length], total);
+            }
+        } else {
+            if exchange == 0 {
+                state.partial[..length].fill(0.0);
+                crate::kernel::axpy(factors[seat.agent], &view.own()[..length], &mut state.partial[..length]);
+            }
+            if exchange + 1 == seat.height {
+                for &(place, child) in &seat.children {
+                    let row = view.neighbours().nth(place).expect("a child is a neighbour");
+                    let factor = if exchange == 0 { factors[child] } else { 1.0 };
+                    crate::kernel::axpy(factor, &row[..length], &mut state.partial[..length]);
+                }
+            }
+            if seat.parent.is_none() && exchange + 1 == seat.tree.max(1) {
+                state.total[..length].copy_from_slice(&state.partial[..length]);
+            }
+            if let Some(parent) = seat.parent
+                && exchange + 1 == seat.tree + seat.depth
+            {
+                let row = view.neighbours().nth(parent).expect("a parent is a neighbour");
+                state.total[..length].copy_from_slice(&row[..length]);
+            }
+        }
+        if last {
+            self.apply(sum, &mut state);
+        }
+    }
+
+    fn passes_on(&self, round: u32) -> bool {
+        self.place(round).1 > 0
+    }
+
+    fn pass_on(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
+        let exchange = self.place(view.round() + 1).1;
+        let down = self.seat.as_ref().is_some_and(|s| exchange >= s.tree);
+        out.copy_from_slice(if down {
+            &memory[self.shape.width..2 * self.shape.width]
+        } else {
+            &memory[..self.shape.width]
+        });
+    }
+
+    fn shares(&self) -> Option<Vec<f64>> {
+        self.recipe.request.mu?;
+        let (scouting, calibration) = (self.shape.scouting(), self.shape.calibration());
+        let training = (1.0 - scouting - calibration) / f64::from(self.shape.steps);
+        let share = |round: u32| match self.place(round) {
+            (_, 1..) => 0.0,
+            (0, _) => scouting,
+            (sum, _) if sum <= self.shape.steps => training,
+            _ => calibration / f64::from(CALIBRATION_STEPS),
+        };
+        Some((1..=self.rounds()).map(share).collect())
+    }
+
+    fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
+        let recipe = Recipe::new(&self.recipe.request, records).ok()?;
+        let seat = if self.shape.complete {
+            Seat { agent, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
+        } else {
+            let tree = Tree::of(graph);
+            let place = |j: usize| graph.neighbours(agent).binary_search(&(j as u32)).ok();
+            let children = (0..graph.agents()).filter(|&j| j != agent && tree.parent[j] == agent);
+            let parent = Some(tree.parent[agent]).filter(|&p| p != agent).and_then(place);
+            Seat {
+                agent,
+                children: children.filter_map(|j| Some((place(j)?, j))).collect(),
+                parent,
+                height: tree.height[agent],
+                depth: tree.depth[agent],
+                tree: tree.height(),
+            }
+        };
+        Some(Arc::new(Self { recipe: Arc::new(recipe), shape: self.shape, seat: Some(seat) }))
+    }
+
+    fn model_of(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
+        let mut memory = memory.to_vec();
+        let state = self.state(&mut memory);
+        let length = state.standard.len();
+        model.fill(0.0);
+        // Before the columns are scouted nothing is known of them.
+        if view.round() <= self.shape.exchanges && state.standard[length - 1] == 0.0 {
+            let blind = self.recipe.request.layout.blind(self.recipe.floor);
+            self.recipe.start(&blind, &mut model[length..length + state.x.len()]);
+            model[..length].copy_from_slice(&blind);
+        } else {
+            model[..length].copy_from_slice(state.standard);
+            self.recipe.model(&state, &mut model[length..length + state.x.len()]);
+        }
+    }
+}
