@@ -162,10 +162,10 @@ fn faults(root: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
                 faults.push(format!("{name}: the link to {target} leads nowhere"));
             }
             let known = anchors.get(path.as_str());
-            if let (Some(anchor), Some(known)) = (anchor, known) {
-                if !known.contains(anchor) {
-                    faults.push(format!("{name}: {path} has no heading #{anchor}"));
-                }
+            if let (Some(anchor), Some(known)) = (anchor, known)
+                && !known.contains(anchor)
+            {
+                faults.push(format!("{name}: {path} has no heading #{anchor}"));
             }
         }
     }
@@ -217,9 +217,9 @@ fn page(name: &str, text: &str, chapters: &[(String, String)]) -> String {
     let mut list = String::new();
     for (chapter, title) in chapters {
         let here = if chapter == name { " aria-current=\"page\"" } else { "" };
-        let _ = write!(
+        let _ = writeln!(
             list,
-            "<li><a href=\"{up}{}\"{here}>{}</a></li>\n",
+            "<li><a href=\"{up}{}\"{here}>{}</a></li>",
             chapter.replace(".md", ".html"),
             escape(title)
         );

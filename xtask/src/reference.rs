@@ -209,11 +209,10 @@ fn read_types(text: &str, types: &mut Types) {
         if let Some(value) = default_value(&lines, at) {
             types.values.insert(value.0, value.1);
         }
-        if let Some((kind, name)) = line.trim().split_once(" => ").filter(|_| line.starts_with("    \"")) {
-            if let Some(name) = name.strip_suffix(',').filter(|name| name.chars().all(char::is_alphanumeric))
-            {
-                types.algorithms.push((kind.trim_matches('"').to_owned(), name.to_owned()));
-            }
+        if let Some((kind, name)) = line.trim().split_once(" => ").filter(|_| line.starts_with("    \""))
+            && let Some(name) = name.strip_suffix(',').filter(|name| name.chars().all(char::is_alphanumeric))
+        {
+            types.algorithms.push((kind.trim_matches('"').to_owned(), name.to_owned()));
         }
         if let Some(doc) = line.strip_prefix("///") {
             docs.push(doc.strip_prefix(' ').unwrap_or(doc).to_owned());

@@ -114,12 +114,14 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
     spec.runs = 1;
     let from_files = match spec.origin(&text.text, &text.file)? {
         Origin::Files(pattern) => Some(pattern.to_owned()),
-        Origin::Adult | Origin::Synthetic => None,
+        Origin::Adult | Origin::Heart { .. } | Origin::Synthetic => None,
         Origin::Costs => Err(anyhow!(
             "{}: the costs of all agents stand in one file, so this experiment can be simulated only",
             text.file
         ))?,
     };
+    // Public test records go to every site, which evaluates its model on them.
+    let test = spec.data.test.as_ref().filter(|_| from_files.is_some()).map(|path| text.folder.join(path));
     let plan = match from_files {
         None => from_source(args, text, spec)?,
         Some(pattern) => from_site_files(args, &text, spec, &pattern)?,
@@ -136,6 +138,14 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
             sites.len()
         )
         .into());
+    }
+    if let Some(test) = test {
+        let own = args.certificates.is_empty();
+        let folders = sites.iter().map(|site| args.folder.join(site));
+        for folder in folders.filter(|_| own).chain((!own).then(|| args.folder.clone())) {
+            let to = folder.join(crate::node::TEST);
+            fs::copy(&test, &to).map_err(|e| Failure::Run(anyhow!("{}: {e}", to.display())))?;
+        }
     }
     if json {
         output::print_json(&json!({ "folder": args.folder, "sites": sites }));
@@ -227,7 +237,11 @@ fn from_site_files(
     let schema_text = fs::read_to_string(&schema_path).with_context(|| schema_path.display().to_string())?;
     if spec.data.hold_out.is_some() {
         return Err(
-            anyhow!("data.hold_out: a site trains on all of its file; leave test records out of it").into()
+            anyhow!(
+                "data.hold_out: a site trains on all of its file; leave test records out of it and judge the model with \
+                 `consenso predict SITE_DIR HELD_OUT.csv`, which sends nothing; or give public ones to all with data.test"
+            )
+            .into()
         );
     }
     if spec.privacy.is_some() && !schema.is_reviewed() {
@@ -278,7 +292,11 @@ fn from_site_files(
     let data = &mut spec.data;
     data.path = Some(consenso_node::folder::RECORDS.into());
     data.schema = Some(consenso_node::folder::SCHEMA.into());
-    (data.test, data.partition, data.agents, data.records_per_agent) = (None, None, None, None);
+    if let Some(test) = &data.test {
+        files::read_table(&text.folder.join(test), Some(&schema))?;
+        data.test = Some(crate::node::TEST.into());
+    }
+    (data.partition, data.agents, data.records_per_agent) = (None, None, None);
     if let Some(table) = first {
         check_as_site(args, text, &spec, table, &counts, edges.as_ref())?;
     }
@@ -541,12 +559,13 @@ impl Unfinished {
 
 /// Passes on what a site says on stderr; a warning that another site gave in the same words is left out.
 fn relay(lines: impl BufRead, warned: &Mutex<BTreeSet<String>>) {
-    for line in lines.lines().map_while(Result::ok) {
-        let new = || warned.lock().map_or(true, |mut seen| seen.insert(line.clone()));
-        if !line.starts_with("warning: ") || new() {
-            eprintln!("{line}");
-        }
+    for line in lines.lines().map_while(Result::ok).filter(|line| is_news(line, warned)) {
+        eprintln!("{line}");
     }
+}
+
+fn is_news(line: &str, warned: &Mutex<BTreeSet<String>>) -> bool {
+    !line.starts_with("warning: ") || warned.lock().map_or(true, |mut seen| seen.insert(line.to_owned()))
 }
 
 fn start(root: &Path, name: &str, warned: &Arc<Mutex<BTreeSet<String>>>) -> Result<Process, Failure> {
@@ -680,4 +699,17 @@ fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bo
 
 fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_passed_on_once_and_all_else_always() {
+        let warned = Mutex::default();
+        let said = ["warning: seeded", "site-0: away", "warning: seeded", "site-0: away", "warning: clamped"];
+        let news: Vec<&str> = said.into_iter().filter(|line| is_news(line, &warned)).collect();
+        assert_eq!(news, ["warning: seeded", "site-0: away", "site-0: away", "warning: clamped"]);
+    }
 }

@@ -1,6 +1,6 @@
 //! `consenso privacy`: the accountants, one question at a time.
 
-use crate::{Failure, audit, output, table};
+use crate::{Failure, audit, output, table, trust};
 use anyhow::{Context as _, Result, anyhow};
 use consenso::privacy::calibrate::{Calibration, Noise, Request, calibrate, complete_sensitivity};
 use consenso::privacy::{Bound, Composition, Meaning, compose, mixture, parse_events};
@@ -93,6 +93,8 @@ cleverly learns less. `consenso privacy audit` tries.")]
         delta: f64,
     },
     Audit(audit::Args),
+    Map(trust::MapArgs),
+    Exposure(trust::ExposureArgs),
 }
 
 #[derive(clap::Args)]
@@ -181,6 +183,8 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         }
         Command::Explain { epsilon, delta } => explained(*epsilon, *delta)?,
         Command::Audit(args) => return audit::command(args, json),
+        Command::Map(args) => return trust::map(args, json),
+        Command::Exposure(args) => return trust::exposure(args, json),
     };
     if json {
         output::print_json(&value);

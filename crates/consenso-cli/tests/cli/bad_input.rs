@@ -246,7 +246,7 @@ fn a_misspelt_file_gets_a_suggestion() {
     place
         .consenso(&["run", "bnak.toml"])
         .refused(&["bnak.toml: cannot be read", "did you mean \"bank.toml\"?"]);
-    place.consenso(&["run", "adul"]).refused(&["did you mean \"adult\"?"]);
+    place.consenso(&["run", "adlut"]).refused(&["did you mean \"adult\"?"]);
     place.consenso(&["data", "info", "record.csv"]).refused(&["did you mean \"records.csv\"?"]);
     let far = place.consenso(&["run", "elsewhere.toml"]);
     assert!(!far.stderr.contains("did you mean"), "{}", far.stderr);

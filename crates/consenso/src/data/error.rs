@@ -528,17 +528,22 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-/// Levenshtein distance, one row at a time, blind to case.
+/// Edits from one word to the other, blind to case: letters put in, left out, changed, or swapped with the next one.
 fn edit_distance(word: &[char], candidate: &str) -> usize {
+    let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=word.len()).collect();
+    let mut last = None;
     for (i, other) in candidate.chars().flat_map(char::to_lowercase).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+        let mut next = vec![i + 1];
         for (j, &letter) in word.iter().enumerate() {
-            let substituted = diagonal + usize::from(letter != other);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+            let mut least = (row[j] + usize::from(letter != other)).min(row[j + 1] + 1).min(next[j] + 1);
+            if j > 0 && last == Some(letter) && word[j - 1] == other {
+                least = least.min(before[j - 1] + 1);
+            }
+            next.push(least);
         }
+        before = std::mem::replace(&mut row, next);
+        last = Some(other);
     }
     row[word.len()]
 }

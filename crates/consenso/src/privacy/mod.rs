@@ -16,15 +16,19 @@
 //!
 //! [`objective_perturbation`] is the pure ε of a release whose noise stands inside the problem it solves.
 //! [`distributed_noise`] is what a sum costs when every agent adds a part of its noise.
+//! [`correlated`] is what messages cost when both ends of every edge add ± the same secret noise.
+//! [`views`] is what a single agent of a gossip can tell about each other one.
 //! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
 //! [`studies`] adds up whole studies of the same records.
 
 pub mod advanced;
+pub mod adversary;
 pub mod audit;
 pub mod basic;
 pub mod calibrate;
 pub mod claim;
 pub mod compose;
+pub mod correlated;
 pub mod distributed_noise;
 pub mod error;
 pub mod event;
@@ -42,8 +46,10 @@ pub mod rdp;
 pub mod renyi_table;
 mod round;
 pub mod studies;
+pub mod views;
 pub mod zcdp;
 
+pub use adversary::{Adversary, Coalition};
 pub use calibrate::{Calibration, calibrate};
 pub use claim::{Claim, NeighbourRelation};
 pub use compose::{Bound, Composition, Method, Profile, compose};

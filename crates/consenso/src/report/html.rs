@@ -587,9 +587,14 @@ fn parameters(record: &Record) -> String {
 }
 
 fn repeat(record: &Record) -> String {
+    let drawn_afresh = record.algorithms.iter().any(|a| a.epsilon.as_ref().is_some_and(|e| !e.seeded));
+    let again = if drawn_afresh {
+        "Noise came from the operating system and was not kept: running it again gives other numbers, and costs the records as much again."
+    } else {
+        "The same version and seed give the same transcript, bit for bit, on any number of threads."
+    };
     format!(
-        "<p>The experiment below is <code>experiment.toml</code> in this folder, with every open choice made. The same version and \
-         seed give the same transcript, bit for bit, on any number of threads.</p>\n\
+        "<p>The experiment below is <code>experiment.toml</code> in this folder, with every open choice made. {again}</p>\n\
          <pre>consenso run experiment.toml --seed {}</pre>\n\
          <details>\n<summary>The resolved experiment</summary>\n<pre>{}</pre>\n</details>\n",
         record.seed,

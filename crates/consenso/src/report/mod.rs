@@ -10,12 +10,14 @@ mod frontier;
 mod html;
 mod page;
 mod paper;
+mod shareable;
 pub mod ticks;
 
 pub use dimension::{exponent, growth};
 pub use figure::{Axis, Figure, Point, Reference, Scale, Series};
 pub use html::report_html;
 pub use paper::paper_html;
+pub use shareable::shareable_html;
 
 use crate::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 
