@@ -459,6 +459,7 @@ impl Book<'_> {
                 Some((Body::Enum(variants), attributes)) => variants
                     .iter()
                     .find(|v| v.attributes.contains("#[default]"))
+                    .filter(|v| !v.attributes.contains("serde(skip"))
                     .map_or_else(String::new, |v| code(&format!("\"{}\"", cased(&v.name, attributes)))),
                 _ => "open".into(),
             },
@@ -484,7 +485,8 @@ impl Book<'_> {
         let untagged = item.attributes.contains("untagged");
         self.out.push_str("\n| value | meaning |\n|---|---|\n");
         let mut later = Vec::new();
-        for variant in variants {
+        // What a file cannot say is no choice of a file.
+        for variant in variants.iter().filter(|v| !v.attributes.contains("serde(skip")) {
             let renamed =
                 variant.attributes.split("rename = \"").nth(1).and_then(|rest| rest.split('"').next());
             let name = renamed.map_or_else(|| cased(&variant.name, &item.attributes), str::to_owned);
