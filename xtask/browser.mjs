@@ -1,6 +1,6 @@
 // Opens every page under a folder as a reader would: usage browser.mjs CHROMIUM FOLDER. Started by `cargo xtask browser`.
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
@@ -21,7 +21,9 @@ async function open(file, options) {
   page.on("console", (message) => trouble.push(`console ${message.type()}: ${message.text()}`));
   page.on("pageerror", (error) => trouble.push(`error: ${error.message}`));
   page.on("request", (request) => {
-    if (!request.url().startsWith("file:") || request.url() !== pathToFileURL(file).href) trouble.push(`request: ${request.url()}`);
+    // What a reader saves is made in the page.
+    if (/^(blob|data):/.test(request.url())) return;
+    if (request.url() !== pathToFileURL(file).href) trouble.push(`request: ${request.url()}`);
   });
   await page.goto(pathToFileURL(file).href);
   return { page, trouble, close: () => context.close() };
@@ -63,21 +65,60 @@ async function checkChart(page, figure, name) {
   await figure.locator(".tool", { hasText: "Reset" }).click();
 }
 
+// One click a format: what is saved is whole and of its kind.
+async function checkExports(page, figure, name) {
+  const beginnings = { SVG: "<svg", PNG: "\u0089PNG", CSV: "line," };
+  for (const [kind, begins] of Object.entries(beginnings)) {
+    const coming = page.waitForEvent("download");
+    await figure.locator(".tool", { hasText: kind }).click();
+    const saved = await coming;
+    const content = readFileSync(await saved.path(), "latin1");
+    check(saved.suggestedFilename().endsWith(`.${kind.toLowerCase()}`), `${name}: ${kind} has its name, ${saved.suggestedFilename()}`);
+    check(content.startsWith(begins) && content.length > 100, `${name}: ${kind} has content`);
+  }
+}
+
+// What no reader should meet: a chart without ink, a table or page that is cut off.
+async function checkLook(page, name) {
+  await page.waitForTimeout(100);
+  const faults = await page.evaluate(() => {
+    const faults = [];
+    const over = document.documentElement.scrollWidth - innerWidth;
+    if (over > 0) faults.push(`the page is ${over} pixels too wide`);
+    for (const box of document.querySelectorAll(".scroll")) {
+      if (box.offsetParent && box.scrollWidth > box.clientWidth + 1) faults.push(`a table is cut off: ${box.textContent.trim().slice(0, 60)}`);
+    }
+    for (const figure of document.querySelectorAll("figure.chart")) {
+      const canvas = figure.querySelector("canvas");
+      if (!canvas) { faults.push(`${figure.id}: no chart`); continue; }
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let ink = 0;
+      for (let k = 3; k < data.length; k += 4) ink += data[k] > 40;
+      if (ink < 400) faults.push(`${figure.id}: an empty chart (${ink} pixels of ink)`);
+    }
+    return faults;
+  });
+  assert.deepEqual(faults, [], name);
+  checks += 1;
+}
+
 async function checkPage(name) {
   const file = join(folder, name, "report.html");
-  const drawn = readdirSync(join(folder, name, "figures")).filter((f) => f.endsWith(".svg")).map((f) => f.replace(".svg", "")).sort();
+  const figures = join(folder, name, "figures");
+  const drawn = (existsSync(figures) ? readdirSync(figures) : []).filter((f) => f.endsWith(".svg")).map((f) => f.replace(".svg", "")).sort();
   const live = await open(file, { viewport: { width: 1280, height: 900 } });
   const ids = await live.page.locator("figure.chart").evaluateAll((all) => all.map((figure) => figure.id));
   assert.deepEqual([...ids].sort(), drawn, `${name}: every figure of the folder is on the page`);
+  await checkLook(live.page, `${name} at 1280, light`);
   for (const id of ids) await checkChart(live.page, live.page.locator(`#${id}`), `${name}/${id}`);
+  if (ids.length) await checkExports(live.page, live.page.locator(`#${ids[0]}`), `${name}/${ids[0]}`);
   assert.deepEqual(live.trouble, [], `${name}: no error, no message, no request`);
   await live.page.screenshot({ path: join(folder, name, "screenshot-1280.png"), fullPage: true });
   await live.close();
 
-  for (const [width, colorScheme] of [[400, "light"], [400, "dark"], [1280, "dark"]]) {
+  for (const [width, colorScheme] of [[500, "light"], [500, "dark"], [1280, "dark"]]) {
     const { page, trouble, close } = await open(file, { viewport: { width, height: 800 }, colorScheme });
-    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    check(overflow <= 0, `${name} at ${width}: the page is ${overflow} pixels too wide`);
+    await checkLook(page, `${name} at ${width}, ${colorScheme}`);
     assert.deepEqual(trouble, []);
     await page.screenshot({ path: join(folder, name, `screenshot-${width}-${colorScheme}.png`), fullPage: true });
     await close();

@@ -53,15 +53,35 @@ fn install_driver(place: &Path) -> bool {
     installed
 }
 
+/// The page of every built-in experiment, and that of the reproduction.
 fn write_pages(pages: &Path) -> bool {
+    if !succeeds(cargo().args(["build", "--release", "--quiet", "-p", "consenso-cli"])) {
+        return false;
+    }
+    let listed = program().args(["run", "--list"]).output();
+    let listed =
+        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    if names.is_empty() {
+        eprintln!("── consenso run --list names no experiment");
+        return false;
+    }
     let page = |name: &str, arguments: &[&str]| {
         eprintln!("── consenso {}", arguments.join(" "));
-        let mut command = cargo();
-        command.args(["run", "--release", "--quiet", "-p", "consenso-cli", "--"]).args(arguments);
-        succeeds(command.arg("--out").arg(pages.join(name)).stdout(std::process::Stdio::null()))
+        let mut command = program();
+        command.args(arguments).arg("--out").arg(pages.join(name));
+        succeeds(command.stdout(std::process::Stdio::null()))
     };
-    page("run", &["run", "paper-2a", "--set", "runs=2"])
+    names.iter().all(|name| page(name, &["run", name, "--set", "runs=1"]))
         && page("reproduce", &["reproduce", "all", "--runs", "2"])
+}
+
+/// The optimised program, once it is built.
+pub(crate) fn program() -> Command {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let mut command = Command::new(target.join("release/consenso"));
+    command.current_dir(root());
+    command
 }
 
 fn check(place: &Path, pages: &Path, browser: &Path) -> bool {

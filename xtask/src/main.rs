@@ -2,6 +2,9 @@
 
 mod bench;
 mod browser;
+mod docs;
+mod python;
+mod reference;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,11 +20,15 @@ Usage: cargo xtask <command>
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
   bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|network] [--million]`
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
+  docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
+  python  the Python package in an environment of its own (target/python): build, tests, types; needs Python 3.10: `cargo xtask python [--release]`
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
 /// Comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.
-const NOT_ORACLES: [&str; 3] = ["--workspace", "--exclude", "consenso-oracles"];
+/// The Python package is `cargo xtask python`'s.
+const NOT_ORACLES: [&str; 5] =
+    ["--workspace", "--exclude", "consenso-oracles", "--exclude", "consenso-python"];
 
 /// One command of cargo.
 struct Step {
@@ -67,8 +74,10 @@ fn main() -> ExitCode {
         Some("ci") if rest.is_empty() => run(&ci()),
         Some("soak") if rest.is_empty() => run(&soak()),
         Some("browser") if rest.is_empty() => browser::run(),
+        Some("docs") if rest.is_empty() => docs::run(),
         Some("deploy") => deploy(rest),
         Some("bench") => bench::run(rest),
+        Some("python") => python::run(rest),
         Some("help" | "--help" | "-h") => {
             let _ = std::io::stdout().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;

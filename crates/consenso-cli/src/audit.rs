@@ -112,6 +112,12 @@ fn text(found: &[AlgorithmAudit], options: Options) -> String {
     if let Some(first) = found.first() {
         let _ = writeln!(out, "neighbours: {} ({})", first.neighbours, first.neighbours.meaning());
     }
+    let (tried, apart) =
+        found.iter().fold((0, 0), |(t, a), f| (t + f.silence.tried, a + f.silence.told_apart));
+    let _ = writeln!(
+        out,
+        "neighbours that leave the protocol: {tried} ways tried, {apart} told two data sets apart by silence"
+    );
     out
 }
 

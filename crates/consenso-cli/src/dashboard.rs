@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use anyhow::{Context as _, anyhow};
+use consenso::experiment::ExperimentSpec;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -24,8 +25,8 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// Begins to serve, and prints where.
-    pub(crate) fn start(port: u16, title: &str) -> Result<Self, Failure> {
+    /// Begins to serve the page of a study, and prints where. `folder` is the network's, `experiment` the text of its experiment file.
+    pub(crate) fn start(port: u16, folder: &str, experiment: &str) -> Result<Self, Failure> {
         let listener =
             TcpListener::bind(("127.0.0.1", port)).with_context(|| format!("--dashboard-port {port}"))?;
         let mut bytes = [0; 16];
@@ -37,7 +38,8 @@ impl Dashboard {
         });
         let address = listener.local_addr().context("the page's address")?;
         eprintln!("dashboard: http://{address}/?token={token}");
-        let page = PAGE.replace("{{title}}", &escape(title));
+        let (title, claim) = study(folder, experiment);
+        let page = PAGE.replace("{{title}}", &escape(&title)).replace("{{claim}}", &escape(&claim));
         let state = Mutex::new("[]".to_owned());
         let (readers, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let served = Arc::new(Served { token, page, state, readers, over });
@@ -86,6 +88,25 @@ struct Served {
     readers: AtomicUsize,
     /// The state will not change any more.
     over: AtomicBool,
+}
+
+/// The name of a study and what it claims, in one line each; the folder's name where the experiment cannot be read.
+fn study(folder: &str, experiment: &str) -> (String, String) {
+    let Ok(spec) = ExperimentSpec::from_toml(experiment, "experiment.toml") else {
+        return (folder.to_owned(), String::new());
+    };
+    let claim = match spec.privacy {
+        Some(privacy) => match privacy.epsilon {
+            Some(epsilon) => format!(
+                "Claim of each site for every one of its records: ε = {epsilon}, δ = {:e} ({}).",
+                privacy.delta,
+                privacy.neighbours.name()
+            ),
+            None => format!("Each site's noise is fixed; its claim holds at δ = {:e}.", privacy.delta),
+        },
+        None => "No privacy claim: this study adds no noise that is accounted for.".to_owned(),
+    };
+    (format!("{} · {folder}", spec.name), claim)
 }
 
 fn escape(text: &str) -> String {
@@ -155,5 +176,24 @@ fn events(stream: &mut TcpStream, served: &Served) -> std::io::Result<()> {
             return stream.flush();
         }
         std::thread::sleep(PERIOD);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_names_the_study_and_its_claim_with_delta() {
+        let text = "name = \"ill\"\n[data]\nsource = \"adult\"\n[graph]\nkind = \"ring\"\n[privacy]\nepsilon = 0.5\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\n";
+        let (title, claim) = study("net", text);
+        assert_eq!(title, "ill · net");
+        assert!(claim.contains("ε = 0.5, δ = 1e-6 (replace-one)"), "{claim}");
+        assert!(
+            study("net", &text.replace("[privacy]\nepsilon = 0.5\ndelta = 1e-6\n", ""))
+                .1
+                .starts_with("No privacy claim")
+        );
+        assert_eq!(study("net", "nonsense"), ("net".into(), String::new()));
     }
 }

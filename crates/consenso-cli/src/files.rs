@@ -114,13 +114,23 @@ fn source(experiment: &Text, spec: &ExperimentSpec) -> Result<Source> {
             let problem = spec.synthetic().context("a synthetic source")?;
             return Ok(Source::Synthetic(problem.map_err(|message| at("data", &message, None))?));
         }
-        Origin::Adult => {
+        origin @ (Origin::Adult | Origin::Heart { .. }) => {
             for (key, given) in [("schema", &data.schema), ("test", &data.test)] {
                 if given.is_some() {
                     Err(at(key, "the bundled data have their own", Some("leave it out")))?;
                 }
             }
-            let dataset = Dataset::adult(data.encoding).map_err(|e| at("encoding", &e.to_string(), None))?;
+            let dataset = match origin {
+                Origin::Heart { flamby: true } => Dataset::heart_flamby(data.encoding),
+                Origin::Heart { flamby: false } => Dataset::heart(data.encoding),
+                _ => Dataset::adult(data.encoding),
+            };
+            let mut dataset = dataset.map_err(|e| at("encoding", &e.to_string(), None))?;
+            if let Some(share) = data.hold_out {
+                dataset = dataset
+                    .hold_out(share, &Seed::from(spec.seed))
+                    .map_err(|e| at("hold_out", &e.to_string(), Some("a share such as 0.2")))?;
+            }
             return Ok(Source::Data(Box::new(dataset)));
         }
         Origin::Files(pattern) => pattern,
@@ -306,6 +316,19 @@ pub(crate) fn read_table_as(path: &Path, schema: Option<&Schema>, format: &Forma
         (_, Some(schema)) => Ok(csv::read_as(&bytes[..], &name, schema, &format.over(schema.format()))?),
         (_, None) => bail!("{name}: CSV needs a public schema (data.schema)\n  help: {}", draft_hint(path)),
     }
+}
+
+/// Reads records to apply a model to, whose labels may be missing; also which records of the file could be used.
+pub(crate) fn read_new(path: &Path, schema: &Schema) -> Result<(Table, Vec<bool>)> {
+    let name = path.display().to_string();
+    let (bytes, layout) = read_bytes(path)?;
+    let table = match layout {
+        Layout::Libsvm => libsvm::read(&bytes[..], &name, Some(schema))?,
+        _ => csv::read_unlabelled(&bytes[..], &name, schema, &FormatArgs::default().over(schema.format()))?,
+    };
+    let mut kept = vec![false; (table.report().rows + table.report().dropped_missing) as usize];
+    table.row_numbers().iter().filter_map(|&row| usize::try_from(row).ok()).for_each(|row| kept[row] = true);
+    Ok((table, kept))
 }
 
 /// What a drafted schema is made from.

@@ -1,7 +1,9 @@
 //! The folder of a run: checked before the run, written in one go after it.
 
 use anyhow::{Context as _, Result, bail};
-use consenso::record::Record;
+use consenso::experiment::{Experiment, Finished};
+use consenso::model::{self, Model};
+use consenso::record::{Record, ResultKind, Shareable};
 use consenso::report;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,14 +75,77 @@ pub(crate) fn make(path: &Path) -> Result<()> {
     fs::create_dir(path).with_context(|| format!("{}: cannot be made", path.display()))
 }
 
+/// Makes one folder that nobody else may look into.
+fn make_private(path: &Path) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).with_context(|| format!("{}: cannot be made", path.display()))
+}
+
 /// Writes one file of a folder.
 pub(crate) fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = folder.join(name);
     fs::write(&path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
-/// The files of a run.
-pub(crate) fn write_record(folder: &Path, record: &Record) -> Result<()> {
+/// The models of a run; the record gets their file names.
+pub(crate) fn name_models(experiment: &Experiment, finished: &mut Finished) -> Vec<Model> {
+    let mut taken: Vec<String> = Vec::new();
+    let mut models = Vec::new();
+    for (index, model) in finished.model_files(experiment) {
+        let base = model::file_stem(&model.study.label);
+        let numbered = (1u32..).map(|n| if n == 1 { base.clone() } else { format!("{base}-{n}") });
+        let stem = numbered.into_iter().find(|s| !taken.contains(s)).unwrap_or_default();
+        finished.record.algorithms[index].model = Some(format!("models/{stem}.json"));
+        taken.push(stem);
+        models.push(model);
+    }
+    models
+}
+
+/// The folder inside a run's folder for what only the holder of the records may see.
+const PRIVATE: &str = "private";
+
+const WARNING: &str = "PRIVATE: exact functions of the records. One record changes these numbers for certain; keep this folder as you keep the records, and do not share it.";
+
+/// The files of a run. Where the records are somebody's and the noise was real, the folder holds what may be shared, and `private/` in it the rest.
+pub(crate) fn write_record(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
+    match record.kind {
+        ResultKind::Simulation | ResultKind::Seeded | ResultKind::Private => {
+            return write_all(folder, record, models);
+        }
+        ResultKind::Unprotected => {
+            let nothing = serde_json::json!({ "kind": "unprotected", "note": "an algorithm has no claim: nothing of this run may be shared" });
+            put(folder, "record.json", &serde_json::to_vec_pretty(&nothing)?)?;
+        }
+        ResultKind::Shareable { .. } => {
+            put(folder, "experiment.toml", record.resolved.as_bytes())?;
+            let shareable = Shareable::of(record).context("what may be shared")?;
+            put(folder, "record.json", &serde_json::to_vec_pretty(&shareable)?)?;
+            put(folder, "report.html", report::shareable_html(&shareable).as_bytes())?;
+            // A model is a function of released vectors, which the claim covers.
+            write_models(folder, record, models)?;
+        }
+    }
+    let private = folder.join(PRIVATE);
+    make_private(&private)?;
+    put(&private, "README.txt", format!("{WARNING}\n").as_bytes())?;
+    write_all(&private, &Record { kind: ResultKind::Private, ..record.clone() }, models)
+}
+
+fn write_models(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
+    make(&folder.join("models"))?;
+    for (model, file) in models.iter().zip(record.algorithms.iter().filter_map(|a| a.model.as_ref())) {
+        put(folder, file, model.to_json().as_bytes())?;
+        put(folder, &file.replace(".json", ".npz"), &model.to_npz())?;
+    }
+    Ok(())
+}
+
+/// Everything there is, in one folder.
+fn write_all(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
+    write_models(folder, record, models)?;
     put(folder, "experiment.toml", record.resolved.as_bytes())?;
     put(folder, "record.json", &serde_json::to_vec_pretty(record)?)?;
     let mut trace = Vec::new();
@@ -91,7 +156,12 @@ pub(crate) fn write_record(folder: &Path, record: &Record) -> Result<()> {
         record.write_sweep(&mut sweep)?;
         put(folder, "sweep.csv", &sweep)?;
     }
-    put(folder, "report.html", report::report_html(record).as_bytes())?;
+    let mut page = report::report_html(record);
+    if record.kind == ResultKind::Private {
+        page =
+            page.replacen("<main>", &format!("<main>\n<p role=\"alert\"><strong>{WARNING}</strong></p>"), 1);
+    }
+    put(folder, "report.html", page.as_bytes())?;
     make(&folder.join("figures"))?;
     for (name, figure) in report::figures(record) {
         put(folder, &format!("figures/{name}.svg"), figure.to_svg().as_bytes())?;

@@ -9,6 +9,7 @@ mod dashboard;
 mod data;
 mod files;
 mod folder;
+mod model_file;
 #[cfg(feature = "network")]
 mod network;
 #[cfg(feature = "network")]
@@ -17,11 +18,14 @@ mod output;
 mod overrides;
 mod plan;
 mod png;
+mod predict;
 mod privacy;
 mod progress;
 mod reproduce;
 mod run;
+mod spending;
 mod table;
+mod trust;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -36,6 +40,7 @@ use std::process::ExitCode;
 Start with:
   consenso run                               the built-in experiment `adult`, into runs/adult-7
   consenso run --print adult > mine.toml     a copy to change; then: consenso run mine.toml
+  consenso predict runs/adult-7 new.csv      apply the model to new records
   consenso reproduce                         the paper's figures, with verdicts
   consenso data schema patients.csv          draft the public schema of your own records
   consenso help network                      the same as real processes, on one machine or on many
@@ -55,6 +60,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Predict(predict::Args),
+    Model(model_file::Args),
     Plan(plan::Args),
     Reproduce(reproduce::Args),
     Data(data::Args),
@@ -97,6 +104,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Run(args) => run::command(&args, cli.json),
+        Command::Predict(args) => predict::command(&args, cli.json),
+        Command::Model(args) => model_file::command(&args, cli.json),
         Command::Plan(args) => plan::command(&args, cli.json),
         Command::Reproduce(args) => reproduce::command(&args, cli.json),
         Command::Data(args) => data::command(&args, cli.json),

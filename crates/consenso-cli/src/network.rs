@@ -114,12 +114,14 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
     spec.runs = 1;
     let from_files = match spec.origin(&text.text, &text.file)? {
         Origin::Files(pattern) => Some(pattern.to_owned()),
-        Origin::Adult | Origin::Synthetic => None,
+        Origin::Adult | Origin::Heart { .. } | Origin::Synthetic => None,
         Origin::Costs => Err(anyhow!(
             "{}: the costs of all agents stand in one file, so this experiment can be simulated only",
             text.file
         ))?,
     };
+    // Public test records go to every site, which evaluates its model on them.
+    let test = spec.data.test.as_ref().filter(|_| from_files.is_some()).map(|path| text.folder.join(path));
     let plan = match from_files {
         None => from_source(args, text, spec)?,
         Some(pattern) => from_site_files(args, &text, spec, &pattern)?,
@@ -136,6 +138,14 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
             sites.len()
         )
         .into());
+    }
+    if let Some(test) = test {
+        let own = args.certificates.is_empty();
+        let folders = sites.iter().map(|site| args.folder.join(site));
+        for folder in folders.filter(|_| own).chain((!own).then(|| args.folder.clone())) {
+            let to = folder.join(crate::node::TEST);
+            fs::copy(&test, &to).map_err(|e| Failure::Run(anyhow!("{}: {e}", to.display())))?;
+        }
     }
     if json {
         output::print_json(&json!({ "folder": args.folder, "sites": sites }));
@@ -227,7 +237,11 @@ fn from_site_files(
     let schema_text = fs::read_to_string(&schema_path).with_context(|| schema_path.display().to_string())?;
     if spec.data.hold_out.is_some() {
         return Err(
-            anyhow!("data.hold_out: a site trains on all of its file; leave test records out of it").into()
+            anyhow!(
+                "data.hold_out: a site trains on all of its file; leave test records out of it and judge the model with \
+                 `consenso predict SITE_DIR HELD_OUT.csv`, which sends nothing; or give public ones to all with data.test"
+            )
+            .into()
         );
     }
     if spec.privacy.is_some() && !schema.is_reviewed() {
@@ -278,7 +292,11 @@ fn from_site_files(
     let data = &mut spec.data;
     data.path = Some(consenso_node::folder::RECORDS.into());
     data.schema = Some(consenso_node::folder::SCHEMA.into());
-    (data.test, data.partition, data.agents, data.records_per_agent) = (None, None, None, None);
+    if let Some(test) = &data.test {
+        files::read_table(&text.folder.join(test), Some(&schema))?;
+        data.test = Some(crate::node::TEST.into());
+    }
+    (data.partition, data.agents, data.records_per_agent) = (None, None, None);
     if let Some(table) = first {
         check_as_site(args, text, &spec, table, &counts, edges.as_ref())?;
     }
@@ -401,6 +419,13 @@ struct Process {
     stderr: std::thread::JoinHandle<()>,
 }
 
+/// The live page of the network in this folder; every site has the same experiment.
+fn dashboard(port: u16, root: &Path, names: &[String]) -> Result<Dashboard, Failure> {
+    let experiment = names.first().map(|name| root.join(name).join("experiment.toml"));
+    let text = experiment.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    Dashboard::start(port, &root.display().to_string(), &text)
+}
+
 fn up(args: &Up, json: bool) -> Result<(), Failure> {
     let root = &args.folder;
     let names = network::sites(root)?;
@@ -411,7 +436,7 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
     let mut processes = names.iter().map(|name| start(root, name, &warned)).collect::<Result<Vec<_>, _>>()?;
     let mut view = View::new(json);
     let page = match args.dashboard {
-        true => Some(Dashboard::start(args.dashboard_port, &root.display().to_string())?),
+        true => Some(dashboard(args.dashboard_port, root, &names)?),
         false => None,
     };
     let mut unfinished = Unfinished::default();

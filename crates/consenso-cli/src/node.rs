@@ -5,12 +5,14 @@ use anyhow::{Context as _, anyhow};
 use consenso::agent::Checkpoint;
 use consenso::data::Dataset;
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
+use consenso::privacy::studies::{EpsilonDelta, Rule};
+use consenso_ledger::{Edited, RecordsLedger};
 use consenso_node::audit_log::Echo;
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
-use consenso_node::store::{Entry, Row, Store};
-use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, export, network, node};
+use consenso_node::store::{Row, Store};
+use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, network, node};
 use serde_json::json;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -77,6 +79,10 @@ struct Run {
     /// How links, refusals and progress are told on stderr: `text` for people, `json` a JSON object a line
     #[arg(long, value_parser = ["text", "json"], default_value = "text")]
     log: String,
+    /// What is to be thought of records that changed since studies were charged to them: `same` people's, edited (what was
+    /// spent stays spent), or `other` people's
+    #[arg(long, value_parser = ["same", "other"], value_name = "WHOSE")]
+    edited_records: Option<String>,
     /// Print where it stands as JSON lines, for the process that started this one
     #[arg(long, hide = true)]
     lines: bool,
@@ -100,7 +106,7 @@ struct Health {
     ready: bool,
 }
 
-/// Write the model of a finished run
+/// Print the model of a finished run: the file that `consenso predict` and `consenso model show` read
 #[derive(clap::Args)]
 struct Model {
     /// Folder of the site
@@ -108,7 +114,13 @@ struct Model {
     /// Write it as a NumPy file with one array, `model`
     #[arg(long, value_name = "FILE")]
     npz: Option<PathBuf>,
+    /// Write the model file here instead of printing it
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
+
+/// Public test records of a site's folder, if the study has some.
+pub(crate) const TEST: &str = "test.csv";
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     match &args.command {
@@ -172,7 +184,17 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
         )
         .into());
     }
-    let dataset = Dataset::new(vec![table], None, spec.data.encoding)?;
+    // Public test records change nothing that this site does; without them its model is just not judged.
+    let test = folder.path.join(TEST);
+    let test = match &spec.data.test {
+        Some(_) if test.exists() => Some(files::read_table(&test, Some(&schema))?),
+        Some(_) => {
+            eprintln!("warning: {}: is not there, so the model will not be judged by it", test.display());
+            None
+        }
+        None => None,
+    };
+    let dataset = Dataset::new(vec![table], test.as_ref(), spec.data.encoding)?;
     let edges_path = folder.path.join(folder::EDGES);
     let edges = fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
     let source = Source::Data(Box::new(dataset));
@@ -203,7 +225,12 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
         "json" => Echo::Json,
         _ => Echo::Text,
     };
-    let options = Options { echo, ..Options::default() };
+    let edited = match args.edited_records.as_deref() {
+        Some("same") => Edited::Same,
+        Some(_) => Edited::Other,
+        None => Edited::Ask,
+    };
+    let options = Options { echo, edited, ..Options::default() };
     let over = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| watch(&options, &over, args.lines));
@@ -399,25 +426,76 @@ fn short_text(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
 
+/// What the ledger beside the records says, where there is one.
+fn of_records(path: &Path) -> Result<Option<consenso_ledger::Standing>, Failure> {
+    // An auditor may have the ledger alone.
+    let Ok(folder) = Folder::read(path) else { return Ok(None) };
+    if !folder.records().exists() {
+        return Ok(None);
+    }
+    RecordsLedger::look(&folder.records(), folder.ledger().as_deref()).map_err(|e| Failure::Run(anyhow!(e)))
+}
+
+/// What all studies cost together, by both rules, and which of them holds.
+fn describe(s: &books::Standing) -> String {
+    let amount = |a: EpsilonDelta| format!("ε = {:.6}, δ = {:e}", a.epsilon, a.delta);
+    let holds = |rule: Rule| if s.rule == rule { "   ← this rule holds" } else { "" };
+    let mut text = format!("budget     {} for all studies of these records\n", amount(s.limit));
+    text += &format!("sum        {}{}\n", amount(s.sum), holds(Rule::Sum));
+    if let Some((rule, spent)) = s.filter {
+        text += &format!("filter     {}{}\n", amount(spent), holds(rule));
+    }
+    text += &format!("rule       {}\n", s.rule.meaning());
+    if let Some(relation) = s.relation {
+        text += &format!("relation   {relation}: {}\n", relation.meaning());
+    }
+    if let Some(adversary) = &s.adversary {
+        text += &format!("adversary  {adversary}\n");
+    }
+    let entropy = match s.entropy {
+        "seed" => "a seed that everybody knows: for science, protects nobody",
+        _ => "the operating system",
+    };
+    text + &format!("entropy    {entropy}\n")
+}
+
 fn audit(path: &Path, json: bool) -> Result<(), Failure> {
     let (store, rows) = ledger(path)?;
     let studies = claim::audit(&rows).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
-    let limit = match rows.first().map(|r| &r.entry) {
-        Some(Entry::Budget { limit, .. }) => *limit,
-        _ => None,
-    };
+    let standing = books::standing(&rows);
+    let elsewhere = of_records(path)?;
+    // The tighter of the two says what is left.
+    let remaining = standing.as_ref().map(|s| {
+        let other = elsewhere.as_ref().and_then(|e| e.remaining).unwrap_or(s.remaining);
+        if other.epsilon < s.remaining.epsilon { other } else { s.remaining }
+    });
     let holds = studies.iter().all(|s| s.holds);
     if json {
         output::print_json(&json!({
             "chain": "intact", "rows": rows.len(), "head": Hex(store.head()).to_string(),
-            "budget": limit.map(|(epsilon, delta)| json!({ "epsilon": epsilon, "delta": delta })),
-            "studies": studies, "holds": holds,
+            "budget": standing.as_ref().map(|s| s.limit), "remaining": remaining,
+            "relation": standing.as_ref().and_then(|s| s.relation), "adversary": standing.as_ref().and_then(|s| s.adversary.clone()),
+            "entropy": standing.as_ref().map(|s| s.entropy), "rule": standing.as_ref().map(|s| s.rule),
+            "spent": standing.as_ref().map(|s| s.spent), "sum": standing.as_ref().map(|s| s.sum),
+            "filter": standing.as_ref().and_then(|s| s.filter).map(|(rule, spent)| json!({ "rule": rule, "spent": spent })),
+            "records_ledger": elsewhere, "studies": studies, "holds": holds,
         }));
     } else {
         let mut text = format!("chain      intact, {} rows, head {}\n", rows.len(), Hex(&store.head()[..8]));
-        text += &limit.map_or("budget     none: nothing is protected\n".to_owned(), |(e, d)| {
-            format!("budget     ε = {e}, δ = {d:e} for all studies of these records\n")
-        });
+        text += &standing.as_ref().map_or("budget     none: nothing is protected\n".to_owned(), describe);
+        if let Some(ledger) = &elsewhere {
+            text += &format!(
+                "records    {} studies of these records in {}: ε = {:.6}, δ = {:e} ({})\n",
+                ledger.studies,
+                ledger.ledger.display(),
+                ledger.spent.epsilon,
+                ledger.spent.delta,
+                ledger.rule.meaning()
+            );
+        }
+        if let Some(left) = remaining {
+            text += &format!("remaining: ε = {:.6}, δ = {:e} for the next study\n", left.epsilon, left.delta);
+        }
         for study in &studies {
             text += &format!(
                 "\nstudy {}    {} of {}{}\n  releases   {} ({} charged){}\n",
@@ -471,22 +549,55 @@ fn witness(path: &Path, json: bool) -> Result<(), Failure> {
 }
 
 fn model(args: &Model, json: bool) -> Result<(), Failure> {
-    let (store, rows) = ledger(&args.folder)?;
-    let study = rows.last().map_or(0, |r| r.study);
-    let checkpoint = store.checkpoint(study)?;
-    let model = checkpoint.as_ref().and_then(|c| c.model()).with_context(|| {
-        let round = checkpoint.as_ref().map_or(0, rounds);
-        format!("{}: there is no model yet, it stands at round {round}", args.folder.display())
-    })?;
+    let (weights, round) = weights(&args.folder)?;
+    let model = described(&args.folder, &weights)?;
+    let write = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))
+    };
     if let Some(path) = &args.npz {
-        fs::write(path, export::npz(model)).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
+        write(path, &model.to_npz())?;
     }
-    if json || args.npz.is_none() {
-        output::print_json(
-            &json!({ "round": checkpoint.as_ref().map(rounds), "model": model, "npz": args.npz }),
-        );
+    if let Some(path) = &args.out {
+        write(path, model.to_json().as_bytes())?;
+    }
+    if json || args.npz.is_none() && args.out.is_none() {
+        // The file's own keys, and the bare numbers under the name they always had.
+        let mut value = json!(model);
+        (value["round"], value["model"], value["npz"]) = (json!(round), json!(weights), json!(args.npz));
+        output::print_json(&value);
     }
     Ok(())
+}
+
+/// The model of a finished site, as `consenso predict` wants it.
+pub(crate) fn site_model(path: &Path) -> Result<consenso::model::Model, Failure> {
+    described(path, &weights(path)?.0)
+}
+
+fn described(path: &Path, weights: &[f64]) -> Result<consenso::model::Model, Failure> {
+    let folder = Folder::read(path)?;
+    let experiment = experiment(&folder)?;
+    let plan = experiment.plan_of(folder.me).map_err(|e| anyhow!(e))?;
+    let claim = plan.claim.map(|claim| consenso::model::ClaimNote {
+        epsilon: claim.epsilon,
+        delta: claim.delta,
+        statement: claim.to_string(),
+        seeded: plan.seeded,
+    });
+    Ok(experiment.site_model(weights, claim))
+}
+
+/// What a finished site trained, and after how many rounds.
+fn weights(path: &Path) -> Result<(Vec<f64>, u32), Failure> {
+    let (store, rows) = ledger(path)?;
+    let study = rows.last().map_or(0, |r| r.study);
+    let checkpoint = store.checkpoint(study)?;
+    let round = checkpoint.as_ref().map_or(0, rounds);
+    let model = checkpoint
+        .as_ref()
+        .and_then(|c| c.model())
+        .with_context(|| format!("{}: there is no model yet, it stands at round {round}", path.display()))?;
+    Ok((model.to_vec(), round))
 }
 
 /// What was looked at, how it stands, and what was found.

@@ -3,10 +3,13 @@
 use crate::folder::{self, Folder};
 use crate::overrides::{self, Override};
 use crate::progress::{self, Progress};
+use crate::spending::{self, Changed};
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
 use consenso::experiment::{self, BUILT_IN, Experiment, SpecError};
-use consenso::record::Record;
+use consenso::model::Model;
+use consenso::record::{Record, ResultKind};
+use consenso_ledger::Standing;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -22,8 +25,11 @@ Examples:
   consenso run mine.toml --out results/first              your own
   consenso run --set privacy.epsilon=0.5 --set algorithm.0.rounds=100 --seed 1
 
-A run's folder holds experiment.toml (every choice made: running it repeats the run), record.json,
+A run's folder holds models/*.json (for `consenso predict` and `consenso model show`; *.npz for NumPy),
+experiment.toml (every choice made: running it repeats the run), record.json,
 trace.csv (a row an algorithm, run and round), report.html and figures/*.svg; with a [sweep] also sweep.csv.
+With --entropy os on records of your own it holds only what may be shared, and private/ the rest;
+what the command costs is added to a ledger beside the records before it begins.
 Ctrl-C stops and keeps the algorithms and runs that are done; a second Ctrl-C stops at once.")]
 pub(crate) struct Args {
     /// An experiment file, or the name of a built-in experiment [default: adult]
@@ -41,6 +47,12 @@ pub(crate) struct Args {
     /// Where the noise comes from: `seed` repeats bit for bit, for science; `os` is what a privacy claim holds for
     #[arg(long, value_enum, default_value_t = Entropy::Seed)]
     entropy: Entropy,
+    /// What a file of records is that has changed since its ledger knew it (--entropy os)
+    #[arg(long, value_enum, value_name = "WHICH")]
+    records: Option<Changed>,
+    /// Folder of the ledger of spent privacy [default: consenso-ledger, beside the records]
+    #[arg(long, value_name = "DIR")]
+    ledger: Option<PathBuf>,
     /// Threads; results do not depend on it [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -86,11 +98,13 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     for warning in experiment.warnings() {
         eprintln!("warning: {warning}");
     }
+    let standings = spending::reserve(&experiment, args.ledger.as_deref(), args.records)?;
     let progress = Progress::new(experiment.exchanges(), progress::ctrl_c());
     let finished = experiment::run(&experiment, &progress);
     progress.finish();
-    let finished = finished.map_err(|message| Failure::Run(anyhow!(message)))?;
-    finish(&finished.record, &folder, json)
+    let mut finished = finished.map_err(|message| Failure::Run(anyhow!(message)))?;
+    let models = folder::name_models(&experiment, &mut finished);
+    finish(&finished.record, &models, &folder, &standings, json)
 }
 
 /// Reads and checks everything, the place of the results included.
@@ -111,18 +125,40 @@ fn prepare(args: &Args) -> Result<(Experiment, Folder), Failure> {
     Ok((Experiment::check(inputs).map_err(located)?, folder))
 }
 
-fn finish(record: &Record, folder: &Folder, json: bool) -> Result<(), Failure> {
+fn finish(
+    record: &Record,
+    models: &[Model],
+    folder: &Folder,
+    standings: &[Standing],
+    json: bool,
+) -> Result<(), Failure> {
     let kept = !record.algorithms.is_empty();
     let out = kept
-        .then(|| folder.write(|path| folder::write_record(path, record)))
+        .then(|| folder.write(|path| folder::write_record(path, record, models)))
         .transpose()
         .map_err(Failure::Run)?;
     if json {
-        output::print_json(&summary(record, out.as_deref()));
+        let mut value = summary(record, out.as_deref());
+        if !standings.is_empty() {
+            value["ledger"] = spending::json(standings)?;
+        }
+        output::print_json(&value);
     } else {
         output::print(&table::summary(record));
+        output::print(&spending::text(standings));
+        if !matches!(record.kind, ResultKind::Simulation) {
+            output::print(
+                "what is printed here holds exact functions of the records: it is for whoever holds them, not to be shared",
+            );
+        }
         if let Some(out) = &out {
             output::print(&format!("\nwritten to {}", out.display()));
+            if !models.is_empty() && record.problem.loss != "quadratic" {
+                let out = out.display();
+                output::print(&format!(
+                    "the model: consenso model show {out}; on new records: consenso predict {out} FILE.csv"
+                ));
+            }
         }
     }
     if record.interrupted {
@@ -138,6 +174,9 @@ fn summary(record: &Record, out: Option<&std::path::Path>) -> serde_json::Value 
     let mut value = json!(record);
     for algorithm in value["algorithms"].as_array_mut().into_iter().flatten() {
         algorithm.as_object_mut().map(|a| a.remove("curve"));
+        if let (Some(out), Some(file)) = (out, algorithm["model"].as_str()) {
+            algorithm["model"] = json!(out.join(file));
+        }
     }
     let points = value["sweep"].as_array_mut().into_iter().flatten();
     for algorithm in points.flat_map(|point| point["algorithms"].as_array_mut().into_iter().flatten()) {

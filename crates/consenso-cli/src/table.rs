@@ -1,6 +1,7 @@
 //! The summary of a run, for people.
 
 use comfy_table::{CellAlignment, Table, presets};
+use consenso::model::Metrics;
 use consenso::record::{AlgorithmRecord, Record, Spread, SweepPoint};
 use consenso::report::{exponent, growth};
 use consenso::reproduce::Reproduction;
@@ -121,45 +122,135 @@ fn heading(record: &Record) -> String {
     )
 }
 
-const HEADER: [&str; 8] =
-    ["algorithm", "rounds", "accuracy (agents)", "AUC", "objective gap", "ln error", "ε", "time"];
+/// What a table shows of how well a model does: two or three figures that matter for the task.
+#[derive(Clone, Copy, PartialEq)]
+enum Shown {
+    TwoClasses,
+    ManyClasses,
+    Numbers,
+    /// There are no test records, or nothing is predicted.
+    Nothing,
+}
+
+impl Shown {
+    fn of(record: &Record) -> Self {
+        match record.algorithms.iter().find_map(|a| a.metrics.as_ref()) {
+            None => Self::Nothing,
+            Some(m) if m.rmse.is_some() => Self::Numbers,
+            Some(m) if m.confusion.len() > 2 => Self::ManyClasses,
+            Some(_) => Self::TwoClasses,
+        }
+    }
+
+    fn header(self) -> &'static [&'static str] {
+        match self {
+            Self::TwoClasses => &["accuracy (agents)", "balanced", "AUC"],
+            Self::ManyClasses => &["accuracy (agents)", "balanced", "macro F1"],
+            Self::Numbers => &["R²", "RMSE", "MAE"],
+            Self::Nothing => &[],
+        }
+    }
+
+    /// Cells of a model: its figures, and means over the agents' own models where they are known.
+    fn cells(
+        self,
+        m: Option<&Metrics>,
+        test: Option<f64>,
+        agents: Option<Spread>,
+        auc: Option<f64>,
+    ) -> Vec<String> {
+        let of = |f: fn(&Metrics) -> Option<f64>| m.and_then(f);
+        let balanced = of(|m| m.balanced_accuracy).map_or(NONE.into(), |v| format!("{:.2} %", 100.0 * v));
+        match self {
+            Self::TwoClasses => {
+                let auc = auc.or(of(|m| m.auc));
+                vec![accuracy(test.or(of(|m| m.accuracy)), agents), balanced, decimals(auc, 4)]
+            }
+            Self::ManyClasses => {
+                vec![accuracy(test.or(of(|m| m.accuracy)), agents), balanced, decimals(of(|m| m.f1), 4)]
+            }
+            Self::Numbers => vec![
+                decimals(of(|m| m.r2), 4),
+                of(|m| m.rmse).map_or(NONE.into(), figures),
+                of(|m| m.mae).map_or(NONE.into(), figures),
+            ],
+            Self::Nothing => Vec::new(),
+        }
+    }
+}
+
+/// Four significant digits.
+fn figures(value: f64) -> String {
+    let digits = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
+    if (-4.0..6.0).contains(&digits) {
+        format!("{value:.*}", (3.0 - digits).max(0.0) as usize)
+    } else {
+        format!("{value:.3e}")
+    }
+}
+
+/// The figures of a model in a line.
+pub(crate) fn metrics_line(m: &Metrics) -> String {
+    let mut said = Vec::new();
+    let mut percent = |name: &str, value: Option<f64>| {
+        if let Some(v) = value {
+            said.push(format!("{name} {:.2} %", 100.0 * v));
+        }
+    };
+    percent("accuracy", m.accuracy);
+    percent("balanced accuracy", m.balanced_accuracy);
+    let f1 = if m.confusion.len() > 2 { "macro F1" } else { "F1" };
+    for (name, value) in [("AUC", m.auc), (f1, m.f1), ("log loss", m.log_loss), ("R²", m.r2)] {
+        said.extend(value.map(|v| format!("{name} {v:.4}")));
+    }
+    for (name, value) in [("RMSE", m.rmse), ("MAE", m.mae)] {
+        said.extend(value.map(|v| format!("{name} {}", figures(v))));
+    }
+    said.join(", ")
+}
 
 fn results(record: &Record) -> Table {
-    let mut table = plain(&HEADER, 1);
+    let shown = Shown::of(record);
+    let before = ["algorithm", "rounds"].iter();
+    let after = ["objective gap", "ln error", "ε", "time"].iter();
+    let header: Vec<&str> = before.chain(shown.header()).chain(after).copied().collect();
+    let mut table = plain(&header, 1);
     for a in &record.algorithms {
         let rounds =
             if a.gossip == 0 { a.rounds.to_string() } else { format!("{} + {}", a.rounds, a.gossip) };
-        table.add_row([
-            a.label.clone(),
-            rounds,
-            accuracy(a.test_accuracy, a.per_agent_accuracy),
-            decimals(a.test_auc, 4),
+        let mut row = vec![a.label.clone(), rounds];
+        row.extend(shown.cells(a.metrics.as_ref(), a.test_accuracy, a.per_agent_accuracy, a.test_auc));
+        row.extend([
             scientific(a.optimum_gap),
             decimals(Some(a.log_error), 2),
             a.epsilon.as_ref().map_or(NONE.into(), |e| epsilon(e.claim)),
             seconds(a.seconds),
         ]);
+        table.add_row(row);
     }
     let b = &record.baselines;
-    let mut baseline =
-        |label: &str, test: Option<f64>, auc: Option<f64>, gap: Option<f64>, error: Option<f64>| {
-            table.add_row([
-                label.to_owned(),
-                NONE.into(),
-                accuracy(test, None),
-                decimals(auc, 4),
-                gap.map_or(NONE.into(), scientific),
-                decimals(error, 2),
-                NONE.into(),
-                NONE.into(),
-            ]);
-        };
+    let mut baseline = |label: &str, cells: Vec<String>, gap: Option<f64>, error: Option<f64>| {
+        let mut row = vec![label.to_owned(), NONE.into()];
+        row.extend(cells);
+        row.extend([gap.map_or(NONE.into(), scientific), decimals(error, 2), NONE.into(), NONE.into()]);
+        table.add_row(row);
+    };
     let zero = b.zero_model;
-    baseline("· majority class", b.majority_accuracy, None, None, None);
+    let known = |test, auc| shown.cells(None, test, None, auc);
+    if b.majority_accuracy.is_some() {
+        baseline("· majority class", known(b.majority_accuracy, None), None, None);
+    }
     let zero_gap = Some(zero.objective - b.central_optimum_objective);
-    baseline("· zero model", zero.accuracy, None, zero_gap, Some(zero.log_error));
-    baseline("· local only, no noise", b.local_only_accuracy, None, None, None);
-    baseline("· central optimum", b.central_optimum_accuracy, b.central_optimum_auc, Some(0.0), None);
+    baseline("· zero model", known(zero.accuracy, None), zero_gap, Some(zero.log_error));
+    if b.local_only_accuracy.is_some() {
+        baseline("· each agent alone, no noise", known(b.local_only_accuracy, None), None, None);
+    }
+    let optimum = known(b.central_optimum_accuracy, b.central_optimum_auc);
+    baseline("· optimum of this objective", optimum, Some(0.0), None);
+    if let Some(reference) = &b.reference {
+        let cells = shown.cells(Some(&reference.metrics), None, None, None);
+        baseline("· tuned reference, no privacy", cells, None, None);
+    }
     table
 }
 
@@ -220,6 +311,9 @@ fn seconds(value: f64) -> String {
 }
 
 fn notes(out: &mut String, algorithm: &AlgorithmRecord) {
+    for finding in &algorithm.findings {
+        let _ = writeln!(out, "{}: {finding}", algorithm.label);
+    }
     if algorithm.diverged {
         let _ = writeln!(out, "{}: diverged in some run; its figures mean nothing", algorithm.label);
     }
@@ -251,6 +345,16 @@ fn claims(out: &mut String, record: &Record) {
     }
     if record.algorithms.iter().any(|a| a.epsilon.as_ref().is_some_and(|e| e.seeded)) {
         out.push_str("\nseeded simulation: these figures hold only for a run on OS entropy\n");
+    }
+    if let Some(total) = &record.total_epsilon {
+        let _ = writeln!(
+            out,
+            "\nall {} transcript{} of this command together: ε = {}, δ = {:e}",
+            total.transcripts,
+            if total.transcripts == 1 { "" } else { "s" },
+            rounded_up(total.epsilon, 5),
+            total.delta
+        );
     }
 }
 

@@ -5,7 +5,9 @@
 
 use crate::frame::Hex;
 use crate::store::{Entry, Opening, Row, StoreError};
-use consenso::privacy::Claim;
+use consenso::privacy::studies::{EpsilonDelta, Limit, NotLetIn, Rule, StudyCost};
+use consenso::privacy::{Claim, NeighbourRelation};
+use serde::Serialize;
 
 /// Largest ε that becomes a limit without the operator having written it down.
 pub const LARGEST_UNSAID_EPSILON: f64 = 10.0;
@@ -17,13 +19,15 @@ pub enum Admission {
     GoesOn {
         /// Its number.
         number: i64,
+        /// Its name in the ledger of the records.
+        id: String,
     },
     /// It begins as study `number`.
     Begins {
         /// Its number.
         number: i64,
         /// The limit for all studies; `None` where nothing is protected.
-        limit: Option<(f64, f64)>,
+        limit: Option<Limit>,
     },
 }
 
@@ -36,16 +40,19 @@ pub fn admit(rows: &[Row], opening: &Opening) -> Result<Admission, StoreError> {
     let (experiment, graph) = (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
     let mut number = 1;
     for row in rows {
-        let Entry::Study { experiment: e, graph: g, claim, seeded, .. } = &row.entry else { continue };
+        let Entry::Study { experiment: e, graph: g, claim, seeded, id, .. } = &row.entry else { continue };
         if (e, g) == (&experiment, &graph) {
             goes_on((claim.as_deref(), *seeded), (opening.claim.as_ref(), opening.seeded))?;
-            return Ok(Admission::GoesOn { number: row.study });
+            let id = id.clone().unwrap_or_else(|| Hex(&row.hash).to_string());
+            return Ok(Admission::GoesOn { number: row.study, id });
         }
         number = row.study + 1;
     }
     adds_up(rows, opening)?;
     let limit = limit(rows, opening)?;
-    within(rows, limit, opening.claim.as_ref())?;
+    if let (Some(limit), Some(cost)) = (limit, opening.cost.or_else(|| opening.claim.as_ref().map(claimed))) {
+        within(rows, limit, cost)?;
+    }
     Ok(Admission::Begins { number, limit })
 }
 
@@ -70,11 +77,12 @@ fn claims_something(opening: &Opening) -> Result<(), StoreError> {
 }
 
 /// What these records may cost in all: the ledger's first row, never more than what the site's own file says now.
-fn limit(rows: &[Row], opening: &Opening) -> Result<Option<(f64, f64)>, StoreError> {
-    let tighter = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.min(b.1));
+fn limit(rows: &[Row], opening: &Opening) -> Result<Option<Limit>, StoreError> {
     match rows.first().map(|row| &row.entry) {
-        Some(Entry::Budget { limit: Some(limit), .. }) => {
-            Ok(Some(opening.budget.map_or(*limit, |own| tighter(*limit, own))))
+        Some(Entry::Budget { limit: Some((epsilon, delta)), rule, .. }) => {
+            let (own_epsilon, own_delta) = opening.budget.unwrap_or((f64::INFINITY, 1.0));
+            let (epsilon, delta) = (epsilon.min(own_epsilon), delta.min(own_delta));
+            Ok(Some(Limit { epsilon, delta, rule: *rule }))
         }
         Some(_) => match opening.claim {
             Some(_) => Err(StoreError::Unprotected(
@@ -87,18 +95,26 @@ fn limit(rows: &[Row], opening: &Opening) -> Result<Option<(f64, f64)>, StoreErr
 }
 
 /// The limit of a new ledger: the site's own, else the study's if nobody would call it careless.
-fn first_limit(opening: &Opening) -> Result<Option<(f64, f64)>, StoreError> {
+fn first_limit(opening: &Opening) -> Result<Option<Limit>, StoreError> {
     let Some(claim) = &opening.claim else { return Ok(None) };
-    if opening.budget.is_some() {
-        return Ok(opening.budget);
+    let rule = opening.rule.unwrap_or_else(|| match opening.cost {
+        Some(cost) if cost.delta > 0.0 => Rule::covering(&[cost]),
+        _ => Rule::Sum,
+    });
+    if let Some((epsilon, delta)) = opening.budget {
+        return Ok(Some(Limit { epsilon, delta, rule }));
     }
     let (epsilon, delta) = opening.announced.unwrap_or((claim.epsilon, claim.delta));
     let (epsilon, delta) = (epsilon.max(claim.epsilon), delta.max(claim.delta));
     let careful = epsilon <= LARGEST_UNSAID_EPSILON && delta * (opening.records as f64) < 1.0;
     if careful {
-        return Ok(Some((epsilon, delta)));
+        return Ok(Some(Limit { epsilon, delta, rule }));
     }
     Err(StoreError::NoBudget { epsilon, delta, records: opening.records })
+}
+
+fn claimed(claim: &Claim) -> StudyCost {
+    StudyCost::claimed(claim.epsilon, claim.delta)
 }
 
 /// Whether the study's claim is of the kind that the ledger adds up.
@@ -158,28 +174,109 @@ fn goes_on(before: (Option<&Claim>, bool), now: (Option<&Claim>, bool)) -> Resul
     Ok(())
 }
 
-/// Whether another study fits what the records may cost in all.
+/// Whether another study fits what the records may cost in all. A study counts whole from its beginning, finished or not.
 ///
-/// Σ ε ≤ ε and Σ δ ≤ δ is a filter that holds for studies chosen after looking at the earlier ones (Rogers, Roth, Ullman and Vadhan 2016). A study
-/// counts whole from its beginning, finished or not.
-fn within(rows: &[Row], limit: Option<(f64, f64)>, asked: Option<&Claim>) -> Result<(), StoreError> {
-    let (Some((limit, limit_delta)), Some(asked)) = (limit, asked) else { return Ok(()) };
-    let (spent, spent_delta) = spent(rows);
+/// The rule of [`consenso::privacy::studies`] was fixed with the first study, so that it holds for studies chosen after looking at the earlier ones.
+fn within(rows: &[Row], limit: Limit, asked: StudyCost) -> Result<(), StoreError> {
     // Decimal budgets such as 0.1 + 0.2 ≤ 0.3 should fit; a part in 10^12 is below every claim's own rounding.
-    let fits = |sum: f64, limit: f64| sum <= limit * (1.0 + 1e-12);
-    if fits(spent + asked.epsilon, limit) && fits(spent_delta + asked.delta, limit_delta) {
-        return Ok(());
+    let up = |x: f64| x * (1.0 + 1e-12);
+    let admitted = Limit { epsilon: up(limit.epsilon), delta: up(limit.delta), ..limit };
+    let studies = costs(rows);
+    match admitted.admit(&studies, &asked) {
+        Ok(()) => Ok(()),
+        Err(NotLetIn::OverLimit { .. }) if limit.rule != Rule::Sum => {
+            let spent = limit.spent(&studies).map_or(f64::INFINITY, |s| s.epsilon);
+            Err(StoreError::OverBudget {
+                limit: limit.epsilon,
+                limit_delta: limit.delta,
+                spent,
+                spent_delta: limit.delta,
+                asked: asked.epsilon,
+                asked_delta: asked.delta,
+            })
+        }
+        Err(NotLetIn::OverLimit { .. }) => {
+            let sum = |of: fn(&StudyCost) -> f64| studies.iter().map(of).sum();
+            Err(StoreError::OverBudget {
+                limit: limit.epsilon,
+                limit_delta: limit.delta,
+                spent: sum(|c| c.epsilon),
+                spent_delta: sum(|c| c.delta),
+                asked: asked.epsilon,
+                asked_delta: asked.delta,
+            })
+        }
+        Err(other) => Err(StoreError::Mixed(format!(
+            "{other}\n  help: agree on a study with noise of that kind; or say budget = {{ …, rule = \"sum\" }} in site.toml before the first study"
+        ))),
     }
-    let (asked, asked_delta) = (asked.epsilon, asked.delta);
-    Err(StoreError::OverBudget { limit, limit_delta, spent, spent_delta, asked, asked_delta })
 }
 
-/// Σ ε and Σ δ of all studies that were begun.
+/// What every study that was begun costs.
+fn costs(rows: &[Row]) -> Vec<StudyCost> {
+    let cost = |row: &Row| match &row.entry {
+        Entry::Study { claim: Some(claim), cost, .. } => Some(cost.unwrap_or_else(|| claimed(claim))),
+        _ => None,
+    };
+    rows.iter().filter_map(cost).collect()
+}
+
+/// What a ledger says about all its studies together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// The limit for all studies.
+    pub limit: EpsilonDelta,
+    /// How studies are added up, fixed with the first of them.
+    pub rule: Rule,
+    /// What they cost by that rule.
+    pub spent: EpsilonDelta,
+    /// What their claims add up to, for comparison.
+    pub sum: EpsilonDelta,
+    /// What they would cost by the best filter that covers them, for comparison: the rule that holds is `rule`.
+    pub filter: Option<(Rule, EpsilonDelta)>,
+    /// What one more study may cost.
+    pub remaining: EpsilonDelta,
+    /// Which data sets are neighbours in all studies.
+    pub relation: Option<NeighbourRelation>,
+    /// Who looks, in all studies.
+    pub adversary: Option<String>,
+    /// Where the noise of all studies comes from.
+    pub entropy: &'static str,
+}
+
+/// Where the records stand: what was spent, by which rule, and what is left. `None` for a ledger that protects nothing.
 #[must_use]
-pub fn spent(rows: &[Row]) -> (f64, f64) {
-    let claims = rows.iter().filter_map(|row| match &row.entry {
-        Entry::Study { claim, .. } => claim.as_deref(),
+pub fn standing(rows: &[Row]) -> Option<Standing> {
+    let Entry::Budget { limit: Some((epsilon, delta)), rule, .. } = rows.first().map(|row| &row.entry)?
+    else {
+        return None;
+    };
+    let (epsilon, delta) = (*epsilon, *delta);
+    let limit = Limit { epsilon, delta, rule: *rule };
+    let studies = costs(rows);
+    let by = |rule| Limit { rule, ..limit }.spent(&studies);
+    let sum = by(Rule::Sum).unwrap_or(EpsilonDelta { epsilon: f64::INFINITY, delta: 1.0 });
+    let best = Rule::covering(&studies);
+    let first = rows.iter().find_map(|row| match &row.entry {
+        Entry::Study { claim, seeded, .. } => Some((claim.as_deref(), *seeded)),
         _ => None,
     });
-    claims.fold((0.0, 0.0), |sum, claim| (sum.0 + claim.epsilon, sum.1 + claim.delta))
+    let claim = first.and_then(|f| f.0);
+    let mut remaining = limit.remaining(&studies);
+    // A study that took the whole limit on its own claim leaves nothing, whatever rounding says.
+    let spent = by(limit.rule).unwrap_or(sum);
+    if spent.epsilon >= limit.epsilon {
+        remaining = EpsilonDelta { epsilon: 0.0, delta: 0.0 };
+    }
+    Some(Standing {
+        limit: EpsilonDelta { epsilon, delta },
+        rule: limit.rule,
+        spent,
+        sum,
+        filter: by(best).filter(|_| best != Rule::Sum && delta > 0.0).map(|spent| (best, spent)),
+        remaining,
+        relation: claim.map(|c| c.neighbours),
+        adversary: claim.map(|c| c.adversary.clone()),
+        entropy: if first.is_some_and(|f| f.1) { "seed" } else { "os" },
+    })
 }

@@ -11,6 +11,7 @@
 use crate::frame::{Digest, Hex, sha256, unhex};
 use crate::identity::Known;
 use consenso::graph::Graph;
+use consenso::privacy::studies::Rule;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,6 +100,9 @@ pub struct Budget {
     pub epsilon: f64,
     /// δ.
     pub delta: f64,
+    /// How studies are added up, fixed with the first of them; the best rule that covers the first study if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Rule>,
 }
 
 /// `site.toml`.
@@ -137,6 +141,9 @@ pub struct SiteFile {
     /// Whether the records of its file are public: only then may noise come from a seed that everybody knows.
     #[serde(default, skip_serializing_if = "is_false")]
     pub public: bool,
+    /// The folder of the ledger that stays with the records, whoever uses them; beside the records' file if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<PathBuf>,
     /// A file on another disk that counts the releases, so that an old copy of this folder is found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<PathBuf>,
@@ -171,6 +178,7 @@ impl SiteFile {
             budget: None,
             unprotected: false,
             public: false,
+            ledger: None,
             witness: None,
         }
     }
@@ -237,7 +245,7 @@ impl Folder {
             let checked = address.as_deref().map_or(Ok(()), check_address);
             checked.map_err(|message| wrong(SITE, format!("{key}: {message}")))?;
         }
-        if let Some(Budget { epsilon, delta }) = site.budget
+        if let Some(Budget { epsilon, delta, .. }) = site.budget
             && !(epsilon > 0.0 && epsilon.is_finite() && delta > 0.0 && delta < 1.0)
         {
             return Err(wrong(SITE, format!("budget: ε = {epsilon}, δ = {delta} is no budget")));
@@ -289,6 +297,12 @@ impl Folder {
                 ),
             }),
         }
+    }
+
+    /// The folder of the ledger that stays with the records, unless it is beside them.
+    #[must_use]
+    pub fn ledger(&self) -> Option<PathBuf> {
+        self.site.ledger.as_ref().map(|path| self.path.join(path))
     }
 
     /// The file that counts its releases, if it has one.

@@ -9,7 +9,6 @@ mod call;
 pub mod claim;
 pub mod clock;
 mod driven;
-pub mod export;
 pub mod folder;
 pub mod frame;
 pub mod identity;

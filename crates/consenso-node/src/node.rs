@@ -19,6 +19,8 @@ use consenso::agent::RestoreError;
 use consenso::experiment::{Charge, Experiment, SitePlan};
 use consenso::gate::StopReason;
 use consenso::graph::{Graph, Mixing};
+use consenso::privacy::studies::{Limit, StudyCost};
+use consenso_ledger::{Edited, LedgerError, RecordsLedger};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -44,6 +46,9 @@ pub enum NodeError {
     /// The experiment does not fit the site.
     #[error("{0}")]
     Experiment(String),
+    /// The ledger that stays with the records does not let the study in, or cannot be used.
+    #[error("{}{}", .0, help(.0))]
+    Records(#[from] LedgerError),
     /// The checkpoint does not fit the experiment.
     #[error(transparent)]
     Restore(#[from] RestoreError),
@@ -94,6 +99,19 @@ pub enum NodeError {
     },
 }
 
+/// What to do about the records' ledger.
+fn help(error: &LedgerError) -> &'static str {
+    match error {
+        LedgerError::Changed { .. } => {
+            "\n  help: start once with --edited-records same (what was spent stays spent) or --edited-records other (other people's records)"
+        }
+        LedgerError::File { .. } => {
+            "\n  help: the ledger of spent privacy stays beside the records; where that folder cannot be written, name another: ledger = \"…\" in site.toml"
+        }
+        _ => "",
+    }
+}
+
 impl NodeError {
     /// Whether the user must mend something before another start can work.
     #[must_use]
@@ -128,6 +146,8 @@ pub struct Options {
     pub stop: Arc<std::sync::atomic::AtomicBool>,
     /// What it tells on stderr of its audit log.
     pub echo: Echo,
+    /// What the operator says about records that have changed since studies were charged to them.
+    pub edited: Edited,
 }
 
 /// How long a node that is done waits for a goodbye from neighbours that have everything.
@@ -145,7 +165,7 @@ const BLINK: Duration = Duration::from_secs(1);
 /// [`NodeError`]; what was durable stays so, and another call goes on from there.
 pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Result<Outcome, NodeError> {
     let lock = lock(folder)?;
-    let prepared = Prepared::new(folder, experiment)?;
+    let prepared = Prepared::new(folder, experiment, options.edited)?;
     let cause = |cause| NodeError::System { what: "the network's thread".into(), cause };
     // One thread for the links and the node: a message that arrives is taken, answered and sent without waking another one.
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(cause)?;
@@ -248,7 +268,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(folder: &Folder, experiment: &Experiment) -> Result<Self, NodeError> {
+    pub(crate) fn new(folder: &Folder, experiment: &Experiment, edited: Edited) -> Result<Self, NodeError> {
         Identity::read(&folder.path)?;
         folder.known()?;
         agrees(folder, experiment)?;
@@ -260,7 +280,12 @@ impl Prepared {
         let graph = graph_digest(experiment.graph());
         let witness = folder.witness();
         store.witnessed_by(witness.as_deref())?;
-        let study = store.begin(&opening(folder, experiment, &plan)?)?;
+        let opening = opening(folder, experiment, &plan)?;
+        let study = store.begin_after(&opening, |id, limit| {
+            let own = experiment.has_own_records().then(|| folder.records());
+            let Some((records, cost)) = own.zip(opening.cost) else { return Ok(id) };
+            reserve(folder, &records, edited, &opening, cost, id, limit).map(Some)
+        })?;
         // A ledger that has just begun has its witness before anything can be released.
         store.witnessed_by(witness.as_deref())?;
         if let Some(checkpoint) = &study.checkpoint {
@@ -903,12 +928,56 @@ pub fn opening(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Res
         experiment: folder.study,
         graph: graph_digest(experiment.graph()),
         claim: plan.claim.clone(),
+        cost: plan.cost,
         seeded: plan.seeded,
+        rule: site.budget.and_then(|b| b.rule),
         budget: site.budget.map(|b| (b.epsilon, b.delta)),
         announced: experiment.spec().privacy.and_then(|p| Some((p.epsilon?, p.delta))),
         records: plan.records,
         unprotected: site.unprotected,
     })
+}
+
+/// Reserves the study in the ledger that stays with the records, whichever folder they are used from; its name there.
+fn reserve(
+    folder: &Folder,
+    records: &std::path::Path,
+    edited: Edited,
+    opening: &Opening,
+    cost: StudyCost,
+    id: Option<String>,
+    limit: Option<Limit>,
+) -> Result<String, NodeError> {
+    let mut ledger = RecordsLedger::open(records, folder.ledger().as_deref(), edited)?;
+    // The tightest word counts: the site's own budget, or the limit that these records had already.
+    let known = ledger.limit();
+    let asked = limit.map(|l| (l.epsilon, l.delta)).filter(|_| known.is_none() || opening.budget.is_some());
+    if let Some((epsilon, delta)) = asked {
+        let (epsilon, delta) =
+            known.map_or((epsilon, delta), |k| (epsilon.min(k.epsilon), delta.min(k.delta)));
+        ledger.set_limit(epsilon, delta, limit.map(|l| l.rule))?;
+    }
+    // A name that nobody had before: the same experiment in another folder is another study, with noise of its own.
+    let id = match id {
+        Some(id) => id,
+        None => {
+            let mut bytes = [0; 16];
+            let entropy = ring::rand::SystemRandom::new();
+            ring::rand::SecureRandom::fill(&entropy, &mut bytes)
+                .map_err(|_| NodeError::Experiment("the operating system gave no entropy".into()))?;
+            Hex(&bytes).to_string()
+        }
+    };
+    let claim = opening.claim.as_ref().expect("what has a cost has a claim");
+    ledger.reserve(&consenso_ledger::Study {
+        id: id.clone(),
+        name: format!("{} {}", opening.site, crate::folder::short(&opening.experiment)),
+        cost,
+        relation: claim.neighbours,
+        adversary: claim.adversary.clone(),
+        seeded: opening.seeded,
+    })?;
+    Ok(id)
 }
 
 /// Makes a new witness for a site whose witness is lost: its ledger as it is counts as the newest.

@@ -339,7 +339,7 @@ impl Drop for Place {
 type Running = JoinHandle<Result<Outcome, NodeError>>;
 
 fn start(place: &Place, network: &Arc<Network>, site: usize) -> Running {
-    let prepared = Prepared::new(&place.folders[site], &place.experiment).unwrap();
+    let prepared = Prepared::new(&place.folders[site], &place.experiment, Default::default()).unwrap();
     let host = Arc::new(Host { network: Arc::clone(network), me: site });
     let network = Arc::clone(network);
     tokio::spawn(async move {

@@ -11,6 +11,7 @@ use crate::witness::{Seen, Witness};
 use consenso::agent::Checkpoint;
 use consenso::experiment::Charge;
 use consenso::privacy::Claim;
+use consenso::privacy::studies::{Limit, Rule, StudyCost};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
@@ -126,6 +127,9 @@ pub enum Entry {
         site: String,
         /// (ε, δ).
         limit: Option<(f64, f64)>,
+        /// How studies are added up.
+        #[serde(default = "sum_rule")]
+        rule: Rule,
         /// When.
         time: String,
     },
@@ -144,6 +148,12 @@ pub enum Entry {
         graph: String,
         /// What it will cost at most.
         claim: Option<Box<Claim>>,
+        /// What that is beside other studies, where more than the claim is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<StudyCost>,
+        /// Its name in the ledger that stays with the records.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
         /// Whether the noise comes from a seed that everybody knows.
         seeded: bool,
         /// When.
@@ -190,6 +200,10 @@ pub enum Entry {
     },
 }
 
+fn sum_rule() -> Rule {
+    Rule::Sum
+}
+
 /// A study that can be gone on with.
 #[derive(Debug)]
 pub struct Study {
@@ -210,8 +224,12 @@ pub struct Opening {
     pub graph: Digest,
     /// What it will cost at most.
     pub claim: Option<Claim>,
+    /// What that is beside other studies of the same records.
+    pub cost: Option<StudyCost>,
     /// Whether the noise comes from a seed.
     pub seeded: bool,
+    /// How studies are to be added up, if the site says so.
+    pub rule: Option<Rule>,
     /// The site's own budget for these records (`site.toml`): a hard cap from the first start on.
     pub budget: Option<(f64, f64)>,
     /// The budget that the experiment names.
@@ -364,24 +382,40 @@ impl Store {
     /// # Errors
     /// [`StoreError::OverBudget`] and the other reasons of [`books::admit`], and what the file says.
     pub fn begin(&mut self, opening: &Opening) -> Result<Study, StoreError> {
+        self.begin_after(opening, |_, _| Ok(None))
+    }
+
+    /// As [`begin`](Self::begin), with somebody asked before anything is written: `reserve` gets the study's name in another ledger if it has one
+    /// and the limit if it begins, and returns that name.
+    pub(crate) fn begin_after<E: From<StoreError>>(
+        &mut self,
+        opening: &Opening,
+        reserve: impl FnOnce(Option<String>, Option<Limit>) -> Result<Option<String>, E>,
+    ) -> Result<Study, E> {
         let rows = self.rows()?;
         if rows.first().is_some_and(|row| !matches!(row.entry, Entry::Budget { .. })) {
-            return Err(self.broken("the ledger does not begin with a budget"));
+            return Err(self.broken("the ledger does not begin with a budget").into());
         }
         let (number, limit) = match books::admit(&rows, opening)? {
-            Admission::GoesOn { number } => {
+            Admission::GoesOn { number, id } => {
+                reserve(Some(id), None)?;
                 return Ok(Study { number, checkpoint: self.checkpoint(number)? });
             }
             Admission::Begins { number, limit } => (number, limit),
         };
+        let id = reserve(None, limit)?;
         let time = clock::text(clock::now());
         let mut entries = Vec::new();
         if rows.is_empty() {
-            entries.push((0, Entry::Budget { site: opening.site.clone(), limit, time: time.clone() }));
+            let (site, time) = (opening.site.clone(), time.clone());
+            let rule = limit.map_or(Rule::Sum, |l| l.rule);
+            let limit = limit.map(|l| (l.epsilon, l.delta));
+            entries.push((0, Entry::Budget { site, limit, rule, time }));
         }
         let (experiment, graph) = (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
         let claim = opening.claim.clone().map(Box::new);
-        entries.push((number, Entry::Study { experiment, graph, claim, seeded: opening.seeded, time }));
+        let (cost, seeded) = (opening.cost, opening.seeded);
+        entries.push((number, Entry::Study { experiment, graph, claim, cost, id, seeded, time }));
         self.append(&entries, |_, _| Ok(()))?;
         Ok(Study { number, checkpoint: None })
     }
@@ -749,7 +783,9 @@ mod tests {
             experiment: [study; 32],
             graph: [1; 32],
             claim,
+            cost: None,
             seeded: false,
+            rule: None,
             budget,
             announced: None,
             records: 9,
@@ -926,6 +962,37 @@ mod tests {
             open.budget = Some((epsilon, delta));
             store.begin(&open).unwrap();
         }
+    }
+
+    /// Σ μ² holds for studies chosen by looking, and is far below Σ ε.
+    #[test]
+    fn gaussian_studies_are_added_up_as_gaussian_ones() {
+        use consenso::privacy::gdp;
+        let place = Place::new();
+        let mut store = place.open().unwrap();
+        let mu = gdp::mu_for(0.5, 1e-6).unwrap();
+        let open = |study, rule| Opening {
+            cost: Some(StudyCost::gaussian(0.5, 1e-6, mu)),
+            rule,
+            ..opening(study, Some(0.5), Some((1.6, 1e-5)))
+        };
+        (1..=10).for_each(|study| drop(store.begin(&open(study, None)).unwrap()));
+        let standing = books::standing(&store.rows().unwrap()).unwrap();
+        assert_eq!(
+            (standing.rule, standing.sum.epsilon.round(), standing.entropy),
+            (Rule::Gaussian, 5.0, "os")
+        );
+        assert!((1.5..1.55).contains(&standing.spent.epsilon), "{standing:?}");
+        assert!((0.2..0.5).contains(&standing.remaining.epsilon), "{standing:?}");
+        let refused = store.begin(&open(11, None)).unwrap_err();
+        assert!(matches!(refused, StoreError::OverBudget { limit: 1.6, .. }), "{refused}");
+        // What has no μ cannot be added, and is told how it could have been.
+        let refused = store.begin(&opening(12, Some(0.01), None)).unwrap_err().to_string();
+        assert!(refused.contains("rule = \"sum\""), "{refused}");
+        let mut sums = Place::new().open().unwrap();
+        (1..=3).for_each(|study| drop(sums.begin(&open(study, Some(Rule::Sum))).unwrap()));
+        let refused = sums.begin(&open(4, None)).unwrap_err();
+        assert!(matches!(refused, StoreError::OverBudget { spent: 1.5, .. }), "{refused}");
     }
 
     #[test]

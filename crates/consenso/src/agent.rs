@@ -457,8 +457,16 @@ pub enum Effect {
     Done(StopReason),
 }
 
+/// Largest number that a message of a neighbour may hold, 10^12.
+///
+/// Models of unit rows are a few units long; what is a billion times as long is no model. Larger numbers would let a neighbour ask about single records without noise: at
+/// 10^308 one record's margin is ∞ − ∞ and its slope no number, the step cannot be released, and the agent falls silent *because of that record*. Within the bound
+/// every margin, slope and step is finite whatever the records are, so that an agent's silence is a function of public numbers alone.
+pub const LARGEST_RECEIVED: f64 = 1e12;
+
 /// Why a message was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// It is from somebody who is not a neighbour.
     #[error("agent {from} is not a neighbour of agent {agent}")]
@@ -483,6 +491,16 @@ pub enum Refusal {
     /// It holds a NaN or an infinity.
     #[error("round {round} from agent {from} has a number that is not finite at index {index}")]
     NotFinite {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Where.
+        index: usize,
+    },
+    /// It holds a number that no model has.
+    #[error("round {round} from agent {from} has a number beyond 1e12 at index {index}")]
+    TooLarge {
         /// Sender.
         from: u32,
         /// Its round.
@@ -707,6 +725,9 @@ impl Agent {
         }
         if let Some(index) = values.iter().position(|v| !v.is_finite()) {
             return Err(Refusal::NotFinite { from, round, index });
+        }
+        if let Some(index) = values.iter().position(|v| v.abs() > LARGEST_RECEIVED) {
+            return Err(Refusal::TooLarge { from, round, index });
         }
         if round >= 1 && round <= self.round {
             let start = (slot + 1) * self.dim;

@@ -41,6 +41,7 @@ pub mod experiment;
 pub mod gate;
 pub mod graph;
 pub mod kernel;
+pub mod model;
 pub mod privacy;
 pub mod problem;
 pub mod protocol;

@@ -26,6 +26,8 @@ pub enum Purpose {
     Coins = 7,
     /// The uniform words of secret shares.
     Share = 8,
+    /// Noise that the two ends of an edge share.
+    Pair = 9,
 }
 
 /// Where the bits of a run come from.

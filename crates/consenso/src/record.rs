@@ -3,11 +3,46 @@
 //! Numbers are means over runs unless they say otherwise. Nothing here is private: models, metrics on test data, and public
 //! parameters. Realised privacy losses appear only as statistics of a simulation, where all agents are ours.
 
+use crate::model::Metrics;
 use serde::{Deserialize, Serialize};
+
+/// Who may see the results of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResultKind {
+    /// Bundled or made-up records: nothing to protect.
+    #[default]
+    Simulation,
+    /// Somebody's records and noise from a seed: as private as the records, all of it.
+    Seeded,
+    /// Somebody's records and an algorithm without a claim: as private as the records, all of it.
+    Unprotected,
+    /// The part of such a run that stays with the records: exact functions of them.
+    Private,
+    /// Somebody's records and real noise: what [`Shareable`] holds may be shared, everything else is as private as the records.
+    Shareable {
+        /// Whether test records came in a file of their own (`data.test`), which declares them public.
+        public_test: bool,
+    },
+}
+
+/// ε of all transcripts that a command made, together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TotalEpsilon {
+    /// ε.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+    /// Runs × algorithms, over all points of a sweep.
+    pub transcripts: u64,
+}
 
 /// The record of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
+    /// Who may see it.
+    #[serde(default)]
+    pub kind: ResultKind,
     /// The experiment's name.
     pub name: String,
     /// Its seed.
@@ -29,6 +64,9 @@ pub struct Record {
     /// The points of a `[sweep]`, the file's own settings among them; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<SweepPoint>,
+    /// What all transcripts of the command cost together; `None` for a seeded run, and where nothing is claimed.
+    #[serde(default)]
+    pub total_epsilon: Option<TotalEpsilon>,
     /// Things the user should know.
     pub warnings: Vec<String>,
     /// The experiment with every open choice made, as TOML.
@@ -121,6 +159,16 @@ pub struct AlgorithmRecord {
     pub test_auc: Option<f64>,
     /// Test accuracy over the agents, each end a mean over runs.
     pub per_agent_accuracy: Option<Spread>,
+    /// The figures people judge by, of the network's mean model on the test records: means over runs. [`Self::test_accuracy`] and
+    /// [`Self::test_auc`] are means over the agents' own models instead.
+    #[serde(default)]
+    pub metrics: Option<Metrics>,
+    /// What a reader must know before believing its figures, in sentences: it learned nothing, or did not converge.
+    #[serde(default)]
+    pub findings: Vec<String>,
+    /// The model's file within the run's folder.
+    #[serde(default)]
+    pub model: Option<String>,
     /// F at the network's mean model.
     pub objective: f64,
     /// F at the network's mean model minus F(x*).
@@ -265,6 +313,22 @@ pub struct Baselines {
     pub central_optimum_objective: f64,
     /// Accuracy of agents who train alone, without noise: mean over agents and runs.
     pub local_only_accuracy: Option<f64>,
+    /// A tuned model without privacy, of all records of the first run: what the records can give. Unlike x* it does not solve the
+    /// stated objective.
+    #[serde(default)]
+    pub reference: Option<Reference>,
+}
+
+/// A tuned model without privacy: all records in one place with equal weight, μ chosen on records it did not train on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The μ that was chosen.
+    pub regularization: f64,
+    /// How it was trained.
+    pub about: String,
+    /// Its figures on the test records.
+    #[serde(flatten)]
+    pub metrics: Metrics,
 }
 
 /// How well x = 0 does.
@@ -276,6 +340,95 @@ pub struct ZeroModel {
     pub log_error: f64,
     /// F(0).
     pub objective: f64,
+}
+
+/// What of a record may leave the hands of whoever holds the records: functions of charged releases and of public facts, and nothing else.
+///
+/// There is one way to make it, and it works by naming what may pass: a new field of a [`Record`] stays private until it is named here.
+///
+/// ```compile_fail
+/// let forged = consenso::record::Shareable { value: Default::default() };
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Shareable {
+    value: serde_json::Value,
+}
+
+impl Shareable {
+    /// Public facts of the run.
+    const RUN: [&str; 9] = [
+        "name",
+        "runs",
+        "runs_asked",
+        "interrupted",
+        "version",
+        "problem",
+        "total_epsilon",
+        "resolved",
+        "seed",
+    ];
+    /// Public facts of an algorithm, and what everybody who saw its releases knows.
+    const ALGORITHM: [&str; 10] = [
+        "kind",
+        "model",
+        "label",
+        "rounds",
+        "gossip",
+        "parameters",
+        "noise",
+        "published",
+        "agents_stopped",
+        "diverged",
+    ];
+    /// Functions of releases and of public test records.
+    const TESTED: [&str; 4] = ["test_accuracy", "test_auc", "per_agent_accuracy", "metrics"];
+    /// The account of a schedule that was fixed in advance.
+    const EPSILON: [&str; 8] =
+        ["claim", "delta", "method", "worst_case_pure", "paper_worst_case", "bounds", "statement", "seeded"];
+
+    /// What may be shared of a record; `None` unless its noise was real and every algorithm has a claim.
+    #[must_use]
+    pub fn of(record: &Record) -> Option<Self> {
+        let ResultKind::Shareable { public_test } = record.kind else { return None };
+        let all = serde_json::to_value(record).ok()?;
+        let mut value = serde_json::Map::from_iter([("kind".to_owned(), "shareable".into())]);
+        value.extend(named(&all, &Self::RUN));
+        let algorithm = |a: &serde_json::Value| {
+            let mut kept = named(a, &Self::ALGORITHM);
+            if public_test {
+                kept.extend(named(a, &Self::TESTED));
+            }
+            kept.insert("epsilon".into(), named(&a["epsilon"], &Self::EPSILON).into());
+            serde_json::Value::from(kept)
+        };
+        let list =
+            |v: &serde_json::Value| v.as_array().into_iter().flatten().map(algorithm).collect::<Vec<_>>();
+        value.insert("algorithms".into(), list(&all["algorithms"]).into());
+        if public_test {
+            value.insert("baselines".into(), named(&all["baselines"], &["majority_accuracy"]).into());
+        }
+        let points = all["sweep"].as_array().into_iter().flatten().map(|point| {
+            let mut kept = named(point, &["agents", "dim", "epsilon", "runs"]);
+            kept.insert("algorithms".into(), list(&point["algorithms"]).into());
+            serde_json::Value::from(kept)
+        });
+        let points: Vec<serde_json::Value> = points.collect();
+        if !points.is_empty() {
+            value.insert("sweep".into(), points.into());
+        }
+        Some(Self { value: value.into() })
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn value(&self) -> &serde_json::Value {
+        &self.value
+    }
+}
+
+fn named(value: &serde_json::Value, keys: &[&str]) -> serde_json::Map<String, serde_json::Value> {
+    keys.iter().filter_map(|k| Some(((*k).to_owned(), value.get(k)?.clone()))).collect()
 }
 
 impl Record {

@@ -427,6 +427,7 @@ impl Study {
             neighbours,
             mechanism: None,
             accounting: experiment::Accounting::default(),
+            adversary: None,
         });
         self
     }
@@ -600,9 +601,6 @@ fn dataset(
 ) -> Result<(Dataset, Encode), StudyError> {
     let fail = |message: String| StudyError::Rows(message);
     let first = sites.first().ok_or_else(|| fail("there is no site".into()))?;
-    if encoding == Encoding::Scouted {
-        return Err(fail("encoding = \"scouted\" is for records in files, with a schema".into()));
-    }
     if names.len() != sites.len() {
         return Err(fail(format!("there are {} names for {} sites", names.len(), sites.len())));
     }
@@ -658,6 +656,14 @@ fn dataset(
                 }
                 records.compressed()
             };
+            let label = match task {
+                Task::Regression { min, max } => Label::Range { min, max },
+                _ => Label::Classes(classes.clone()),
+            };
+            let numeric = |i| Column::new(format!("x{i}"), Kind::Numeric { min: -most, max: *most });
+            let mut columns: Vec<Column> = (1..=dim).map(numeric).collect();
+            columns.push(Column::new("label", Kind::Label(label)));
+            let schema = Schema::new(columns, Format::default(), true)?;
             let data = Dataset {
                 source: "rows in memory".into(),
                 train: records(&sites.iter().collect::<Vec<_>>()),
@@ -667,7 +673,9 @@ fn dataset(
                 classes,
                 features: (1..=dim).map(|i| format!("x{i}")).collect(),
                 encoding: Encoding::Numeric,
-                schema: None,
+                encoder: Encoder::new(&schema, Encoding::Numeric)?,
+                schema,
+                person: None,
                 groupings: Vec::new(),
                 report: LoadReport {
                     rows: sites.iter().map(|s| s.len() as u64).sum(),

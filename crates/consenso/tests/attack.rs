@@ -1,14 +1,19 @@
 //! Attacks on claims, by means that share no code with what they attack: what a neighbour who leaves the protocol may send, which shifts two data sets may
 //! have, and which costs a transcript may choose.
 
-use consenso::agent::{Player, Seat, Timetable};
-use consenso::data::Records;
+use consenso::agent::{Agent, Effect, Message, Player, Refusal, Seat, Timetable};
+use consenso::data::{Records, RowBounds};
+use consenso::experiment::{AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, Source, run};
 use consenso::gate::{Draft, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
+use consenso::graph::{Graph, Mixing};
+use consenso::privacy::NeighbourRelation;
+use consenso::privacy::audit::{Options, Verdict};
 use consenso::privacy::filter::RenyiFilter;
 use consenso::privacy::renyi_table::{ChargeScratch, IntervalNoise, RenyiTable, ShiftNorms};
-use consenso::problem::{LocalObjective, Loss, Objective};
+use consenso::problem::{LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{self, Protocol, Weights};
 use consenso::random::Seed;
+use consenso::record::{ResultKind, Shareable};
 use std::sync::Arc;
 
 const OBJECTIVE: Objective = Objective { loss: Loss::Logistic, regularization: 1e-3 };
@@ -171,5 +176,140 @@ fn no_choice_of_releases_gets_past_a_filter_of_several_orders() {
         let worst = worst_delta(orders, small, ratio, epsilon, delta);
         assert!(worst <= delta, "{orders:?}: δ = {worst:e} of {delta:e}");
         assert!(worst > 0.02 * delta, "{orders:?}: an attack that finds nothing says nothing");
+    }
+}
+
+/// What everybody sees of an agent whose only neighbour sends one enormous number after the other: which messages it takes, and whether it goes on.
+fn behaviour(kind: &str, loss: Loss, with_record: bool, order: u32) -> Vec<(bool, bool)> {
+    let parameters = if kind == "rcd" { "step = 0.5\norder = \"random\"" } else { "step = 0.5" };
+    let protocol: Box<dyn Protocol> =
+        protocol::from_table(kind, toml::from_str(parameters).unwrap()).unwrap().unwrap();
+    let rounds = 4;
+    let ledger =
+        Ledger::schedule(Arc::new(SchedulePlan { allowed: rounds, shifts: vec![1.0; rounds as usize] }));
+    let noise = RoundNoise::new(Noise::Gaussian { sigma: 1.0 }).unwrap();
+    let gate = Gate::new(0, Seed::from(3), vec![noise; rounds as usize].into(), ledger);
+    let mut records = Records::sparse(3);
+    records.push(&[0.5, 0.0, 0.0], 1.0);
+    records.push(if with_record { &[0.5, 0.6, 0.6] } else { &[0.0; 3] }, 0.0);
+    let local = LocalObjective::new(Objective { loss, regularization: 1e-3 }, records);
+    let dim = local.dim();
+    let timetable = Arc::new(Timetable { rounds, tail_from: rounds, gossip: 0 });
+    let player = Player::new(local, Arc::from(protocol), timetable, gate);
+    let graph = Graph::from_edges(2, &[(0, 1)]).unwrap();
+    let mut agent = Agent::new(0, &graph, &Mixing::metropolis(&graph), player);
+    let mut seen = Vec::new();
+    while let Some(effect) = agent.poll() {
+        let Effect::Send(message) = effect else { continue };
+        let sign = |l: usize| {
+            if (order >> (l as u32 + 3 * (message.round() - 1))) & 1 == 0 { 1.7e308 } else { -1.7e308 }
+        };
+        let values: Vec<f64> = (0..dim).map(sign).collect();
+        let taken = agent.handle(&Message::received(1, message.round(), values));
+        assert!(matches!(taken, Ok(()) | Err(Refusal::TooLarge { .. })), "{taken:?}");
+        seen.push((taken.is_ok(), agent.player().stopped().is_some()));
+        if taken.is_err() {
+            agent.handle(&Message::received(1, message.round(), vec![1e12; dim])).unwrap();
+        }
+    }
+    seen
+}
+
+/// At 10^308 a margin is ∞ − ∞ and a slope no number: an agent that took such a vector stopped if one record was there and went on if it was not.
+#[test]
+fn no_record_decides_whether_an_agent_falls_silent_on_enormous_numbers() {
+    for (kind, loss) in
+        [("rcd", Loss::Logistic), ("pdop", Loss::Softmax { classes: 2 }), ("dgd", Loss::Logistic)]
+    {
+        for order in 0..400 {
+            let both = [true, false].map(|with| behaviour(kind, loss, with, order));
+            assert_eq!(both[0], both[1], "{kind}, order {order}");
+            assert!(both[0].iter().all(|seen| !seen.0), "{kind}: such a number is taken");
+        }
+    }
+}
+
+/// 199 records pull one way and one the other, all with the same z: removing the one also gives the others more weight, which doubles what it tells.
+#[test]
+fn removing_a_record_moves_the_mean_by_no_more_than_is_charged() {
+    let loss = Loss::ClippedLogistic { clip: 0.5 };
+    let objective = Objective { loss, regularization: 0.0 };
+    let bounds = RowBounds { l1: 1.0, l2: 1.0, linf: 1.0, public: true };
+    let moved = |count: usize| {
+        let mut records = Records::with_capacity(1, count);
+        (0..count).for_each(|j| records.push(&[1.0], if j == 0 { -1.0 } else { 1.0 }));
+        let gradient = |records: Records| {
+            let mut g = [0.0];
+            LocalObjective::new(objective, records).data_gradient(&[0.0], &mut g, &mut Workspace::default());
+            g[0]
+        };
+        (gradient(records.clone()) - gradient(records.select(&(1..count).collect::<Vec<_>>()))).abs()
+    };
+    let charged = |relation| objective.sensitivity(&bounds, 200, relation).l2;
+    assert!((moved(200) - 0.005).abs() < 1e-12);
+    assert!(moved(200) <= charged(NeighbourRelation::AddRemove));
+    assert!(charged(NeighbourRelation::AddRemove) < 0.005_001, "and hardly less");
+    assert!(charged(NeighbourRelation::ZeroOut) < 0.6 * moved(200), "which is another relation, and says so");
+}
+
+fn experiment(privacy: &str, algorithm: &str) -> Experiment {
+    let text = format!(
+        "name = \"small\"\nruns = 2\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 30\ndim = 4\n\
+         [graph]\nkind = \"complete\"\n[privacy]\ndelta = 1e-5\n{privacy}\n[[algorithm]]\n{algorithm}\n"
+    );
+    let spec: ExperimentSpec = toml::from_str(&text).unwrap();
+    let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+    let entropy = Some([5; 32]);
+    Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy }).unwrap()
+}
+
+/// The pair that would have found it: noise for half of what removing a record moves, which is what was charged, is caught; what is charged now holds.
+#[test]
+fn the_auditor_removes_records_too() {
+    let algorithm = "kind = \"dgd\"\nrounds = 20\nstep = 1.0\nnoise = { gaussian = 0.15 }";
+    let options = Options { trials: 4_000, confidence: 1.0 - 1e-6, seed: 3 };
+    let found = |relation: &str| {
+        let one = experiment(&format!("neighbours = \"{relation}\""), algorithm);
+        let audit = one.audit(AuditTarget::Agent, options).unwrap().remove(0);
+        assert_eq!((audit.silence.tried, audit.silence.told_apart), (48, 0), "{relation}");
+        audit.audit.unwrap()
+    };
+    let (removed, zeroed) = (found("add-remove"), found("zero-out"));
+    assert_eq!((removed.verdict, zeroed.verdict), (Verdict::Consistent, Verdict::Consistent));
+    let claimed = zeroed.mu_claimed.unwrap();
+    assert!(
+        removed.mu_lower > 1.5 * claimed,
+        "{} of {claimed}: half the charge would be caught",
+        removed.mu_lower
+    );
+}
+
+/// What may be shared of a run on real noise holds nothing that one record changes for certain.
+#[test]
+fn what_may_be_shared_holds_no_exact_function_of_records() {
+    let one = experiment("epsilon = 1.0", "kind = \"dgd\"\nrounds = 5");
+    let mut record = run(&one, &Silent).unwrap().record;
+    assert_eq!((record.kind, Shareable::of(&record)), (ResultKind::Simulation, None));
+    for public_test in [false, true] {
+        record.kind = ResultKind::Shareable { public_test };
+        let text = Shareable::of(&record).unwrap().value().to_string();
+        for private in [
+            "objective\"",
+            "optimum",
+            "log_error",
+            "realised",
+            "local_only",
+            "zero_model",
+            "curve",
+            "certified",
+            "seconds",
+            "disagreement",
+            "violation",
+            "warnings",
+        ] {
+            assert!(!text.contains(private), "{private} in {text}");
+        }
+        assert_eq!(text.contains("test_accuracy"), public_test);
+        assert!(text.contains("total_epsilon") && text.contains("covers one of the 2 transcripts"), "{text}");
     }
 }

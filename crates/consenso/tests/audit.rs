@@ -259,8 +259,8 @@ fn a_ledger_that_allows_a_quarter_of_the_rounds_halves_mu() {
 }
 
 #[test]
-fn adding_a_record_tells_half_as_much_as_replacing_one() {
-    let case = Case { neighbours: NeighbourRelation::AddRemove, ..Case::default() };
+fn a_record_that_contributes_zero_tells_half_as_much_as_another_one() {
+    let case = Case { neighbours: NeighbourRelation::ZeroOut, ..Case::default() };
     let found = case.laplace(1.0, Claimed::pure(1.0), 20_000);
     assert_eq!(found.verdict, Verdict::Consistent);
     assert!(found.epsilon_lower > 0.8, "calibrated for itself it is as tight: {found:?}");

@@ -404,3 +404,336 @@ fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
         assert_eq!(a.player().gate().ledger().charged(), 5);
     }
 }
+
+/// Correlated noise: both ends of every edge add ± the same secret noise.
+mod correlated {
+    use super::*;
+    use consenso::gate::{Pair, Pairs, exact};
+    use consenso::privacy::correlated::{resistances, worst};
+    use consenso::privacy::gdp;
+    use consenso::protocol::Decor;
+    use consenso::simulate::{Faults, over_messages};
+
+    const SIGMA: f64 = 1.0;
+    const CORRELATION: f64 = 3.0;
+
+    /// Agents that take no step, so that a message is its noise; `pair` says which secret and sign an end of an edge has.
+    fn players_on(
+        graph: &Graph,
+        dim: usize,
+        rounds: u32,
+        own: &Seed,
+        pair: &dyn Fn(u32, u32) -> Option<Pair>,
+        step: f64,
+    ) -> Vec<Player> {
+        let protocol: Arc<dyn Protocol> =
+            Arc::new(Decor { step: Some(Schedule::Constant(step)), ..Decor::default() });
+        let timetable = Arc::new(Timetable { rounds, tail_from: rounds, gossip: 0 });
+        let noise: Arc<[RoundNoise]> =
+            (0..rounds).map(|_| RoundNoise::new(Noise::Gaussian { sigma: SIGMA }).unwrap()).collect();
+        let plan = Arc::new(SchedulePlan { allowed: rounds, shifts: vec![1.0; rounds as usize] });
+        locals(graph.agents(), dim)
+            .into_iter()
+            .enumerate()
+            .map(|(i, local)| {
+                let ledger = Ledger::schedule(Arc::clone(&plan));
+                let gate = Gate::new(i as u64, own.clone(), Arc::clone(&noise), ledger);
+                let pairs: Vec<Pair> =
+                    graph.neighbours(i).iter().filter_map(|&j| pair(i as u32, j)).collect();
+                let gate = gate.with_pairs(Pairs::new(pairs, CORRELATION));
+                Player::new(local, Arc::clone(&protocol), Arc::clone(&timetable), gate)
+            })
+            .collect()
+    }
+
+    /// One round of noise, row by row.
+    fn noise_on(
+        graph: &Graph,
+        dim: usize,
+        own: &Seed,
+        pair: &dyn Fn(u32, u32) -> Option<Pair>,
+    ) -> Vec<Vec<f64>> {
+        let players = players_on(graph, dim, 1, own, pair, 0.0);
+        let (graph, mixing) = (Arc::new(graph.clone()), Arc::new(Mixing::metropolis(graph)));
+        let mut run = Lockstep::new(players, graph, mixing);
+        run.advance();
+        run.rows().chunks_exact(dim).map(<[f64]>::to_vec).collect()
+    }
+
+    fn honest(seed: &Seed) -> impl Fn(u32, u32) -> Option<Pair> + '_ {
+        |i, j| Some(Pair::new(i, j, seed.clone()))
+    }
+
+    /// The noise of an edge as its ends know it, drawn again from the secret.
+    fn known(a: u32, b: u32, dim: usize, seed: &Seed) -> Vec<f64> {
+        let grid = RoundNoise::new(Noise::Gaussian { sigma: SIGMA }).unwrap().grid();
+        let edge = u64::from(a.min(b)) << 32 | u64::from(a.max(b));
+        let mut q = vec![0; dim];
+        let noise = Noise::Gaussian { sigma: SIGMA * CORRELATION };
+        exact::release(&mut seed.stream(Purpose::Pair, edge, 1), &vec![0.0; dim], &[], noise, grid, &mut q)
+            .unwrap();
+        q.iter().map(|&q| grid.value(q)).collect()
+    }
+
+    /// [Σ⁻¹e_i] for the honest agents by Gaussian elimination, Σ = σ²I + σ_cor²L_H.
+    fn weights(graph: &Graph, coalition: &[u32], agent: usize) -> Vec<f64> {
+        let n = graph.agents();
+        let mut m = vec![vec![0.0; n + 1]; n];
+        for (i, row) in m.iter_mut().enumerate() {
+            row[i] = SIGMA * SIGMA;
+        }
+        m[agent][n] = 1.0;
+        for (a, b) in graph.iter_edges().filter(|(a, b)| !coalition.contains(a) && !coalition.contains(b)) {
+            let (a, b, v) = (a as usize, b as usize, (SIGMA * CORRELATION).powi(2));
+            m[a][a] += v;
+            m[b][b] += v;
+            m[a][b] -= v;
+            m[b][a] -= v;
+        }
+        for k in 0..n {
+            let pivot = m[k].clone();
+            for row in (0..n).filter(|&row| row != k) {
+                let factor = m[row][k] / pivot[k];
+                m[row].iter_mut().zip(&pivot).for_each(|(x, p)| *x -= factor * p);
+            }
+        }
+        (0..n).map(|i| if coalition.contains(&(i as u32)) { 0.0 } else { m[i][n] / m[i][i] }).collect()
+    }
+
+    fn connected_graphs_of_five() -> impl Iterator<Item = Graph> {
+        let edges: Vec<(u32, u32)> = (0..5).flat_map(|a| (a + 1..5).map(move |b| (a, b))).collect();
+        (0..1u32 << 10).filter_map(move |mask| {
+            let some: Vec<_> =
+                edges.iter().enumerate().filter(|(k, _)| mask >> k & 1 == 1).map(|(_, e)| *e).collect();
+            Graph::from_edges(5, &some).ok().filter(|g| g.diameter().is_some())
+        })
+    }
+
+    #[test]
+    fn the_formula_is_the_likelihood_ratio_of_every_coalition_on_all_connected_graphs_of_five() {
+        let mut graphs = 0;
+        for graph in connected_graphs_of_five() {
+            graphs += 1;
+            let r = CORRELATION * CORRELATION;
+            let mut largest = [0.0f64; 4];
+            for mask in 0..31u32 {
+                let coalition: Vec<u32> = (0..5).filter(|i| mask >> i & 1 == 1).collect();
+                let hidden = resistances(&graph, &coalition, r);
+                for i in (0..5).filter(|&i| !coalition.contains(&(i as u32))) {
+                    // A log-likelihood ratio of Gaussians shifted by t·e_i has variance t²·[Σ⁻¹]_ii: exact, by elimination.
+                    let exact = weights(&graph, &coalition, i)[i] * SIGMA * SIGMA;
+                    assert!((hidden[i] - exact).abs() < 1e-12, "{} {exact}", hidden[i]);
+                    if let Some(largest) = largest.get_mut(coalition.len()) {
+                        *largest = largest.max(exact);
+                    }
+                }
+            }
+            for (colluders, largest) in largest.into_iter().enumerate() {
+                let found = worst(&graph, colluders, r).resistance;
+                assert!(
+                    found >= largest * (1.0 - 1e-12) && found <= largest * (1.0 + 3e-7) + 1e-12,
+                    "{found} {largest}"
+                );
+            }
+        }
+        assert_eq!(graphs, 728, "all connected graphs on five named agents");
+    }
+
+    #[test]
+    fn drawn_noise_has_the_variance_of_the_formula_for_every_coalition() {
+        // 4096 coordinates are as many draws; a variance off by 17 % has a probability of 10⁻¹¹ a case, and there are below 10⁵ cases.
+        const DRAWS: usize = 4096;
+        for (k, graph) in connected_graphs_of_five().enumerate().filter(|(k, _)| k % 13 == 0) {
+            let seed = Seed::from(k as u64 + 1);
+            let rows = noise_on(&graph, DRAWS, &seed, &honest(&seed));
+            for mask in 0..31u32 {
+                let coalition: Vec<u32> = (0..5).filter(|i| mask >> i & 1 == 1).collect();
+                let mut left = rows.clone();
+                for (a, b) in
+                    graph.iter_edges().filter(|(a, b)| coalition.contains(a) != coalition.contains(b))
+                {
+                    let v = known(a, b, DRAWS, &seed);
+                    let (low, high) = (a.min(b) as usize, a.max(b) as usize);
+                    left[low].iter_mut().zip(&v).for_each(|(x, v)| *x -= v);
+                    left[high].iter_mut().zip(&v).for_each(|(x, v)| *x += v);
+                }
+                for i in (0..5).filter(|&i| !coalition.contains(&(i as u32))) {
+                    let w = weights(&graph, &coalition, i);
+                    let statistic = |l: usize| (0..5).map(|j| w[j] * left[j][l]).sum::<f64>() / w[i];
+                    let variance = (0..DRAWS).map(|l| statistic(l).powi(2)).sum::<f64>() / DRAWS as f64;
+                    let ratio = variance * w[i];
+                    assert!((ratio - 1.0).abs() < 0.17, "{graph:?} {coalition:?} {i}: {ratio}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn golden_values_of_an_independent_program() {
+        let cases: Vec<serde_json::Value> =
+            serde_json::from_str(include_str!("golden/correlated.json")).unwrap();
+        assert_eq!(cases.len(), 36);
+        for case in cases {
+            let number = |key: &str| case[key].as_f64().unwrap();
+            let edges: Vec<(u32, u32)> = serde_json::from_value(case["edges"].clone()).unwrap();
+            let graph = Graph::from_edges(number("agents") as usize, &edges).unwrap();
+            let found = worst(&graph, number("colluders") as usize, number("correlation").powi(2)).resistance;
+            assert!((found / number("resistance") - 1.0).abs() < 3e-7, "{case}: {found}");
+            let mu = gdp::mu_for(number("epsilon"), number("delta")).unwrap();
+            let sigma = number("sensitivity") * (number("rounds") * found).sqrt() / mu;
+            assert!((sigma / number("sigma") - 1.0).abs() < 1e-6, "{case}: {sigma}");
+        }
+    }
+
+    #[test]
+    fn pairwise_noise_cancels_to_the_last_bit_and_a_wrong_sign_does_not() {
+        let graph = Graph::random(7, 11, &Seed::from(3)).unwrap();
+        let seed = Seed::from(9);
+        let sum =
+            |rows: &[Vec<f64>]| -> Vec<f64> { (0..64).map(|l| rows.iter().map(|r| r[l]).sum()).collect() };
+        let with = noise_on(&graph, 64, &seed, &honest(&seed));
+        let without = noise_on(&graph, 64, &seed, &|_, _| None);
+        assert_ne!(with, without);
+        // Multiples of the grid far below 2⁵³ of its steps: sums are exact.
+        assert_eq!(sum(&with), sum(&without));
+        let (a, b) = graph.iter_edges().next().unwrap();
+        let (low, high) = (a.min(b), a.max(b));
+        let wrong = |i: u32, j: u32| {
+            let me = if (i, j) == (high, low) { low } else { i };
+            let other = if (i, j) == (high, low) { high } else { j };
+            Some(Pair::new(me, other, seed.clone()))
+        };
+        assert_ne!(sum(&noise_on(&graph, 64, &seed, &wrong)), sum(&without));
+    }
+
+    #[test]
+    fn messages_and_lockstep_agree_bit_for_bit_with_pairwise_noise() {
+        let graph = Arc::new(Graph::random(6, 9, &Seed::from(4)).unwrap());
+        let mixing = Arc::new(Mixing::metropolis(&graph));
+        let seed = Seed::from(11);
+        let players = || players_on(&graph, 5, 6, &seed, &honest(&seed), 0.3);
+        let mut run = Lockstep::new(players(), Arc::clone(&graph), Arc::clone(&mixing));
+        (0..6).for_each(|_| run.advance());
+        let agents: Vec<_> = players()
+            .into_iter()
+            .zip(0..)
+            .map(|(p, i)| consenso::agent::Agent::new(i, &graph, &mixing, p))
+            .collect();
+        let neighbours = |i: usize| graph.neighbours(i).to_vec();
+        let (agents, _) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+        let models: Vec<Vec<f64>> = agents.iter().map(|a| a.model().unwrap().to_vec()).collect();
+        assert_eq!(models, run.finish());
+    }
+
+    /// One round among five agents who all talk to each other, with agent 0's message moved on one side; the adversary knows the edges of `coalition`.
+    fn attack(shift: f64, coalition: &[u32], mu: f64) -> Verdict {
+        let graph = Graph::complete(5).unwrap();
+        let w = weights(&graph, coalition, 0);
+        let play = |trial: &consenso::privacy::audit::Trial| {
+            let rows = noise_on(&graph, 1, &trial.seed, &honest(&trial.seed));
+            let mut seen: Vec<f64> = rows.iter().map(|r| r[0]).collect();
+            seen[0] += if trial.side == Side::Second { shift } else { 0.0 };
+            for &a in coalition {
+                for j in (0..5u32).filter(|j| !coalition.contains(j)) {
+                    let v = known(a, j, 1, &trial.seed)[0];
+                    seen[j as usize] += if j < a { -v } else { v };
+                }
+            }
+            (0..5).map(|j| w[j] * seen[j]).sum()
+        };
+        let options = Options { trials: 12_000, confidence: 1.0 - 1e-6, seed: 3 };
+        audit(play, Claimed::gaussian(mu, 1e-5), options).unwrap().verdict
+    }
+
+    #[test]
+    fn the_auditor_stays_below_the_claim_of_each_coalition_and_catches_one_that_was_not_counted() {
+        let graph = Graph::complete(5).unwrap();
+        let (shift, r) = (2.0, CORRELATION * CORRELATION);
+        for coalition in [&[][..], &[3], &[1, 4], &[1, 2, 3]] {
+            let claim = shift * worst(&graph, coalition.len(), r).resistance.sqrt() / SIGMA;
+            assert_eq!(attack(shift, coalition, claim), Verdict::Consistent, "{coalition:?}");
+        }
+        // A coalition's edges counted as honest: the claim of nobody against those who know three edges of agent 0.
+        let wrong = shift * worst(&graph, 0, r).resistance.sqrt() / SIGMA;
+        assert_eq!(attack(shift, &[1, 2, 3], wrong), Verdict::Violated);
+    }
+
+    #[test]
+    fn the_auditor_catches_a_secret_that_serves_two_rounds() {
+        let graph = Graph::complete(5).unwrap();
+        let (shift, r) = (2.0, CORRELATION * CORRELATION);
+        // Only the first message is moved; the second one, with the same pairwise noise, gives it away.
+        let play = |fresh: bool| {
+            let graph = &graph;
+            move |trial: &consenso::privacy::audit::Trial| {
+                let (first, second) = (trial.seed.for_run(1 << 40), trial.seed.for_run(2 << 40));
+                let again = if fresh { &second } else { &first };
+                let one = noise_on(graph, 1, &first, &honest(&first))[0][0];
+                let two = noise_on(graph, 1, &second, &honest(again))[0][0];
+                one - two + if trial.side == Side::Second { shift } else { 0.0 }
+            }
+        };
+        let claim = Claimed::gaussian(shift * worst(&graph, 0, r).resistance.sqrt() / SIGMA, 1e-5);
+        let options = Options { trials: 12_000, confidence: 1.0 - 1e-6, seed: 5 };
+        assert_eq!(audit(play(true), claim, options).unwrap().verdict, Verdict::Consistent);
+        assert_eq!(audit(play(false), claim, options).unwrap().verdict, Verdict::Violated);
+    }
+
+    fn experiment(privacy: &str, algorithm: &str) -> Result<Experiment, consenso::experiment::SpecError> {
+        let text = format!(
+            "name = \"pairs\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 8\nrecords_per_agent = 30\ndim = 4\n\
+             [graph]\nkind = \"regular\"\ndegree = 4\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n{privacy}\n[[algorithm]]\n{algorithm}\n"
+        );
+        let spec: ExperimentSpec = toml::from_str(&text).expect("a file");
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        Experiment::check(Inputs {
+            file: "pairs.toml".into(),
+            text,
+            spec,
+            source,
+            edges: None,
+            entropy: None,
+        })
+    }
+
+    #[test]
+    fn an_experiment_claims_what_it_is_calibrated_to_and_refuses_what_it_cannot_protect_from() {
+        let decor = "kind = \"decor\"\nrounds = 20\n";
+        let found = experiment("", &format!("{decor}colluders = 2")).unwrap();
+        let text = found.resolved();
+        assert!(text.contains("colluders = 2") && text.contains("correlation = "), "{text}");
+        let record = run(&found, &Silent).unwrap().record;
+        let epsilon = record.algorithms[0].epsilon.as_ref().unwrap();
+        assert!(epsilon.claim <= 1.0 && epsilon.claim > 0.999 && epsilon.delta == 1e-6, "{epsilon:?}");
+        assert!(epsilon.statement.contains("any 2 of 8 agents"), "{}", epsilon.statement);
+        let refused = |privacy: &str, algorithm: &str, part: &str| {
+            let error = experiment(privacy, algorithm).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(part), "{part} is missing in {error}");
+        };
+        refused("", &format!("{decor}colluders = 7"), "at most 6");
+        refused("", &format!("{decor}correlation = 1000.0"), "at most 64");
+        refused("mechanism = \"laplace\"", decor, "must be Gaussian");
+        refused("accounting = \"filter\"", decor, "accounting = \"schedule\"");
+        refused("adversary = \"local\"", decor, "is feared");
+        refused("adversary = { colluders = 3 }", &format!("{decor}colluders = 2"), "raise its colluders");
+        let feared = experiment("adversary = { colluders = 3, eavesdropper = true }", decor).unwrap();
+        assert!(feared.resolved().contains("colluders = 3"), "{}", feared.resolved());
+        assert!(experiment("adversary = \"one-node\"", "kind = \"dgd\"\nrounds = 5").is_ok());
+    }
+
+    #[test]
+    fn no_pair_sees_more_than_the_claim_and_an_exposed_gradient_is_one_without_noise() {
+        let found = experiment("", "kind = \"decor\"\nrounds = 12\ncolluders = 1").unwrap();
+        let map = found.pairwise_map(12).unwrap();
+        assert_eq!((map.agents, map.epsilon.len(), map.rounds), (8, 8, 12));
+        assert!(map.claimed <= 1.0 && map.claimed > 0.99, "{}", map.claimed);
+        for (i, row) in map.epsilon.iter().enumerate() {
+            assert_eq!(row[i], 0.0);
+            assert!(row.iter().all(|&e| e <= map.claimed), "{row:?}");
+        }
+        assert!(map.mean > 0.0 && map.mean_after_half < map.mean);
+        assert!(map.svg().contains("no claim") && map.csv().lines().count() == 57);
+        let exposure = found.exposure().unwrap();
+        assert_eq!(exposure.reconstructed_under_noise, Some(0));
+    }
+}

@@ -5,7 +5,7 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{
-    Admm, Aggregation, Common, ConsensusAdmm, CoordinateDescent, Dgd, DualVariablePerturbation, Extra,
+    Admm, Aggregation, Common, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
     GradientDescent, NeighbourhoodDescent, Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol, Response,
     Schedule, View, Weights,
 };
@@ -225,6 +225,12 @@ fn algorithm_2_star() {
 }
 
 #[test]
+fn decor() {
+    let decor = Decor { step: Some(Schedule::Constant(0.9)), ..Decor::default() };
+    check("decor", &decor, as_drawn, TOLERANCE);
+}
+
+#[test]
 fn dgd() {
     check("dgd", &Dgd { step: Some(Schedule::Constant(0.9)) }, as_drawn, TOLERANCE);
 }
@@ -381,6 +387,7 @@ fn every_algorithm_has_a_golden_round() {
         "gd",
         "gd-star",
         "dgd",
+        "decor",
         "extra",
         "consensus-admm",
         "pp",

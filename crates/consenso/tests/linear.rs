@@ -255,7 +255,7 @@ fn certified_contraction_is_never_violated() {
         let exact = index % 2 == 0;
         let sigma = problem.coupling.sigma_squared().iter().copied().fold(0.0, f64::max);
         let n = agents as f64;
-        // SPEC, section 5: ρ⁰ below about 2m/(N²σ²); or what is said to be the nearest certified choice.
+        // docs/paper.md, section 5: ρ⁰ below about 2m/(N²σ²); or what is said to be the nearest certified choice.
         let rho = 0.2 * problem.facts.strong_convexity / (n * n * sigma);
         let admm = if index % 3 == 0 {
             let open = problem.protocol(LinearAdmm { exact, ..LinearAdmm::default() });

@@ -1,4 +1,4 @@
-//! The algorithms without noise against what the paper, corrected, says of them (SPEC sections 2, 6 and 8).
+//! The algorithms without noise against what the paper, corrected, says of them (docs/paper.md sections 2, 6 and 8).
 
 mod common;
 
@@ -236,7 +236,7 @@ fn default_parameters_converge() {
 }
 
 /// Erratum 6: with η = 0.95^k on a complete graph the network's mean is exact with fixed weights and errs with random ones, by an amount
-/// that grows with how much agents differ: about 1.6e-2 where labels are coin flips (SPEC's figure), 1e-3 on Adult.
+/// that grows with how much agents differ: about 1.6e-2 where labels are coin flips (docs/paper.md's figure), 1e-3 on Adult.
 #[test]
 fn algorithm_2_pays_for_its_random_weights() {
     let graph = Graph::complete(10).expect("a graph");
@@ -288,7 +288,7 @@ fn algorithm_2_star_comes_close_on_any_graph() {
     }
 }
 
-/// SPEC section 6, measured by an independent program: the mean of ln ‖(x_i − x*)/d‖ after 100 rounds with Lap(β_k = 1.02^k).
+/// docs/paper.md section 6, measured by an independent program: the mean of ln ‖(x_i − x*)/d‖ after 100 rounds with Lap(β_k = 1.02^k).
 #[test]
 fn noisy_runs_of_appendix_e_end_where_the_specification_says() {
     let laplace = |k: u32| Noise::Laplace { scale: 1.02f64.powi(-(k as i32)) };

@@ -1,4 +1,4 @@
-//! Composition of privacy losses: SPEC section 4 and the footnote to Theorem 2.2, against independent programs.
+//! Composition of privacy losses: docs/paper.md section 4 and the footnote to Theorem 2.2, against independent programs.
 
 use consenso::privacy::{Bound, Event, Mechanism, Method, compose, parse_events};
 use serde::Deserialize;

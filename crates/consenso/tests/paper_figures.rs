@@ -1,4 +1,4 @@
-//! The paper's figures from the experiment files, against an independent check of the same settings (SPEC section 6).
+//! The paper's figures from the experiment files, against an independent check of the same settings (docs/paper.md section 6).
 //!
 //! The check is another program on another seed; two seeds differ by up to 0.15 in the log metric and 6 % in ε.
 
@@ -64,7 +64,7 @@ fn figure_2_private_admm_on_ten_agents() {
     assert_cost("PP", published(&record, "PP"), 4.37);
     assert!(algorithm(&record, "P-ADMM").published.is_none(), "the paper plots none");
 
-    // What an accountant certifies of the same releases: SPEC section 4 has 1.19 for the l1 norm and 0.147 for l2.
+    // What an accountant certifies of the same releases: docs/paper.md section 4 has 1.19 for the l1 norm and 0.147 for l2.
     assert_cost("l1", ours.worst_case_pure.unwrap(), 1.19);
     assert_cost("l2", ours.claim, 0.147);
     for label in ["PP", "DVP"] {
@@ -141,7 +141,7 @@ fn figure_c_gradient_methods() {
     }
 }
 
-/// Random weights cost Algorithm 1 nothing; Algorithm 2 only roughly nothing (SPEC, erratum 6).
+/// Random weights cost Algorithm 1 nothing; Algorithm 2 only roughly nothing (docs/paper.md, erratum 6).
 #[test]
 fn figure_d_random_weights_without_noise() {
     for (name, runs) in [("paper-d1", "runs = 3"), ("paper-d2", "runs = 1")] {

@@ -285,7 +285,7 @@ fn appendix_e_is_stable_but_not_certified() {
     assert!(said.not_certified.expect("a reason").contains("no α"));
     let nearest: Admm = said.nearest_certified.expect("one exists").try_into().expect("parameters");
     assert_eq!(nearest.penalty, Some(10.0), "the penalty can stay");
-    // SPEC, section 5: certificates need ρ⁰ below about 2m/(N²σ²).
+    // docs/paper.md, section 5: certificates need ρ⁰ below about 2m/(N²σ²).
     let facts = &network.ground.facts;
     let [low, high] = nearest.weights.expect("narrowed");
     let rho = 0.5 * (low + high) * 10.0 / facts.degrees.1 as f64;

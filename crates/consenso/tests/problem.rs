@@ -291,7 +291,7 @@ fn sensitivity_bounds_are_never_beaten() {
         let rng = &mut stream(seed);
         let objective = Objective { loss, regularization: 0.1 };
         let bound = |n: NeighbourRelation| objective.sensitivity(&unit_ball(dim), rows, n);
-        let (replace, remove) = (bound(NeighbourRelation::ReplaceOne), bound(NeighbourRelation::AddRemove));
+        let (replace, remove) = (bound(NeighbourRelation::ReplaceOne), bound(NeighbourRelation::ZeroOut));
         let mut work = Workspace::default();
         let mut most = [0.0f64; 3];
         for _ in 0..PAIRS {
@@ -304,7 +304,7 @@ fn sensitivity_bounds_are_never_beaten() {
             let base = records(rng, &loss, rows - 1, dim);
             let one = data(rng, None, &base);
             let other = data(rng, None, &base);
-            // With b fixed and public, a removed record is one that contributes nothing.
+            // With b fixed and public, a record can contribute nothing.
             let without = data(rng, Some((vec![0.0; dim], 0.0)), &base);
             let scale = 10f64.powf(6.0 * rng.random::<f64>() - 2.0);
             let x = vector(rng, one.dim(), scale);
@@ -313,7 +313,11 @@ fn sensitivity_bounds_are_never_beaten() {
                 f.data_gradient(&x, &mut g, &mut work);
                 g
             };
+            let two = at(&LocalObjective::new(objective, base.clone()));
             let (one, other, without) = (at(&one), at(&other), at(&without));
+            // A record removed: the mean is over those that are left.
+            let fewer = reached(&minus(&one, &two), &bound(NeighbourRelation::AddRemove));
+            assert!(fewer.iter().all(|&r| r <= 1.0), "{loss:?}: {fewer:?} at {x:?}");
             let replaced = reached(&minus(&one, &other), &replace);
             let removed = reached(&minus(&one, &without), &remove);
             assert!(
@@ -358,7 +362,7 @@ fn logistic_sensitivity_is_approached() {
     let best = [many[0], many[1], few[2]];
     assert!(best.iter().all(|&r| (0.9..=1.0).contains(&r)), "{best:?}");
 
-    let bound = objective.sensitivity(&unit_ball(dim), b, NeighbourRelation::AddRemove);
+    let bound = objective.sensitivity(&unit_ball(dim), b, NeighbourRelation::ZeroOut);
     let none = at(vec![0.0; dim]);
     let (many, few) = (minus(&at(row(1.0, true)), &none), minus(&at(row(1.0, false)), &none));
     let best = [reached(&many, &bound)[0], reached(&many, &bound)[1], reached(&few, &bound)[2]];
@@ -476,7 +480,7 @@ fn the_ridge_optimum_is_that_of_the_normal_equations() {
     assert!(l2(&minus(&found.x, want.as_slice())) < 1e-11);
 }
 
-/// SPEC section 6: at μ = 1 the optimum on Adult (paper encoding) labels every test row negative, and ‖x*‖ ≈ 0.19.
+/// docs/paper.md section 6: at μ = 1 the optimum on Adult (paper encoding) labels every test row negative, and ‖x*‖ ≈ 0.19.
 #[test]
 fn adult_at_the_papers_regularisation_is_the_majority() {
     let data = Dataset::adult(Encoding::Paper).expect("bundled");

@@ -50,7 +50,8 @@ fn all_numbers_finite(svg: &str) {
 fn the_page_is_well_formed_and_self_contained() {
     let page = report_html(&made_up::record());
     well_formed(&page);
-    let read = without_scripts(&page);
+    // Links to the page's own sections lead nowhere else.
+    let read = without_scripts(&page).replace(" href=\"#", " to=\"#");
     assert!(
         ["<link", "<img", "url(", " src=", " href=", "http:", "https:"]
             .iter()

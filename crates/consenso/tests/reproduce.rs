@@ -33,7 +33,7 @@ fn record(name: &str, algorithms: Vec<AlgorithmRecord>) -> Record {
     record
 }
 
-/// What SPEC section 6 has, with every experiment of the paper.
+/// What docs/paper.md section 6 has, with every experiment of the paper.
 fn whole() -> Reproduction {
     let fixed = |mut a: AlgorithmRecord| {
         a.parameters = serde_json::json!({ "aggregation": "fixed" });
@@ -195,7 +195,7 @@ fn every_table_has_the_columns_it_documents() {
     assert_eq!(columns("findings"), ["figure", "claim", "paper", "measured", "value", "verdict", "rule"]);
 }
 
-/// Theorem 2.3 against SPEC section 4's check values, which are on the grid.
+/// Theorem 2.3 against docs/paper.md section 4's check values, which are on the grid.
 #[test]
 fn figure_1_has_the_exact_gamma() {
     let reproduction = Reproduction::new(&[Part::One], Vec::new());

@@ -9,7 +9,7 @@ use consenso::gate::{Noise, StopReason};
 use consenso::graph::{Graph, Mixing};
 use consenso::problem::{LocalObjective, Loss, Objective};
 use consenso::protocol::{
-    Admm, Aggregation, ConsensusAdmm, CoordinateDescent, Dgd, DualVariablePerturbation, Extra,
+    Admm, Aggregation, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
     GradientDescent, KINDS, NeighbourhoodDescent, Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol,
     Schedule,
 };
@@ -132,6 +132,7 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
         Arc::new(GradientDescent { step: step(), aggregation: Aggregation::Random }),
         Arc::new(GradientDescent { step: step(), aggregation: Aggregation::Fixed }),
         Arc::new(NeighbourhoodDescent { step: step(), aggregation: Aggregation::Random }),
+        Arc::new(Decor { step: step(), ..Decor::default() }),
         Arc::new(NeighbourhoodDescent { step: step(), aggregation: Aggregation::Fixed }),
         Arc::new(Dgd { step: step() }),
         Arc::new(Extra { step: Some(0.3) }),

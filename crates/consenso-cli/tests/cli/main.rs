@@ -4,6 +4,7 @@ mod bad_input;
 mod data;
 mod help;
 mod linear;
+mod model;
 mod own_records;
 mod plan;
 mod privacy;

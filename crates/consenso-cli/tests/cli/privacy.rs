@@ -81,6 +81,27 @@ fn calibrated_noise_spends_the_budget_and_not_more() {
 }
 
 #[test]
+fn an_epsilon_is_explained_as_odds_and_for_a_membership_attacker() {
+    let place = Place::new("explain");
+    let value = place.consenso(&["privacy", "explain", "--epsilon", "1", "--delta", "1e-6", "--json"]).json();
+    close(&value["odds"], 1f64.exp(), 1e-9);
+    close(&value["right_guess"], (1f64.exp() + 1e-6) / (1.0 + 1f64.exp()), 1e-9);
+    close(&value["membership"][2]["detected_at_most"], 0.01 * 1f64.exp() + 1e-6, 1e-9);
+    close(&value["beliefs"][2]["after_at_most"], 0.731_058_58, 1e-7);
+    close(&value["groups"][0]["epsilon"], 2.0, 1e-9);
+    assert!(value["groups"][2]["epsilon"].is_number());
+    let text = place.consenso(&["privacy", "explain", "--epsilon", "1"]).stdout;
+    assert!(
+        text.contains("2.719")
+            && text.contains("73.11 %")
+            && text.contains("1 % accused wrongly: at most 2.719 % found"),
+        "{text}"
+    );
+    place.consenso(&["privacy", "explain", "--epsilon=-1"]).refused(&["--epsilon -1"]);
+    place.consenso(&["privacy", "explain", "--epsilon", "1", "--delta", "1"]).refused(&["--delta 1"]);
+}
+
+#[test]
 fn questions_without_an_answer_are_refused() {
     let place = Place::new("privacy_bad");
     let bad = |arguments: &[&str], parts: &[&str]| place.consenso(arguments).refused(parts);

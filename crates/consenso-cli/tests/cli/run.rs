@@ -249,3 +249,75 @@ fn the_summary_table_reads_well() {
     let answer = place.consenso(&["run", "small.toml"]);
     insta::assert_snapshot!(without_times(&answer.stdout));
 }
+
+/// Records of one's own under real noise: 60 of them, two runs of one algorithm.
+fn hospital(test: &str) -> Place {
+    let place = Place::new(test);
+    let mut records = String::from("age,ward,ill\n");
+    for k in 0..60 {
+        records += &format!("{},{},{}\n", 20 + k, ["a", "b"][k % 2], ["no", "yes"][k / 2 % 2]);
+    }
+    let study = HOSPITAL
+        .replace("runs = 1", "runs = 2")
+        .replace("[graph]", "[privacy]\nepsilon = 0.5\ndelta = 1e-6\n\n[graph]");
+    place.write("records.csv", &records).write("schema.toml", SCHEMA).write("hospital.toml", &study);
+    place
+}
+
+#[test]
+fn a_shareable_folder_holds_no_exact_function_of_the_records() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = hospital("shareable");
+    let answer = place.consenso(&["run", "hospital.toml", "--entropy", "os", "--out", "out"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(answer.stdout.contains("not to be shared"), "{}", answer.stdout);
+    assert!(
+        answer.stdout.contains("all 2 transcripts of this command together: ε = 0.72"),
+        "{}",
+        answer.stdout
+    );
+    let record: Value = serde_json::from_str(&place.read("out/record.json")).unwrap();
+    assert_eq!((&record["kind"], &record["total_epsilon"]["transcripts"]), (&"shareable".into(), &2.into()));
+    for name in place.listing().iter().filter(|p| p.starts_with(place.path("out")) && p.is_file()) {
+        let private = name.starts_with(place.path("out/private"));
+        let text = std::fs::read_to_string(name).unwrap();
+        let told = ["central_optimum", "log_error", "optimum_gap", "local_only"]
+            .iter()
+            .any(|word| text.contains(word));
+        assert!(private || !told, "{} tells", name.display());
+    }
+    let mode = std::fs::metadata(place.path("out/private")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    assert!(place.read("out/private/README.txt").starts_with("PRIVATE: exact functions of the records"));
+    assert!(place.read("out/private/report.html").contains("PRIVATE: exact functions of the records"));
+    let kept: Value = serde_json::from_str(&place.read("out/private/record.json")).unwrap();
+    assert_eq!(kept["kind"], "private");
+    assert!(kept["baselines"]["central_optimum_objective"].is_number());
+    // The same records with noise from a seed: one page, which says what it is, and no ledger.
+    let seeded = place.consenso(&["run", "hospital.toml", "--json", "--out", "seeded"]).json();
+    assert_eq!((&seeded["kind"], &seeded["total_epsilon"]), (&"seeded".into(), &Value::Null));
+    assert!(seeded.get("ledger").is_none());
+}
+
+#[test]
+fn the_same_command_twice_costs_the_records_twice() {
+    let place = hospital("twice");
+    let run = |more: &[&str]| {
+        let all = [&["run", "hospital.toml", "--entropy", "os", "--json"], more].concat();
+        place.consenso(&all)
+    };
+    let first = run(&[]).json();
+    let (one, second) = (&first["ledger"][0], run(&[]).json());
+    let two = &second["ledger"][0];
+    assert_eq!((&one["studies"], &two["studies"]), (&1.into(), &2.into()));
+    let spent = |v: &Value| v["spent"]["epsilon"].as_f64().unwrap();
+    assert!((spent(one) - first["total_epsilon"]["epsilon"].as_f64().unwrap()).abs() < 1e-6, "{one}");
+    // Four transcripts of μ for ε = 0.5 at δ = 1e-6, by another program.
+    assert!((spent(two) - 1.0525).abs() < 3e-3, "{two}");
+    assert!(two["sum"]["epsilon"].as_f64().unwrap() > 1.3 * spent(two), "{two}");
+    // One more record: a changed file is asked about.
+    place.write("records.csv", &(place.read("records.csv") + "99,a,no\n"));
+    let refused = run(&[]);
+    assert!(refused.code != 0 && refused.stderr.contains("--records same"), "{refused:?}");
+    assert_eq!(run(&["--records", "same"]).json()["ledger"][0]["studies"], 3);
+}

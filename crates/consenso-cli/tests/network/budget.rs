@@ -1,7 +1,9 @@
 //! What a site's records may cost: the site's own word counts, from the first start on.
 
-use crate::{Net, consenso, experiment, finish, text};
+use crate::{Net, consenso, experiment, finish, ports, text};
+use serde_json::Value;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -98,4 +100,127 @@ fn a_restored_snapshot_is_found_out_by_the_witness() {
     copy(&newest, &net.folder(0));
     finish(net.start_all(), LIMIT);
     net.assert_one_payload_a_round();
+}
+
+/// Two sites with a file each, in a folder of the test's own, and a study that uses `epsilon`.
+fn files(test: &str, epsilon: f64) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("network-{test}"));
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).unwrap();
+    for site in ["a", "b"] {
+        let row =
+            |k: usize| format!("{},{}\n", 20 + (k * 7) % 60, if k.is_multiple_of(3) { "yes" } else { "no" });
+        fs::write(
+            place.join(format!("{site}.csv")),
+            "age,ill\n".to_owned() + &(0..40).map(row).collect::<String>() + site_row(site),
+        )
+        .unwrap();
+    }
+    let draft =
+        consenso().current_dir(&place).args(["data", "schema", "a.csv", "--label", "ill"]).output().unwrap();
+    let schema = String::from_utf8(draft.stdout).unwrap().replace("reviewed = false", "reviewed = true");
+    fs::write(place.join("schema.toml"), schema).unwrap();
+    let study = format!(
+        "name = \"files\"\nruns = 1\n[data]\npath = \"?.csv\"\nschema = \"schema.toml\"\n[graph]\nkind = \"complete\"\n\
+         [privacy]\nepsilon = {epsilon}\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 10\ngossip = 0\n"
+    );
+    fs::write(place.join("study.toml"), study).unwrap();
+    place
+}
+
+/// So that no two sites have the same file.
+fn site_row(site: &str) -> &'static str {
+    if site == "a" { "33,yes\n" } else { "44,no\n" }
+}
+
+fn network(place: &Path, name: &str, more: &[&str]) -> Net {
+    let addresses: Vec<String> = ports(2).iter().map(|p| format!("127.0.0.1:{p}")).collect();
+    let new = ["network", "new", name, "--sites", "a,b", "--experiment", "study.toml", "--addresses"];
+    let made = consenso().current_dir(place).args(new).arg(addresses.join(",")).args(more).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    Net { root: place.join(name), names: vec!["a".into(), "b".into()] }
+}
+
+/// `network new` twice over the same file spent the whole budget twice.
+#[test]
+fn the_same_records_under_two_folders_have_one_budget() {
+    let place = files("two-folders", 1.0);
+    let first = network(&place, "n1", &[]);
+    (0..2).for_each(|site| budget(&first, site, 1.2, 1e-6));
+    finish(first.start_all(), LIMIT);
+    // Started again it is the same study.
+    finish(first.start_all(), LIMIT);
+    let second = network(&place, "n2", &[]);
+    refused(&second, 0, "with this study the records would have cost");
+    budget(&second, 0, 9.0, 1e-5);
+    refused(&second, 0, "with this study the records would have cost");
+    let audited = consenso().args(["--json", "node", "audit"]).arg(first.folder(0)).output().unwrap();
+    let audited: Value = serde_json::from_slice(&audited.stdout).unwrap();
+    let left = audited["remaining"]["epsilon"].as_f64().unwrap();
+    assert!(left > 0.2 && left < 0.9, "Σ μ² leaves more than 0.2 of 1.2: {audited}");
+    assert_eq!(audited["records_ledger"]["studies"], 1, "{audited}");
+    // A changed file is asked about, and is not silently a new one.
+    let csv = fs::read_to_string(place.join("a.csv")).unwrap().replace("33,yes", "34,yes");
+    fs::write(place.join("a.csv"), csv).unwrap();
+    refused(&second, 0, "--edited-records same");
+    let run = |whose: &str| {
+        let child = consenso()
+            .args(["node", "run", "--json", "--edited-records", whose])
+            .arg(second.folder(0))
+            .spawn();
+        crate::Process(Some(child.unwrap())).output()
+    };
+    assert_eq!(run("same").status.code(), Some(2));
+    refused(&second, 0, "with this study the records would have cost");
+}
+
+/// Noise that everybody knows on a file that nobody said is public.
+#[test]
+fn a_seeded_study_does_not_touch_real_records() {
+    let place = files("seeded-files", 1.0);
+    let net = network(&place, "net", &["--entropy", "seed"]);
+    refused(&net, 0, "public = true, if everybody may have these records");
+    assert!(!net.folder(0).join("state.db").exists() || net.ledger(0).is_empty());
+    (0..2).for_each(|site| net.set(site, "public", true));
+    finish(net.start_all(), LIMIT);
+    assert!(!place.join("consenso-ledger").exists(), "nothing was booked");
+    // The same folder cannot go on with real studies.
+    let path = net.folder(0).join("experiment.toml");
+    let other = fs::read_to_string(&path).unwrap().replace("name = \"files\"", "name = \"other\"");
+    fs::write(&path, other).unwrap();
+    net.set(0, "entropy", "os");
+    refused(&net, 0, "this ledger holds seeded studies");
+}
+
+/// What an auditor asks: about whom, against whom, by which rule, and how much is left.
+#[test]
+fn an_audit_names_relation_adversary_entropy_rule_and_what_remains() {
+    let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5\ngossip = 0");
+    let net = Net::new("remaining", 2, &study, "os");
+    (0..2).for_each(|site| budget(&net, site, 3.0, 1e-6));
+    finish(net.start_all(), LIMIT);
+    let audit = |more: &[&str]| {
+        let output = consenso().args(["node", "audit"]).arg(net.folder(0)).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = audit(&[]);
+    for part in [
+        "relation   replace-one: one record replaced by any other",
+        "adversary  every other agent colludes",
+        "entropy    the operating system",
+        "rule       Σ μ² over studies with Gaussian noise",
+        "sum        ε = 0.9",
+        "← this rule holds",
+        "remaining: ε = 2.",
+    ] {
+        assert!(said.contains(part), "{part} is missing from\n{said}");
+    }
+    let json: Value = serde_json::from_str(&audit(&["--json"])).unwrap();
+    assert_eq!(
+        (&json["rule"], &json["relation"], &json["entropy"]),
+        (&"gaussian".into(), &"replace-one".into(), &"os".into())
+    );
+    let left = json["remaining"]["epsilon"].as_f64().unwrap();
+    assert!(left > 2.1 && left < 3.0 && json["remaining"]["delta"] == 1e-6, "{json}");
 }

@@ -116,17 +116,23 @@ impl<'a> Source<'a> {
     }
 
     /// The column of the schema at each position of the file.
-    fn order(&self, lines: &mut Lines<'_>) -> Result<Vec<Option<usize>>, DataError> {
+    fn order(&self, lines: &mut Lines<'_>, reading: Reading) -> Result<Vec<Option<usize>>, DataError> {
         if self.format.header {
             return match_header(&lines.header()?, self.file, self.schema, self.unlabelled);
         }
-        let columns = self.schema.columns().iter().enumerate();
-        Ok(columns.filter(|(_, column)| !column.derived).map(|(index, _)| Some(index)).collect())
+        let columns = || self.schema.columns().iter().enumerate().filter(|(_, column)| !column.derived);
+        // Without names a file has no labels if its first record is one cell short.
+        let mut first = ByteRecord::new();
+        let short = self.unlabelled
+            && self.lines(reading).next(&mut first, 0)?
+            && first.len() + 1 == columns().count();
+        let absent = |column: &Column| short && matches!(column.kind, Kind::Label(_));
+        Ok(columns().filter(|(_, column)| !absent(column)).map(|(index, _)| Some(index)).collect())
     }
 
     fn fill(&self, reading: Reading) -> Result<Table, DataError> {
         let mut lines = self.lines(reading);
-        let order = self.order(&mut lines)?;
+        let order = self.order(&mut lines, reading)?;
         let columns = self.schema.columns();
         let mut builder = Builder::new(self.schema, self.file, Some(reading));
         if self.unlabelled {
@@ -150,7 +156,7 @@ impl<'a> Source<'a> {
     /// What the cells of the numeric columns say about decimal and thousands marks.
     fn marks(&self, reading: Reading) -> Result<Marks, DataError> {
         let mut lines = self.lines(reading);
-        let order = self.order(&mut lines)?;
+        let order = self.order(&mut lines, reading)?;
         let mut marks = Marks::default();
         let mut record = ByteRecord::new();
         while lines.next(&mut record, order.len())? {

@@ -71,10 +71,14 @@ pub struct Dataset {
     pub features: Vec<String>,
     /// How records became rows.
     pub encoding: Encoding,
-    /// The public schema of the records, if they have one.
-    pub schema: Option<Schema>,
+    /// The public schema of the records.
+    pub schema: Schema,
+    /// What made rows of them: a model's owner encodes new records with it.
+    pub encoder: Encoder,
     /// Divisions of the training records: `file` if there were several, the site column, every categorical column.
     pub groupings: Vec<Grouping>,
+    /// The column that says whom a record is about, and how many records of one person a file has at most.
+    pub person: Option<(String, u32)>,
     /// What happened while loading the training records.
     pub report: LoadReport,
     /// What happened while loading the test records.
@@ -138,7 +142,10 @@ impl Dataset {
         }
         test.map_or(Ok(()), |test| same_schema(&all, test))?;
         let (task, classes) = task_of(all.schema());
-        at_least_two_classes(&source, &all, &classes)?;
+        // A site of few records may well have one class; where columns are scouted it helps the others all the same.
+        if encoding != Encoding::Scouted {
+            at_least_two_classes(&source, &all, &classes)?;
+        }
         let encoder = Encoder::new(all.schema(), encoding)?;
         let groupings = by_file.into_iter().chain(groupings(&all)).collect();
         Ok(Self {
@@ -149,8 +156,13 @@ impl Dataset {
             classes,
             features: encoder.features().to_vec(),
             encoding,
-            schema: Some(all.schema().clone()),
+            schema: all.schema().clone(),
+            encoder,
             groupings,
+            person: all.schema().columns().iter().find_map(|column| match column.kind {
+                Kind::Person { most } => Some((column.name.clone(), most)),
+                _ => None,
+            }),
             report: all.report().clone(),
             test_report: test.map(|test| test.report().clone()),
             source,

@@ -12,7 +12,7 @@ use super::{DataError, Kind, Records, RowBounds, Schema, Table};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
-    /// One integer-coded feature a column, as in the paper's experiments (SPEC section 6): features in the order of the schema,
+    /// One integer-coded feature a column, as in the paper's experiments (docs/paper.md section 6): features in the order of the schema,
     /// categories as their code from 0 in the schema's order, every column divided by the largest magnitude its declared range
     /// allows, then the row scaled to unit ℓ2 norm. No bias. Adult: d = 14.
     Paper,
@@ -59,10 +59,18 @@ impl FromStr for Encoding {
 }
 
 /// An encoding of one schema: a pure function of public knowledge, so a model's owner can encode new records with it.
+///
+/// Serialised, it says everything another program needs to do the same: what each feature column of the schema becomes, in order,
+/// whether a bias of 1 follows, and whether the row is then divided by its ℓ2 norm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Encoder {
     encoding: Encoding,
+    #[serde(rename = "columns")]
     parts: Vec<Part>,
+    /// Whether the last feature is a 1.
+    bias: bool,
+    /// Whether a row is divided by its norm at the end.
+    unit_rows: bool,
     features: Vec<String>,
     bounds: RowBounds,
     /// Whether a feature that is zero stays zero.
@@ -71,7 +79,7 @@ pub struct Encoder {
 
 /// What one column of the schema becomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 enum Part {
     /// value / scale
     Scaled { scale: f64 },
@@ -81,9 +89,9 @@ enum Part {
     OneOf { count: usize },
     /// the code of a category, as it is
     Code,
-    /// ((value − min) / width − centre) / scale, clipped
-    Standardised { min: f64, width: f64, centre: f64, scale: f64 },
-    /// levels by their shares, whose variances are raised by `floor`
+    /// ((value − min) / width − centre) / scale, clipped to ±`limit`
+    Standardised { min: f64, width: f64, centre: f64, scale: f64, limit: f64 },
+    /// (1\[level\] − p) / √(p(1 − p) + floor) by level, p its share; two levels are one feature, (±1 − (2p − 1)) / √(4p(1 − p) + floor)
     Levels { shares: Vec<f64>, floor: f64 },
 }
 
@@ -146,7 +154,91 @@ impl Encoder {
             _ => false,
         };
         let (keeps_zeros, public) = (parts.iter().all(zero), schema.is_reviewed());
-        Ok(Self { encoding, parts, features, bounds: RowBounds { public, ..bounds }, keeps_zeros })
+        Ok(Self {
+            encoding,
+            parts,
+            bias: encoding == Encoding::OneHot,
+            unit_rows: scales_rows(encoding),
+            features,
+            bounds: RowBounds { public, ..bounds },
+            keeps_zeros,
+        })
+    }
+
+    /// Whether it can encode records of this schema.
+    #[must_use]
+    pub fn fits(&self, schema: &Schema) -> bool {
+        let count = |part: &Part| match part {
+            Part::OneOf { count } => *count,
+            Part::Levels { shares, .. } => scouted::encoded_width(RawColumn::Levels(shares.len())),
+            _ => 1,
+        };
+        let fits = |(column, part): (&super::Column, &Part)| match (&column.kind, part) {
+            (Kind::Categorical { categories }, Part::OneOf { count }) => categories.len() == *count,
+            (Kind::Categorical { categories }, Part::Levels { shares, .. }) => {
+                categories.len() == shares.len()
+            }
+            (_, Part::OneOf { .. } | Part::Levels { .. }) => false,
+            _ => true,
+        };
+        let width = self.parts.iter().map(count).sum::<usize>() + usize::from(self.bias);
+        schema.features().count() == self.parts.len()
+            && width == self.features.len()
+            && schema.features().zip(&self.parts).all(fits)
+    }
+
+    /// The feature that is 1 in every row before rows are scaled: the intercept, if there is one.
+    #[must_use]
+    pub fn bias(&self) -> Option<usize> {
+        self.bias.then(|| self.features.len() - 1)
+    }
+
+    /// Whether every row is divided by its ℓ2 norm.
+    #[must_use]
+    pub fn unit_rows(&self) -> bool {
+        self.unit_rows
+    }
+
+    /// By feature, how much one unit of its column adds to it before rows are scaled: 1 for a category and for the bias.
+    #[must_use]
+    pub fn units(&self) -> Vec<f64> {
+        let mut units = Vec::with_capacity(self.dim());
+        for part in &self.parts {
+            match *part {
+                Part::Scaled { scale } => units.push(1.0 / scale),
+                Part::Ranged { width, .. } => units.push(1.0 / width),
+                Part::OneOf { count } => units.extend(std::iter::repeat_n(1.0, count)),
+                Part::Code => units.push(1.0),
+                Part::Standardised { width, scale, .. } => units.push(1.0 / (width * scale)),
+                Part::Levels { ref shares, floor } => {
+                    let spread = |p: &f64| (p * (1.0 - p) + floor).sqrt();
+                    match shares.len() {
+                        0 | 1 => {}
+                        2 => units.push(2.0 / (4.0 * shares[1] * (1.0 - shares[1]) + floor).sqrt()),
+                        _ => units.extend(shares.iter().map(|p| 1.0 / spread(p))),
+                    }
+                }
+            }
+        }
+        units.extend(self.bias.then_some(1.0));
+        units
+    }
+
+    /// Smallest and largest norm a row can have before it is scaled; `None` where rows are not.
+    #[must_use]
+    pub fn norms(&self, schema: &Schema) -> Option<(f64, f64)> {
+        let ends = |(column, part): (&super::Column, &Part)| match (part, &column.kind) {
+            (&Part::Scaled { scale }, Kind::Numeric { min, max }) => {
+                let low = if *min <= 0.0 && *max >= 0.0 { 0.0 } else { min.abs().min(max.abs()) };
+                ((low / scale).powi(2), (min.abs().max(max.abs()) / scale).powi(2))
+            }
+            (Part::OneOf { .. }, _) => (1.0, 1.0),
+            _ => (0.0, 1.0),
+        };
+        let add = |sum: (f64, f64), end: (f64, f64)| (sum.0 + end.0, sum.1 + end.1);
+        let start = if self.bias { (1.0, 1.0) } else { (0.0, 0.0) };
+        let (low, high) = schema.features().zip(&self.parts).map(ends).fold(start, add);
+        self.unit_rows.then(|| (low.sqrt(), high.sqrt()))
     }
 
     /// The encoder of a schema once its columns were scouted: `standard` is what the run found, see [`RawLayout`].
@@ -178,7 +270,7 @@ impl Encoder {
                     };
                     let (centre, scale) = (standard[at], standard[at + 1]);
                     at += 2;
-                    parts.push(Part::Standardised { min, width, centre, scale });
+                    parts.push(Part::Standardised { min, width, centre, scale, limit: scouted::LIMIT });
                     features.push(name.clone());
                 }
             }
@@ -188,7 +280,15 @@ impl Encoder {
         let reach = scouted::LIMIT.max(2.0 / floor.sqrt());
         magnitudes.resize(features.len(), (0.0, reach));
         let bounds = RowBounds { public: schema.is_reviewed(), ..plain_bounds(&magnitudes) };
-        Self { encoding: Encoding::Scouted, parts, features, bounds, keeps_zeros: false }
+        Self {
+            encoding: Encoding::Scouted,
+            parts,
+            bias: true,
+            unit_rows: false,
+            features,
+            bounds,
+            keeps_zeros: false,
+        }
     }
 
     /// The encoding.
@@ -218,18 +318,16 @@ impl Encoder {
     /// Encodes one record, given as in [`Table::row`], into `row`, which must be zero and [`Self::dim`] long.
     pub fn encode(&self, values: &[f64], row: &mut [f64]) {
         assert_eq!((values.len(), row.len()), (self.parts.len(), self.dim()), "a record of another schema");
-        let (mut at, mut standardised) = (0, false);
+        let mut at = 0;
         for (&value, part) in values.iter().zip(&self.parts) {
             match *part {
                 Part::Scaled { scale } => row[at] = value / scale,
                 Part::Ranged { min, width } => row[at] = (value - min) / width,
                 Part::Code => row[at] = value,
-                Part::Standardised { min, width, centre, scale } => {
-                    standardised = true;
-                    row[at] = scouted::number((value - min) / width, centre, scale);
+                Part::Standardised { min, width, centre, scale, limit } => {
+                    row[at] = scouted::number((value - min) / width, centre, scale).clamp(-limit, limit);
                 }
                 Part::Levels { ref shares, floor } => {
-                    standardised = true;
                     scouted::level(value as usize, shares, floor, &mut row[at..]);
                     at += scouted::encoded_width(RawColumn::Levels(shares.len()));
                     continue;
@@ -243,10 +341,10 @@ impl Encoder {
             }
             at += 1;
         }
-        if self.encoding == Encoding::OneHot || standardised {
+        if self.bias {
             row[at] = 1.0;
         }
-        if scales_rows(self.encoding) {
+        if self.unit_rows {
             to_unit_norm(row);
         }
     }
@@ -260,10 +358,10 @@ impl Encoder {
         };
         row.clear();
         row.extend(features.iter().zip(values).map(one));
-        if self.encoding == Encoding::OneHot {
+        if self.bias {
             row.push((self.parts.len() as u32, 1.0));
         }
-        if scales_rows(self.encoding) {
+        if self.unit_rows {
             let mut scaled: Vec<f64> = row.iter().map(|e| e.1).collect();
             to_unit_norm(&mut scaled);
             row.iter_mut().zip(scaled).for_each(|(entry, value)| entry.1 = value);

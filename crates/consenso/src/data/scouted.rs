@@ -163,6 +163,15 @@ impl RawLayout {
         }
     }
 
+    /// How many units of the label one of its standardised units is: 1 where it is a class.
+    #[must_use]
+    pub fn label_scale(&self, standard: &[f64]) -> f64 {
+        match self.task {
+            Task::Regression { min, max } => self.label_part(standard)[1] * (max - min),
+            _ => 1.0,
+        }
+    }
+
     /// A prediction of a standardised label in the label's own unit.
     #[must_use]
     pub fn label_value(&self, standard: &[f64], score: f64) -> f64 {

@@ -69,7 +69,7 @@ pub struct EncodingSummary {
     pub dim: usize,
     /// Public bounds of a row.
     pub bounds: RowBounds,
-    /// Sensitivity of the mean logistic gradient over these records when one is replaced: 2R_q/b (SPEC section 1), q = 1, 2, ∞.
+    /// Sensitivity of the mean logistic gradient over these records when one is replaced: 2R_q/b (docs/paper.md section 1), q = 1, 2, ∞.
     pub replace_one: [f64; 3],
 }
 

@@ -2,18 +2,22 @@
 
 use super::budget::Account;
 use super::check::{Experiment, Planned, Source};
+use super::run::player;
 use super::spec::Accounting;
-use crate::agent::{Player, Seat};
-use crate::data::{Records, RowBounds};
+use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
+use crate::data::{RawColumn, Records, RowBounds, Task};
 use crate::gate::{Gate, Ledger, Noise, RoundNoise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::NeighbourRelation;
 use crate::privacy::audit::{
-    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Watch, WorstPair, audit,
+    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Verdict, Watch,
+    WorstPair, audit,
 };
 use crate::problem::{LocalObjective, Loss, Sensitivity, Workspace};
 use crate::protocol::{PublicFacts, View, Weights};
+use crate::random::{Purpose, Seed};
 use crate::simulate::Lockstep;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -39,16 +43,27 @@ pub struct AlgorithmAudit {
     pub target: AuditTarget,
     /// The neighbours that were told apart.
     pub neighbours: NeighbourRelation,
+    /// Whether the agent ever fell silent because of a record.
+    pub silence: Silence,
     /// What was found; `None` where nothing is claimed.
     #[serde(flatten)]
     pub audit: Option<Audit>,
+}
+
+/// Neighbours that leave the protocol, against an agent's silence: everybody sees it when an agent stops, so that no record may decide it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Silence {
+    /// How many ways to misbehave were tried on two data sets.
+    pub tried: u32,
+    /// How many of them told the two apart.
+    pub told_apart: u32,
 }
 
 impl Experiment {
     /// Audits every algorithm of the experiment, as its first agent runs it.
     ///
     /// Under the paper's convention a record is replaced by another, as in the paper's definition of neighbours; its B is half of what
-    /// that needs (SPEC, erratum 3), so a sharp enough audit finds the claim violated.
+    /// that needs (docs/paper.md, erratum 3), so a sharp enough audit finds the claim violated.
     ///
     /// # Errors
     /// A text: options out of range, or records that cannot be divided.
@@ -73,6 +88,12 @@ impl Experiment {
                 planned.label
             ));
         }
+        if planned.budget.correlated.is_some() {
+            return Err(format!(
+                "{}: correlated noise is attacked by whole coalitions, which this auditor does not play; leave the algorithm out",
+                planned.label
+            ));
+        }
         let neighbours = self.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
         // The worst pair of an agent has few features, and a schedule of coordinates is for all of them.
         if planned.protocol.charges_ahead() && target == AuditTarget::Agent {
@@ -81,11 +102,16 @@ impl Experiment {
                 planned.label
             ));
         }
-        let found = match Audited::new(self, planned, locals) {
-            None => None,
-            Some(audited) => Some(audited.attack(target, options).map_err(|e| e.to_string())?),
-        };
-        Ok(AlgorithmAudit { label: planned.label.clone(), target, neighbours, audit: found })
+        let (mut found, mut silence) = (None, Silence::default());
+        if let Some(audited) = Audited::new(self, planned, locals) {
+            let mut audit = audited.attack(target, options).map_err(|e| e.to_string())?;
+            silence = audited.silence(options.seed);
+            if silence.told_apart > 0 {
+                audit.verdict = Verdict::Violated;
+            }
+            found = Some(audit);
+        }
+        Ok(AlgorithmAudit { label: planned.label.clone(), target, neighbours, silence, audit: found })
     }
 
     pub(super) fn row_bounds(&self) -> RowBounds {
@@ -163,6 +189,10 @@ impl<'a> Audited<'a> {
                 let (attack, claimed) = self.dearest_round();
                 audit(|trial| attack.play(trial), claimed, options)
             }
+            AuditTarget::Agent | AuditTarget::Experiment if self.planned.scouted.is_some() => {
+                let stages = Stages::new(self);
+                audit(|trial| stages.play(trial), self.claimed, options)
+            }
             AuditTarget::Agent => {
                 let attack = self.agent();
                 audit(|trial| attack.play(trial), self.claimed, options)
@@ -187,6 +217,57 @@ impl<'a> Audited<'a> {
             Noise::Gaussian { .. } => Claimed::gaussian(cost(&dearest).next_up(), self.claimed.delta),
         };
         (ReleaseAttack { noise: *dearest.1, shift: shift(dearest), width: 0.0 }, claimed)
+    }
+
+    /// Neighbours that send numbers of every size and sign, to the agent with one record or without it: it must take and refuse the same messages, and stop or go
+    /// on alike.
+    fn silence(&self, seed: u64) -> Silence {
+        const TRIES: u32 = 48;
+        const ROUNDS: u32 = 3;
+        const SIZES: [f64; 8] = [f64::MAX, 1e300, 1e160, 1e13, LARGEST_RECEIVED, 1e9, 1e6, 1.0];
+        let degree = self.graph.degree(AGENT);
+        // Scouted columns have records of another kind, and steps that are clipped to a length whatever is received.
+        if self.planned.sharing.is_some() || self.planned.protocol.shares().is_some() || degree == 0 {
+            return Silence::default();
+        }
+        let edges: Vec<(u32, u32)> = (1..=degree as u32).map(|j| (0, j)).collect();
+        let Ok(graph) = Graph::from_edges(degree + 1, &edges) else { return Silence::default() };
+        let mixing = Mixing::metropolis(&graph);
+        let counts = vec![self.locals[AGENT].records().len(); degree + 1];
+        let whole = Whole::new(self);
+        let behaviour = |local: &LocalObjective, k: u32| {
+            let noise = Seed::from(seed).for_run(u64::from(k));
+            let local = local.clone();
+            let player =
+                player(self.experiment, self.planned, (AGENT, &graph, &counts), local, &noise, false);
+            let mut agent = Agent::new(0, &graph, &mixing, player);
+            let dim = self.facts.dim;
+            let mut seen = Vec::new();
+            while let Some(effect) = agent.poll() {
+                let Effect::Send(message) = effect else { continue };
+                seen.push((message.round(), 0, agent.player().stopped().is_some()));
+                if message.round() > ROUNDS {
+                    break;
+                }
+                for j in 1..=degree as u32 {
+                    let place = u64::from(k) << 32 | u64::from(message.round());
+                    let mut stream = Seed::from(seed).stream(Purpose::Public, u64::from(j), place);
+                    let size = SIZES[(k as usize + j as usize) % SIZES.len()];
+                    let signs = [-1.0, 0.0, 1.0, 1.0];
+                    let values: Vec<f64> =
+                        (0..dim).map(|_| size * signs[stream.random_range(0..signs.len())]).collect();
+                    let taken = agent.handle(&Message::received(j, message.round(), values)).is_ok();
+                    seen.push((message.round(), j, taken));
+                    if !taken {
+                        let zeros = vec![0.0; dim];
+                        let _ = agent.handle(&Message::received(j, message.round(), zeros));
+                    }
+                }
+            }
+            seen
+        };
+        let differs = |k: &u32| behaviour(&whole.first[0], *k) != behaviour(&whole.first[2], *k);
+        Silence { tried: TRIES, told_apart: (0..TRIES).filter(differs).count() as u32 }
     }
 
     fn agent(&self) -> AgentAttack {
@@ -221,6 +302,82 @@ fn total_mu(steps: &[Sensitivity], noise: &[Noise], ledger: &Ledger) -> Option<f
     Some(squares.sqrt() * (1.0 + 1e-9))
 }
 
+/// All stages of an experiment that scouts its columns. One record of the first agent lies at one end of every column or at the
+/// other; the adversary knows all other records and takes the exact likelihood ratio of every release.
+struct Stages<'a> {
+    audited: &'a Audited<'a>,
+    sides: [LocalObjective; 2],
+    counts: Vec<usize>,
+}
+
+impl<'a> Stages<'a> {
+    fn new(audited: &'a Audited<'a>) -> Self {
+        let (local, experiment) = (&audited.locals[AGENT], audited.experiment);
+        let layout = experiment.layout.as_ref().expect("scouted experiments have raw columns");
+        let end = |column: &RawColumn| match *column {
+            RawColumn::Number => 1.0,
+            RawColumn::Levels(levels) => levels.saturating_sub(1) as f64,
+        };
+        // With one label, gradients at opposite ends of all columns point away from each other.
+        let label = match layout.task() {
+            Task::Binary => 1.0,
+            Task::MultiClass { classes } => (classes - 1) as f64,
+            Task::Regression { max, .. } => max,
+        };
+        let with = |row: Vec<f64>, label: f64| {
+            let all = local.records();
+            let mut records: Records = all.select(&(1..all.len()).collect::<Vec<_>>());
+            records.push(&row, label);
+            experiment.objective_on(records)
+        };
+        let last: Vec<f64> = layout.columns().iter().map(end).collect();
+        let sides = [with(vec![0.0; last.len()], label), with(last, label)];
+        Self { audited, sides, counts: audited.locals.iter().map(|l| l.records().len()).collect() }
+    }
+
+    fn play(&self, trial: &Trial) -> f64 {
+        let Audited { experiment, planned, graph, mixing, locals, hidden_by, .. } = self.audited;
+        let sides = [self.sides[0].apart(), self.sides[1].apart()];
+        let players = locals.iter().enumerate().map(|(i, local)| {
+            let side = usize::from(trial.side == Side::Second);
+            let local = if i == AGENT { sides[side].apart() } else { local.apart() };
+            player(experiment, planned, (i, graph, &self.counts), local, &trial.seed, false)
+        });
+        let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
+        let protocol = planned
+            .protocol
+            .seated(AGENT, graph, &self.counts)
+            .unwrap_or_else(|| Arc::clone(&planned.protocol));
+        let (dim, mut ratio, mut work) = (network.dim(), 0.0, Workspace::default());
+        for round in 0..planned.timetable.rounds {
+            network.advance();
+            if network.players()[AGENT].stopped().is_some() {
+                break;
+            }
+            let (Some(Noise::Gaussian { sigma }), false) =
+                (hidden_by.get(round as usize).copied(), protocol.passes_on(round + 1))
+            else {
+                continue;
+            };
+            let weights = Weights { own: mixing.own(AGENT), neighbours: mixing.neighbours(AGENT) };
+            let neighbours = graph.neighbours(AGENT);
+            let view = View::new(network.rows(), dim, AGENT as u32, neighbours, 0, weights, round);
+            // What it remembers is a function of releases, so the adversary has it too.
+            let mut memory = network.players()[AGENT].memory().to_vec();
+            let active = protocol.active(round + 1, dim).map_or(dim, |a| a.len());
+            let mut steps = [vec![0.0; active], vec![0.0; active]];
+            for (step, local) in steps.iter_mut().zip(&sides) {
+                protocol.step(&view, &mut memory, &[], local, &mut work, step);
+            }
+            let seen = &network.rows()[..active];
+            for ((x, a), b) in seen.iter().zip(&steps[0]).zip(&steps[1]) {
+                ratio += (a - b) * (2.0 * x - a - b) / (2.0 * sigma * sigma);
+            }
+        }
+        ratio
+    }
+}
+
 /// The whole experiment, one record of the first agent being the adversary's.
 struct Whole<'a> {
     audited: &'a Audited<'a>,
@@ -244,7 +401,15 @@ impl<'a> Whole<'a> {
             LocalObjective::new(*local.objective(), records)
         };
         let zero = (vec![0.0; features], pair.record(Side::First).1);
-        let first = [with(pair.record(Side::First)), with(pair.record(Side::Second)), with(zero)];
+        // Where a record is removed, the second data set is the real others alone.
+        let second = match audited.neighbours {
+            NeighbourRelation::AddRemove => {
+                let all = local.records();
+                LocalObjective::new(*local.objective(), all.select(&(1..all.len()).collect::<Vec<_>>()))
+            }
+            _ => with(pair.record(Side::Second)),
+        };
+        let first = [with(pair.record(Side::First)), second, with(zero)];
         let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
         // Honest models stay near the origin, where a logistic slope is a half.
         let slope = match local.objective().loss {
@@ -271,7 +436,7 @@ impl<'a> Whole<'a> {
             let side = usize::from(trial.side == Side::Second);
             let local = if i == AGENT { self.first[side].clone() } else { local.clone() };
             let gate = if i < honest {
-                planned.budget.gate(i, local.records().len(), graph.degree(i), &trial.seed, false)
+                planned.budget.gate(i, locals[i].records().len(), graph.degree(i), &trial.seed, false)
             } else {
                 Gate::open(i as u64, trial.seed.clone())
             };
@@ -331,7 +496,6 @@ impl<'a> Whole<'a> {
 mod tests {
     use super::*;
     use crate::experiment::{ExperimentSpec, Inputs};
-    use crate::privacy::audit::Verdict;
 
     fn experiment(privacy: &str, algorithm: &str) -> Experiment {
         let text = format!(

@@ -1,5 +1,6 @@
 //! The noise of an algorithm and what it costs: calibrated to a budget, or fixed by the user and priced.
 
+use super::correlated::Correlated;
 use super::perturbed::Rounds;
 use super::problem::Tied;
 use super::shared;
@@ -11,7 +12,7 @@ use crate::privacy::calibrate::{self, Calibration, Request};
 use crate::privacy::distributed_noise::Together;
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
-use crate::privacy::{Claim, Composition, Event, Method, compose};
+use crate::privacy::{Adversary, Claim, Composition, Event, Method, compose};
 use crate::problem::{Loss, Objective, Sensitivity};
 use crate::protocol::{self, PricedRound, Protocol, PublicFacts, Response, Schedule};
 use crate::random::Seed;
@@ -44,6 +45,8 @@ pub(super) struct Budget {
     pub(super) warnings: Vec<String>,
     /// Who adds the noise of a secret-shared sum, and how many of them may collude.
     pub(super) together: Option<Together>,
+    /// Noise that neighbours share over their edge.
+    pub(super) correlated: Option<Correlated>,
     /// M.
     smoothness: f64,
 }
@@ -121,6 +124,11 @@ impl Budget {
         if self.accounts.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
     }
 
+    /// Every account there is, to look at.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.accounts.values()
+    }
+
     /// Every account there is.
     pub(super) fn accounts_mut(&mut self) -> impl Iterator<Item = &mut Account> {
         self.accounts.values_mut()
@@ -164,6 +172,25 @@ pub(super) fn default_gossip(facts: &PublicFacts) -> u32 {
     if rate < 1e-3 { 1 } else { (libm::log(0.01) / libm::log(rate)).ceil().clamp(1.0, 100.0) as u32 }
 }
 
+/// Whose noise hides an agent, beside its own.
+#[derive(Debug, Default)]
+pub(super) struct Company {
+    /// Everybody's in a secret-shared sum.
+    pub(super) together: Option<Together>,
+    /// The neighbours', over edges.
+    pub(super) correlated: Option<Correlated>,
+}
+
+impl Company {
+    /// What hides an agent over the noise it adds itself, where the account is not the agent's alone.
+    fn gain(&self) -> Option<f64> {
+        match (&self.correlated, self.together) {
+            (Some(correlated), _) => Some(correlated.gain()),
+            (None, together) => together.map(|_| 1.0),
+        }
+    }
+}
+
 /// Chooses or takes the noise, and prices it.
 pub(super) fn plan(
     protocol: &dyn Protocol,
@@ -172,10 +199,12 @@ pub(super) fn plan(
     facts: &PublicFacts,
     context: &Context<'_>,
     graphs: &[Arc<Graph>],
-    together: Option<Together>,
+    company: Company,
 ) -> Result<Budget, String> {
+    let gain = company.gain();
     let mut budget = Budget {
-        together,
+        together: company.together,
+        correlated: company.correlated,
         smoothness: facts.smoothness,
         accounts: BTreeMap::new(),
         degree_matters: false,
@@ -223,11 +252,11 @@ pub(super) fn plan(
             if let std::collections::btree_map::Entry::Vacant(entry) = budget.accounts.entry(class) {
                 let degree = if budget.degree_matters { class.1 } else { facts.degrees.0 };
                 // What hides a sum must hide its most sensitive summand; all agents have one schedule, so that they stop together.
-                let steps = steps(together.map_or(records, |_| facts.records), degree);
+                let steps = steps(gain.map_or(records, |_| facts.records), degree);
                 let mut account = if protocol.response() == Response::AtNoisedPoint {
                     Rounds::new(protocol, (records, degree), steps, facts, context)?.account(noise)?
                 } else {
-                    let kinds = (protocol.charges_ahead(), together.is_some());
+                    let kinds = (protocol.charges_ahead(), gain);
                     let shares = protocol.shares();
                     account(&steps, noise, how.mechanism, facts, context, kinds, shares.as_deref())?
                 };
@@ -305,23 +334,25 @@ pub(super) fn bounded(context: &Context<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `ahead` says that some rounds are charged for others ([`Protocol::charges_ahead`]).
+/// `ahead` says that some rounds are charged for others ([`Protocol::charges_ahead`]), `gain` that others' noise hides the agent too, and how much.
 fn account(
     steps: &[Sensitivity],
     noise: Option<&NoiseSpec>,
     mechanism: Option<Mechanism>,
     facts: &PublicFacts,
     context: &Context<'_>,
-    (ahead, together): (bool, bool),
+    (ahead, gain): (bool, Option<f64>),
     shares: Option<&[f64]>,
 ) -> Result<Account, String> {
     let asked = context.spec.privacy.map(|p| PrivacySpec { mechanism: mechanism.or(p.mechanism), ..p });
-    let privacy = asked.map(|p| if together { shared::of_the_sum(p) } else { p });
+    let privacy = asked.map(|p| if gain.is_some() { shared::of_the_sum(p) } else { p });
     let mut calibration = None;
     let noise: Vec<Noise> = match noise {
         Some(NoiseSpec::LaplaceRate(s)) => each(facts, s, |v| Noise::Laplace { scale: 1.0 / v }),
         Some(NoiseSpec::LaplaceScale(s)) => each(facts, s, |v| Noise::Laplace { scale: v }),
-        Some(NoiseSpec::Gaussian(s)) => each(facts, s, |v| Noise::Gaussian { sigma: v }),
+        Some(NoiseSpec::Gaussian(s)) => {
+            each(facts, s, |v| Noise::Gaussian { sigma: v * gain.unwrap_or(1.0) })
+        }
         Some(NoiseSpec::GammaRate(_)) => {
             return Err(
                 "noise: gamma_rate is noise inside a problem; only pp and dvp solve one with it".into()
@@ -730,6 +761,7 @@ fn filtered(
         method: Method::RenyiFilter,
         neighbours: privacy.neighbours,
         adversary: Claim::COLLUDING_NEIGHBOURS.into(),
+        against: Adversary::Local,
         sampler: sampler(noise, context.seeded),
         caveats: vec![
             "Rényi filter: the budget fixed in advance is the claim; releases stop before it is exceeded"

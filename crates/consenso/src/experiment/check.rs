@@ -1,6 +1,7 @@
 //! From a file to an experiment that can run: everything that can be wrong is found here, and every open choice made.
 
-use super::budget::{self, Budget};
+use super::budget::{self, Budget, Company};
+use super::correlated::{self, Correlated};
 use super::problem::Tied;
 use super::scouted;
 use super::shared;
@@ -259,7 +260,9 @@ impl Experiment {
             (facts.strong_convexity, facts.smoothness) = tied.curvature;
             facts.coordinate_smoothness = facts.smoothness;
         }
+        // Scouted columns need no clip of their own: every record's gradient is clipped as a whole.
         if spec.privacy.is_some()
+            && layout.is_none()
             && matches!(objective.loss, Loss::Ridge { clip } if clip.is_infinite())
             && tied.as_ref().is_none_or(|t| t.costs.is_empty())
         {
@@ -455,6 +458,14 @@ impl Experiment {
         }
     }
 
+    /// The feature that every row was divided by together with the others, so that dividing by it undoes the scaling of rows.
+    pub(super) fn unscaled_by(&self) -> Option<u32> {
+        match &*self.source {
+            Source::Data(data) if data.encoder.unit_rows() => data.encoder.bias().map(|b| b as u32),
+            _ => None,
+        }
+    }
+
     /// The objective of an agent with these records.
     pub(super) fn objective_on(&self, records: Records) -> LocalObjective {
         match &self.layout {
@@ -631,7 +642,7 @@ fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, String>
     }
 }
 
-fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, String> {
+pub(super) fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, String> {
     let shards = data.partition(&partition(spec, data)?, seed).map_err(|e| e.to_string())?;
     if let (Some(agents), Some(PartitionSpec::By(column))) = (spec.data.agents, &spec.data.partition)
         && agents != shards.len()
@@ -756,6 +767,13 @@ fn plan(
         // N − c of them hide each other: the mean has that many times less variance than if everybody hid itself.
         facts.budget = facts.budget.map(|b| b * (together.honest() as f64).sqrt());
     }
+    let correlated = match protocol.pairwise(&facts) {
+        Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), &facts, context, graphs)?,
+        None => None,
+    };
+    if let Some(correlated) = &correlated {
+        facts.budget = facts.budget.map(|b| b * correlated.gain());
+    }
     facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
@@ -777,12 +795,17 @@ fn plan(
     let tail_rounds = ((tail * f64::from(facts.rounds)).round() as u32).max(1);
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);
-    let mut budget = budget::plan(&*protocol, noise.as_ref(), how, &facts, context, graphs, together)?;
+    let company = Company { together, correlated };
+    let mut budget = budget::plan(&*protocol, noise.as_ref(), how, &facts, context, graphs, company)?;
+    correlated::correlate(&mut budget, &facts, context)?;
     budget.noise_spec = given;
     let sharing =
         sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context, &budget)).transpose()?;
     if let Some(code) = &sharing {
         shared::distribute(&mut budget, code, &facts, context)?;
+    }
+    if let (Some(price), Some(wanted)) = (&budget.price, context.spec.privacy.and_then(|p| p.adversary)) {
+        correlated::protects(&price.claim, wanted, facts.agents)?;
     }
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();

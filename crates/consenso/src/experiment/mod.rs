@@ -7,18 +7,24 @@
 mod audit;
 mod budget;
 mod check;
+mod correlated;
+mod cost;
+mod models;
 mod perturbed;
 mod plan;
 mod problem;
+mod reference;
 mod run;
 mod scouted;
 mod shared;
 mod site;
 mod spec;
 mod sweep;
+mod trust;
 
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
+pub use cost::CommandCost;
 pub use plan::{AlgorithmPlan, Constants};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Finished, Observer, Silent, Trained, run};
@@ -28,6 +34,7 @@ pub use spec::{
     Accounting, AlgorithmSpec, CalibratedSpec, DataSpec, ExperimentSpec, LossKind, Mechanism, NoiseSpec,
     NormName, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
 };
+pub use trust::{Exposed, ExposureReport, PairwiseMap};
 
 /// Experiments that come with the software: name, one line about it, and the file.
 pub const BUILT_IN: &[(&str, &str, &str)] = &[
@@ -67,6 +74,16 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         "paper-dual-sign",
         "Algorithm 1 with its dual step mended and as printed, which diverges",
         include_str!("../../experiments/paper/dual-sign.toml"),
+    ),
+    (
+        "heart",
+        "four real hospitals, 920 patients, under (epsilon = 5, delta = 1e-4): UCI Heart Disease",
+        include_str!("../../experiments/heart.toml"),
+    ),
+    (
+        "heart-flamby",
+        "the same hospitals with the split of FLamby's benchmark, epsilon from 0.1 to 50",
+        include_str!("../../experiments/heart-flamby.toml"),
     ),
     (
         "secret-shared",

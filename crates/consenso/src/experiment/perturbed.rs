@@ -100,7 +100,12 @@ impl<'a> Rounds<'a> {
             inside,
             scale,
             shift,
-            volume: objective.volume_sensitivity(bounds, self.records, self.weights[k]),
+            volume: objective.volume_sensitivity_between(
+                bounds,
+                self.records,
+                self.weights[k],
+                self.context.spec.privacy.map(|p| p.neighbours).unwrap_or_default(),
+            ),
             // Twice: the residual that is measured was itself rounded.
             solver_error: 2.0 * ASSUMED_RESIDUAL / (self.weights[k] + objective.strong_convexity()),
             dim: self.facts.dim,
@@ -172,8 +177,17 @@ impl<'a> Rounds<'a> {
              solver's error, {source}"
         );
         let bounds = serde_json::json!({ norm: composition });
-        let claim = Claim::from_composition(composition, privacy.neighbours, sampler)
+        let mut claim = Claim::from_composition(composition, privacy.neighbours, sampler)
             .ok_or("no bound is valid for this schedule")?;
+        // The proofs leave out events of a chance below 2⁻¹⁰⁰ a round, of a long noise and of a cut tail: off them the release is the ideal one, so that
+        // δ has (1 + e^ε) times their chance. A δ that was asked for is larger by so much that no float would show it.
+        let left_out =
+            2.0 * scales.len() as f64 * libm::exp2(-100.0) * (1.0 + libm::exp(claim.epsilon.min(700.0)));
+        if claim.delta == 0.0 {
+            claim.delta = left_out * (1.0 + 1e-12);
+        }
+        let claim =
+            claim.with_caveat(format!("δ includes {left_out:.1e} for events that the proofs leave out"));
         let claim = caveats(claim, self.context).with_caveat(format!(
             "objective perturbation: pure ε a round from the {norm} norm and the Jacobian determinant"
         ));

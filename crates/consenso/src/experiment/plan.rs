@@ -100,7 +100,7 @@ impl Experiment {
             facts: PublicFacts { rounds: planned.timetable.rounds, ..self.facts },
             connectivity,
             // One record alone is an upper bound on the mean of many.
-            gradient: self.gradient_sensitivity(1, crate::privacy::NeighbourRelation::AddRemove),
+            gradient: self.gradient_sensitivity(1, crate::privacy::NeighbourRelation::ZeroOut),
             outputs: self.objective.loss.outputs(),
             constraint: match &self.tied {
                 Some(tied) if tied.limited => Constraint::Box { low: f64::MIN, high: f64::MAX },

@@ -274,6 +274,11 @@ fn shape(matrix: &[Vec<f64>], rows: usize, columns: usize) -> Result<(), String>
 }
 
 impl AgentSpec {
+    /// How many variables it has.
+    pub(super) fn variables(&self) -> usize {
+        self.quadratic.values().len()
+    }
+
     fn read(&self, index: usize, rows: usize) -> Result<Listed, Fault> {
         let name = self.name.clone().unwrap_or_else(|| format!("agent {}", index + 1));
         let fault = |text: String| ("problem", format!("{name}: {text}"));

@@ -2,11 +2,12 @@
 
 use super::check::{Experiment, Planned, Source};
 use super::scouted::Eyes;
-use super::sweep;
+use super::{reference, sweep};
 use crate::agent::Player;
 use crate::data::Records;
 use crate::graph::{Graph, Mixing};
 use crate::kernel;
+use crate::model::Metrics;
 use crate::privacy::Claim;
 use crate::problem::solve::{self, Minimiser};
 use crate::problem::{self, LocalObjective, Loss, Workspace, coupled};
@@ -98,6 +99,10 @@ pub struct Trained {
 /// A text when records cannot be divided as asked in a later run.
 pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Finished, String> {
     let mut finished = run_one(experiment, observer)?;
+    if !observer.cancelled() && experiment.tied.is_none() && !experiment.alone {
+        observer.stage("tuned reference without privacy", 0);
+        finished.record.baselines.reference = reference::reference(experiment, &experiment.locals(0)?);
+    }
     if experiment.spec.sweep.is_some() {
         finished.record.sweep = sweep::run_points(experiment, &finished.record, observer)?;
         finished.record.interrupted = observer.cancelled();
@@ -132,12 +137,15 @@ pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Resul
         record.certified = instances
             .first()
             .and_then(|i| experiment.certified(planned, &i.locals, &i.optimum, &i.multiplier));
+        record.findings = findings(experiment, &record, &baselines);
         algorithms.push(record);
         if observer.cancelled() {
             break;
         }
     }
     let record = Record {
+        kind: experiment.result_kind(),
+        total_epsilon: experiment.total_epsilon(),
         name: experiment.spec.name.clone(),
         seed: experiment.spec.seed,
         runs: if algorithms.is_empty() { 0 } else { finished },
@@ -214,6 +222,8 @@ struct Outcome {
     trace: Vec<TraceRow>,
     accuracy: Option<Spread>,
     auc: Option<f64>,
+    /// Of the mean model.
+    metrics: Option<Metrics>,
     objective: f64,
     optimum_gap: f64,
     log_error: f64,
@@ -285,6 +295,7 @@ fn one_run(
             trace,
             accuracy: None,
             auc: None,
+            metrics: None,
             objective: f64::NAN,
             optimum_gap: f64::NAN,
             log_error: f64::NAN,
@@ -294,6 +305,7 @@ fn one_run(
         },
     );
     if instance.run == 0 {
+        outcome.metrics = outcome.metrics.map(|m| m.in_units(eyes.label_scale(experiment)));
         outcome.models = models;
     }
     Ok(Some(outcome))
@@ -309,6 +321,10 @@ pub(super) fn player(
     simulated: bool,
 ) -> Player {
     let gate = planned.budget.gate(agent, local.records().len(), graph.degree(agent), seed, simulated);
+    let gate = match &planned.budget.correlated {
+        Some(correlated) => correlated.equip(gate, agent, graph.neighbours(agent), seed),
+        None => gate,
+    };
     let gate = match local.costs() {
         Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())
@@ -349,6 +365,8 @@ fn judge(
         let aucs: Vec<f64> =
             sampled.par_iter().step_by(few).filter_map(|x| problem::auc(loss, test, x)).collect();
         outcome.auc = Spread::of(aucs).map(|s| s.mean);
+        let mean = mean_row(models.iter().map(Vec::as_slice), dim);
+        outcome.metrics = Metrics::of(loss, test, &mean, 0.5);
     }
     outcome
 }
@@ -468,6 +486,9 @@ fn summarise(
         test_accuracy: per_agent_accuracy.map(|s| s.mean),
         test_auc: mean(&|o| o.auc),
         per_agent_accuracy,
+        metrics: Metrics::mean(&outcomes.iter().filter_map(|o| o.metrics.clone()).collect::<Vec<_>>()),
+        findings: Vec::new(),
+        model: None,
         objective: mean(&|o| Some(o.objective)).unwrap_or(f64::NAN),
         optimum_gap: mean(&|o| Some(o.optimum_gap)).unwrap_or(f64::NAN),
         log_error: mean(&|o| Some(o.log_error)).unwrap_or(f64::NAN),
@@ -508,9 +529,28 @@ fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> 
             .zip(Spread::of(last().map(|s| s.max)))
             .map(|(a, b)| (a.min, b.max)),
         bounds: price.bounds.clone(),
-        statement: Claim { epsilon: claim, ..price.claim.clone() }.to_string(),
+        statement: stated(experiment, Claim { epsilon: claim, ..price.claim.clone() }).to_string(),
         seeded: experiment.is_seeded(),
     })
+}
+
+/// The claim, and how much of what the command made it covers.
+fn stated(experiment: &Experiment, claim: Claim) -> Claim {
+    let Some(total) = experiment.total_epsilon() else { return claim };
+    let claim = match experiment.groups() {
+        Some(groups) => claim.with_caveat(groups),
+        None => claim,
+    };
+    match total.transcripts {
+        1 => claim.with_caveat("covers the one transcript of this command"),
+        _ => claim.with_caveat(format!(
+            "covers one of the {} transcripts of this command; together they cost ε = {:.4}, δ = {:e}",
+            total.transcripts,
+            // Rounded up, so that what is printed is a claim too.
+            (total.epsilon * 1e4).ceil() / 1e4,
+            total.delta
+        )),
+    }
 }
 
 fn published(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> Option<PublishedRecord> {
@@ -577,7 +617,59 @@ fn baselines(experiment: &Experiment, instances: &[Instance]) -> Baselines {
         central_optimum_auc: over(&|i| problem::auc(loss, i.test(experiment).as_deref()?, &i.optimum.x)),
         central_optimum_objective: over(&|i| Some(i.optimum.value)).unwrap_or(f64::NAN),
         local_only_accuracy: over(&|i| i.local_only_accuracy),
+        reference: None,
     }
+}
+
+/// By how much an accuracy on the test records may fall below the majority's before it is worth a word.
+const BELOW_MAJORITY: f64 = 0.01;
+
+/// What a reader must know before believing an algorithm's figures.
+fn findings(experiment: &Experiment, record: &AlgorithmRecord, baselines: &Baselines) -> Vec<String> {
+    let mut found = Vec::new();
+    if experiment.tied.is_some() || record.diverged {
+        return found;
+    }
+    if let Some(metrics) = &record.metrics {
+        if let Some(class) = metrics.only_answer() {
+            let name = experiment.classes().get(class).cloned().unwrap_or_else(|| class.to_string());
+            found.push(format!("learned nothing: answers “{name}” for all"));
+        } else if let (Some(accuracy), Some(majority)) = (record.test_accuracy, baselines.majority_accuracy)
+            && accuracy < majority - BELOW_MAJORITY
+        {
+            found.push(format!(
+                "worse than answering the most frequent class for all: {:.1} % against {:.1} %",
+                100.0 * accuracy,
+                100.0 * majority
+            ));
+        }
+        if let Some(r2) = metrics.r2.filter(|r2| *r2 <= 0.0) {
+            found.push(format!("learned nothing: R² = {r2:.3}, no better than answering the mean for all"));
+        }
+    }
+    let (zero, best) = (baselines.zero_model.objective, baselines.central_optimum_objective);
+    if record.objective > zero {
+        found.push(format!(
+            "did not converge: it ends with an objective of {:.4}, above the {zero:.4} it began with",
+            record.objective
+        ));
+    } else if record.epsilon.is_none() && still_falling(&record.curve, zero, best) {
+        found.push(format!(
+            "did not converge: after {} rounds its objective is still falling; give it more rounds",
+            record.rounds
+        ));
+    }
+    found
+}
+
+/// Whether the objective, without noise, had a way to go when the rounds were over: more than a hundredth of the whole way is left, and the
+/// last tenth of the rounds took more than a twentieth off that.
+fn still_falling(curve: &[CurvePoint], zero: f64, best: f64) -> bool {
+    let Some(last) = curve.last() else { return false };
+    let before = curve.iter().rev().find(|p| p.round <= last.round - last.round / 10);
+    let gap = |p: &CurvePoint| p.objective.mean - best;
+    before.is_some_and(|b| b.round < last.round && gap(b) - gap(last) > 0.05 * gap(last))
+        && gap(last) > 0.01 * (zero - best)
 }
 
 fn majority(test: &Records) -> f64 {

@@ -1,10 +1,10 @@
 //! Experiments whose columns are scouted: what they allow, how they are planned, and what their models are judged by.
 
-use super::budget;
+use super::budget::{self, Company};
 use super::check::{Experiment, Planned, Source};
 use super::spec::{AlgorithmSpec, ExperimentSpec, NoiseSpec};
 use crate::agent::Timetable;
-use crate::data::{Encoder, Encoding, RawLayout, Records};
+use crate::data::{Encoder, Encoding, RawLayout, Records, Task};
 use crate::graph::Graph;
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective};
@@ -41,10 +41,7 @@ pub(super) fn layout(
     if spec.problem.is_some() {
         return Err(("problem", "a linear constraint needs encoding = \"one-hot\"".into()));
     }
-    let Some(schema) = &data.schema else {
-        return Err(("encoding", "\"scouted\" is for records with a schema; leave it out".into()));
-    };
-    Ok(Some(Arc::new(RawLayout::of(schema, data.task))))
+    Ok(Some(Arc::new(RawLayout::of(&data.schema, data.task))))
 }
 
 /// The objective on standardised columns: a ridge that shrinks with the records where the file leaves it at its default, no clip of residuals
@@ -103,7 +100,8 @@ pub(super) fn plan(
         loss: context.objective.loss,
         weights: context.spec.data.weights.clone(),
         mu,
-        reach: if neighbours == NeighbourRelation::AddRemove { 1.0 } else { 2.0 },
+        // What is removed also changes the number that sums are divided by.
+        reach: if neighbours == NeighbourRelation::ZeroOut { 1.0 } else { 2.0 },
         ridge: context.objective.regularization,
         steps: rounds,
     };
@@ -114,8 +112,15 @@ pub(super) fn plan(
     let warning = scouted.check(facts)?;
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
     let protocol: Arc<dyn Protocol> = Arc::clone(&scouted) as _;
-    let mut budget = budget::plan(&*protocol, noise.as_ref(), None, facts, context, graphs, None)?;
+    let mut budget =
+        budget::plan(&*protocol, noise.as_ref(), None, facts, context, graphs, Company::default())?;
     budget.noise_spec = noise;
+    for account in budget.accounts_mut() {
+        if let Some(price) = &mut account.price {
+            price.claim.caveats.push(scouted.split_of_the_budget());
+        }
+    }
+    budget.settle();
     let label = label.unwrap_or_else(|| kind.to_owned());
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
@@ -175,6 +180,14 @@ impl Eyes {
     pub(super) fn test(&self) -> Option<&Records> {
         self.test.as_ref()
     }
+
+    /// How many units of the label one of its standardised units is.
+    pub(super) fn label_scale(&self, experiment: &Experiment) -> f64 {
+        match &experiment.layout {
+            Some(layout) if !self.standard.is_empty() => layout.label_scale(&self.standard),
+            _ => 1.0,
+        }
+    }
 }
 
 /// The records of all agents as one, under a standard.
@@ -223,18 +236,21 @@ impl Experiment {
     /// # Errors
     /// A text where there are no records with a schema.
     pub fn fitted(&self, label: &str, model: &[f64]) -> Result<(Encoder, Vec<f64>), String> {
-        let none = || "there are no records with a schema".to_owned();
-        let Source::Data(data) = &*self.source else { return Err(none()) };
-        let schema = data.schema.as_ref().ok_or_else(none)?;
+        let Source::Data(data) = &*self.source else {
+            return Err("there are no records with a schema".into());
+        };
         let planned = self.planned.iter().find(|p| p.label == label);
         match (&self.layout, planned.and_then(|p| split(p, model))) {
             (Some(layout), Some((standard, x))) => {
-                Ok((Encoder::scouted(schema, layout, standard), x.to_vec()))
+                let mut x = x.to_vec();
+                // A regression's label was standardised too: the coefficients speak of the label's own unit again.
+                if let (Task::Regression { min, max }, Some(bias)) = (data.task, x.len().checked_sub(1)) {
+                    x.iter_mut().for_each(|x| *x *= layout.label_scale(standard));
+                    x[bias] += min + layout.label_part(standard)[0] * (max - min);
+                }
+                Ok((Encoder::scouted(&data.schema, layout, standard), x))
             }
-            _ => {
-                let encoder = Encoder::new(schema, data.encoding).map_err(|e| e.to_string())?;
-                Ok((encoder, model.to_vec()))
-            }
+            _ => Ok((data.encoder.clone(), model.to_vec())),
         }
     }
 }
@@ -368,6 +384,20 @@ mod tests {
                 );
                 assert!(claim.epsilon <= 3.0);
             }
+        }
+    }
+
+    /// The worst pair of records, told apart by the exact likelihood ratio over all stages, is hidden as claimed; and the attack is worth its name.
+    #[test]
+    fn an_audit_of_all_stages_stays_below_the_claim() {
+        use crate::privacy::audit::{Options, Verdict};
+        for (label, loss) in [(BINARY, "logistic"), ("min = -4\nmax = 4", "ridge")] {
+            let experiment = experiment("kind = \"complete\"", 2, label, loss, &BUDGET.replace("3.0", "8.0"));
+            let options = Options { trials: 3_000, confidence: 1.0 - 1e-6, seed: 3 };
+            let found = experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();
+            let found = found[0].audit.expect("a claim");
+            assert_eq!(found.verdict, Verdict::Consistent, "{loss}: {found:?}");
+            assert!(found.mu_lower > 0.3 * found.mu_claimed.unwrap(), "{loss}: {found:?}");
         }
     }
 

@@ -5,8 +5,8 @@ use super::check::Planned;
 use super::problem::Tied;
 use super::spec::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
 use crate::gate::{Grid, Noise, RoundNoise};
-use crate::privacy::NeighbourRelation;
 use crate::privacy::distributed_noise::{TAIL, Together};
+use crate::privacy::{Adversary, NeighbourRelation};
 use crate::protocol::{Needs, Protocol, PublicFacts};
 use crate::sharing::{FixedPoint, ShareError};
 use serde::Deserialize;
@@ -41,7 +41,7 @@ const FRACTION_BITS: u32 = 40;
 const NOISE_BITS: i32 = 20;
 
 /// The share of δ that rounding and the ends of the range may cost at most; the rest is the Gaussian mechanism's.
-const RESERVED: f64 = 1.0 / (1 << 20) as f64;
+pub(super) const RESERVED: f64 = 1.0 / (1 << 20) as f64;
 
 const SECRET: &str = "exchange = \"secret-shared\"";
 
@@ -214,6 +214,7 @@ pub(super) fn distribute(
             ));
         }
         let claim = &mut price.claim;
+        claim.against = Adversary::coalition(together.colluders(), false);
         claim.adversary = format!(
             "up to {} of {} agents collude, pool all they see and subtract their own noise; all follow the protocol",
             together.colluders(),
@@ -277,7 +278,7 @@ fn reach(protocol: &dyn Protocol, facts: &PublicFacts, context: &Context<'_>, pa
         return within;
     }
     // One record alone is an upper bound on the mean of many.
-    let gradient = context.objective.sensitivity(context.bounds, 1, NeighbourRelation::AddRemove).linf;
+    let gradient = context.objective.sensitivity(context.bounds, 1, NeighbourRelation::ZeroOut).linf;
     let wide = |x: f64| x * (1.0 + 1e-9) + 1e-9;
     let (mut before, mut largest) = (0.0, 0.0f64);
     for round in 1..=facts.rounds {

@@ -8,6 +8,7 @@ use crate::agent::{Agent, Player, Timetable};
 use crate::data::Records;
 use crate::gate::{Ledger, Noise};
 use crate::graph::{Graph, Mixing};
+use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
 use crate::problem::{self, LocalObjective, Sensitivity};
 use crate::sharing::SharingAgent;
@@ -49,6 +50,8 @@ pub struct SitePlan {
     pub records: usize,
     /// What it claims about its records; `None` for a run that protects nobody.
     pub claim: Option<Claim>,
+    /// What all its releases cost in every way that is known, for a ledger that adds up studies; `None` for a run that protects nobody.
+    pub cost: Option<StudyCost>,
     /// Whether its noise comes from the experiment's seed.
     pub seeded: bool,
     steps: Arc<[Sensitivity]>,
@@ -168,6 +171,9 @@ impl Experiment {
                 "the costs of all agents stand in one file, so this experiment can be simulated only".into(),
             );
         }
+        if planned.budget.correlated.is_some() && !self.is_seeded() {
+            return Err("kind = \"decor\" needs secrets that neighbours agree on, which sites do not do yet: simulate it, or use kind = \"dgd\"".into());
+        }
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
         if agent >= graph.agents() {
             return Err(format!("there is no agent {agent} among {}", graph.agents()));
@@ -201,7 +207,8 @@ impl Experiment {
             timetable: Arc::clone(&planned.timetable),
             dim: self.facts.dim,
             records,
-            claim: account.and_then(|account| self.site_claim(account)),
+            claim: account.and_then(|account| self.account_claim(account)),
+            cost: account.and_then(|account| Some(account.cost(&self.account_claim(account)?))),
             seeded: self.is_seeded(),
             steps: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.steps)),
             hidden_by: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.hidden_by)),
@@ -210,7 +217,7 @@ impl Experiment {
     }
 
     /// The account's claim; what stops at the budget never costs more than it.
-    fn site_claim(&self, account: &Account) -> Option<Claim> {
+    pub(super) fn account_claim(&self, account: &Account) -> Option<Claim> {
         let mut claim = account.price.as_ref()?.claim.clone();
         if let Some(budget) = self.spec.privacy.and_then(|p| p.epsilon)
             && claim.epsilon > budget
@@ -297,6 +304,26 @@ mod tests {
             let recomputed = charges[0].keys().map(of).fold(f64::INFINITY, f64::min);
             assert!((recomputed / claim.epsilon - 1.0).abs() < 2e-3, "{recomputed} {}", claim.epsilon);
         }
+    }
+
+    /// What a study costs beside others is what its releases cost: Σ μ² is the claim's own, Σ ρ that of the l2 norm.
+    #[test]
+    fn the_cost_of_a_study_is_that_of_its_releases() {
+        use crate::privacy::gdp;
+        let cost = |privacy: &str, algorithm: &str| {
+            let plan = experiment(privacy, algorithm).plan_of(0).unwrap();
+            (plan.cost.unwrap(), plan.claim.unwrap())
+        };
+        let (gaussian, claim) = cost("", "kind = \"dgd\"\nrounds = 9");
+        let found = gdp::epsilon_of_mu(gaussian.mu.unwrap(), 1e-5);
+        assert!((found / claim.epsilon - 1.0).abs() < 1e-6, "{found} {}", claim.epsilon);
+        let (laplace, _) = cost("mechanism = \"laplace\"", "kind = \"dgd\"\nrounds = 9");
+        assert!(laplace.mu.is_none() && laplace.rho.is_some_and(|rho| rho > 0.0), "{laplace:?}");
+        let (filter, _) = cost("accounting = \"filter\"", "kind = \"gd-star\"\nrounds = 9");
+        assert_eq!((filter.mu, filter.rho), (None, None), "known as (ε, δ) only");
+        // Noise that is too small for the budget stops early, and what is never released is not charged.
+        let (stopped, claim) = cost("", "kind = \"dgd\"\nrounds = 90\nnoise = { gaussian = 0.4 }");
+        assert!(gdp::epsilon_of_mu(stopped.mu.unwrap(), 1e-5) <= claim.epsilon * (1.0 + 1e-9));
     }
 
     /// Rounds that an earlier charge covers are in the ledger all the same, at nothing.

@@ -4,7 +4,7 @@ use super::problem::ProblemSpec;
 use super::shared::{ExchangeKind, SharingSpec};
 use crate::data::Encoding;
 use crate::graph::GraphSpec;
-use crate::privacy::NeighbourRelation;
+use crate::privacy::{Adversary, NeighbourRelation};
 use crate::problem::{Constraint, SiteWeights};
 use crate::protocol::{Algorithms, Protocol, Schedule};
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ fn default_runs() -> u32 {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSpec {
-    /// `"adult"`, or `"logistic"`, `"ridge"`, `"softmax"` for synthetic records.
+    /// `"adult"`, `"heart"` or `"heart-flamby"` for bundled records, or `"logistic"`, `"ridge"`, `"softmax"` for synthetic records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// A CSV or LIBSVM file, or a pattern such as `sites/*.csv` for one file a site.
@@ -213,6 +213,9 @@ pub struct PrivacySpec {
     /// How releases are accounted for.
     #[serde(default)]
     pub accounting: Accounting,
+    /// Who must be protected from; a run whose claim is weaker is refused. Without it every algorithm's claim names its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adversary: Option<Adversary>,
 }
 
 /// Names of noise distributions.
@@ -347,6 +350,11 @@ fn hint(help: Option<&str>) -> String {
 pub enum Origin<'a> {
     /// The bundled UCI Adult data.
     Adult,
+    /// The bundled UCI Heart Disease data of four centres.
+    Heart {
+        /// With the patients, columns and split of FLamby's benchmark.
+        flamby: bool,
+    },
     /// Generated records, see [`ExperimentSpec::synthetic`].
     Synthetic,
     /// No records: the agents of `[problem]` have costs.
@@ -356,7 +364,7 @@ pub enum Origin<'a> {
 }
 
 /// Names that `data.source` knows.
-const SOURCES: [&str; 4] = ["adult", "logistic", "ridge", "softmax"];
+const SOURCES: [&str; 6] = ["adult", "heart", "heart-flamby", "logistic", "ridge", "softmax"];
 
 #[derive(Deserialize)]
 struct AlgorithmCommon {
@@ -443,6 +451,8 @@ impl ExperimentSpec {
                 ),
             ),
             (Some("adult"), None) => Ok(Origin::Adult),
+            (Some("heart"), None) => Ok(Origin::Heart { flamby: false }),
+            (Some("heart-flamby"), None) => Ok(Origin::Heart { flamby: true }),
             (Some(source), None) if SOURCES.contains(&source) => Ok(Origin::Synthetic),
             (Some(source), None) => {
                 let near = crate::data::nearest(source, SOURCES);
@@ -453,6 +463,15 @@ impl ExperimentSpec {
                     near.map_or_else(known, |near| did_you_mean(&near)),
                 )
             }
+        }
+    }
+
+    /// The coalition that `[privacy]` asks to be protected from, where it asks for one.
+    fn feared(&self) -> Option<usize> {
+        match self.privacy?.adversary? {
+            Adversary::Colluders(c) => Some(c.colluders),
+            Adversary::OneNode => Some(1),
+            Adversary::Local => None,
         }
     }
 
@@ -485,7 +504,7 @@ impl ExperimentSpec {
         self.algorithm
             .iter()
             .enumerate()
-            .map(|(index, table)| parse_algorithm(index, table, known, text, file))
+            .map(|(index, table)| parse_algorithm(index, table, known, text, file, self.feared()))
             .collect()
     }
 }
@@ -496,6 +515,7 @@ fn parse_algorithm(
     known: &Algorithms,
     text: &str,
     file: &str,
+    feared: Option<usize>,
 ) -> Result<AlgorithmSpec, SpecError> {
     let fail = |key: &str, message: String, help: Option<String>| SpecError {
         file: file.into(),
@@ -509,8 +529,17 @@ fn parse_algorithm(
         return Err(fail("", "kind is missing".into(), Some(help)));
     };
     let kind = kind.as_str().unwrap_or_default().to_owned();
-    let common: toml::Table =
-        COMMON_KEYS.iter().filter_map(|&key| own.remove(key).map(|v| (key.to_owned(), v))).collect();
+    // Elsewhere the key divides the noise of secret shares; this algorithm has its own.
+    let decor = kind == "decor";
+    if let (true, Some(c), false) = (decor, feared, own.contains_key("colluders")) {
+        own.insert("colluders".into(), (c as i64).into());
+    }
+    let shared = |key: &&&str| !(decor && **key == "colluders");
+    let common: toml::Table = COMMON_KEYS
+        .iter()
+        .filter(shared)
+        .filter_map(|&key| own.remove(key).map(|v| (key.to_owned(), v)))
+        .collect();
     let common: AlgorithmCommon = common.try_into().map_err(|e: toml::de::Error| {
         let key =
             COMMON_KEYS.into_iter().find(|k| e.to_string().contains(&format!("`{k}`"))).unwrap_or_default();

@@ -10,12 +10,14 @@
 pub mod exact;
 mod inside;
 mod ledger;
+mod pairs;
 mod shares;
 
 use ledger::LedgerState;
 pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
+pub use pairs::{Pair, Pairs};
 pub use shares::Shares;
 
 use crate::kernel;
@@ -129,6 +131,9 @@ pub struct Draft {
     point: Vec<f64>,
     widths: Vec<f64>,
     steps: Vec<i64>,
+    /// Scratch of pairwise noise.
+    zeros: Vec<f64>,
+    drawn: Vec<i64>,
     /// Scratch of the gradient.
     pub work: Workspace,
 }
@@ -147,6 +152,8 @@ pub struct Gate {
     limits: Option<Arc<[[f64; 2]]>>,
     /// M, from the public bounds of the rows; unit rows where nobody said.
     smoothness: Option<f64>,
+    /// Noise that cancels over edges; `None` for algorithms whose agents hide themselves.
+    pairs: Option<Pairs>,
 }
 
 /// What a gate must not forget; see [`Agent::checkpoint`](crate::agent::Agent::checkpoint).
@@ -169,6 +176,7 @@ impl Gate {
             constraint: Constraint::None,
             limits: None,
             smoothness: None,
+            pairs: None,
         }
     }
 
@@ -204,6 +212,13 @@ impl Gate {
     #[must_use]
     pub fn with_smoothness(mut self, smoothness: f64) -> Self {
         self.smoothness = Some(smoothness);
+        self
+    }
+
+    /// Adds noise that the other ends of this agent's edges subtract to every noised release.
+    #[must_use]
+    pub fn with_pairs(mut self, pairs: Pairs) -> Self {
+        self.pairs = Some(pairs);
         self
     }
 
@@ -354,12 +369,17 @@ impl Gate {
         if let Err(reason) = self.ledger.charge(round, &draft.widths) {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(reason));
         }
-        let Draft { low, step, point, work, widths, steps, .. } = &mut *draft;
+        let Draft { low, step, point, work, widths, steps, zeros, drawn, .. } = &mut *draft;
         protocol.step(view, memory, low, local, work, step);
         steps.resize(count, 0);
         let fixed = widths.iter().all(|&w| w == 0.0);
         let widths = if fixed { &[][..] } else { &widths[..] };
-        if exact::release(&mut stream, step, widths, noise.noise, noise.grid, steps).is_err() {
+        let released = exact::release(&mut stream, step, widths, noise.noise, noise.grid, steps);
+        let released = released.and_then(|()| match &self.pairs {
+            Some(pairs) => pairs.add(round, noise.noise, noise.grid, zeros, drawn, steps),
+            None => Ok(()),
+        });
+        if released.is_err() {
             // A step is bounded by its sensitivity's bounds, so only a diverged run comes here, and its iterates are public.
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }

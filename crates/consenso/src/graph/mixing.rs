@@ -1,4 +1,4 @@
-//! Mixing weights: the symmetric, doubly stochastic matrix W of gossip, DGD, EXTRA and PDOP (SPEC section 3).
+//! Mixing weights: the symmetric, doubly stochastic matrix W of gossip, DGD, EXTRA and PDOP (docs/paper.md section 3).
 //!
 //! `x_i ← w_ii x_i + Σ_{j∈N_i} w_ij x_j` keeps the mean of all agents (columns sum to 1) and brings every agent to it, at
 //! the rate of the second largest eigenvalue in absolute value, [`Mixing::second_eigenvalue`].

@@ -168,7 +168,11 @@ pub fn calibrate(request: &Request) -> Result<Calibration, AccountingError> {
         Some(Noise::Gaussian) => rounds.gaussian(),
         Some(Noise::Laplace) => rounds.laplace(f64::INFINITY),
         None => {
-            let gaussian = rounds.gaussian()?;
+            let gaussian = match rounds.gaussian() {
+                Ok(gaussian) => gaussian,
+                // Where ε and δ are so small that no float tells Gaussian noise from none, a pure claim still answers.
+                Err(cause) => return rounds.laplace(f64::INFINITY).map_err(|_| cause),
+            };
             match rounds.laplace(gaussian.variance()) {
                 Ok(laplace) if laplace.variance() < gaussian.variance() => Ok(laplace),
                 _ => Ok(gaussian),
@@ -264,8 +268,9 @@ impl<'a> Rounds<'a> {
         let mu = gdp::mu_for(*epsilon, *delta)?;
         let square: f64 = self.ratios.iter().map(|(ratio, count)| ratio * ratio * *count as f64).sum();
         let mut multiplier = sensitivity.l2 * square.sqrt() / mu;
-        // Rounding up everywhere may put the certified ε a hair above the budget; a hair more noise mends it.
-        for _ in 0..64 {
+        // Rounding up everywhere may put the certified ε a hair above the budget; a hair more noise mends it, a larger one where ε is tiny.
+        let mut hair = 1e-11;
+        for _ in 0..40 {
             let event = |&(ratio, count): &(f64, u64)| {
                 Event::gaussian((sensitivity.l2 * ratio / multiplier).next_up(), count)
             };
@@ -275,7 +280,8 @@ impl<'a> Rounds<'a> {
             {
                 return Ok(self.result(Noise::Gaussian, multiplier, (Method::Gdp, spent), events));
             }
-            multiplier *= 1.0 + 1e-11;
+            multiplier *= 1.0 + hair;
+            hair *= 2.0;
         }
         Err(self.unreachable("rounding exceeds the budget"))
     }
@@ -441,6 +447,16 @@ mod tests {
         assert_eq!(found.mechanism, Noise::Laplace);
         assert!((found.multiplier - 1.0).abs() < 1e-3, "ε = 1 needs scale 1: {}", found.multiplier);
         assert_spends(&found, &once);
+    }
+
+    #[test]
+    fn the_smallest_budgets_get_an_answer() {
+        for (epsilon, delta) in [(1e-9, 1e-15), (1e-12, 1e-18), (1e-6, 1e-12)] {
+            let request = request(epsilon, delta, 10, 3, [1.0; 3]);
+            let found = calibrate(&request).unwrap();
+            assert!(found.spent.epsilon <= epsilon && found.spent.delta <= delta, "{found:?}");
+            assert!(found.multiplier.is_finite() && found.multiplier > 1.0);
+        }
     }
 
     #[test]

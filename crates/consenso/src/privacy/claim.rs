@@ -1,5 +1,6 @@
 //! What is claimed about a run's privacy, with everything a reader needs to check or doubt it.
 
+use super::Adversary;
 use super::compose::{Bound, Composition, Method};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,9 +12,11 @@ pub enum NeighbourRelation {
     /// One record replaced by any other; the rigorous default. For the logistic loss `B_q = 2R_q/b`.
     #[default]
     ReplaceOne,
-    /// One record added or removed, the number of records public. `B_q = R_q/b`.
+    /// One record added or removed. The mean is over the records there are, so that the others' weight changes too: `B_q = 2R_q/b`.
     AddRemove,
-    /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (SPEC, erratum 3).
+    /// One record's contribution set to zero, the number of records public and unchanged. `B_q = R_q/b`.
+    ZeroOut,
+    /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (docs/paper.md, erratum 3).
     Paper,
 }
 
@@ -23,6 +26,7 @@ impl NeighbourRelation {
         match self {
             Self::ReplaceOne => "replace-one",
             Self::AddRemove => "add-remove",
+            Self::ZeroOut => "zero-out",
             Self::Paper => "paper",
         }
     }
@@ -31,7 +35,10 @@ impl NeighbourRelation {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::ReplaceOne => "one record replaced by any other",
-            Self::AddRemove => "one record added or removed, the number of records public",
+            Self::AddRemove => "one record added or removed, the mean being over the records there are",
+            Self::ZeroOut => {
+                "one record's contribution set to zero, the number of records public and unchanged"
+            }
             Self::Paper => "the paper's convention (B∞ = 1/b), half of what replacing a record needs",
         }
     }
@@ -56,6 +63,9 @@ pub struct Claim {
     pub neighbours: NeighbourRelation,
     /// Who is assumed to look, and at what.
     pub adversary: String,
+    /// The same as a type, so that programs can tell which claims protect from whom.
+    #[serde(default)]
+    pub against: Adversary,
     /// How the noise was drawn.
     pub sampler: String,
     /// Conditions under which the claim does not hold, or holds only in part.
@@ -65,7 +75,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The adversary of SPEC section 4.
+    /// The adversary of docs/paper.md section 4.
     pub const COLLUDING_NEIGHBOURS: &str = "every other agent colludes and sees every exchanged vector";
 
     /// The best claim a composition supports; `None` if no method is valid.
@@ -82,6 +92,7 @@ impl Claim {
             method,
             neighbours,
             adversary: Self::COLLUDING_NEIGHBOURS.to_owned(),
+            against: Adversary::Local,
             sampler: sampler.into(),
             caveats: Vec::new(),
             bounds: Some(composition),

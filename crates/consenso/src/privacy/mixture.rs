@@ -1,7 +1,7 @@
 //! The Laplace mixture: what one coordinate of a round costs when a uniform point hides the private step.
 //!
 //! One coordinate of a release is `m + t + U + Δ` with `U ~ U[0, ω]`, `Δ ~ Lap(β)` (rate `β`, density
-//! `(β/2)·e^(−β|y|)`) and a private shift `|t| ≤ s` (SPEC section 4, Theorems 2.2 and 2.3 of the paper). In units of
+//! `(β/2)·e^(−β|y|)`) and a private shift `|t| ≤ s` (docs/paper.md section 4, Theorems 2.2 and 2.3 of the paper). In units of
 //! `1/β` everything depends on `u = βω` and `v = βs` only; this module works in those units. With `h = u/2` and `y`
 //! measured from the middle of the interval the density of `U + Δ` is
 //!
@@ -114,7 +114,7 @@ pub struct Gamma {
     /// `E[Θ]/v` by certified quadrature, rounded up.
     pub exact: f64,
     /// The closed form as the paper prints it, where its condition `ω > s > 0` holds. **Not** an upper bound:
-    /// its proof takes the wrong end of the shift (SPEC section 8, item 2).
+    /// its proof takes the wrong end of the shift (docs/paper.md section 8, item 2).
     pub printed: Option<f64>,
     /// The valid Jensen bound `ln(E e^Θ)/v`, rounded up.
     pub bound: f64,

@@ -2,7 +2,7 @@
 //!
 //! A release is recorded as a frozen [`event::Event`]; the files named after a composition theorem interpret it. Every
 //! ε that leaves this module is an upper bound: rounded up, with truncation and round-off charged to δ, and a method
-//! that is not valid for what happened answers with its reason instead of a number (SPEC section 4).
+//! that is not valid for what happened answers with its reason instead of a number (docs/paper.md section 4).
 //!
 //! | file | theorem | Laplace | Gaussian | any ε-DP | ρ-zCDP |
 //! |---|---|---|---|---|---|
@@ -16,15 +16,19 @@
 //!
 //! [`objective_perturbation`] is the pure ε of a release whose noise stands inside the problem it solves.
 //! [`distributed_noise`] is what a sum costs when every agent adds a part of its noise.
+//! [`correlated`] is what messages cost when both ends of every edge add ± the same secret noise.
+//! [`views`] is what a single agent of a gossip can tell about each other one.
 //! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
 //! [`studies`] adds up whole studies of the same records.
 
 pub mod advanced;
+pub mod adversary;
 pub mod audit;
 pub mod basic;
 pub mod calibrate;
 pub mod claim;
 pub mod compose;
+pub mod correlated;
 pub mod distributed_noise;
 pub mod error;
 pub mod event;
@@ -32,6 +36,7 @@ pub mod filter;
 pub mod gaussian_interval;
 pub mod gdp;
 pub mod kov;
+pub mod meaning;
 pub mod mixture;
 mod normal;
 pub mod objective_perturbation;
@@ -41,10 +46,13 @@ pub mod rdp;
 pub mod renyi_table;
 mod round;
 pub mod studies;
+pub mod views;
 pub mod zcdp;
 
+pub use adversary::{Adversary, Coalition};
 pub use calibrate::{Calibration, calibrate};
 pub use claim::{Claim, NeighbourRelation};
 pub use compose::{Bound, Composition, Method, Profile, compose};
 pub use error::AccountingError;
 pub use event::{Event, Mechanism, parse_events};
+pub use meaning::Meaning;

@@ -9,7 +9,7 @@
 //!   sixteen an octave, found from the exponent bits;
 //! - **shift**: `D_a` is convex in `v` (fact 2), so the chord between two tabulated shifts is an upper bound. Shifts are
 //!   20 % apart, which costs at most 0.84 % (the chord of a parabola);
-//! - **joint norms** (SPEC section 4): shifts with `‖t‖_∞ ≤ s`, `‖t‖₂ ≤ s₂` cost at most the fractional knapsack
+//! - **joint norms** (docs/paper.md section 4): shifts with `‖t‖_∞ ≤ s`, `‖t‖₂ ≤ s₂` cost at most the fractional knapsack
 //!   `max Σ c_l t_l²`, `c_l = sup over 0 < t ≤ s of D_a(u_l, t)/t²`. That supremum is bounded piecewise: by a closed form
 //!   for `t` near 0, then by the largest value of (chord)/t² between tabulated shifts, which is explicit.
 //!   Under `‖t‖₁ ≤ s₁` convexity gives `D_a(t) ≤ D_a(s)·t/s`, a knapsack in `t`. Each knapsack fills the coordinates with
@@ -452,7 +452,7 @@ fn knapsack(rows: &Rows, full: f64, nodes: &mut [u16], out: &mut [f64]) {
 
 /// The most that `Σ c_l t_l²` can be over `|t_l| ≤ s_inf`, `‖t‖₂ ≤ s_2`, rounded up; sorts `curvatures`, largest first.
 ///
-/// With `D_a(u_l, t) ≤ c_l t²` for all `|t| ≤ s_inf` it bounds a round's Rényi cost (SPEC section 4, joint norms): a
+/// With `D_a(u_l, t) ≤ c_l t²` for all `|t| ≤ s_inf` it bounds a round's Rényi cost (docs/paper.md section 4, joint norms): a
 /// linear programme in `t_l²` under a box and a budget, solved by filling from the largest `c_l`.
 /// Anything that is not a number makes the cost infinite.
 pub fn joint_cost(curvatures: &mut [f64], s_inf: f64, s_2: f64) -> f64 {

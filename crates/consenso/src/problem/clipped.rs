@@ -10,7 +10,7 @@
 //!
 //! **Sensitivity.** Every summand is c_j·(s_j ⊗ z_j), with s_j the slope (a number, or one a class for a softmax) and
 //! c_j ≤ 1/(‖s_j‖₂‖z_j‖₂), so its l2 norm, over all classes together, is at most 1: ‖s ⊗ z‖₂ = ‖s‖₂‖z‖₂. Replacing one record moves the sum by at
-//! most 2, adding or removing one by at most 1, at every x. It follows that ‖·‖_∞ ≤ 2 and ‖·‖₁ ≤ 2√d. The norms in floating point are
+//! most 2, setting one's summand to zero by at most 1, at every x. It follows that ‖·‖_∞ ≤ 2 and ‖·‖₁ ≤ 2√d. The norms in floating point are
 //! rounded up before they divide (as [`to_unit_norm`](crate::data) does), and a slope that is not finite counts as zero, so the bound
 //! holds for the stored numbers too; summing b of them adds at most (b + 64)·2⁻⁵³·b on either neighbour, which [`rounding`] bounds.
 
@@ -44,6 +44,11 @@ impl std::fmt::Debug for Raw {
 impl Raw {
     pub(crate) fn new(layout: Arc<RawLayout>, width: usize) -> Self {
         Self { layout, width, encoded: Mutex::new(None) }
+    }
+
+    /// The same, with nothing kept yet.
+    pub(crate) fn apart(&self) -> Self {
+        Self::new(Arc::clone(&self.layout), self.width)
     }
 
     pub(crate) fn width(&self) -> usize {

@@ -25,7 +25,8 @@ pub enum Loss {
     /// Its gradient is unbounded in x, so a private run needs `clip`: each record's residual is clipped to ±`clip` in the
     /// **gradient**, which makes the sensitivity hold for every x (and the gradient that of the Huber loss). Values are reported unclipped.
     Ridge {
-        /// Largest residual that counts; infinite when nothing is clipped.
+        /// Largest residual that counts; infinite when nothing is clipped, and left out of files then.
+        #[serde(default = "unclipped", skip_serializing_if = "is_unclipped")]
         clip: f64,
     },
     /// ½r² for |r| ≤ δ, δ|r| − ½δ² beyond, r = zᵀx − y.
@@ -38,6 +39,15 @@ pub enum Loss {
         /// How many classes.
         classes: usize,
     },
+}
+
+fn unclipped() -> f64 {
+    f64::INFINITY
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_unclipped(clip: &f64) -> bool {
+    clip.is_infinite()
 }
 
 impl Loss {

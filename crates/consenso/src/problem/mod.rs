@@ -112,9 +112,22 @@ impl LocalObjective {
         Self { objective, records: records.into(), costs: None, raw }
     }
 
+    /// The same objective with room of its own for standardised rows, for runs side by side.
+    pub(crate) fn apart(&self) -> Self {
+        let raw = self.raw.as_ref().map(|raw| Arc::new(raw.apart()));
+        Self { raw, ..self.clone() }
+    }
+
     /// What is known of its records if they are raw.
     pub(crate) fn raw(&self) -> Option<&clipped::Raw> {
         self.raw.as_deref()
+    }
+
+    /// The same records under another μ.
+    #[must_use]
+    pub(crate) fn with_regularization(mut self, regularization: f64) -> Self {
+        self.objective.regularization = regularization;
+        self
     }
 
     /// Its costs, if it has no records.
@@ -226,6 +239,26 @@ impl LocalObjective {
             hessian[(c, c)] += self.objective.regularization;
         }
         hessian
+    }
+}
+
+/// What the model `x` gives for every record: one number zᵀx, or one for every class, record after record, for softmax.
+#[must_use]
+pub fn scores(loss: &Loss, records: &Records, x: &[f64]) -> Vec<f64> {
+    let mut work = Workspace::default();
+    match loss {
+        Loss::Softmax { classes } => {
+            let features = records.dim();
+            let of_row = |row: usize| {
+                let z = records.row(row);
+                (0..*classes).map(move |c| kernel::dot(&z, &x[c * features..(c + 1) * features]))
+            };
+            (0..records.len()).flat_map(of_row).collect()
+        }
+        _ => {
+            loss::margins(records, x, &mut work);
+            work.margins
+        }
     }
 }
 

@@ -1,8 +1,14 @@
-//! How far one record can move a gradient: B_q ≥ sup ‖∇f(x) − ∇f̂(x)‖_q over all x and all neighbouring data sets (SPEC section 1).
+//! How far one record can move a gradient: B_q ≥ sup ‖∇f(x) − ∇f̂(x)‖_q over all x and all neighbouring data sets (docs/paper.md section 1).
 //!
 //! With ‖z‖_q ≤ R_q and slope at most L, one record contributes at most L·R_q/b to the mean gradient. Replacing it moves the
-//! gradient by at most 2L·R_q/b, adding or removing it (b fixed and public) by L·R_q/b. Everything here is computed from public
-//! bounds; nothing looks at a record.
+//! gradient by at most 2L·R_q/b, setting its contribution to zero by L·R_q/b. Removing it also changes the weight of all others: with gradients g_j
+//! of the b records,
+//!
+//! ```text
+//! (1/b) Σ_j g_j − (1/(b−1)) Σ_{j≠k} g_j = g_k/b − (1/b)·mean of the others' g_j,     at most 2L·R_q/b,
+//! ```
+//!
+//! and adding one to b records moves it by at most 2L·R_q/(b+1). Everything here is computed from public bounds; nothing looks at a record.
 
 use super::{Loss, Objective};
 use crate::data::RowBounds;
@@ -51,8 +57,8 @@ impl Objective {
     ) -> Sensitivity {
         let b = records as f64;
         let reach = match neighbours {
-            NeighbourRelation::ReplaceOne => 2.0,
-            NeighbourRelation::AddRemove | NeighbourRelation::Paper => 1.0,
+            NeighbourRelation::ReplaceOne | NeighbourRelation::AddRemove => 2.0,
+            NeighbourRelation::ZeroOut | NeighbourRelation::Paper => 1.0,
         };
         let rounding = 2.0 * (b + SLACK) * (f64::EPSILON / 2.0);
         let (l1, l2, mut linf) = self.loss.record_gradient(bounds);
@@ -76,14 +82,36 @@ impl Objective {
         let relative = one / (weight + self.strong_convexity());
         self.loss.outputs() as f64 * libm::log1p(relative) * (1.0 + 1e-14)
     }
+
+    /// [`Self::volume_sensitivity`] between neighbours of any relation.
+    ///
+    /// Where a record is removed the others' weight grows from 1/b to 1/(b−1). Let S be the sum of their Hessians, each positive with a trace of at most r·c₁R², and
+    /// A = (D + m)I + S/b. Then log det(A + S/(b(b−1))) − log det A ≤ tr(A⁻¹S)/(b(b−1)) ≤ r·c₁R²/(b(D + m)) = r·x, while the record itself had
+    /// added between 0 and r·ln(1 + x). The two have opposite signs: the larger one, r·x, bounds the difference.
+    #[must_use]
+    pub fn volume_sensitivity_between(
+        &self,
+        bounds: &RowBounds,
+        records: usize,
+        weight: f64,
+        neighbours: NeighbourRelation,
+    ) -> f64 {
+        let fixed = self.volume_sensitivity(bounds, records, weight);
+        if neighbours != NeighbourRelation::AddRemove {
+            return fixed;
+        }
+        let one = self.loss.curvature() * bounds.l2 * bounds.l2 / records as f64;
+        let removed = self.loss.outputs() as f64 * one / (weight + self.strong_convexity());
+        fixed.max(removed * (1.0 + 1e-14))
+    }
 }
 
 impl Objective {
-    /// B^c/B₂, where B^c = (Σ_l sup_x |∇f(x)\[l\] − ∇f̂(x)\[l\]|²)^½ lets every coordinate have an x of its own (SPEC section 2).
+    /// B^c/B₂, where B^c = (Σ_l sup_x |∇f(x)\[l\] − ∇f̂(x)\[l\]|²)^½ lets every coordinate have an x of its own (docs/paper.md section 2).
     ///
     /// Let (z, y) be replaced by (z', y'). Where a record's gradient is φ'(zᵀx, y)·z with |φ'| ≤ L, at every x
-    /// |∇f\[l\] − ∇f̂\[l\]| ≤ L(|z_l| + |z'_l|)/b, and Σ_l (|z_l| + |z'_l|)² ≤ (‖z‖₂ + ‖z'‖₂)² ≤ (2R₂)²: B^c = 2L·R₂/b = B₂, and half of both without
-    /// z'. The slack for rounding is a sum of such terms too. A softmax has C blocks (p_c − 1\[y = c\])·z of slope at most 1 each, so B^c = √C·2R₂/b against
+    /// |∇f\[l\] − ∇f̂\[l\]| ≤ L(|z_l| + |z'_l|)/b, and Σ_l (|z_l| + |z'_l|)² ≤ (‖z‖₂ + ‖z'‖₂)² ≤ (2R₂)²: B^c = 2L·R₂/b = B₂, and half of both where z
+    /// contributes zero instead; where z is removed the mean of the others' |z_l| stands in place of |z'_l|, with the same bound. The slack for rounding is a sum of such terms too. A softmax has C blocks (p_c − 1\[y = c\])·z of slope at most 1 each, so B^c = √C·2R₂/b against
     /// B₂ = √2·2R₂/b.
     #[must_use]
     pub fn coordinate_sensitivity(&self) -> f64 {

@@ -1,4 +1,4 @@
-//! Algorithm 1: private ADMM with randomised penalties, on any connected graph (SPEC section 2).
+//! Algorithm 1: private ADMM with randomised penalties, on any connected graph (docs/paper.md section 2).
 
 use super::{Aggregation, Needs, Protocol, PublicFacts, Response, View, settle, table_of};
 use crate::kernel;
@@ -154,7 +154,7 @@ impl Admm {
         self.weights.unwrap_or([0.0, 1.0])
     }
 
-    /// The two sides of the working stability rule ζ·λ_max < 4D(1 − s̄) − 2M, which at s̄ = ½ is that of SPEC section 2: the rule for general A
+    /// The two sides of the working stability rule ζ·λ_max < 4D(1 − s̄) − 2M, which at s̄ = ½ is that of docs/paper.md section 2: the rule for general A
     /// with ρ⁰ = s̄·D/n_i and ‖A‖² = λ_max ≤ 2n_i. An exact minimiser has no −2M.
     fn rule(&self, facts: &PublicFacts) -> (f64, f64) {
         let [low, high] = self.weights();
@@ -235,7 +235,7 @@ impl Protocol for Admm {
         self.dual_step.get_or_insert(0.2 * (penalty - facts.smoothness).max(0.0) / facts.laplacian_max);
     }
 
-    /// The working stability rule of SPEC section 2: ζ·λ_max(Laplacian) < 2(D − M).
+    /// The working stability rule of docs/paper.md section 2: ζ·λ_max(Laplacian) < 2(D − M).
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
         let (d, zeta, m) = (self.penalty(), self.dual_step(), facts.smoothness);
         if !(d > 0.0 && d.is_finite()) {

@@ -1,4 +1,4 @@
-//! Algorithm 2: private decentralized gradient descent on a complete graph (SPEC section 2).
+//! Algorithm 2: private decentralized gradient descent on a complete graph (docs/paper.md section 2).
 
 use super::schedule::Shape;
 use super::{Aggregation, Needs, Protocol, PublicFacts, Schedule, View, settle, table_of};

@@ -1,4 +1,4 @@
-//! ADMM with random penalties for problems coupled by linear constraints (SPEC section 2), on a complete graph.
+//! ADMM with random penalties for problems coupled by linear constraints (docs/paper.md section 2), on a complete graph.
 //!
 //! min Σ f_i(x_i) subject to Σ A_i x_i = c, agent i holding f_i and moving x_i only. With the residual R = Σ_j A_j x_j − c, the update of the paper,
 //!

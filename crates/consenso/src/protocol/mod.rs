@@ -14,6 +14,7 @@
 
 mod admm;
 mod consensus_admm;
+mod decor;
 mod dgd;
 mod dvp;
 mod extra;
@@ -31,6 +32,7 @@ pub(crate) mod scouted;
 pub(crate) use admm::ASSUMED_RESIDUAL;
 pub use admm::Admm;
 pub use consensus_admm::ConsensusAdmm;
+pub use decor::Decor;
 pub use dgd::Dgd;
 pub use dvp::DualVariablePerturbation;
 pub use extra::Extra;
@@ -353,6 +355,15 @@ pub enum Needs {
     Total,
 }
 
+/// Noise that the two ends of every edge share, see [`correlated`](crate::privacy::correlated).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pairwise {
+    /// How many agents may pool what they know.
+    pub colluders: usize,
+    /// σ_cor/σ.
+    pub correlation: f64,
+}
+
 /// One private decentralized algorithm, as one agent runs it.
 pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// The name in the experiment file.
@@ -404,6 +415,12 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// over every edge: dropping one would leave the answer off for good.
     fn allows_absence(&self) -> bool {
         false
+    }
+
+    /// The noise its agents share over edges beside their own; `None` for algorithms whose agents hide themselves. It is asked before
+    /// [`Self::resolve`] and must answer the same afterwards. For [`Response::Shift`] with intervals of width 0 only.
+    fn pairwise(&self, _facts: &PublicFacts) -> Option<Pairwise> {
+        None
     }
 
     /// What it looks at.
@@ -591,6 +608,7 @@ algorithms! {
     "gd" => GradientDescent,
     "gd-star" => NeighbourhoodDescent,
     "dgd" => Dgd,
+    "decor" => Decor,
     "extra" => Extra,
     "consensus-admm" => ConsensusAdmm,
     "pp" => PenaltyPerturbation,

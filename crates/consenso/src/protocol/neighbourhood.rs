@@ -1,4 +1,4 @@
-//! Algorithm 2*: private gradient descent on any graph, between the neighbourhood's extremes (SPEC section 2).
+//! Algorithm 2*: private gradient descent on any graph, between the neighbourhood's extremes (docs/paper.md section 2).
 
 use super::{Aggregation, Protocol, PublicFacts, Schedule, View, settle, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};

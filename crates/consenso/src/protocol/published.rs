@@ -1,6 +1,6 @@
 //! Privacy costs as their authors published them.
 //!
-//! The baselines of SPEC section 3 come with accounts of their own, under their own assumptions: unit rows, a loss of slope at most 1,
+//! The baselines of docs/paper.md section 3 come with accounts of their own, under their own assumptions: unit rows, a loss of slope at most 1,
 //! one record replaced, ideal real-valued noise. A record shows them so that the paper's figures can be drawn and compared; what
 //! this software claims is computed elsewhere, from the noise and the sensitivity.
 

@@ -1,4 +1,4 @@
-//! Private random coordinate descent, with one agent or many (SPEC section 2, Appendix K of the paper).
+//! Private random coordinate descent, with one agent or many (docs/paper.md section 2, Appendix K of the paper).
 
 use super::{Protocol, PublicFacts, View, table_of};
 use crate::data::some_columns;

@@ -176,7 +176,7 @@ impl Recipe {
             label_bins,
             pooled,
             floor: RARE,
-            clip_share: (0.35 / q.sqrt()).clamp(0.4, 1.0),
+            clip_share: (0.35 / q.sqrt()).clamp(0.4, 2.0),
             time: (2.5 / q).clamp(3.0, 24.0),
             calibrated: request.mu.is_some() && request.loss.is_logistic() && step < CALIBRATION_NOISE,
             histograms,
@@ -573,6 +573,16 @@ impl Scouted {
     /// Exchanges in all.
     pub(crate) fn rounds(&self) -> u32 {
         self.sums() * self.shape.exchanges
+    }
+
+    /// How the budget is divided, for the claim.
+    pub(crate) fn split_of_the_budget(&self) -> String {
+        let (scouting, calibration) = (100.0 * self.shape.scouting(), 100.0 * self.shape.calibration());
+        format!(
+            "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains, {calibration:.0} % calibrates the score; \
+             records' gradients are clipped one by one, and sites weigh by their announced numbers of records",
+            100.0 - scouting - calibration
+        )
     }
 
     /// Training steps.

@@ -27,11 +27,43 @@
     return text.replace("-", "−");
   };
   const close = (a, b) => Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
-  const tick = (v) => (v == null ? "" : number(v));
 
-  const decades = (u, splits) => {
-    const whole = splits.map((v) => (close(Math.log10(v), Math.round(Math.log10(v))) || v === 1 ? v : null));
-    return whole.some((v) => v !== null) ? whole : splits;
+  // Ticks of our own, at 1, 2 or 5 times a power of ten. uPlot's own for a logarithmic axis count up by the power of ten under its beginning, and never
+  // arrive where rounding puts the beginning on the wrong side of it.
+  const decimal = (mantissa, exponent) => Number(`${mantissa}e${exponent}`);
+  const linearTicks = (low, high, most, whole) => {
+    const width = high - low;
+    if (!(width > 1e-12 * Math.max(Math.abs(low), Math.abs(high)))) return [low];
+    const from = Math.max(Math.floor(Math.log10(width / most)) - 1, whole ? 0 : -Infinity);
+    for (let exponent = from; ; exponent++) {
+      for (const mantissa of [1, 2, 5]) {
+        const step = decimal(mantissa, exponent);
+        const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
+        if (last - first + 1 > most) continue;
+        return Array.from({ length: Math.max(0, last - first + 1) }, (_, k) => decimal((first + k) * mantissa, exponent));
+      }
+    }
+  };
+  const logTicks = (low, high, most) => {
+    const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+    const at = (mantissas, stride) => {
+      const ticks = [];
+      for (let e = first; e <= last; e++) {
+        if (((e % stride) + stride) % stride === 0) ticks.push(...mantissas.map((m) => decimal(m, e)));
+      }
+      return ticks.filter((v) => v >= low * (1 - 1e-9) && v <= high * (1 + 1e-9));
+    };
+    const decades = at([1], 1).length;
+    if (decades >= 3) return at([1], Math.ceil(decades / most));
+    const few = at([1, 2, 5], 1);
+    return few.length >= 3 ? few : linearTicks(low, high, most, false);
+  };
+  const ticksOf = ({ log, whole }, low, high, most) => (log ? logTicks(low, high, most) : linearTicks(low, high, most, whole));
+  // Labels of one axis look alike: all as they are, or all powers of ten.
+  const labels = (splits, log) => {
+    const plain = (v) => v === 0 || (Math.abs(v) >= 1e-3 && Math.abs(v) < 1e5);
+    if (splits.every(plain)) return splits.map((v) => String(+v.toPrecision(10)).replace("-", "−"));
+    return splits.map((v) => (v === 0 ? "0" : log || !plain(v) ? scientific((+v.toPrecision(10)).toExponential()).replace("-", "−") : number(v)));
   };
 
   // The index nearest to `at` where a line has a value: lines need not share their rounds.
@@ -70,9 +102,51 @@
       this.resetButton = button("Reset", "Show everything again", () => this.reset());
       this.resetButton.disabled = true;
       const tools = html("span", { class: "tools" },
-        button("+", "Zoom in", () => this.zoom(0.5)), button("−", "Zoom out", () => this.zoom(2)), this.resetButton);
+        button("+", "Zoom in", () => this.zoom(0.5)), button("−", "Zoom out", () => this.zoom(2)), this.resetButton,
+        button("SVG", "Save the figure as SVG", () => this.save("svg", "image/svg+xml", this.still())),
+        button("PNG", "Save the figure as PNG", () => this.savePng()),
+        button("CSV", "Save the numbers as CSV", () => this.save("csv", "text/csv", this.table())));
       return html("div", { class: "head" }, html("b", { class: "title" }, this.data.title), tools,
         html("span", { class: "unit" }, this.data.y.label));
+    }
+
+    // The still figure as a file of its own, on white paper: what a paper or a slide takes.
+    still() {
+      const drawn = this.figure.querySelector(".still > svg");
+      const copy = drawn.cloneNode(true);
+      const [left, top, width, height] = drawn.getAttribute("viewBox").split(" ").map(Number);
+      const edge = 14;
+      copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+      for (const [key, value] of Object.entries({ viewBox: `${left - edge} ${top} ${width + 2 * edge} ${height}`, width: width + 2 * edge, height })) copy.setAttribute(key, value);
+      copy.prepend(svg("rect", { x: left - edge, y: top, width: width + 2 * edge, height, fill: "#fff" }));
+      return new XMLSerializer().serializeToString(copy);
+    }
+
+    // One row per point of a line, then one per line of comparison.
+    table() {
+      const cell = (v) => (v == null ? "" : /[",\n]/.test(v) ? `"${String(v).replaceAll('"', '""')}"` : String(v));
+      const { x, y, series, lines } = this.data;
+      const rows = [["line", x.label, y.label, "lowest", "highest"]];
+      for (const s of series) s.x.forEach((at, k) => rows.push([s.label, at, s.mean[k], s.low?.[k], s.high?.[k]]));
+      for (const line of lines) rows.push([line.label, null, line.value, null, null]);
+      return rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
+    }
+
+    save(kind, type, content) {
+      const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+      const link = html("a", { href: address, download: `${this.figure.id}.${kind}` });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(address), 10000);
+    }
+
+    savePng() {
+      const picture = new Image();
+      picture.onload = () => {
+        const canvas = html("canvas", { width: 3 * picture.width, height: 3 * picture.height });
+        canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+        canvas.toBlob((blob) => this.save("png", "image/png", blob));
+      };
+      picture.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(this.still());
     }
 
     legend() {
@@ -99,7 +173,7 @@
 
     size() {
       const width = Math.max(240, Math.floor(this.live.clientWidth));
-      return { width, height: width < 420 ? 240 : 290 };
+      return { width, height: width < 420 ? 240 : width < 700 ? 290 : 380 };
     }
 
     // Columns of uPlot: x; ends of bands; reference lines; means on top. `roles` says which column is whose.
@@ -164,6 +238,11 @@
         return Math.ceil(width) + 14;
       };
       const { x, y } = this.data;
+      const rounded = (of, most, apart) => ({
+        splits: (u, i, low, high) => ticksOf(of, low, high, Math.max(3, Math.min(most, Math.floor((i ? u.height : u.width) / apart)))),
+        filter: (u, splits) => splits,
+        values: (u, splits) => labels(splits, of.log),
+      });
       const options = {
         ...this.size(),
         legend: { show: false },
@@ -173,8 +252,8 @@
           y: { distr: y.log ? 3 : 1, range: this.range(y, data) },
         },
         axes: [
-          { ...axis, size: 30, label: x.label, labelSize: 20, labelGap: 0, incrs: x.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 1e5] : undefined, values: (u, splits) => splits.map(tick), grid: { show: false } },
-          { ...axis, size: widest, values: (u, splits) => splits.map(tick), grid: { ...axis.grid, filter: y.log ? decades : (u, splits) => splits } },
+          { ...axis, ...rounded(x, 9, 70), size: 30, label: x.label, labelSize: 20, labelGap: 0, grid: { show: false } },
+          { ...axis, ...rounded(y, 8, 30), size: widest },
         ],
         series, bands,
         cursor: {
@@ -184,7 +263,6 @@
         },
         hooks: { draw: [(u) => this.nameLines(u, ink, font)], setCursor: [() => this.read()], setScale: [() => this.scaled()] },
       };
-      if (!options.axes[0].incrs) delete options.axes[0].incrs;
       const kept = this.plot && { min: this.plot.scales.x.min, max: this.plot.scales.x.max };
       if (this.plot) this.plot.destroy();
       this.plot = null;
@@ -242,7 +320,7 @@
     }
 
     margin() {
-      if (this.data.lines.length === 0 || this.size().width < 420) return 14;
+      if (this.data.lines.length === 0 || this.size().width < 420) return 24;
       return 22 + 6.3 * Math.max(...this.notes().flatMap(({ lines }) => lines.map((line) => line.length)));
     }
 
@@ -300,8 +378,8 @@
 
   const first = document.querySelector("figure.chart");
   if (first) {
-    first.parentElement.before(html("p", { class: "note" },
-      "Drag over a chart to zoom, double-click to see everything again, press a name to hide its line. Values are those under the pointer."));
+    first.parentElement.before(html("p", { class: "note hint" },
+      "Drag over a chart to zoom, double-click to see everything again, press a name to hide its line. Values are those under the pointer. SVG, PNG and CSV save a figure or its numbers."));
   }
   for (const figure of document.querySelectorAll("figure.chart")) {
     // A chart that fails leaves its still figure.

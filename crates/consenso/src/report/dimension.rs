@@ -117,9 +117,9 @@ pub(super) fn table(record: &Record) -> String {
         let _ = writeln!(rows, "<td>{fitted}</td></tr>");
     }
     format!(
-        "<section>\n<h2>Utility loss by dimension</h2>\n<div class=\"scroll\" role=\"region\" aria-label=\"Utility loss by dimension\" tabindex=\"0\">\n\
+        "<div class=\"scroll\" role=\"region\" aria-label=\"Utility loss by dimension\" tabindex=\"0\">\n\
          <table class=\"results\">\n<thead><tr><th scope=\"col\">F(mean model) − F(x*)</th>{heads}<th scope=\"col\">grows as</th></tr></thead>\n\
-         <tbody class=\"algorithms\">\n{rows}</tbody>\n</table>\n</div>\n</section>\n"
+         <tbody class=\"algorithms\">\n{rows}</tbody>\n</table>\n</div>\n"
     )
 }
 

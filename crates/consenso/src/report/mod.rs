@@ -10,19 +10,21 @@ mod frontier;
 mod html;
 mod page;
 mod paper;
+mod shareable;
 pub mod ticks;
 
 pub use dimension::{exponent, growth};
 pub use figure::{Axis, Figure, Point, Reference, Scale, Series};
 pub use html::report_html;
 pub use paper::paper_html;
+pub use shareable::shareable_html;
 
 use crate::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 
 /// The figures of a run, by name (`figures/<name>.svg`), without those that have nothing to show.
 ///
 /// - `objective-gap`: F(x̄) − F(x*) by round;
-/// - `log-error`: ln(‖x_i − x*‖/d) by round, the paper's metric (SPEC section 6);
+/// - `log-error`: ln(‖x_i − x*‖/d) by round, the paper's metric (docs/paper.md section 6);
 /// - `test-accuracy`: accuracy of the mean model, with what it should be read against;
 /// - `disagreement`: root mean square distance of the agents from their mean;
 /// - `privacy-loss`: worst case and realised loss by round.
@@ -98,11 +100,18 @@ fn objective_gap(record: &Record) -> Figure {
         x: rounds(),
         y: Axis::new("F(mean model) − F(x*), logarithmic", Scale::Log),
         series: measured.into_iter().chain(certified(record, "optimum_gap")).collect(),
-        lines: vec![Reference {
-            label: "zero model".into(),
-            value: record.baselines.zero_model.objective - optimum,
-        }],
+        lines: zero_model(record, record.baselines.zero_model.objective - optimum),
     }
+}
+
+/// Whether a linear constraint ties the agents.
+fn tied(record: &Record) -> bool {
+    record.algorithms.iter().any(|algorithm| algorithm.violation.is_some())
+}
+
+/// The line of the model that knows nothing; it breaks a linear constraint, and is nothing to compare with there.
+fn zero_model(record: &Record, value: f64) -> Vec<Reference> {
+    if tied(record) { Vec::new() } else { vec![Reference { label: "zero model".into(), value }] }
 }
 
 fn log_error(record: &Record) -> Figure {
@@ -124,7 +133,7 @@ fn log_error(record: &Record) -> Figure {
             .into_iter()
             .chain(certified(record, "log_error"))
             .collect(),
-        lines: vec![Reference { label: "zero model".into(), value: zero }],
+        lines: zero_model(record, zero),
     }
 }
 

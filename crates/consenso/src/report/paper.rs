@@ -12,8 +12,7 @@ use crate::reproduce::{
 #[must_use]
 pub fn paper_html(reproduction: &Reproduction) -> String {
     let figures = reproduction.figures();
-    let main = [
-        header(reproduction),
+    let body = [
         honest(reproduction),
         verdicts(reproduction),
         parts(reproduction, &figures),
@@ -24,7 +23,9 @@ pub fn paper_html(reproduction: &Reproduction) -> String {
         data(reproduction),
         repeat(reproduction),
     ];
-    page::shell("The paper, reproduced", &reproduction.version, &main.concat())
+    let body = body.concat();
+    let main = header(reproduction) + &page::contents_of(&body) + &body;
+    page::shell("The paper, reproduced", &reproduction.version, &main)
 }
 
 fn header(reproduction: &Reproduction) -> String {
@@ -121,7 +122,7 @@ fn verdicts(reproduction: &Reproduction) -> String {
     };
     let rows: String = findings.iter().map(row).collect();
     format!(
-        "<section>\n<h2>What the paper claims, and what came out</h2>\n<div class=\"scroll\" role=\"region\" aria-label=\"Verdicts\" tabindex=\"0\">\n\
+        "<section id=\"verdicts\">\n<h2>What the paper claims, and what came out</h2>\n<div class=\"scroll\" role=\"region\" aria-label=\"Verdicts\" tabindex=\"0\">\n\
          <table class=\"results verdicts\">\n<thead><tr><th scope=\"col\">Claim</th><th scope=\"col\">Paper</th><th scope=\"col\">Here</th>\
          <th scope=\"col\">Verdict</th></tr></thead>\n<tbody class=\"algorithms\">\n{rows}</tbody>\n</table>\n</div>\n\
          <p class=\"note\">The rule of each verdict stands under its figure and in <code>data/findings.csv</code>.</p>\n</section>\n"
@@ -151,7 +152,8 @@ fn parts(reproduction: &Reproduction, figures: &[PaperFigure]) -> String {
             .map(results)
             .collect();
         out += &format!(
-            "<section>\n<h2>{}</h2>\n<div class=\"figures\">\n{charts}</div>\n{tables}</section>\n",
+            "<section id=\"part-{}\">\n<h2>{}</h2>\n<div class=\"figures\">\n{charts}</div>\n{tables}</section>\n",
+            part.name().to_lowercase(),
             title(part)
         );
     }
@@ -528,7 +530,7 @@ fn repeat(reproduction: &Reproduction) -> String {
         })
         .collect();
     format!(
-        "<section>\n<h2>How to repeat it</h2>\n<p>The same version and seed give the same numbers, bit for bit, on any number of threads. Each experiment \
+        "<section id=\"repeat\">\n<h2>How to repeat it</h2>\n<p>The same version and seed give the same numbers, bit for bit, on any number of threads. Each experiment \
          below also runs alone with <code>consenso run</code>.</p>\n<pre>consenso reproduce {what}{seed}</pre>\n{experiments}</section>\n\
          <footer class=\"meta\">consenso {} · seeded simulation: privacy figures hold only for a run on OS entropy · the numbers behind this page: \
          <code>record.json</code>, <code>data/*.csv</code></footer>\n",

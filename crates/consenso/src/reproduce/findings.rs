@@ -53,7 +53,7 @@ pub struct Finding {
     pub verdict: Verdict,
 }
 
-/// Two seeds of one setting differ by about this in the log metric (SPEC section 6).
+/// Two seeds of one setting differ by about this in the log metric (docs/paper.md section 6).
 const SAME: f64 = 0.15;
 
 const LOG_RULE: &str =

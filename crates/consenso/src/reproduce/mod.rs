@@ -39,7 +39,7 @@ pub enum Part {
     D,
 }
 
-/// The paper's own useful counter-example is missing: this one is ours (SPEC section 7).
+/// The paper's own useful counter-example is missing: this one is ours (docs/paper.md section 7).
 pub const USEFUL: &str = "adult";
 /// The experiment behind the first erratum: the printed sign of the dual step.
 pub const DUAL_SIGN: &str = "paper-dual-sign";

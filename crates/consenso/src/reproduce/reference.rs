@@ -32,7 +32,7 @@ pub struct ReferenceCheck {
 
 use Quantity::{Epsilon, LogError};
 
-/// SPEC section 6: experiment, kind, quantity, value.
+/// docs/paper.md section 6: experiment, kind, quantity, value.
 const REFERENCES: [(&str, &str, Quantity, f64); 16] = [
     ("paper-2a", "admm", LogError, -2.65),
     ("paper-2a", "dvp", LogError, -2.72),

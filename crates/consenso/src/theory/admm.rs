@@ -258,7 +258,7 @@ pub(crate) fn two_digits(x: f64) -> f64 {
     format!("{:.1e}", 0.95 * x).parse().unwrap_or(x)
 }
 
-/// The working stability rule of SPEC section 2: D > [(2ρ⁰+ζ)‖A‖² + 2M]/4 for a first-order update, [(2ρ⁰+ζ)‖A‖² − 2m]/4 for an exact one.
+/// The working stability rule of docs/paper.md section 2: D > [(2ρ⁰+ζ)‖A‖² + 2M]/4 for a first-order update, [(2ρ⁰+ζ)‖A‖² − 2m]/4 for an exact one.
 ///
 /// `norm_squared` is ‖[A_1 … A_N]‖² and `rho` the mean penalty. Returns (D, what it must exceed).
 #[must_use]

@@ -2,7 +2,7 @@
 """Golden values for the bundled Adult data, made independently of the Rust code: python3 adult.py > adult.json
 
 Only the standard library. Categories are read from the table below, which follows the data's documentation (adult.names), sorted;
-the two encodings are written from their definition in SPEC section 6 and 7.
+the two encodings are written from their definition in docs/paper.md section 6 and 7.
 """
 import gzip
 import json

@@ -2,7 +2,7 @@
 
     python figures.py > figures.json          (any Python 3 with numpy; about a minute)
 
-Appendix E from the formulas alone (SPEC sections 2 to 4 and 6): d = 14, b = 100, mu = 1, K = 100, D = 10, zeta = 0.5, noise rate 1.02^k, B = 1/b, on
+Appendix E from the formulas alone (docs/paper.md sections 2 to 4 and 6): d = 14, b = 100, mu = 1, K = 100, D = 10, zeta = 0.5, noise rate 1.02^k, B = 1/b, on
 random unit rows of positive numbers with three quarters negative labels, like Adult in the paper's encoding: noise decides these
 figures, not the records. Each value comes with the standard deviation of a mean over 10 runs, which is what an experiment gives.
 

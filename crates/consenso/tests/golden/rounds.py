@@ -2,7 +2,7 @@
 
     python rounds.py > rounds.json          (any Python 3 with numpy)
 
-Written from the formulas alone (SPEC sections 2 and 3), for one tiny problem, and independent of the Rust code: two
+Written from the formulas alone (docs/paper.md sections 2 and 3), for one tiny problem, and independent of the Rust code: two
 implementations agree or one is wrong. Numbers are printed so that they read back to the same double.
 
 Arrays are nested lists: N x d for one vector an agent, N x b x d for features. Where a round is "uniform point of an interval + private
@@ -270,6 +270,7 @@ def non_private():
     w, eta, alpha, c = metropolis(), 0.9, 0.3, 0.5
     assert np.allclose(w, w.T) and np.allclose(w.sum(axis=0), 1)
     one = w @ X - alpha * gradients(X)
+    z = (1 - eta * MU) * (w @ X)
     i_plus_w = np.eye(N) + w
     two = i_plus_w @ one - 0.5 * i_plus_w @ X - alpha * (gradients(one) - gradients(X))
     # grad f_i(x) + alpha_i + 2c sum_j (x - (x_i + x_j)/2) = 0
@@ -278,6 +279,8 @@ def non_private():
     return [
         case("dgd", "x+ = W x - eta grad f_i(x_i), W Metropolis", {"mixing": w, "step": eta, "x": X},
              {"next_x": w @ X - eta * gradients(X)}),
+        case("decor", "z = (1 - eta mu) W x; x+ = z - eta grad of the data term at z (noise left out)", {"mixing": w, "step": eta, "x": X},
+             {"next_x": z - eta * (gradients(z) - MU * z)}),
         case("extra", "x1 = W x0 - a grad(x0); x2 = (I+W) x1 - (I+W)/2 x0 - a (grad(x1) - grad(x0))",
              {"mixing": w, "step": alpha, "x": X}, {"first_x": one, "second_x": two}),
         case("consensus-admm", "x+ = argmin f_i(x) + x.dual_i + c sum_j |x - (x_i + x_j)/2|^2; dual+ = dual + c sum_j (x_i+ - x_j+)",

@@ -8,6 +8,8 @@ use serde_json::json;
 /// Three private algorithms of different kinds and one without privacy.
 pub(crate) fn record() -> Record {
     Record {
+        kind: Default::default(),
+        total_epsilon: None,
         name: "adult".into(),
         seed: 7,
         runs: 10,
@@ -28,6 +30,7 @@ pub(crate) fn record() -> Record {
             central_optimum_auc: Some(0.9021),
             central_optimum_objective: 0.3312,
             local_only_accuracy: Some(0.8389),
+            reference: None,
         },
         sweep: Vec::new(),
         warnings: vec![
@@ -69,6 +72,9 @@ fn algorithm(kind: &str, label: &str, noise: f64, epsilon: Option<EpsilonRecord>
         test_accuracy: Some(accuracy.mean),
         test_auc: Some(accuracy.mean + 0.05),
         per_agent_accuracy: Some(Spread { min: accuracy.min - 0.01, ..accuracy }),
+        metrics: None,
+        findings: Vec::new(),
+        model: None,
         objective: last.objective.mean,
         optimum_gap: last.objective.mean - 0.3312,
         log_error: last.log_error.mean,

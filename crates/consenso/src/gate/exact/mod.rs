@@ -9,7 +9,7 @@
 //!
 //! # Why ε is exactly the ideal one
 //!
-//! y + U·ω + noise is the ideal mechanism (the paper's Term A + Term B + Δ, SPEC section 6), over the reals. q is a fixed function
+//! y + U·ω + noise is the ideal mechanism (the paper's Term A + Term B + Δ, docs/paper.md section 6), over the reals. q is a fixed function
 //! of its output, and a function of a private output costs nothing (post-processing). Inverse-CDF noise in `f64` has no such proof: the
 //! set of values it can reach depends on y, and an adversary who looks at low bits may learn y whatever ε says (Mironov, 2012).
 //!

@@ -26,7 +26,7 @@ pub struct AgentAttack {
     noise: Arc<[RoundNoise]>,
     ledger: Ledger,
     pair: WorstPair,
-    /// The agent's objective on the first data set, on the second, and on one that has a row of zeros instead.
+    /// The agent's objective on the first data set, on the second, and on what the adversary knows.
     locals: [LocalObjective; 3],
     weights: (f64, Vec<f64>),
     /// Factor from gradient to step, by round.
@@ -70,9 +70,7 @@ impl AgentAttack {
             .scaled(rows as f64 / seat.records.max(1) as f64);
         let objective = Objective { loss: pair.loss(), ..objective };
         let local = |side| LocalObjective::new(objective, pair.records(side, rows));
-        let mut nobody = crate::data::Records::with_capacity(pair.features(), 1);
-        nobody.push(&vec![0.0; pair.features()], pair.record(Side::First).1);
-        let locals = [local(Side::First), local(Side::Second), LocalObjective::new(objective, nobody)];
+        let locals = [local(Side::First), local(Side::Second), LocalObjective::new(objective, pair.known())];
         let facts = PublicFacts { dim: locals[0].dim(), ..*facts };
         let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
         let degree = seat.weights.len();
@@ -146,7 +144,7 @@ pub struct Watch<'a> {
     /// The agent's records without the one in question: the adversary knows all the others.
     without: &'a LocalObjective,
     direction: Vec<f64>,
-    second: f64,
+    multiples: (f64, f64),
     memory: Vec<f64>,
     low: Vec<f64>,
     high: Vec<f64>,
@@ -170,7 +168,7 @@ impl<'a> Watch<'a> {
             protocol,
             without,
             direction,
-            second: pair.second(),
+            multiples: pair.multiples(),
             memory: vec![0.0; protocol.memory() * dim],
             low: vec![0.0; dim],
             high: vec![0.0; dim],
@@ -215,7 +213,8 @@ impl<'a> Watch<'a> {
                 continue;
             }
             let rest = released[l] - 0.5 * (low[i] + high[i]) - step[i];
-            let (first, second) = (rest - gain * g, rest - self.second * gain * g);
+            let (one, other) = self.multiples;
+            let (first, second) = (rest - one * gain * g, rest - other * gain * g);
             self.ratio += match noise {
                 Some(Noise::Laplace { scale }) => (second.abs() - first.abs()) / scale,
                 Some(Noise::Gaussian { sigma }) => {

@@ -26,7 +26,7 @@ pub struct WorstPair {
     entry: f64,
     entries: usize,
     loss: Loss,
-    replaced: bool,
+    neighbours: NeighbourRelation,
 }
 
 /// The anchor's share of the smallest bound: it costs this share of l1, and its square of l2.
@@ -38,8 +38,9 @@ const SATURATED: f64 = 12.0;
 impl WorstPair {
     /// The worst pair of at most `features` features.
     ///
-    /// Under [`NeighbourRelation::AddRemove`] the second data set has a row of zeros in place of the record; otherwise one record is replaced
-    /// by the other, also under the paper's convention, whose data sets are neighbours in that sense.
+    /// Under [`NeighbourRelation::ZeroOut`] the second data set has a row of zeros in place of the record; under [`NeighbourRelation::AddRemove`] it has no
+    /// such record, and all the others pull the other way, so that their weight in the mean tells as much as the record itself. Otherwise one
+    /// record is replaced by the other, also under the paper's convention, whose data sets are neighbours in that sense.
     #[must_use]
     pub fn new(
         loss: Loss,
@@ -63,10 +64,9 @@ impl WorstPair {
         let best = (1..=most).map(norm).fold(0.0, f64::max);
         // The fewest coordinates that do: the others would only cost time.
         let entries = (1..=most).find(|&m| norm(m) >= best * (1.0 - 1e-9)).unwrap_or(1);
-        let replaced = neighbours != NeighbourRelation::AddRemove;
         // Two classes have the largest gradients a softmax has.
         let loss = if let Loss::Softmax { .. } = loss { Loss::Softmax { classes: 2 } } else { loss };
-        Self { features, anchor, entry: entry(entries), entries, loss, replaced }
+        Self { features, anchor, entry: entry(entries), entries, loss, neighbours }
     }
 
     /// The pair without the features it does not use.
@@ -101,7 +101,7 @@ impl WorstPair {
     pub fn record(&self, side: Side) -> (Vec<f64>, f64) {
         let mut row = vec![0.0; self.features];
         let start = usize::from(self.features > 1);
-        if side == Side::First || self.replaced {
+        if side == Side::First || self.neighbours != NeighbourRelation::ZeroOut {
             let sign = if side == Side::First { 1.0 } else { -1.0 };
             row[start..start + self.entries].fill(sign * self.entry);
             if start > 0 {
@@ -112,17 +112,45 @@ impl WorstPair {
         (row, if self.loss.is_logistic() { 1.0 } else { 0.0 })
     }
 
-    /// `rows` records: the pair's and otherwise rows of zeros, whose gradient is zero.
+    /// `rows` records: the pair's and otherwise rows of zeros, whose gradient is zero. Where a record is removed, the others are all the pair's second
+    /// one, and the second data set has one row less.
     #[must_use]
     pub fn records(&self, side: Side, rows: usize) -> Records {
         let mut records = Records::with_capacity(self.features, rows);
         let (row, label) = self.record(side);
-        records.push(&row, label);
-        let zero = vec![0.0; self.features];
+        let other = match self.neighbours {
+            NeighbourRelation::AddRemove => self.record(Side::Second).0,
+            _ => vec![0.0; self.features],
+        };
+        if side == Side::First || self.neighbours != NeighbourRelation::AddRemove || rows < 2 {
+            records.push(&row, label);
+        }
         for _ in 1..rows {
-            records.push(&zero, label);
+            records.push(&other, label);
         }
         records
+    }
+
+    /// What the adversary takes as known: the data set without the first record, whose gradient [`Self::multiples`] are about.
+    #[must_use]
+    pub fn known(&self) -> Records {
+        let mut records = Records::with_capacity(self.features, 1);
+        let (second, label) = self.record(Side::Second);
+        match self.neighbours {
+            NeighbourRelation::AddRemove => records.push(&second, label),
+            _ => records.push(&vec![0.0; self.features], label),
+        }
+        records
+    }
+
+    /// By how many times [`Self::direction`]/b the mean gradient differs from that of [`Self::known`], on the first and on the second side.
+    #[must_use]
+    pub fn multiples(&self) -> (f64, f64) {
+        match self.neighbours {
+            NeighbourRelation::AddRemove => (2.0, 0.0),
+            NeighbourRelation::ZeroOut => (1.0, 0.0),
+            NeighbourRelation::ReplaceOne | NeighbourRelation::Paper => (1.0, -1.0),
+        }
     }
 
     /// The gradient of the first record where slopes are saturated, by coordinate of the model; the second's is its negative, or zero
@@ -138,12 +166,6 @@ impl WorstPair {
             Loss::Ridge { clip } | Loss::Huber { delta: clip } => times(clip).collect(),
             Loss::Softmax { .. } => times(-1.0).chain(times(1.0)).collect(),
         }
-    }
-
-    /// −1 if the second record's gradient is the negative of the first's, 0 if it is zero.
-    #[must_use]
-    pub fn second(&self) -> f64 {
-        if self.replaced { -1.0 } else { 0.0 }
     }
 
     /// A model at which the pair's slopes are saturated: which coordinate, and its value. `None` without an anchor.

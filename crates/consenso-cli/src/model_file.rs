@@ -1,0 +1,279 @@
+//! `consenso model`, and finding the model that a path names.
+
+use crate::{Failure, output, table};
+use anyhow::{Context as _, Result, anyhow};
+use consenso::model::{Coefficient, Model};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Look at trained models
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  consenso model show runs/adult-7                            what it learned, largest effect first
+  consenso model compare runs/adult-7/models/dgd.json hospital-a")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Show(Show),
+    Compare(Compare),
+}
+
+/// Show a model: named coefficients (largest first), intercept, classes, claim
+#[derive(clap::Args)]
+struct Show {
+    /// A model file, the folder of a run, or the folder of a finished site
+    model: PathBuf,
+    /// The algorithm whose model to show, where a run has several [default: the first]
+    #[arg(long, value_name = "LABEL")]
+    algorithm: Option<String>,
+    /// Show this many coefficients, 0 for all
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    top: usize,
+}
+
+/// Compare two models of the same features: how far apart they are, and where
+#[derive(clap::Args)]
+struct Compare {
+    /// One model: a file, the folder of a run, or the folder of a finished site
+    a: PathBuf,
+    /// The other
+    b: PathBuf,
+    /// Show this many differences, 0 for all
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    top: usize,
+}
+
+pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
+    match &args.command {
+        Command::Show(args) => show(args, json),
+        Command::Compare(args) => compare(args, json),
+    }
+}
+
+/// A model and where it was found.
+pub(crate) struct Found {
+    pub(crate) model: Model,
+    pub(crate) place: PathBuf,
+}
+
+/// The model at a path: the file itself, or that of a run's or a site's folder.
+pub(crate) fn find(path: &Path, algorithm: Option<&str>) -> Result<Found, Failure> {
+    if path.is_dir() {
+        let models = path.join("models");
+        if models.is_dir() {
+            return Ok(in_run(path, algorithm)?);
+        }
+        #[cfg(feature = "network")]
+        if path.join("site.toml").exists() {
+            return Ok(Found { model: crate::node::site_model(path)?, place: path.to_path_buf() });
+        }
+        return Err(anyhow!(
+            "{}: is neither the folder of a run (it has no models/) nor of a site (it has no site.toml)\n  \
+             help: give a model file, or a folder that `consenso run` or `consenso node run` wrote",
+            path.display()
+        )
+        .into());
+    }
+    Ok(read(path)?)
+}
+
+fn read(path: &Path) -> Result<Found> {
+    let text = fs::read_to_string(path).with_context(|| {
+        format!("{}: cannot be read; give a model file, a run's folder or a site's", path.display())
+    })?;
+    let model = Model::from_json(&text).with_context(|| path.display().to_string())?;
+    Ok(Found { model, place: path.to_path_buf() })
+}
+
+/// The first algorithm's, or the one that is asked for by label, kind or file name.
+fn in_run(run: &Path, algorithm: Option<&str>) -> Result<Found> {
+    let folder = run.join("models");
+    let listed = fs::read_dir(&folder).with_context(|| format!("{}: cannot be listed", folder.display()))?;
+    let mut files: Vec<PathBuf> = listed.filter_map(|e| Some(e.ok()?.path())).collect();
+    files.retain(|p| p.extension().is_some_and(|e| e == "json"));
+    files.sort();
+    // The record knows the order of the experiment.
+    let record: Option<serde_json::Value> =
+        fs::read_to_string(run.join("record.json")).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let ordered = record.as_ref().and_then(|r| r["algorithms"].as_array()).into_iter().flatten();
+    let ordered: Vec<PathBuf> = ordered.filter_map(|a| Some(run.join(a["model"].as_str()?))).collect();
+    files.sort_by_key(|p| ordered.iter().position(|o| o == p).unwrap_or(usize::MAX));
+    let Some(wanted) = algorithm else {
+        let first = files.first().with_context(|| format!("{}: holds no model", folder.display()))?;
+        return read(first);
+    };
+    let mut labels = Vec::new();
+    for file in &files {
+        let found = read(file)?;
+        let study = &found.model.study;
+        let stem = file.file_stem().is_some_and(|s| s == wanted);
+        if study.label == wanted || study.algorithm == wanted || stem {
+            return Ok(found);
+        }
+        labels.push(study.label.clone());
+    }
+    Err(anyhow!("{}: there is no algorithm \"{wanted}\"; there are {}", run.display(), labels.join(", ")))
+}
+
+fn show(args: &Show, json: bool) -> Result<(), Failure> {
+    let Found { model, place } = find(&args.model, args.algorithm.as_deref())?;
+    if json {
+        let mut value = json!(model);
+        value["coefficients"] = json!(model.coefficients());
+        value["file"] = json!(place);
+        output::print_json(&value);
+        return Ok(());
+    }
+    let study = &model.study;
+    let mut text = format!("{} of {} ({}), {}\n", study.label, study.name, study.algorithm, study.software);
+    if let Some(target) = &model.target {
+        let of = match (&model.positive, &model.classes[..]) {
+            (Some(positive), [negative, _]) => format!("“{positive}” (positive) against “{negative}”"),
+            (_, []) => "a number".to_owned(),
+            (_, classes) => format!("one of {}", classes.join(", ")),
+        };
+        text += &format!("predicts {target}: {of}\n");
+    }
+    match &model.claim {
+        Some(claim) => text += &format!("{}\n", claim.statement.trim()),
+        None => text += "trained without privacy: nobody's records are protected\n",
+    }
+    if model.claim.as_ref().is_some_and(|c| c.seeded) {
+        text += "seeded simulation: the claim holds only for a run on OS entropy\n";
+    }
+    if let Some(metrics) = &model.metrics {
+        text += &format!("on {} test records: {}\n", metrics.rows, table::metrics_line(metrics));
+    }
+    for note in &model.notes {
+        text += &format!("note: {note}\n");
+    }
+    text.push('\n');
+    text += &if model.weights.is_empty() { variables(&model) } else { coefficients(&model, args.top) };
+    output::print(text.trim_end());
+    Ok(())
+}
+
+fn coefficients(model: &Model, top: usize) -> String {
+    let all = model.coefficients();
+    let shown = if top == 0 { all.len() } else { top.min(all.len()) };
+    let many = all.iter().any(|c| c.class.is_some());
+    let ratios = all.iter().any(|c| c.odds_ratio.is_some());
+    let mut header = vec!["feature"];
+    header.extend(many.then_some("class"));
+    header.extend(["weight", "per unit of the column"]);
+    header.extend(ratios.then_some("odds ratio of a unit"));
+    let mut table = table::plain(&header, 1 + usize::from(many));
+    for c in &all[..shown] {
+        let is_intercept = model.intercept.as_deref() == Some(&*c.feature);
+        let mut row =
+            vec![if is_intercept { format!("{} (intercept)", c.feature) } else { c.feature.clone() }];
+        row.extend(many.then(|| c.class.clone().unwrap_or_default()));
+        row.push(format!("{:+.4}", c.weight));
+        row.push(c.per_unit.map_or("–".into(), significant));
+        row.extend(ratios.then(|| odds(c)));
+        table.add_row(row);
+    }
+    let mut text = table::text(&table);
+    if shown < all.len() {
+        text += &format!("… and {} more: --top 0 shows all\n", all.len() - shown);
+    }
+    text
+}
+
+fn odds(c: &Coefficient) -> String {
+    match c.odds_ratio {
+        None => "–".into(),
+        Some((low, high)) if format!("{low:.3}") == format!("{high:.3}") => format!("{low:.3}"),
+        Some((low, high)) => format!("{low:.3} to {high:.3}"),
+    }
+}
+
+fn significant(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
+        format!("{value:+.4}")
+    } else {
+        format!("{value:+.3e}")
+    }
+}
+
+/// What every agent ends with, where each has variables of its own.
+fn variables(model: &Model) -> String {
+    let header: Vec<&str> =
+        std::iter::once("agent").chain(model.features.iter().map(String::as_str)).collect();
+    let wide = header.len() > 13;
+    let mut table = table::plain(&header[..header.len().min(13)], 1);
+    for agent in &model.agents {
+        let cells = agent.weights.iter().take(12).map(|v| significant(*v));
+        table.add_row(std::iter::once(agent.name.clone()).chain(cells).collect::<Vec<_>>());
+    }
+    table::text(&table) + if wide { "… more variables in the file\n" } else { "" }
+}
+
+fn compare(args: &Compare, json: bool) -> Result<(), Failure> {
+    let (a, b) = (find(&args.a, None)?, find(&args.b, None)?);
+    let (first, second) = (&a.model, &b.model);
+    if first.features != second.features || first.weights.len() != second.weights.len() {
+        return Err(anyhow!(
+            "{} and {}: have other features, so their weights cannot be compared ({} and {} of them)",
+            a.place.display(),
+            b.place.display(),
+            first.features.len(),
+            second.features.len()
+        )
+        .into());
+    }
+    if first.weights.is_empty() {
+        return Err(
+            anyhow!("{}: agents have variables of their own, no common model", a.place.display()).into()
+        );
+    }
+    let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|x| x * x).sum::<f64>().sqrt();
+    let pairs = || first.weights.iter().zip(&second.weights);
+    let distance = norm(&mut pairs().map(|(x, y)| x - y));
+    let (length_a, length_b) =
+        (norm(&mut first.weights.iter().copied()), norm(&mut second.weights.iter().copied()));
+    let cosine = pairs().map(|(x, y)| x * y).sum::<f64>() / (length_a * length_b);
+    let mut rows: Vec<(&str, Option<String>, f64, f64)> = first
+        .explain()
+        .into_iter()
+        .zip(pairs())
+        .zip(first.features.iter().cycle())
+        .map(|((c, (x, y)), name)| (name.as_str(), c.class, *x, *y))
+        .collect();
+    rows.sort_by(|l, r| (r.2 - r.3).abs().total_cmp(&(l.2 - l.3).abs()));
+    let same_encoding = first.encoder == second.encoder && first.schema == second.schema;
+    if json {
+        let differences: Vec<_> = rows
+            .iter()
+            .map(|(name, class, x, y)| json!({ "feature": name, "class": class, "a": x, "b": y, "difference": y - x }))
+            .collect();
+        output::print_json(&json!({
+            "a": a.place, "b": b.place, "distance": distance, "norm_a": length_a, "norm_b": length_b, "cosine": cosine,
+            "same_study": first.study.sha256 == second.study.sha256, "same_encoding": same_encoding,
+            "differences": differences,
+        }));
+        return Ok(());
+    }
+    let shown = if args.top == 0 { rows.len() } else { args.top.min(rows.len()) };
+    let mut table = table::plain(&["feature", "A", "B", "B − A"], 1);
+    for (name, class, x, y) in &rows[..shown] {
+        let name = class.as_ref().map_or_else(|| (*name).to_owned(), |class| format!("{name} · {class}"));
+        table.add_row([name, format!("{x:+.4}"), format!("{y:+.4}"), format!("{:+.4}", y - x)]);
+    }
+    let mut text = format!(
+        "A {} (norm {length_a:.4})\nB {} (norm {length_b:.4})\ndistance {distance:.4}, cosine {cosine:.4}\n",
+        a.place.display(),
+        b.place.display()
+    );
+    if !same_encoding {
+        text += "their schemas or encodings differ: equal weights need not mean equal answers\n";
+    }
+    output::print(format!("{text}\n{}", table::text(&table)).trim_end());
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! The ledgers of the records a run uses: opened and charged before the first release.
+
+use crate::{Failure, files, table};
+use anyhow::{Context as _, anyhow};
+use consenso::experiment::Experiment;
+use consenso::record::ResultKind;
+use consenso_ledger::{Edited, LedgerError, RecordsLedger, Standing, Study};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// What a file of records is that has changed since its ledger knew it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Changed {
+    // The same people's records, edited: what was spent stays spent.
+    Same,
+    // Other people's records: a new ledger.
+    Other,
+}
+
+/// Reserves what the whole command costs in the ledger of every file of records, before anything is released. Runs that protect nobody, and records that
+/// are everybody's, have no ledger.
+pub(crate) fn reserve(
+    experiment: &Experiment,
+    place: Option<&Path>,
+    changed: Option<Changed>,
+) -> Result<Vec<Standing>, Failure> {
+    let path = experiment.spec().data.path.as_deref();
+    let (ResultKind::Shareable { .. }, Some(pattern)) = (experiment.result_kind(), path) else {
+        return Ok(Vec::new());
+    };
+    let cost = experiment.cost().map_err(|message| anyhow!(message))?;
+    let mut id = [0u8; 16];
+    getrandom::fill(&mut id).map_err(|e| anyhow!("the operating system gave no entropy: {e}"))?;
+    let study = Study {
+        id: id.iter().fold(String::from("run-"), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        }),
+        name: experiment.spec().name.clone(),
+        cost: cost.cost,
+        relation: cost.relation,
+        adversary: cost.adversary,
+        seeded: false,
+    };
+    let edited = match changed {
+        None => Edited::Ask,
+        Some(Changed::Same) => Edited::Same,
+        Some(Changed::Other) => Edited::Other,
+    };
+    let books: Vec<PathBuf> = files::expand(Path::new(""), pattern)?;
+    let one = |records: &PathBuf| {
+        let booked = RecordsLedger::open(records, place, edited).and_then(|mut ledger| {
+            ledger.reserve(&study)?;
+            Ok(ledger.standing())
+        });
+        booked.map_err(|error| explained(records, error))
+    };
+    books.iter().map(one).collect()
+}
+
+fn explained(records: &Path, error: LedgerError) -> Failure {
+    let asked = matches!(error, LedgerError::Changed { .. });
+    let error = anyhow::Error::new(error).context(format!("the ledger of {}", records.display()));
+    match asked {
+        true => error
+            .context("help: --records same (edited, what was spent stays spent) or --records other (other people's)")
+            .into(),
+        false => error.into(),
+    }
+}
+
+/// What the ledgers say after the run was charged.
+pub(crate) fn text(standings: &[Standing]) -> String {
+    let mut out = String::new();
+    for s in standings {
+        let _ = write!(
+            out,
+            "\nledger {}: {} stud{} of these records cost ε = {} at δ = {:e} together ({}; added up ε = {})",
+            s.ledger.display(),
+            s.studies,
+            if s.studies == 1 { "y" } else { "ies" },
+            table::rounded_up(s.spent.epsilon, 5),
+            s.spent.delta,
+            s.rule.meaning(),
+            table::rounded_up(s.sum.epsilon, 5),
+        );
+        if let (Some(limit), Some(left)) = (s.limit, s.remaining) {
+            let _ = write!(
+                out,
+                "; limit ε = {}, remaining: ε = {:.4}, δ = {:e}",
+                limit.epsilon, left.epsilon, left.delta
+            );
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The ledgers for a script.
+pub(crate) fn json(standings: &[Standing]) -> Result<serde_json::Value, Failure> {
+    Ok(serde_json::to_value(standings).context("the ledgers")?)
+}

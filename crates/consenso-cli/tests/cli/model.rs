@@ -1,0 +1,183 @@
+//! Model files, `consenso predict` and `consenso model`.
+
+use super::{Answer, Place};
+use serde_json::Value;
+use std::process::Command;
+
+const SCHEMA: &str = r#"reviewed = true
+[[column]]
+name = "age"
+kind = "numeric"
+min = 0
+max = 100
+[[column]]
+name = "ward"
+kind = "categorical"
+categories = ["a", "b", "c"]
+[[column]]
+name = "ill"
+kind = "label"
+classes = ["no", "yes"]
+"#;
+
+/// `rows` records; the older, and those of ward b, are ill more often: from a score of `ill_above` on.
+fn records(rows: u32, shift: u32, ill_above: u32) -> String {
+    let mut text = "age,ward,ill\n".to_owned();
+    for i in 0..rows {
+        let age = (i * 37 + shift * 11) % 91 + 5;
+        let ward = ["a", "b", "c"][((i + shift) % 3) as usize];
+        let ill = age + if ward == "b" { 25 } else { 0 } + (i * 7 + shift) % 23 > ill_above;
+        text += &format!("{age},{ward},{}\n", if ill { "yes" } else { "no" });
+    }
+    text
+}
+
+fn study(place: &Place, more: &str) -> Answer {
+    study_of(place, more, 75)
+}
+
+fn study_of(place: &Place, more: &str, ill_above: u32) -> Answer {
+    std::fs::create_dir_all(place.path("sites")).unwrap();
+    for site in 0..3 {
+        place.write(&format!("sites/{site}.csv"), &records(80, site, ill_above));
+    }
+    let experiment = format!(
+        "name = \"study\"\nruns = 1\n[data]\npath = \"sites/*.csv\"\nschema = \"schema.toml\"\ntest = \"test.csv\"\n[objective]\nregularization = 1e-4\n\
+         [graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"dgd\"\nrounds = 150\nstep = 2.0\n{more}"
+    );
+    place
+        .write("schema.toml", SCHEMA)
+        .write("test.csv", &records(70, 9, ill_above))
+        .write("study.toml", &experiment);
+    place.consenso(&["run", "study.toml", "--out", "run", "--json"])
+}
+
+#[test]
+fn predict_gives_the_figures_of_the_run_exactly() {
+    let place = Place::new("model-predict");
+    let run = study(&place, "").json();
+    let dgd = &run["algorithms"][0];
+    assert_eq!(dgd["model"], "run/models/dgd.json");
+    for key in ["accuracy", "balanced_accuracy", "auc", "f1", "log_loss"] {
+        assert!(dgd["metrics"][key].as_f64().is_some_and(|v| (0.0..=1.0).contains(&v)), "{key}: {dgd}");
+    }
+    assert!(dgd["metrics"]["accuracy"].as_f64() > run["baselines"]["majority_accuracy"].as_f64());
+    let reference = &run["baselines"]["reference"];
+    assert!(reference["auc"].as_f64().unwrap() > 0.9 && reference["regularization"].as_f64().unwrap() > 0.0);
+    for model in ["run", "run/models/dgd.json"] {
+        let answer = place.consenso(&["predict", model, "test.csv", "--json"]).json();
+        assert_eq!(answer["metrics"], dgd["metrics"]);
+        assert_eq!(answer["rows"].as_array().unwrap().len(), 70);
+    }
+    let model: Value = serde_json::from_str(&place.read("run/models/dgd.json")).unwrap();
+    assert_eq!(model["metrics"], dgd["metrics"]);
+    assert_eq!((&model["positive"], &model["intercept"]), (&"yes".into(), &"bias".into()));
+    assert_eq!(model["study"]["sha256"].as_str().unwrap().len(), 64);
+    let npz = std::fs::read(place.path("run/models/dgd.npz")).unwrap();
+    assert_eq!(&npz[..4], b"PK\x03\x04");
+}
+
+#[test]
+fn records_without_labels_or_with_gaps_are_predicted() {
+    let place = Place::new("model-unlabelled");
+    study(&place, "").json();
+    place.write("new.csv", "ward,name,age\nb,X,80\n?,Y,50\na,Z,20\n");
+    let answer = place.consenso(&["predict", "run", "new.csv", "--json"]).json();
+    assert!(answer["metrics"].is_null());
+    let rows = answer["rows"].as_array().unwrap();
+    assert_eq!((&rows[0]["prediction"], &rows[2]["prediction"]), (&"yes".into(), &"no".into()));
+    assert!(rows[1]["prediction"].is_null() && answer["skipped"] == 1);
+    let text = place.consenso(&["predict", "run", "new.csv", "--proba", "--out", "out.csv"]);
+    assert_eq!((text.code, text.stdout.as_str()), (0, ""), "{}", text.stderr);
+    let lines: Vec<String> = place.read("out.csv").lines().map(str::to_owned).collect();
+    assert_eq!((lines[0].as_str(), lines[2].as_str()), ("row,prediction,probability", "2,,"));
+    assert!(lines[1].starts_with("1,yes,0."));
+    // A threshold above every probability answers no for all.
+    let careful = place.consenso(&["predict", "run", "test.csv", "--threshold", "0.999999", "--json"]).json();
+    assert!(careful["rows"].as_array().unwrap().iter().all(|r| r["prediction"] == "no"));
+    assert_eq!(careful["metrics"]["recall"], 0.0);
+}
+
+#[test]
+fn mistakes_are_answered() {
+    let place = Place::new("model-mistakes");
+    study(&place, "").json();
+    place.write("other.csv", "age,ill\n40,no\n").write("no.json", "{}");
+    place.consenso(&["predict", "run", "other.csv"]).refused(&["other.csv", "ward"]);
+    place.consenso(&["predict", "no.json", "test.csv"]).refused(&["no.json", "not a model file"]);
+    place.consenso(&["predict", "sites", "test.csv"]).refused(&["sites", "neither the folder of a run"]);
+    place.consenso(&["predict", "run", "test.csv", "--threshold", "2"]).refused(&["--threshold"]);
+    place.consenso(&["predict", "run", "test.csv", "--algorithm", "x"]).refused(&["no algorithm", "dgd"]);
+}
+
+#[test]
+fn a_model_is_shown_and_compared() {
+    let place = Place::new("model-show");
+    study(&place, "\n[[algorithm]]\nkind = \"dgd\"\nlabel = \"short\"\nrounds = 3\n").json();
+    let shown = place.consenso(&["model", "show", "run"]);
+    for part in ["predicts ill: “yes” (positive) against “no”", "bias (intercept)", "ward=b", "odds ratio"]
+    {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
+    let json = place.consenso(&["model", "show", "run", "--algorithm", "short", "--json"]).json();
+    assert_eq!(
+        (&json["study"]["label"], json["coefficients"].as_array().unwrap().len()),
+        (&"short".into(), 5)
+    );
+    let weight = |c: &Value| c["weight"].as_f64().unwrap().abs();
+    let all = json["coefficients"].as_array().unwrap();
+    assert!(all.windows(2).all(|w| weight(&w[0]) >= weight(&w[1])), "largest first");
+    let age = all.iter().find(|c| c["feature"] == "age").unwrap();
+    assert!((age["per_unit"].as_f64().unwrap() - age["weight"].as_f64().unwrap() / 100.0).abs() < 1e-15);
+    let pair = ["run/models/dgd.json", "run/models/short.json"];
+    let compared = place.consenso(&["model", "compare", pair[0], pair[1], "--json"]).json();
+    assert!(compared["distance"].as_f64().unwrap() > 0.1 && compared["same_encoding"] == true);
+    let same = place.consenso(&["model", "compare", pair[0], pair[0], "--json"]).json();
+    assert_eq!((&same["distance"], same["differences"][0]["difference"].as_f64()), (&0.0.into(), Some(0.0)));
+}
+
+#[test]
+fn variables_of_a_problem_with_costs_are_kept_by_name() {
+    let place = Place::new("model-costs");
+    let run = place.consenso(&["run", "dispatch-14", "--set", "runs=1", "--out", "run", "--json"]).json();
+    let file = run["algorithms"][0]["model"].as_str().unwrap();
+    let model: Value = serde_json::from_str(&place.read(file)).unwrap();
+    let agents = model["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), 5);
+    assert!(agents.iter().all(|a| a["weights"].as_array().unwrap().len() == 1 && a["name"].is_string()));
+    assert!(place.consenso(&["model", "show", "run"]).stdout.contains(agents[0]["name"].as_str().unwrap()));
+    place.write("x.csv", "a\n1\n");
+    place.consenso(&["predict", "run", "x.csv"]).refused(&["nothing to predict"]);
+}
+
+#[test]
+fn a_model_that_learned_nothing_says_so() {
+    let place = Place::new("model-nothing");
+    // One in fourteen is ill: a few short steps know that much and no more.
+    let run = study_of(&place, "tail = 0.0\n", 112).json();
+    assert!(run["algorithms"][0]["findings"].is_array());
+    let answer = place.consenso(&["run", "study.toml", "--out", "lazy", "--set", "algorithm.rounds=2"]);
+    assert!(answer.stdout.contains("learned nothing: answers “no” for all"), "{}", answer.stdout);
+}
+
+/// What a program of a few lines makes of the file, where there is Python.
+#[test]
+fn ten_lines_of_python_give_the_same_probabilities() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/apply_model.py");
+    let place = Place::new("model-python");
+    study(&place, "").json();
+    let python = Command::new("python3")
+        .args([script, "run/models/dgd.json", "test.csv"])
+        .current_dir(place.path("."))
+        .output();
+    let Ok(python) = python else { return };
+    assert!(python.status.success(), "{}", String::from_utf8_lossy(&python.stderr));
+    let theirs: Vec<f64> =
+        String::from_utf8(python.stdout).unwrap().lines().map(|l| l.parse().unwrap()).collect();
+    let ours = place.consenso(&["predict", "run", "test.csv", "--json"]).json();
+    let ours = ours["rows"].as_array().unwrap();
+    assert_eq!(ours.len(), theirs.len());
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        assert!((ours["probability"].as_f64().unwrap() - theirs).abs() < 1e-12, "{ours} {theirs}");
+    }
+}

@@ -1,0 +1,38 @@
+"""Private decentralized machine learning.
+
+Several sites train one model together; each keeps its records, sends only noised vectors to its neighbours,
+and accounts for what it gave away with local differential privacy.
+
+>>> import consenso
+>>> clf = consenso.LogisticRegression(epsilon=1.0, bounds=(0, 100))  # doctest: +SKIP
+>>> clf.fit(X, y, sites=hospital)                                    # doctest: +SKIP
+>>> print(clf.claim_)                                                # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import accounting, noise
+from ._budget import BudgetAccountant, BudgetSpent
+from ._core import ConsensoError, InputError, __version__
+from ._experiments import Record, built_in, run
+
+if TYPE_CHECKING:
+    from ._estimators import HuberRegressor, LogisticRegression, Ridge
+
+__all__ = [
+    "BudgetAccountant", "BudgetSpent", "ConsensoError", "HuberRegressor", "InputError",
+    "LogisticRegression", "Record", "Ridge", "__version__", "accounting", "built_in", "noise", "run",
+]
+
+_ESTIMATORS = ("HuberRegressor", "LogisticRegression", "Ridge")
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn takes most of a second to import: accounting and experiments do without it.
+    if name in _ESTIMATORS:
+        from . import _estimators
+
+        return getattr(_estimators, name)
+    raise AttributeError(f"module 'consenso' has no attribute {name!r}")

@@ -1,0 +1,359 @@
+"""Experiments: run what an experiment file says, and look at the record."""
+
+from __future__ import annotations
+
+import glob
+import html
+import json
+import os
+import sys
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
+
+from . import _core
+from ._core import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Record", "built_in", "run"]
+
+Experiment = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+
+
+def built_in() -> dict[str, str]:
+    """Names of the experiments that come with the software, each with a line about it."""
+    return dict(_core.built_ins())
+
+
+def run(
+    experiment: Experiment = "adult",
+    *,
+    entropy: str = "seed",
+    progress: Optional[bool] = None,
+    executor: Optional[Executor] = None,
+    **overrides: Any,
+) -> Any:
+    """Simulate an experiment.
+
+    Parameters
+    ----------
+    experiment : str, path or mapping
+        The name of a built-in experiment (see :func:`built_in`), an experiment file, or its keys as a mapping.
+    entropy : {"seed", "os"}
+        ``"seed"`` repeats bit for bit, for science; ``"os"`` draws the noise that a privacy claim holds for.
+    progress : bool, optional
+        Whether to show progress; by default on a terminal.
+    executor : concurrent.futures.Executor, optional
+        Where to run: a process pool, Dask, mpi4py.futures, submitit. A ``Future`` of the record comes back then.
+    **overrides
+        Keys to change, with ``__`` for the dot: ``privacy__epsilon=0.5``, ``data__agents=20``, ``runs=3``,
+        ``algorithm__0__rounds=50``; ``None`` removes a key.
+
+    Returns
+    -------
+    Record, or a Future of one with ``executor``.
+    """
+    if entropy not in ("seed", "os"):
+        raise InputError(f'entropy={entropy!r} must be "seed" or "os"')
+    task = _prepare(experiment, overrides)
+    if executor is not None:
+        future: Future[Record] = executor.submit(_run, task, entropy == "os", False)
+        return future
+    return _run(task, entropy == "os", sys.stderr.isatty() if progress is None else progress)
+
+
+def _run(task: dict[str, Any], os_entropy: bool, progress: bool) -> "Record":
+    show = _progress(task["file"]) if progress else None
+    try:
+        text = _core.run(
+            task["file"], task["text"], task["files"], task["schema"], task["test"], task["edges"], os_entropy, show
+        )
+    finally:
+        if show is not None:
+            sys.stderr.write("\n")
+    answer = json.loads(text)
+    return Record(answer["record"], answer["models"])
+
+
+def _progress(name: str) -> Callable[[int], None]:
+    def show(done: int) -> None:
+        sys.stderr.write(f"\r{name}: {done} exchanges")
+        sys.stderr.flush()
+
+    return show
+
+
+def _prepare(experiment: Experiment, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    folder = Path()
+    if isinstance(experiment, Mapping):
+        name, table = str(experiment.get("name", "experiment")), _copy(experiment)
+        table.setdefault("name", name)
+    else:
+        name = os.fspath(experiment)
+        text = _core.built_in(name)
+        if text is None:
+            path = Path(name)
+            try:
+                text = path.read_text(encoding="utf-8")
+            except OSError as error:
+                known = ", ".join(built_in())
+                raise InputError(
+                    f"{name}: cannot be read ({error.strerror}); give an experiment file or a built-in one ({known})"
+                ) from None
+            folder = path.parent
+        table = _loads(text, name)
+    for key, value in overrides.items():
+        _override(table, key.split("__"), value, key)
+    data = table.get("data", {})
+    task: dict[str, Any] = {"file": name, "files": [], "schema": None, "test": None, "edges": None}
+    task["text"] = _dumps(table)
+    if not isinstance(data, Mapping):
+        raise InputError(f"{name}: data must be a table")
+    if "path" in data:
+        pattern = str(folder / str(data["path"]))
+        paths = sorted(glob.glob(pattern)) or [pattern]
+        task["files"] = [(p, _read(p)) for p in paths]
+    if "schema" in data:
+        task["schema"] = _read(str(folder / str(data["schema"]))).decode("utf-8")
+    if "test" in data:
+        test = str(folder / str(data["test"]))
+        task["test"] = (test, _read(test))
+    graph = table.get("graph", {})
+    if isinstance(graph, Mapping) and graph.get("kind") == "file":
+        edges = str(folder / str(graph.get("path", "")))
+        task["edges"] = (edges, _read(edges).decode("utf-8"))
+    return task
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _copy(v) for k, v in value.items()}
+    return [_copy(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def _override(table: Any, keys: list[str], value: Any, whole: str) -> None:
+    for key in keys[:-1]:
+        if isinstance(table, list):
+            if not key.isdigit() or int(key) >= len(table):
+                raise InputError(f"{whole}: there is no entry {key}")
+            table = table[int(key)]
+        else:
+            table = table.setdefault(key, {})
+        if not isinstance(table, (dict, list)):
+            raise InputError(f"{whole}: {key} is a value, not a table")
+    last = keys[-1]
+    if not isinstance(table, dict):
+        raise InputError(f"{whole}: name a key of one entry, such as algorithm__0__rounds")
+    if value is None:
+        table.pop(last, None)
+    else:
+        table[last] = _copy(value)
+
+
+def _loads(text: str, name: str) -> dict[str, Any]:
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        return _loads_by_core(text, name)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _loads_by_core(text: str, name: str) -> dict[str, Any]:
+    try:
+        import tomli
+    except ModuleNotFoundError:
+        raise InputError(f"{name}: Python 3.10 needs the package tomli to read an experiment file") from None
+    loaded: dict[str, Any] = tomli.loads(text)
+    return loaded
+
+
+def _dumps(table: Mapping[str, Any]) -> str:
+    """TOML of one line a key, tables inline: what the library reads."""
+    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items())
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else json.dumps(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(str(k))} = {_value(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{value!r} cannot stand in an experiment") from None
+    return repr(number)
+
+
+class Record:
+    """Everything that happened in an experiment.
+
+    Attributes
+    ----------
+    data : dict
+        The record, as ``record.json`` has it.
+    models : list of dict
+        For every algorithm its ``label``, the model of every agent (``agents``) and their ``mean``.
+    """
+
+    def __init__(self, data: dict[str, Any], models: Optional[list[dict[str, Any]]] = None) -> None:
+        self.data = data
+        self.models = models or []
+
+    @property
+    def algorithms(self) -> list[dict[str, Any]]:
+        """One entry an algorithm."""
+        found: list[dict[str, Any]] = self.data["algorithms"]
+        return found
+
+    @property
+    def plot(self) -> "Plots":
+        """Figures, with matplotlib."""
+        return Plots(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row an algorithm, and one for every point of a sweep."""
+        points = self.data.get("sweep") or []
+        own = {"agents": self.data["problem"]["agents"], "algorithms": self.algorithms}
+        rows = []
+        for point in points or [own]:
+            for a in point["algorithms"]:
+                epsilon = a.get("epsilon") or {}
+                rows.append({
+                    "agents": point["agents"], "algorithm": a["label"], "kind": a["kind"], "rounds": a["rounds"],
+                    "budget": point.get("epsilon"), "epsilon": epsilon.get("claim"), "delta": epsilon.get("delta"),
+                    "test_accuracy": a.get("test_accuracy"), "test_auc": a.get("test_auc"),
+                    "objective": a.get("objective"), "optimum_gap": a.get("optimum_gap"), "seconds": a.get("seconds"),
+                })
+        return rows
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The rows as a pandas frame."""
+        import pandas
+
+        return pandas.DataFrame(self.rows())
+
+    def to_polars(self) -> Any:
+        """The rows as a polars frame."""
+        import polars
+
+        return polars.DataFrame(self.rows())
+
+    def table(self, style: str = "markdown") -> str:
+        """A table of the results, in ``"markdown"`` or ``"latex"``."""
+        rows = self.rows()
+        heads = ["algorithm", "agents", "rounds", "epsilon", "test_accuracy", "test_auc"]
+        cells = [[_cell(row[head]) for head in heads] for row in rows]
+        if style == "markdown":
+            lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+            return "\n".join(lines + ["| " + " | ".join(c) + " |" for c in cells])
+        if style == "latex":
+            escape = [[cell.replace("_", r"\_").replace("%", r"\%").replace("&", r"\&") for cell in c] for c in cells]
+            body = " \\\\\n".join(" & ".join(c) for c in escape)
+            head = " & ".join(h.replace("_", " ") for h in heads)
+            columns = "l" + "r" * (len(heads) - 1)
+            return (
+                f"\\begin{{tabular}}{{{columns}}}\n\\hline\n{head} \\\\\n\\hline\n{body} \\\\\n\\hline\n\\end{{tabular}}"
+            )
+        raise InputError(f'style={style!r} must be "markdown" or "latex"')
+
+    def __repr__(self) -> str:
+        return f"Record({self.data['name']!r}, {len(self.algorithms)} algorithms, {self.data['runs']} runs)"
+
+    def _repr_html_(self) -> str:
+        heads = ["algorithm", "rounds", "epsilon", "test_accuracy", "test_auc"]
+        head = "".join(f"<th>{h}</th>" for h in heads)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_cell(row[h]))}</td>" for h in heads) + "</tr>" for row in self.rows()
+        )
+        claims = "".join(
+            f"<pre>{html.escape(a['epsilon']['statement'])}</pre>" for a in self.algorithms if a.get("epsilon")
+        )
+        title = html.escape(str(self.data["name"]))
+        return f"<h4>{title}</h4><table><tr>{head}</tr>{body}</table>{_chart(self.algorithms)}{claims}"
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _chart(algorithms: list[dict[str, Any]]) -> str:
+    """The objective by round as a small SVG."""
+    lines = [[(p["round"], p["objective"]["mean"]) for p in a["curve"]] for a in algorithms if a.get("curve")]
+    values = [v for line in lines for _, v in line if v is not None]
+    if not values or max(values) == min(values):
+        return ""
+    last = max((r for line in lines for r, _ in line), default=1) or 1
+    low, high = min(values), max(values)
+    colours = ["#1b6ca8", "#c8553d", "#588b8b", "#8f5db7", "#b08900"]
+    paths = ""
+    for index, line in enumerate(lines):
+        points = " ".join(
+            f"{10 + 380 * r / last:.1f},{130 - 120 * (v - low) / (high - low):.1f}" for r, v in line if v is not None
+        )
+        paths += f'<polyline fill="none" stroke="{colours[index % len(colours)]}" points="{points}"/>'
+    return f'<svg width="400" height="140" role="img" aria-label="objective by round">{paths}</svg>'
+
+
+class Plots:
+    """Figures of a record; each returns a matplotlib ``Axes``."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def _axes(self, ax: Any) -> Any:
+        if ax is not None:
+            return ax
+        import matplotlib.pyplot as plt
+
+        return plt.subplots()[1]
+
+    def convergence(self, ax: Any = None) -> Any:
+        """The objective by round, a line an algorithm."""
+        ax = self._axes(ax)
+        for a in self._record.algorithms:
+            ax.plot([p["round"] for p in a["curve"]], [p["objective"]["mean"] for p in a["curve"]], label=a["label"])
+        ax.set(xlabel="round", ylabel="objective at the mean model")
+        ax.legend()
+        return ax
+
+    def privacy(self, ax: Any = None) -> Any:
+        """What is certified, beside test accuracy: a bar an algorithm."""
+        ax = self._axes(ax)
+        rows = [r for r in self._record.rows() if r["epsilon"] is not None]
+        ax.bar([str(r["algorithm"]) for r in rows], [r["epsilon"] for r in rows])
+        ax.set(ylabel="certified ε")
+        return ax
+
+    def frontier(self, ax: Any = None) -> Any:
+        """Test accuracy against ε, a line an algorithm; needs a ``[sweep]`` of budgets to have more than a point each."""
+        ax = self._axes(ax)
+        rows = [r for r in self._record.rows() if r["epsilon"] is not None and r["test_accuracy"] is not None]
+        for label in dict.fromkeys(r["algorithm"] for r in rows):
+            points = sorted((r["epsilon"], r["test_accuracy"]) for r in rows if r["algorithm"] == label)
+            ax.plot(*zip(*points), marker="o", label=label)
+        ax.set(xlabel="ε", ylabel="test accuracy", xscale="log")
+        if rows:
+            ax.legend()
+        return ax

@@ -1,0 +1,214 @@
+//! What all transcripts of one command cost together, and what one site's study does.
+
+use super::budget::Account;
+use super::check::{Experiment, Planned, Source};
+use crate::gate::{Ledger, Noise};
+use crate::privacy::studies::StudyCost;
+use crate::privacy::{Claim, NeighbourRelation, zcdp};
+use crate::record::{ResultKind, TotalEpsilon};
+
+/// What one command costs the records: every run of every algorithm at every point of a sweep is a transcript of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandCost {
+    /// How many transcripts it makes.
+    pub transcripts: u64,
+    /// What they cost together.
+    pub cost: StudyCost,
+    /// Which data sets are neighbours.
+    pub relation: NeighbourRelation,
+    /// Who looks.
+    pub adversary: String,
+}
+
+impl Experiment {
+    /// What all transcripts of this experiment cost together, for whoever's records are in all of them.
+    ///
+    /// # Errors
+    /// Why nothing can be claimed: an algorithm without noise, or claims against different adversaries.
+    pub fn cost(&self) -> Result<CommandCost, String> {
+        let mut parts = Vec::new();
+        let mut adversary: Option<String> = None;
+        for experiment in std::iter::once(self).chain(&self.points) {
+            for planned in &experiment.planned {
+                let (cost, who) = experiment.transcript(planned).ok_or_else(|| {
+                    format!(
+                        "{} releases without a claim, so nothing can be said about all together",
+                        planned.label
+                    )
+                })?;
+                if adversary.get_or_insert_with(|| who.clone()) != &who {
+                    return Err(
+                        "algorithms with claims against different adversaries: their costs do not add up"
+                            .into(),
+                    );
+                }
+                parts.extend(std::iter::repeat_n(cost, experiment.spec.runs as usize));
+            }
+        }
+        let privacy = self.spec.privacy.ok_or("nothing is claimed: there is no [privacy]")?;
+        Ok(CommandCost {
+            transcripts: parts.len() as u64,
+            cost: StudyCost::together(&parts, privacy.delta),
+            relation: privacy.neighbours,
+            adversary: adversary.unwrap_or_default(),
+        })
+    }
+
+    /// What one run of one algorithm costs the dearest agent, and against whom.
+    fn transcript(&self, planned: &Planned) -> Option<(StudyCost, String)> {
+        let mut all: Option<(StudyCost, String)> = None;
+        for account in planned.budget.accounts() {
+            let claim = self.account_claim(account)?;
+            let cost = account.cost(&claim);
+            let most = |a: Option<f64>, b: Option<f64>| Some(a?.max(b?));
+            // Records may be another agent's in another run, so that each transcript counts as the dearest agent's.
+            let cost = all.as_ref().map_or(cost, |(known, _)| StudyCost {
+                epsilon: known.epsilon.max(cost.epsilon),
+                delta: known.delta.max(cost.delta),
+                mu: most(known.mu, cost.mu),
+                rho: most(known.rho, cost.rho),
+            });
+            all = Some((cost, claim.adversary));
+        }
+        all
+    }
+
+    /// The total of a record; `None` for a seeded run, and where nothing can be claimed.
+    pub(super) fn total_epsilon(&self) -> Option<TotalEpsilon> {
+        if self.is_seeded() {
+            return None;
+        }
+        let CommandCost { transcripts, cost, .. } = self.cost().ok()?;
+        Some(TotalEpsilon { epsilon: cost.epsilon, delta: cost.delta, transcripts })
+    }
+
+    /// What all transcripts tell about a person with several records, in words.
+    pub(super) fn groups(&self) -> Option<String> {
+        let delta = self.spec.privacy?.delta;
+        let cost = self.cost().ok()?.cost;
+        let one = |k: u32| {
+            let group = cost.for_group(k, delta);
+            format!("{k}: ε = {:.3}, δ = {:e}", (group.epsilon * 1e3).ceil() / 1e3, group.delta)
+        };
+        let table: Vec<String> = [1, 2, 5, 10].map(one).into();
+        let person = match &*self.source {
+            Source::Data(data) => data.person.as_ref().map(|(column, most)| {
+                format!("whoever is one person by the column {column} has at most {most} records in a file, and so {}. ", one(*most))
+            }),
+            _ => None,
+        };
+        Some(format!(
+            "{}a person with so many records, over all transcripts: {}",
+            person.unwrap_or_default(),
+            table.join("; ")
+        ))
+    }
+
+    /// Who may see the results of running this.
+    #[must_use]
+    pub fn result_kind(&self) -> ResultKind {
+        match &*self.source {
+            Source::Synthetic(_) => ResultKind::Simulation,
+            Source::Data(_) if self.spec.data.path.is_none() => ResultKind::Simulation,
+            _ if self.is_seeded() => ResultKind::Seeded,
+            _ if self.cost().is_err() => ResultKind::Unprotected,
+            _ => ResultKind::Shareable { public_test: self.spec.data.test.is_some() },
+        }
+    }
+}
+
+impl Account {
+    /// What the account's releases cost, in every way that is known, under the claim made for them.
+    pub(super) fn cost(&self, claim: &Claim) -> StudyCost {
+        let claimed = StudyCost::claimed(claim.epsilon, claim.delta);
+        let Ledger::Schedule { plan, .. } = &self.ledger else { return claimed };
+        // Noise inside a problem, or of several agents, is (ε, δ) and nothing simpler.
+        if !self.inside.is_empty() || !self.hidden_by.is_empty() || self.noise.is_empty() {
+            return claimed;
+        }
+        let rounds = || {
+            self.steps
+                .iter()
+                .zip(self.noise.iter().map(crate::gate::RoundNoise::noise))
+                .take(plan.allowed as usize)
+        };
+        let ratio = |a: f64, b: f64| if a == 0.0 { 0.0 } else { (a / b).next_up() };
+        let up = |total: f64| total * (1.0 + f64::EPSILON * (self.steps.len() + 4) as f64);
+        if rounds().all(|(_, n)| matches!(n, Noise::Gaussian { .. })) {
+            let squares: f64 = rounds().map(|(s, n)| ratio(s.l2, n.scale()).powi(2).next_up()).sum();
+            return StudyCost::gaussian(claim.epsilon, claim.delta, up(squares).sqrt().next_up());
+        }
+        if rounds().all(|(_, n)| matches!(n, Noise::Laplace { .. })) {
+            // D_a of a Laplace shift v is at most a·v²/2, so that ½‖t‖₂²/b² is a ρ too.
+            let one = |(s, n): (&crate::problem::Sensitivity, Noise)| {
+                let (l1, l2) = (ratio(s.l1, n.scale()), ratio(s.l2, n.scale()));
+                zcdp::laplace_rho(l1).min((0.5 * l2 * l2).next_up())
+            };
+            return StudyCost::concentrated(claim.epsilon, claim.delta, up(rounds().map(one).sum()));
+        }
+        claimed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{ExperimentSpec, Inputs};
+
+    fn experiment(runs: u32, more: &str, algorithms: &str) -> Experiment {
+        let text = format!(
+            "name = \"small\"\nruns = {runs}\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 300\ndim = 4\n\
+             [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n{more}\n{algorithms}\n"
+        );
+        let spec: ExperimentSpec = toml::from_str(&text).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let entropy = Some([7; 32]);
+        Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy }).unwrap()
+    }
+
+    const DGD: &str = "[[algorithm]]\nkind = \"dgd\"\nrounds = 9\n";
+
+    /// Ten runs are ten transcripts: ε = 3.52 at δ = 1e-6, as an outside review computed it, and not 1.
+    #[test]
+    fn runs_algorithms_and_points_of_a_sweep_are_all_counted() {
+        let one = experiment(1, "", DGD).cost().unwrap();
+        assert_eq!(one.transcripts, 1);
+        assert!((0.999..=1.0).contains(&one.cost.epsilon), "{one:?}");
+        let ten = experiment(10, "", DGD).cost().unwrap();
+        assert_eq!(ten.transcripts, 10);
+        assert!((3.51..3.54).contains(&ten.cost.epsilon) && ten.cost.delta == 1e-6, "{ten:?}");
+        let two = experiment(5, "", &format!("{DGD}{DGD}label = \"again\"\n")).cost().unwrap();
+        assert_eq!((two.transcripts, two.cost), (10, ten.cost));
+        let swept = experiment(5, "[sweep]\nepsilon = [1.0, 0.5]\n", DGD).cost().unwrap();
+        assert_eq!(swept.transcripts, 10);
+        assert!(swept.cost.epsilon > 2.4 && swept.cost.epsilon < ten.cost.epsilon, "{swept:?}");
+    }
+
+    #[test]
+    fn an_algorithm_without_noise_leaves_nothing_to_claim() {
+        let both = experiment(
+            1,
+            "",
+            &format!("{DGD}[[algorithm]]\nkind = \"dgd\"\nlabel = \"open\"\nrounds = 9\nnoise = \"none\"\n"),
+        );
+        let refused = both.cost().unwrap_err();
+        assert!(refused.contains("open releases without a claim"), "{refused}");
+        assert_eq!(both.total_epsilon(), None);
+    }
+
+    #[test]
+    fn laplace_noise_and_noise_inside_a_problem_are_counted_too() {
+        for algorithm in [
+            "[[algorithm]]\nkind = \"dgd\"\nrounds = 9\nnoise = { laplace_scale = 0.1 }\n",
+            "[[algorithm]]\nkind = \"dvp\"\nrounds = 9\n",
+        ] {
+            let (one, four) =
+                (experiment(1, "", algorithm).cost().unwrap(), experiment(4, "", algorithm).cost().unwrap());
+            assert!(four.cost.epsilon > 1.5 * one.cost.epsilon, "{algorithm}: {one:?} {four:?}");
+            assert!(
+                four.cost.epsilon <= 4.0 * one.cost.epsilon * (1.0 + 1e-9),
+                "{algorithm}: {one:?} {four:?}"
+            );
+        }
+    }
+}

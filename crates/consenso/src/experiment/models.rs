@@ -1,0 +1,203 @@
+//! What was trained, as model files.
+
+use super::check::{Experiment, Source, shards};
+use super::run::{Finished, Trained};
+use crate::data::{Kind, Task};
+use crate::model::{self, AgentModel, ClaimNote, FORMAT, MOST_AGENT_NUMBERS, Metrics, Model, Study};
+use crate::random::Seed;
+use crate::record::AlgorithmRecord;
+
+impl Finished {
+    /// The model file of every algorithm that ended with finite numbers, with its index in the record.
+    #[must_use]
+    pub fn model_files(&self, experiment: &Experiment) -> Vec<(usize, Model)> {
+        let finite = |t: &Trained| t.agents.iter().flatten().all(|x| x.is_finite());
+        let pairs = self.models.iter().zip(&self.record.algorithms).enumerate();
+        pairs
+            .filter(|(_, (trained, _))| finite(trained))
+            .map(|(index, (trained, algorithm))| {
+                (index, experiment.model_of(trained, algorithm, self.record.runs))
+            })
+            .collect()
+    }
+}
+
+impl Experiment {
+    /// Names of the agents: of files or groups where records come in such, else by number.
+    #[must_use]
+    pub fn agent_names(&self) -> Vec<String> {
+        let numbered = || (1..=self.facts.agents).map(|i| format!("agent-{i}")).collect();
+        match &*self.source {
+            Source::Data(_) if self.alone => numbered(),
+            Source::Data(data) if self.spec.data.partition.is_some() || self.spec.data.agents.is_none() => {
+                let seed = Seed::from(self.spec.seed).for_run(0);
+                shards(&self.spec, data, &seed)
+                    .map_or_else(|_| numbered(), |shards| shards.into_iter().map(|s| s.name).collect())
+            }
+            Source::Costs => {
+                let listed = self.spec.problem.iter().flat_map(|p| &p.agent).zip(1..);
+                listed.map(|(a, i)| a.name.clone().unwrap_or_else(|| format!("agent-{i}"))).collect()
+            }
+            _ => numbered(),
+        }
+    }
+
+    /// What one agent of a network trained, as a model file. `claim` is what that agent claims.
+    #[must_use]
+    pub fn site_model(&self, weights: &[f64], claim: Option<ClaimNote>) -> Model {
+        let mut model = self.empty_model();
+        if let [planned] = &self.planned[..] {
+            (model.study.algorithm, model.study.label) =
+                (planned.protocol.kind().into(), planned.label.clone());
+        }
+        model.claim = claim;
+        let label = model.study.label.clone();
+        self.apply(&mut model, &label, weights);
+        model
+    }
+
+    /// Puts what agents hold into the file: where columns were scouted, the encoder that was found and the coefficients apart.
+    fn apply(&self, model: &mut Model, label: &str, held: &[f64]) {
+        model.weights = held.to_vec();
+        if self.layout.is_some()
+            && let Ok((encoder, weights)) = self.fitted(label, held)
+        {
+            model.features = encoder.features().to_vec();
+            model.intercept = encoder.bias().map(|b| model.features[b].clone());
+            model.encoder = Some(encoder);
+            model.weights = weights;
+        }
+        model.coefficients = model.explain();
+    }
+
+    fn model_of(&self, trained: &Trained, algorithm: &AlgorithmRecord, runs: u32) -> Model {
+        let mut model = self.empty_model();
+        let study = &mut model.study;
+        (study.algorithm, study.label) = (algorithm.kind.clone(), trained.label.clone());
+        study.runs = runs;
+        model.claim = algorithm.epsilon.as_ref().map(|e| ClaimNote {
+            epsilon: e.claim,
+            delta: e.delta,
+            statement: e.statement.clone(),
+            seeded: e.seeded,
+        });
+        let own = self.tied.is_some();
+        let differ = trained.agents.iter().any(|a| *a != trained.agents[0]);
+        let few = trained.agents.len() * trained.mean.len() <= MOST_AGENT_NUMBERS;
+        if own || differ && few {
+            let names = self.agent_names();
+            let listed = self.spec.problem.as_ref().map(|p| &p.agent);
+            for (i, weights) in trained.agents.iter().enumerate() {
+                // Agents with fewer variables than the longest were filled up with zeros.
+                let width = listed.and_then(|l| l.get(i)).map_or(weights.len(), super::AgentSpec::variables);
+                let name = names.get(i).cloned().unwrap_or_else(|| format!("agent-{}", i + 1));
+                model.agents.push(AgentModel { name, weights: weights[..width].to_vec() });
+            }
+        } else if differ {
+            model.notes.push(format!(
+                "{} agents end with models of their own, too many numbers to list: weights are their mean",
+                trained.agents.len()
+            ));
+        }
+        if own {
+            model.notes.push("every agent has variables of its own: there is no common model".into());
+            return model;
+        }
+        // Where all agree, their mean is one of them, to the last bit.
+        let common = if differ { &trained.mean } else { &trained.agents[0] };
+        self.apply(&mut model, &trained.label, common);
+        // Figures on test records say something about those: they go with a run whose noise is known anyway, or that protects nobody.
+        if model.claim.as_ref().is_none_or(|c| c.seeded) {
+            model.metrics = self.metrics(0, common);
+        }
+        if runs > 1 {
+            model.notes.push(format!("the first of {runs} runs; figures in the record are means over all"));
+        }
+        model
+    }
+
+    /// How a model does on the test records of a run, if there are any.
+    #[must_use]
+    pub fn metrics(&self, run: u32, weights: &[f64]) -> Option<Metrics> {
+        let (test, loss) = (self.test_records(run)?, &self.objective.loss);
+        match (&self.layout, self.planned.iter().find_map(|p| super::scouted::split(p, weights))) {
+            (Some(layout), Some((standard, x))) => {
+                let metrics = Metrics::of(loss, &layout.encode(standard, &test), x, 0.5)?;
+                Some(metrics.in_units(layout.label_scale(standard)))
+            }
+            _ => Metrics::of(loss, &test, weights, 0.5),
+        }
+    }
+
+    /// Names of the classes in the order of their labels; empty for regression and costs.
+    #[must_use]
+    pub fn classes(&self) -> Vec<String> {
+        match &*self.source {
+            Source::Data(data) => data.classes.clone(),
+            Source::Costs => Vec::new(),
+            Source::Synthetic(problem) => match problem.task() {
+                Task::Binary => vec!["-1".into(), "+1".into()],
+                Task::MultiClass { classes } => (0..classes).map(|c| c.to_string()).collect(),
+                Task::Regression { .. } => Vec::new(),
+            },
+        }
+    }
+
+    fn empty_model(&self) -> Model {
+        let classes = self.classes();
+        let mut model = Model {
+            format: FORMAT.into(),
+            study: Study {
+                name: self.spec.name.clone(),
+                sha256: model::fingerprint(&self.resolved()),
+                software: format!("consenso {}", env!("CARGO_PKG_VERSION")),
+                run: 1,
+                runs: 1,
+                ..Study::default()
+            },
+            task: None,
+            target: None,
+            positive: (classes.len() == 2).then(|| classes[1].clone()),
+            classes,
+            loss: Some(self.objective.loss),
+            regularization: self.objective.regularization,
+            constraint: self.spec.objective.constraint,
+            schema: None,
+            encoder: None,
+            features: Vec::new(),
+            intercept: None,
+            weights: Vec::new(),
+            agents: Vec::new(),
+            coefficients: Vec::new(),
+            claim: None,
+            metrics: None,
+            notes: Vec::new(),
+        };
+        match &*self.source {
+            Source::Data(data) => {
+                let label = data.schema.columns().iter().find(|c| matches!(c.kind, Kind::Label(_)));
+                model.target = label.map(|c| c.name.clone());
+                model.task = Some(data.task);
+                model.features.clone_from(&data.features);
+                model.intercept = data.encoder.bias().map(|b| data.features[b].clone());
+                if let Some((low, high)) = data.encoder.norms(&data.schema) {
+                    model.notes.push(format!(
+                        "every row is divided by its norm, which lies between {low:.3} and {high:.3}: a coefficient per unit acts \
+                         divided by the record's own norm"
+                    ));
+                }
+                model.schema = Some(data.schema.clone());
+                model.encoder = Some(data.encoder.clone());
+            }
+            Source::Synthetic(problem) => {
+                model.task = Some(problem.task());
+                model.features = (1..=problem.dim).map(|l| format!("x{l}")).collect();
+            }
+            Source::Costs => {
+                model.loss = None;
+                model.features = (1..=self.facts.dim).map(|l| format!("x{l}")).collect();
+            }
+        }
+        model
+    }
+}

@@ -1,0 +1,113 @@
+//! What the records would give to somebody who may see them all: the reference that privacy is judged against.
+//!
+//! The optimum x* of the stated objective is not that: it has the file's μ, weighs agents alike whatever they hold, clips slopes and
+//! keeps rows scaled. This model pools all records with equal weight, undoes the scaling of rows where it can, scales columns to unit
+//! variance, adds an intercept, and chooses μ on records it did not train on.
+
+use super::check::Experiment;
+use crate::data::Records;
+use crate::model::Metrics;
+use crate::problem::solve::central_optimum;
+use crate::problem::{Constraint, LocalObjective, Loss, Objective};
+use crate::record::Reference;
+
+/// Values of μ that are tried, from strong to none to speak of.
+const GRID: [f64; 8] = [1.0, 0.1, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6];
+
+/// Most features that are kept of all records: a larger problem has no reference, for it would take longer than the run.
+const MOST: usize = 40_000_000;
+
+/// An intercept so large that its weight is hardly regularised.
+const INTERCEPT: f64 = 10.0;
+
+/// The tuned model without privacy, of the records of the first run and judged on its test records.
+pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> Option<Reference> {
+    let mut test = experiment.test_records(0)?;
+    // Raw columns are standardised first, as they are on the whole.
+    let standardised = experiment.reference(locals);
+    let mut unit = 1.0;
+    if let Some((standard, _)) = &standardised {
+        test = std::borrow::Cow::Owned(experiment.under(standard, &test)?);
+        unit = experiment.layout.as_ref()?.label_scale(standard);
+    }
+    let locals = standardised.as_ref().map_or(locals, |s| std::slice::from_ref(&s.1));
+    let loss = match experiment.objective.loss {
+        Loss::ClippedLogistic { .. } => Loss::Logistic,
+        Loss::Ridge { .. } => Loss::Ridge { clip: f64::INFINITY },
+        other => other,
+    };
+    let stored: usize = locals.iter().map(|l| l.records().stored()).sum();
+    let dim = locals.first()?.records().dim();
+    if stored > MOST || dim > 20_000 || locals.iter().any(|l| l.costs().is_some()) {
+        return None;
+    }
+    let bias = experiment.unscaled_by();
+    let scales = scales(locals, dim, bias)?;
+    let prepare = |rows: &mut dyn Iterator<Item = (&Records, usize)>| {
+        let mut out = Records::sparse(dim + 1);
+        for (records, row) in rows {
+            let whole = bias.map_or(1.0, |b| value(records, row, b));
+            let entries = records.entries(row).filter(|e| e.1 != 0.0 && Some(e.0) != bias);
+            let entries = entries.map(|(c, v)| (c, v / whole * scales[c as usize]));
+            out.push_entries(entries.chain([(dim as u32, INTERCEPT)]), records.labels()[row]);
+        }
+        out
+    };
+    let all = || locals.iter().flat_map(|l| (0..l.records().len()).map(move |row| (l.records(), row)));
+    // Every fifth record validates; shards are in random or in site order, so each agent gives its share.
+    let fit = prepare(&mut all().enumerate().filter(|(i, _)| i % 5 != 4).map(|(_, r)| r));
+    let held = prepare(&mut all().enumerate().filter(|(i, _)| i % 5 == 4).map(|(_, r)| r));
+    if fit.is_empty() || held.is_empty() {
+        return None;
+    }
+    let solve = |records: Records, grid: &[f64]| {
+        let mut local = LocalObjective::new(Objective { loss, regularization: 0.0 }, records);
+        let mut found: Vec<(f64, Vec<f64>)> = Vec::new();
+        for &regularization in grid {
+            local = local.with_regularization(regularization);
+            let start = found.last().map(|f| f.1.as_slice());
+            let x = central_optimum(std::slice::from_ref(&local), &Constraint::None, start).x;
+            found.push((regularization, x));
+        }
+        found
+    };
+    let worth = |x: &[f64]| {
+        let metrics = Metrics::of(&loss, &held, x, 0.5);
+        metrics.and_then(|m| m.log_loss.or(m.rmse)).filter(|v| v.is_finite()).unwrap_or(f64::INFINITY)
+    };
+    let tried = solve(fit, &GRID);
+    let best = tried.iter().map(|(mu, x)| (*mu, worth(x))).min_by(|a, b| a.1.total_cmp(&b.1))?.0;
+    let (_, x) = solve(prepare(&mut all()), &[best]).pop()?;
+    let test = test.as_ref();
+    let metrics = Metrics::of(&loss, &prepare(&mut (0..test.len()).map(|row| (test, row))), &x, 0.5)?;
+    Some(Reference { regularization: best, about: ABOUT.into(), metrics: metrics.in_units(unit) })
+}
+
+const ABOUT: &str = "all records in one place, every record the same weight, columns scaled to unit variance, \
+                     regularization chosen on a fifth of the training records; no privacy";
+
+fn value(records: &Records, row: usize, column: u32) -> f64 {
+    records.entries(row).find(|e| e.0 == column).map_or(1.0, |e| e.1)
+}
+
+/// One over the standard deviation of every column, 0 for a column that never changes.
+fn scales(locals: &[LocalObjective], dim: usize, bias: Option<u32>) -> Option<Vec<f64>> {
+    let (mut sums, mut squares, mut rows) = (vec![0.0; dim], vec![0.0; dim], 0.0);
+    for local in locals {
+        let records = local.records();
+        for row in 0..records.len() {
+            rows += 1.0;
+            let whole = bias.map_or(1.0, |b| value(records, row, b));
+            for (column, v) in records.entries(row) {
+                let v = v / whole;
+                sums[column as usize] += v;
+                squares[column as usize] += v * v;
+            }
+        }
+    }
+    let scale = |(sum, square): (&f64, &f64)| {
+        let variance: f64 = square / rows - (sum / rows) * (sum / rows);
+        if variance > 1e-12 * (square / rows) { 1.0 / variance.sqrt() } else { 0.0 }
+    };
+    (rows > 0.0).then(|| sums.iter().zip(&squares).map(scale).collect())
+}

@@ -1,0 +1,68 @@
+//! Noise that the two ends of an edge share: one adds it, the other subtracts it, and it cancels exactly in the sum of all messages.
+
+use super::exact::{self, Grid, Noise, NoiseError};
+use crate::random::{Purpose, Seed};
+use std::sync::Arc;
+
+/// The secret of one edge, as one of its ends knows it.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// Key of the stream that both ends draw from.
+    secret: Seed,
+    /// The edge: its smaller end in the upper half, its larger one in the lower.
+    edge: u64,
+    /// The end with the smaller number adds, the other one subtracts.
+    adds: bool,
+}
+
+impl Pair {
+    /// The edge from `me` to `other` with the secret both know.
+    #[must_use]
+    pub fn new(me: u32, other: u32, secret: Seed) -> Self {
+        let (low, high) = (me.min(other), me.max(other));
+        Self { secret, edge: u64::from(low) << 32 | u64::from(high), adds: me == low }
+    }
+}
+
+/// The pairwise noise of an agent's edges (see [`correlated`](crate::privacy::correlated)).
+#[derive(Clone, Debug)]
+pub struct Pairs {
+    edges: Arc<[Pair]>,
+    /// σ_cor over σ.
+    correlation: f64,
+}
+
+impl Pairs {
+    /// The edges of one agent, each with pairwise noise of `correlation` times the deviation of its own noise.
+    #[must_use]
+    pub fn new(edges: impl Into<Arc<[Pair]>>, correlation: f64) -> Self {
+        Self { edges: edges.into(), correlation }
+    }
+
+    /// Adds the pairwise noise of `round` to `steps`, in steps of the grid; `zeros` and `drawn` are scratch.
+    ///
+    /// # Errors
+    /// A deviation that does not fit the grid; `steps` may hold some of the noise then and must not be released.
+    pub(super) fn add(
+        &self,
+        round: u32,
+        own: Noise,
+        grid: Grid,
+        zeros: &mut Vec<f64>,
+        drawn: &mut Vec<i64>,
+        steps: &mut [i64],
+    ) -> Result<(), NoiseError> {
+        let noise = Noise::Gaussian { sigma: own.scale() * self.correlation };
+        zeros.clear();
+        zeros.resize(steps.len(), 0.0);
+        drawn.resize(steps.len(), 0);
+        for pair in &*self.edges {
+            let mut stream = pair.secret.stream(Purpose::Pair, pair.edge, u64::from(round));
+            exact::release(&mut stream, zeros, &[], noise, grid, drawn)?;
+            for (q, v) in steps.iter_mut().zip(&*drawn) {
+                *q = if pair.adds { *q + v } else { *q - v };
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! What single agents can learn in gossip: linear views, the pairwise map, and the attack on a run without noise.
+//!
+//! With fixed weights x^t = W·x^{t−1} + s^t + n^t, every message is a linear function of all private steps s and all noises n so far:
+//! x_u^t = Σ_{τ≤t} Σ_v (W^{t−τ})_uv·(s_v^τ + n_v^τ). An observer sees the messages of its neighbours only, and knows its own steps and noise. What
+//! it can tell about agent i is a Gaussian mechanism: with B the coefficients of what it does not know, G = B·Cov(n)·Bᵀ, and t_τ the shift of
+//! agent i's step in round τ, μ² = Σ_{ττ'} P_ττ'·⟨t_τ, t_τ'⟩, P = B_iᵀG⁻¹B_i, which is at most Σ |P_ττ'|·Δ_τ·Δ_τ' (Cyffers et al. 2022 for one
+//! gossip of noised values).
+//!
+//! **This is a non-adaptive view.** It takes the steps of all agents as fixed numbers. In a run, a record of agent i moves the steps of others in later rounds
+//! too, through what they received; no proof here covers that, so the map is a picture and no claim. The claim of a run is the
+//! adaptive bound of [`correlated`](super::correlated) or of the local model, which is never below the map.
+
+use crate::graph::{Graph, Mixing};
+use nalgebra::{Cholesky, DMatrix};
+
+/// Gossip with fixed weights and Gaussian noise in every round.
+#[derive(Debug)]
+pub struct Gossip<'a> {
+    /// Who talks to whom.
+    pub graph: &'a Graph,
+    /// W.
+    pub mixing: &'a Mixing,
+    /// σ of every agent's own noise, by round.
+    pub deviations: Vec<f64>,
+    /// How far a record moves the step, in the l2 norm, by round: for every agent.
+    pub shifts: Vec<Vec<f64>>,
+    /// (σ_cor/σ)²; 0 for noise that is each agent's own.
+    pub correlation: f64,
+}
+
+/// W as a dense matrix.
+fn dense(graph: &Graph, mixing: &Mixing) -> DMatrix<f64> {
+    let n = graph.agents();
+    let mut w = DMatrix::zeros(n, n);
+    for i in 0..n {
+        w[(i, i)] = mixing.own(i);
+        for (&j, &weight) in graph.neighbours(i).iter().zip(mixing.neighbours(i)) {
+            w[(i, j as usize)] = weight;
+        }
+    }
+    w
+}
+
+impl Gossip<'_> {
+    /// μ of what `observers` together can tell about a record of each agent; 0 for themselves. Non-adaptive, see the module.
+    #[must_use]
+    pub fn seen_by(&self, observers: &[u32]) -> Vec<f64> {
+        let Self { graph, deviations, shifts, correlation, .. } = self;
+        let (n, rounds) = (graph.agents(), deviations.len());
+        let is_observer = |i: usize| observers.contains(&(i as u32));
+        let seen: Vec<usize> = {
+            let mut all: Vec<usize> =
+                observers.iter().flat_map(|&o| graph.neighbours(o as usize)).map(|&u| u as usize).collect();
+            all.sort_unstable();
+            all.dedup();
+            all.retain(|&u| !is_observer(u));
+            all
+        };
+        let k = seen.len();
+        let mut mu = vec![0.0; n];
+        if k == 0 || rounds == 0 {
+            return mu;
+        }
+        // R_a: rows of W^a of those seen, without what observers know of their own.
+        let w = dense(graph, self.mixing);
+        let mut power = DMatrix::from_fn(k, n, |a, v| f64::from(u8::from(seen[a] == v)));
+        let mut rows: Vec<DMatrix<f64>> = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            rows.push(DMatrix::from_fn(k, n, |a, v| if is_observer(v) { 0.0 } else { power[(a, v)] }));
+            power = &power * &w;
+        }
+        let mut covariance = DMatrix::<f64>::identity(n, n);
+        for (a, b) in
+            graph.iter_edges().filter(|&(a, b)| !is_observer(a as usize) && !is_observer(b as usize))
+        {
+            for (x, y, s) in [(a, a, 1.0), (b, b, 1.0), (a, b, -1.0), (b, a, -1.0)] {
+                covariance[(x as usize, y as usize)] += s * correlation;
+            }
+        }
+        let spread: Vec<DMatrix<f64>> = rows.iter().map(|r| r * &covariance).collect();
+        let size = k * rounds;
+        let mut gram = DMatrix::<f64>::zeros(size, size);
+        for (a, left) in spread.iter().enumerate() {
+            for (b, right) in rows.iter().enumerate() {
+                let block = left * right.transpose();
+                for (tau, sigma) in deviations.iter().enumerate() {
+                    let (t, s) = (a + tau, b + tau);
+                    if t < rounds && s < rounds {
+                        let mut place = gram.view_mut((t * k, s * k), (k, k));
+                        place += &block * (sigma * sigma);
+                    }
+                }
+            }
+        }
+        // Every message has fresh noise of its sender in it, so the matrix is positive definite; should rounding say otherwise, nothing is hidden.
+        let Some(factor) = Cholesky::new(gram) else { return vec![f64::INFINITY; n] };
+        for i in (0..n).filter(|&i| !is_observer(i)) {
+            let coefficient = |row: usize, tau: usize| {
+                let (t, a) = (row / k, row % k);
+                if t >= tau { rows[t - tau][(a, i)] } else { 0.0 }
+            };
+            let b = DMatrix::from_fn(size, rounds, coefficient);
+            let Some(z) = factor.l_dirty().solve_lower_triangular(&b) else {
+                mu[i] = f64::INFINITY;
+                continue;
+            };
+            let p = z.transpose() * &z;
+            let delta = &shifts[i];
+            let mut total = 0.0;
+            for tau in 0..rounds {
+                for other in 0..rounds {
+                    total += p[(tau, other)].abs() * delta[tau] * delta[other];
+                }
+            }
+            mu[i] = (total * (1.0 + 1e-9)).sqrt();
+        }
+        // Whoever saw all messages would see no less.
+        let hidden = super::correlated::resistances(graph, observers, *correlation);
+        for (i, mu) in mu.iter_mut().enumerate() {
+            let all: f64 = deviations.iter().zip(&shifts[i]).map(|(s, d)| (d / s).powi(2) * hidden[i]).sum();
+            *mu = mu.min((all * (1.0 + 1e-9)).sqrt());
+        }
+        mu
+    }
+}
+
+/// How an observer puts together the values that others began to gossip with: one set of coefficients over the messages it saw for every agent
+/// whose value they determine.
+///
+/// The messages are x_u^t for t = 0 … `rounds` and u the observer or a neighbour, round by round and by agent number, where x^t = W^t·x^0.
+#[derive(Debug)]
+pub struct Reconstruction {
+    /// Whose messages are seen.
+    pub seen: Vec<u32>,
+    /// Coefficients by agent; `None` where the messages do not determine its value.
+    pub coefficients: Vec<Option<Vec<f64>>>,
+}
+
+/// Singular values of the knowledge matrix below this share of the largest are taken for nothing: messages in doubles say no more.
+const LEAST: f64 = 1e-11;
+
+/// Which of the values that everybody started gossiping with `observer` can compute after `rounds` rounds: the row space of its knowledge
+/// matrix (Mrini, Cyffers and Bellet 2024).
+#[must_use]
+pub fn reconstruction(graph: &Graph, mixing: &Mixing, observer: u32, rounds: u32) -> Reconstruction {
+    let n = graph.agents();
+    let mut seen: Vec<u32> = graph.neighbours(observer as usize).to_vec();
+    seen.push(observer);
+    seen.sort_unstable();
+    let (w, k) = (dense(graph, mixing), seen.len());
+    let mut knowledge = DMatrix::<f64>::zeros(k * (rounds as usize + 1), n);
+    let mut power = DMatrix::from_fn(k, n, |a, v| f64::from(u8::from(seen[a] as usize == v)));
+    for t in 0..=rounds as usize {
+        knowledge.view_mut((t * k, 0), (k, n)).copy_from(&power);
+        power = &power * &w;
+    }
+    let svd = knowledge.svd(true, true);
+    let (Some(u), Some(vt)) = (&svd.u, &svd.v_t) else {
+        return Reconstruction { seen, coefficients: vec![None; n] };
+    };
+    let largest = svd.singular_values.max();
+    let kept: Vec<usize> =
+        (0..svd.singular_values.len()).filter(|&s| svd.singular_values[s] > LEAST * largest).collect();
+    let coefficients = (0..n)
+        .map(|v| {
+            let inside: f64 = kept.iter().map(|&s| vt[(s, v)] * vt[(s, v)]).sum();
+            let determined = (1.0 - inside).abs() < 1e-9;
+            determined.then(|| {
+                let mut c = vec![0.0; u.nrows()];
+                for &s in &kept {
+                    let factor = vt[(s, v)] / svd.singular_values[s];
+                    for (c, u) in c.iter_mut().zip(u.column(s).iter()) {
+                        *c += factor * u;
+                    }
+                }
+                c
+            })
+        })
+        .collect();
+    Reconstruction { seen, coefficients }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(n: u32) -> (Graph, Mixing) {
+        let graph = Graph::from_edges(n as usize, &(1..n).map(|i| (i - 1, i)).collect::<Vec<_>>()).unwrap();
+        let mixing = Mixing::metropolis(&graph);
+        (graph, mixing)
+    }
+
+    fn gossip<'a>(graph: &'a Graph, mixing: &'a Mixing, rounds: usize, correlation: f64) -> Gossip<'a> {
+        let shifts = vec![vec![1.0; rounds]; graph.agents()];
+        Gossip { graph, mixing, deviations: vec![2.0; rounds], shifts, correlation }
+    }
+
+    #[test]
+    fn one_round_shows_neighbours_as_the_local_model_does_and_nobody_else() {
+        let (graph, mixing) = path(5);
+        let mu = gossip(&graph, &mixing, 1, 0.0).seen_by(&[1]);
+        for (mu, want) in mu.iter().zip([0.5, 0.0, 0.5, 0.0, 0.0]) {
+            assert!((mu - want).abs() < 1e-6, "{mu} {want}");
+        }
+    }
+
+    #[test]
+    fn distance_hides_more_rounds_show_more_and_all_others_see_what_the_local_model_says() {
+        let (graph, mixing) = path(6);
+        let mu = gossip(&graph, &mixing, 8, 0.0).seen_by(&[0]);
+        assert!(mu[1] > mu[2] && mu[2] > mu[3] && mu[3] > mu[4], "{mu:?}");
+        assert!(mu[1] <= (8.0f64 / 4.0).sqrt() * (1.0 + 1e-6));
+        let fewer = gossip(&graph, &mixing, 4, 0.0).seen_by(&[0]);
+        assert!(fewer.iter().zip(&mu).skip(1).all(|(f, m)| f <= m), "{fewer:?} {mu:?}");
+        let all = gossip(&graph, &mixing, 8, 0.0).seen_by(&[0, 1, 2, 4, 5]);
+        assert!((all[3] - 2.0f64.sqrt()).abs() < 1e-6, "{all:?}");
+    }
+
+    #[test]
+    fn correlated_noise_hides_from_a_single_observer_what_own_noise_does_not() {
+        let (graph, mixing) = path(6);
+        let alone = gossip(&graph, &mixing, 6, 0.0).seen_by(&[0]);
+        let pairs = gossip(&graph, &mixing, 6, 25.0).seen_by(&[0]);
+        assert!((1..6).all(|i| pairs[i] < 0.8 * alone[i] + 1e-9), "{pairs:?} {alone:?}");
+        let bound = super::super::correlated::worst(&graph, 1, 25.0).resistance;
+        assert!(pairs.iter().all(|mu| mu * mu <= 6.0 / 4.0 * bound * (1.0 + 1e-6)));
+    }
+
+    #[test]
+    fn the_end_of_a_path_computes_every_value_and_the_middle_of_a_symmetric_one_does_not() {
+        let (graph, mixing) = path(5);
+        let from_end = reconstruction(&graph, &mixing, 0, 8);
+        assert!(from_end.coefficients.iter().all(Option::is_some));
+        // From the middle the two ends always arrive together, but the neighbours' messages tell the sides apart.
+        let star = Graph::from_edges(4, &[(0, 1), (1, 2), (1, 3)]).unwrap();
+        let from_leaf = reconstruction(&star, &Mixing::metropolis(&star), 0, 8);
+        assert!(from_leaf.coefficients[1].is_some() && from_leaf.coefficients[2].is_none());
+    }
+}
