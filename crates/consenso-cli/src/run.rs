@@ -145,7 +145,9 @@ fn finish(
         output::print_json(&value);
     } else {
         output::print(&table::summary(record));
-        output::print(&spending::text(standings));
+        if !standings.is_empty() {
+            output::print(&spending::text(standings));
+        }
         if !matches!(record.kind, ResultKind::Simulation) {
             output::print(
                 "what is printed here holds exact functions of the records: it is for whoever holds them, not to be shared",
