@@ -128,6 +128,11 @@ fn sum(parts: &[StudyCost], of: impl Fn(&StudyCost) -> Option<f64>) -> Option<f6
     })
 }
 
+/// limit − spent, so much rounded down that added to what was spent it is let in.
+fn left_of(limit: f64, spent: f64) -> f64 {
+    if spent == 0.0 { limit } else { (limit - spent - 4.0 * f64::EPSILON * limit).max(0.0) }
+}
+
 /// The smallest μ, rounded up, for which every ε-DP mechanism is μ-GDP; `None` where ε is so large that it says nothing.
 fn pure_mu(epsilon: f64) -> Option<f64> {
     if !(0.0..=25.0).contains(&epsilon) {
@@ -308,8 +313,8 @@ impl Limit {
         let none = EpsilonDelta { epsilon: 0.0, delta: 0.0 };
         match self.rule {
             Rule::Sum => self.spent(studies).map_or(none, |spent| EpsilonDelta {
-                epsilon: (self.epsilon - spent.epsilon).max(0.0),
-                delta: (self.delta - spent.delta).max(0.0),
+                epsilon: left_of(self.epsilon, spent.epsilon),
+                delta: left_of(self.delta, spent.delta),
             }),
             Rule::Gaussian => {
                 let used = sum(studies, |c| c.mu.map(|m| (m * m).next_up()));
