@@ -158,7 +158,7 @@ fn faults(root: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
             let (path, anchor) =
                 target.split_once('#').map_or((target.as_str(), None), |(p, a)| (p, Some(a)));
             let path = if path.is_empty() { name.clone() } else { beside(name, path) };
-            if !root.join(&path).exists() {
+            if !pages.contains_key(&path) && !root.join(&path).exists() {
                 faults.push(format!("{name}: the link to {target} leads nowhere"));
             }
             let known = anchors.get(path.as_str());
