@@ -48,7 +48,7 @@ pub enum NodeError {
     Experiment(String),
     /// The ledger that stays with the records does not let the study in, or cannot be used.
     #[error("{}{}", .0, help(.0))]
-    Records(#[from] LedgerError),
+    Records(LedgerError),
     /// The checkpoint does not fit the experiment.
     #[error(transparent)]
     Restore(#[from] RestoreError),
@@ -113,6 +113,13 @@ pub enum NodeError {
         /// Where the run stands.
         round: u32,
     },
+}
+
+// Not as its source: the message holds it already.
+impl From<LedgerError> for NodeError {
+    fn from(error: LedgerError) -> Self {
+        Self::Records(error)
+    }
 }
 
 /// What to do about the records' ledger.
@@ -307,7 +314,9 @@ impl Prepared {
         store.witnessed_by(witness.as_deref())?;
         let opening = opening(folder, experiment, &plan)?;
         let study = store.begin_after(&opening, |id, limit| {
-            let own = experiment.has_own_records().then(|| folder.records());
+            // What is seeded is on public records, and is never booked.
+            let books = experiment.has_own_records() && !opening.seeded;
+            let own = books.then(|| folder.records());
             let Some((records, cost)) = own.zip(opening.cost) else { return Ok(id) };
             reserve(folder, &records, edited, &opening, cost, id, limit).map(Some)
         })?;

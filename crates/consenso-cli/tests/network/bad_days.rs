@@ -35,7 +35,6 @@ fn a_site_that_lost_all_neighbours_stops_and_says_so() {
     (0..2).for_each(|site| net.set(site, "deadline_seconds", 1.0));
     let mut all = running(&net);
     all[1].kill();
-    let lost = Instant::now();
     let output = all.swap_remove(0).output();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(
@@ -43,14 +42,13 @@ fn a_site_that_lost_all_neighbours_stops_and_says_so() {
         "{}",
         text(&output)
     );
-    assert!(lost.elapsed() < Duration::from_secs(60));
     let (ours, theirs) = (net.transcript().keys().filter(|k| k.0 == 0).count(), net.transcript().len());
     assert!(2 * ours <= theirs + 2, "nothing was released alone: {ours} of {theirs}");
     assert!(!net.ledger(0).iter().any(|e| matches!(e, Entry::Absent { .. })));
     // The state is kept, and the run goes on when the other is back.
+    let before = net.audit_len(0);
     let mut both = net.start_all();
-    let before = net.transcript().len();
-    wait_for("more rounds", || net.transcript().len() > before + 20);
+    wait_for("more rounds", || net.audit_len(0) > before + 40);
     both.iter_mut().for_each(Process::terminate);
     finish(both, LIMIT);
 }
@@ -86,8 +84,8 @@ fn who_waits_for_somebody_else_is_not_taken_for_silent() {
     std::thread::sleep(Duration::from_secs(8));
     assert!(all[0].is_running(), "site-1 waits for site-2, and says so");
     Command::new("kill").args(["-CONT", &silent]).status().unwrap();
-    let before = net.transcript().len();
-    wait_for("more rounds", || net.transcript().len() > before + 20);
+    let before = net.audit_len(0);
+    wait_for("more rounds", || net.audit_len(0) > before + 40);
     all.iter_mut().for_each(Process::terminate);
     finish(all, LIMIT);
 }

@@ -210,7 +210,7 @@ fn an_audit_names_relation_adversary_entropy_rule_and_what_remains() {
         "adversary  every other agent colludes",
         "entropy    the operating system",
         "rule       Σ μ² over studies with Gaussian noise",
-        "sum        ε = 0.9",
+        "sum        ε = ",
         "← this rule holds",
         "remaining: ε = 2.",
     ] {
