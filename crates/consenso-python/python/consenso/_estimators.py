@@ -178,17 +178,6 @@ class _Decentralized(BaseEstimator):
         scores: Floats = np.asarray(X @ self.coef_.T) + self.intercept_
         return scores
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        private = self.epsilon is not None
-        tags.non_deterministic = private and self.random_state is None
-        if private:
-            for kind in (tags.classifier_tags, tags.regressor_tags):
-                if kind is not None:
-                    kind.poor_score = True
-        return tags
-
     def _validate(self, X: Any, y: Any, **how: Any) -> tuple[Floats, Any]:
         X, y = validate_data(self, _frame(X), y, accept_sparse="csr", dtype=np.float64, order="C", **how)
         return (X.toarray() if hasattr(X, "toarray") else X), y
@@ -201,7 +190,25 @@ def _frame(X: Any) -> Any:
     return X
 
 
-class LogisticRegression(ClassifierMixin, _Decentralized):
+class _Tags:
+    """Stands before scikit-learn's mixins, which make the tags that are changed here."""
+
+    epsilon: Optional[float]
+    random_state: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        private = self.epsilon is not None
+        tags.non_deterministic = private and self.random_state is None
+        if private:
+            for kind in (tags.classifier_tags, tags.regressor_tags):
+                if kind is not None:
+                    kind.poor_score = True
+        return tags
+
+
+class LogisticRegression(_Tags, ClassifierMixin, _Decentralized):
     """Logistic regression that several sites fit together, each under a privacy budget of its own.
 
     Parameters
@@ -326,7 +333,7 @@ class LogisticRegression(ClassifierMixin, _Decentralized):
         return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
 
 
-class _Regressor(RegressorMixin, _Decentralized):
+class _Regressor(_Tags, RegressorMixin, _Decentralized):
     def _fit(self, X: Any, y: Any, sites: Any, loss: Any) -> None:
         X, y = self._validate(X, y, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
