@@ -70,10 +70,9 @@ class BudgetAccountant:
         if not (epsilon >= 0 and delta >= 0):
             raise InputError(f"a cost of ({epsilon}, {delta}) is not one")
         with self._lock:
+            # The exact sum, rounded once: ten parts of a tenth of the limit fit, and nothing beyond does.
             after = _sum([*self._costs, (epsilon, delta)])
-            # A sum of as many equal parts as fit may be above the limit by rounding alone.
-            room = 1e-12
-            if after[0] > self.epsilon * (1 + room) or after[1] > self.delta * (1 + room):
+            if after[0] > self.epsilon or after[1] > self.delta:
                 spent = _sum(self._costs)
                 raise BudgetSpent(
                     f"this fit would spend ε = {epsilon:g}, δ = {delta:g} beside ε = {spent[0]:g}, δ = {spent[1]:g} "

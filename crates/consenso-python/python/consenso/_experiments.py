@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
 
 from . import _core
 from ._core import InputError
+from ._format import round_up
 
 if TYPE_CHECKING:
     import pandas
@@ -264,7 +265,7 @@ class Record:
         """A table of the results, in ``"markdown"`` or ``"latex"``."""
         rows = self.rows()
         heads = ["algorithm", "agents", "rounds", "epsilon", "test_accuracy", "test_auc"]
-        cells = [[_cell(row[head]) for head in heads] for row in rows]
+        cells = [[_cell(row[head], head == "epsilon") for head in heads] for row in rows]
         if style == "markdown":
             lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
             return "\n".join(lines + ["| " + " | ".join(c) + " |" for c in cells])
@@ -285,7 +286,7 @@ class Record:
         heads = ["algorithm", "rounds", "epsilon", "test_accuracy", "test_auc"]
         head = "".join(f"<th>{h}</th>" for h in heads)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_cell(row[h]))}</td>" for h in heads) + "</tr>" for row in self.rows()
+            "<tr>" + "".join(f"<td>{html.escape(_cell(row[h], h == "epsilon"))}</td>" for h in heads) + "</tr>" for row in self.rows()
         )
         claims = "".join(
             f"<pre>{html.escape(a['epsilon']['statement'])}</pre>" for a in self.algorithms if a.get("epsilon")
@@ -294,8 +295,11 @@ class Record:
         return f"<h4>{title}</h4><table><tr>{head}</tr>{body}</table>{_chart(self.algorithms)}{claims}"
 
 
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+def _cell(value: Any, up: bool = False) -> str:
+    """A number in four digits; ``up`` rounds it up, as every ε is."""
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    return round_up(value, 4) if up else f"{value:.4g}"
 
 
 def _chart(algorithms: list[dict[str, Any]]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 from . import _core
 from ._core import InputError
+from ._format import round_up
 
 __all__ = ["Accountant", "calibrate", "compose", "gamma", "loss", "renyi"]
 
@@ -134,10 +135,10 @@ class Accountant:
         lines = [f"{e.get('count', 1)} × {e['mechanism']}" for e in self.events]
         for method, value in found.items():
             if isinstance(value, (int, float)) and method != "delta":
-                lines.append(f"  {method:9} ε = {value:.6g}")
+                lines.append(f"  {method:9} ε = {round_up(value, 6)}")
         best = found["best"]
         if best is not None:
-            lines.append(f"certified: ε = {best['epsilon']:.6g} at δ = {self.delta:g} ({best['theorem']})")
+            lines.append(f"certified: ε = {round_up(best['epsilon'], 6)} at δ = {self.delta:g} ({best['theorem']})")
             if epsilon is not None:
                 verdict = "is kept" if best["epsilon"] <= epsilon else "is NOT kept"
                 lines.append(f"a budget of ε = {epsilon:g} {verdict}")
