@@ -46,6 +46,7 @@ fn a_site_that_lost_all_neighbours_stops_and_says_so() {
     assert!(2 * ours <= theirs + 2, "nothing was released alone: {ours} of {theirs}");
     assert!(!net.ledger(0).iter().any(|e| matches!(e, Entry::Absent { .. })));
     // The state is kept, and the run goes on when the other is back.
+    (0..2).for_each(|site| net.set(site, "deadline_seconds", 60.0));
     let before = net.audit_len(0);
     let mut both = net.start_all();
     wait_for("more rounds", || net.audit_len(0) > before + 40);
