@@ -4,7 +4,9 @@
 //! directions. Read as a test of "this person's record is in the data" against "it is not" (or: it is another one), with false alarm
 //! rate α and detection rate τ, both directions together are (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015)
 //!
-//!     τ ≤ min(1, e^ε·α + δ, 1 − e^{−ε}·(1 − δ − α)).
+//! ```text
+//! τ ≤ min(1, e^ε·α + δ, 1 − e^{−ε}·(1 − δ − α)).
+//! ```
 //!
 //! Everything here is that inequality; every figure is rounded up.
 
