@@ -96,7 +96,8 @@ pub struct DataSpec {
     /// Share of the records to keep for testing when there is no `test` file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_out: Option<f64>,
-    /// How rows become numbers.
+    /// How rows become numbers. Left out, `"scouted"` for records of one's own under a budget where every algorithm is `dgd` with open
+    /// parameters, else `"one-hot"`.
     #[serde(default)]
     pub encoding: Encoding,
     /// N; taken from the files or groups when the partition says so.
@@ -403,7 +404,7 @@ impl ExperimentSpec {
     /// # Errors
     /// The first thing that is not as it should be, with its line.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, SpecError> {
-        let spec: Self = toml::from_str(text).map_err(|e| located(&e, text, file))?;
+        let mut spec: Self = toml::from_str(text).map_err(|e| located(&e, text, file))?;
         // A coupled problem has one graph that serves and may need no records; consensus must say both.
         let table: toml::Table = toml::from_str(text).map_err(|e| located(&e, text, file))?;
         if let Some(key) =
@@ -416,7 +417,33 @@ impl ExperimentSpec {
                 help: Some(format!("add [{key}]; `consenso run --print adult` prints a file to start from")),
             });
         }
+        let data = table.get("data").and_then(toml::Value::as_table);
+        if data.is_some_and(|data| !data.contains_key("encoding")) && spec.can_scout() {
+            spec.data.encoding = Encoding::Scouted;
+        }
         Ok(spec)
+    }
+
+    /// Whether everything in the file goes with scouted columns: records of one's own under a schema and a budget, and algorithms that
+    /// leave their parameters open and can train on what scouting finds.
+    fn can_scout(&self) -> bool {
+        let open = |algorithm: &toml::Table| {
+            algorithm.get("kind").and_then(toml::Value::as_str) == Some("dgd")
+                && algorithm.keys().all(|key| ["kind", "label", "rounds"].contains(&key.as_str()))
+        };
+        let budget = self.privacy.is_some_and(|p| {
+            p.epsilon.is_some()
+                && p.neighbours != NeighbourRelation::Paper
+                && p.mechanism.is_none()
+                && p.accounting == Accounting::default()
+                && p.adversary.is_none()
+        });
+        let objective = &self.objective;
+        budget
+            && (self.data.path.is_some() && self.data.schema.is_some())
+            && (objective.constraint == Constraint::None && objective.clip.is_none())
+            && (self.start.is_none() && self.problem.is_none())
+            && self.algorithm.iter().all(open)
     }
 
     /// Where the records come from; `text` is the file, to find the line.
