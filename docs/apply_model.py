@@ -18,6 +18,14 @@ for cells in file:
         code = column["categories"].index(text) if "categories" in column else min(max(float(text), column["min"]), column["max"])
         if part["kind"] == "one-of":
             row += [float(k == code) for k in range(part["count"])]
+        elif part["kind"] == "standardised":
+            row.append(min(max(((code - part["min"]) / part["width"] - part["centre"]) / part["scale"], -2.5), 2.5))
+        elif part["kind"] == "levels":
+            p, floor = part["shares"], part["floor"]
+            if len(p) == 2:
+                row.append(((2 * code - 1) - (2 * p[1] - 1)) / math.sqrt(4 * p[1] * (1 - p[1]) + floor))
+            elif len(p) > 2:
+                row += [((k == code) - q) / math.sqrt(q * (1 - q) + floor) for k, q in enumerate(p)]
         else:
             row.append(code / part["scale"] if part["kind"] == "scaled" else (code - part["min"]) / part["width"])
     row += [1.0] if model["encoder"]["bias"] else []

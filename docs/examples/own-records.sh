@@ -37,3 +37,6 @@ kind = "dgd"
 rounds = 20
 END
 "$consenso" run klinik.toml --out run --json > run.json
+
+# 4. Apply the model to records; those that have the label are judged, those that miss a value are counted.
+"$consenso" predict run "$here/klinik.csv" --proba --out predictions.csv --json > predict.json

@@ -11,7 +11,7 @@ use consenso_node::audit_log::Echo;
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
-use consenso_node::store::{Row, Store};
+use consenso_node::store::{Entry, Row, Store};
 use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, network, node};
 use serde_json::json;
 use std::fs;
@@ -271,12 +271,16 @@ fn watch(options: &Options, over: &AtomicBool, lines: bool) {
             said = std::time::Instant::now();
             let (all, up) = (progress.neighbours.len(), progress.neighbours.iter().filter(|n| n.up).count());
             let Progress { round, rounds, resends, .. } = progress;
-            let line = format!("round {round}/{rounds}, {up} of {all} links up, {resends} resends");
+            let waits = match options.progress.get().waits() {
+                waits if waits.is_empty() => waits,
+                waits => format!(", {waits}"),
+            };
+            let line = format!("round {round}/{rounds}, {up} of {all} links up, {resends} resends{waits}");
             if line != before {
                 let time = clock::text(clock::now());
                 let event = json!({
                     "time": time, "event": "progress", "round": round, "rounds": rounds, "links": all, "links_up": up,
-                    "resends": resends,
+                    "resends": resends, "waiting": waits.trim_start_matches(", "),
                 });
                 let told =
                     if options.echo == Echo::Json { event.to_string() } else { format!("{time} {line}") };
@@ -436,6 +440,18 @@ fn of_records(path: &Path) -> Result<Option<consenso_ledger::Standing>, Failure>
     RecordsLedger::look(&folder.records(), folder.ledger().as_deref()).map_err(|e| Failure::Run(anyhow!(e)))
 }
 
+/// The log against the ledger: releases that both know, that only the ledger knows, and that only the log knows.
+fn compare_log(path: &Path, rows: &[Row]) -> (usize, usize, usize) {
+    // The log is read after the ledger, of which a node that runs may have written more since.
+    let running = node::is_running(path);
+    let mut logged = consenso_node::audit_log::releases(path);
+    let (mut both, mut missing) = (0, 0);
+    for row in rows.iter().filter(|row| matches!(row.entry, Entry::Release { .. })) {
+        if logged.remove(&Hex(&row.hash).to_string()) { both += 1 } else { missing += 1 }
+    }
+    if running { (both, 0, 0) } else { (both, missing, logged.len()) }
+}
+
 /// What all studies cost together, by both rules, and which of them holds.
 fn describe(s: &books::Standing) -> String {
     let amount = |a: EpsilonDelta| format!("ε = {:.6}, δ = {:e}", a.epsilon, a.delta);
@@ -470,8 +486,10 @@ fn audit(path: &Path, json: bool) -> Result<(), Failure> {
         if other.epsilon < s.remaining.epsilon { other } else { s.remaining }
     });
     let holds = studies.iter().all(|s| s.holds);
+    let log = compare_log(path, &rows);
     if json {
         output::print_json(&json!({
+            "log": { "releases": log.0, "missing": log.1, "unknown": log.2 },
             "chain": "intact", "rows": rows.len(), "head": Hex(store.head()).to_string(),
             "budget": standing.as_ref().map(|s| s.limit), "remaining": remaining,
             "relation": standing.as_ref().and_then(|s| s.relation), "adversary": standing.as_ref().and_then(|s| s.adversary.clone()),
@@ -482,6 +500,15 @@ fn audit(path: &Path, json: bool) -> Result<(), Failure> {
         }));
     } else {
         let mut text = format!("chain      intact, {} rows, head {}\n", rows.len(), Hex(&store.head()[..8]));
+        text += &match log {
+            (known, 0, 0) => format!("log        all {known} releases are in audit.jsonl\n"),
+            (_, missing, 0) => format!(
+                "log        {missing} releases are not in audit.jsonl; the next start writes them from the ledger\n"
+            ),
+            (_, _, unknown) => format!(
+                "log        {unknown} releases of audit.jsonl are NOT in the ledger: it is an old copy, or was cut\n"
+            ),
+        };
         text += &standing.as_ref().map_or("budget     none: nothing is protected\n".to_owned(), describe);
         if let Some(ledger) = &elsewhere {
             text += &format!(
@@ -526,6 +553,10 @@ fn audit(path: &Path, json: bool) -> Result<(), Failure> {
             }
         }
         output::print(&text);
+    }
+    if log.2 > 0 {
+        let what = "audit.jsonl knows releases that the ledger does not";
+        return Err(Failure::Run(anyhow!("{}: {what}", path.display())));
     }
     if !holds {
         return Err(Failure::Run(anyhow!("{}: the events cost more than was claimed", path.display())));

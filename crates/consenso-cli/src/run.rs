@@ -153,7 +153,7 @@ fn finish(
         }
         if let Some(out) = &out {
             output::print(&format!("\nwritten to {}", out.display()));
-            if !models.is_empty() && record.problem.loss != "quadratic" {
+            if models.iter().any(|m| m.encoder.is_some()) {
                 let out = out.display();
                 output::print(&format!(
                     "the model: consenso model show {out}; on new records: consenso predict {out} FILE.csv"

@@ -2,13 +2,13 @@
 
 use crate::clock;
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The log in a site's folder.
 pub const FILE: &str = "audit.jsonl";
@@ -31,8 +31,29 @@ pub struct AuditLog {
     file: Mutex<File>,
     echo: Echo,
     refused: AtomicU64,
+    /// Whether the last line may have been written in part.
+    torn: AtomicBool,
+    /// What each peer made the log write in the last hour.
+    peers: Mutex<HashMap<String, Hour>>,
     /// How often each reason was given, so that a peer that knocks all day does not fill the disk.
     reasons: Mutex<HashMap<String, u32>>,
+}
+
+/// Lines that one peer can make the log write in an hour; of more, only their number is written.
+const LINES: u32 = 200;
+
+/// Peers whose lines are counted one by one; all others share a count.
+const PEERS: usize = 1000;
+
+/// Longest text of a peer that is written.
+const TEXT: usize = 500;
+
+/// What one peer made the log write since `began`.
+#[derive(Debug)]
+struct Hour {
+    began: std::time::Instant,
+    lines: u32,
+    more: u64,
 }
 
 /// Different reasons that are counted; then the counts start again.
@@ -44,11 +65,17 @@ impl AuditLog {
     /// # Errors
     /// What the file system says.
     pub fn open(folder: &Path) -> std::io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(FILE))?;
+        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(FILE))?;
+        // A line that was cut off must not take the next one along.
+        if ends_in_the_middle(&folder.join(FILE))? {
+            file.write_all(b"\n")?;
+        }
         Ok(Self {
             file: Mutex::new(file),
             echo: Echo::Nothing,
             refused: AtomicU64::new(0),
+            torn: AtomicBool::new(false),
+            peers: Mutex::default(),
             reasons: Mutex::default(),
         })
     }
@@ -71,14 +98,60 @@ impl AuditLog {
         }
         let mut text = Value::Object(line).to_string();
         text.push('\n');
-        let written =
-            self.file.lock().map_err(|_| ()).and_then(|mut f| f.write_all(text.as_bytes()).map_err(|_| ()));
+        let written = self.file.lock().map_err(|_| ()).and_then(|mut f| {
+            let torn = self.torn.load(Ordering::Relaxed);
+            let whole = if torn { format!("\n{text}") } else { text.clone() };
+            let written = f.write_all(whole.as_bytes());
+            self.torn.store(written.is_err(), Ordering::Relaxed);
+            written.map_err(|_| ())
+        });
         if written.is_err() {
             eprint!("audit log cannot be written: {text}");
         }
         if let Some(told) = self.echo.of(event, &text) {
             // Whoever read this may be gone: that must not end the run.
             let _ = std::io::stderr().write_all(told.as_bytes());
+        }
+    }
+
+    /// Writes a line that a peer caused, as long as it has not caused too many: it must not fill the disk.
+    pub fn of_peer(&self, event: &str, peer: &str, fields: Value) {
+        let (may, more) = self.peers.lock().map_or((true, 0), |mut all| {
+            let key = if all.len() < PEERS || all.contains_key(peer) { peer } else { "others" };
+            let new = || Hour { began: std::time::Instant::now(), lines: 0, more: 0 };
+            let hour = all.entry(key.to_owned()).or_insert_with(new);
+            let mut more = 0;
+            if hour.began.elapsed().as_secs() >= 3600 {
+                more = hour.more;
+                *hour = new();
+            }
+            hour.lines += 1;
+            hour.more += u64::from(hour.lines > LINES);
+            (hour.lines <= LINES, more)
+        });
+        if more > 0 {
+            self.write("and-more", serde_json::json!({ "peer": peer, "lines": more }));
+        }
+        if may {
+            self.write(event, fields);
+        }
+    }
+
+    /// Brings the log to disk.
+    pub(crate) fn sync(&self) {
+        if let Ok(file) = self.file.lock() {
+            let _ = file.sync_all();
+        }
+    }
+
+    /// Says of every peer how many lines were left out.
+    pub(crate) fn sum_up(&self) {
+        let left: Vec<(String, u64)> = self.peers.lock().map_or(Vec::new(), |mut all| {
+            let take = |(peer, hour): (&String, &mut Hour)| (peer.clone(), std::mem::take(&mut hour.more));
+            all.iter_mut().map(take).filter(|left| left.1 > 0).collect()
+        });
+        for (peer, lines) in left {
+            self.write("and-more", serde_json::json!({ "peer": peer, "lines": lines }));
         }
     }
 
@@ -102,6 +175,8 @@ impl AuditLog {
     /// Writes a line the first time; of more of the same, only the 10th, 100th, … with their count. Numbers in the reason (a time, a port)
     /// do not make it another one.
     fn again(&self, event: &str, peer: &str, reason: &str) {
+        let end = reason.char_indices().nth(TEXT).map_or(reason.len(), |(at, _)| at);
+        let reason = &reason[..end];
         let key: String = format!("{peer}: {reason}").chars().filter(|c| !c.is_ascii_digit()).collect();
         let count = self.reasons.lock().map_or(1, |mut all| {
             if all.len() >= REASONS {
@@ -112,7 +187,7 @@ impl AuditLog {
             *count
         });
         if count == 1 || (count >= 10 && 10u32.pow(count.ilog10()) == count) {
-            self.write(event, serde_json::json!({ "peer": peer, "reason": reason, "times": count }));
+            self.of_peer(event, peer, serde_json::json!({ "peer": peer, "reason": reason, "times": count }));
         }
     }
 }
@@ -128,7 +203,7 @@ impl Echo {
             Self::Json => Some(line.to_owned()),
             Self::Text => {
                 let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return None };
-                let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+                let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), harmless);
                 let get = |key: &str| fields.get(key).map(plain).unwrap_or_default();
                 let rest = fields.iter().filter(|(key, _)| !["time", "event"].contains(&key.as_str()));
                 let rest: String = rest.map(|(key, value)| format!(", {key} {}", plain(value))).collect();
@@ -136,6 +211,41 @@ impl Echo {
             }
         }
     }
+}
+
+/// A text without anything that a terminal would obey.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Direction marks turn a line around, as escape sequences recolour or erase it.
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    out
+}
+
+fn ends_in_the_middle(path: &Path) -> std::io::Result<bool> {
+    let mut file = File::open(path)?;
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+/// The hashes of the ledger's rows of all releases that a folder's log knows of. Lines that cannot be read are passed over.
+#[must_use]
+pub fn releases(folder: &Path) -> HashSet<String> {
+    use std::io::BufRead as _;
+    let Ok(file) = File::open(folder.join(FILE)) else { return HashSet::new() };
+    let lines = std::io::BufReader::new(file).split(b'\n').map_while(Result::ok);
+    lines
+        .filter_map(|line| serde_json::from_slice::<Value>(&line).ok())
+        .filter(|line| line["event"] == "released")
+        .filter_map(|line| line["ledger"].as_str().map(str::to_owned))
+        .collect()
 }
 
 /// The hash of the ledger's row of the last release that a folder's log knows of.
@@ -191,6 +301,39 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_was_cut_off_does_not_take_the_next_one_along() {
+        let folder = std::env::temp_dir().join(format!("consenso-audit-torn-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(FILE), "{\"event\":\"released\",\"ledger\":\"aa\"}\n{\"event\":\"rele")
+            .unwrap();
+        let log = AuditLog::open(&folder).unwrap();
+        log.write("released", serde_json::json!({ "round": 2, "ledger": "bb" }));
+        let mut found: Vec<String> = releases(&folder).into_iter().collect();
+        found.sort();
+        assert_eq!(found, ["aa", "bb"]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// 0.64 MB/s of link-up lines, 55 GB a day, before.
+    #[test]
+    fn a_peer_cannot_fill_the_disk_with_lines_that_differ() {
+        let folder = std::env::temp_dir().join(format!("consenso-audit-flood-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let log = AuditLog::open(&folder).unwrap();
+        let word = |i: u32| (0..8).map(|k| char::from(b'a' + (i >> (3 * k)) as u8 % 8)).collect::<String>();
+        (0..5000).for_each(|i| log.refused("b", &format!("it refused: {}{}", word(i), "x".repeat(9000))));
+        (0..5000).for_each(|_| log.of_peer("link-up", "c", serde_json::json!({ "peer": "c" })));
+        log.sum_up();
+        let text = std::fs::read_to_string(folder.join(FILE)).unwrap();
+        assert!(text.len() < 300_000, "{}", text.len());
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let more: Vec<u64> =
+            lines.iter().filter(|l| l["event"] == "and-more").map(|l| l["lines"].as_u64().unwrap()).collect();
+        assert_eq!((more, lines.len()), (vec![4800, 4800], 402), "nothing is left out in silence");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn the_last_release_is_found_behind_any_amount_of_noise() {
         let folder = std::env::temp_dir().join(format!("consenso-audit-tail-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -211,6 +354,10 @@ mod tests {
             Echo::Text.of("refused", line).unwrap(),
             "2026 refused, peer b, reason no \"c\", times 10\n"
         );
+        // What a peer says is told as text, whatever a terminal would make of it.
+        let forged = "{\"time\":\"2026\",\"event\":\"refused\",\"reason\":\"\\u001b[2Kdone\\r\\n\"}\n";
+        let told = Echo::Text.of("refused", forged).unwrap();
+        assert_eq!(told, "2026 refused, reason \\u{1b}[2Kdone\\u{d}\\u{a}\n");
         assert_eq!(Echo::Json.of("refused", line).as_deref(), Some(line));
         assert_eq!(Echo::Nothing.of("refused", line), None);
         assert_eq!(Echo::Json.of("released", line), None, "a line every round would fill the journal");

@@ -126,6 +126,9 @@ pub struct SiteFile {
     /// After how many seconds a neighbour counts as away.
     #[serde(default = "default_deadline")]
     pub deadline_seconds: f64,
+    /// With how many sites, itself included, a run goes on under `away = "continue-without"`: fewer stop, with their state kept.
+    #[serde(default = "default_least_sites", skip_serializing_if = "is_two")]
+    pub least_sites: usize,
     /// Seconds between two signs of life on a quiet link; a link without one for twice as long is given up.
     #[serde(default = "default_keep_alive")]
     pub keep_alive_seconds: f64,
@@ -158,6 +161,15 @@ fn default_deadline() -> f64 {
     600.0
 }
 
+fn default_least_sites() -> usize {
+    2
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_two(value: &usize) -> bool {
+    *value == 2
+}
+
 fn default_keep_alive() -> f64 {
     5.0
 }
@@ -173,6 +185,7 @@ impl SiteFile {
             entropy: Entropy::Os,
             away: Away::Wait,
             deadline_seconds: default_deadline(),
+            least_sites: default_least_sites(),
             keep_alive_seconds: default_keep_alive(),
             metrics: None,
             budget: None,
@@ -244,6 +257,10 @@ impl Folder {
         for (key, address) in [("listen", &site.listen), ("metrics", &site.metrics)] {
             let checked = address.as_deref().map_or(Ok(()), check_address);
             checked.map_err(|message| wrong(SITE, format!("{key}: {message}")))?;
+        }
+        if site.least_sites < 2 {
+            let message = "least_sites must be 2 or more: a site alone would spend its budget for nobody";
+            return Err(wrong(SITE, message.into()));
         }
         if let Some(Budget { epsilon, delta, .. }) = site.budget
             && !(epsilon > 0.0 && epsilon.is_finite() && delta > 0.0 && delta < 1.0)

@@ -11,15 +11,15 @@ use crate::frame::{self, Digest, Frame, Hello};
 use crate::identity::{Identity, recognise};
 use crate::wire::{Connection, Listener, Wire};
 use bytes::{Buf as _, BufMut as _, Bytes};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -37,8 +37,17 @@ const QUEUE: usize = 8;
 /// Time for the last words on a link that is refused.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// Handshakes at once; more callers wait.
-const HANDSHAKES: usize = 64;
+/// Callers at once that have not shown who they are: one more makes the oldest of them go, so that nobody is locked out by who only waits.
+const STRANGERS: usize = 64;
+
+/// The same from one address.
+const STRANGERS_OF_ONE_ADDRESS: usize = 32;
+
+/// Time for a caller to show who it is.
+const GREETING: Duration = Duration::from_secs(3);
+
+/// Connections that one peer may have open; an edge needs one, and those that were lost take a while to be noticed.
+const CONNECTIONS: usize = 8;
 
 /// Pause between two calls: doubles from the first to the last.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
@@ -75,6 +84,8 @@ pub(crate) struct Shared {
     links: AtomicU64,
     /// The running link of each peer: a new one takes its place.
     running: Mutex<HashMap<u32, AbortHandle>>,
+    /// Connections by peer that called and showed who it is.
+    connections: Vec<Arc<AtomicUsize>>,
 }
 
 /// What a site's links need to know of its study.
@@ -97,7 +108,8 @@ impl Shared {
     ) -> Self {
         let Study { neighbours, graph, dim, have } = study;
         let (have, links, running) = (AtomicU32::new(have), AtomicU64::new(0), Mutex::default());
-        Self { folder, neighbours, graph, dim, have, audit, events, wire, links, running }
+        let connections = folder.peers.iter().map(|_| Arc::default()).collect();
+        Self { folder, neighbours, graph, dim, have, audit, events, wire, links, running, connections }
     }
 
     fn name(&self, peer: u32) -> &str {
@@ -168,6 +180,24 @@ pub(crate) async fn start(shared: Arc<Shared>) -> std::io::Result<Links> {
 struct Called {
     stream: tokio_rustls::server::TlsStream<Connection>,
     caller: Caller,
+    _counted: Counted,
+}
+
+/// One of a peer's connections, for as long as it lives.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    /// `None` where there are too many.
+    fn new(count: &Arc<AtomicUsize>) -> Option<Self> {
+        let one = Self(Arc::clone(count));
+        (count.fetch_add(1, Ordering::Relaxed) < CONNECTIONS).then_some(one)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -226,9 +256,9 @@ async fn accept(
     mut listener: Box<dyn Listener>,
     accepted: mpsc::Sender<Result<Called, std::io::Error>>,
 ) {
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+    // Who has not shown who it is, oldest first: its number, its address, its task.
+    let mut strangers: VecDeque<(String, AbortHandle)> = VecDeque::new();
     loop {
-        let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
         let (stream, host) = match listener.accept().await {
             Ok(new) => new,
             Err(error) => {
@@ -238,15 +268,29 @@ async fn accept(
                 continue;
             }
         };
+        strangers.retain(|(_, task)| !task.is_finished());
+        let address = host.rsplit_once(':').map_or(host.as_str(), |(address, _)| address).to_owned();
+        let of_this = strangers.iter().filter(|(other, _)| *other == address).count();
+        let oldest = match () {
+            () if of_this >= STRANGERS_OF_ONE_ADDRESS => {
+                strangers.iter().position(|(other, _)| *other == address)
+            }
+            () if strangers.len() >= STRANGERS => Some(0),
+            () => None,
+        };
+        if let Some((address, task)) = oldest.and_then(|index| strangers.remove(index)) {
+            task.abort();
+            shared.audit.refused(&address, "it did not say who it is, and others wait");
+        }
         let (shared, accepted) = (Arc::clone(&shared), accepted.clone());
-        tokio::spawn(async move {
-            let greeted = timeout(HANDSHAKE, greet(&shared, stream)).await;
-            drop(permit);
+        let task = tokio::spawn(async move {
+            let greeted = timeout(GREETING, greet(&shared, stream)).await;
             match greeted.unwrap_or_else(|_| Err("no TLS handshake in time".into())) {
                 Ok(called) => drop(accepted.send(Ok(called)).await),
                 Err(reason) => shared.audit.refused(&host, &reason),
             }
         });
+        strangers.push_back((address, task.abort_handle()));
     }
 }
 
@@ -258,7 +302,10 @@ async fn greet(shared: &Shared, stream: Connection) -> Result<Called, String> {
     let stream = TlsAcceptor::from(config).accept(stream).await.map_err(|e| e.to_string())?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let caller = recognise(certificate.ok_or("no certificate")?, &known)?;
-    Ok(Called { stream, caller: Caller(caller as u32) })
+    let counted = Counted::new(&shared.connections[caller]);
+    let counted =
+        counted.ok_or_else(|| format!("{} has {CONNECTIONS} connections already", known[caller].name))?;
+    Ok(Called { stream, caller: Caller(caller as u32), _counted: counted })
 }
 
 /// The service: one stream, whose caller is known from its certificate.
@@ -425,6 +472,17 @@ async fn converse(
     outgoing: mpsc::Sender<Bytes>,
     mut incoming: Streaming<Bytes>,
 ) -> bool {
+    // Who is no neighbour learns nothing of the study.
+    if !shared.neighbours.contains(&peer) {
+        let reason =
+            format!("{} is no neighbour of {}", shared.name(peer), shared.name(shared.folder.me as u32));
+        shared.audit.refused(shared.name(peer), &reason);
+        drop(outgoing.send(Frame::Refused(reason).encode()).await);
+        drop(outgoing);
+        let heard = async { while next(&mut incoming).await.is_ok() {} };
+        drop(timeout(PARTING, heard).await);
+        return false;
+    }
     let hello = Hello {
         experiment: shared.folder.study,
         graph: shared.graph,
@@ -492,9 +550,6 @@ fn accept_hello(shared: &Shared, peer: u32, bytes: &[u8]) -> Result<Hello, Strin
         _ => return Err("the first frame was not a hello".into()),
     };
     let (me, study) = (shared.folder.me as u32, &shared.folder.study);
-    if !shared.neighbours.contains(&peer) {
-        return Err(format!("{} is no neighbour of {}", shared.name(peer), shared.name(me)));
-    }
     if (hello.from, hello.to) != (peer, me) {
         return Err(format!(
             "the hello is from agent {} to agent {}, but this edge is from {peer} to {me}",

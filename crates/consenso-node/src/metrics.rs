@@ -57,6 +57,9 @@ fn respond(path: &str, progress: &Progress) -> (&'static str, String) {
         "/readyz" => {
             let down: Vec<&str> =
                 progress.neighbours.iter().filter(|l| !l.up && !l.without).map(|l| l.name.as_str()).collect();
+            if progress.is_stalled() {
+                return ("503 Service Unavailable", format!("{}\n", progress.waits()));
+            }
             if progress.finished || (down.is_empty() && !progress.neighbours.is_empty()) {
                 ("200 OK", "ready\n".into())
             } else {
@@ -79,6 +82,7 @@ pub fn prometheus(progress: &Progress) -> String {
     };
     gauge("round", "gauge", "Rounds complete.", progress.round.into());
     gauge("rounds", "gauge", "Rounds in all.", progress.rounds.into());
+    gauge("seconds_since_round", "gauge", "Seconds since the last release.", progress.since_round);
     gauge("finished", "gauge", "1 when the model is ready.", f64::from(u8::from(progress.finished)));
     gauge("resends_total", "counter", "Messages sent again after a lost link.", progress.resends as f64);
     gauge("refusals_total", "counter", "Callers and messages refused.", progress.refusals as f64);
@@ -139,6 +143,12 @@ mod tests {
         );
         assert!(!text.contains("epsilon"), "nothing is claimed without a claim");
         assert!(text.contains("consenso_disagreement 0\n") && !text.contains("consenso_step"), "{text}");
+        (progress.waiting, progress.since_round) = (vec![("b".into(), 50.0)], 50.0);
+        assert_eq!(
+            respond("/readyz", &progress),
+            ("503 Service Unavailable", "waiting for b since 40 s\n".into())
+        );
+        assert!(prometheus(&progress).contains("consenso_seconds_since_round 50\n"));
         progress.convergence = Convergence::Step(None);
         assert!(
             !prometheus(&progress).contains("consenso_disagreement"),

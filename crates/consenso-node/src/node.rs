@@ -67,7 +67,7 @@ pub enum NodeError {
     LedgerOld(String),
     /// A neighbour has what this site does not know to have sent.
     #[error(
-        "{peer} has exchange {have} of this site, whose ledger (state.db) ends with exchange {released}: the folder is an old copy, or {peer} does not tell the truth\n  help: restore the newest; an older one would charge and draw again what was sent already"
+        "{peer} says that it has exchange {have} of this site, whose ledger (state.db) ends with exchange {released}: {peer} does not tell the truth, or the folder is an old copy\n  help: if state.db is the newest there is, ask {peer} for its audit log, which holds the hash of what it received; never go back to an older copy. A witness (site.toml) settles it"
     )]
     Forgot {
         /// Who.
@@ -84,6 +84,22 @@ pub enum NodeError {
         what: String,
         /// What it said.
         cause: std::io::Error,
+    },
+    /// Too few sites are left to go on with.
+    #[error(
+        "{names} not heard of for {seconds:.0} s, and without them {left} of the {least} sites that least_sites asks for are left; the state is kept, and a new start goes on from round {round}"
+    )]
+    Alone {
+        /// Who is away.
+        names: String,
+        /// For how long.
+        seconds: f64,
+        /// How many are left, this site included.
+        left: usize,
+        /// How many there must be.
+        least: usize,
+        /// Where the run stands.
+        round: u32,
     },
     /// Neighbours are away.
     #[error(
@@ -117,7 +133,9 @@ impl NodeError {
     #[must_use]
     pub fn is_input(&self) -> bool {
         match self {
-            Self::Away { .. } | Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
+            // Others may come back, or tell the truth next time.
+            Self::Away { .. } | Self::Alone { .. } | Self::Forgot { .. } => false,
+            Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
             Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
             _ => true,
         }
@@ -158,6 +176,9 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How long a lost link may take to come back under [`Away::Stop`].
 const BLINK: Duration = Duration::from_secs(1);
+
+/// How often a site that waits says so.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// Runs the site to its end, or until it is told to stop.
 ///
@@ -244,6 +265,10 @@ struct Neighbour {
     lost: Option<Instant>,
     /// Since when it has said that it has more than was released here, and how much.
     ahead: Option<(Instant, u32)>,
+    /// It said that it has more than was released here, and nothing proves it wrong: how much.
+    suspected: Option<u32>,
+    /// When something was last heard of it on a link.
+    spoke: Instant,
     /// It sent something wrong and nothing right since.
     refused: bool,
     ever_up: bool,
@@ -323,6 +348,7 @@ impl Prepared {
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
         let audit = audit.echoing(options.echo);
+        repair(&folder, &store, &audit, &agent)?;
         let last = agent.last(&plan);
         let have = if agent.model().is_some() { last } else { agent.round() };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
@@ -351,6 +377,9 @@ impl Prepared {
             done: None,
             log: Vec::new(),
             drafted: SLOW,
+            released_at: Instant::now(),
+            sign_of_life: Instant::now(),
+            moves: 0,
             reported: None,
             shared,
             events,
@@ -401,6 +430,12 @@ pub(crate) struct Node {
     log: Vec<Line>,
     /// How long the last draft took.
     drafted: Duration,
+    /// When the last release went out.
+    released_at: Instant,
+    /// When those who wait for this site were last told that it waits too.
+    sign_of_life: Instant,
+    /// Releases since it last had nothing to do.
+    moves: u32,
     reported: Option<Instant>,
 }
 
@@ -410,10 +445,12 @@ impl Node {
             self.done = Some((Instant::now(), StopReason::Finished));
         }
         loop {
-            while self.advance()? {
+            let moved = self.advance()?;
+            if moved {
                 // What was sent leaves before the next is thought of: a neighbour waits for it.
                 tokio::task::yield_now().await;
             }
+            self.moves = if moved { self.moves + 1 } else { 0 };
             // The log can wait for a round, not for more.
             if self.events.is_empty() || self.log.len() > 2 * self.neighbours.len() {
                 self.write_log();
@@ -424,21 +461,46 @@ impl Node {
             if self.asked.load(Ordering::Relaxed) {
                 self.stop.get_or_insert_with(Instant::now);
             }
-            if let Some(outcome) = self.ended()? {
+            // Between two messages of a round there is nothing to end; but whoever never waits must look, too.
+            let look = !moved || self.moves.is_multiple_of(16);
+            if let Some(outcome) = if look { self.ended()? } else { None } {
+                self.shared.audit.sum_up();
                 self.audit("stop", json!({ "round": outcome.round, "reason": outcome.reason }));
+                self.shared.audit.sync();
                 self.report();
                 self.neighbours.clear();
                 self.links.close().await;
                 return Ok(outcome);
             }
-            let wait = self.patience();
-            if let Ok(Some(event)) = timeout(wait, self.events.recv()).await {
-                self.take(event)?;
-                // What else has arrived goes into the same round.
-                while let Ok(event) = self.events.try_recv() {
+            if !moved {
+                self.tell_those_who_wait();
+                let wait = self.patience();
+                if let Ok(Some(event)) = timeout(wait, self.events.recv()).await {
                     self.take(event)?;
                 }
             }
+            // What else has arrived goes into the same round.
+            while let Ok(event) = self.events.try_recv() {
+                self.take(event)?;
+            }
+        }
+    }
+
+    /// A site that waits for others says so to those who wait for it, so that silence means what it seems to mean.
+    fn tell_those_who_wait(&mut self) {
+        if self.done.is_some() || self.sign_of_life.elapsed() < SIGN_OF_LIFE {
+            return;
+        }
+        self.sign_of_life = Instant::now();
+        let awaited = self.agent.awaited();
+        if awaited.is_empty() {
+            return;
+        }
+        let ack = Frame::Ack { round: self.shared.have.load(Ordering::Acquire) }.encode();
+        let linked: Vec<u32> =
+            self.neighbours.iter().filter(|(_, n)| n.outgoing.is_some()).map(|(&j, _)| j).collect();
+        for peer in linked {
+            self.send(peer, ack.clone());
         }
     }
 
@@ -481,6 +543,7 @@ impl Node {
             self.store.release(self.study, round, &bytes, charge.clone(), self.agent.checkpoint())?;
         let committed = began.elapsed().as_secs_f64();
         self.shared.have.store(round - 1, Ordering::Release);
+        (self.released_at, self.sign_of_life) = (Instant::now(), Instant::now());
         self.recent.push_back((round, bytes));
         while self.recent.len() > 2 {
             self.recent.pop_front();
@@ -559,9 +622,10 @@ impl Node {
                     && n.outgoing.as_ref().is_some_and(|o| o.0 == link)
                 {
                     n.outgoing = None;
-                    n.lost = Some(Instant::now());
-                    let line = json!({ "peer": n.name });
-                    self.audit("link-down", line);
+                    n.lost.get_or_insert_with(Instant::now);
+                    let name = n.name.clone();
+                    self.write_log();
+                    self.shared.audit.of_peer("link-down", &name, json!({ "peer": name }));
                 }
             }
             Event::Frame { peer, link, frame, bytes } => self.frame(peer, link, frame, bytes)?,
@@ -585,7 +649,8 @@ impl Node {
             drop(outgoing.try_send(Frame::Refused(reason).encode()));
             return Ok(());
         }
-        self.shared.audit.write("link-up", json!({ "peer": n.name, "have": have }));
+        self.shared.audit.of_peer("link-up", &n.name, json!({ "peer": n.name, "have": have }));
+        n.spoke = Instant::now();
         // It has an exchange when it has this site's part of it, which was durable here before it left; or when it went on without this site, and says so next.
         n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
@@ -618,13 +683,15 @@ impl Node {
             // Of a link that a newer one has replaced; what it said comes again.
             return Ok(());
         }
+        n.spoke = Instant::now();
         if n.ahead.is_some() && !matches!(frame, Frame::Refused(_)) {
-            return self.nobody_is_ahead(Duration::ZERO);
+            self.doubt_who_is_ahead(Duration::ZERO);
+            return Ok(());
         }
         match frame {
             Frame::Release { .. } | Frame::Words { .. } => match self.agent.handle(peer, frame) {
                 Ok(round) => {
-                    (n.lost, n.refused) = (None, false);
+                    (n.lost, n.refused, n.suspected) = (None, false, None);
                     n.acked = n.acked.max(round.saturating_sub(1));
                     // The same again is no news, and must not fill the disk.
                     if round > n.heard {
@@ -647,12 +714,26 @@ impl Node {
         self.part(peer)
     }
 
-    /// An error if a neighbour has more than was released here, and has not said within `patience` that it went on without this site.
-    fn nobody_is_ahead(&self, patience: Duration) -> Result<(), NodeError> {
-        let overdue = |n: &&Neighbour| n.ahead.is_some_and(|(since, _)| since.elapsed() >= patience);
-        let Some(n) = self.neighbours.values().find(overdue) else { return Ok(()) };
-        let (have, released) = (n.ahead.map_or(0, |a| a.1), self.recent.back().map_or(0, |r| r.0));
-        Err(NodeError::Forgot { peer: n.name.clone(), have, released })
+    /// Ends the links to neighbours that say they have more than was released here, and have not said within `patience` that they went on without
+    /// this site. Nothing is sent to them. Either one of them lies, or the ledger is an old copy: then nothing more may be drawn, and as long as the
+    /// site waits for them nothing is. A ledger that its witness has counted is no old copy, so there it is a lie.
+    fn doubt_who_is_ahead(&mut self, patience: Duration) {
+        let released = self.recent.back().map_or(0, |r| r.0);
+        let overdue: Vec<(u32, u32)> = self
+            .neighbours
+            .iter()
+            .filter_map(|(&j, n)| n.ahead.filter(|(since, _)| since.elapsed() >= patience).map(|a| (j, a.1)))
+            .collect();
+        for (peer, have) in overdue {
+            let reason =
+                format!("it says that it has exchange {have} of this site, which has released {released}");
+            let witnessed = self.store.is_witnessed();
+            if let Some(n) = self.neighbours.get_mut(&peer) {
+                n.ahead = None;
+                n.suspected = (!witnessed).then_some(have);
+            }
+            self.refuse(peer, &reason);
+        }
     }
 
     /// Says goodbye to a neighbour that has everything, once this node has too. It may be gone for good after that, so what it said is made
@@ -718,7 +799,7 @@ impl Node {
 
     /// Whether there is nothing more to do, or no sense in waiting.
     fn ended(&mut self) -> Result<Option<Outcome>, NodeError> {
-        self.nobody_is_ahead(BLINK)?;
+        self.doubt_who_is_ahead(BLINK);
         let last = self.agent.last(&self.plan);
         if let Some((since, reason)) = self.done {
             return self.parted(since, reason, last);
@@ -764,19 +845,43 @@ impl Node {
     }
 
     fn mind_the_absent(&mut self, round: u32) -> Result<(), NodeError> {
-        let site = self.shared.folder.site.clone();
+        let site = &self.shared.folder.site;
+        let (away, least) = (site.away, site.least_sites);
         let deadline = Duration::from_secs_f64(site.deadline_seconds);
-        // Who is connected is not away, however long it waits for others.
+        // Who is connected and waits for others says so; who says nothing at all is as good as away.
+        let silent = |n: &Neighbour| match n.lost {
+            Some(since) => since.elapsed(),
+            None => n.spoke.elapsed(),
+        };
         let overdue = |n: &Neighbour| {
-            let limit = if site.away == Away::Stop && n.ever_up { BLINK } else { deadline };
-            n.lost.is_some_and(|since| since.elapsed() > limit)
+            let blink = away == Away::Stop && n.ever_up && n.lost.is_some();
+            let limit = if n.lost.is_some() { deadline } else { deadline.max(5 * SIGN_OF_LIFE) };
+            silent(n) > if blink { BLINK } else { limit }
         };
         let absent: Vec<u32> =
             self.agent.awaited().into_iter().filter(|j| overdue(&self.neighbours[j])).collect();
         if absent.is_empty() {
             return Ok(());
         }
-        if site.away == Away::ContinueWithout {
+        let names: Vec<&str> = absent.iter().map(|j| self.neighbours[j].name.as_str()).collect();
+        let names = names.join(", ");
+        let seconds =
+            absent.iter().map(|j| silent(&self.neighbours[j])).max().unwrap_or_default().as_secs_f64();
+        // Going on without one that may be right about an old copy would draw again what was sent already.
+        if let Some((n, have)) =
+            absent.iter().find_map(|j| self.neighbours[j].suspected.map(|have| (j, have)))
+        {
+            let (peer, released) = (self.neighbours[n].name.clone(), self.recent.back().map_or(0, |r| r.0));
+            self.audit("away", json!({ "peers": names, "round": self.agent.rounds(round) }));
+            return Err(NodeError::Forgot { peer, have, released });
+        }
+        let left = 1 + self.neighbours.len() - self.agent.away().len() - absent.len();
+        if away == Away::ContinueWithout && left < least {
+            let round = self.agent.rounds(round);
+            self.audit("away", json!({ "peers": names, "round": round, "left": left, "least_sites": least }));
+            return Err(NodeError::Alone { names, seconds, left, least, round });
+        }
+        if away == Away::ContinueWithout {
             for &neighbour in &absent {
                 self.agent
                     .go_without(neighbour)
@@ -791,13 +896,9 @@ impl Node {
             }
             return Ok(());
         }
-        let names: Vec<&str> = absent.iter().map(|j| self.neighbours[j].name.as_str()).collect();
-        let names = names.join(", ");
         let round = self.agent.rounds(round);
         self.audit("away", json!({ "peers": names, "round": round }));
-        let longest =
-            absent.iter().filter_map(|j| Some(self.neighbours[j].lost?.elapsed())).max().unwrap_or_default();
-        Err(NodeError::Away { names, seconds: longest.as_secs_f64(), round })
+        Err(NodeError::Away { names, seconds, round })
     }
 
     fn report(&mut self) {
@@ -816,12 +917,20 @@ impl Node {
         let claim = self.plan.claim.as_ref();
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
         let refusals = self.shared.audit.refusals();
+        let awaited = if self.done.is_some() { Vec::new() } else { self.agent.awaited() };
+        let waiting = awaited
+            .iter()
+            .map(|j| &self.neighbours[j])
+            .map(|n| (n.name.clone(), n.lost.unwrap_or(n.spoke).elapsed().as_secs_f64()));
+        let waiting: Vec<(String, f64)> = waiting.collect();
+        let since_round = if self.done.is_some() { 0.0 } else { self.released_at.elapsed().as_secs_f64() };
         self.progress.set(|p| {
             p.site.clone_from(&site.name);
             p.round = self.agent.rounds(self.agent.round());
             p.released = self.agent.begun(self.recent.back().map_or(0, |last| last.0));
             p.rounds = self.agent.rounds(self.agent.last(&self.plan));
             p.refusals = refusals;
+            (p.waiting, p.since_round) = (waiting, since_round);
             p.convergence = self.agent.convergence();
             p.budget = claim.map(|c| c.epsilon);
             p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));
@@ -870,6 +979,26 @@ fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
     Ok(store)
 }
 
+/// Writes into the log what the ledger knows and the log does not: a crash or a full disk came between the two. The ledger is the truth.
+fn repair(folder: &Folder, store: &Store, audit: &AuditLog, agent: &Driven) -> Result<(), NodeError> {
+    let known = crate::audit_log::releases(&folder.path);
+    for row in store.rows()? {
+        let Entry::Release { round: exchange, blake3, charge } = row.entry else { continue };
+        let ledger = Hex(&row.hash).to_string();
+        if known.contains(&ledger) {
+            continue;
+        }
+        let round = agent.begun(exchange);
+        let mut fields =
+            json!({ "blake3": blake3, "charge": charge, "ledger": ledger, "round": round, "repaired": true });
+        if agent.is_shared() {
+            fields["exchange"] = exchange.into();
+        }
+        audit.write("released", fields);
+    }
+    Ok(())
+}
+
 /// The neighbours before any link is up.
 fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
     let mut all: BTreeMap<u32, Neighbour> = agent
@@ -902,6 +1031,8 @@ impl Neighbour {
             sent: 0,
             lost: Some(Instant::now()),
             ahead: None,
+            suspected: None,
+            spoke: Instant::now(),
             refused: false,
             ever_up: false,
             confirmed: false,
@@ -1111,10 +1242,11 @@ mod tests {
 
     /// A folder that was copied back from before: its own log and ledger agree, and only a neighbour knows that it released more.
     #[test]
-    fn a_neighbour_that_has_more_than_was_released_stops_the_site() {
+    fn a_lie_in_a_hello_ends_a_link_and_not_the_site() {
         let root = std::env::temp_dir().join(format!("consenso-forgot-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&root);
-        let [a, b] = two(&root);
+        let [mut a, b] = two(&root);
+        (a.site.deadline_seconds, a.site.away) = (3.0, Away::ContinueWithout);
         let (mine, hers) = (experiment(), experiment());
         let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
         let graph = graph_digest(hers.graph());
@@ -1123,12 +1255,25 @@ mod tests {
         let said =
             async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &Frame::Bye.encode())).await };
         drop(runtime.block_on(said).expect("in time"));
+        // One that nobody can prove wrong is waited for, and never gone on without.
         let stopped = node.join().unwrap().unwrap_err();
         assert!(
             matches!(&stopped, NodeError::Forgot { peer, have: 2, released: 1 } if peer == "b")
-                && stopped.is_input(),
+                && !stopped.is_input(),
             "{stopped}"
         );
+        let log = std::fs::read_to_string(root.join("a/audit.jsonl")).unwrap();
+        assert!(log.contains("it says that it has exchange 2 of this site, which has released 1"), "{log}");
+        // The honest neighbour comes after the lie: the site is there, and the run ends.
+        std::fs::remove_dir_all(&root).unwrap();
+        let [a, b] = two(&root);
+        let (mine, hers) = (experiment(), experiment());
+        let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
+        let said =
+            async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &Frame::Bye.encode())).await };
+        drop(runtime.block_on(said).expect("in time"));
+        run(&b, &hers, &Options::default()).unwrap();
+        assert!(node.join().unwrap().unwrap().model.is_some());
         // One that went on without the site has more, too, and says so: that is no reason to suspect the ledger.
         std::fs::remove_dir_all(&root).unwrap();
         let [mut a, b] = two(&root);

@@ -34,6 +34,10 @@ pub struct Progress {
     /// Seconds spent on durable commits so far.
     #[serde(skip)]
     pub committing: f64,
+    /// Whose message of the round is missing, and for how many seconds nothing was heard from each of them.
+    pub waiting: Vec<(String, f64)>,
+    /// Seconds since the last release, of a run that is not over.
+    pub since_round: f64,
     /// Its neighbours.
     pub neighbours: Vec<Link>,
     /// Whether the model is ready.
@@ -73,7 +77,30 @@ impl Convergence {
 /// Longest history that is kept.
 pub const HISTORY: usize = 200;
 
+/// Seconds without a release after which a run counts as stalled.
+pub const STALLED: f64 = 30.0;
+
 impl Progress {
+    /// Whether the run waits for somebody for longer than it should.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        !self.finished && self.since_round > STALLED && !self.waiting.is_empty()
+    }
+
+    /// Whom it waits for, in words; empty while that is nothing to speak of.
+    #[must_use]
+    pub fn waits(&self) -> String {
+        if self.finished || self.since_round < 5.0 || self.waiting.is_empty() {
+            return String::new();
+        }
+        let names: Vec<&str> = self.waiting.iter().map(|w| w.0.as_str()).collect();
+        // Rounded, so that a line that says it is not a new one every second.
+        let seconds =
+            [5u32, 10, 20, 40].into_iter().rfind(|s| f64::from(*s) <= self.since_round).unwrap_or(5);
+        let seconds = if self.since_round >= 60.0 { 60 * (self.since_round / 60.0) as u32 } else { seconds };
+        format!("waiting for {} since {seconds} s", names.join(", "))
+    }
+
     /// Adds to the history what belongs there: every round at first, then every second, every fourth, …
     pub(crate) fn remember(&mut self, round: u32, value: impl FnOnce() -> Convergence) {
         let every = self.history.get(1).map_or(1, |second| second.0 - self.history[0].0);
@@ -134,6 +161,16 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_waits_says_for_whom() {
+        let waiting = vec![("s2".to_owned(), 41.0)];
+        let mut progress = Progress { waiting, since_round: 47.0, ..Progress::default() };
+        assert_eq!(progress.waits(), "waiting for s2 since 40 s");
+        assert!(progress.is_stalled());
+        progress.since_round = 1.0;
+        assert!(progress.waits().is_empty() && !progress.is_stalled());
+    }
 
     #[test]
     fn a_history_is_short_and_evenly_spaced() {

@@ -489,6 +489,12 @@ impl Store {
         Ok(())
     }
 
+    /// Whether a witness counts the releases, so that this ledger is known to be the newest.
+    #[must_use]
+    pub fn is_witnessed(&self) -> bool {
+        self.witness.is_some()
+    }
+
     /// Makes a new witness that takes the ledger as it is for the newest.
     ///
     /// # Errors

@@ -410,7 +410,7 @@ fn one_agent_alone_runs_it_and_nothing_else() {
         run(&experiment(1, "epsilon = 2.0\ndelta = 1e-6", "rounds = 60").unwrap(), &Silent).unwrap().record;
     assert!(record.algorithms[0].optimum_gap.is_finite());
     let text = "name = \"small\"\n[data]\nsource = \"logistic\"\nagents = 1\nrecords_per_agent = 50\ndim = 6\n\
-                [graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"rcd\"\n[[algorithm]]\nkind = \"dgd\"\n";
+                [graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"rcd\"\n[[algorithm]]\nkind = \"extra\"\n";
     let spec: ExperimentSpec = toml::from_str(text).unwrap();
     let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
     let inputs = Inputs { file: "small".into(), text: text.into(), spec, source, edges: None, entropy: None };

@@ -32,5 +32,10 @@ fn from_an_export_to_a_model() {
     let accuracy = run["algorithms"][0]["test_accuracy"].as_f64().expect("test records were held out");
     assert!((0.0..=1.0).contains(&accuracy));
     assert!(run["algorithms"][0]["epsilon"]["claim"].as_f64().is_some_and(|epsilon| epsilon <= 5.0), "{run}");
+    let predicted: serde_json::Value =
+        serde_json::from_str(&place.read("predict.json")).expect("one JSON object");
+    assert_eq!((&predicted["skipped"], &predicted["metrics"]["rows"]), (&24.into(), &376.into()));
+    assert!(predicted["metrics"]["auc"].as_f64().is_some_and(|auc| auc > 0.5), "{}", predicted["metrics"]);
+    assert_eq!(place.read("predictions.csv").lines().count(), 401, "a line per record of the file");
     assert!(said.contains("miss a value and were dropped"), "counted for whoever runs it: {said}");
 }

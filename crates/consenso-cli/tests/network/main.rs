@@ -1,5 +1,6 @@
 //! The real network, as real processes on loopback addresses, against the simulator.
 
+mod bad_days;
 mod budget;
 mod faults;
 mod http2;

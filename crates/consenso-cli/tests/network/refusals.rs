@@ -91,7 +91,7 @@ fn impostors_are_refused_on_both_sides_and_the_run_is_unharmed() {
     wait_for("site-0 listens", || log(&net.folder(0)).contains("\"start\""));
     for (folder, here, there) in [
         (&unlisted, "is not listed in peers.toml", "refused"),
-        (&wrong_edge, "site-2 is no neighbour of site-0", "study is"),
+        (&wrong_edge, "site-2 is no neighbour of site-0", "it refused: site-2 is no neighbour"),
         (&other_study, "its study is", "study is"),
         (&stranger, "invalid peer certificate", "refused"),
     ] {

@@ -53,7 +53,9 @@ impl fmt::Debug for Grouping {
 }
 
 /// Encoded training and test records with all that is publicly known about them.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// `Debug` prints shapes; the schema and the encoder would fill pages.
+#[derive(Clone, PartialEq)]
 pub struct Dataset {
     /// Where it comes from, for reports.
     pub source: String,
@@ -83,6 +85,21 @@ pub struct Dataset {
     pub report: LoadReport,
     /// What happened while loading the test records.
     pub test_report: Option<LoadReport>,
+}
+
+impl fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dataset")
+            .field("source", &self.source)
+            .field("train", &self.train)
+            .field("test", &self.test)
+            .field("bounds", &self.bounds)
+            .field("task", &self.task)
+            .field("classes", &self.classes)
+            .field("encoding", &self.encoding)
+            .field("groupings", &self.groupings)
+            .finish_non_exhaustive()
+    }
 }
 
 /// UCI Adult, bundled: see `data/ATTRIBUTION.md`.

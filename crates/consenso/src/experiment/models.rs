@@ -87,7 +87,9 @@ impl Experiment {
         if own || differ && few {
             let names = self.agent_names();
             let listed = self.spec.problem.as_ref().map(|p| &p.agent);
-            for (i, weights) in trained.agents.iter().enumerate() {
+            for (i, held) in trained.agents.iter().enumerate() {
+                // Where columns were scouted, agents hold more than weights.
+                let weights = self.fitted(&trained.label, held).map_or_else(|_| held.clone(), |f| f.1);
                 // Agents with fewer variables than the longest were filled up with zeros.
                 let width = listed.and_then(|l| l.get(i)).map_or(weights.len(), super::AgentSpec::variables);
                 let name = names.get(i).cloned().unwrap_or_else(|| format!("agent-{}", i + 1));

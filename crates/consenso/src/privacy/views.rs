@@ -221,7 +221,9 @@ mod tests {
         let (graph, mixing) = path(6);
         let alone = gossip(&graph, &mixing, 6, 0.0).seen_by(&[0]);
         let pairs = gossip(&graph, &mixing, 6, 25.0).seen_by(&[0]);
-        assert!((1..6).all(|i| pairs[i] < 0.8 * alone[i] + 1e-9), "{pairs:?} {alone:?}");
+        // The same own noise and more beside it: never worse, and much better where a message is seen directly.
+        assert!((1..6).all(|i| pairs[i] <= alone[i] * (1.0 + 1e-6)), "{pairs:?} {alone:?}");
+        assert!(pairs[1] < 0.8 * alone[1], "{pairs:?} {alone:?}");
         let bound = super::super::correlated::worst(&graph, 1, 25.0).resistance;
         assert!(pairs.iter().all(|mu| mu * mu <= 6.0 / 4.0 * bound * (1.0 + 1e-6)));
     }

@@ -50,8 +50,8 @@ const EMPTY_BELOW: f64 = 3.0;
 const MASS_NEEDED: f64 = 0.75;
 /// Share of the last iterates whose mean is the model.
 const AVERAGED: f64 = 0.75;
-/// What a level's variance is raised by before it scales its feature: a level rarer than this counts for less.
-const RARE: f64 = 0.03;
+/// What a level's variance is raised by before it scales its feature: a level rarer than this counts for less, the more so the noisier the run.
+const RARE: (f64, f64) = (0.03, 0.1);
 /// Rounds of a run without noise, which uses accelerated steps.
 const EXACT_STEPS: u32 = 400;
 
@@ -175,8 +175,8 @@ impl Recipe {
             bins: bins_found,
             label_bins,
             pooled,
-            floor: RARE,
-            clip_share: (0.35 / q.sqrt()).clamp(0.4, 2.0),
+            floor: q.clamp(RARE.0, RARE.1),
+            clip_share: (0.35 / q.sqrt()).clamp(0.4, 1.0),
             time: (2.5 / q).clamp(3.0, 24.0),
             calibrated: request.mu.is_some() && request.loss.is_logistic() && step < CALIBRATION_NOISE,
             histograms,
