@@ -407,6 +407,8 @@ mod tests {
         let experiment = experiment("kind = \"complete\"", 3, BINARY, "logistic", BUDGET);
         let finished = trained(&experiment);
         let model = &finished.models[0].agents[0];
+        // A site that evaluates public test records sees what the simulation saw.
+        assert_eq!(experiment.test_accuracy(model), finished.record.algorithms[0].test_accuracy);
         let (encoder, x) = experiment.fitted("dgd", model).unwrap();
         assert_eq!(x.len(), encoder.dim());
         let back: Encoder = toml::from_str(&toml::to_string(&encoder).unwrap()).unwrap();

@@ -5,12 +5,11 @@ use super::check::{Experiment, Planned, Source};
 use super::run::player;
 use super::spec::Accounting;
 use crate::agent::{Agent, Player, Timetable};
-use crate::data::Records;
 use crate::gate::{Ledger, Noise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
-use crate::problem::{self, LocalObjective, Sensitivity};
+use crate::problem::{LocalObjective, Sensitivity};
 use crate::sharing::SharingAgent;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -236,8 +235,7 @@ impl Experiment {
     /// Test accuracy of a model on records nobody trains on, if there are any and it classifies.
     #[must_use]
     pub fn test_accuracy(&self, model: &[f64]) -> Option<f64> {
-        let test: std::borrow::Cow<'_, Records> = self.test_records(0)?;
-        problem::accuracy(&self.objective.loss, &test, model)
+        self.metrics(0, model)?.accuracy
     }
 }
 
