@@ -179,13 +179,13 @@ fn sites_can_do_without_an_authority() {
     let shared = new("net", "site-0/certificate.pem,site-1/certificate.pem");
     assert!(shared.status.success(), "{}", text(&shared));
     let net = Net { root: place, names: vec!["site-0".into(), "site-1".into()] };
-    for site in 0..2 {
+    for (site, metrics) in metrics.iter().enumerate() {
         for file in fs::read_dir(net.root.join("net")).unwrap() {
             let file = file.unwrap();
             fs::copy(file.path(), net.folder(site).join(file.file_name())).unwrap();
         }
         net.set(site, "entropy", "seed");
-        net.set(site, "metrics", metrics[site].clone());
+        net.set(site, "metrics", metrics.clone());
     }
     finish(net.start_all(), LIMIT);
     assert_eq!((net.transcript(), net.models()), simulated(&net));
