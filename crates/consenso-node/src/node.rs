@@ -885,7 +885,7 @@ impl Node {
             return Err(NodeError::Forgot { peer, have, released });
         }
         let left = 1 + self.neighbours.len() - self.agent.away().len() - absent.len();
-        // A sum of secret shares needs everybody in any case, and says so below.
+        // A sum of shares cannot do without anybody, which is what the operator should read then.
         if away == Away::ContinueWithout && left < least && !self.agent.is_shared() {
             let round = self.agent.rounds(round);
             self.audit("away", json!({ "peers": names, "round": round, "left": left, "least_sites": least }));

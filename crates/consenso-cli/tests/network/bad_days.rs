@@ -32,7 +32,8 @@ fn running(net: &Net) -> Vec<Process> {
 fn a_site_that_lost_all_neighbours_stops_and_says_so() {
     let net = Net::new("alone", 2, &long(2, "kind = \"complete\""), "seed");
     net.set(0, "away", "continue-without");
-    (0..2).for_each(|site| net.set(site, "deadline_seconds", 1.0));
+    // Enough for the other to start on a busy machine.
+    (0..2).for_each(|site| net.set(site, "deadline_seconds", 6.0));
     let mut all = running(&net);
     all[1].kill();
     let output = all.swap_remove(0).output();

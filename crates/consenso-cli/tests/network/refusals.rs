@@ -156,7 +156,9 @@ fn sites_can_do_without_an_authority() {
     let algorithm = "kind = \"dgd\"\nrounds = 10\ngossip = 0";
     fs::write(place.join("study.toml"), experiment(2, "kind = \"complete\"", algorithm)).unwrap();
     let run = |arguments: &[&str]| consenso().current_dir(&place).args(arguments).output().unwrap();
-    let addresses: Vec<String> = ports(2).iter().map(|p| format!("127.0.0.1:{p}")).collect();
+    // All at once: a port that was let go may be given out again.
+    let mut addresses: Vec<String> = ports(4).iter().map(|p| format!("127.0.0.1:{p}")).collect();
+    let metrics = addresses.split_off(2);
     for (name, listen) in ["site-0", "site-1"].iter().zip(&addresses) {
         let made = run(&["node", "init", name, "--name", name, "--listen", listen]);
         assert!(made.status.success(), "{}", text(&made));
@@ -177,13 +179,13 @@ fn sites_can_do_without_an_authority() {
     let shared = new("net", "site-0/certificate.pem,site-1/certificate.pem");
     assert!(shared.status.success(), "{}", text(&shared));
     let net = Net { root: place, names: vec!["site-0".into(), "site-1".into()] };
-    for site in 0..2 {
+    for (site, metrics) in metrics.iter().enumerate() {
         for file in fs::read_dir(net.root.join("net")).unwrap() {
             let file = file.unwrap();
             fs::copy(file.path(), net.folder(site).join(file.file_name())).unwrap();
         }
         net.set(site, "entropy", "seed");
-        net.set(site, "metrics", format!("127.0.0.1:{}", ports(1)[0]));
+        net.set(site, "metrics", metrics.clone());
     }
     finish(net.start_all(), LIMIT);
     assert_eq!((net.transcript(), net.models()), simulated(&net));
