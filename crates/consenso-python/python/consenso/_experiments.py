@@ -286,7 +286,7 @@ class Record:
         heads = ["algorithm", "rounds", "epsilon", "test_accuracy", "test_auc"]
         head = "".join(f"<th>{h}</th>" for h in heads)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_cell(row[h], h == "epsilon"))}</td>" for h in heads) + "</tr>" for row in self.rows()
+            "<tr>" + "".join(f"<td>{html.escape(_cell(row[h], h == 'epsilon'))}</td>" for h in heads) + "</tr>" for row in self.rows()
         )
         claims = "".join(
             f"<pre>{html.escape(a['epsilon']['statement'])}</pre>" for a in self.algorithms if a.get("epsilon")
