@@ -3,6 +3,7 @@
 use super::figure::Figure;
 use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands};
 use super::{chart, dimension, frontier, page};
+use crate::model::Metrics;
 use crate::privacy::Meaning;
 use crate::record::{AlgorithmRecord, EpsilonRecord, Record};
 use serde_json::Value;
@@ -232,6 +233,7 @@ fn baseline_rows(record: &Record) -> Vec<Row> {
             let cells = [None, accuracy.map(percent), None, auc, gap, error, None, None, None];
             Row { head: head.into(), cells }
         };
+    let tuned = |figure: fn(&Metrics) -> Option<f64>| figure(&baselines.reference.as_ref()?.metrics);
     let zero = &baselines.zero_model;
     let above = number(zero.objective - baselines.central_optimum_objective, 3);
     let all = [
@@ -239,12 +241,13 @@ fn baseline_rows(record: &Record) -> Vec<Row> {
         row("Zero model", zero.accuracy, None, Some(above), Some(number(zero.log_error, 3))),
         row("Agents alone, without noise", baselines.local_only_accuracy, None, None, None),
         row(
-            "Optimum of all records, not private",
+            "Optimum of this objective, not private",
             baselines.central_optimum_accuracy,
             baselines.central_optimum_auc,
             Some("0".into()),
             Some("−∞".into()),
         ),
+        row("Tuned reference, not private", tuned(|m| m.accuracy), tuned(|m| m.auc), None, None),
     ];
     // Under a linear constraint the zero model breaks it, and what it costs says nothing.
     let skipped = if super::tied(record) { "Zero model" } else { "" };

@@ -20,13 +20,13 @@ pub fn shareable_html(shareable: &Shareable) -> String {
         let number = |key: &str| total.get(key).and_then(Value::as_f64).unwrap_or(f64::INFINITY);
         let _ = writeln!(
             main,
-            "<p><strong>All {} transcripts of the command together: ε = {:.4}, δ = {:e}.</strong> Each claim below covers one of them.</p>",
+            "<p><strong>Transcripts of the command: {}. All together: ε = {:.4}, δ = {:e}.</strong> Each claim below covers one of them.</p>",
             number("transcripts"),
             (number("epsilon") * 1e4).ceil() / 1e4,
             number("delta")
         );
     }
-    main.push_str("<table>\n<tr><th>algorithm</th><th>rounds</th><th>noise</th><th>test accuracy</th><th>ε of one run</th><th>δ</th></tr>\n");
+    main.push_str("<div class=\"scroll\"><table>\n<tr><th>algorithm</th><th>rounds</th><th>noise</th><th>test accuracy</th><th>ε of one run</th><th>δ</th></tr>\n");
     let empty = Vec::new();
     let algorithms = value["algorithms"].as_array().unwrap_or(&empty);
     for a in algorithms {
@@ -43,11 +43,15 @@ pub fn shareable_html(shareable: &Shareable) -> String {
             a["epsilon"]["delta"],
         );
     }
-    main.push_str("</table>\n");
+    main.push_str("</table></div>\n");
     for a in algorithms {
         if let Some(statement) = a["epsilon"]["statement"].as_str() {
             let label = escape(a["label"].as_str().unwrap_or_default());
-            let _ = writeln!(main, "<h2>{label}</h2>\n<pre>{}</pre>", escape(statement));
+            let _ = writeln!(
+                main,
+                "<h2>{label}</h2>\n<pre style=\"white-space: pre-wrap\">{}</pre>",
+                escape(statement)
+            );
         }
     }
     page::shell(name, value["version"].as_str().unwrap_or_default(), &main)
