@@ -367,6 +367,7 @@ fn loss(name: &str) -> Loss {
         "logistic" => Loss::Logistic,
         "ridge" => Loss::Ridge { clip: f64::INFINITY },
         "huber" => Loss::Huber { delta: 0.5 },
+        "squared-hinge" => Loss::SquaredHinge { clip: 1.2 },
         "softmax" => Loss::Softmax { classes: 3 },
         other => panic!("unknown golden loss {other}"),
     }
@@ -377,7 +378,7 @@ fn objectives_gradients_and_optima() {
     let optima: Value = serde_json::from_str(OPTIMUM).expect("golden JSON");
     let document = document();
     let entries = document["losses"].as_array().expect("losses");
-    assert_eq!(entries.len(), 4);
+    assert_eq!(entries.len(), 5);
     for entry in entries {
         let name = entry["name"].as_str().expect("a name");
         let locals = agents(&entry["labels"], loss(name));

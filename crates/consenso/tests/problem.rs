@@ -10,13 +10,14 @@ use rand::RngExt;
 
 const CLASSES: usize = 3;
 
-const LOSSES: [Loss; 7] = [
+const LOSSES: [Loss; 8] = [
     Loss::Logistic,
     Loss::ClippedLogistic { clip: 0.5 },
     Loss::ClippedLogistic { clip: 0.2 },
     Loss::Ridge { clip: f64::INFINITY },
     Loss::Ridge { clip: 0.3 },
     Loss::Huber { delta: 0.3 },
+    Loss::SquaredHinge { clip: 0.8 },
     Loss::Softmax { classes: CLASSES },
 ];
 
@@ -55,7 +56,7 @@ fn row(rng: &mut Stream, dim: usize) -> Vec<f64> {
 
 fn label(rng: &mut Stream, loss: &Loss) -> f64 {
     match loss {
-        Loss::Logistic | Loss::ClippedLogistic { .. } => f64::from(rng.random::<bool>()) * 2.0 - 1.0,
+        loss if loss.is_binary() => f64::from(rng.random::<bool>()) * 2.0 - 1.0,
         Loss::Softmax { classes } => (rng.random::<f64>() * *classes as f64).floor(),
         _ => 2.0 * symmetric(rng),
     }

@@ -5,7 +5,7 @@ use super::correlated::{self, Correlated};
 use super::problem::Tied;
 use super::scouted;
 use super::shared;
-use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, NoiseSpec, PartitionSpec, SpecError};
+use super::spec::{self, AlgorithmSpec, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError};
 use super::sweep;
 use crate::agent::Timetable;
 use crate::data::{
@@ -499,39 +499,7 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
     if let Some(problem) = o.constraint.problem() {
         return Err(("constraint", problem));
     }
-    let positive = |key, v: f64| {
-        if v > 0.0 { Ok(v) } else { Err((key, format!("{v} must be a positive number"))) }
-    };
-    let loss = match (o.loss, task) {
-        (LossKind::Logistic, Task::Binary) => match o.clip.unwrap_or(1.0) {
-            1.0 => Loss::Logistic,
-            clip if clip > 0.0 && clip < 1.0 => Loss::ClippedLogistic { clip },
-            clip => {
-                return Err((
-                    "clip",
-                    format!("{clip} must be above 0 and at most 1: no logistic slope exceeds 1"),
-                ));
-            }
-        },
-        (LossKind::Softmax, Task::MultiClass { classes }) => Loss::Softmax { classes },
-        (LossKind::Ridge, Task::Regression { .. }) => {
-            Loss::Ridge { clip: positive("clip", o.clip.unwrap_or(f64::INFINITY))? }
-        }
-        (LossKind::Huber, Task::Regression { .. }) => {
-            Loss::Huber { delta: positive("huber_delta", o.huber_delta.unwrap_or(1.0))? }
-        }
-        (loss, task) => {
-            let fitting = match task {
-                Task::Binary => "logistic",
-                Task::MultiClass { .. } => "softmax",
-                Task::Regression { .. } => "ridge or huber",
-            };
-            return Err((
-                "loss",
-                format!("{loss:?} does not fit these labels; use {fitting}").to_lowercase(),
-            ));
-        }
-    };
+    let loss = Loss::named(o.loss, task, o.clip, o.huber_delta)?;
     Ok(Objective { loss, regularization: o.regularization })
 }
 

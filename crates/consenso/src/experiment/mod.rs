@@ -22,6 +22,7 @@ mod spec;
 mod sweep;
 mod trust;
 
+pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use cost::CommandCost;
@@ -31,8 +32,8 @@ pub use run::{Finished, Observer, Silent, Trained, run};
 pub use shared::SharingSpec;
 pub use site::{Charge, SharingSite, Site, SitePlan};
 pub use spec::{
-    Accounting, AlgorithmSpec, CalibratedSpec, DataSpec, ExperimentSpec, LossKind, Mechanism, NoiseSpec,
-    NormName, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
+    Accounting, AlgorithmSpec, CalibratedSpec, DataSpec, ExperimentSpec, Mechanism, NoiseSpec, NormName,
+    ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
 };
 pub use trust::{Exposed, ExposureReport, PairwiseMap};
 

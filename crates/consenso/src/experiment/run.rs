@@ -698,7 +698,7 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
         loss: match experiment.objective.loss {
             _ if matches!(*experiment.source, Source::Costs) => "quadratic".into(),
             Loss::ClippedLogistic { clip } => format!("logistic (slopes clipped at {clip})"),
-            _ => format!("{:?}", experiment.spec.objective.loss).to_lowercase(),
+            _ => experiment.spec.objective.loss.to_string(),
         },
         regularization: experiment.objective.regularization,
         agents: experiment.facts.agents,

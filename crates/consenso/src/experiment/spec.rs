@@ -5,7 +5,7 @@ use super::shared::{ExchangeKind, SharingSpec};
 use crate::data::Encoding;
 use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
-use crate::problem::{Constraint, SiteWeights};
+use crate::problem::{Constraint, LossKind, SiteWeights};
 use crate::protocol::{Algorithms, Protocol, Schedule};
 use serde::{Deserialize, Serialize};
 
@@ -179,21 +179,6 @@ impl Default for ObjectiveSpec {
             constraint: Constraint::None,
         }
     }
-}
-
-/// Names of losses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LossKind {
-    /// Two classes.
-    #[default]
-    Logistic,
-    /// Least squares.
-    Ridge,
-    /// Robust regression.
-    Huber,
-    /// Several classes.
-    Softmax,
 }
 
 /// `[privacy]`.

@@ -321,7 +321,7 @@ impl Recipe {
         let part = self.request.layout.label_part(standard);
         let slope = match self.request.loss {
             Loss::Softmax { .. } => (1.0 - part.iter().map(|p| p * p).sum::<f64>()).sqrt(),
-            loss if loss.is_logistic() => (part[0] * part[1]).sqrt(),
+            loss if loss.is_binary() => (part[0] * part[1]).sqrt(),
             _ => 1.0,
         };
         self.clip_share * slope * (self.request.layout.effective_dim(standard) + 1.0).sqrt()

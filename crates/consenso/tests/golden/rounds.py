@@ -95,6 +95,26 @@ class Huber:
         return (z.T * (np.abs(z @ x - y) <= self.delta)) @ z / len(y)
 
 
+class SquaredHinge:
+    """u^2 / 2 for u = max(0, 1 - y z.x) <= clip, else clip (u - clip / 2)"""
+
+    curvature = 1.0
+
+    def __init__(self, clip):
+        self.clip = clip
+
+    def loss(self, x, z, y):
+        u = np.maximum(0, 1 - y * (z @ x))
+        return np.mean(np.where(u <= self.clip, u**2 / 2, self.clip * (u - self.clip / 2)))
+
+    def gradient(self, x, z, y):
+        return -z.T @ (y * np.clip(1 - y * (z @ x), 0, self.clip)) / len(y)
+
+    def hessian(self, x, z, y):
+        u = 1 - y * (z @ x)
+        return (z.T * ((u > 0) & (u <= self.clip))) @ z / len(y)
+
+
 class Softmax:
     """-log softmax(X z)[y]; x is class-major: x[c * d + l] multiplies feature l for class c"""
 
@@ -366,6 +386,7 @@ def losses():
         ("ridge", Ridge(), targets, D_FEATURES, {}),
         ("huber", Huber(0.5), targets, D_FEATURES, {"delta": 0.5}),
         ("softmax", Softmax(3), classes, 3 * D_FEATURES, {"classes": 3}),
+        ("squared-hinge", SquaredHinge(1.2), LABELS, D_FEATURES, {"clip": 1.2}),
     ]:
         points = more.symmetric(N, dim)
         entry = {"name": name, "formula": type(loss).__doc__, "parameters": parameters, "labels": y, "x": points,
