@@ -47,8 +47,6 @@ pub mod problem;
 pub mod protocol;
 pub mod random;
 pub mod record;
-pub mod report;
-pub mod reproduce;
 pub mod sharing;
 pub mod simulate;
 pub mod study;
