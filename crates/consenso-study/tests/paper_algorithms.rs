@@ -11,8 +11,8 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective};
 use consenso::protocol::{
-    Admm, Aggregation, Common, ConsensusAdmm, Extra, GradientDescent, NeighbourhoodDescent, Protocol,
-    PublicFacts, Schedule,
+    Admm, Aggregation, Common, ConsensusAdmm, Extra, GradientDescent, GradientTracking, NeighbourhoodDescent,
+    Protocol, PublicFacts, Schedule,
 };
 use consenso::random::Seed;
 use consenso::simulate::Lockstep;
@@ -78,7 +78,7 @@ impl AppendixE {
 
     /// The worst agent's relative error ‖x_i − x*‖/‖x*‖ and that of the network's mean.
     fn errors(&self, run: &Lockstep) -> (f64, f64) {
-        let rows = run.rows().chunks(run.dim());
+        let rows = run.rows().chunks(run.dim()).map(|row| &row[..run.model_dim()]);
         // Not f64::max, which would lose a NaN.
         let larger = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
         let worst = rows.clone().map(|row| error(row, &self.optimum)).fold(0.0, larger);
@@ -221,15 +221,18 @@ fn default_parameters_converge() {
     let graph = random(10, 20, 1);
     let facts = problem.facts(&graph, 400);
     let (mut admm, mut extra, mut consensus) = (Admm::default(), Extra::default(), ConsensusAdmm::default());
+    let mut tracking = GradientTracking::default();
+    tracking.resolve(&facts);
     admm.resolve(&facts);
     extra.resolve(&facts);
     consensus.resolve(&facts);
-    for protocol in [&admm as &dyn Protocol, &extra, &consensus] {
+    for protocol in [&admm as &dyn Protocol, &extra, &tracking, &consensus] {
         assert_eq!(protocol.check(&facts), Ok(None), "{}", protocol.kind());
     }
     for (name, run) in [
         ("admm", problem.run(admm, &graph, 400)),
         ("extra", problem.run(extra, &graph, 400)),
+        ("gradient-tracking", problem.run(tracking, &graph, 400)),
         ("consensus-admm", problem.run(consensus, &graph, 400)),
     ] {
         let (worst, _) = problem.errors(&run);

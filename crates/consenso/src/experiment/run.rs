@@ -415,7 +415,7 @@ fn observe(
     eyes: &mut Eyes,
 ) -> TraceRow {
     let models = network.current_models();
-    let held = || models.chunks_exact(network.dim());
+    let held = || models.chunks_exact(network.model_dim());
     if let Some(model) = held().next() {
         eyes.open(experiment, planned, &instance.locals, test, model);
     }

@@ -19,6 +19,7 @@ mod dgd;
 mod dvp;
 mod extra;
 mod gradient_descent;
+mod gradient_tracking;
 pub mod linear_admm;
 mod neighbourhood;
 mod output_admm;
@@ -37,6 +38,7 @@ pub use dgd::Dgd;
 pub use dvp::DualVariablePerturbation;
 pub use extra::Extra;
 pub use gradient_descent::GradientDescent;
+pub use gradient_tracking::GradientTracking;
 pub use linear_admm::LinearAdmm;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use output_admm::OutputAdmm;
@@ -183,11 +185,17 @@ impl<'a> View<'a> {
 
     /// `out = Σ_j W_ij x_j` with the graph's mixing weights, own row included.
     pub fn mix(&self, out: &mut [f64]) {
-        for (o, x) in out.iter_mut().zip(self.own()) {
+        self.mix_from(0, out);
+    }
+
+    /// Writes the part of Σ_j W_ij x_j that begins at coordinate `from` and is as long as `out`.
+    pub fn mix_from(&self, from: usize, out: &mut [f64]) {
+        let part = from..from + out.len();
+        for (o, x) in out.iter_mut().zip(&self.own()[part.clone()]) {
             *o = self.weights.own * x;
         }
         for (row, &w) in self.neighbours().zip(self.weights.neighbours) {
-            crate::kernel::axpy(w, row, out);
+            crate::kernel::axpy(w, &row[part.clone()], out);
         }
     }
 
@@ -399,7 +407,13 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         Assessment::open("no theorem or working rule here covers this algorithm")
     }
 
-    /// How many vectors of its own an agent keeps between rounds (duals, a previous iterate).
+    /// How many numbers a message has where models have `dim`. The first `dim` of a longer message are a model: the constraint set,
+    /// averages and the last exchanges of gossip are about them.
+    fn width(&self, dim: usize) -> usize {
+        dim
+    }
+
+    /// How many vectors as long as a message an agent keeps between rounds (duals, a previous iterate).
     fn memory(&self) -> usize {
         0
     }
@@ -474,10 +488,16 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
 
     /// The coordinates that the message of round `round` (from 1) changes, increasing; `None` for all.
     ///
-    /// The gate holds all others as this agent released them last: nothing private and no noise can reach them. [`Self::interval`] and
+    /// All others are as [`Self::hold`] says: nothing private and no noise can reach them. [`Self::interval`] and
     /// [`Self::step`] get one entry an active coordinate then. For [`Response::Shift`] only.
     fn active(&self, _round: u32, _dim: usize) -> Option<Vec<u32>> {
         None
+    }
+
+    /// Writes what the coordinates that are not [active](Self::active) hold, a function of what was released: as the agent released them
+    /// last, unless the algorithm says otherwise. The gate overwrites the active ones.
+    fn hold(&self, view: &View<'_>, _memory: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(view.own());
     }
 
     /// D of the problem f(x) + (D/2)‖x − point‖² that is solved in round `round`, for every [`Response`] but `Shift`. A protocol that answers so must say it:
@@ -611,6 +631,7 @@ algorithms! {
     "dgd" => Dgd,
     "decor" => Decor,
     "extra" => Extra,
+    "gradient-tracking" => GradientTracking,
     "consensus-admm" => ConsensusAdmm,
     "pp" => PenaltyPerturbation,
     "dvp" => DualVariablePerturbation,

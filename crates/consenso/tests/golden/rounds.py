@@ -288,6 +288,21 @@ def non_private():
     ]
 
 
+def gradient_tracking():
+    """The textbook form in x and y; noise k times NOISE is added to what round k adds up, so that y gets its change."""
+    w, eta, x = metropolis(), 0.4, X.copy()
+    y, before, rounds = gradients(x) + NOISE, gradients(x), []
+    for k in range(1, 5):
+        x = w @ x - eta * y
+        rounds.append(x)
+        now = gradients(x)
+        y, before = w @ y + now - before + (k + 1) * NOISE - k * NOISE, now
+    return [
+        case("gradient-tracking", "x+ = W x - eta y; y+ = W y + grad(x+) - grad(x) + noise+ - noise, y0 = grad(x0) + noise",
+             {"mixing": w, "step": eta, "noise": NOISE, "x": X}, {"rounds": rounds}),
+    ]
+
+
 def coordinate_descent():
     """Every agent changes the same coordinate a round: at v = W x, all others held."""
     w, eta, order, x = metropolis(), 0.9, [2, 0, 3, 1, 1, 3], X.copy()
@@ -394,7 +409,7 @@ def rows(value, indent=0):
 
 
 def main():
-    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + coordinate_descent() + private_baselines()
+    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + gradient_tracking() + coordinate_descent() + private_baselines()
     for entry in cases:
         if "next_duals" in entry["outputs"]:
             assert np.abs(entry["outputs"]["next_duals"].sum(axis=0)).max() < 1e-14, entry["name"]
