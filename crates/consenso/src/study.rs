@@ -8,15 +8,16 @@ use crate::data::{
     RowBounds, Schema, SchemaError, Table, Task,
 };
 use crate::experiment::{
-    self, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, ObjectiveSpec, Observer, PrivacySpec,
-    Silent, Source, SpecError,
+    self, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, Notation, ObjectiveSpec, Observer,
+    PrivacySpec, Silent, Source, SpecError,
 };
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
 use crate::privacy::{Claim, NeighbourRelation};
 use crate::problem::{Constraint, Loss};
-use crate::protocol::{Algorithms, Protocol};
+use crate::protocol::{Algorithms, Parameters, Protocol};
 use crate::record::Record;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// What is publicly known about every row, whatever the records are. Never compute it from the records themselves.
@@ -394,6 +395,7 @@ impl Study {
             privacy: None,
             sweep: None,
             algorithm: vec![[("kind".to_owned(), "dgd".into())].into_iter().collect()],
+            notation: Notation::default(),
         };
         let names = (1..=sites.len()).map(|i| format!("site {i}")).collect();
         Self {
@@ -444,7 +446,7 @@ impl Study {
     }
 
     /// Sets a key of the algorithm's table, such as `rounds`, `gossip` or `exchange`.
-    pub fn setting(mut self, key: &str, value: impl Into<toml::Value>) -> Self {
+    pub fn setting(mut self, key: &str, value: impl Into<Value>) -> Self {
         let value = value.into();
         for algorithm in &mut self.spec.algorithm {
             algorithm.insert(key.to_owned(), value.clone());
@@ -453,7 +455,7 @@ impl Study {
     }
 
     /// Sets the algorithm as an experiment file writes it.
-    pub fn algorithm_table(mut self, table: toml::Table) -> Self {
+    pub fn algorithm_table(mut self, table: Parameters) -> Self {
         self.spec.algorithm = vec![table];
         self
     }

@@ -6,7 +6,7 @@ use consenso::gate::{Gate, Ledger, Noise, RoundNoise, SchedulePlan};
 use consenso::graph::{Graph, Mixing};
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective};
-use consenso::protocol::{KINDS, Protocol, PublicFacts, Schedule, from_table};
+use consenso::protocol::{KINDS, Parameters, Protocol, PublicFacts, Schedule, from_table};
 use consenso::random::Seed;
 use consenso::simulate::{Faults, Lockstep, over_messages};
 use std::sync::Arc;
@@ -33,10 +33,10 @@ fn locals(seed: &Seed) -> Vec<LocalObjective> {
 
 /// The algorithm with its own choice of parameters, but for a step that vanishes where a constant one leaves a bias.
 fn protocol(kind: &str, graph: &Graph, rounds: u32) -> Arc<dyn Protocol> {
-    let mut parameters = toml::Table::new();
+    let mut parameters = Parameters::new();
     if matches!(kind, "dgd" | "gd" | "gd-star") {
         let step = Schedule::Shape(consenso::protocol::schedule::Shape::InverseSqrt { first: 2.0 });
-        parameters.insert("step".into(), toml::Value::try_from(step).expect("a table"));
+        parameters.insert("step".into(), serde_json::to_value(step).expect("a table"));
     }
     let mut protocol = from_table(kind, parameters).expect("known").expect("valid");
     let facts = PublicFacts {

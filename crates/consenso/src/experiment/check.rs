@@ -16,7 +16,7 @@ use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
 use crate::protocol::scouted::Scouted;
-use crate::protocol::{Algorithms, Protocol, PublicFacts};
+use crate::protocol::{Algorithms, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
 use std::sync::Arc;
@@ -384,17 +384,16 @@ impl Experiment {
         self.planned.iter().map(|p| p.label.as_str())
     }
 
-    /// The experiment with every choice made, as a file that repeats it.
+    /// The experiment with every choice made, as a file that repeats it: in the notation of the file it came from, JSON without one.
     #[must_use]
     pub fn resolved(&self) -> String {
         let mut spec = self.spec.clone();
-        if spec.sweep.is_some() {
-            // Every point makes its own choices, so only the file itself repeats it.
-            return toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"));
+        // Every point of a sweep makes its own choices, so only the file itself repeats it.
+        if spec.sweep.is_none() {
+            spec.trace_every = Some(self.trace_every);
+            spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
         }
-        spec.trace_every = Some(self.trace_every);
-        spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
-        toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"))
+        spec.written()
     }
 
     /// The seed of the noise of an algorithm in repetition `run`: the experiment's, or fresh entropy.
@@ -795,8 +794,8 @@ fn distinct_labels(planned: &mut [Planned]) {
     }
 }
 
-pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
-    let mut table = toml::Table::new();
+pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
+    let mut table = Parameters::new();
     table.insert("kind".into(), planned.protocol.kind().into());
     table.insert("label".into(), planned.label.clone().into());
     if let Some(scouted) = &planned.scouted {
@@ -812,7 +811,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     table.extend(planned.protocol.parameters());
     table.extend(shared::keys(planned));
     if let Some(noise) = &planned.budget.noise_spec
-        && let Ok(noise) = toml::Value::try_from(noise)
+        && let Ok(noise) = serde_json::to_value(noise)
     {
         table.insert("noise".into(), noise);
     }

@@ -1,6 +1,6 @@
 //! Gradient tracking: every agent follows the mean gradient, so that a constant step reaches the optimum (Nedić, Olshevsky and Shi, 2017).
 
-use super::{ENOUGH_STEPS, Protocol, PublicFacts, Schedule, View, dgd, table_of};
+use super::{ENOUGH_STEPS, Parameters, Protocol, PublicFacts, Schedule, View, dgd, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ impl Protocol for GradientTracking {
         1
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 

@@ -53,6 +53,7 @@ use crate::graph::Graph;
 use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Everybody's released vectors as one agent sees them: its own row and its neighbours', in order of agent number.
@@ -418,7 +419,7 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     }
 
     /// The parameters, as they would stand in an experiment file.
-    fn parameters(&self) -> toml::Table;
+    fn parameters(&self) -> Parameters;
 
     /// How the private step relates to the drawn point.
     fn response(&self) -> Response {
@@ -614,9 +615,9 @@ macro_rules! algorithms {
 
         /// The algorithm `kind` with the given parameters; `Err` names the unknown or missing key. `None`: no such algorithm.
         #[must_use]
-        pub fn from_table(kind: &str, parameters: toml::Table) -> Option<Result<Box<dyn Protocol>, toml::de::Error>> {
+        pub fn from_table(kind: &str, parameters: Parameters) -> Option<Result<Box<dyn Protocol>, serde_json::Error>> {
             match kind {
-                $($name => Some(parameters.try_into::<$type>().map(|p| Box::new(p) as Box<dyn Protocol>)),)+
+                $($name => Some(parse::<$type>(parameters).map(|p| Box::new(p) as Box<dyn Protocol>)),)+
                 _ => None,
             }
         }
@@ -640,13 +641,24 @@ algorithms! {
     "rcd" => CoordinateDescent,
 }
 
+/// The keys of an algorithm with their values, as an `[[algorithm]]` of an experiment file has them.
+pub type Parameters = serde_json::Map<String, Value>;
+
+/// Reads an algorithm from its keys.
+///
+/// # Errors
+/// Names the unknown or missing key.
+pub fn parse<P: serde::de::DeserializeOwned>(parameters: Parameters) -> Result<P, serde_json::Error> {
+    serde_json::from_value(Value::Object(parameters))
+}
+
 /// The algorithms an experiment may name: those that come with the library, and your own.
 ///
 /// ```
-/// use consenso::protocol::{Algorithms, Dgd};
+/// use consenso::protocol::{self, Algorithms, Dgd};
 ///
 /// // A kind of one's own reads its parameters from the same table as the others.
-/// let algorithms = Algorithms::builtin().with("mine", |parameters| parameters.try_into::<Dgd>());
+/// let algorithms = Algorithms::builtin().with("mine", protocol::parse::<Dgd>);
 /// assert!(algorithms.names().any(|name| name == "mine"));
 /// ```
 #[derive(Clone, Default)]
@@ -654,7 +666,7 @@ pub struct Algorithms {
     own: Vec<(String, Build)>,
 }
 
-type Build = Arc<dyn Fn(toml::Table) -> Result<Box<dyn Protocol>, toml::de::Error> + Send + Sync>;
+type Build = Arc<dyn Fn(Parameters) -> Result<Box<dyn Protocol>, serde_json::Error> + Send + Sync>;
 
 impl Algorithms {
     /// Returns the algorithms of [`KINDS`].
@@ -668,7 +680,7 @@ impl Algorithms {
     pub fn with<P: Protocol + 'static>(
         mut self,
         name: impl Into<String>,
-        build: impl Fn(toml::Table) -> Result<P, toml::de::Error> + Send + Sync + 'static,
+        build: impl Fn(Parameters) -> Result<P, serde_json::Error> + Send + Sync + 'static,
     ) -> Self {
         let build: Build = Arc::new(move |table| build(table).map(|p| Box::new(p) as Box<dyn Protocol>));
         self.own.insert(0, (name.into(), build));
@@ -685,8 +697,8 @@ impl Algorithms {
     pub fn build(
         &self,
         kind: &str,
-        parameters: toml::Table,
-    ) -> Option<Result<Box<dyn Protocol>, toml::de::Error>> {
+        parameters: Parameters,
+    ) -> Option<Result<Box<dyn Protocol>, serde_json::Error>> {
         match self.own.iter().find(|(name, _)| name == kind) {
             Some((_, build)) => Some(build(parameters)),
             None => from_table(kind, parameters),
@@ -700,7 +712,20 @@ impl std::fmt::Debug for Algorithms {
     }
 }
 
-/// A parameter struct as a TOML table, for the resolved experiment.
-fn table_of(parameters: &impl Serialize) -> toml::Table {
-    toml::Table::try_from(parameters).unwrap_or_default()
+/// A parameter struct as a table, for the resolved experiment.
+fn table_of(parameters: &impl Serialize) -> Parameters {
+    match serde_json::to_value(parameters) {
+        Ok(Value::Object(table)) => given(table),
+        _ => Parameters::new(),
+    }
+}
+
+/// The table without the keys that are left open.
+fn given(table: Parameters) -> Parameters {
+    let keep = |(key, value)| match value {
+        Value::Null => None,
+        Value::Object(inner) => Some((key, Value::Object(given(inner)))),
+        other => Some((key, other)),
+    };
+    table.into_iter().filter_map(keep).collect()
 }

@@ -21,7 +21,7 @@
 //! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up a breadth-first tree from a centre of the graph
 //! and the total comes down, 2·height exchanges, each a public function of releases and free. Every connected graph gives the same model.
 
-use super::{Protocol, PublicFacts, View};
+use super::{Parameters, Protocol, PublicFacts, View};
 use crate::data::scouted::BLIND_SCALE;
 use crate::data::{RawColumn, RawLayout};
 use crate::graph::Graph;
@@ -687,8 +687,8 @@ impl Protocol for Scouted {
         4
     }
 
-    fn parameters(&self) -> toml::Table {
-        toml::Table::new()
+    fn parameters(&self) -> Parameters {
+        Parameters::new()
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {
