@@ -80,7 +80,7 @@ fn gradient(f: &LocalObjective, x: &[f64]) -> Vec<f64> {
 
 /// What bounds say of rows in the unit ball of R^dim.
 fn unit_ball(dim: usize) -> RowBounds {
-    RowBounds { l1: (dim as f64).sqrt().next_up(), l2: 1.0, linf: 1.0, public: true }
+    RowBounds::declared((dim as f64).sqrt().next_up(), 1.0, 1.0)
 }
 
 /// The function whose gradient `f` computes: with its residuals clipped, ridge is Huber's loss.
@@ -486,8 +486,8 @@ fn the_ridge_optimum_is_that_of_the_normal_equations() {
 #[test]
 fn adult_at_the_papers_regularisation_is_the_majority() {
     let data = bundled::adult(Encoding::Paper).expect("bundled");
-    let (loss, test) = (Loss::Logistic, data.test.expect("bundled"));
-    let local = LocalObjective::new(Objective { loss, regularization: 1.0 }, data.train);
+    let (loss, test) = (Loss::Logistic, data.test().expect("bundled"));
+    let local = LocalObjective::new(Objective { loss, regularization: 1.0 }, data.train().clone());
     let agents = [local];
     let found = central_optimum(&agents, &Constraint::None, None);
     assert!(
@@ -496,7 +496,7 @@ fn adult_at_the_papers_regularisation_is_the_majority() {
         found.residual,
         l2(&found.x)
     );
-    let right = accuracy(&loss, &test, &found.x).expect("a classifier");
+    let right = accuracy(&loss, test, &found.x).expect("a classifier");
     assert!((right - 0.7543).abs() < 5e-5, "{right}");
 }
 

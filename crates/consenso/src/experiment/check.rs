@@ -83,6 +83,8 @@ impl ExperimentSpec {
 /// One algorithm, ready to run.
 #[derive(Debug)]
 pub(super) struct Planned {
+    /// Which algorithm of the file it is, from 1: under entropy its noise is its own.
+    pub(super) place: u64,
     pub(super) label: String,
     pub(super) protocol: Arc<dyn Protocol>,
     pub(super) timetable: Arc<Timetable>,
@@ -296,6 +298,7 @@ impl Experiment {
                 help: None,
             };
             let context = budget::Context {
+                place: index as u64 + 1,
                 spec: &spec,
                 objective: &objective,
                 bounds: &bounds,
@@ -401,9 +404,8 @@ impl Experiment {
     /// Seeded algorithms share their noise, which makes comparing them sharper. Under entropy each has its own: two transcripts with the same
     /// noise on the same records would give the records away.
     pub(super) fn noise_seed(&self, run: u32, algorithm: &Planned) -> Seed {
-        let place = self.planned.iter().position(|p| std::ptr::eq(p, algorithm)).map_or(0, |p| p as u64 + 1);
         match &self.entropy {
-            Some(entropy) => entropy.for_run(u64::from(run) | place << 32 | self.point << 48),
+            Some(entropy) => entropy.for_run(u64::from(run) | algorithm.place << 32 | self.point << 48),
             None => Seed::from(self.spec.seed).for_run(u64::from(run)),
         }
     }
@@ -777,7 +779,15 @@ fn plan(
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     Ok((
-        Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing, scouted: None },
+        Planned {
+            place: context.place,
+            label,
+            protocol,
+            timetable: Arc::new(timetable),
+            budget,
+            sharing,
+            scouted: None,
+        },
         warnings,
     ))
 }

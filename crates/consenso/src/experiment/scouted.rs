@@ -125,6 +125,7 @@ pub(super) fn plan(
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     let planned = Planned {
+        place: context.place,
         label,
         protocol,
         timetable: Arc::new(timetable),
