@@ -117,12 +117,7 @@ fn prepare(args: &Args) -> Result<(Experiment, Folder), Failure> {
     let folder = Folder::check(args.out.as_deref(), &spec.name, spec.seed)?;
     let original = text.text.clone();
     let located = |error: SpecError| overrides::relocate(error, &original, &changes);
-    let inputs = files::inputs(text, spec, args.entropy.draw()?).map_err(|error| {
-        match error.downcast::<SpecError>() {
-            Ok(error) => located(error).into(),
-            Err(error) => error,
-        }
-    })?;
+    let inputs = files::opened(text, spec, args.entropy.draw()?, located)?;
     Ok((Experiment::check(inputs).map_err(located)?, folder))
 }
 
