@@ -18,7 +18,8 @@
 //! would be times the gradient:
 //!
 //! - it follows the data where λ > ν/τ and gives up below. Gradient descent of total length S = Σ η follows directions of λ > 1/S, so
-//!   **S = τ/ν**. The noise of the mean model depends on the steps through S alone: splitting it into more rounds costs nothing.
+//!   **S = (8/5)τ/ν**: the mean of the last three quarters of the iterates, which is the model, has travelled five eighths of the way. The noise
+//!   of the mean model depends on the steps through S alone: splitting it into more rounds costs nothing.
 //! - At λ = h, the curvature of a standardised column, it is a **ridge ρ = ν²/(hτ²)** = ν²d_eff/(0.49h). The noise then has ρ/(h + ρ) of the
 //!   scores' variance, which is what `plan` predicts.
 //! - S grows and ρ falls with μ: with a larger budget the filter is closer to the optimum in every direction, so that **more budget is never
@@ -233,11 +234,13 @@ impl Recipe {
         self.request.reach * self.clip(standard) * self.r / (mu * training.sqrt())
     }
 
-    /// T = hτ/ν, divided by the number of score functions that share the signal.
+    /// T = (8/5)hτ/ν, divided by the number of score functions that share the signal.
     fn time(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
         let others = self.request.layout.classes().map_or(1, |k| k - 1) as f64;
         let prior = (SIGNAL / self.request.layout.effective_dim(standard).max(1.0)).sqrt();
-        (self.curvature() * prior / (self.noise(training, standard, mu) * others)).clamp(2.0, 60.0)
+        let travelled = 1.0 - AVERAGED / 2.0;
+        let noise = self.noise(training, standard, mu) * travelled * others;
+        (self.curvature() * prior / noise).clamp(3.0, 60.0)
     }
 
     /// How far from its centre a number counts.
@@ -807,8 +810,8 @@ impl Protocol for Scouted {
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {
-        let (sum, exchange) = self.place(round);
-        if exchange > 0 {
+        let (sum, _) = self.place(round);
+        if self.passes_on(round) {
             return Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 };
         }
         let reach = self.recipe.request.reach;
@@ -902,7 +905,9 @@ impl Protocol for Scouted {
     }
 
     fn passes_on(&self, round: u32) -> bool {
-        self.place(round).1 > 0
+        // Where everything is known already the first sum is empty.
+        let (sum, exchange) = self.place(round);
+        exchange > 0 || sum == 0 && self.shape.histograms == 0
     }
 
     fn pass_on(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
@@ -920,7 +925,7 @@ impl Protocol for Scouted {
         let (scouting, calibration) = (self.shape.scouting(), self.shape.calibration());
         let training = self.shape.training() / f64::from(self.shape.steps);
         let share = |round: u32| match self.place(round) {
-            (_, 1..) => 0.0,
+            _ if self.passes_on(round) => 0.0,
             (0, _) => scouting,
             (sum, _) if sum <= self.shape.steps => training,
             _ => calibration / f64::from(CALIBRATION_STEPS),
