@@ -11,12 +11,12 @@ mod refusals;
 mod shares;
 mod transcript;
 
-use consenso::data::Dataset;
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
 use consenso::random::Seed;
 use consenso::simulate::{Faults, over_messages};
 use consenso_node::frame::{self, Hex, blake3};
 use consenso_node::store::{Entry, Store};
+use consenso_study::ExperimentFile as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -85,7 +85,7 @@ impl Net {
         let spec = ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
         let source = match spec.synthetic() {
             Some(problem) => Source::Synthetic(problem.unwrap()),
-            None => Source::Data(Box::new(Dataset::heart_flamby(spec.data.encoding).unwrap())),
+            None => Source::Data(Box::new(consenso_study::bundled::heart_flamby(spec.data.encoding).unwrap())),
         };
         let inputs =
             Inputs { file: "experiment.toml".into(), text, spec, source, edges: None, entropy: None };

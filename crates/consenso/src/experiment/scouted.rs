@@ -321,14 +321,14 @@ mod tests {
                 writeln!(table, "{age},{dose},{sex},{ward},s{site},{y}").unwrap();
             }
         }
-        let schema = Schema::from_toml(&format!("{schema}{label}\n")).unwrap();
+        let schema = toml::from_str::<Schema>(&format!("{schema}{label}\n")).unwrap();
         let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
         let data = Dataset::new(vec![records.clone()], Some(&records), Encoding::Scouted).unwrap();
         let text = format!(
             "name = \"made-up\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\npartition = {{ by = \"site\" }}\n\
              [objective]\nloss = \"{loss}\"\n[graph]\n{graph}\n{privacy}\n[[algorithm]]\nkind = \"dgd\"\n"
         );
-        let spec = ExperimentSpec::from_toml(&text, "made-up").unwrap();
+        let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Data(Box::new(data));
         Experiment::check(Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None })
             .unwrap()
@@ -473,9 +473,15 @@ mod tests {
         assert!(best > 0.75, "{best}");
     }
 
+    /// A file as its readers complete it.
+    fn completed(text: &str) -> Result<ExperimentSpec, crate::experiment::SpecError> {
+        let spec: ExperimentSpec = toml::from_str(text).unwrap();
+        spec.complete(&toml::from_str(text).unwrap(), "f.toml")
+    }
+
     fn kinds(text: &str) -> (Vec<String>, Encoding) {
-        let spec = ExperimentSpec::from_toml(text, "made-up").unwrap();
-        let kind = |a: &toml::Table| a["kind"].as_str().unwrap().to_owned();
+        let spec = completed(text).unwrap();
+        let kind = |a: &crate::protocol::Parameters| a["kind"].as_str().unwrap().to_owned();
         (spec.algorithm.iter().map(kind).collect(), spec.data.encoding)
     }
 
@@ -495,8 +501,7 @@ mod tests {
         assert_eq!(kinds(&file(own, "")), (vec!["extra".into()], Encoding::OneHot));
         let few = format!("{BUDGET}\nadversary = {{ colluders = 1, eavesdropper = true }}");
         assert_eq!(kinds(&file(own, &few)), (vec!["decor".into()], Encoding::OneHot));
-        let said =
-            ExperimentSpec::from_toml(&format!("{}step = 1.0\n", file(own, BUDGET)), "f.toml").unwrap_err();
+        let said = completed(&format!("{}step = 1.0\n", file(own, BUDGET))).unwrap_err();
         assert!(said.message.contains("\"auto\" chooses step itself"), "{said}");
     }
 
@@ -520,7 +525,7 @@ mod tests {
                  [graph]\nkind = \"ring\"\n{BUDGET}\n[[algorithm]]\nkind = \"{kind}\"\n"
             );
             for text in [text.clone(), text.replace(BUDGET, "")] {
-                let spec = ExperimentSpec::from_toml(&text, "made-up").unwrap();
+                let spec = completed(&text).unwrap();
                 let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
                 let inputs =
                     Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None };
