@@ -213,6 +213,24 @@ impl Link for ClippedLogisticLink {
     }
 }
 
+/// The logistic slope, clipped to ±c, times the weight of the label's class.
+#[derive(Clone, Copy)]
+pub(crate) struct WeightedLogisticLink {
+    pub(crate) clip: f64,
+    pub(crate) negative: f64,
+    pub(crate) positive: f64,
+}
+
+impl Link for WeightedLogisticLink {
+    #[inline(always)]
+    fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
+        let slope = ClippedLogisticLink { clip: self.clip }.slope(s, margin, label);
+        // Labels are ±1: the mean weight and half the difference give either, to a rounding that the sensitivity's slack covers.
+        let (mean, half) = (0.5 * (self.positive + self.negative), 0.5 * (self.positive - self.negative));
+        s.mul(slope, s.fma(label, s.splat(half), s.splat(mean)))
+    }
+}
+
 /// ½(m − y)² with the residual clipped to ±c; c = ∞ is plain least squares, and a finite c is the Huber loss.
 #[derive(Clone, Copy)]
 pub(crate) struct ResidualLink {

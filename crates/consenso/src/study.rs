@@ -8,8 +8,8 @@ use crate::data::{
     RowBounds, Schema, SchemaError, Table, Task,
 };
 use crate::experiment::{
-    self, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, LossKind, ObjectiveSpec, Observer,
-    PrivacySpec, Silent, Source, SpecError,
+    self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, LossKind, ObjectiveSpec,
+    Observer, PrivacySpec, Silent, Source, SpecError,
 };
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
@@ -382,11 +382,19 @@ impl Study {
         let (kind, clip, huber_delta) = match loss {
             Loss::Logistic => (LossKind::Logistic, None, None),
             Loss::ClippedLogistic { clip } => (LossKind::Logistic, Some(clip), None),
+            Loss::WeightedLogistic { clip, .. } => (LossKind::Logistic, (clip < 1.0).then_some(clip), None),
             Loss::Ridge { clip } => (LossKind::Ridge, clip.is_finite().then_some(clip), None),
             Loss::Huber { delta } => (LossKind::Huber, None, Some(delta)),
             Loss::Softmax { .. } => (LossKind::Softmax, None, None),
         };
-        let objective = ObjectiveSpec { loss: kind, clip, huber_delta, ..ObjectiveSpec::default() };
+        let class_weight = match loss {
+            Loss::WeightedLogistic { negative, positive, .. } => {
+                Some(ClassWeight::Given([negative, positive]))
+            }
+            _ => None,
+        };
+        let objective =
+            ObjectiveSpec { loss: kind, clip, huber_delta, class_weight, ..ObjectiveSpec::default() };
         let spec = ExperimentSpec {
             name: "study".into(),
             seed: 0,
@@ -614,9 +622,9 @@ fn dataset(
     }
     let (low, high) = bounds.label_range();
     let task = match loss {
-        Loss::Logistic | Loss::ClippedLogistic { .. } => Task::Binary,
+        loss if loss.is_logistic() => Task::Binary,
         Loss::Softmax { classes } => Task::MultiClass { classes },
-        Loss::Ridge { .. } | Loss::Huber { .. } => Task::Regression { min: low, max: high },
+        _ => Task::Regression { min: low, max: high },
     };
     let classes: Vec<String> = match task {
         Task::Binary => vec!["-1".into(), "1".into()],
@@ -686,7 +694,7 @@ fn dataset(
             (data, encode)
         }
     };
-    if let Loss::Logistic | Loss::ClippedLogistic { .. } | Loss::Softmax { .. } = loss {
+    if loss.classifies() {
         let labels = data.train.labels();
         if labels.iter().all(|y| *y == labels[0]) {
             return Err(fail(format!("all labels are {}: two classes are needed", labels[0])));
@@ -721,7 +729,7 @@ fn norm_bounds(most: f64, intercept: bool, dim: usize) -> RowBounds {
 fn check_labels(loss: Loss, labels: &[f64]) -> Result<(), String> {
     let place = |index: usize| format!("label {} is {}", index + 1, labels[index]);
     match loss {
-        Loss::Logistic | Loss::ClippedLogistic { .. } => {
+        loss if loss.is_logistic() => {
             labels.iter().position(|y| y.abs() != 1.0).map_or(Ok(()), |i| Err(place(i) + ", not −1 or 1"))
         }
         Loss::Softmax { classes } => {
@@ -731,7 +739,7 @@ fn check_labels(loss: Loss, labels: &[f64]) -> Result<(), String> {
                 Err(format!("{}, not one of 0 to {}", place(i), classes.saturating_sub(1)))
             })
         }
-        Loss::Ridge { .. } | Loss::Huber { .. } => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -782,7 +790,7 @@ impl Fitted {
     pub fn predict<R: AsRef<[f64]>>(&self, rows: &[R]) -> Result<Vec<f64>, StudyError> {
         let scores = self.scores(rows)?;
         let decide = |scores: &[f64]| match self.loss {
-            Some(Loss::Logistic | Loss::ClippedLogistic { .. }) => {
+            Some(loss) if loss.is_logistic() => {
                 if scores[0] > 0.0 {
                     1.0
                 } else {

@@ -10,10 +10,12 @@ use rand::RngExt;
 
 const CLASSES: usize = 3;
 
-const LOSSES: [Loss; 7] = [
+const LOSSES: [Loss; 9] = [
     Loss::Logistic,
     Loss::ClippedLogistic { clip: 0.5 },
     Loss::ClippedLogistic { clip: 0.2 },
+    Loss::WeightedLogistic { clip: 1.0, negative: 0.6, positive: 3.0 },
+    Loss::WeightedLogistic { clip: 0.3, negative: 4.0, positive: 0.5 },
     Loss::Ridge { clip: f64::INFINITY },
     Loss::Ridge { clip: 0.3 },
     Loss::Huber { delta: 0.3 },
@@ -55,7 +57,7 @@ fn row(rng: &mut Stream, dim: usize) -> Vec<f64> {
 
 fn label(rng: &mut Stream, loss: &Loss) -> f64 {
     match loss {
-        Loss::Logistic | Loss::ClippedLogistic { .. } => f64::from(rng.random::<bool>()) * 2.0 - 1.0,
+        loss if loss.is_logistic() => f64::from(rng.random::<bool>()) * 2.0 - 1.0,
         Loss::Softmax { classes } => (rng.random::<f64>() * *classes as f64).floor(),
         _ => 2.0 * symmetric(rng),
     }

@@ -31,8 +31,8 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
         unit = experiment.layout.as_ref()?.label_scale(standard);
     }
     let locals = standardised.as_ref().map_or(locals, |s| std::slice::from_ref(&s.1));
-    let loss = match experiment.objective.loss {
-        Loss::ClippedLogistic { .. } => Loss::Logistic,
+    let loss = match experiment.loss_under(standardised.as_ref().map(|s| &s.0[..])) {
+        loss if loss.is_logistic() => loss.with_slopes_up_to(1.0),
         Loss::Ridge { .. } => Loss::Ridge { clip: f64::INFINITY },
         other => other,
     };
@@ -79,7 +79,8 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     let best = tried.iter().map(|(mu, x)| (*mu, worth(x))).min_by(|a, b| a.1.total_cmp(&b.1))?.0;
     let (_, x) = solve(prepare(&mut all()), &[best]).pop()?;
     let test = test.as_ref();
-    let metrics = Metrics::of(&loss, &prepare(&mut (0..test.len()).map(|row| (test, row))), &x, 0.5)?;
+    let metrics =
+        Metrics::of(&loss, &prepare(&mut (0..test.len()).map(|row| (test, row))), &x, experiment.threshold)?;
     Some(Reference { regularization: best, about: ABOUT.into(), metrics: metrics.in_units(unit) })
 }
 

@@ -2,7 +2,7 @@
 
 use super::Workspace;
 use crate::data::{Nonzeros, Records};
-use crate::kernel::{self, ClippedLogisticLink, LogisticLink, ResidualLink};
+use crate::kernel::{self, ClippedLogisticLink, LogisticLink, ResidualLink, WeightedLogisticLink};
 use serde::{Deserialize, Serialize};
 
 /// The loss of one record (z, y) at the model x.
@@ -19,6 +19,18 @@ pub enum Loss {
     ClippedLogistic {
         /// Largest slope that counts, between 0 and 1.
         clip: f64,
+    },
+    /// The logistic loss of one class counted more than that of the other: w_y·φ(y·zᵀx), with φ clipped as in
+    /// [`Self::ClippedLogistic`] before it is weighted.
+    ///
+    /// One record moves a gradient by `clip` times the larger weight: rare classes are heard louder, and cost as much more noise.
+    WeightedLogistic {
+        /// Largest slope that counts before it is weighted, above 0; 1 clips nothing.
+        clip: f64,
+        /// Weight of the class −1.
+        negative: f64,
+        /// Weight of the class +1.
+        positive: f64,
     },
     /// ½(zᵀx − y)².
     ///
@@ -66,14 +78,65 @@ impl Loss {
     /// Whether it is logistic, clipped or not: labels are ±1 and a margin decides.
     #[must_use]
     pub fn is_logistic(&self) -> bool {
-        matches!(self, Self::Logistic | Self::ClippedLogistic { .. })
+        matches!(self, Self::Logistic | Self::ClippedLogistic { .. } | Self::WeightedLogistic { .. })
     }
 
-    /// sup φ'' per unit of ‖z‖²: ¼ for logistic, 1 for squares, ½ for softmax.
+    /// The weight of a record with this label: 1 where classes count alike.
+    #[must_use]
+    pub fn weight(&self, label: f64) -> f64 {
+        match *self {
+            Self::WeightedLogistic { negative, positive, .. } => {
+                if label > 0.0 {
+                    positive
+                } else {
+                    negative
+                }
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// The largest weight that a record can have.
+    #[must_use]
+    pub fn heaviest(&self) -> f64 {
+        self.weight(-1.0).max(self.weight(1.0))
+    }
+
+    /// The logistic loss in which each class counts half, for classes with these public shares: a class of share p weighs 1/(2p).
+    #[must_use]
+    pub fn balanced(negative: f64, positive: f64) -> Self {
+        let weight = |share: f64| 0.5 * (negative + positive) / share;
+        Self::WeightedLogistic { clip: 1.0, negative: weight(negative), positive: weight(positive) }
+    }
+
+    /// A logistic loss with its slopes clipped at `clip` before they are weighted; 1 clips nothing. Other losses stay as they are.
+    #[must_use]
+    pub fn with_slopes_up_to(self, clip: f64) -> Self {
+        match self {
+            Self::WeightedLogistic { negative, positive, .. } => {
+                Self::WeightedLogistic { clip, negative, positive }
+            }
+            Self::Logistic | Self::ClippedLogistic { .. } if clip == 1.0 => Self::Logistic,
+            Self::Logistic | Self::ClippedLogistic { .. } => Self::ClippedLogistic { clip },
+            other => other,
+        }
+    }
+
+    /// The largest slope of a logistic loss before it is weighted; `None` for other losses.
+    pub(crate) fn largest_slope(&self) -> Option<f64> {
+        match *self {
+            Self::Logistic => Some(1.0),
+            Self::ClippedLogistic { clip } | Self::WeightedLogistic { clip, .. } => Some(clip),
+            _ => None,
+        }
+    }
+
+    /// sup φ'' per unit of ‖z‖²: ¼ for logistic (times the larger weight), 1 for squares, ½ for softmax.
     #[must_use]
     pub fn curvature(&self) -> f64 {
         match self {
             Self::Logistic | Self::ClippedLogistic { .. } => 0.25,
+            Self::WeightedLogistic { .. } => (0.25 * self.heaviest()).next_up(),
             Self::Ridge { .. } | Self::Huber { .. } => 1.0,
             Self::Softmax { .. } => 0.5,
         }
@@ -88,10 +151,10 @@ impl Loss {
         let terms = work.margins.iter().zip(records.labels());
         match *self {
             Self::Logistic => terms.map(|(&m, &y)| log1p_exp(-m * y)).sum(),
-            Self::ClippedLogistic { clip } => {
+            Self::ClippedLogistic { clip } | Self::WeightedLogistic { clip, .. } => {
                 let bend = bend(clip);
                 let loss = |t: f64| log1p_exp(-t.max(bend)) + clip * (bend - t).max(0.0);
-                terms.map(|(&m, &y)| loss(m * y)).sum()
+                terms.map(|(&m, &y)| self.weight(y) * loss(m * y)).sum()
             }
             Self::Ridge { .. } => terms.map(|(&m, &y)| 0.5 * (m - y) * (m - y)).sum(),
             Self::Huber { delta } => terms.map(|(&m, &y)| huber(m - y, delta)).sum(),
@@ -110,6 +173,16 @@ impl Loss {
             Self::ClippedLogistic { clip } => {
                 kernel::gradient(rows, labels, x, ClippedLogisticLink { clip }, sums, out);
             }
+            Self::WeightedLogistic { clip, negative, positive } => {
+                kernel::gradient(
+                    rows,
+                    labels,
+                    x,
+                    WeightedLogisticLink { clip, negative, positive },
+                    sums,
+                    out,
+                );
+            }
             Self::Ridge { clip } | Self::Huber { delta: clip } => {
                 kernel::gradient(rows, labels, x, ResidualLink { clip }, sums, out);
             }
@@ -123,6 +196,7 @@ impl Loss {
         match *self {
             Self::Logistic => logistic(1.0),
             Self::ClippedLogistic { clip } => logistic(clip),
+            Self::WeightedLogistic { clip, .. } => self.weight(label) * logistic(clip),
             Self::Ridge { clip } | Self::Huber { delta: clip } => (margin - label).clamp(-clip, clip),
             Self::Softmax { .. } => unreachable!("a softmax has a slope a class"),
         }
@@ -163,9 +237,10 @@ impl Loss {
         let terms = work.margins.iter().zip(records.labels());
         match *self {
             Self::Logistic => terms.map(|(&m, _)| logistic_curvature(m)).collect(),
-            Self::ClippedLogistic { clip } => {
+            Self::ClippedLogistic { clip } | Self::WeightedLogistic { clip, .. } => {
                 let bend = bend(clip);
-                terms.map(|(&m, &y)| if m * y < bend { 0.0 } else { logistic_curvature(m) }).collect()
+                let curvature = |m: f64, y: f64| if m * y < bend { 0.0 } else { logistic_curvature(m) };
+                terms.map(|(&m, &y)| self.weight(y) * curvature(m, y)).collect()
             }
             Self::Ridge { clip } | Self::Huber { delta: clip } => {
                 terms.map(|(&m, &y)| if (m - y).abs() <= clip { 1.0 } else { 0.0 }).collect()

@@ -140,6 +140,7 @@ impl Loss {
         let slope = match *self {
             Self::Logistic => 1.0,
             Self::ClippedLogistic { clip } | Self::Ridge { clip } | Self::Huber { delta: clip } => clip,
+            Self::WeightedLogistic { clip, .. } => (clip * self.heaviest()).next_up(),
             // (p − e_y) ⊗ z: ‖p − e_y‖ is at most 2, √2 and 1.
             Self::Softmax { .. } => return (2.0 * bounds.l1, 2f64.sqrt().next_up() * bounds.l2, bounds.linf),
         };

@@ -106,10 +106,19 @@ impl WorstPair {
             row[start..start + self.entries].fill(sign * self.entry);
             if start > 0 {
                 // A logistic slope is large where the margin is negative, a residual where it is positive.
-                row[0] = if self.loss.is_logistic() { -self.anchor } else { self.anchor };
+                row[0] = if self.loss.is_logistic() { -self.label() * self.anchor } else { self.anchor };
             }
         }
-        (row, if self.loss.is_logistic() { 1.0 } else { 0.0 })
+        (row, self.label())
+    }
+
+    /// The label of the pair: of two classes the one that weighs more.
+    fn label(&self) -> f64 {
+        match self.loss {
+            loss if !loss.is_logistic() => 0.0,
+            loss if loss.weight(1.0) < loss.weight(-1.0) => -1.0,
+            _ => 1.0,
+        }
     }
 
     /// `rows` records: the pair's and otherwise rows of zeros, whose gradient is zero. Where a record is removed, the others are all the pair's second
@@ -163,6 +172,9 @@ impl WorstPair {
         match self.loss {
             Loss::Logistic => times(-1.0).collect(),
             Loss::ClippedLogistic { clip } => times(-clip).collect(),
+            Loss::WeightedLogistic { clip, .. } => {
+                times(-self.label() * clip * self.loss.heaviest()).collect()
+            }
             Loss::Ridge { clip } | Loss::Huber { delta: clip } => times(clip).collect(),
             Loss::Softmax { .. } => times(-1.0).chain(times(1.0)).collect(),
         }
