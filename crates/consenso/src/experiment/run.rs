@@ -367,7 +367,11 @@ fn judge(
         let aucs: Vec<f64> =
             sampled.par_iter().step_by(few).filter_map(|x| problem::auc(loss, test, x)).collect();
         outcome.auc = Spread::of(aucs).map(|s| s.mean);
-        let mean = mean_row(models.iter().map(Vec::as_slice), dim);
+        // Where all agree their mean is one of them, to the last bit: what the model file holds.
+        let mean = match models.iter().all(|x| *x == models[0]) {
+            true => models[0].clone(),
+            false => mean_row(models.iter().map(Vec::as_slice), dim),
+        };
         outcome.metrics = Metrics::of(loss, test, &mean, experiment.threshold);
     }
     outcome
