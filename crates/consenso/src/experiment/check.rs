@@ -6,8 +6,7 @@ use super::problem::Tied;
 use super::scouted;
 use super::shared;
 use super::spec::{
-    self, AlgorithmSpec, ClassWeight, ExperimentSpec, LossKind, NoiseSpec, PartitionSpec, SpecError,
-    Threshold,
+    self, AlgorithmSpec, ClassWeight, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError, Threshold,
 };
 use super::sweep;
 use crate::agent::Timetable;
@@ -20,7 +19,7 @@ use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
 use crate::protocol::scouted::Scouted;
-use crate::protocol::{Algorithms, Protocol, PublicFacts};
+use crate::protocol::{Algorithms, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
 use std::sync::Arc;
@@ -87,6 +86,8 @@ impl ExperimentSpec {
 /// One algorithm, ready to run.
 #[derive(Debug)]
 pub(super) struct Planned {
+    /// Which algorithm of the file it is, from 1: under entropy its noise is its own.
+    pub(super) place: u64,
     pub(super) label: String,
     pub(super) protocol: Arc<dyn Protocol>,
     pub(super) timetable: Arc<Timetable>,
@@ -307,6 +308,7 @@ impl Experiment {
                 help: None,
             };
             let context = budget::Context {
+                place: index as u64 + 1,
                 spec: &spec,
                 objective: &objective,
                 bounds: &bounds,
@@ -398,17 +400,16 @@ impl Experiment {
         self.planned.iter().map(|p| p.label.as_str())
     }
 
-    /// The experiment with every choice made, as a file that repeats it.
+    /// The experiment with every choice made, as a file that repeats it: in the notation of the file it came from, JSON without one.
     #[must_use]
     pub fn resolved(&self) -> String {
         let mut spec = self.spec.clone();
-        if spec.sweep.is_some() {
-            // Every point makes its own choices, so only the file itself repeats it.
-            return toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"));
+        // Every point of a sweep makes its own choices, so only the file itself repeats it.
+        if spec.sweep.is_none() {
+            spec.trace_every = Some(self.trace_every);
+            spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
         }
-        spec.trace_every = Some(self.trace_every);
-        spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
-        toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"))
+        spec.written()
     }
 
     /// The seed of the noise of an algorithm in repetition `run`: the experiment's, or fresh entropy.
@@ -416,9 +417,8 @@ impl Experiment {
     /// Seeded algorithms share their noise, which makes comparing them sharper. Under entropy each has its own: two transcripts with the same
     /// noise on the same records would give the records away.
     pub(super) fn noise_seed(&self, run: u32, algorithm: &Planned) -> Seed {
-        let place = self.planned.iter().position(|p| std::ptr::eq(p, algorithm)).map_or(0, |p| p as u64 + 1);
         match &self.entropy {
-            Some(entropy) => entropy.for_run(u64::from(run) | place << 32 | self.point << 48),
+            Some(entropy) => entropy.for_run(u64::from(run) | algorithm.place << 32 | self.point << 48),
             None => Seed::from(self.spec.seed).for_run(u64::from(run)),
         }
     }
@@ -513,39 +513,7 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
     if let Some(problem) = o.constraint.problem() {
         return Err(("constraint", problem));
     }
-    let positive = |key, v: f64| {
-        if v > 0.0 { Ok(v) } else { Err((key, format!("{v} must be a positive number"))) }
-    };
-    let loss = match (o.loss, task) {
-        (LossKind::Logistic, Task::Binary) => match o.clip.unwrap_or(1.0) {
-            1.0 => Loss::Logistic,
-            clip if clip > 0.0 && clip < 1.0 => Loss::ClippedLogistic { clip },
-            clip => {
-                return Err((
-                    "clip",
-                    format!("{clip} must be above 0 and at most 1: no logistic slope exceeds 1"),
-                ));
-            }
-        },
-        (LossKind::Softmax, Task::MultiClass { classes }) => Loss::Softmax { classes },
-        (LossKind::Ridge, Task::Regression { .. }) => {
-            Loss::Ridge { clip: positive("clip", o.clip.unwrap_or(f64::INFINITY))? }
-        }
-        (LossKind::Huber, Task::Regression { .. }) => {
-            Loss::Huber { delta: positive("huber_delta", o.huber_delta.unwrap_or(1.0))? }
-        }
-        (loss, task) => {
-            let fitting = match task {
-                Task::Binary => "logistic",
-                Task::MultiClass { .. } => "softmax",
-                Task::Regression { .. } => "ridge or huber",
-            };
-            return Err((
-                "loss",
-                format!("{loss:?} does not fit these labels; use {fitting}").to_lowercase(),
-            ));
-        }
-    };
+    let loss = Loss::named(o.loss, task, o.clip, o.huber_delta)?;
     Ok(Objective { loss, regularization: o.regularization })
 }
 
@@ -884,7 +852,15 @@ fn plan(
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     Ok((
-        Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing, scouted: None },
+        Planned {
+            place: context.place,
+            label,
+            protocol,
+            timetable: Arc::new(timetable),
+            budget,
+            sharing,
+            scouted: None,
+        },
         warnings,
     ))
 }
@@ -901,8 +877,8 @@ fn distinct_labels(planned: &mut [Planned]) {
     }
 }
 
-pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
-    let mut table = toml::Table::new();
+pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
+    let mut table = Parameters::new();
     table.insert("kind".into(), planned.protocol.kind().into());
     table.insert("label".into(), planned.label.clone().into());
     if let Some(scouted) = &planned.scouted {
@@ -918,7 +894,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     table.extend(planned.protocol.parameters());
     table.extend(shared::keys(planned));
     if let Some(noise) = &planned.budget.noise_spec
-        && let Ok(noise) = toml::Value::try_from(noise)
+        && let Ok(noise) = serde_json::to_value(noise)
     {
         table.insert("noise".into(), noise);
     }

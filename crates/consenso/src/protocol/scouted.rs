@@ -21,7 +21,7 @@
 //! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up a breadth-first tree from a centre of the graph
 //! and the total comes down, 2·height exchanges, each a public function of releases and free. Every connected graph gives the same model.
 
-use super::{Protocol, PublicFacts, View};
+use super::{Memory, Parameters, Protocol, PublicFacts, View};
 use crate::data::scouted::BLIND_SCALE;
 use crate::data::{RawColumn, RawLayout};
 use crate::graph::Graph;
@@ -335,8 +335,10 @@ impl Recipe {
         let part = self.request.layout.label_part(standard);
         let slope = match self.request.loss {
             Loss::Softmax { .. } => (1.0 - part.iter().map(|p| p * p).sum::<f64>()).sqrt(),
-            Loss::Logistic if !self.request.balanced => (part[0] * part[1]).sqrt(),
-            loss if loss.is_logistic() => {
+            loss if loss.is_binary() && loss.weight(1.0) == loss.weight(-1.0) && !self.request.balanced => {
+                (part[0] * part[1]).sqrt()
+            }
+            loss if loss.is_binary() => {
                 // Slopes before they are weighted, at the start.
                 let loss = self.loss(standard);
                 let (no, yes) = (loss.weight(-1.0) * part[0], loss.weight(1.0) * part[1]);
@@ -723,8 +725,8 @@ impl Protocol for Scouted {
         4
     }
 
-    fn parameters(&self) -> toml::Table {
-        toml::Table::new()
+    fn parameters(&self) -> Parameters {
+        Parameters::new()
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {
@@ -753,7 +755,7 @@ impl Protocol for Scouted {
     fn step(
         &self,
         view: &View<'_>,
-        memory: &mut [f64],
+        memory: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,
@@ -763,18 +765,20 @@ impl Protocol for Scouted {
         if sum == 0 {
             return self.recipe.count(local, step);
         }
-        let state = self.state(memory);
+        let (_, rest) = memory.public.split_at(2 * self.shape.width);
+        let (standard, rest) = rest.split_at(self.recipe.request.layout.standard_len());
+        let (x, rest) = rest.split_at(self.recipe.coefficients());
+        let (mean, tally) = rest.split_at(self.recipe.coefficients());
         let raw = local.raw().expect("scouted records are raw");
-        let rows: Arc<Standardised> = raw.under(state.standard, local.records());
-        let (loss, clip) = (self.recipe.loss(state.standard), self.recipe.clip(state.standard));
+        let rows: Arc<Standardised> = raw.under(standard, local.records());
+        let (loss, clip) = (self.recipe.loss(standard), self.recipe.clip(standard));
         if sum <= self.shape.steps {
-            rows.clipped_sum(loss, state.x, clip, step, work);
+            rows.clipped_sum(loss, x, clip, step, work);
         } else {
-            let tally = &state.tally;
             let first = sum == self.shape.steps + 1;
-            let intercept = state.mean[state.mean.len() - 1];
+            let intercept = mean[mean.len() - 1];
             let at = if first { (1.0, intercept) } else { (tally[1], tally[2]) };
-            step.copy_from_slice(&rows.calibration_sum(state.mean, SCORE_REACH, at, CALIBRATION_CLIP));
+            step.copy_from_slice(&rows.calibration_sum(mean, SCORE_REACH, at, CALIBRATION_CLIP));
         }
     }
 
