@@ -85,7 +85,9 @@ impl Net {
         let spec = ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
         let source = match spec.synthetic() {
             Some(problem) => Source::Synthetic(problem.unwrap()),
-            None => Source::Data(Box::new(consenso_study::bundled::heart_flamby(spec.data.encoding).unwrap())),
+            None => {
+                Source::Data(Box::new(consenso_study::bundled::heart_flamby(spec.data.encoding).unwrap()))
+            }
         };
         let inputs =
             Inputs { file: "experiment.toml".into(), text, spec, source, edges: None, entropy: None };
