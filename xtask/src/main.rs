@@ -22,6 +22,7 @@ Usage: cargo xtask <command>
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
   python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one
+  figures the pictures of the README, made again (minutes); needs chromium and npm
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         Some("ci") if rest.is_empty() => run(&ci()) && python_of_ci(),
         Some("soak") if rest.is_empty() => run(&soak()),
         Some("browser") if rest.is_empty() => browser::run(),
+        Some("figures") if rest.is_empty() => browser::figures(),
         Some("docs") if rest.is_empty() => docs::run(),
         Some("deploy") => deploy(rest),
         Some("bench") => bench::run(rest),

@@ -91,8 +91,7 @@ impl Room {
                 self.python().args(["-m", "maturin", "build", "--quiet", "--release", "--out"]).arg(&wheels),
             );
         let files = std::fs::read_dir(&wheels).into_iter().flatten().flatten().map(|entry| entry.path());
-        let Some(wheel) =
-            files.filter(|p| p.extension().is_some_and(|e| e == "whl")).next_back().filter(|_| built)
+        let Some(wheel) = files.filter(|p| p.extension().is_some_and(|e| e == "whl")).max().filter(|_| built)
         else {
             return false;
         };
