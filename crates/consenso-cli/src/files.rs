@@ -6,7 +6,7 @@ use consenso::data::{Format, Schema, Table, TextEncoding};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, SpecError};
 use consenso_study::files::{self, FileError};
 pub(crate) use consenso_study::files::{
-    Drafted, ExperimentText as Text, draft_schema, expand, experiment, inputs, read_new, read_schema,
+    Drafted, ExperimentText as Text, draft_schema, expand, experiment, inputs, read_schema,
 };
 use std::path::Path;
 
@@ -71,6 +71,11 @@ impl FormatArgs {
             ..format.clone()
         }
     }
+}
+
+/// Reads records to apply a model to, whose labels may be missing; also which records of the file could be used.
+pub(crate) fn read_new(path: &Path, schema: &Schema, format: &FormatArgs) -> Result<(Table, Vec<bool>)> {
+    Ok(files::read_new(path, schema, Some(&format.over(schema.format())))?)
 }
 
 fn mark(text: &str) -> Result<char, String> {

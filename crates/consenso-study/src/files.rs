@@ -383,12 +383,12 @@ fn table(path: &Path, file: File, schema: Option<&Schema>, format: Option<&Forma
 ///
 /// # Errors
 /// As [`read_table`].
-pub fn read_new(path: &Path, schema: &Schema) -> Result<(Table, Vec<bool>)> {
+pub fn read_new(path: &Path, schema: &Schema, format: Option<&Format>) -> Result<(Table, Vec<bool>)> {
     let name = path.display().to_string();
     let File { bytes, layout, .. } = read_bytes(path)?;
     let table = match layout {
         Layout::Libsvm => libsvm::read(&bytes[..], &name, Some(schema))?,
-        _ => csv::read_unlabelled(&bytes[..], &name, schema, schema.format())?,
+        _ => csv::read_unlabelled(&bytes[..], &name, schema, format.unwrap_or(schema.format()))?,
     };
     let mut kept = vec![false; (table.report().rows + table.report().dropped_missing) as usize];
     table.row_numbers().iter().filter_map(|&row| usize::try_from(row).ok()).for_each(|row| kept[row] = true);

@@ -11,10 +11,12 @@ use rand::RngExt;
 
 const CLASSES: usize = 3;
 
-const LOSSES: [Loss; 8] = [
+const LOSSES: [Loss; 10] = [
     Loss::Logistic,
     Loss::ClippedLogistic { clip: 0.5 },
     Loss::ClippedLogistic { clip: 0.2 },
+    Loss::WeightedLogistic { clip: 1.0, negative: 0.6, positive: 3.0 },
+    Loss::WeightedLogistic { clip: 0.3, negative: 4.0, positive: 0.5 },
     Loss::Ridge { clip: f64::INFINITY },
     Loss::Ridge { clip: 0.3 },
     Loss::Huber { delta: 0.3 },

@@ -227,6 +227,7 @@ fn an_honest_agent_spends_what_it_claims_and_the_adversary_gets_nearly_all_of_it
 fn every_loss_attains_its_sensitivity_bound_and_none_exceeds_it() {
     let losses = [
         Loss::Logistic,
+        Loss::WeightedLogistic { clip: 0.5, negative: 3.0, positive: 0.6 },
         Loss::Ridge { clip: 2.0 },
         Loss::Huber { delta: 0.5 },
         Loss::SquaredHinge { clip: 1.0 },

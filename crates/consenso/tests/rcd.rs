@@ -112,6 +112,7 @@ fn sparse_rows_give_the_same_step() {
     let losses = [
         Loss::Logistic,
         Loss::ClippedLogistic { clip: 0.5 },
+        Loss::WeightedLogistic { clip: 0.5, negative: 0.6, positive: 3.0 },
         Loss::Ridge { clip: 0.2 },
         Loss::Huber { delta: 0.3 },
         Loss::Softmax { classes: 3 },
@@ -222,7 +223,7 @@ fn spent_of_charged(
 
 fn label(loss: &Loss, rng: &mut impl rand::Rng) -> f64 {
     match loss {
-        Loss::Logistic | Loss::ClippedLogistic { .. } => 1.0 - 2.0 * f64::from(rng.random_range(0..2u8)),
+        loss if loss.is_logistic() => 1.0 - 2.0 * f64::from(rng.random_range(0..2u8)),
         Loss::Softmax { classes } => rng.random_range(0..*classes) as f64,
         _ => rng.random_range(-1.0..1.0),
     }

@@ -95,7 +95,72 @@ enum Part {
     Levels { shares: Vec<f64>, floor: f64 },
 }
 
+/// What one feature column of a schema adds to a row before rows are divided by their norm: all other programs need to do the same.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// A number clamped to \[low, high\], then slope·number + offset: one feature.
+    Number {
+        /// Smallest number that counts.
+        low: f64,
+        /// Largest number that counts.
+        high: f64,
+        /// Times this.
+        slope: f64,
+        /// Plus this.
+        offset: f64,
+    },
+    /// A category: the features of each word.
+    Words {
+        /// The categories.
+        words: Vec<String>,
+        /// The features that each of them becomes, one row per category.
+        rows: Vec<Vec<f64>>,
+    },
+}
+
 impl Encoder {
+    /// What every feature column becomes, in order; a bias of 1 follows where there is one.
+    #[must_use]
+    pub fn pieces(&self, schema: &Schema) -> Vec<Piece> {
+        let piece = |(column, part): (&super::Column, &Part)| match (&column.kind, part) {
+            (Kind::Categorical { categories }, part) => {
+                let row = |code: usize| match part {
+                    Part::OneOf { count } => (0..*count).map(|k| f64::from(u8::from(k == code))).collect(),
+                    Part::Levels { shares, floor } => {
+                        let mut row = vec![0.0; scouted::encoded_width(RawColumn::Levels(shares.len()))];
+                        scouted::level(code, shares, *floor, &mut row);
+                        row
+                    }
+                    Part::Scaled { scale } => vec![code as f64 / scale],
+                    _ => vec![code as f64],
+                };
+                Piece::Words { words: categories.clone(), rows: (0..categories.len()).map(row).collect() }
+            }
+            (kind, part) => {
+                let (min, max) = match kind {
+                    Kind::Numeric { min, max } => (*min, *max),
+                    _ => (f64::NEG_INFINITY, f64::INFINITY),
+                };
+                match *part {
+                    Part::Scaled { scale } => {
+                        Piece::Number { low: min, high: max, slope: 1.0 / scale, offset: 0.0 }
+                    }
+                    Part::Ranged { min: start, width } => {
+                        Piece::Number { low: min, high: max, slope: 1.0 / width, offset: -start / width }
+                    }
+                    Part::Standardised { min: start, width, centre, scale, limit } => {
+                        let at = |features: f64| start + width * (centre + scale * features);
+                        let (low, high) = (min.max(at(-limit)), max.min(at(limit)));
+                        let slope = 1.0 / (width * scale);
+                        Piece::Number { low, high, slope, offset: -(start + width * centre) * slope }
+                    }
+                    _ => Piece::Number { low: min, high: max, slope: 1.0, offset: 0.0 },
+                }
+            }
+        };
+        schema.features().zip(&self.parts).map(piece).collect()
+    }
+
     /// The encoder of a schema.
     ///
     /// # Errors
@@ -248,7 +313,7 @@ impl Encoder {
     #[must_use]
     pub fn scouted(schema: &Schema, layout: &RawLayout, standard: &[f64]) -> Self {
         assert_eq!(standard.len(), layout.standard_len(), "a standard of another schema");
-        let floor = standard[standard.len() - 1];
+        let (floor, limit) = layout.floor_and_limit(standard);
         let (mut parts, mut features, mut magnitudes, mut at) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for column in schema.features() {
             let name = &column.name;
@@ -270,14 +335,14 @@ impl Encoder {
                     };
                     let (centre, scale) = (standard[at], standard[at + 1]);
                     at += 2;
-                    parts.push(Part::Standardised { min, width, centre, scale, limit: scouted::LIMIT });
+                    parts.push(Part::Standardised { min, width, centre, scale, limit });
                     features.push(name.clone());
                 }
             }
         }
         // A level is farthest from its mean where it is the rarer of two.
         features.push("bias".to_owned());
-        let reach = scouted::LIMIT.max(2.0 / floor.sqrt());
+        let reach = limit.max(2.0 / floor.sqrt());
         magnitudes.resize(features.len(), (0.0, reach));
         let bounds = RowBounds { public: schema.is_reviewed(), ..plain_bounds(&magnitudes) };
         Self {
@@ -325,7 +390,7 @@ impl Encoder {
                 Part::Ranged { min, width } => row[at] = (value - min) / width,
                 Part::Code => row[at] = value,
                 Part::Standardised { min, width, centre, scale, limit } => {
-                    row[at] = scouted::number((value - min) / width, centre, scale).clamp(-limit, limit);
+                    row[at] = scouted::number((value - min) / width, centre, scale, limit);
                 }
                 Part::Levels { ref shares, floor } => {
                     scouted::level(value as usize, shares, floor, &mut row[at..]);

@@ -13,7 +13,7 @@ use crate::privacy::audit::{
     AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Verdict, Watch,
     WorstPair, audit,
 };
-use crate::problem::{LocalObjective, Loss, Sensitivity, Workspace};
+use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::protocol::{Memory, PublicFacts, View, Weights};
 use crate::random::{Purpose, Seed};
 use crate::simulate::Lockstep;
@@ -414,11 +414,8 @@ impl<'a> Whole<'a> {
         let first = [with(pair.record(Side::First)), second, with(zero)];
         let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
         // Honest models stay near the origin, where a logistic slope is a half.
-        let slope = match local.objective().loss {
-            Loss::Logistic => 0.5,
-            Loss::ClippedLogistic { clip } => clip.min(0.5),
-            _ => 1.0,
-        };
+        let loss = local.objective().loss;
+        let slope = loss.largest_slope().map_or(1.0, |slope| slope.min(0.5) * loss.heaviest());
         let degree = audited.graph.degree(AGENT);
         let step = |k| audited.planned.protocol.step_sensitivity(k, degree, &unit, &audited.facts).l2;
         let mut gains: Vec<f64> = (1..=audited.facts.rounds).map(|k| slope * step(k)).collect();

@@ -30,6 +30,8 @@ pub(super) struct Context<'a> {
     pub(super) counts: &'a [Vec<usize>],
     /// The linear constraint, if the agents share one.
     pub(super) tied: Option<&'a Tied>,
+    /// Whether classes are balanced by shares that the run estimates.
+    pub(super) balanced: bool,
     /// Whether noise is drawn from a seed, so that nothing is really protected.
     pub(super) seeded: bool,
 }

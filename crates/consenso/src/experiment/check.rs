@@ -5,17 +5,20 @@ use super::correlated::{self, Correlated};
 use super::problem::Tied;
 use super::scouted;
 use super::shared;
-use super::spec::{self, AlgorithmSpec, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError};
+use super::spec::{
+    self, AlgorithmSpec, ClassWeight, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError, Threshold,
+};
 use super::sweep;
 use crate::agent::Timetable;
 use crate::data::{
-    Dataset, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task,
+    Dataset, Encoding, Kind, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic,
+    SyntheticTask, Task,
 };
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
-use crate::protocol::scouted::Scouted;
+use crate::protocol::scouted::{Scouted, largest};
 use crate::protocol::{Algorithms, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
@@ -101,6 +104,10 @@ pub struct Experiment {
     pub(super) spec: ExperimentSpec,
     pub(super) source: Arc<Source>,
     pub(super) objective: Objective,
+    /// The probability above which the positive of two classes is answered.
+    pub(super) threshold: f64,
+    /// Whether classes are balanced by shares that the run estimates.
+    pub(super) balanced: bool,
     pub(super) facts: PublicFacts,
     pub(super) records: (usize, usize),
     /// Records of every agent in the first run.
@@ -227,6 +234,9 @@ impl Experiment {
             Source::Costs => Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 },
             _ => objective(&spec, task).map_err(|(key, message)| fail(key, message))?,
         };
+        let shares = public_shares(&source);
+        let (threshold, estimated) =
+            judge(&spec, &mut objective.loss, shares).map_err(|(key, message)| fail(key, message))?;
         let seed = Seed::from(spec.seed);
         let alone = site.is_some();
         let counts = match site {
@@ -250,7 +260,7 @@ impl Experiment {
             objective = scouted::objective(objective, &spec, counts[0].iter().sum());
         }
         if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts).filter(|_| layout.is_none()) {
-            objective.loss = Loss::ClippedLogistic { clip };
+            objective.loss = objective.loss.with_slopes_up_to(clip);
             // The points of a sweep choose for themselves, so its file keeps the choice open.
             if spec.sweep.is_none() {
                 spec.objective.clip = Some(clip);
@@ -303,6 +313,7 @@ impl Experiment {
                 objective: &objective,
                 bounds: &bounds,
                 counts: &counts,
+                balanced: estimated,
                 seeded: entropy.is_none(),
                 tied: tied.as_ref(),
             };
@@ -315,6 +326,9 @@ impl Experiment {
             warnings.append(&mut warned);
             planned.push(one);
         }
+        if layout.is_none() && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
+            warnings.extend(loudest_site(&counts[0]));
+        }
         distinct_labels(&mut planned);
         let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
         let work = counts[0].iter().sum::<usize>() * features;
@@ -325,6 +339,8 @@ impl Experiment {
             spec,
             source,
             objective,
+            threshold,
+            balanced: estimated,
             facts,
             records,
             counts: counts.into_iter().next().unwrap_or_default(),
@@ -504,6 +520,67 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
     Ok(Objective { loss, regularization: o.regularization })
 }
 
+/// The declared shares of the two classes of the label, negative and positive.
+fn public_shares(source: &Source) -> Option<[f64; 2]> {
+    let Source::Data(data) = source else { return None };
+    let label = data.schema.columns().iter().find(|c| matches!(c.kind, Kind::Label(_)))?;
+    label.known.prevalence.as_deref()?.try_into().ok()
+}
+
+/// Applies the class weights of the file to a loss, and says which threshold is asked for and whether weights wait for shares that are estimated.
+fn judge(
+    spec: &ExperimentSpec,
+    loss: &mut Loss,
+    shares: Option<[f64; 2]>,
+) -> Result<(f64, bool), (&'static str, String)> {
+    let (weight, threshold) = (spec.objective.class_weight, spec.objective.threshold);
+    let declare = "declare prevalence = <share of the positive class> at the label in the schema, from public knowledge";
+    for (key, given) in [("class_weight", weight.is_some()), ("threshold", threshold.is_some())] {
+        if given && !loss.is_logistic() {
+            return Err((key, "is for two classes and the logistic loss: leave it out".into()));
+        }
+    }
+    let slope = loss.largest_slope().unwrap_or(1.0);
+    let mut estimated = false;
+    match (weight, shares) {
+        (None, _) => {}
+        (Some(ClassWeight::Given([negative, positive])), _) => {
+            if ![negative, positive].iter().all(|w| (1e-3..=1e3).contains(w)) {
+                return Err(("class_weight", "weights must lie between 0.001 and 1000".into()));
+            }
+            *loss = Loss::WeightedLogistic { clip: slope, negative, positive };
+        }
+        (Some(ClassWeight::Rule(_)), Some([negative, positive])) if negative > 0.0 && positive > 0.0 => {
+            *loss = Loss::balanced(negative, positive).with_slopes_up_to(slope);
+        }
+        (Some(ClassWeight::Rule(_)), _) if spec.data.encoding == Encoding::Scouted => estimated = true,
+        (Some(ClassWeight::Rule(_)), _) => {
+            return Err((
+                "class_weight",
+                format!(
+                    "\"balanced\" needs the classes’ shares without looking at the records: {declare}; or set data.encoding = \"scouted\", \
+                     which estimates them within the budget; or give the weights, class_weight = [negative, positive]"
+                ),
+            ));
+        }
+    }
+    let threshold = match (threshold, shares) {
+        (None, _) => 0.5,
+        (Some(Threshold::At(t)), _) if t > 0.0 && t < 1.0 => t,
+        (Some(Threshold::At(t)), _) => {
+            return Err(("threshold", format!("{t} must be a probability between 0 and 1, for example 0.5")));
+        }
+        (Some(Threshold::Rule(_)), Some([_, positive])) if positive > 0.0 && positive < 1.0 => positive,
+        (Some(Threshold::Rule(_)), _) => {
+            return Err((
+                "threshold",
+                format!("\"prevalence\" needs a public share: {declare}; or give a number"),
+            ));
+        }
+    };
+    Ok((threshold, estimated))
+}
+
 /// What deserves a second thought in a budget.
 fn notes(spec: &ExperimentSpec, records: usize) -> Vec<String> {
     let Some(privacy) = spec.privacy else { return Vec::new() };
@@ -522,6 +599,21 @@ fn notes(spec: &ExperimentSpec, records: usize) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Where all sites count the same, noise of a site's mean grows with 1/b: one small site can bring most of it.
+pub(super) fn loudest_site(records: &[usize]) -> Option<String> {
+    let all: f64 = records.iter().map(|&b| (b as f64).powi(-2)).sum();
+    let (site, share) = largest(records.iter().map(|&b| (b as f64).powi(-2) / all));
+    (records.len() > 2 && share > 0.5).then(|| {
+        format!(
+            "site {} with its {} records brings {:.0} % of all noise, because sites count the same; encoding = \"scouted\" under [data] \
+             weighs them by precision",
+            site + 1,
+            records[site],
+            100.0 * share
+        )
+    })
 }
 
 /// What became of records with missing values.
@@ -554,8 +646,7 @@ fn open_clip(
     bounds: &RowBounds,
     facts: &PublicFacts,
 ) -> Option<f64> {
-    let privacy =
-        spec.privacy.filter(|_| objective.loss == Loss::Logistic && spec.objective.clip.is_none())?;
+    let privacy = spec.privacy.filter(|_| objective.loss.is_logistic() && spec.objective.clip.is_none())?;
     let budget = budget_per_sensitivity(&privacy, objective, bounds, facts.records)?;
     let scarce = PublicFacts { budget: Some(budget), ..*facts }.worthwhile(f64::INFINITY)
         < crate::protocol::ENOUGH_STEPS;

@@ -26,13 +26,14 @@ pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use cost::CommandCost;
-pub use plan::{AlgorithmPlan, Constants};
+pub use plan::{AlgorithmPlan, Constants, Recommendation};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Finished, Observer, Silent, Trained, run};
 pub use shared::SharingSpec;
 pub use site::{Charge, SharingSite, Site, SitePlan};
 pub use spec::{
-    Accounting, AlgorithmSpec, CalibratedSpec, DataSpec, ExperimentSpec, Mechanism, NoiseSpec, NormName,
-    Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
+    Accounting, AlgorithmSpec, Balanced, CalibratedSpec, ClassWeight, DataSpec, ExperimentSpec, Mechanism,
+    NoiseSpec, NormName, Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
+    Threshold, ThresholdRule,
 };
 pub use trust::{Exposed, ExposureReport, PairwiseMap};
