@@ -3,6 +3,7 @@
 use super::budget::{self, Budget, Company};
 use super::correlated::{self, Correlated};
 use super::problem::Tied;
+use super::range;
 use super::scouted;
 use super::shared;
 use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, NoiseSpec, PartitionSpec, SpecError};
@@ -16,7 +17,7 @@ use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
 use crate::protocol::scouted::Scouted;
-use crate::protocol::{Algorithms, Protocol, PublicFacts};
+use crate::protocol::{Algorithms, MixRule, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
 use std::sync::Arc;
@@ -89,6 +90,10 @@ pub(super) struct Planned {
     pub(super) budget: Budget,
     /// Secret shares instead of vectors.
     pub(super) sharing: Option<FixedPoint>,
+    /// How agents combine their neighbours' vectors.
+    pub(super) mixing: MixRule,
+    /// The largest number of an honest agent's message, where a rule gives one.
+    pub(super) reach: Option<f64>,
     /// What it is where columns are scouted; `protocol` is the same.
     pub(super) scouted: Option<Arc<Scouted>>,
 }
@@ -734,7 +739,8 @@ fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mut protocol } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, mut protocol } =
+        algorithm;
     if let Some(most) = max_dim.filter(|&most| most < facts.dim) {
         return Err(format!(
             "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
@@ -781,6 +787,9 @@ fn plan(
     if sharing.is_some() {
         shared::check(&*protocol, &facts, context)?;
     }
+    if sharing.is_some() && mixing != MixRule::Average {
+        return Err("mixing needs each vector, and exchange = \"secret-shared\" reveals sums alone: leave one of them out".into());
+    }
     if let (Some(_), Some(1..)) = (&sharing, gossip) {
         return Err("gossip has nothing to mix under exchange = \"secret-shared\": leave it out".into());
     }
@@ -810,7 +819,16 @@ fn plan(
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     Ok((
-        Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing, scouted: None },
+        Planned {
+            reach: range::reach(&*protocol, mixing, &facts, context, &budget),
+            label,
+            protocol,
+            timetable: Arc::new(timetable),
+            budget,
+            sharing,
+            mixing,
+            scouted: None,
+        },
         warnings,
     ))
 }
@@ -843,6 +861,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     table.insert("gossip".into(), i64::from(planned.timetable.gossip).into());
     table.extend(planned.protocol.parameters());
     table.extend(shared::keys(planned));
+    table.extend(range::keys(planned.mixing));
     if let Some(noise) = &planned.budget.noise_spec
         && let Ok(noise) = toml::Value::try_from(noise)
     {
