@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use consenso::experiment::{Experiment, Finished};
 use consenso::model::{self, Model};
 use consenso::record::{Record, ResultKind, Shareable};
-use consenso::report;
+use consenso_study::report;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -7,10 +7,12 @@ use anyhow::{Context as _, anyhow};
 use consenso::data::{Dataset, Table};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
 use consenso::graph::{Graph, GraphSpec};
+use consenso::protocol::Parameters;
 use consenso_node::Folder;
 use consenso_node::folder::{Entropy, METRICS, SiteFile, check_address, check_name};
 use consenso_node::network::{self, Plan, PlannedSite};
 use consenso_node::store::Store;
+use consenso_study::ExperimentFile as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -279,7 +281,7 @@ fn from_site_files(
     }
     let wanted = args.algorithm.as_deref();
     if spec.algorithm.len() > 1 {
-        let label = |t: &toml::Table| {
+        let label = |t: &Parameters| {
             let text = |key| t.get(key).and_then(|v| v.as_str()).map(str::to_owned);
             text("label").or_else(|| text("kind")).unwrap_or_default()
         };
@@ -403,7 +405,7 @@ fn plan(
         };
         Ok(PlannedSite { file, address, records: counts[index] })
     };
-    let experiment = toml::to_string_pretty(spec).context("the experiment")?;
+    let experiment = spec.to_toml();
     let sites = (0..sites).map(site).collect::<Result<_, _>>()?;
     Ok(Plan { sites, experiment, schema, edges })
 }

@@ -3,8 +3,8 @@
 use comfy_table::{CellAlignment, Table, presets};
 use consenso::model::Metrics;
 use consenso::record::{AlgorithmRecord, Record, Spread, SweepPoint};
-use consenso::report::{exponent, growth};
-use consenso::reproduce::Reproduction;
+use consenso_study::report::{exponent, growth};
+use consenso_study::reproduce::Reproduction;
 use std::fmt::Write as _;
 
 const NONE: &str = "–";

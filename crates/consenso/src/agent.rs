@@ -74,7 +74,8 @@ impl Player {
         gate: Gate,
     ) -> Self {
         let dim = local.dim();
-        let memory = vec![0.0; protocol.memory() * dim];
+        let memory = vec![0.0; protocol.memory() * protocol.width(dim)];
+        let gate = gate.with_model(dim);
         // Without averaging there is no tail to keep.
         let tail = if timetable.tail_from < timetable.rounds { vec![0.0; dim] } else { Vec::new() };
         let mixing = MixRule::Average;
@@ -91,9 +92,15 @@ impl Player {
     /// Where it starts: the point of the constraint set nearest to zero, so that a run never leaves the set.
     #[must_use]
     pub fn start(&self) -> Vec<f64> {
-        let mut start = vec![0.0; self.local.dim()];
-        self.gate.constraint().project(&mut start);
+        let mut start = vec![0.0; self.width()];
+        self.gate.constraint().project(&mut start[..self.local.dim()]);
         start
+    }
+
+    /// How many numbers its messages have.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.protocol.width(self.local.dim())
     }
 
     /// Its objective; the records inside are private.
@@ -157,17 +164,18 @@ impl Player {
     pub fn play<'a>(&mut self, seat: &Seat<'_>, draft: &mut Draft, out: &'a mut [f64]) -> Release<'a> {
         self.absorb(seat);
         let Self { local, protocol, timetable, mixing, gate, memory, tail, stopped, .. } = self;
-        let view = view(seat, local, gate).with_mixing(*mixing);
+        let view = view(seat, &**protocol, local, gate).with_mixing(*mixing);
         let next = seat.round + 1;
         if next > timetable.rounds {
             // Gossip starts from each agent's own average and then mixes what neighbours sent.
-            let average = if tail.is_empty() { view.own() } else { &tail[..] };
             let first = next == timetable.rounds + 1;
-            return gate.forward(
-                next,
-                out,
-                |out| if first { out.copy_from_slice(average) } else { view.mix(out) },
-            );
+            return gate.forward(next, out, |out| {
+                if !first {
+                    return view.mix(out);
+                }
+                out.copy_from_slice(view.own());
+                out[..tail.len()].copy_from_slice(tail);
+            });
         }
         if stopped.is_some() {
             return gate.forward(next, out, |out| protocol.idle(&view, out));
@@ -192,7 +200,7 @@ impl Player {
     ) -> Result<Shares<'a>, ShareError> {
         self.absorb(seat);
         let Self { local, protocol, timetable, gate, memory, stopped, .. } = self;
-        let view = view(seat, local, gate);
+        let view = view(seat, &**protocol, local, gate);
         let next = seat.round + 1;
         if next > timetable.rounds || stopped.is_some() {
             own.copy_from_slice(view.own());
@@ -216,10 +224,10 @@ impl Player {
     /// Takes in the last exchange and gives the agent's model.
     pub fn finish(&mut self, seat: &Seat<'_>) -> Vec<f64> {
         self.absorb(seat);
-        let view = view(seat, &self.local, &self.gate).with_mixing(self.mixing);
-        let mut model = vec![0.0; view.dim()];
+        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
+        let mut model = vec![0.0; self.local.dim()];
         if seat.round > self.timetable.rounds {
-            view.mix(&mut model);
+            view.mix_from(0, &mut model);
             self.gate.constraint().project(&mut model);
         } else if self.tail_rounds > 0 {
             model.copy_from_slice(&self.tail);
@@ -231,14 +239,15 @@ impl Player {
 
     /// Writes the model the agent would use if the run ended now, without averaging and gossip.
     pub fn current_model(&self, seat: &Seat<'_>, model: &mut [f64]) {
-        let view = view(seat, &self.local, &self.gate).with_mixing(self.mixing);
+        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
         self.protocol.model_of(&view, &self.memory, model);
     }
 
     /// Why no honest neighbour at this place would have released these numbers in this round, if none would: they lie outside the constraint set, which everybody
     /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](Protocol::admits).
     fn out_of_range(&self, round: u32, place: usize, values: &[f64]) -> Option<String> {
-        if self.gate.shares_constraint() {
+        // A longer message has more in it than a model.
+        if self.gate.shares_constraint() && values.len() == self.local.dim() {
             let reach = self.gate.constraint().reach(values.len()).unwrap_or(1.0);
             if !self.gate.constraint().contains(values, 1e-9 * (1.0 + reach)) {
                 return Some("it lies outside the constraint set".into());
@@ -258,7 +267,7 @@ impl Player {
         if seat.round == 0 || seat.round > self.timetable.rounds {
             return;
         }
-        let view = view(seat, &self.local, &self.gate).with_mixing(self.mixing);
+        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
         self.protocol.absorb(&view, &mut self.memory);
         if !self.tail.is_empty() && seat.round >= self.timetable.tail_from {
             self.tail_rounds += 1;
@@ -270,11 +279,19 @@ impl Player {
     }
 }
 
-fn view<'a>(seat: &Seat<'a>, local: &LocalObjective, gate: &Gate) -> View<'a> {
-    View::new(seat.rows, local.dim(), seat.me, seat.neighbours, seat.place, seat.weights, seat.round)
-        .with_regularization(local.objective().regularization)
-        .with_constraint(*gate.constraint())
-        .with_common(seat.common)
+fn view<'a>(seat: &Seat<'a>, protocol: &dyn Protocol, local: &LocalObjective, gate: &Gate) -> View<'a> {
+    View::new(
+        seat.rows,
+        protocol.width(local.dim()),
+        seat.me,
+        seat.neighbours,
+        seat.place,
+        seat.weights,
+        seat.round,
+    )
+    .with_regularization(local.objective().regularization)
+    .with_constraint(*gate.constraint())
+    .with_common(seat.common)
 }
 
 /// One vector on its way to a neighbour.
@@ -617,7 +634,7 @@ impl Agent {
     #[must_use]
     pub fn new(id: u32, graph: &Graph, mixing: &Mixing, player: Player) -> Self {
         let neighbours = graph.neighbours(id as usize).to_vec();
-        let dim = player.local.dim();
+        let dim = player.width();
         let n = neighbours.len();
         Self {
             id,
@@ -725,11 +742,11 @@ impl Agent {
         if saved.agent != self.id {
             return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
         }
-        let fits = |vector: &Option<Vec<f64>>| vector.as_ref().is_none_or(|v| v.len() == self.dim);
+        let fits = |vector: &Option<Vec<f64>>, length| vector.as_ref().is_none_or(|v| v.len() == length);
         if saved.away.len() != self.away.len() || saved.shares.is_some() {
             return Err(RestoreError::Shape { what: "the neighbourhood" });
         }
-        if !fits(&saved.own) || !fits(&saved.model) {
+        if !fits(&saved.own, self.dim) || !fits(&saved.model, self.player.local.dim()) {
             return Err(RestoreError::Shape { what: "the model" });
         }
         if saved.round > self.player.timetable.exchanges() {

@@ -225,8 +225,13 @@ fn an_honest_agent_spends_what_it_claims_and_the_adversary_gets_nearly_all_of_it
 
 #[test]
 fn every_loss_attains_its_sensitivity_bound_and_none_exceeds_it() {
-    let losses =
-        [Loss::Logistic, Loss::Ridge { clip: 2.0 }, Loss::Huber { delta: 0.5 }, Loss::Softmax { classes: 3 }];
+    let losses = [
+        Loss::Logistic,
+        Loss::Ridge { clip: 2.0 },
+        Loss::Huber { delta: 0.5 },
+        Loss::SquaredHinge { clip: 1.0 },
+        Loss::Softmax { classes: 3 },
+    ];
     for loss in losses {
         let found = Case { loss, ..Case::default() }.gaussian(1.0, Claimed::gaussian(1.0, 1e-5), 20_000);
         assert_eq!(found.verdict, Verdict::Consistent, "{loss:?}");

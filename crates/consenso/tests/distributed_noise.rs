@@ -2,7 +2,7 @@
 
 use consenso::agent::{Player, Timetable};
 use consenso::data::{Synthetic, SyntheticTask};
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run};
 use consenso::gate::{Draft, Gate, Grid, Ledger, Noise, RoundNoise, SchedulePlan, StopReason};
 use consenso::graph::{Graph, Mixing};
 use consenso::privacy::audit::{Claimed, Options, Side, Verdict, audit};
@@ -685,6 +685,7 @@ mod correlated {
              [graph]\nkind = \"regular\"\ndegree = 4\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n{privacy}\n[[algorithm]]\n{algorithm}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).expect("a file");
+        let spec = spec.in_notation(Notation(|spec| toml::to_string_pretty(spec).unwrap()));
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "pairs.toml".into(),

@@ -1,15 +1,13 @@
 //! Encoded data ready to be divided among agents.
 
 use std::fmt;
-use std::io::Read;
 
-use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
 use super::table::class_of;
 use super::{
     DataError, Encoder, Encoding, Kind, Label, LoadReport, Partition, PartitionError, Records, RowBounds,
-    SHARED, Schema, Shard, Table, csv, shuffle,
+    SHARED, Schema, Shard, Table, shuffle,
 };
 use crate::random::{Purpose, Seed};
 
@@ -102,43 +100,10 @@ impl fmt::Debug for Dataset {
     }
 }
 
-/// UCI Adult, bundled: see `data/ATTRIBUTION.md`.
-const ADULT_TRAIN: &[u8] = include_bytes!("../../data/adult.data.gz");
-const ADULT_TEST: &[u8] = include_bytes!("../../data/adult.test.gz");
-
-impl Table {
-    /// The bundled UCI Adult data before encoding: training and test records.
-    ///
-    /// # Errors
-    /// None: a test reads them.
-    pub fn adult() -> Result<(Self, Self), DataError> {
-        let schema = Schema::adult();
-        let train = csv::read(GzDecoder::new(ADULT_TRAIN), "adult.data", &schema)?;
-        // The test file writes its labels with a full stop at the end.
-        let mut test = String::new();
-        GzDecoder::new(ADULT_TEST)
-            .read_to_string(&mut test)
-            .map_err(|source| DataError::Read { file: "adult.test".to_owned(), source })?;
-        let test = csv::read(test.replace(".\n", "\n").as_bytes(), "adult.test", &schema)?;
-        Ok((train, test))
-    }
-}
-
 /// The column name of the grouping by file.
 const FILE: &str = "file";
 
 impl Dataset {
-    /// The bundled UCI Adult data: 30,162 training and 15,060 test records (those without a missing value), predicting an income
-    /// above 50,000 dollars.
-    ///
-    /// # Errors
-    /// [`DataError::NotNumeric`] for [`Encoding::Numeric`]: Adult has categories.
-    pub fn adult(encoding: Encoding) -> Result<Self, DataError> {
-        Encoder::new(&Schema::adult(), encoding)?;
-        let (train, test) = Table::adult()?;
-        Self::new(vec![train], Some(&test), encoding)
-    }
-
     /// One dataset from the tables of one or more files that share a schema, and optionally a test file.
     ///
     /// With several files there is a grouping `file`, so that each can be an agent.

@@ -241,7 +241,7 @@ impl<'a> Audited<'a> {
             let player =
                 player(self.experiment, self.planned, (AGENT, &graph, &counts), local, &noise, false);
             let mut agent = Agent::new(0, &graph, &mixing, player);
-            let dim = self.facts.dim;
+            let dim = agent.player().width();
             let mut seen = Vec::new();
             while let Some(effect) = agent.poll() {
                 let Effect::Send(message) = effect else { continue };
@@ -364,13 +364,13 @@ impl<'a> Stages<'a> {
             let view = View::new(network.rows(), dim, AGENT as u32, neighbours, 0, weights, round);
             // What it remembers is a function of releases, so the adversary has it too.
             let mut memory = network.players()[AGENT].memory().to_vec();
-            let active = protocol.active(round + 1, dim).map_or(dim, |a| a.len());
-            let mut steps = [vec![0.0; active], vec![0.0; active]];
+            let active = protocol.active(round + 1, dim).unwrap_or_else(|| (0..dim as u32).collect());
+            let mut steps = [vec![0.0; active.len()], vec![0.0; active.len()]];
             for (step, local) in steps.iter_mut().zip(&sides) {
                 protocol.step(&view, &mut memory, &[], local, &mut work, step);
             }
-            let seen = &network.rows()[..active];
-            for ((x, a), b) in seen.iter().zip(&steps[0]).zip(&steps[1]) {
+            let seen = active.iter().map(|&l| network.rows()[l as usize]);
+            for ((x, a), b) in seen.zip(&steps[0]).zip(&steps[1]) {
                 ratio += (a - b) * (2.0 * x - a - b) / (2.0 * sigma * sigma);
             }
         }

@@ -6,7 +6,7 @@ use super::problem::Tied;
 use super::range;
 use super::scouted;
 use super::shared;
-use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, NoiseSpec, PartitionSpec, SpecError};
+use super::spec::{self, AlgorithmSpec, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError};
 use super::sweep;
 use crate::agent::Timetable;
 use crate::data::{
@@ -17,7 +17,7 @@ use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
 use crate::protocol::scouted::Scouted;
-use crate::protocol::{Algorithms, MixRule, Protocol, PublicFacts};
+use crate::protocol::{Algorithms, MixRule, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
 use std::sync::Arc;
@@ -389,17 +389,16 @@ impl Experiment {
         self.planned.iter().map(|p| p.label.as_str())
     }
 
-    /// The experiment with every choice made, as a file that repeats it.
+    /// The experiment with every choice made, as a file that repeats it: in the notation of the file it came from, JSON without one.
     #[must_use]
     pub fn resolved(&self) -> String {
         let mut spec = self.spec.clone();
-        if spec.sweep.is_some() {
-            // Every point makes its own choices, so only the file itself repeats it.
-            return toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"));
+        // Every point of a sweep makes its own choices, so only the file itself repeats it.
+        if spec.sweep.is_none() {
+            spec.trace_every = Some(self.trace_every);
+            spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
         }
-        spec.trace_every = Some(self.trace_every);
-        spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
-        toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"))
+        spec.written()
     }
 
     /// The seed of the noise of an algorithm in repetition `run`: the experiment's, or fresh entropy.
@@ -504,39 +503,7 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
     if let Some(problem) = o.constraint.problem() {
         return Err(("constraint", problem));
     }
-    let positive = |key, v: f64| {
-        if v > 0.0 { Ok(v) } else { Err((key, format!("{v} must be a positive number"))) }
-    };
-    let loss = match (o.loss, task) {
-        (LossKind::Logistic, Task::Binary) => match o.clip.unwrap_or(1.0) {
-            1.0 => Loss::Logistic,
-            clip if clip > 0.0 && clip < 1.0 => Loss::ClippedLogistic { clip },
-            clip => {
-                return Err((
-                    "clip",
-                    format!("{clip} must be above 0 and at most 1: no logistic slope exceeds 1"),
-                ));
-            }
-        },
-        (LossKind::Softmax, Task::MultiClass { classes }) => Loss::Softmax { classes },
-        (LossKind::Ridge, Task::Regression { .. }) => {
-            Loss::Ridge { clip: positive("clip", o.clip.unwrap_or(f64::INFINITY))? }
-        }
-        (LossKind::Huber, Task::Regression { .. }) => {
-            Loss::Huber { delta: positive("huber_delta", o.huber_delta.unwrap_or(1.0))? }
-        }
-        (loss, task) => {
-            let fitting = match task {
-                Task::Binary => "logistic",
-                Task::MultiClass { .. } => "softmax",
-                Task::Regression { .. } => "ridge or huber",
-            };
-            return Err((
-                "loss",
-                format!("{loss:?} does not fit these labels; use {fitting}").to_lowercase(),
-            ));
-        }
-    };
+    let loss = Loss::named(o.loss, task, o.clip, o.huber_delta)?;
     Ok(Objective { loss, regularization: o.regularization })
 }
 
@@ -845,8 +812,8 @@ fn distinct_labels(planned: &mut [Planned]) {
     }
 }
 
-pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
-    let mut table = toml::Table::new();
+pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
+    let mut table = Parameters::new();
     table.insert("kind".into(), planned.protocol.kind().into());
     table.insert("label".into(), planned.label.clone().into());
     if let Some(scouted) = &planned.scouted {
@@ -863,7 +830,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     table.extend(shared::keys(planned));
     table.extend(range::keys(planned.mixing));
     if let Some(noise) = &planned.budget.noise_spec
-        && let Ok(noise) = toml::Value::try_from(noise)
+        && let Ok(noise) = serde_json::to_value(noise)
     {
         table.insert("noise".into(), noise);
     }

@@ -11,7 +11,7 @@
 use super::budget::{Budget, Context};
 use crate::gate::Noise;
 use crate::privacy::NeighbourRelation;
-use crate::protocol::{CHANCE, MixRule, Protocol, PublicFacts};
+use crate::protocol::{CHANCE, MixRule, Parameters, Protocol, PublicFacts};
 
 /// R; `None` where nothing bounds a message.
 pub(super) fn reach(
@@ -85,16 +85,16 @@ impl Tails {
 }
 
 /// The keys of robust mixing in an experiment file.
-pub(super) fn keys(mixing: MixRule) -> toml::Table {
-    let mut table = toml::Table::new();
+pub(super) fn keys(mixing: MixRule) -> Parameters {
+    let mut table = Parameters::new();
     if mixing == MixRule::Average {
         return table;
     }
-    if let Ok(name) = toml::Value::try_from(mixing.name()) {
+    if let Ok(name) = serde_json::to_value(mixing.name()) {
         table.insert("mixing".into(), name);
     }
     if let MixRule::Clipped { liars, .. } | MixRule::Trimmed { liars } = mixing {
-        table.insert("liars".into(), (liars as i64).into());
+        table.insert("liars".into(), liars.into());
     }
     if let MixRule::Clipped { clip: Some(clip), .. } = mixing {
         table.insert("clip".into(), clip.into());

@@ -11,6 +11,7 @@ use crate::model::Metrics;
 use crate::privacy::Claim;
 use crate::problem::solve::{self, Minimiser};
 use crate::problem::{self, LocalObjective, Loss, Workspace, coupled};
+use crate::protocol::Parameters;
 use crate::random::Seed;
 use crate::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, PublishedRecord, Record, Spread,
@@ -418,7 +419,7 @@ fn observe(
     eyes: &mut Eyes,
 ) -> TraceRow {
     let models = network.current_models();
-    let held = || models.chunks_exact(network.dim());
+    let held = || models.chunks_exact(network.model_dim());
     if let Some(model) = held().next() {
         eyes.open(experiment, planned, &instance.locals, test, model);
     }
@@ -510,7 +511,7 @@ fn summarise(
     }
 }
 
-fn parameters(planned: &Planned) -> toml::Table {
+fn parameters(planned: &Planned) -> Parameters {
     let mut table = planned.protocol.parameters();
     table.extend(super::shared::keys(planned));
     table
@@ -690,7 +691,7 @@ fn majority(test: &Records) -> f64 {
 fn problem_record(experiment: &Experiment) -> ProblemRecord {
     let graph = &experiment.graphs[0];
     let spectrum = graph.laplacian_spectrum();
-    let kind = toml::Value::try_from(&experiment.spec.graph).ok();
+    let kind = serde_json::to_value(&experiment.spec.graph).ok();
     let (source, encoding) = match &*experiment.source {
         Source::Data(data) => (data.source.clone(), data.encoding.name().to_owned()),
         Source::Costs => ("costs of the agents".into(), "none".into()),
@@ -702,7 +703,7 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
         loss: match experiment.objective.loss {
             _ if matches!(*experiment.source, Source::Costs) => "quadratic".into(),
             Loss::ClippedLogistic { clip } => format!("logistic (slopes clipped at {clip})"),
-            _ => format!("{:?}", experiment.spec.objective.loss).to_lowercase(),
+            _ => experiment.spec.objective.loss.to_string(),
         },
         regularization: experiment.objective.regularization,
         agents: experiment.facts.agents,

@@ -300,14 +300,14 @@ mod tests {
                 writeln!(table, "{age},{dose},{sex},{ward},s{site},{y}").unwrap();
             }
         }
-        let schema = Schema::from_toml(&format!("{SCHEMA}{label}\n")).unwrap();
+        let schema = toml::from_str::<Schema>(&format!("{SCHEMA}{label}\n")).unwrap();
         let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
         let data = Dataset::new(vec![records.clone()], Some(&records), Encoding::Scouted).unwrap();
         let text = format!(
             "name = \"made-up\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\npartition = {{ by = \"site\" }}\n\
              [objective]\nloss = \"{loss}\"\n[graph]\n{graph}\n{privacy}\n[[algorithm]]\nkind = \"dgd\"\n"
         );
-        let spec = ExperimentSpec::from_toml(&text, "made-up").unwrap();
+        let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Data(Box::new(data));
         Experiment::check(Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None })
             .unwrap()

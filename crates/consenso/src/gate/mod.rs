@@ -154,6 +154,8 @@ pub struct Gate {
     reach: Option<f64>,
     /// M, from the public bounds of the rows; unit rows where nobody said.
     smoothness: Option<f64>,
+    /// How long a model is, where messages are longer.
+    model: Option<usize>,
     /// Noise that cancels over edges; `None` for algorithms whose agents hide themselves.
     pairs: Option<Pairs>,
 }
@@ -179,6 +181,7 @@ impl Gate {
             limits: None,
             reach: None,
             smoothness: None,
+            model: None,
             pairs: None,
         }
     }
@@ -225,6 +228,12 @@ impl Gate {
         self
     }
 
+    /// The same gate for models of `dim` numbers, however long messages are: the set and the limits are about the first `dim`.
+    pub(crate) fn with_model(mut self, dim: usize) -> Self {
+        self.model = Some(dim);
+        self
+    }
+
     /// Adds noise that the other ends of this agent's edges subtract to every noised release.
     #[must_use]
     pub fn with_pairs(mut self, pairs: Pairs) -> Self {
@@ -256,7 +265,8 @@ impl Gate {
 
     /// Moves a release into the set and the limits: post-processing.
     fn confine(&self, out: &mut [f64]) {
-        self.constraint.project(out);
+        let length = self.model.unwrap_or(out.len());
+        self.constraint.project(&mut out[..length]);
         for (x, [low, high]) in out.iter_mut().zip(self.limits.as_deref().unwrap_or_default()) {
             *x = x.clamp(*low, *high);
         }
@@ -333,9 +343,12 @@ impl Gate {
             let charged = if self.noise.is_empty() { Ok(()) } else { self.ledger.charge(round, &[]) };
             return (self.forward(round, out, |out| protocol.pass_on(view, memory, out)), charged.err());
         }
-        // What a protocol does not draft stays as it was released last: the gate has no place for anything else.
+        // What a protocol does not draft is held before the records are touched: the gate has no place for anything else.
         let active = protocol.active(round, view.dim());
         let count = active.as_ref().map_or(view.dim(), Vec::len);
+        if active.is_some() {
+            protocol.hold(view, memory, out);
+        }
         for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
             v.resize(count, 0.0);
         }
@@ -357,7 +370,7 @@ impl Gate {
             }
             protocol.step(view, memory, point, local, work, step);
             point.iter_mut().zip(&*step).for_each(|(point, step)| *point += step);
-            fill(out, view.own(), active.as_deref(), point);
+            fill(out, active.as_deref(), point);
             protocol.remember(out, memory);
             self.confine(out);
             return (Release { round, values: out }, None);
@@ -411,7 +424,7 @@ impl Gate {
         for ((point, low), q) in point.iter_mut().zip(&*low).zip(&*steps) {
             *point = low + noise.grid.value(*q);
         }
-        fill(out, view.own(), active.as_deref(), point);
+        fill(out, active.as_deref(), point);
         if let Some(realised) = &mut self.realised {
             *realised += self.ledger.realised_loss(round, noise.noise, draft, &draft.point);
         }
@@ -464,7 +477,7 @@ impl Gate {
         for ((point, low), q) in point.iter_mut().zip(&*low).zip(&*steps) {
             *point = low + finishing.grid.value(*q);
         }
-        fill(out, view.own(), active, point);
+        fill(out, active, point);
         protocol.remember(out, memory);
         self.confine(out);
         (Release { round, values: out }, None)
@@ -493,10 +506,9 @@ impl Gate {
     }
 }
 
-/// Puts the drafted coordinates into a message; those that are not active stay at `held`.
-fn fill(out: &mut [f64], held: &[f64], active: Option<&[u32]>, drafted: &[f64]) {
+/// Puts the drafted coordinates into a message; those that are not active are held there already.
+fn fill(out: &mut [f64], active: Option<&[u32]>, drafted: &[f64]) {
     let Some(active) = active else { return out.copy_from_slice(drafted) };
-    out.copy_from_slice(held);
     for (&l, &x) in active.iter().zip(drafted) {
         out[l as usize] = x;
     }

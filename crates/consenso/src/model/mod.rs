@@ -292,6 +292,10 @@ impl Model {
                     prediction: class(usize::from(scores[0] > cut)),
                     probabilities: vec![probability(scores[0])],
                 },
+                // The scores of other margins are no log odds.
+                loss if loss.is_binary() => {
+                    Answer { prediction: class(usize::from(scores[0] > 0.0)), probabilities: Vec::new() }
+                }
                 _ => Answer { prediction: Prediction::Number(scores[0]), probabilities: Vec::new() },
             })
             .collect())

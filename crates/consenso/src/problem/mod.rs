@@ -9,6 +9,7 @@ pub mod costs;
 pub mod coupled;
 pub mod coupling;
 pub mod loss;
+mod losses;
 pub mod sensitivity;
 pub mod solve;
 pub(crate) mod weights;
@@ -16,7 +17,7 @@ pub(crate) mod weights;
 pub use constraint::Constraint;
 pub use costs::Costs;
 pub use coupling::Coupling;
-pub use loss::Loss;
+pub use loss::{Loss, LossKind};
 pub use sensitivity::Sensitivity;
 pub use weights::{SiteWeights, WeightRule};
 
@@ -293,7 +294,7 @@ pub fn accuracy(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
 /// The area under the ROC curve of the margins, ties counted half; `None` unless there are two classes, both present.
 #[must_use]
 pub fn auc(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
-    if !loss.is_logistic() {
+    if !loss.is_binary() {
         return None;
     }
     let mut work = Workspace::default();

@@ -1,6 +1,6 @@
 //! DGD: decentralized gradient descent with fixed mixing weights (Nedić and Ozdaglar, 2009).
 
-use super::{Drift, ENOUGH_STEPS, Protocol, PublicFacts, Schedule, View, table_of};
+use super::{Drift, ENOUGH_STEPS, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ pub(super) fn assess_step(step: f64, ground: &Ground, theorem: &str, promise: &s
     } else {
         let why =
             format!("{theorem}: step·M = {} is not below 1 + λ_min(W) = {}", short(product), short(limit));
-        let mut nearest = toml::Table::new();
+        let mut nearest = Parameters::new();
         nearest.insert("step".into(), (0.99 * limit / ground.facts.smoothness).into());
         Assessment { nearest_certified: Some(nearest), ..open(product, &why) }
     }
@@ -131,7 +131,7 @@ impl Protocol for Dgd {
         )
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 

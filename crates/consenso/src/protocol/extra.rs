@@ -1,6 +1,6 @@
 //! EXTRA: an exact first-order method with a constant step (Shi, Ling, Wu and Yin, 2015).
 
-use super::{Protocol, PublicFacts, View, table_of};
+use super::{Parameters, Protocol, PublicFacts, View, table_of};
 use crate::kernel;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
@@ -68,7 +68,7 @@ impl Protocol for Extra {
         )
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 

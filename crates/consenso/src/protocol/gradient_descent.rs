@@ -1,7 +1,7 @@
 //! Algorithm 2: private decentralized gradient descent on a complete graph (docs/paper.md section 2).
 
 use super::schedule::Shape;
-use super::{Aggregation, Needs, Protocol, PublicFacts, Schedule, View, settle, table_of};
+use super::{Aggregation, Needs, Parameters, Protocol, PublicFacts, Schedule, View, settle, table_of};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Bound, Ground, Standing, descent, short};
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ impl Protocol for GradientDescent {
         }
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 

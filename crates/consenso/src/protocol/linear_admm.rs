@@ -46,7 +46,7 @@
 //! algorithm but are credited with nothing. Under `accounting = "schedule"` widths count for nothing in any case.
 
 use super::admm::{ASSUMED_RESIDUAL, exact_step};
-use super::{Aggregation, Needs, Protocol, PublicFacts, Response, View, table_of};
+use super::{Aggregation, Needs, Parameters, Protocol, PublicFacts, Response, View, table_of};
 use crate::kernel;
 use crate::problem::coupling::{Coupling, Relation};
 use crate::problem::solve::Proximal;
@@ -167,7 +167,7 @@ impl LinearAdmm {
     }
 
     /// The widest range of penalties proportional to this one, and the dual step it then allows, that are certified; D is kept if it can be.
-    fn nearest_certified(&self, ground: &Ground) -> Option<toml::Table> {
+    fn nearest_certified(&self, ground: &Ground) -> Option<Parameters> {
         let [low, high] = self.rho?;
         let floor = if self.exact { 0.0 } else { two_digits(1.6 * ground.facts.smoothness) };
         let at = |scale: f64| {
@@ -291,7 +291,7 @@ impl Protocol for LinearAdmm {
         self.coupling.as_ref().map_or(0, |c| (4 * c.rows()).div_ceil(c.block(0).columns()))
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 

@@ -74,21 +74,13 @@ impl MixRule {
     /// Writes what an agent makes of the rows it sees.
     pub(super) fn mix(&self, view: &View<'_>, out: &mut [f64]) {
         match *self {
-            Self::Average => average(view, out),
+            // The view's own.
+            Self::Average => view.mix_from(0, out),
             Self::Clipped { liars, clip } => clipped(view, liars, clip, out),
             Self::Trimmed { liars } => trimmed(view, liars.min(view.degree() / 2), out),
             // All but the middle one or two.
             Self::Median => trimmed(view, view.degree() / 2, out),
         }
-    }
-}
-
-fn average(view: &View<'_>, out: &mut [f64]) {
-    for (o, x) in out.iter_mut().zip(view.own()) {
-        *o = view.weights.own * x;
-    }
-    for (row, &w) in view.neighbours().zip(view.weights.neighbours) {
-        kernel::axpy(w, row, out);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Algorithm 2*: private gradient descent on any graph, between the neighbourhood's extremes (docs/paper.md section 2).
 
-use super::{Aggregation, Protocol, PublicFacts, Schedule, View, settle, table_of};
+use super::{Aggregation, Parameters, Protocol, PublicFacts, Schedule, View, settle, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ impl Protocol for NeighbourhoodDescent {
         Some(super::Drift { factor, step: eta * gradient, linear: false })
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 

@@ -1,7 +1,7 @@
 //! Output-perturbed ADMM, "P-ADMM" (Ding, Errapotu, Zhang, Gong, Pan and Han, 2019).
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, check_exact, half_way, solve_at};
-use super::{PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of};
+use super::{Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl Protocol for OutputAdmm {
         1
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 

@@ -1,7 +1,7 @@
 //! PDOP: private distributed optimisation with decaying steps (Huang, Mitra and Vaidya, 2015).
 
 use super::dgd::{check_step, eta};
-use super::{PricedRound, Protocol, PublicFacts, PublishedCost, Schedule, View, table_of};
+use super::{Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Schedule, View, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,7 @@ impl Protocol for Pdop {
         1
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 

@@ -21,7 +21,7 @@
 //! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up a breadth-first tree from a centre of the graph
 //! and the total comes down, 2·height exchanges, each a public function of releases and free. Every connected graph gives the same model.
 
-use super::{Protocol, PublicFacts, View};
+use super::{Parameters, Protocol, PublicFacts, View};
 use crate::data::scouted::BLIND_SCALE;
 use crate::data::{RawColumn, RawLayout};
 use crate::graph::Graph;
@@ -321,7 +321,7 @@ impl Recipe {
         let part = self.request.layout.label_part(standard);
         let slope = match self.request.loss {
             Loss::Softmax { .. } => (1.0 - part.iter().map(|p| p * p).sum::<f64>()).sqrt(),
-            loss if loss.is_logistic() => (part[0] * part[1]).sqrt(),
+            loss if loss.is_binary() => (part[0] * part[1]).sqrt(),
             _ => 1.0,
         };
         self.clip_share * slope * (self.request.layout.effective_dim(standard) + 1.0).sqrt()
@@ -726,8 +726,8 @@ impl Protocol for Scouted {
         4
     }
 
-    fn parameters(&self) -> toml::Table {
-        toml::Table::new()
+    fn parameters(&self) -> Parameters {
+        Parameters::new()
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {

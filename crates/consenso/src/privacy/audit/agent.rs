@@ -93,7 +93,7 @@ impl AgentAttack {
         let local = self.locals[usize::from(side == Side::Second)].clone();
         let (protocol, timetable) = (Arc::clone(&self.protocol), Arc::clone(&self.timetable));
         let mut player = Player::new(local, protocol, timetable, gate);
-        let dim = self.locals[0].dim();
+        let dim = player.width();
         let degree = self.weights.1.len();
         let indices: Vec<u32> = (1..=degree as u32).collect();
         let mut rows = vec![0.0; (degree + 1) * dim];
@@ -127,7 +127,7 @@ impl AgentAttack {
 
     /// The neighbours say what the agent said, and keep the anchor where it is wanted.
     fn echo(&self, rows: &mut [f64]) {
-        let (own, others) = rows.split_at_mut(self.locals[0].dim());
+        let (own, others) = rows.split_at_mut(self.protocol.width(self.locals[0].dim()));
         for row in others.chunks_exact_mut(own.len()) {
             row.copy_from_slice(own);
             if let Some((anchor, value)) = self.pair.steering() {
@@ -162,7 +162,7 @@ impl<'a> Watch<'a> {
         without: &'a LocalObjective,
         records: usize,
     ) -> Self {
-        let dim = without.dim();
+        let dim = protocol.width(without.dim());
         let direction = pair.direction().iter().map(|g| -g / records as f64).collect();
         Self {
             protocol,
@@ -186,7 +186,7 @@ impl<'a> Watch<'a> {
         let Self { protocol, without, direction, memory, low, high, step, work, .. } = self;
         let view = View::new(
             seat.rows,
-            without.dim(),
+            protocol.width(without.dim()),
             seat.me,
             seat.neighbours,
             seat.place,
@@ -198,9 +198,9 @@ impl<'a> Watch<'a> {
         if seat.round > 0 {
             protocol.absorb(&view, memory);
         }
-        // What is not active is held as it was released last, and tells nothing.
-        let active = protocol.active(seat.round + 1, without.dim());
-        let active = active.unwrap_or_else(|| (0..without.dim() as u32).collect());
+        // What is not active is a function of what was released, and tells nothing.
+        let active = protocol.active(seat.round + 1, view.dim());
+        let active = active.unwrap_or_else(|| (0..view.dim() as u32).collect());
         for drafted in [&mut *low, &mut *high, &mut *step] {
             drafted.resize(active.len(), 0.0);
         }
@@ -208,7 +208,8 @@ impl<'a> Watch<'a> {
         protocol.step(&view, memory, low, without, work, step);
         protocol.remember(released, memory);
         for (i, l) in active.into_iter().map(|l| l as usize).enumerate() {
-            let g = direction[l];
+            // A longer message is made of vectors as long as a model.
+            let g = direction[l % direction.len().max(1)];
             if g == 0.0 {
                 continue;
             }

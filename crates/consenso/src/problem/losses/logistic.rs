@@ -1,0 +1,90 @@
+//! The logistic loss log(1 + e^{−t}), t = y·m, and the same with slopes clipped.
+
+use super::MarginLoss;
+use crate::kernel::{Lanes, Link, exp};
+
+#[derive(Clone, Copy)]
+pub(in crate::problem) struct Logistic;
+
+/// Linear where the slope would exceed `clip`: the tangent at t₀ = ln((1 − clip)/clip) before t₀.
+#[derive(Clone, Copy)]
+pub(in crate::problem) struct ClippedLogistic {
+    pub(in crate::problem) clip: f64,
+}
+
+impl Link for Logistic {
+    #[inline(always)]
+    fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
+        let e = exp(s, s.mul(margin, label));
+        s.div(s.sub(s.splat(0.0), label), s.add(s.splat(1.0), e))
+    }
+}
+
+impl MarginLoss for Logistic {
+    const BINARY: bool = true;
+
+    fn value(self, margin: f64, label: f64) -> f64 {
+        log1p_exp(-margin * label)
+    }
+
+    fn slope_at(self, margin: f64, label: f64) -> f64 {
+        -label / (1.0 + libm::exp(label * margin))
+    }
+
+    fn curvature_at(self, margin: f64, _: f64) -> f64 {
+        let e = libm::exp(-margin.abs());
+        e / ((1.0 + e) * (1.0 + e))
+    }
+
+    fn steepest(self) -> f64 {
+        1.0
+    }
+
+    fn curvature(self) -> f64 {
+        0.25
+    }
+}
+
+impl ClippedLogistic {
+    /// t₀, where the slope is `clip`.
+    fn bend(self) -> f64 {
+        libm::log((1.0 - self.clip) / self.clip)
+    }
+}
+
+impl Link for ClippedLogistic {
+    #[inline(always)]
+    fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
+        s.clamp(Logistic.slope(s, margin, label), -self.clip, self.clip)
+    }
+}
+
+impl MarginLoss for ClippedLogistic {
+    const BINARY: bool = true;
+
+    fn value(self, margin: f64, label: f64) -> f64 {
+        let (t, bend) = (margin * label, self.bend());
+        log1p_exp(-t.max(bend)) + self.clip * (bend - t).max(0.0)
+    }
+
+    fn slope_at(self, margin: f64, label: f64) -> f64 {
+        Logistic.slope_at(margin, label).clamp(-self.clip, self.clip)
+    }
+
+    fn curvature_at(self, margin: f64, label: f64) -> f64 {
+        if margin * label < self.bend() { 0.0 } else { Logistic.curvature_at(margin, label) }
+    }
+
+    fn steepest(self) -> f64 {
+        self.clip
+    }
+
+    fn curvature(self) -> f64 {
+        0.25
+    }
+}
+
+/// log(1 + e^t) without overflow.
+fn log1p_exp(t: f64) -> f64 {
+    t.max(0.0) + libm::log1p(libm::exp(-t.abs()))
+}
