@@ -175,7 +175,8 @@ mod tests {
     #[test]
     fn a_liar_ruins_the_average_and_not_a_robust_mix() {
         let graph = "kind = \"complete\"";
-        let attacks: [fn(u32, &[f64]) -> Vec<f64>; 3] = [
+        type Attack = fn(u32, &[f64]) -> Vec<f64>;
+        let attacks: [Attack; 3] = [
             |k, x| if k == 5 { vec![40.0; x.len()] } else { x.to_vec() },
             |_, x| vec![10.0; x.len()],
             |_, x| x.iter().map(|x| -5.0 * x).collect(),
