@@ -21,6 +21,7 @@ Usage: cargo xtask <command>
   bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|network] [--million]`
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
+  figures the pictures of the README, made again (minutes); needs chromium and npm
   python  the Python package in an environment of its own (target/python): build, tests, types; needs Python 3.10: `cargo xtask python [--release]`
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         Some("ci") if rest.is_empty() => run(&ci()),
         Some("soak") if rest.is_empty() => run(&soak()),
         Some("browser") if rest.is_empty() => browser::run(),
+        Some("figures") if rest.is_empty() => browser::figures(),
         Some("docs") if rest.is_empty() => docs::run(),
         Some("deploy") => deploy(rest),
         Some("bench") => bench::run(rest),

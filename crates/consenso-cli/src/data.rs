@@ -262,7 +262,7 @@ fn column_row(column: &ColumnSummary) -> [String; 7] {
 }
 
 fn encoding_row(e: &EncodingSummary) -> [String; 8] {
-    let [l1, l2, linf] = [e.bounds.l1, e.bounds.l2, e.bounds.linf].map(|v| table::rounded_up(v, 4));
+    let [l1, l2, linf] = [e.bounds.l1(), e.bounds.l2(), e.bounds.linf()].map(|v| table::rounded_up(v, 4));
     let [b1, b2, binf] = e.replace_one.map(|b| table::rounded_up(b, 4));
     [e.encoding.name().to_owned(), e.dim.to_string(), l1, l2, linf, b1, b2, binf]
 }

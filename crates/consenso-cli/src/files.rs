@@ -335,12 +335,12 @@ pub(crate) fn read_table_as(path: &Path, schema: Option<&Schema>, format: &Forma
 }
 
 /// Reads records to apply a model to, whose labels may be missing; also which records of the file could be used.
-pub(crate) fn read_new(path: &Path, schema: &Schema) -> Result<(Table, Vec<bool>)> {
+pub(crate) fn read_new(path: &Path, schema: &Schema, format: &FormatArgs) -> Result<(Table, Vec<bool>)> {
     let name = path.display().to_string();
     let File { bytes, layout, .. } = read_bytes(path)?;
     let table = match layout {
         Layout::Libsvm => libsvm::read(&bytes[..], &name, Some(schema))?,
-        _ => csv::read_unlabelled(&bytes[..], &name, schema, &FormatArgs::default().over(schema.format()))?,
+        _ => csv::read_unlabelled(&bytes[..], &name, schema, &format.over(schema.format()))?,
     };
     let mut kept = vec![false; (table.report().rows + table.report().dropped_missing) as usize];
     table.row_numbers().iter().filter_map(|&row| usize::try_from(row).ok()).for_each(|row| kept[row] = true);

@@ -128,13 +128,22 @@ pub(crate) fn write_record(folder: &Path, record: &Record, models: &[Model]) -> 
             write_models(folder, record, models)?;
         }
     }
+    let mut record = Record { kind: ResultKind::Private, ..record.clone() };
+    let shared = folder.join("models").is_dir();
+    for algorithm in record.algorithms.iter_mut().filter(|_| shared) {
+        // There is one place for models.
+        algorithm.model = algorithm.model.take().map(|file| format!("../{file}"));
+    }
     let private = folder.join(PRIVATE);
     make_private(&private)?;
     put(&private, "README.txt", format!("{WARNING}\n").as_bytes())?;
-    write_all(&private, &Record { kind: ResultKind::Private, ..record.clone() }, models)
+    write_all(&private, &record, if shared { &[] } else { models })
 }
 
 fn write_models(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
+    if models.is_empty() {
+        return Ok(());
+    }
     make(&folder.join("models"))?;
     for (model, file) in models.iter().zip(record.algorithms.iter().filter_map(|a| a.model.as_ref())) {
         put(folder, file, model.to_json().as_bytes())?;

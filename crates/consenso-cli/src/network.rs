@@ -185,7 +185,9 @@ fn across_hosts(addresses: &[String]) -> bool {
 
 /// Bundled or synthetic records: every site generates or divides them alike and keeps its share.
 fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Result<Plan, Failure> {
-    if spec.data.partition.is_none() {
+    // Hospitals stay whole: a site is one of them, unless the file says how many agents there are.
+    let whole = matches!(spec.origin(&text.text, &text.file)?, Origin::Heart { .. });
+    if spec.data.partition.is_none() && (!whole || spec.data.agents.is_some()) {
         spec.data.agents = Some(args.sites.len());
     }
     let most = args.sites.len() * args.sites.len().saturating_sub(1) / 2;

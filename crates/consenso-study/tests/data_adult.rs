@@ -48,19 +48,19 @@ fn agrees(records: &Records, golden: &Value) {
 #[test]
 fn adult_has_the_documented_counts() {
     let data = bundled::adult(Encoding::OneHot).expect("adult");
-    let test = data.test.as_ref().expect("test records");
-    assert_eq!((data.train.len(), test.len()), (30_162, 15_060));
-    assert_eq!(data.report.dropped_missing, 32_561 - 30_162);
-    assert_eq!(data.test_report.as_ref().expect("report").dropped_missing, 16_281 - 15_060);
-    assert!(data.report.clamped.is_empty(), "the declared ranges cover the training data");
-    assert!(data.test_report.as_ref().expect("report").clamped.is_empty());
+    let test = data.test().expect("test records");
+    assert_eq!((data.train().len(), test.len()), (30_162, 15_060));
+    assert_eq!(data.report().dropped_missing, 32_561 - 30_162);
+    assert_eq!(data.test_report().as_ref().expect("report").dropped_missing, 16_281 - 15_060);
+    assert!(data.report().clamped.is_empty(), "the declared ranges cover the training data");
+    assert!(data.test_report().as_ref().expect("report").clamped.is_empty());
     let majority = test.labels().iter().filter(|&&label| label < 0.0).count() as f64 / 15_060.0;
     assert!((majority - 0.7543).abs() < 5e-5, "majority {majority}");
-    assert_eq!(data.classes, ["<=50K", ">50K"]);
+    assert_eq!(data.classes(), ["<=50K", ">50K"]);
     // 6 numbers, 8 + 16 + 7 + 14 + 6 + 5 + 2 + 41 = 99 categories, the bias.
-    assert_eq!((data.dim(), data.features.len()), (106, 106));
-    assert_eq!((data.features[0].as_str(), data.features[105].as_str()), ("age", "bias"));
-    assert_eq!(data.features[1], "workclass=Federal-gov");
+    assert_eq!((data.dim(), data.features().len()), (106, 106));
+    assert_eq!((data.features()[0].as_str(), data.features()[105].as_str()), ("age", "bias"));
+    assert_eq!(data.features()[1], "workclass=Federal-gov");
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn adult_agrees_with_an_independent_encoder() {
     let golden = golden();
     for encoding in [Encoding::Paper, Encoding::OneHot] {
         let data = bundled::adult(encoding).expect("adult");
-        let test = data.test.as_ref().expect("test records");
-        for (records, name) in [(&data.train, "adult.data"), (test, "adult.test")] {
+        let test = data.test().expect("test records");
+        for (records, name) in [(data.train(), "adult.data"), (test, "adult.test")] {
             assert_eq!(records.len() as u64, golden[name]["rows"]);
             let positive = records.labels().iter().filter(|&&label| label > 0.0).count();
             assert_eq!(positive as u64, golden[name]["positive"]);
@@ -96,8 +96,8 @@ fn never_beaten(records: &Records, bounds: RowBounds) {
         let (high, low) = exact_norm_squared(&row);
         assert!((high - 1.0) + low <= 0.0, "‖z‖₂ > 1 by {}", (high - 1.0) + low);
         assert!((high - 1.0) + low > -1e-12, "rows are of unit norm");
-        assert!(row.iter().map(|value| value.abs()).sum::<f64>() <= bounds.l1);
-        assert!(row.iter().all(|value| value.abs() <= bounds.linf));
+        assert!(row.iter().map(|value| value.abs()).sum::<f64>() <= bounds.l1());
+        assert!(row.iter().all(|value| value.abs() <= bounds.linf()));
     }
 }
 
@@ -105,20 +105,20 @@ fn never_beaten(records: &Records, bounds: RowBounds) {
 fn no_adult_row_beats_the_public_bounds() {
     for encoding in [Encoding::Paper, Encoding::OneHot] {
         let data = bundled::adult(encoding).expect("adult");
-        assert!(data.bounds.public && data.bounds.l2 == 1.0);
-        never_beaten(&data.train, data.bounds);
-        never_beaten(data.test.as_ref().expect("test"), data.bounds);
+        assert!(data.bounds().is_public() && data.bounds().l2() == 1.0);
+        never_beaten(data.train(), data.bounds());
+        never_beaten(data.test().expect("test"), data.bounds());
     }
 }
 
 #[test]
 fn adult_bounds_are_the_tight_ones() {
-    let bounds = bundled::adult(Encoding::OneHot).expect("adult").bounds;
+    let bounds = bundled::adult(Encoding::OneHot).expect("adult").bounds();
     // Eight categories and the bias are 1 before scaling: none can exceed 1/3 after it.
-    assert!((bounds.linf - 1.0 / 3.0).abs() < 1e-14 && bounds.linf >= 1.0 / 3.0);
-    assert!((bounds.l1 - 15_f64.sqrt()).abs() < 1e-14 && bounds.l1 >= 15_f64.sqrt());
-    let bounds = bundled::adult(Encoding::Paper).expect("adult").bounds;
-    assert!((bounds.l1 - 14_f64.sqrt()).abs() < 1e-14 && bounds.linf <= 1.0);
+    assert!((bounds.linf() - 1.0 / 3.0).abs() < 1e-14 && bounds.linf() >= 1.0 / 3.0);
+    assert!((bounds.l1() - 15_f64.sqrt()).abs() < 1e-14 && bounds.l1() >= 15_f64.sqrt());
+    let bounds = bundled::adult(Encoding::Paper).expect("adult").bounds();
+    assert!((bounds.l1() - 14_f64.sqrt()).abs() < 1e-14 && bounds.linf() <= 1.0);
 }
 
 #[test]

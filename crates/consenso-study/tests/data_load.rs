@@ -65,8 +65,8 @@ fn one_hot_by_hand() {
     let encoder = Encoder::new(&schema(), Encoding::OneHot).expect("fits");
     assert_eq!(encoder.features(), ["age", "colour=red", "colour=green", "colour=blue", "bias"]);
     let bounds = encoder.bounds();
-    assert!(bounds.public && bounds.l2 == 1.0);
-    assert!((bounds.l1 - 3_f64.sqrt()).abs() < 1e-15 && (bounds.linf - half).abs() < 1e-14);
+    assert!(bounds.is_public() && bounds.l2() == 1.0);
+    assert!((bounds.l1() - 3_f64.sqrt()).abs() < 1e-15 && (bounds.linf() - half).abs() < 1e-14);
 }
 
 #[test]
@@ -88,8 +88,10 @@ fn numeric_by_hand() {
     assert_eq!(table.labels(), [0.5, 1.0]);
     assert_eq!((table.report().clamped["b"], table.report().clamped["y"]), (1, 1));
     let bounds = Encoder::new(&schema, Encoding::Numeric).expect("fits").bounds();
-    assert_eq!(bounds.linf, 4.0);
-    assert!(bounds.l1 >= 7.0 && bounds.l1 < 7.0 + 1e-13 && bounds.l2 >= 5.0 && bounds.l2 < 5.0 + 1e-13);
+    assert_eq!(bounds.linf(), 4.0);
+    assert!(
+        bounds.l1() >= 7.0 && bounds.l1() < 7.0 + 1e-13 && bounds.l2() >= 5.0 && bounds.l2() < 5.0 + 1e-13
+    );
     let error = Encoder::new(&self::schema(), Encoding::Numeric).expect_err("a category").to_string();
     assert_eq!(
         error,
@@ -401,7 +403,7 @@ fn training_on_one_class_is_refused_but_a_file_of_one_class_is_a_file() {
     let other = read("age,colour,note,ill\n40,red,,yes\n").expect("valid");
     let data =
         Dataset::new(vec![one("a.csv"), other.clone()], Some(&other), Encoding::OneHot).expect("two classes");
-    assert_eq!((data.train.len(), data.test.map(|test| test.len())), (3, Some(1)));
+    assert_eq!((data.train().len(), data.test().map(consenso::data::Records::len)), (3, Some(1)));
     let adult = csv::read("age\n1\n".as_bytes(), "x", &bundled::adult_schema().expect("valid"));
     assert!(adult.is_err());
     assert!(matches!(Dataset::new(Vec::new(), None, Encoding::OneHot), Err(DataError::Empty { .. })));
@@ -505,12 +507,12 @@ fn a_draft_says_so_and_carries_no_claim() {
     assert_eq!(again, draft);
     let table = csv::read(text.as_bytes(), "site.csv", &again).expect("valid");
     for encoding in [Encoding::OneHot, Encoding::Paper] {
-        assert!(!Encoder::new(&again, encoding).expect("fits").bounds().public);
+        assert!(!Encoder::new(&again, encoding).expect("fits").bounds().is_public());
     }
     let data = Dataset::new(vec![table], None, Encoding::OneHot).expect("valid");
-    assert!(!data.bounds.public);
+    assert!(!data.bounds().is_public());
     let reviewed = Schema::from_toml(&written.replace("reviewed = false", "reviewed = true")).expect("valid");
-    assert!(Encoder::new(&reviewed, Encoding::OneHot).expect("fits").bounds().public);
+    assert!(Encoder::new(&reviewed, Encoding::OneHot).expect("fits").bounds().is_public());
 }
 
 #[test]
@@ -589,9 +591,9 @@ fn libsvm_and_csv_of_the_same_records_agree() {
         // Files of both kinds make one data set, in either order.
         for tables in [[sparse.clone(), dense.clone()], [dense, sparse]] {
             let both = Dataset::new(tables.into(), None, Encoding::Paper).expect("one schema");
-            assert_eq!(both.train.len(), 8);
+            assert_eq!(both.train().len(), 8);
             assert!((0..4).all(|row| {
-                let pair = both.train.row(row).into_iter().zip(both.train.row(row + 4));
+                let pair = both.train().row(row).into_iter().zip(both.train().row(row + 4));
                 pair.into_iter().all(|(a, b)| (a - b).abs() <= 1e-15)
             }));
         }
@@ -616,8 +618,8 @@ fn a_wide_libsvm_file_takes_memory_for_what_it_lists() {
     for (encoding, more) in [(Encoding::OneHot, 1), (Encoding::Paper, 0)] {
         let data = Dataset::new(vec![table.clone()], None, encoding).expect("valid");
         assert!(data.dim() > 99_000, "{}", data.dim());
-        assert!(data.train.stored() <= rows * (listed + more), "{}", data.train.stored());
-        let square: f64 = data.train.entries(7).map(|(_, z)| z * z).sum();
+        assert!(data.train().stored() <= rows * (listed + more), "{}", data.train().stored());
+        let square: f64 = data.train().entries(7).map(|(_, z)| z * z).sum();
         assert!(square <= 1.0 && square > 1.0 - 1e-10, "{square}");
     }
 }

@@ -107,7 +107,7 @@ fn adult_by_occupation_is_one_agent_an_occupation() {
     let armed = shards.iter().find(|shard| shard.name == "Armed-Forces").expect("present");
     assert_eq!(armed.rows.len(), 9);
     let rows: Vec<Vec<usize>> = shards.iter().map(|shard| shard.rows.clone()).collect();
-    assert_eq!(disjoint(&rows, data.train.len()), Some(data.train.len()));
+    assert_eq!(disjoint(&rows, data.train().len()), Some(data.train().len()));
     assert_eq!(by("workclass").expect("a column").len(), 7, "nobody who never worked has an occupation");
     let error = by("salary").expect_err("no such column").to_string();
     assert!(
@@ -123,8 +123,8 @@ fn adult_in_equal_shares_and_by_label_skew() {
     let shards = data.partition(&partition, &Seed::from(7)).expect("possible");
     assert!(shards.iter().all(|Shard { rows, .. }| rows.len() == 3000));
     assert_eq!(shards[3].name, "agent-3");
-    let records = data.train.select(&shards[0].rows);
-    assert_eq!((records.len(), records.row(5)), (3000, data.train.row(shards[0].rows[5])));
+    let records = data.train().select(&shards[0].rows);
+    assert_eq!((records.len(), records.row(5)), (3000, data.train().row(shards[0].rows[5])));
     let partition = Partition::Dirichlet { agents: 10, alpha: 0.3 };
     let shards = data.partition(&partition, &Seed::from(7)).expect("possible");
     assert_eq!(shards.iter().map(|shard| shard.rows.len()).sum::<usize>(), 30_162);
@@ -161,21 +161,22 @@ fn sites_and_files_are_partitions() {
     let shard = |name: &str, rows: &[usize]| Shard { name: name.to_owned(), rows: rows.to_vec() };
     assert_eq!(by("clinic"), [shard("north", &[0, 2]), shard("south", &[1, 3])]);
     assert_eq!(by("file"), [shard("a.csv", &[0, 1, 2]), shard("b.csv", &[3])]);
-    assert_eq!(data.report.rows, 4);
+    assert_eq!(data.report().rows, 4);
 }
 
 #[test]
 fn held_out_records_leave_the_training_set() {
-    let data = Dataset { test: None, ..bundled::adult(Encoding::Paper).expect("adult") };
-    let rows = data.train.len();
+    let train = bundled::adult_tables().expect("adult").0;
+    let data = Dataset::new(vec![train], None, Encoding::Paper).expect("adult");
+    let rows = data.train().len();
     let split = data.clone().hold_out(0.25, &Seed::from(1)).expect("possible");
-    let test = split.test.as_ref().expect("held out");
-    assert_eq!((test.len(), split.train.len()), (7541, rows - 7541));
-    assert!(split.groupings.iter().all(|grouping| grouping.codes.len() == split.train.len()));
+    let test = split.test().expect("held out");
+    assert_eq!((test.len(), split.train().len()), (7541, rows - 7541));
+    assert!(split.groupings().iter().all(|grouping| grouping.codes.len() == split.train().len()));
     let row_sum = |records: &consenso::data::Records, row| records.row(row).iter().sum::<f64>();
     let sum =
         |records| (0..consenso::data::Records::len(records)).map(|row| row_sum(records, row)).sum::<f64>();
-    assert!((sum(test) + sum(&split.train) - sum(&data.train)).abs() < 1e-6, "every record is on one side");
+    assert!((sum(test) + sum(split.train()) - sum(data.train())).abs() < 1e-6, "every record is on one side");
     assert_eq!(split, data.clone().hold_out(0.25, &Seed::from(1)).expect("possible"));
     assert!(
         data.clone().hold_out(1.0, &Seed::from(1)).is_err()

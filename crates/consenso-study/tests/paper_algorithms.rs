@@ -37,11 +37,11 @@ fn appendix_e(agents: usize, seed: u64) -> AppendixE {
     let seed = Seed::from(seed);
     let shards =
         data.partition(&Partition::Equal { agents, records_per_agent: Some(100) }, &seed).expect("enough");
-    let local = |rows: &[usize]| LocalObjective::new(objective, data.train.select(rows));
+    let local = |rows: &[usize]| LocalObjective::new(objective, data.train().select(rows));
     let locals: Vec<_> = shards.iter().map(|shard| local(&shard.rows)).collect();
     let found = central_optimum(&locals, &Constraint::None, None);
     assert!(found.residual <= 1e-10);
-    AppendixE { locals, optimum: found.x, smoothness: objective.smoothness(&data.bounds), seed }
+    AppendixE { locals, optimum: found.x, smoothness: objective.smoothness(&data.bounds()), seed }
 }
 
 fn norm(x: &[f64]) -> f64 {

@@ -11,10 +11,12 @@ use rand::RngExt;
 
 const CLASSES: usize = 3;
 
-const LOSSES: [Loss; 8] = [
+const LOSSES: [Loss; 10] = [
     Loss::Logistic,
     Loss::ClippedLogistic { clip: 0.5 },
     Loss::ClippedLogistic { clip: 0.2 },
+    Loss::WeightedLogistic { clip: 1.0, negative: 0.6, positive: 3.0 },
+    Loss::WeightedLogistic { clip: 0.3, negative: 4.0, positive: 0.5 },
     Loss::Ridge { clip: f64::INFINITY },
     Loss::Ridge { clip: 0.3 },
     Loss::Huber { delta: 0.3 },
@@ -80,7 +82,7 @@ fn gradient(f: &LocalObjective, x: &[f64]) -> Vec<f64> {
 
 /// What bounds say of rows in the unit ball of R^dim.
 fn unit_ball(dim: usize) -> RowBounds {
-    RowBounds { l1: (dim as f64).sqrt().next_up(), l2: 1.0, linf: 1.0, public: true }
+    RowBounds::declared((dim as f64).sqrt().next_up(), 1.0, 1.0)
 }
 
 /// The function whose gradient `f` computes: with its residuals clipped, ridge is Huber's loss.
@@ -486,8 +488,8 @@ fn the_ridge_optimum_is_that_of_the_normal_equations() {
 #[test]
 fn adult_at_the_papers_regularisation_is_the_majority() {
     let data = bundled::adult(Encoding::Paper).expect("bundled");
-    let (loss, test) = (Loss::Logistic, data.test.expect("bundled"));
-    let local = LocalObjective::new(Objective { loss, regularization: 1.0 }, data.train);
+    let (loss, test) = (Loss::Logistic, data.test().expect("bundled"));
+    let local = LocalObjective::new(Objective { loss, regularization: 1.0 }, data.train().clone());
     let agents = [local];
     let found = central_optimum(&agents, &Constraint::None, None);
     assert!(
@@ -496,7 +498,7 @@ fn adult_at_the_papers_regularisation_is_the_majority() {
         found.residual,
         l2(&found.x)
     );
-    let right = accuracy(&loss, &test, &found.x).expect("a classifier");
+    let right = accuracy(&loss, test, &found.x).expect("a classifier");
     assert!((right - 0.7543).abs() < 5e-5, "{right}");
 }
 

@@ -74,7 +74,7 @@ impl Player {
         gate: Gate,
     ) -> Self {
         let dim = local.dim();
-        let memory = vec![0.0; protocol.memory() * protocol.width(dim)];
+        let memory = vec![0.0; (protocol.memory() + protocol.private_memory()) * protocol.width(dim)];
         let gate = gate.with_model(dim);
         // Without averaging there is no tail to keep.
         let tail = if timetable.tail_from < timetable.rounds { vec![0.0; dim] } else { Vec::new() };
@@ -232,7 +232,7 @@ impl Player {
         } else if self.tail_rounds > 0 {
             model.copy_from_slice(&self.tail);
         } else {
-            self.protocol.model_of(&view, &self.memory, &mut model);
+            self.protocol.model_of(&view, self.public_memory(&view), &mut model);
         }
         model
     }
@@ -240,7 +240,11 @@ impl Player {
     /// Writes the model the agent would use if the run ended now, without averaging and gossip.
     pub fn current_model(&self, seat: &Seat<'_>, model: &mut [f64]) {
         let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
-        self.protocol.model_of(&view, &self.memory, model);
+        self.protocol.model_of(&view, self.public_memory(&view), model);
+    }
+
+    fn public_memory(&self, view: &View<'_>) -> &[f64] {
+        &self.memory[..self.protocol.memory() * view.dim()]
     }
 
     /// Why no honest neighbour at this place would have released these numbers in this round, if none would: they lie outside the constraint set, which everybody
@@ -268,7 +272,8 @@ impl Player {
             return;
         }
         let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
-        self.protocol.absorb(&view, &mut self.memory);
+        let public = self.protocol.memory() * view.dim();
+        self.protocol.absorb(&view, &mut self.memory[..public]);
         if !self.tail.is_empty() && seat.round >= self.timetable.tail_from {
             self.tail_rounds += 1;
             let weight = 1.0 / f64::from(self.tail_rounds);

@@ -8,8 +8,8 @@ use crate::data::{
     RowBounds, Schema, SchemaError, Table, Task,
 };
 use crate::experiment::{
-    self, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, Notation, ObjectiveSpec, Observer,
-    PrivacySpec, Silent, Source, SpecError,
+    self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, Notation, ObjectiveSpec,
+    Observer, PrivacySpec, Silent, Source, SpecError,
 };
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
@@ -381,7 +381,14 @@ impl Study {
     /// the algorithm is `dgd`, and nothing is private.
     pub fn new(sites: &[Rows], loss: Loss) -> Self {
         let (kind, clip, huber_delta) = loss.name();
-        let objective = ObjectiveSpec { loss: kind, clip, huber_delta, ..ObjectiveSpec::default() };
+        let class_weight = match loss {
+            Loss::WeightedLogistic { negative, positive, .. } => {
+                Some(ClassWeight::Given([negative, positive]))
+            }
+            _ => None,
+        };
+        let objective =
+            ObjectiveSpec { loss: kind, clip, huber_delta, class_weight, ..ObjectiveSpec::default() };
         let spec = ExperimentSpec {
             name: "study".into(),
             seed: 0,

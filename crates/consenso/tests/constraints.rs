@@ -76,7 +76,7 @@ fn gates(set: Constraint, rounds: u32, scale: Option<f64>, seed: &Seed) -> Vec<G
             None => Gate::open(agent as u64, seed.clone()),
             Some(scale) => {
                 let noise = RoundNoise::new(Noise::Laplace { scale }).expect("a scale");
-                let plan = SchedulePlan { allowed: rounds - 3, shifts: vec![1.0; rounds as usize] };
+                let plan = SchedulePlan::new(rounds - 3, vec![1.0; rounds as usize]);
                 let ledger = Ledger::schedule(Arc::new(plan));
                 Gate::new(agent as u64, seed.clone(), vec![noise; rounds as usize].into(), ledger)
             }

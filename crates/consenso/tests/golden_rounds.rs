@@ -6,8 +6,8 @@ use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{
     Admm, Aggregation, Common, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
-    GradientDescent, GradientTracking, NeighbourhoodDescent, Order, OutputAdmm, Pdop, PenaltyPerturbation,
-    Protocol, Response, Schedule, View, Weights,
+    GradientDescent, GradientTracking, Memory, NeighbourhoodDescent, Order, OutputAdmm, Pdop,
+    PenaltyPerturbation, Protocol, Response, Schedule, View, Weights,
 };
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ impl Table {
             Graph::from_edges(5, &edges).expect("a graph")
         };
         let width = protocol.width(4);
-        let mut memory = vec![vec![0.0; protocol.memory() * width]; 5];
+        let mut memory = vec![vec![0.0; (protocol.memory() + protocol.private_memory()) * width]; 5];
         if let Some(duals) = case["inputs"]["duals"].as_array() {
             memory.iter_mut().zip(duals).for_each(|(memory, dual)| memory.copy_from_slice(&vector(dual)));
         }
@@ -122,7 +122,9 @@ impl Table {
             let [mut low, mut high, mut step] = [(); 3].map(|()| vec![f64::NAN; count]);
             let mut memory = self.memory[agent].clone();
             let view = self.view(agent);
-            protocol.interval(&view, &memory, &mut low, &mut high);
+            let (public, private) = memory.split_at_mut(protocol.memory() * self.width);
+            protocol.interval(&view, public, &mut low, &mut high);
+            protocol.keep(&view, public);
             let of = |values: &[f64], k: usize| values[4 * agent + active[k] as usize % 4];
             let at: Vec<f64> = (0..count).map(|k| low[k] + of(draw, k) * (high[k] - low[k])).collect();
             let noised: Vec<f64> = (0..count).map(|k| at[k] + of(noise, k)).collect();
@@ -131,11 +133,18 @@ impl Table {
                 Response::AtPoint => &at,
                 Response::AtNoisedPoint => &noised,
             };
-            protocol.step(&view, &mut memory, point, &self.locals[agent], &mut work, &mut step);
+            protocol.step(
+                &view,
+                Memory { public, private },
+                point,
+                &self.locals[agent],
+                &mut work,
+                &mut step,
+            );
             let mut release = vec![0.0; self.width];
-            protocol.hold(&view, &self.memory[agent], &mut release);
+            protocol.hold(&view, &self.memory[agent][..public.len()], &mut release);
             (0..count).for_each(|k| release[active[k] as usize] = noised[k] + step[k]);
-            protocol.remember(&release, &mut memory);
+            protocol.remember(&release, public);
             next.extend(release);
             self.memory[agent] = memory;
         }
@@ -143,7 +152,8 @@ impl Table {
         self.round += 1;
         for agent in 0..5 {
             let mut memory = std::mem::take(&mut self.memory[agent]);
-            protocol.absorb(&self.view(agent), &mut memory);
+            let public = protocol.memory() * self.width;
+            protocol.absorb(&self.view(agent), &mut memory[..public]);
             self.memory[agent] = memory;
         }
     }
@@ -393,7 +403,7 @@ fn objectives_gradients_and_optima() {
             // Rows here are longer than 1; our M is for every data set of such rows, so at least that of this one.
             let longest =
                 (0..6).map(|r| f.records().row(r).iter().map(|z| z * z).sum::<f64>()).fold(0.0, f64::max);
-            let bounds = consenso::data::RowBounds { l1: 4.0, l2: longest.sqrt(), linf: 1.0, public: true };
+            let bounds = consenso::data::RowBounds::declared(4.0, longest.sqrt(), 1.0);
             assert!(f.objective().smoothness(&bounds) >= number(&entry["smoothness"][i]), "{name}");
             assert!(
                 f.objective().strong_convexity() <= number(&entry["hessian_smallest"][i]) + 1e-14,

@@ -65,7 +65,7 @@ impl Network {
         let ground = Ground {
             facts,
             connectivity: spectrum.connectivity_lower_bound,
-            gradient: Sensitivity { l1: bounds.l1, l2: bounds.l2, linf: bounds.linf },
+            gradient: Sensitivity { l1: bounds.l1(), l2: bounds.l2(), linf: bounds.linf() },
             outputs: 1,
             constraint: Constraint::None,
             noise: Vec::new(),
@@ -373,7 +373,8 @@ fn theorem_4_2_bounds_a_loss_that_is_not_generalised_linear() {
     let ground = &mut network.ground;
     (ground.facts.dim, ground.facts.rounds, ground.outputs) = (classes * features, rounds, classes);
     ground.facts.smoothness = objective.smoothness(&bounds);
-    ground.gradient = Sensitivity { l1: 2.0 * bounds.l1, l2: 2f64.sqrt() * bounds.l2, linf: bounds.linf };
+    ground.gradient =
+        Sensitivity { l1: 2.0 * bounds.l1(), l2: 2f64.sqrt() * bounds.l2(), linf: bounds.linf() };
     ground.noise = vec![0.2; rounds as usize];
     let step = Schedule::Constant(1.0 / ground.facts.smoothness);
     let gd = GradientDescent { step: Some(step), aggregation: Aggregation::Fixed };

@@ -149,10 +149,10 @@ mod tests {
         assert_eq!(files.names, ["cleveland", "hungarian", "switzerland", "va"]);
         let of = |file: u32| files.codes.iter().filter(|&&code| code == file).count();
         assert_eq!([of(0), of(1), of(2), of(3)], [303, 294, 123, 200]);
-        assert_eq!(data.train.labels().iter().filter(|&&y| y > 0.0).count(), 139 + 106 + 115 + 149);
-        assert_eq!((data.report.dropped_missing, data.bounds.public), (0, true));
+        assert_eq!(data.train().labels().iter().filter(|&&y| y > 0.0).count(), 139 + 106 + 115 + 149);
+        assert_eq!((data.report().dropped_missing, data.bounds().is_public()), (0, true));
         // Switzerland has none, the veterans' hospital 49 zeros and 7 marks, Hungary 23.
-        assert_eq!(data.report.imputed["cholesterol"], 123 + 49 + 7 + 23);
+        assert_eq!(data.report().imputed["cholesterol"], 123 + 49 + 7 + 23);
     }
 
     #[test]
@@ -161,8 +161,8 @@ mod tests {
         let files = data.grouping("file").unwrap();
         let of = |file: u32| files.codes.iter().filter(|&&code| code == file).count();
         assert_eq!([of(0), of(1), of(2), of(3)], [199, 172, 30, 85]);
-        assert_eq!(data.test.as_ref().unwrap().len(), 104 + 89 + 16 + 45);
-        assert_eq!(data.report.dropped_missing, 0);
+        assert_eq!(data.test().unwrap().len(), 104 + 89 + 16 + 45);
+        assert_eq!(data.report().dropped_missing, 0);
         // The published means at δ = 1e-4, to three digits.
         let mean = |(epsilon, a): (f64, Vec<f64>)| (epsilon, (200.0 * a.iter().sum::<f64>()).round() as u32);
         let published: Vec<(f64, u32)> = flamby_published().into_iter().map(mean).collect();

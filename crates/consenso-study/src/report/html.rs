@@ -2,7 +2,7 @@
 
 use super::figure::Figure;
 use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands};
-use super::{chart, dimension, frontier, page};
+use super::{chart, dimension, frontier, judged, page};
 use consenso::model::Metrics;
 use consenso::privacy::Meaning;
 use consenso::record::{AlgorithmRecord, EpsilonRecord, Record};
@@ -20,8 +20,9 @@ pub fn report_html(record: &Record) -> String {
     let sections = [
         ("results", "Results", results(record)),
         ("figures", figures_title(record), figures(record)),
+        ("predictions", "How well it predicts", judged::section(record)),
         ("budgets", "Accuracy by budget", frontier::tables(record)),
-        ("dimension", "Utility loss by dimension", dimension::table(record)),
+        ("by-dimension", "Utility loss by dimension", dimension::table(record)),
         ("privacy", "What is claimed", claims(record)),
         ("problem", "The problem", problem(record)),
         ("parameters", "Parameters", parameters(record)),

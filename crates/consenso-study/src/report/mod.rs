@@ -8,6 +8,7 @@ pub mod figure;
 mod format;
 mod frontier;
 mod html;
+mod judged;
 mod page;
 mod paper;
 mod shareable;
@@ -26,6 +27,7 @@ use consenso::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 /// - `objective-gap`: F(x̄) − F(x*) by round;
 /// - `log-error`: ln(‖x_i − x*‖/d) by round, the paper's metric (docs/paper.md section 6);
 /// - `test-accuracy`: accuracy of the mean model, with what it should be read against;
+/// - `calibration`: predicted probabilities against what was observed, for two classes;
 /// - `disagreement`: root mean square distance of the agents from their mean;
 /// - `privacy-loss`: worst case and realised loss by round.
 ///
@@ -35,6 +37,7 @@ pub fn figures(record: &Record) -> Vec<(String, Figure)> {
         ("objective-gap", objective_gap(record)),
         ("log-error", log_error(record)),
         ("test-accuracy", test_accuracy(record)),
+        ("calibration", judged::calibration(record)),
         ("disagreement", disagreement(record)),
         ("privacy-loss", privacy_loss(record)),
     ];
@@ -142,7 +145,7 @@ fn test_accuracy(record: &Record) -> Figure {
     let lines = [
         ("majority class", baselines.majority_accuracy),
         ("zero model", baselines.zero_model.accuracy),
-        ("central optimum", baselines.central_optimum_accuracy),
+        ("optimum, not private", baselines.central_optimum_accuracy),
         ("local only", baselines.local_only_accuracy),
     ];
     let lines = lines.into_iter().filter_map(|(label, value)| {

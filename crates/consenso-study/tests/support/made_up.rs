@@ -47,6 +47,7 @@ fn problem() -> ProblemRecord {
         source: "adult".into(),
         encoding: "one-hot".into(),
         loss: "logistic".into(),
+        classes: vec!["no".into(), "yes".into()],
         regularization: 1e-3,
         agents: 10,
         dim: 106,

@@ -28,7 +28,7 @@ mod table;
 pub use dataset::{Dataset, Grouping, Task};
 pub use date::{DateForm, Day};
 pub use draft::{Draft, DraftOptions};
-pub use encode::{Encoder, Encoding};
+pub use encode::{Encoder, Encoding, Piece};
 #[doc(hidden)] // for "did you mean" of the command line
 pub use error::nearest;
 pub use error::{DataError, SchemaError};

@@ -6,11 +6,14 @@ use super::problem::Tied;
 use super::range;
 use super::scouted;
 use super::shared;
-use super::spec::{self, AlgorithmSpec, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError};
+use super::spec::{
+    self, AlgorithmSpec, ClassWeight, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError, Threshold,
+};
 use super::sweep;
 use crate::agent::Timetable;
 use crate::data::{
-    Dataset, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task,
+    Dataset, Encoding, Kind, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic,
+    SyntheticTask, Task,
 };
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
@@ -84,6 +87,8 @@ impl ExperimentSpec {
 /// One algorithm, ready to run.
 #[derive(Debug)]
 pub(super) struct Planned {
+    /// Which algorithm of the file it is, from 1: under entropy its noise is its own.
+    pub(super) place: u64,
     pub(super) label: String,
     pub(super) protocol: Arc<dyn Protocol>,
     pub(super) timetable: Arc<Timetable>,
@@ -104,6 +109,10 @@ pub struct Experiment {
     pub(super) spec: ExperimentSpec,
     pub(super) source: Arc<Source>,
     pub(super) objective: Objective,
+    /// The probability above which the positive of two classes is answered.
+    pub(super) threshold: f64,
+    /// Whether classes are balanced by shares that the run estimates.
+    pub(super) balanced: bool,
     pub(super) facts: PublicFacts,
     pub(super) records: (usize, usize),
     /// Records of every agent in the first run.
@@ -230,6 +239,9 @@ impl Experiment {
             Source::Costs => Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 },
             _ => objective(&spec, task).map_err(|(key, message)| fail(key, message))?,
         };
+        let shares = public_shares(&source);
+        let (threshold, estimated) =
+            judge(&spec, &mut objective.loss, shares).map_err(|(key, message)| fail(key, message))?;
         let seed = Seed::from(spec.seed);
         let alone = site.is_some();
         let counts = match site {
@@ -253,7 +265,7 @@ impl Experiment {
             objective = scouted::objective(objective, &spec, counts[0].iter().sum());
         }
         if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts).filter(|_| layout.is_none()) {
-            objective.loss = Loss::ClippedLogistic { clip };
+            objective.loss = objective.loss.with_slopes_up_to(clip);
             // The points of a sweep choose for themselves, so its file keeps the choice open.
             if spec.sweep.is_none() {
                 spec.objective.clip = Some(clip);
@@ -301,10 +313,12 @@ impl Experiment {
                 help: None,
             };
             let context = budget::Context {
+                place: index as u64 + 1,
                 spec: &spec,
                 objective: &objective,
                 bounds: &bounds,
                 counts: &counts,
+                balanced: estimated,
                 seeded: entropy.is_none(),
                 tied: tied.as_ref(),
             };
@@ -327,6 +341,8 @@ impl Experiment {
             spec,
             source,
             objective,
+            threshold,
+            balanced: estimated,
             facts,
             records,
             counts: counts.into_iter().next().unwrap_or_default(),
@@ -406,9 +422,8 @@ impl Experiment {
     /// Seeded algorithms share their noise, which makes comparing them sharper. Under entropy each has its own: two transcripts with the same
     /// noise on the same records would give the records away.
     pub(super) fn noise_seed(&self, run: u32, algorithm: &Planned) -> Seed {
-        let place = self.planned.iter().position(|p| std::ptr::eq(p, algorithm)).map_or(0, |p| p as u64 + 1);
         match &self.entropy {
-            Some(entropy) => entropy.for_run(u64::from(run) | place << 32 | self.point << 48),
+            Some(entropy) => entropy.for_run(u64::from(run) | algorithm.place << 32 | self.point << 48),
             None => Seed::from(self.spec.seed).for_run(u64::from(run)),
         }
     }
@@ -507,6 +522,67 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
     Ok(Objective { loss, regularization: o.regularization })
 }
 
+/// The declared shares of the two classes of the label, negative and positive.
+fn public_shares(source: &Source) -> Option<[f64; 2]> {
+    let Source::Data(data) = source else { return None };
+    let label = data.schema.columns().iter().find(|c| matches!(c.kind, Kind::Label(_)))?;
+    label.known.prevalence.as_deref()?.try_into().ok()
+}
+
+/// Applies the class weights of the file to a loss, and says which threshold is asked for and whether weights wait for shares that are estimated.
+fn judge(
+    spec: &ExperimentSpec,
+    loss: &mut Loss,
+    shares: Option<[f64; 2]>,
+) -> Result<(f64, bool), (&'static str, String)> {
+    let (weight, threshold) = (spec.objective.class_weight, spec.objective.threshold);
+    let declare = "declare prevalence = <share of the positive class> at the label in the schema, from public knowledge";
+    for (key, given) in [("class_weight", weight.is_some()), ("threshold", threshold.is_some())] {
+        if given && !loss.is_logistic() {
+            return Err((key, "is for two classes and the logistic loss: leave it out".into()));
+        }
+    }
+    let slope = loss.largest_slope().unwrap_or(1.0);
+    let mut estimated = false;
+    match (weight, shares) {
+        (None, _) => {}
+        (Some(ClassWeight::Given([negative, positive])), _) => {
+            if ![negative, positive].iter().all(|w| (1e-3..=1e3).contains(w)) {
+                return Err(("class_weight", "weights must lie between 0.001 and 1000".into()));
+            }
+            *loss = Loss::WeightedLogistic { clip: slope, negative, positive };
+        }
+        (Some(ClassWeight::Rule(_)), Some([negative, positive])) if negative > 0.0 && positive > 0.0 => {
+            *loss = Loss::balanced(negative, positive).with_slopes_up_to(slope);
+        }
+        (Some(ClassWeight::Rule(_)), _) if spec.data.encoding == Encoding::Scouted => estimated = true,
+        (Some(ClassWeight::Rule(_)), _) => {
+            return Err((
+                "class_weight",
+                format!(
+                    "\"balanced\" needs the classes’ shares without looking at the records: {declare}; or set data.encoding = \"scouted\", \
+                     which estimates them within the budget; or give the weights, class_weight = [negative, positive]"
+                ),
+            ));
+        }
+    }
+    let threshold = match (threshold, shares) {
+        (None, _) => 0.5,
+        (Some(Threshold::At(t)), _) if t > 0.0 && t < 1.0 => t,
+        (Some(Threshold::At(t)), _) => {
+            return Err(("threshold", format!("{t} must be a probability between 0 and 1, for example 0.5")));
+        }
+        (Some(Threshold::Rule(_)), Some([_, positive])) if positive > 0.0 && positive < 1.0 => positive,
+        (Some(Threshold::Rule(_)), _) => {
+            return Err((
+                "threshold",
+                format!("\"prevalence\" needs a public share: {declare}; or give a number"),
+            ));
+        }
+    };
+    Ok((threshold, estimated))
+}
+
 /// What deserves a second thought in a budget.
 fn notes(spec: &ExperimentSpec, records: usize) -> Vec<String> {
     let Some(privacy) = spec.privacy else { return Vec::new() };
@@ -557,8 +633,7 @@ fn open_clip(
     bounds: &RowBounds,
     facts: &PublicFacts,
 ) -> Option<f64> {
-    let privacy =
-        spec.privacy.filter(|_| objective.loss == Loss::Logistic && spec.objective.clip.is_none())?;
+    let privacy = spec.privacy.filter(|_| objective.loss.is_logistic() && spec.objective.clip.is_none())?;
     let budget = budget_per_sensitivity(&privacy, objective, bounds, facts.records)?;
     let scarce = PublicFacts { budget: Some(budget), ..*facts }.worthwhile(f64::INFINITY)
         < crate::protocol::ENOUGH_STEPS;
@@ -788,6 +863,7 @@ fn plan(
     Ok((
         Planned {
             reach: range::reach(&*protocol, mixing, &facts, context, &budget),
+            place: context.place,
             label,
             protocol,
             timetable: Arc::new(timetable),

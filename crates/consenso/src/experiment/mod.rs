@@ -33,7 +33,8 @@ pub use run::{Finished, Observer, Silent, Trained, run};
 pub use shared::SharingSpec;
 pub use site::{Charge, SharingSite, Site, SitePlan};
 pub use spec::{
-    Accounting, AlgorithmSpec, CalibratedSpec, DataSpec, ExperimentSpec, Mechanism, NoiseSpec, NormName,
-    Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
+    Accounting, AlgorithmSpec, Balanced, CalibratedSpec, ClassWeight, DataSpec, ExperimentSpec, Mechanism,
+    NoiseSpec, NormName, Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
+    Threshold, ThresholdRule,
 };
 pub use trust::{Exposed, ExposureReport, PairwiseMap};

@@ -206,7 +206,7 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
             let encoded = reference.as_ref().and_then(|r| experiment.alone(&r.0, local));
             let local = encoded.as_ref().unwrap_or(local);
             let own = solve::central_optimum(std::slice::from_ref(local), constraint, Some(&optimum.x));
-            problem::accuracy(&experiment.objective.loss, &test, &own.x)
+            problem::accuracy_above(&experiment.objective.loss, &test, &own.x, experiment.threshold)
         };
         // A sample of agents bounds the work of a large network.
         let sample = locals.len().div_ceil(20);
@@ -362,16 +362,22 @@ fn judge(
     if let Some(test) = test {
         let sample = models.len().div_ceil(TESTED_AGENTS);
         let sampled: Vec<&Vec<f64>> = models.iter().step_by(sample).collect();
-        let accuracies: Vec<f64> =
-            sampled.par_iter().filter_map(|x| problem::accuracy(loss, test, x)).collect();
+        let accuracies: Vec<f64> = sampled
+            .par_iter()
+            .filter_map(|x| problem::accuracy_above(loss, test, x, experiment.threshold))
+            .collect();
         outcome.accuracy = Spread::of(accuracies);
         // Ranking all test records is the dear part; ten agents tell the mean.
         let few = sampled.len().div_ceil(10);
         let aucs: Vec<f64> =
             sampled.par_iter().step_by(few).filter_map(|x| problem::auc(loss, test, x)).collect();
         outcome.auc = Spread::of(aucs).map(|s| s.mean);
-        let mean = mean_row(models.iter().map(Vec::as_slice), dim);
-        outcome.metrics = Metrics::of(loss, test, &mean, 0.5);
+        // Where all agree their mean is one of them, to the last bit: what the model file holds.
+        let mean = match models.iter().all(|x| *x == models[0]) {
+            true => models[0].clone(),
+            false => mean_row(models.iter().map(Vec::as_slice), dim),
+        };
+        outcome.metrics = Metrics::of(loss, test, &mean, experiment.threshold);
     }
     outcome
 }
@@ -440,7 +446,9 @@ fn observe(
             .tied
             .as_ref()
             .map_or((spread / network.players().len() as f64).sqrt(), |t| t.coupling.violation(rows())),
-        test_accuracy: test.and_then(|t| problem::accuracy(&experiment.objective.loss, t, &mean)),
+        test_accuracy: test.and_then(|t| {
+            problem::accuracy_above(&experiment.objective.loss, t, &mean, experiment.threshold)
+        }),
         epsilon_worst: planned.budget.price.as_ref().and_then(|price| {
             let spent = &price.paper_worst_case;
             match network.round() as usize {
@@ -617,7 +625,7 @@ fn baselines(experiment: &Experiment, instances: &[Instance]) -> Baselines {
             objective: over(&|i| Some(solve::mean_value(i.objectives(), &zero))).unwrap_or(f64::NAN),
         },
         central_optimum_accuracy: over(&|i| {
-            problem::accuracy(loss, i.test(experiment).as_deref()?, &i.optimum.x)
+            problem::accuracy_above(loss, i.test(experiment).as_deref()?, &i.optimum.x, experiment.threshold)
         }),
         central_optimum_auc: over(&|i| problem::auc(loss, i.test(experiment).as_deref()?, &i.optimum.x)),
         central_optimum_objective: over(&|i| Some(i.optimum.value)).unwrap_or(f64::NAN),
@@ -703,11 +711,23 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
         loss: match experiment.objective.loss {
             _ if matches!(*experiment.source, Source::Costs) => "quadratic".into(),
             Loss::ClippedLogistic { clip } => format!("logistic (slopes clipped at {clip})"),
+            Loss::WeightedLogistic { clip, negative, positive } => {
+                let clipped = if clip < 1.0 { format!("; slopes clipped at {clip}") } else { String::new() };
+                format!("logistic (classes weighted {negative:.3} and {positive:.3}{clipped})")
+            }
+            Loss::Logistic if experiment.balanced => {
+                "logistic (classes balanced by shares estimated within the budget)".into()
+            }
             _ => experiment.spec.objective.loss.to_string(),
         },
+        classes: experiment.classes(),
         regularization: experiment.objective.regularization,
         agents: experiment.facts.agents,
-        dim: experiment.facts.dim,
+        // Where columns are scouted, messages carry more than the model.
+        dim: experiment
+            .layout
+            .as_ref()
+            .map_or(experiment.facts.dim, |layout| experiment.objective.dim(layout.features() + 1)),
         records: experiment.records,
         edges: graph.edges(),
         graph: kind.and_then(|k| Some(k.get("kind")?.as_str()?.to_owned())).unwrap_or_default(),

@@ -8,7 +8,7 @@ use crate::data::{Encoder, Encoding, RawLayout, Records, Task};
 use crate::graph::Graph;
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective};
-use crate::protocol::scouted::{Request, Scouted};
+use crate::protocol::scouted::{Request, Scouted, loss_under};
 use crate::protocol::{MixRule, Protocol, PublicFacts};
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub(super) fn objective(objective: Objective, spec: &ExperimentSpec, records: us
     let open = given == super::spec::ObjectiveSpec::default().regularization;
     let regularization = if open { 1.0 / records.max(1) as f64 } else { given };
     let loss = match objective.loss {
-        Loss::ClippedLogistic { .. } => Loss::Logistic,
+        loss if loss.is_logistic() => loss.with_slopes_up_to(1.0),
         Loss::Huber { .. } if spec.objective.huber_delta.is_none() => Loss::Huber { delta: 2.0 },
         loss => loss,
     };
@@ -103,6 +103,7 @@ pub(super) fn plan(
     let request = Request {
         layout: Arc::clone(layout),
         loss: context.objective.loss,
+        balanced: context.balanced,
         weights: context.spec.data.weights.clone(),
         mu,
         // What is removed also changes the number that sums are divided by.
@@ -130,6 +131,7 @@ pub(super) fn plan(
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     let planned = Planned {
+        place: context.place,
         label,
         protocol,
         timetable: Arc::new(timetable),
@@ -212,10 +214,23 @@ fn pooled(
             all.push_entries(encoded.entries(row), encoded.labels()[row]);
         }
     }
-    LocalObjective::new(experiment.objective, all)
+    LocalObjective::new(
+        Objective { loss: experiment.loss_under(Some(standard)), ..experiment.objective },
+        all,
+    )
 }
 
 impl Experiment {
+    /// The loss of a run that found this standard: where classes are balanced by estimated shares, with their weights.
+    pub(super) fn loss_under(&self, standard: Option<&[f64]>) -> Loss {
+        match (&self.layout, standard) {
+            (Some(layout), Some(standard)) => {
+                loss_under(layout, self.objective.loss, self.balanced, standard)
+            }
+            _ => self.objective.loss,
+        }
+    }
+
     /// What all records look like without noise, where columns are scouted: the reference that models are compared with.
     pub(super) fn reference(&self, locals: &[LocalObjective]) -> Option<(Vec<f64>, LocalObjective)> {
         let layout = self.layout.as_ref()?;
@@ -229,7 +244,8 @@ impl Experiment {
     pub(super) fn alone(&self, standard: &[f64], local: &LocalObjective) -> Option<LocalObjective> {
         let records = self.layout.as_ref()?.encode(standard, local.records());
         let regularization = 1.0 / records.len().max(1) as f64;
-        Some(LocalObjective::new(Objective { regularization, ..self.objective }, records))
+        let loss = self.loss_under(Some(standard));
+        Some(LocalObjective::new(Objective { regularization, loss }, records))
     }
 
     /// Raw test records under a standard.

@@ -169,9 +169,56 @@ pub struct ObjectiveSpec {
     /// Where the Huber loss becomes linear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huber_delta: Option<f64>,
+    /// How much each of two classes counts: `"balanced"`, so that each counts half by its public share (`prevalence` of the schema's label; with
+    /// `data.encoding = "scouted"` also estimated within the budget), or the weights of the negative and of the positive class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_weight: Option<ClassWeight>,
+    /// The probability above which the positive of two classes is answered: a number between 0 and 1, or `"prevalence"`, the public share of
+    /// the positive class. ½ by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Threshold>,
     /// The set models must lie in.
     #[serde(default, skip_serializing_if = "is_unconstrained")]
     pub constraint: Constraint,
+}
+
+/// `class_weight = "balanced"` or `[0.6, 3.0]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "\"balanced\", or the weights of the negative and the positive class such as [0.6, 3.0]"
+)]
+pub enum ClassWeight {
+    /// By a rule.
+    Rule(Balanced),
+    /// The weights of the negative and of the positive class.
+    Given([f64; 2]),
+}
+
+/// The rule for class weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balanced {
+    /// A class of share p weighs 1/(2p).
+    Balanced,
+}
+
+/// `threshold = 0.3` or `"prevalence"`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a probability between 0 and 1, or \"prevalence\"")]
+pub enum Threshold {
+    /// A probability.
+    At(f64),
+    /// By a public rule.
+    Rule(ThresholdRule),
+}
+
+/// The rule for a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThresholdRule {
+    /// The public share of the positive class.
+    Prevalence,
 }
 
 fn is_unconstrained(constraint: &Constraint) -> bool {
@@ -189,6 +236,8 @@ impl Default for ObjectiveSpec {
             regularization: default_regularization(),
             clip: None,
             huber_delta: None,
+            class_weight: None,
+            threshold: None,
             constraint: Constraint::None,
         }
     }

@@ -22,7 +22,7 @@ pub use shares::Shares;
 
 use crate::kernel;
 use crate::problem::{Constraint, LocalObjective, Workspace, solve};
-use crate::protocol::{Protocol, Response, View};
+use crate::protocol::{Memory, Protocol, Response, View};
 use crate::random::{Purpose, Seed, Stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -338,6 +338,7 @@ impl Gate {
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
         let round = view.round() + 1;
+        let (memory, private) = memory.split_at_mut(protocol.memory() * view.dim());
         if protocol.passes_on(round) {
             // It stands in the ledger at nothing, so that rounds are charged in order and without a gap.
             let charged = if self.noise.is_empty() { Ok(()) } else { self.ledger.charge(round, &[]) };
@@ -354,6 +355,7 @@ impl Gate {
         }
         self.toss(protocol, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
+        protocol.keep(view, memory);
         let noise = self.noise.get(round as usize - 1).copied();
         let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
         let Draft { low, high, step, point, work, .. } = draft;
@@ -368,7 +370,7 @@ impl Gate {
             for ((point, low), high) in point.iter_mut().zip(&*low).zip(&*high) {
                 *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
             }
-            protocol.step(view, memory, point, local, work, step);
+            protocol.step(view, Memory { public: memory, private }, point, local, work, step);
             point.iter_mut().zip(&*step).for_each(|(point, step)| *point += step);
             fill(out, active.as_deref(), point);
             protocol.remember(out, memory);
@@ -388,7 +390,7 @@ impl Gate {
             return self.release_solved(
                 protocol,
                 view,
-                memory,
+                (memory, private),
                 local,
                 draft,
                 noise,
@@ -407,7 +409,7 @@ impl Gate {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(reason));
         }
         let Draft { low, step, point, work, widths, steps, zeros, drawn, .. } = &mut *draft;
-        protocol.step(view, memory, low, local, work, step);
+        protocol.step(view, Memory { public: memory, private }, low, local, work, step);
         steps.resize(count, 0);
         let fixed = widths.iter().all(|&w| w == 0.0);
         let widths = if fixed { &[][..] } else { &widths[..] };
@@ -439,7 +441,7 @@ impl Gate {
         &mut self,
         protocol: &dyn Protocol,
         view: &View<'_>,
-        memory: &mut [f64],
+        (memory, private): (&mut [f64], &mut [f64]),
         local: &LocalObjective,
         draft: &mut Draft,
         noise: RoundNoise,
@@ -465,7 +467,7 @@ impl Gate {
             for ((point, low), n) in point.iter_mut().zip(&*low).zip(&*inner) {
                 *point = low + n;
             }
-            protocol.step(view, memory, point, local, work, step);
+            protocol.step(view, Memory { public: memory, private }, point, local, work, step);
             // x − low, which the step gives from the noised point.
             step.iter_mut().zip(&*inner).for_each(|(step, n)| *step += n);
             exact::release(stream, step, &[], finishing.noise, finishing.grid, steps)
@@ -494,7 +496,7 @@ impl Gate {
     }
 
     /// A message computed from releases alone: post-processing, which costs nothing.
-    pub fn forward<'a>(
+    pub(crate) fn forward<'a>(
         &self,
         round: u32,
         out: &'a mut [f64],

@@ -15,6 +15,7 @@
 
 mod metrics;
 mod npz;
+mod onnx;
 mod sha256;
 
 pub use metrics::{CalibrationBin, Metrics, best_class, margin_of, probability, softmax};
@@ -46,6 +47,9 @@ pub struct Model {
     /// The positive class of two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positive: Option<String>,
+    /// The probability above which the positive class is answered; ½ where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
     /// The loss it was trained with; absent where agents have costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,

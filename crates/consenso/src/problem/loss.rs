@@ -21,6 +21,18 @@ pub enum Loss {
         /// Largest slope that counts, between 0 and 1.
         clip: f64,
     },
+    /// The logistic loss of one class counted more than that of the other: w_y·φ(y·zᵀx), with φ clipped as in
+    /// [`Self::ClippedLogistic`] before it is weighted.
+    ///
+    /// One record moves a gradient by `clip` times the larger weight: rare classes are heard louder, and cost as much more noise.
+    WeightedLogistic {
+        /// Largest slope that counts before it is weighted, above 0; 1 clips nothing.
+        clip: f64,
+        /// Weight of the class −1.
+        negative: f64,
+        /// Weight of the class +1.
+        positive: f64,
+    },
     /// ½(zᵀx − y)².
     ///
     /// Its gradient is unbounded in x, so a private run needs `clip`: each record's residual is clipped to ±`clip` in the
@@ -63,6 +75,9 @@ macro_rules! by_loss {
         match *$self {
             Loss::Logistic => by_loss!(@ $loss, losses::Logistic, $body),
             Loss::ClippedLogistic { clip } => by_loss!(@ $loss, losses::ClippedLogistic { clip }, $body),
+            Loss::WeightedLogistic { clip, negative, positive } => {
+                by_loss!(@ $loss, losses::WeightedLogistic { clip, negative, positive }, $body)
+            }
             Loss::Ridge { clip } => by_loss!(@ $loss, losses::Ridge { clip }, $body),
             Loss::Huber { delta } => by_loss!(@ $loss, losses::Huber { delta }, $body),
             Loss::SquaredHinge { clip } => by_loss!(@ $loss, losses::SquaredHinge { clip }, $body),
@@ -159,6 +174,7 @@ impl Loss {
         match *self {
             Self::Logistic => (LossKind::Logistic, None, None),
             Self::ClippedLogistic { clip } => (LossKind::Logistic, Some(clip), None),
+            Self::WeightedLogistic { clip, .. } => (LossKind::Logistic, (clip < 1.0).then_some(clip), None),
             Self::Ridge { clip } => (LossKind::Ridge, finite(clip), None),
             Self::Huber { delta } => (LossKind::Huber, None, Some(delta)),
             Self::SquaredHinge { clip } => (LossKind::SquaredHinge, Some(clip), None),
@@ -179,6 +195,7 @@ impl Loss {
     pub(crate) fn without_clip(self) -> Self {
         match self {
             Self::ClippedLogistic { .. } => Self::Logistic,
+            Self::WeightedLogistic { .. } => self.with_slopes_up_to(1.0),
             Self::Ridge { .. } => Self::Ridge { clip: f64::INFINITY },
             Self::SquaredHinge { .. } => Self::SquaredHinge { clip: f64::INFINITY },
             loss => loss,
@@ -211,10 +228,60 @@ impl Loss {
     /// Whether it is logistic, clipped or not: margins are log odds.
     #[must_use]
     pub fn is_logistic(&self) -> bool {
-        matches!(self, Self::Logistic | Self::ClippedLogistic { .. })
+        matches!(self, Self::Logistic | Self::ClippedLogistic { .. } | Self::WeightedLogistic { .. })
     }
 
-    /// sup φ'' per unit of ‖z‖²: ¼ for logistic, 1 for squares, ½ for softmax.
+    /// The weight of a record with this label: 1 where classes count alike.
+    #[must_use]
+    pub fn weight(&self, label: f64) -> f64 {
+        match *self {
+            Self::WeightedLogistic { negative, positive, .. } => {
+                if label > 0.0 {
+                    positive
+                } else {
+                    negative
+                }
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// The largest weight that a record can have.
+    #[must_use]
+    pub fn heaviest(&self) -> f64 {
+        self.weight(-1.0).max(self.weight(1.0))
+    }
+
+    /// The logistic loss in which each class counts half, for classes with these public shares: a class of share p weighs 1/(2p).
+    #[must_use]
+    pub fn balanced(negative: f64, positive: f64) -> Self {
+        let weight = |share: f64| 0.5 * (negative + positive) / share;
+        Self::WeightedLogistic { clip: 1.0, negative: weight(negative), positive: weight(positive) }
+    }
+
+    /// A logistic loss with its slopes clipped at `clip` before they are weighted; 1 clips nothing. Other losses stay as they are.
+    #[must_use]
+    pub(crate) fn with_slopes_up_to(self, clip: f64) -> Self {
+        match self {
+            Self::WeightedLogistic { negative, positive, .. } => {
+                Self::WeightedLogistic { clip, negative, positive }
+            }
+            Self::Logistic | Self::ClippedLogistic { .. } if clip == 1.0 => Self::Logistic,
+            Self::Logistic | Self::ClippedLogistic { .. } => Self::ClippedLogistic { clip },
+            other => other,
+        }
+    }
+
+    /// The largest slope of a logistic loss before it is weighted; `None` for other losses.
+    pub(crate) fn largest_slope(&self) -> Option<f64> {
+        match *self {
+            Self::Logistic => Some(1.0),
+            Self::ClippedLogistic { clip } | Self::WeightedLogistic { clip, .. } => Some(clip),
+            _ => None,
+        }
+    }
+
+    /// sup φ'' per unit of ‖z‖²: ¼ for logistic (times the larger weight), 1 for squares, ½ for softmax.
     #[must_use]
     pub fn curvature(&self) -> f64 {
         by_loss!(self, loss => loss.curvature(), _classes => 0.5)

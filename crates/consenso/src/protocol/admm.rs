@@ -1,6 +1,8 @@
 //! Algorithm 1: private ADMM with randomised penalties, on any connected graph (docs/paper.md section 2).
 
-use super::{Aggregation, Needs, Parameters, Protocol, PublicFacts, Response, View, settle, table_of};
+use super::{
+    Aggregation, Memory, Needs, Parameters, Protocol, PublicFacts, Response, View, settle, table_of,
+};
 use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
@@ -350,7 +352,7 @@ impl Protocol for Admm {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

@@ -1,6 +1,6 @@
 //! DGD: decentralized gradient descent with fixed mixing weights (Nedić and Ozdaglar, 2009).
 
-use super::{Drift, ENOUGH_STEPS, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
+use super::{Drift, ENOUGH_STEPS, Memory, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub(super) fn default_rounds(facts: &PublicFacts) -> u32 {
     enough.max(calm)
 }
 
-/// DGD is stable for η < (1 + λ_min(W))/M.
+/// Refuses a schedule that is not of positive numbers; whether it is stable is a matter of [`assess_step`].
 pub(super) fn check_step(step: Option<&Schedule>, facts: &PublicFacts) -> Result<Option<String>, String> {
     let step = step.expect("resolved");
     if let Some(problem) = step.problem(facts.rounds) {
@@ -149,7 +149,7 @@ impl Protocol for Dgd {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

@@ -1,6 +1,6 @@
 //! Gradient tracking: every agent follows the mean gradient, so that a constant step reaches the optimum (Nedić, Olshevsky and Shi, 2017).
 
-use super::{ENOUGH_STEPS, Parameters, Protocol, PublicFacts, Schedule, View, dgd, table_of};
+use super::{ENOUGH_STEPS, Memory, Parameters, Protocol, PublicFacts, Schedule, View, dgd, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -120,13 +120,13 @@ impl Protocol for GradientTracking {
     fn step(
         &self,
         view: &View<'_>,
-        memory: &mut [f64],
+        memory: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,
         step: &mut [f64],
     ) {
-        local.data_gradient(Self::point(view, memory), step, work);
+        local.data_gradient(Self::point(view, memory.public), step, work);
     }
 
     fn absorb(&self, view: &View<'_>, memory: &mut [f64]) {

@@ -408,6 +408,16 @@ pub struct Drift {
     pub linear: bool,
 }
 
+/// What an agent remembers, as [`Protocol::step`] sees it: it reads what is public and keeps what depends on the records apart.
+/// Nothing else of a protocol is handed the private part.
+#[derive(Debug, Default)]
+pub struct Memory<'a> {
+    /// Functions of what was released.
+    pub public: &'a [f64],
+    /// What depends on the records ([`Protocol::private_memory`]).
+    pub private: &'a mut [f64],
+}
+
 /// One private decentralized algorithm, as one agent runs it.
 pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// The name in the experiment file.
@@ -448,8 +458,15 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         dim
     }
 
-    /// How many vectors as long as a message an agent keeps between rounds (duals, a previous iterate).
+    /// How many vectors as long as a message an agent keeps between rounds (duals, a previous iterate): functions of what was
+    /// released, which everybody may know.
     fn memory(&self) -> usize {
+        0
+    }
+
+    /// How many vectors as long as a message an agent keeps between rounds that depend on its records, such as a previous gradient. Only
+    /// [`Self::step`] sees them: whatever else is computed from is public.
+    fn private_memory(&self) -> usize {
         0
     }
 
@@ -580,12 +597,15 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     fn step(
         &self,
         view: &View<'_>,
-        memory: &mut [f64],
+        memory: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,
         step: &mut [f64],
     );
+
+    /// Keeps of `view` what the next round needs, once the interval is drafted; `memory` is the public part.
+    fn keep(&self, _view: &View<'_>, _memory: &mut [f64]) {}
 
     /// Sees the release before it is moved into the constraint set: it is paid for, so it is public.
     fn remember(&self, _release: &[f64], _memory: &mut [f64]) {}

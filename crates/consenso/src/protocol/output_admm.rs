@@ -1,7 +1,9 @@
 //! Output-perturbed ADMM, "P-ADMM" (Ding, Errapotu, Zhang, Gong, Pan and Han, 2019).
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, check_exact, half_way, solve_at};
-use super::{Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of};
+use super::{
+    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of,
+};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +76,7 @@ impl Protocol for OutputAdmm {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

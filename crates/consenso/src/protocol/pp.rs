@@ -3,7 +3,7 @@
 use super::admm::{ascend, default_exact_rounds, half_way, solve_at};
 use super::dvp::published_volume;
 use super::{
-    Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, Schedule, View, table_of,
+    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, Schedule, View, table_of,
 };
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ impl Protocol for PenaltyPerturbation {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

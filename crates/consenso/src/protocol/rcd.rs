@@ -1,6 +1,6 @@
 //! Private random coordinate descent, with one agent or many (docs/paper.md section 2, Appendix K of the paper).
 
-use super::{Parameters, Protocol, PublicFacts, View, table_of};
+use super::{Memory, Parameters, Protocol, PublicFacts, View, table_of};
 use crate::data::some_columns;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
@@ -307,7 +307,7 @@ impl Protocol for CoordinateDescent {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

@@ -6,7 +6,7 @@ use crate::data::RowBounds;
 use crate::gate::{Draft, Gate, Ledger, Noise, RoundNoise};
 use crate::privacy::NeighbourRelation;
 use crate::problem::{LocalObjective, Objective, Sensitivity, Workspace};
-use crate::protocol::{Protocol, PublicFacts, View, Weights};
+use crate::protocol::{Memory, Protocol, PublicFacts, View, Weights};
 use std::sync::Arc;
 
 /// Records that one row of the played agent stands for, at most: with more the anchor would need weights beyond the grid's range.
@@ -146,6 +146,7 @@ pub struct Watch<'a> {
     direction: Vec<f64>,
     multiples: (f64, f64),
     memory: Vec<f64>,
+    private: Vec<f64>,
     low: Vec<f64>,
     high: Vec<f64>,
     step: Vec<f64>,
@@ -170,6 +171,7 @@ impl<'a> Watch<'a> {
             direction,
             multiples: pair.multiples(),
             memory: vec![0.0; protocol.memory() * dim],
+            private: vec![0.0; protocol.private_memory() * dim],
             low: vec![0.0; dim],
             high: vec![0.0; dim],
             step: vec![0.0; dim],
@@ -183,7 +185,7 @@ impl<'a> Watch<'a> {
     /// The interval counts as its middle, which is exact where it has no width and a fair approximation elsewhere: the bound is valid
     /// for any statistic.
     pub fn see(&mut self, seat: &Seat<'_>, gain: f64, noise: Option<Noise>, released: &[f64]) {
-        let Self { protocol, without, direction, memory, low, high, step, work, .. } = self;
+        let Self { protocol, without, direction, memory, private, low, high, step, work, .. } = self;
         let view = View::new(
             seat.rows,
             protocol.width(without.dim()),
@@ -205,7 +207,8 @@ impl<'a> Watch<'a> {
             drafted.resize(active.len(), 0.0);
         }
         protocol.interval(&view, memory, low, high);
-        protocol.step(&view, memory, low, without, work, step);
+        protocol.keep(&view, memory);
+        protocol.step(&view, Memory { public: memory, private }, low, without, work, step);
         protocol.remember(released, memory);
         for (i, l) in active.into_iter().map(|l| l as usize).enumerate() {
             // A longer message is made of vectors as long as a model.

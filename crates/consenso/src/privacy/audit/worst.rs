@@ -106,10 +106,19 @@ impl WorstPair {
             row[start..start + self.entries].fill(sign * self.entry);
             if start > 0 {
                 // A logistic slope is large where the margin is negative, a residual where it is positive.
-                row[0] = if self.loss.is_binary() { -self.anchor } else { self.anchor };
+                row[0] = if self.loss.is_binary() { -self.label() * self.anchor } else { self.anchor };
             }
         }
-        (row, if self.loss.is_binary() { 1.0 } else { 0.0 })
+        (row, self.label())
+    }
+
+    /// The label of the pair: of two classes the one that weighs more.
+    fn label(&self) -> f64 {
+        match self.loss {
+            loss if !loss.is_binary() => 0.0,
+            loss if loss.weight(1.0) < loss.weight(-1.0) => -1.0,
+            _ => 1.0,
+        }
     }
 
     /// `rows` records: the pair's and otherwise rows of zeros, whose gradient is zero. Where a record is removed, the others are all the pair's second
@@ -161,7 +170,7 @@ impl WorstPair {
         let entry = |l: usize| if (start..start + self.entries).contains(&l) { self.entry } else { 0.0 };
         let times = |slope: f64| (0..self.features).map(move |l| slope * entry(l));
         match self.loss.saturation() {
-            Some((slope, _)) if self.loss.is_binary() => times(-slope).collect(),
+            Some((slope, _)) if self.loss.is_binary() => times(-self.label() * slope).collect(),
             Some((slope, _)) => times(slope).collect(),
             None => times(-1.0).chain(times(1.0)).collect(),
         }

@@ -7,7 +7,7 @@ mod logistic;
 mod residual;
 mod squared_hinge;
 
-pub(super) use logistic::{ClippedLogistic, Logistic};
+pub(super) use logistic::{ClippedLogistic, Logistic, WeightedLogistic};
 pub(super) use residual::{Huber, Ridge};
 pub(super) use squared_hinge::SquaredHinge;
 
