@@ -3,6 +3,8 @@
 //! Arrays cross the border as the bytes of C-ordered float64, everything else as JSON; the pure-Python layer in `python/consenso` makes both.
 //! Long work runs on a thread of its own while the caller's thread, without the interpreter's lock, looks for Ctrl-C and reports progress.
 
+mod gate;
+
 use consenso::Loss;
 use consenso::data::{Dataset, Schema, Table};
 use consenso::experiment::{self, Experiment, ExperimentSpec, Inputs, Observer, Origin, Source};
@@ -21,6 +23,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Deserialize;
 use serde_json::json;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -386,11 +389,18 @@ fn noise<'py>(
     Ok((PyBytes::new(py, &released.map_err(input)?), grid.step()))
 }
 
+/// Runs the command line with these words and returns its exit code; `again` is what starts Python with this package anew.
+#[pyfunction]
+fn command(py: Python<'_>, words: Vec<OsString>, again: Vec<OsString>) -> u8 {
+    py.detach(|| consenso_cli::command(words, Some(again)))
+}
+
 /// The compiled half of the package.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ConsensoError", module.py().get_type::<ConsensoError>())?;
+    module.add_class::<gate::Gate>()?;
     module.add("InputError", module.py().get_type::<InputError>())?;
     for function in [
         wrap_pyfunction!(fit, module)?,
@@ -403,6 +413,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(loss, module)?,
         wrap_pyfunction!(renyi, module)?,
         wrap_pyfunction!(noise, module)?,
+        wrap_pyfunction!(command, module)?,
     ] {
         module.add_function(function)?;
     }

@@ -19,7 +19,7 @@ use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
-use crate::protocol::scouted::Scouted;
+use crate::protocol::scouted::{Scouted, largest};
 use crate::protocol::{Algorithms, MixRule, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
@@ -331,6 +331,9 @@ impl Experiment {
             warnings.append(&mut warned);
             planned.push(one);
         }
+        if layout.is_none() && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
+            warnings.extend(loudest_site(&counts[0]));
+        }
         distinct_labels(&mut planned);
         let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
         let work = counts[0].iter().sum::<usize>() * features;
@@ -601,6 +604,21 @@ fn notes(spec: &ExperimentSpec, records: usize) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Where all sites count the same, noise of a site's mean grows with 1/b: one small site can bring most of it.
+pub(super) fn loudest_site(records: &[usize]) -> Option<String> {
+    let all: f64 = records.iter().map(|&b| (b as f64).powi(-2)).sum();
+    let (site, share) = largest(records.iter().map(|&b| (b as f64).powi(-2) / all));
+    (records.len() > 2 && share > 0.5).then(|| {
+        format!(
+            "site {} with its {} records brings {:.0} % of all noise, because sites count the same; encoding = \"scouted\" under [data] \
+             weighs them by precision",
+            site + 1,
+            records[site],
+            100.0 * share
+        )
+    })
 }
 
 /// What became of records with missing values.

@@ -27,7 +27,7 @@ pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use cost::CommandCost;
-pub use plan::{AlgorithmPlan, Constants};
+pub use plan::{AlgorithmPlan, Constants, Recommendation};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Finished, Observer, Silent, Trained, run};
 pub use shared::SharingSpec;
