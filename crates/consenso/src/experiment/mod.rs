@@ -13,6 +13,7 @@ mod models;
 mod perturbed;
 mod plan;
 mod problem;
+mod range;
 mod reference;
 mod run;
 mod scouted;
