@@ -15,7 +15,7 @@
 
 mod metrics;
 mod npz;
-mod sha256;
+pub(crate) mod sha256;
 
 pub use metrics::{CalibrationBin, Metrics, best_class, margin_of, probability, softmax};
 pub use npz::{Array, npz};
