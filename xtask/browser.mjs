@@ -110,8 +110,8 @@ async function checkPage(name) {
   const ids = await live.page.locator("figure.chart").evaluateAll((all) => all.map((figure) => figure.id));
   assert.deepEqual([...ids].sort(), drawn, `${name}: every figure of the folder is on the page`);
   await checkLook(live.page, `${name} at 1280, light`);
-  for (const id of ids) await checkChart(live.page, live.page.locator(`#${id}`), `${name}/${id}`);
-  if (ids.length) await checkExports(live.page, live.page.locator(`#${ids[0]}`), `${name}/${ids[0]}`);
+  for (const id of ids) await checkChart(live.page, live.page.locator(`figure[id="${id}"]`), `${name}/${id}`);
+  if (ids.length) await checkExports(live.page, live.page.locator(`figure[id="${ids[0]}"]`), `${name}/${ids[0]}`);
   assert.deepEqual(live.trouble, [], `${name}: no error, no message, no request`);
   await live.page.screenshot({ path: join(folder, name, "screenshot-1280.png"), fullPage: true });
   await live.close();
@@ -126,7 +126,7 @@ async function checkPage(name) {
 
   const still = await open(file, { viewport: { width: 1280, height: 900 }, javaScriptEnabled: false });
   check((await still.page.locator("figure.chart .still > svg").count()) === ids.length, `${name}: figures without scripts`);
-  for (const id of ids) check(await still.page.locator(`#${id} .still > svg`).isVisible(), `${name}/${id}: visible without scripts`);
+  for (const id of ids) check(await still.page.locator(`figure[id="${id}"] .still > svg`).isVisible(), `${name}/${id}: visible without scripts`);
   await checkText(still.page, name);
   await still.close();
 }

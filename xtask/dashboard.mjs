@@ -100,6 +100,8 @@ try {
     return (line.points.getItem(0).x - axis.x1.baseVal.value) / (axis.x2.baseVal.value - axis.x1.baseVal.value);
   });
   check(begins < 0.05, `the curve begins at the first rounds: ${begins}`);
+  await late.page.waitForFunction(() => parseFloat(document.querySelector("#all > i").style.width) > 60, undefined, { timeout: 120000 });
+  await late.page.screenshot({ path: join(out, "half-1280.png"), fullPage: true });
   await late.page.close();
 
   for (const [{ page, trouble }, width] of [[wide, 1280], [narrow, 500]]) {

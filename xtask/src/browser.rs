@@ -29,6 +29,39 @@ pub(crate) fn run() -> bool {
     install_driver(&place) && write_pages(&pages) && check(&place, &pages, &browser) && live(&place, &browser)
 }
 
+/// Makes the pictures of the README again: the frontier of all private algorithms, and the live page of a network half-way.
+pub(crate) fn figures() -> bool {
+    let place = root().join("target/browser");
+    let Some(browser) = find_browser() else {
+        eprintln!(
+            "── no Chromium: install one (Debian: apt install chromium) or name it in the variable CHROMIUM"
+        );
+        return false;
+    };
+    let run = place.join("frontier");
+    let _ = std::fs::remove_dir_all(&run);
+    let copy = |from: PathBuf, name: &str| {
+        let to = root().join("docs/figures").join(name);
+        let copied = std::fs::copy(&from, &to);
+        copied.map_or_else(
+            |e| {
+                eprintln!("── {}: {e}", from.display());
+                false
+            },
+            |_| true,
+        )
+    };
+    std::fs::create_dir_all(&place).is_ok()
+        && install_driver(&place)
+        && succeeds(cargo().args(["build", "--release", "--quiet", "-p", "consenso-cli"]))
+        && succeeds(
+            program().args(["run", "frontier", "--out"]).arg(&run).stdout(std::process::Stdio::null()),
+        )
+        && copy(run.join("figures/frontier-10.svg"), "frontier.svg")
+        && live_page(&place, &browser, &STUDIES[0])
+        && copy(place.join("live/half-1280.png"), "live-page.png")
+}
+
 fn find_browser() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
         return Some(PathBuf::from(named));

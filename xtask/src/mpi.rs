@@ -77,21 +77,21 @@ fn compare(target: &Path, environment: &Path) -> bool {
                     .trim_end_matches(',')
                     .to_owned()
             };
-            println!("{graph}, {ranks} processes: {}, {}", figure("\"halo_bytes\""), figure("\"seconds\""));
+            eprintln!("{graph}, {ranks} processes: {}, {}", figure("\"halo_bytes\""), figure("\"seconds\""));
             transcripts.push((ranks, hashes.concat()));
         }
         if transcripts[0].1.is_empty() || transcripts.iter().any(|t| t.1 != transcripts[0].1) {
             eprintln!("── the transcripts of {graph} differ: {transcripts:?}");
             return false;
         }
-        println!("{graph}: the transcripts of 1, 2, 3 and 4 processes are the same\n");
+        eprintln!("{graph}: the transcripts of 1, 2, 3 and 4 processes are the same\n");
     }
     died(target, environment, &place)
 }
 
 fn command(target: &Path, environment: &Path, place: &Path, ranks: usize) -> Command {
     let mut command = Command::new(environment.join("bin/mpirun"));
-    let library = environment.join("lib/libmpi_abi.so");
+    let library = environment.join("lib/libmpi_abi.so.1");
     command.args(["-n", &ranks.to_string()]).arg(target.join("debug/consenso")).arg("run").current_dir(place);
     command.env("CONSENSO_MPI", library);
     command
@@ -116,7 +116,7 @@ fn died(target: &Path, environment: &Path, place: &Path) -> bool {
     let Ok(output) = run.output() else { return false };
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let told = !output.status.success() && text.contains("of 3: error:");
-    println!("a rank that fails ends the job: {}", if told { "yes" } else { "NO" });
+    eprintln!("a rank that fails ends the job: {}", if told { "yes" } else { "NO" });
     if !told {
         eprintln!("{text}");
     }

@@ -414,7 +414,7 @@ impl Book<'_> {
             "bool" => "`true` or `false`".into(),
             "f64" => "number".into(),
             "usize" | "u64" | "u32" | "i64" | "u16" | "u8" | "i32" => "whole number".into(),
-            "Table" => "table".into(),
+            "Parameters" | "Table" => "table".into(),
             plain if plain.starts_with('(') => "list".into(),
             named => self.named(named),
         }

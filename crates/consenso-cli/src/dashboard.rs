@@ -3,6 +3,7 @@
 use crate::Failure;
 use anyhow::{Context as _, anyhow};
 use consenso::experiment::ExperimentSpec;
+use consenso_study::ExperimentFile as _;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};

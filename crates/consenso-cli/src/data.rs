@@ -4,6 +4,7 @@ use crate::files::FormatArgs;
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, Result, bail};
 use consenso::data::{ColumnSummary, DraftOptions, EncodingSummary, Format, Schema, Summary, Table};
+use consenso_study::{SchemaFile as _, bundled};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -102,7 +103,7 @@ fn is_adult(path: &Path) -> bool {
 
 fn read(records: &Records, may_draft: bool) -> Result<Table> {
     if is_adult(&records.path) {
-        return Ok(Table::adult()?.0);
+        return Ok(bundled::adult_tables()?.0);
     }
     let schema = match &records.schema {
         Some(path) => files::read_schema(path)?,
@@ -162,7 +163,7 @@ fn drafted(args: &Draft) -> Result<Drafted> {
     if let [path] = &args.paths[..]
         && is_adult(path)
     {
-        let schema = Schema::adult();
+        let schema = bundled::adult_schema()?;
         let text = schema.to_toml();
         return Ok((schema, text, Vec::new(), BTreeMap::new()));
     }
@@ -180,7 +181,12 @@ fn drafted(args: &Draft) -> Result<Drafted> {
     Ok(match files::draft_schema(&paths, options)? {
         files::Drafted::Csv(draft) => {
             let read_as = draft.readings().iter().map(|(file, r)| (file.clone(), r.to_string())).collect();
-            (draft.schema().clone(), draft.to_toml(), draft.warnings().to_vec(), read_as)
+            (
+                draft.schema().clone(),
+                consenso_study::schema::drafted(&draft),
+                draft.warnings().to_vec(),
+                read_as,
+            )
         }
         files::Drafted::Libsvm(schema) => {
             let text = schema.to_toml();
@@ -256,7 +262,7 @@ fn column_row(column: &ColumnSummary) -> [String; 7] {
 }
 
 fn encoding_row(e: &EncodingSummary) -> [String; 8] {
-    let [l1, l2, linf] = [e.bounds.l1, e.bounds.l2, e.bounds.linf].map(|v| table::rounded_up(v, 4));
+    let [l1, l2, linf] = [e.bounds.l1(), e.bounds.l2(), e.bounds.linf()].map(|v| table::rounded_up(v, 4));
     let [b1, b2, binf] = e.replace_one.map(|b| table::rounded_up(b, 4));
     [e.encoding.name().to_owned(), e.dim.to_string(), l1, l2, linf, b1, b2, binf]
 }

@@ -6,6 +6,7 @@ use consenso::data::{Dataset, Draft, DraftOptions, Format, Schema, Table, TextEn
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source, SpecError};
 use consenso::graph::GraphSpec;
 use consenso::random::Seed;
+use consenso_study::{SchemaFile as _, bundled, packed};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,12 +20,12 @@ pub(crate) struct Text {
 
 /// The text of an experiment: a built-in one by its name, else a file.
 pub(crate) fn experiment(name: &str) -> Result<Text> {
-    if let Some(text) = consenso::experiment::built_in(name) {
+    if let Some(text) = consenso_study::experiment::built_in(name) {
         return Ok(Text { file: name.to_owned(), text: text.to_owned(), folder: PathBuf::new() });
     }
     let path = Path::new(name);
     let text = fs::read_to_string(path).with_context(|| {
-        let built_in: Vec<&str> = consenso::experiment::BUILT_IN.iter().map(|e| e.0).collect();
+        let built_in: Vec<&str> = consenso_study::experiment::BUILT_IN.iter().map(|e| e.0).collect();
         format!(
             "{name}: cannot be read{}; give an experiment file or a built-in experiment ({})",
             did_you_mean(path, &built_in),
@@ -121,9 +122,9 @@ fn source(experiment: &Text, spec: &ExperimentSpec) -> Result<Source> {
                 }
             }
             let dataset = match origin {
-                Origin::Heart { flamby: true } => Dataset::heart_flamby(data.encoding),
-                Origin::Heart { flamby: false } => Dataset::heart(data.encoding),
-                _ => Dataset::adult(data.encoding),
+                Origin::Heart { flamby: true } => bundled::heart_flamby(data.encoding),
+                Origin::Heart { flamby: false } => bundled::heart(data.encoding),
+                _ => bundled::adult(data.encoding),
             };
             let mut dataset = dataset.map_err(|e| at("encoding", &e.to_string(), None))?;
             if let Some(share) = data.hold_out {
@@ -294,12 +295,21 @@ fn encoding(text: &str) -> Result<TextEncoding, String> {
         .ok_or_else(|| format!("it is one of {}", known.map(TextEncoding::name).join(", ")))
 }
 
+/// A file of records, unpacked.
+struct File {
+    bytes: Vec<u8>,
+    layout: Layout,
+    /// What it was packed with.
+    packed: Option<&'static str>,
+}
+
 /// Opens a file of records.
-pub(crate) fn read_bytes(path: &Path) -> Result<(Vec<u8>, Layout)> {
-    let bytes = fs::read(path)
-        .with_context(|| format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[])))?;
+fn read_bytes(path: &Path) -> Result<File> {
+    let unreadable = || format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[]));
+    let bytes = fs::read(path).with_context(unreadable)?;
+    let (bytes, packed) = packed::unpack(bytes).with_context(unreadable)?;
     let layout = Layout::of(path, &bytes);
-    Ok((bytes, layout))
+    Ok(File { bytes, layout, packed })
 }
 
 /// Reads the records of one file under a schema, which LIBSVM can do without.
@@ -310,21 +320,27 @@ pub(crate) fn read_table(path: &Path, schema: Option<&Schema>) -> Result<Table> 
 /// Reads the records of one file under a schema; the command line may say how the file is written.
 pub(crate) fn read_table_as(path: &Path, schema: Option<&Schema>, format: &FormatArgs) -> Result<Table> {
     let name = path.display().to_string();
-    let (bytes, layout) = read_bytes(path)?;
+    let File { bytes, layout, packed } = read_bytes(path)?;
     match (layout, schema) {
         (Layout::Libsvm, _) => Ok(libsvm::read(&bytes[..], &name, schema)?),
-        (_, Some(schema)) => Ok(csv::read_as(&bytes[..], &name, schema, &format.over(schema.format()))?),
+        (_, Some(schema)) => {
+            let table = csv::read_as(&bytes[..], &name, schema, &format.over(schema.format()))?;
+            Ok(match packed {
+                Some(packed) => table.unpacked(packed),
+                None => table,
+            })
+        }
         (_, None) => bail!("{name}: CSV needs a public schema (data.schema)\n  help: {}", draft_hint(path)),
     }
 }
 
 /// Reads records to apply a model to, whose labels may be missing; also which records of the file could be used.
-pub(crate) fn read_new(path: &Path, schema: &Schema) -> Result<(Table, Vec<bool>)> {
+pub(crate) fn read_new(path: &Path, schema: &Schema, format: &FormatArgs) -> Result<(Table, Vec<bool>)> {
     let name = path.display().to_string();
-    let (bytes, layout) = read_bytes(path)?;
+    let File { bytes, layout, .. } = read_bytes(path)?;
     let table = match layout {
         Layout::Libsvm => libsvm::read(&bytes[..], &name, Some(schema))?,
-        _ => csv::read_unlabelled(&bytes[..], &name, schema, &FormatArgs::default().over(schema.format()))?,
+        _ => csv::read_unlabelled(&bytes[..], &name, schema, &format.over(schema.format()))?,
     };
     let mut kept = vec![false; (table.report().rows + table.report().dropped_missing) as usize];
     table.row_numbers().iter().filter_map(|&row| usize::try_from(row).ok()).for_each(|row| kept[row] = true);
@@ -350,10 +366,10 @@ impl Drafted {
 
 /// Drafts one schema of one or more files from their records.
 pub(crate) fn draft_schema(paths: &[PathBuf], mut options: DraftOptions) -> Result<Drafted> {
-    let mut files = Vec::new();
+    let (mut files, mut packings) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.display().to_string();
-        let (bytes, layout) = read_bytes(path)?;
+        let File { bytes, layout, packed } = read_bytes(path)?;
         match layout {
             Layout::Libsvm if paths.len() > 1 => {
                 bail!(
@@ -372,9 +388,12 @@ pub(crate) fn draft_schema(paths: &[PathBuf], mut options: DraftOptions) -> Resu
             }
             _ => {}
         }
+        packings.extend(packed.map(|packed| (files.len(), packed)));
         files.push((name, std::io::Cursor::new(bytes)));
     }
-    Ok(Drafted::Csv(Box::new(Draft::of(files, &options)?)))
+    let draft = Draft::of(files, &options)?;
+    let draft = packings.into_iter().fold(draft, |draft, (file, packed)| draft.unpacked(file, packed));
+    Ok(Drafted::Csv(Box::new(draft)))
 }
 
 fn draft_hint(path: &Path) -> String {

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail};
 use consenso::experiment::{Experiment, Finished};
 use consenso::model::{self, Model};
 use consenso::record::{Record, ResultKind, Shareable};
-use consenso::report;
+use consenso_study::report;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -201,13 +201,19 @@ pub(crate) fn write_record(
             write_models(folder, record, models)?;
         }
     }
+    let mut record = Record { kind: ResultKind::Private, ..record.clone() };
+    let shared = folder.join("models").is_dir();
+    for algorithm in record.algorithms.iter_mut().filter(|_| shared) {
+        // There is one place for models.
+        algorithm.model = algorithm.model.take().map(|file| format!("../{file}"));
+    }
     let private = folder.join(PRIVATE);
     make_private(&private)?;
     put(&private, "README.txt", format!("{WARNING}\n").as_bytes())?;
     if let Some(pieces) = pieces {
         put(&private, pieces::NAME, pieces)?;
     }
-    write_all(&private, &Record { kind: ResultKind::Private, ..record.clone() }, models)
+    write_all(&private, &record, if shared { &[] } else { models })
 }
 
 /// The files of one share of a run: what it was asked for, and its pieces, which stay with the records where those are somebody's.
@@ -229,6 +235,9 @@ pub(crate) fn write_share(
 }
 
 fn write_models(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
+    if models.is_empty() {
+        return Ok(());
+    }
     make(&folder.join("models"))?;
     for (model, file) in models.iter().zip(record.algorithms.iter().filter_map(|a| a.model.as_ref())) {
         put(folder, file, model.to_json().as_bytes())?;

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Examples:
   consenso model show runs/adult-7                            what it learned, largest effect first
-  consenso model compare runs/adult-7/models/dgd.json hospital-a")]
+  consenso model compare runs/adult-7/models/dgd.json hospital-a
+  consenso model export runs/adult-7 --format onnx --out adult.onnx")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -22,6 +23,7 @@ pub(crate) struct Args {
 enum Command {
     Show(Show),
     Compare(Compare),
+    Export(Export),
 }
 
 /// Show a model: named coefficients (largest first), intercept, classes, claim
@@ -49,10 +51,68 @@ struct Compare {
     top: usize,
 }
 
+/// Write a model for other programs
+///
+/// ONNX: inputs are the columns of the schema, numbers as double and categories as text, each of shape [rows, 1]; outputs are `prediction` and
+/// `probability` (of the positive class) or `probabilities`. Missing values have to be filled in before.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Example:
+  consenso model export runs/mine-7 --format onnx --out mine.onnx
+  python3 docs/apply_onnx.py mine.onnx new.csv")]
+struct Export {
+    /// A model file, the folder of a run, or the folder of a finished site
+    model: PathBuf,
+    /// The kind of file
+    #[arg(long, value_enum, default_value_t = Kind::Onnx)]
+    format: Kind,
+    /// The file to write, which must not exist yet
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// The algorithm whose model to take, where a run has several [default: the first]
+    #[arg(long, value_name = "LABEL")]
+    algorithm: Option<String>,
+    /// The model of this agent instead of the mean of all
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Kind {
+    /// Open Neural Network Exchange, for onnxruntime and others
+    Onnx,
+    /// NumPy's archive: the array `model`, and `agents`
+    Npz,
+    /// This program's own, with schema and encoding
+    Json,
+}
+
+fn export(args: &Export, json: bool) -> Result<(), Failure> {
+    let Found { model, place } = find(&args.model, args.algorithm.as_deref())?;
+    let name = || place.display().to_string();
+    let bytes = match args.format {
+        Kind::Onnx => model.to_onnx(args.agent.as_deref()).with_context(name)?,
+        Kind::Npz => model.to_npz(),
+        Kind::Json => model.to_json().into_bytes(),
+    };
+    let out = args.out.display();
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).open(&args.out);
+    file.and_then(|mut file| std::io::Write::write_all(&mut file, &bytes))
+        .with_context(|| format!("{out}: cannot be written; nothing is written over"))?;
+    if json {
+        output::print_json(&json!({ "model": place, "out": args.out, "bytes": bytes.len() }));
+    } else {
+        eprintln!("{}: written, {} bytes, the model of {}", out, bytes.len(), place.display());
+    }
+    Ok(())
+}
+
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     match &args.command {
         Command::Show(args) => show(args, json),
         Command::Compare(args) => compare(args, json),
+        Command::Export(args) => export(args, json),
     }
 }
 
@@ -68,6 +128,12 @@ pub(crate) fn find(path: &Path, algorithm: Option<&str>) -> Result<Found, Failur
         let models = path.join("models");
         if models.is_dir() {
             return Ok(in_run(path, algorithm)?);
+        }
+        // What may be shared and what may not have one place for models.
+        if let Some(run) =
+            path.parent().filter(|run| path.ends_with("private") && run.join("models").is_dir())
+        {
+            return Ok(in_run(run, algorithm)?);
         }
         #[cfg(feature = "network")]
         if path.join("site.toml").exists() {
@@ -141,11 +207,22 @@ fn show(args: &Show, json: bool) -> Result<(), Failure> {
         text += &format!("predicts {target}: {of}\n");
     }
     match &model.claim {
-        Some(claim) => text += &format!("{}\n", claim.statement.trim()),
+        // The first lines of a claim say what it is worth; the rest is in the file and in the report.
+        Some(claim) => {
+            let told = ["privacy claim", "neighbours", "adversary"];
+            let lines =
+                claim.statement.lines().filter(|l| told.iter().any(|t| l.trim_start().starts_with(t)));
+            let short: Vec<&str> = lines.collect();
+            let whole = if short.is_empty() { vec![claim.statement.trim()] } else { short };
+            text += &format!("{}\n", whole.join("\n"));
+        }
         None => text += "trained without privacy: nobody's records are protected\n",
     }
     if model.claim.as_ref().is_some_and(|c| c.seeded) {
         text += "seeded simulation: the claim holds only for a run on OS entropy\n";
+    }
+    if let (Some(threshold), Some(positive)) = (model.threshold, &model.positive) {
+        text += &format!("answers “{positive}” above a probability of {threshold}\n");
     }
     if let Some(metrics) = &model.metrics {
         text += &format!("on {} test records: {}\n", metrics.rows, table::metrics_line(metrics));
@@ -189,9 +266,14 @@ fn coefficients(model: &Model, top: usize) -> String {
 fn odds(c: &Coefficient) -> String {
     match c.odds_ratio {
         None => "–".into(),
-        Some((low, high)) if format!("{low:.3}") == format!("{high:.3}") => format!("{low:.3}"),
-        Some((low, high)) => format!("{low:.3} to {high:.3}"),
+        Some((low, high)) if ratio(low) == ratio(high) => ratio(low),
+        Some((low, high)) => format!("{} to {}", ratio(low), ratio(high)),
     }
+}
+
+/// A ratio with three decimals, or its order of magnitude where that says nothing.
+fn ratio(value: f64) -> String {
+    if (1e-3..1e4).contains(&value) { format!("{value:.3}") } else { format!("{value:.0e}") }
 }
 
 fn significant(value: f64) -> String {

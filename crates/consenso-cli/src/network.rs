@@ -7,10 +7,12 @@ use anyhow::{Context as _, anyhow};
 use consenso::data::{Dataset, Table};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
 use consenso::graph::{Graph, GraphSpec};
+use consenso::protocol::Parameters;
 use consenso_node::Folder;
 use consenso_node::folder::{Entropy, METRICS, SiteFile, check_address, check_name};
 use consenso_node::network::{self, Plan, PlannedSite};
 use consenso_node::store::Store;
+use consenso_study::ExperimentFile as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -183,7 +185,9 @@ fn across_hosts(addresses: &[String]) -> bool {
 
 /// Bundled or synthetic records: every site generates or divides them alike and keeps its share.
 fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Result<Plan, Failure> {
-    if spec.data.partition.is_none() {
+    // Hospitals stay whole: a site is one of them, unless the file says how many agents there are.
+    let whole = matches!(spec.origin(&text.text, &text.file)?, Origin::Heart { .. });
+    if spec.data.partition.is_none() && (!whole || spec.data.agents.is_some()) {
         spec.data.agents = Some(args.sites.len());
     }
     let most = args.sites.len() * args.sites.len().saturating_sub(1) / 2;
@@ -279,7 +283,7 @@ fn from_site_files(
     }
     let wanted = args.algorithm.as_deref();
     if spec.algorithm.len() > 1 {
-        let label = |t: &toml::Table| {
+        let label = |t: &Parameters| {
             let text = |key| t.get(key).and_then(|v| v.as_str()).map(str::to_owned);
             text("label").or_else(|| text("kind")).unwrap_or_default()
         };
@@ -403,7 +407,7 @@ fn plan(
         };
         Ok(PlannedSite { file, address, records: counts[index] })
     };
-    let experiment = toml::to_string_pretty(spec).context("the experiment")?;
+    let experiment = spec.to_toml();
     let sites = (0..sites).map(site).collect::<Result<_, _>>()?;
     Ok(Plan { sites, experiment, schema, edges })
 }
@@ -569,8 +573,7 @@ fn is_news(line: &str, warned: &Mutex<BTreeSet<String>>) -> bool {
 }
 
 fn start(root: &Path, name: &str, warned: &Arc<Mutex<BTreeSet<String>>>) -> Result<Process, Failure> {
-    let program = std::env::current_exe().context("this program's own path")?;
-    let mut child = Command::new(program)
+    let mut child = crate::itself()?
         .args(["node", "run", "--lines"])
         .arg(root.join(name))
         .stdin(Stdio::null())

@@ -13,6 +13,7 @@ use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
 use consenso_node::store::{Entry, Row, Store};
 use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, network, node};
+use consenso_study::ExperimentFile as _;
 use serde_json::json;
 use std::fs;
 use std::net::{TcpListener, TcpStream};

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use consenso::experiment::{ExperimentSpec, SpecError};
+use consenso_study::ExperimentFile as _;
 use toml::{Table, Value};
 
 /// One `--set`: a dotted key and what to put there; nothing removes the key.

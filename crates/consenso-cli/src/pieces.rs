@@ -5,6 +5,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use consenso::experiment::{Experiment, ExperimentSpec, Part, Piece, Place, RecordsDigest, Share};
+use consenso_study::ExperimentFile as _;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -135,7 +136,7 @@ impl Keeper {
     ) -> Result<Self> {
         let asked = Entry::Asked {
             file: asked.0.to_owned(),
-            spec: toml::to_string(asked.1).context("the experiment")?,
+            spec: asked.1.to_toml(),
             entropy,
             share: share.map(|s| (s.index(), s.of())),
         };
@@ -248,7 +249,7 @@ pub(crate) fn joined(paths: &[PathBuf], asked: (&str, &ExperimentSpec), entropy:
         let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         all.extend(bytes.get(MAGIC.len()..length).unwrap_or_default());
     }
-    let spec = toml::to_string(asked.1).context("the experiment")?;
+    let spec = asked.1.to_toml();
     all.extend(framed(&Entry::Asked { file: asked.0.to_owned(), spec, entropy, share: None })?);
     Ok(all)
 }

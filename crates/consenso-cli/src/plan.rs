@@ -3,6 +3,7 @@
 use crate::machine::Threads;
 use crate::{Failure, files, output};
 use consenso::experiment::{AlgorithmPlan, Constants};
+use consenso::protocol::Parameters;
 use consenso::theory::Standing;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -79,7 +80,8 @@ fn text(name: &str, c: &Constants, plans: &[AlgorithmPlan]) -> String {
 }
 
 /// A table on one line, as it could stand in a file.
-fn inline(table: &toml::Table) -> String {
+fn inline(table: &Parameters) -> String {
+    let table = toml::Table::try_from(table).unwrap_or_default();
     let entries: Vec<String> = table.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     entries.join(", ")
 }

@@ -34,37 +34,36 @@ pub(crate) struct Args {
     /// Also give probabilities
     #[arg(long)]
     proba: bool,
-    /// Probability above which the positive of two classes is answered
-    #[arg(long, value_name = "T", default_value_t = 0.5)]
-    threshold: f64,
+    /// Probability above which the positive of two classes is answered [default: the model's own, 0.5 unless the study set another]
+    #[arg(long, value_name = "T")]
+    threshold: Option<f64>,
     /// The algorithm whose model to take, where a run has several [default: the first]
     #[arg(long, value_name = "LABEL")]
     algorithm: Option<String>,
     /// The model of this agent instead of the mean of all
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    #[command(flatten)]
+    format: files::FormatArgs,
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
-    if !(args.threshold > 0.0 && args.threshold < 1.0) {
-        return Err(anyhow!(
-            "--threshold {}: a probability between 0 and 1, for example 0.5",
-            args.threshold
-        )
-        .into());
+    if let Some(threshold) = args.threshold.filter(|t| !(*t > 0.0 && *t < 1.0)) {
+        return Err(anyhow!("--threshold {threshold}: a probability between 0 and 1, for example 0.5").into());
     }
     let Found { model, place } = model_file::find(&args.model, args.algorithm.as_deref())?;
     let name = || place.display().to_string();
+    let threshold = args.threshold.or(model.threshold).unwrap_or(0.5);
     let (schema, encoder, loss) = model.applicable().with_context(name)?;
     let weights = model.weights_of(args.agent.as_deref()).with_context(name)?;
-    let (new, kept) = files::read_new(&args.data, schema)?;
+    let (new, kept) = files::read_new(&args.data, schema, &args.format)?;
     let records = encoder.encode_table(&new);
-    let answers = model.answers(&records, weights, args.threshold).with_context(name)?;
+    let answers = model.answers(&records, weights, threshold).with_context(name)?;
     let labelled: Vec<usize> = (0..new.len()).filter(|&i| !new.labels()[i].is_nan()).collect();
     let metrics = if labelled.len() == new.len() {
-        Metrics::of(loss, &records, weights, args.threshold)
+        Metrics::of(loss, &records, weights, threshold)
     } else {
-        Metrics::of(loss, &records.select(&labelled), weights, args.threshold)
+        Metrics::of(loss, &records.select(&labelled), weights, threshold)
     };
     let rows = aligned(&kept, &answers);
     if let Some(path) = &args.out {

@@ -6,8 +6,8 @@ use crate::progress::{self, Progress};
 use crate::{Failure, files, output, overrides, png, table};
 use anyhow::{Result, anyhow, bail};
 use consenso::experiment::{self, Experiment, Job, Observer as _};
-use consenso::report;
-use consenso::reproduce::{self, Part, Reproduction};
+use consenso_study::report;
+use consenso_study::reproduce::{self, Part, Reproduction};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

@@ -8,10 +8,11 @@ use crate::progress::{self, Progress};
 use crate::spending::{self, Changed};
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
-use consenso::experiment::{self, BUILT_IN, Experiment, ExperimentSpec, Job, Piece, Share, SpecError};
+use consenso::experiment::{self, Experiment, ExperimentSpec, Job, Piece, Share, SpecError};
 use consenso::model::Model;
 use consenso::record::{Record, ResultKind};
 use consenso_ledger::Standing;
+use consenso_study::experiment::{BUILT_IN, built_in};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -340,7 +341,7 @@ fn list(json: bool) {
 }
 
 fn print_built_in(name: &str, json: bool) -> Result<(), Failure> {
-    let text = experiment::built_in(name).with_context(|| {
+    let text = built_in(name).with_context(|| {
         let names: Vec<&str> = BUILT_IN.iter().map(|e| e.0).collect();
         format!("--print {name}: there is no such built-in experiment; there are {}", names.join(", "))
     })?;

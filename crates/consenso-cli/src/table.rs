@@ -3,8 +3,8 @@
 use comfy_table::{CellAlignment, Table, presets};
 use consenso::model::Metrics;
 use consenso::record::{AlgorithmRecord, Record, Spread, SweepPoint};
-use consenso::report::{exponent, growth};
-use consenso::reproduce::Reproduction;
+use consenso_study::report::{exponent, growth};
+use consenso_study::reproduce::Reproduction;
 use std::fmt::Write as _;
 
 const NONE: &str = "–";
@@ -118,8 +118,18 @@ fn heading(record: &Record) -> String {
     };
     format!(
         "{}: {network}; {} loss, regularization {}, {} parameters; {runs}, seed {}\n",
-        record.name, p.loss, p.regularization, p.dim, record.seed
+        record.name,
+        p.loss,
+        short(p.regularization),
+        p.dim,
+        record.seed
     )
+}
+
+/// A number as it was written, or three digits of one that was computed.
+fn short(value: f64) -> String {
+    let written = value.to_string();
+    if written.len() <= 8 { written } else { format!("{value:.2e}") }
 }
 
 /// What a table shows of how well a model does: two or three figures that matter for the task.

@@ -147,7 +147,11 @@ impl Mpi {
 #[expect(unsafe_code, reason = "loads a C library")]
 fn open(name: &str) -> Result<Library, String> {
     // SAFETY: loading runs the library's initialisers; that of an MPI library is what the user asked for.
-    unsafe { Library::new(name) }.map_err(|e| e.to_string())
+    unsafe { Library::new(name) }.map_err(|e| {
+        // The error itself says only that it failed; its source has the loader's own words.
+        let cause = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
+        format!("{name}: {cause}")
+    })
 }
 
 fn good(code: c_int) -> Result<(), String> {

@@ -308,7 +308,7 @@ impl Prepared {
         for peer in agent.neighbours() {
             folder.calls(peer as usize)?;
         }
-        let mut store = ledger(folder, plan.dim)?;
+        let mut store = ledger(folder, plan.width)?;
         let graph = graph_digest(experiment.graph());
         let witness = folder.witness();
         store.witnessed_by(witness.as_deref())?;
@@ -369,7 +369,7 @@ impl Prepared {
             (n.confirmed, n.acked) = (true, n.acked.max(last));
         }
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.dim, have };
+        let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have };
         let shared = Arc::new(Shared::new(folder, edges, audit, sender, wire));
         let listen = format!(
             "{}: listen = \"{}\"",

@@ -3,11 +3,13 @@
 
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Numbers, Silent, Source, built_in, run};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Numbers, Silent, Source, run};
 use consenso::problem::coupled::coupled_optimum;
 use consenso::problem::coupling::{Block, Coupling, Relation};
 use consenso::problem::{Costs, LocalObjective};
 use consenso::random::{Purpose, Seed};
+use consenso_study::ExperimentFile as _;
+use consenso_study::experiment::built_in;
 use rand::RngExt;
 
 /// min Σ (q/2)x² + bx, A x (=, ≤, ≥) c, low ≤ x ≤ high, all agents' variables in one row.

@@ -3,8 +3,10 @@
 //! Arrays cross the border as the bytes of C-ordered float64, everything else as JSON; the pure-Python layer in `python/consenso` makes both.
 //! Long work runs on a thread of its own while the caller's thread, without the interpreter's lock, looks for Ctrl-C and reports progress.
 
+mod gate;
+
 use consenso::Loss;
-use consenso::data::{Dataset, Schema, Table, csv};
+use consenso::data::{Dataset, Schema, Table};
 use consenso::experiment::{self, Experiment, ExperimentSpec, Inputs, Observer, Origin, Source};
 use consenso::gate::exact::{self, Grid, Noise};
 use consenso::graph::GraphSpec;
@@ -14,12 +16,14 @@ use consenso::privacy::calibrate::{
 use consenso::privacy::{NeighbourRelation, compose as composed, mixture, parse_events};
 use consenso::random::{Purpose, Seed};
 use consenso::study::{Bounds, Rows, Study, StudyError};
+use consenso_study::{ExperimentFile as _, SchemaFile as _, bundled, packed};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Deserialize;
 use serde_json::json;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -159,12 +163,11 @@ fn study(fit: &Fit, rows: &[u8], labels: &[u8]) -> Result<Study, PyErr> {
             Rows::clip(own, &labels[range], &bounds).map_err(|e| input(format!("site \"{name}\": {e}")))?,
         );
     }
-    let table = toml::Table::try_from(&fit.algorithm).map_err(input)?;
     let mut study = Study::new(&sites, fit.loss)
         .graph(fit.graph.clone())
         .names(fit.names.iter().map(String::as_str))
         .regularization(fit.regularization)
-        .algorithm_table(table);
+        .algorithm_table(fit.algorithm.clone());
     if let Some(epsilon) = fit.epsilon {
         study = study.budget(epsilon, fit.delta).neighbours(fit.neighbours);
     }
@@ -251,9 +254,9 @@ fn source(
         },
         origin @ (Origin::Adult | Origin::Heart { .. }) => {
             let data = match origin {
-                Origin::Heart { flamby: true } => Dataset::heart_flamby(spec.data.encoding),
-                Origin::Heart { flamby: false } => Dataset::heart(spec.data.encoding),
-                _ => Dataset::adult(spec.data.encoding),
+                Origin::Heart { flamby: true } => bundled::heart_flamby(spec.data.encoding),
+                Origin::Heart { flamby: false } => bundled::heart(spec.data.encoding),
+                _ => bundled::adult(spec.data.encoding),
             };
             let mut data = data.map_err(input)?;
             if let Some(share) = spec.data.hold_out {
@@ -265,7 +268,9 @@ fn source(
             let schema =
                 schema.ok_or_else(|| input("data.schema is missing: a CSV needs a public schema"))?;
             let schema = Schema::from_toml(schema).map_err(input)?;
-            let read = |(name, bytes): &(String, Vec<u8>)| csv::read(&bytes[..], name, &schema);
+            let read = |(name, bytes): &(String, Vec<u8>)| {
+                packed::read_csv(bytes.clone(), name, &schema, schema.format())
+            };
             let tables = files.iter().map(read).collect::<Result<Vec<Table>, _>>().map_err(input)?;
             let test = test.as_ref().map(read).transpose().map_err(input)?;
             let mut data = Dataset::new(tables, test.as_ref(), spec.data.encoding).map_err(input)?;
@@ -287,13 +292,13 @@ fn entropy() -> PyResult<[u8; 32]> {
 /// Returns the text of a built-in experiment.
 #[pyfunction]
 fn built_in(name: &str) -> Option<&'static str> {
-    experiment::built_in(name)
+    consenso_study::experiment::built_in(name)
 }
 
 /// Returns (name, one line about it) of every built-in experiment.
 #[pyfunction]
 fn built_ins() -> Vec<(&'static str, &'static str)> {
-    experiment::BUILT_IN.iter().map(|e| (e.0, e.1)).collect()
+    consenso_study::experiment::BUILT_IN.iter().map(|e| (e.0, e.1)).collect()
 }
 
 /// Returns what releases cost together, by every method.
@@ -384,11 +389,18 @@ fn noise<'py>(
     Ok((PyBytes::new(py, &released.map_err(input)?), grid.step()))
 }
 
+/// Runs the command line with these words and returns its exit code; `again` is what starts Python with this package anew.
+#[pyfunction]
+fn command(py: Python<'_>, words: Vec<OsString>, again: Vec<OsString>) -> u8 {
+    py.detach(|| consenso_cli::command(words, Some(again)))
+}
+
 /// The compiled half of the package.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ConsensoError", module.py().get_type::<ConsensoError>())?;
+    module.add_class::<gate::Gate>()?;
     module.add("InputError", module.py().get_type::<InputError>())?;
     for function in [
         wrap_pyfunction!(fit, module)?,
@@ -401,6 +413,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(loss, module)?,
         wrap_pyfunction!(renyi, module)?,
         wrap_pyfunction!(noise, module)?,
+        wrap_pyfunction!(command, module)?,
     ] {
         module.add_function(function)?;
     }

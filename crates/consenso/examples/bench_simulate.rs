@@ -96,7 +96,7 @@ fn filter() -> Ledger {
     let rounds = rates.iter().map(|&rate| table.round(norms(rate)).expect("costs")).collect();
     let shifts = vec![1e-3; ROUNDS as usize];
     let filter = RenyiFilter::new(&orders, 1.0, 1e-6).expect("a filter");
-    Ledger::filter(Arc::new(FilterPlan { rounds, rates, shifts }), filter)
+    Ledger::filter(Arc::new(FilterPlan::new(rounds, rates, shifts)), filter)
 }
 
 /// Example (b) of the paper: N = 100, E = 200, b = 100, d = 14, K = 100, 10 runs side by side.

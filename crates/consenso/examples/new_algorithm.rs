@@ -1,7 +1,7 @@
 //! A private algorithm of one's own in a full study: lazy DGD, x_i⁺ = ½(x_i + Σ_j W_ij x_j) − η∇f_i(x_i), calibrated and claimed.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::problem::{LocalObjective, Sensitivity, Workspace};
-use consenso::protocol::{Protocol, PublicFacts, View};
+use consenso::protocol::{Memory, Parameters, Protocol, PublicFacts, View};
 use consenso::{Bounds, Graph, Loss, Rows, Study, kernel::axpy};
 
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ struct LazyDgd(f64);
 #[rustfmt::skip] // a question a line
 impl Protocol for LazyDgd {
     fn kind(&self) -> &'static str { "lazy-dgd" }
-    fn parameters(&self) -> toml::Table { [("step".to_owned(), self.0.into())].into_iter().collect() }
+    fn parameters(&self) -> Parameters { [("step".to_owned(), self.0.into())].into_iter().collect() }
     fn resolve(&mut self, _: &PublicFacts) {}
     fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> { Ok(None) }
     // How far one record moves the private step: η times as far as the gradient.
@@ -23,7 +23,7 @@ impl Protocol for LazyDgd {
         high.copy_from_slice(low);
     }
     // The private part: the only one that touches the records.
-    fn step(&self, view: &View<'_>, _: &mut [f64], _: &[f64], f: &LocalObjective, work: &mut Workspace, step: &mut [f64]) {
+    fn step(&self, view: &View<'_>, _: Memory<'_>, _: &[f64], f: &LocalObjective, work: &mut Workspace, step: &mut [f64]) {
         f.data_gradient(view.own(), step, work);
         step.iter_mut().for_each(|s| *s *= -self.0);
     }

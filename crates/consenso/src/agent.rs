@@ -73,7 +73,8 @@ impl Player {
         gate: Gate,
     ) -> Self {
         let dim = local.dim();
-        let memory = vec![0.0; protocol.memory() * dim];
+        let memory = vec![0.0; (protocol.memory() + protocol.private_memory()) * protocol.width(dim)];
+        let gate = gate.with_model(dim);
         // Without averaging there is no tail to keep.
         let tail = if timetable.tail_from < timetable.rounds { vec![0.0; dim] } else { Vec::new() };
         Self { local, protocol, timetable, gate, memory, tail, tail_rounds: 0, stopped: None }
@@ -82,9 +83,15 @@ impl Player {
     /// Where it starts: the point of the constraint set nearest to zero, so that a run never leaves the set.
     #[must_use]
     pub fn start(&self) -> Vec<f64> {
-        let mut start = vec![0.0; self.local.dim()];
-        self.gate.constraint().project(&mut start);
+        let mut start = vec![0.0; self.width()];
+        self.gate.constraint().project(&mut start[..self.local.dim()]);
         start
+    }
+
+    /// How many numbers its messages have.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.protocol.width(self.local.dim())
     }
 
     /// Its objective; the records inside are private.
@@ -148,17 +155,18 @@ impl Player {
     pub fn play<'a>(&mut self, seat: &Seat<'_>, draft: &mut Draft, out: &'a mut [f64]) -> Release<'a> {
         self.absorb(seat);
         let Self { local, protocol, timetable, gate, memory, tail, stopped, .. } = self;
-        let view = view(seat, local, gate);
+        let view = view(seat, &**protocol, local, gate);
         let next = seat.round + 1;
         if next > timetable.rounds {
             // Gossip starts from each agent's own average and then mixes what neighbours sent.
-            let average = if tail.is_empty() { view.own() } else { &tail[..] };
             let first = next == timetable.rounds + 1;
-            return gate.forward(
-                next,
-                out,
-                |out| if first { out.copy_from_slice(average) } else { view.mix(out) },
-            );
+            return gate.forward(next, out, |out| {
+                if !first {
+                    return view.mix(out);
+                }
+                out.copy_from_slice(view.own());
+                out[..tail.len()].copy_from_slice(tail);
+            });
         }
         if stopped.is_some() {
             return gate.forward(next, out, |out| protocol.idle(&view, out));
@@ -183,7 +191,7 @@ impl Player {
     ) -> Result<Shares<'a>, ShareError> {
         self.absorb(seat);
         let Self { local, protocol, timetable, gate, memory, stopped, .. } = self;
-        let view = view(seat, local, gate);
+        let view = view(seat, &**protocol, local, gate);
         let next = seat.round + 1;
         if next > timetable.rounds || stopped.is_some() {
             own.copy_from_slice(view.own());
@@ -207,30 +215,36 @@ impl Player {
     /// Takes in the last exchange and gives the agent's model.
     pub fn finish(&mut self, seat: &Seat<'_>) -> Vec<f64> {
         self.absorb(seat);
-        let view = view(seat, &self.local, &self.gate);
-        let mut model = vec![0.0; view.dim()];
+        let view = view(seat, &*self.protocol, &self.local, &self.gate);
+        let mut model = vec![0.0; self.local.dim()];
         if seat.round > self.timetable.rounds {
-            view.mix(&mut model);
+            view.mix_from(0, &mut model);
             self.gate.constraint().project(&mut model);
         } else if self.tail_rounds > 0 {
             model.copy_from_slice(&self.tail);
         } else {
-            self.protocol.model_of(&view, &self.memory, &mut model);
+            self.protocol.model_of(&view, self.public_memory(&view), &mut model);
         }
         model
     }
 
     /// Writes the model the agent would use if the run ended now, without averaging and gossip.
     pub fn current_model(&self, seat: &Seat<'_>, model: &mut [f64]) {
-        self.protocol.model_of(&view(seat, &self.local, &self.gate), &self.memory, model);
+        let view = view(seat, &*self.protocol, &self.local, &self.gate);
+        self.protocol.model_of(&view, self.public_memory(&view), model);
+    }
+
+    fn public_memory(&self, view: &View<'_>) -> &[f64] {
+        &self.memory[..self.protocol.memory() * view.dim()]
     }
 
     fn absorb(&mut self, seat: &Seat<'_>) {
         if seat.round == 0 || seat.round > self.timetable.rounds {
             return;
         }
-        let view = view(seat, &self.local, &self.gate);
-        self.protocol.absorb(&view, &mut self.memory);
+        let view = view(seat, &*self.protocol, &self.local, &self.gate);
+        let public = self.protocol.memory() * view.dim();
+        self.protocol.absorb(&view, &mut self.memory[..public]);
         if !self.tail.is_empty() && seat.round >= self.timetable.tail_from {
             self.tail_rounds += 1;
             let weight = 1.0 / f64::from(self.tail_rounds);
@@ -241,11 +255,19 @@ impl Player {
     }
 }
 
-fn view<'a>(seat: &Seat<'a>, local: &LocalObjective, gate: &Gate) -> View<'a> {
-    View::new(seat.rows, local.dim(), seat.me, seat.neighbours, seat.place, seat.weights, seat.round)
-        .with_regularization(local.objective().regularization)
-        .with_constraint(*gate.constraint())
-        .with_common(seat.common)
+fn view<'a>(seat: &Seat<'a>, protocol: &dyn Protocol, local: &LocalObjective, gate: &Gate) -> View<'a> {
+    View::new(
+        seat.rows,
+        protocol.width(local.dim()),
+        seat.me,
+        seat.neighbours,
+        seat.place,
+        seat.weights,
+        seat.round,
+    )
+    .with_regularization(local.objective().regularization)
+    .with_constraint(*gate.constraint())
+    .with_common(seat.common)
 }
 
 /// One vector on its way to a neighbour.
@@ -578,7 +600,7 @@ impl Agent {
     #[must_use]
     pub fn new(id: u32, graph: &Graph, mixing: &Mixing, player: Player) -> Self {
         let neighbours = graph.neighbours(id as usize).to_vec();
-        let dim = player.local.dim();
+        let dim = player.width();
         let n = neighbours.len();
         Self {
             id,
@@ -686,11 +708,11 @@ impl Agent {
         if saved.agent != self.id {
             return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
         }
-        let fits = |vector: &Option<Vec<f64>>| vector.as_ref().is_none_or(|v| v.len() == self.dim);
+        let fits = |vector: &Option<Vec<f64>>, length| vector.as_ref().is_none_or(|v| v.len() == length);
         if saved.away.len() != self.away.len() || saved.shares.is_some() {
             return Err(RestoreError::Shape { what: "the neighbourhood" });
         }
-        if !fits(&saved.own) || !fits(&saved.model) {
+        if !fits(&saved.own, self.dim) || !fits(&saved.model, self.player.local.dim()) {
             return Err(RestoreError::Shape { what: "the model" });
         }
         if saved.round > self.player.timetable.exchanges() {

@@ -155,7 +155,7 @@ mod avx2 {
 /// t = n·ln 2 + r with |r| ≤ ln 2 / 2 (ln 2 split in two so that r is good to 1 ulp), e^r by its Taylor polynomial of degree 13
 /// (truncation below 2^−57), 2^n by its bits. Relative error below 4·2^−53.
 #[inline(always)]
-fn exp<S: Lanes>(s: S, t: S::V) -> S::V {
+pub(crate) fn exp<S: Lanes>(s: S, t: S::V) -> S::V {
     const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5·2^52: adding it rounds to an integer held in the low bits
     const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
@@ -186,44 +186,6 @@ fn exp<S: Lanes>(s: S, t: S::V) -> S::V {
 pub(crate) trait Link: Copy {
     /// φ'(margin, label) of eight rows.
     fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V;
-}
-
-/// log(1 + e^{−y·m}): slope −y·σ(−y·m).
-#[derive(Clone, Copy)]
-pub(crate) struct LogisticLink;
-
-impl Link for LogisticLink {
-    #[inline(always)]
-    fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
-        let e = exp(s, s.mul(margin, label));
-        s.div(s.sub(s.splat(0.0), label), s.add(s.splat(1.0), e))
-    }
-}
-
-/// The logistic slope, clipped to ±c.
-#[derive(Clone, Copy)]
-pub(crate) struct ClippedLogisticLink {
-    pub(crate) clip: f64,
-}
-
-impl Link for ClippedLogisticLink {
-    #[inline(always)]
-    fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
-        s.clamp(LogisticLink.slope(s, margin, label), -self.clip, self.clip)
-    }
-}
-
-/// ½(m − y)² with the residual clipped to ±c; c = ∞ is plain least squares, and a finite c is the Huber loss.
-#[derive(Clone, Copy)]
-pub(crate) struct ResidualLink {
-    pub(crate) clip: f64,
-}
-
-impl Link for ResidualLink {
-    #[inline(always)]
-    fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
-        s.clamp(s.sub(margin, label), -self.clip, self.clip)
-    }
 }
 
 /// Given weights per row instead of a function of the margin: Σ_j w_j z_j (zᵀv), for Hessian products.
@@ -575,6 +537,18 @@ pub fn distance(x: &[f64], y: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
+    /// −y·σ(−y·m).
+    #[derive(Clone, Copy)]
+    struct Slope;
+
+    impl Link for Slope {
+        #[inline(always)]
+        fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
+            let e = exp(s, s.mul(margin, label));
+            s.div(s.sub(s.splat(0.0), label), s.add(s.splat(1.0), e))
+        }
+    }
+
     #[test]
     fn exp_is_within_four_ulp_of_libm() {
         let mut t = -700.0;
@@ -607,7 +581,7 @@ mod tests {
             let (mut sums, mut margins) = (Vec::new(), Vec::new());
             for lanes in 0..2 {
                 let (mut sum, mut margin) = (vec![0.0; dim], vec![0.0; rows]);
-                let (link, sums_of_lanes) = (LogisticLink, &mut vec![ZERO; dim][..]);
+                let (link, sums_of_lanes) = (Slope, &mut vec![ZERO; dim][..]);
                 let pass = Pass { tiles, labels, x: &x, link, sums: sums_of_lanes, gradient: &mut sum };
                 let all = AllMargins { tiles, x: &x, out: &mut margin };
                 match lanes {
@@ -636,7 +610,7 @@ mod tests {
             let x: Vec<f64> = (0..40).map(|c| libm::cos(c as f64)).collect();
             let of = |records: &crate::data::Records| {
                 let (mut g, mut m) = (vec![0.0; 40], vec![0.0; rows]);
-                gradient(records.layout(), records.labels(), &x, LogisticLink, &mut Vec::new(), &mut g);
+                gradient(records.layout(), records.labels(), &x, Slope, &mut Vec::new(), &mut g);
                 all_margins(records.layout(), &x, &mut m);
                 (g, m)
             };

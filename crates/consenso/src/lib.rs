@@ -29,11 +29,11 @@
 //! ```
 //!
 //! The noise of such a run comes from the operating system, and the claim holds for it; [`Study::seed`] repeats a run bit for bit instead.
-//! `examples/` has a file for each next step: a CSV of your own, accounting alone, secret shares, a linear constraint, an algorithm of your own,
-//! your own transport, reading a record.
+//! `examples/` has a file for each next step: accounting alone, secret shares, an algorithm of your own, your own transport. What comes
+//! in files (experiments, a CSV of your own, a linear constraint, reading a record) is in the crate `consenso-study`, with its examples.
 //!
 //! The modules follow the arrow of `ARCHITECTURE.md`:
-//! problem → graph → protocol → gate → transport → ledger → record → report.
+//! problem → graph → protocol → gate → transport → ledger → record.
 
 pub mod agent;
 pub mod data;
@@ -47,8 +47,6 @@ pub mod problem;
 pub mod protocol;
 pub mod random;
 pub mod record;
-pub mod report;
-pub mod reproduce;
 pub mod sharing;
 pub mod simulate;
 pub mod study;

@@ -100,6 +100,9 @@ pub struct ProblemRecord {
     pub encoding: String,
     /// The loss.
     pub loss: String,
+    /// Names of the classes in the order of their labels; of two the second is the positive one.
+    #[serde(default)]
+    pub classes: Vec<String>,
     /// μ.
     pub regularization: f64,
     /// N.

@@ -8,15 +8,16 @@ use crate::data::{
     RowBounds, Schema, SchemaError, Table, Task,
 };
 use crate::experiment::{
-    self, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, LossKind, ObjectiveSpec, Observer,
-    PrivacySpec, Silent, Source, SpecError,
+    self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, Notation, ObjectiveSpec,
+    Observer, PrivacySpec, Silent, Source, SpecError,
 };
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
 use crate::privacy::{Claim, NeighbourRelation};
 use crate::problem::{Constraint, Loss};
-use crate::protocol::{Algorithms, Protocol};
+use crate::protocol::{Algorithms, Parameters, Protocol};
 use crate::record::Record;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// What is publicly known about every row, whatever the records are. Never compute it from the records themselves.
@@ -379,14 +380,15 @@ impl Study {
     /// Begins a study of the rows of each site; all must have the same bounds. Without further words everybody talks to everybody,
     /// the algorithm is `dgd`, and nothing is private.
     pub fn new(sites: &[Rows], loss: Loss) -> Self {
-        let (kind, clip, huber_delta) = match loss {
-            Loss::Logistic => (LossKind::Logistic, None, None),
-            Loss::ClippedLogistic { clip } => (LossKind::Logistic, Some(clip), None),
-            Loss::Ridge { clip } => (LossKind::Ridge, clip.is_finite().then_some(clip), None),
-            Loss::Huber { delta } => (LossKind::Huber, None, Some(delta)),
-            Loss::Softmax { .. } => (LossKind::Softmax, None, None),
+        let (kind, clip, huber_delta) = loss.name();
+        let class_weight = match loss {
+            Loss::WeightedLogistic { negative, positive, .. } => {
+                Some(ClassWeight::Given([negative, positive]))
+            }
+            _ => None,
         };
-        let objective = ObjectiveSpec { loss: kind, clip, huber_delta, ..ObjectiveSpec::default() };
+        let objective =
+            ObjectiveSpec { loss: kind, clip, huber_delta, class_weight, ..ObjectiveSpec::default() };
         let spec = ExperimentSpec {
             name: "study".into(),
             seed: 0,
@@ -400,6 +402,7 @@ impl Study {
             privacy: None,
             sweep: None,
             algorithm: vec![[("kind".to_owned(), "dgd".into())].into_iter().collect()],
+            notation: Notation::default(),
         };
         let names = (1..=sites.len()).map(|i| format!("site {i}")).collect();
         Self {
@@ -450,7 +453,7 @@ impl Study {
     }
 
     /// Sets a key of the algorithm's table, such as `rounds`, `gossip` or `exchange`.
-    pub fn setting(mut self, key: &str, value: impl Into<toml::Value>) -> Self {
+    pub fn setting(mut self, key: &str, value: impl Into<Value>) -> Self {
         let value = value.into();
         for algorithm in &mut self.spec.algorithm {
             algorithm.insert(key.to_owned(), value.clone());
@@ -459,7 +462,7 @@ impl Study {
     }
 
     /// Sets the algorithm as an experiment file writes it.
-    pub fn algorithm_table(mut self, table: toml::Table) -> Self {
+    pub fn algorithm_table(mut self, table: Parameters) -> Self {
         self.spec.algorithm = vec![table];
         self
     }
@@ -612,12 +615,7 @@ fn dataset(
     for site in sites.iter().chain(test) {
         check_labels(loss, &site.labels).map_err(fail)?;
     }
-    let (low, high) = bounds.label_range();
-    let task = match loss {
-        Loss::Logistic | Loss::ClippedLogistic { .. } => Task::Binary,
-        Loss::Softmax { classes } => Task::MultiClass { classes },
-        Loss::Ridge { .. } | Loss::Huber { .. } => Task::Regression { min: low, max: high },
-    };
+    let task = loss.task(bounds.label_range());
     let classes: Vec<String> = match task {
         Task::Binary => vec!["-1".into(), "1".into()],
         Task::MultiClass { classes } => (0..classes).map(|c| c.to_string()).collect(),
@@ -686,7 +684,7 @@ fn dataset(
             (data, encode)
         }
     };
-    if let Loss::Logistic | Loss::ClippedLogistic { .. } | Loss::Softmax { .. } = loss {
+    if loss.classifies() {
         let labels = data.train.labels();
         if labels.iter().all(|y| *y == labels[0]) {
             return Err(fail(format!("all labels are {}: two classes are needed", labels[0])));
@@ -721,7 +719,7 @@ fn norm_bounds(most: f64, intercept: bool, dim: usize) -> RowBounds {
 fn check_labels(loss: Loss, labels: &[f64]) -> Result<(), String> {
     let place = |index: usize| format!("label {} is {}", index + 1, labels[index]);
     match loss {
-        Loss::Logistic | Loss::ClippedLogistic { .. } => {
+        loss if loss.is_binary() => {
             labels.iter().position(|y| y.abs() != 1.0).map_or(Ok(()), |i| Err(place(i) + ", not −1 or 1"))
         }
         Loss::Softmax { classes } => {
@@ -731,7 +729,7 @@ fn check_labels(loss: Loss, labels: &[f64]) -> Result<(), String> {
                 Err(format!("{}, not one of 0 to {}", place(i), classes.saturating_sub(1)))
             })
         }
-        Loss::Ridge { .. } | Loss::Huber { .. } => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -782,7 +780,7 @@ impl Fitted {
     pub fn predict<R: AsRef<[f64]>>(&self, rows: &[R]) -> Result<Vec<f64>, StudyError> {
         let scores = self.scores(rows)?;
         let decide = |scores: &[f64]| match self.loss {
-            Some(Loss::Logistic | Loss::ClippedLogistic { .. }) => {
+            Some(loss) if loss.is_binary() => {
                 if scores[0] > 0.0 {
                     1.0
                 } else {

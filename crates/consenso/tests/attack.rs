@@ -31,7 +31,7 @@ fn records(first: [f64; 3]) -> Records {
 fn stops(kind: &str, parameters: &str, first: [f64; 3], theirs: f64, scale: f64) -> bool {
     let protocol: Box<dyn Protocol> =
         protocol::from_table(kind, toml::from_str(parameters).unwrap()).unwrap().unwrap();
-    let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed: 1, shifts: vec![1.0] }));
+    let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(1, vec![1.0])));
     let noise = RoundNoise::new(Noise::Laplace { scale }).unwrap();
     let gate = Gate::new(0, Seed::from(3), Arc::from([noise]), ledger);
     let timetable = Arc::new(Timetable { rounds: 1, tail_from: 1, gossip: 0 });
@@ -185,8 +185,7 @@ fn behaviour(kind: &str, loss: Loss, with_record: bool, order: u32) -> Vec<(bool
     let protocol: Box<dyn Protocol> =
         protocol::from_table(kind, toml::from_str(parameters).unwrap()).unwrap().unwrap();
     let rounds = 4;
-    let ledger =
-        Ledger::schedule(Arc::new(SchedulePlan { allowed: rounds, shifts: vec![1.0; rounds as usize] }));
+    let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(rounds, vec![1.0; rounds as usize])));
     let noise = RoundNoise::new(Noise::Gaussian { sigma: 1.0 }).unwrap();
     let gate = Gate::new(0, Seed::from(3), vec![noise; rounds as usize].into(), ledger);
     let mut records = Records::sparse(3);
@@ -234,7 +233,7 @@ fn no_record_decides_whether_an_agent_falls_silent_on_enormous_numbers() {
 fn removing_a_record_moves_the_mean_by_no_more_than_is_charged() {
     let loss = Loss::ClippedLogistic { clip: 0.5 };
     let objective = Objective { loss, regularization: 0.0 };
-    let bounds = RowBounds { l1: 1.0, l2: 1.0, linf: 1.0, public: true };
+    let bounds = RowBounds::declared(1.0, 1.0, 1.0);
     let moved = |count: usize| {
         let mut records = Records::with_capacity(1, count);
         (0..count).for_each(|j| records.push(&[1.0], if j == 0 { -1.0 } else { 1.0 }));

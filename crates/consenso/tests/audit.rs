@@ -118,7 +118,7 @@ fn a_statistic_without_information_gives_zero_even_if_it_is_not_a_number() {
 // ---- one agent among adversaries ------------------------------------------------------------------------------------------------
 
 const RECORDS: usize = 50;
-const UNIT: RowBounds = RowBounds { l1: 1.0, l2: 1.0, linf: 1.0, public: true };
+const UNIT: RowBounds = RowBounds::declared(1.0, 1.0, 1.0);
 
 fn facts(rounds: u32) -> PublicFacts {
     PublicFacts {
@@ -189,7 +189,7 @@ impl Case {
                 }
             })
             .collect();
-        let plan = SchedulePlan { allowed: self.allowed.min(self.rounds), shifts: vec![1.0; noise.len()] };
+        let plan = SchedulePlan::new(self.allowed.min(self.rounds), vec![1.0; noise.len()]);
         let timetable = Timetable { rounds: self.rounds, tail_from: self.rounds, gossip: 0 };
         let seat = Seated { records: RECORDS, features: 3, own_weight: 0.25, weights: vec![0.25; 3] };
         AgentAttack::new(
@@ -225,8 +225,14 @@ fn an_honest_agent_spends_what_it_claims_and_the_adversary_gets_nearly_all_of_it
 
 #[test]
 fn every_loss_attains_its_sensitivity_bound_and_none_exceeds_it() {
-    let losses =
-        [Loss::Logistic, Loss::Ridge { clip: 2.0 }, Loss::Huber { delta: 0.5 }, Loss::Softmax { classes: 3 }];
+    let losses = [
+        Loss::Logistic,
+        Loss::WeightedLogistic { clip: 0.5, negative: 3.0, positive: 0.6 },
+        Loss::Ridge { clip: 2.0 },
+        Loss::Huber { delta: 0.5 },
+        Loss::SquaredHinge { clip: 1.0 },
+        Loss::Softmax { classes: 3 },
+    ];
     for loss in losses {
         let found = Case { loss, ..Case::default() }.gaussian(1.0, Claimed::gaussian(1.0, 1e-5), 20_000);
         assert_eq!(found.verdict, Verdict::Consistent, "{loss:?}");
@@ -307,7 +313,7 @@ fn broken_2_a_round_released_twice_with_fresh_noise_for_one_charge_is_caught() {
     let attack = Case::default().attack(false, 1.0);
     let noise: Arc<[RoundNoise]> = Arc::from([laplace(0.5 * 2.0 / RECORDS as f64)]);
     let twice = |trial: &Trial| {
-        let plan = || Arc::new(SchedulePlan { allowed: 1, shifts: vec![1.0] });
+        let plan = || Arc::new(SchedulePlan::new(1, vec![1.0]));
         // Two gates of the same agent, each sure that it is the only one: what a crash without a durable ledger would do.
         let gate = |agent| Gate::new(agent, trial.seed.clone(), Arc::clone(&noise), Ledger::schedule(plan()));
         attack.play_through(trial.side, gate(0)) + attack.play_through(trial.side, gate(1))
@@ -344,7 +350,7 @@ fn broken_3_one_coordinate_without_noise_is_caught() {
 
 #[test]
 fn broken_4_records_of_twice_the_declared_norm_are_caught() {
-    let double = RowBounds { l1: 2.0, l2: 2.0, linf: 2.0, public: true };
+    let double = RowBounds::declared(2.0, 2.0, 2.0);
     let case = Case { real: double, ..Case::default() };
     let found = case.laplace(1.0, Claimed::pure(1.0), 10_000);
     assert_eq!(found.verdict, Verdict::Violated);

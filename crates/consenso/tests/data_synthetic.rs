@@ -1,6 +1,6 @@
 //! Synthetic problems: shape, determinism, bounds, bad parameters.
 
-use consenso::data::{RowBounds, Synthetic, SyntheticError, SyntheticTask, Task};
+use consenso::data::{Synthetic, SyntheticError, SyntheticTask, Task};
 use consenso::random::Seed;
 
 fn problem() -> Synthetic {
@@ -35,7 +35,8 @@ fn rows_stay_within_their_public_bounds_and_labels_within_their_task() {
     let seed = Seed::from(2);
     for task in [SyntheticTask::Logistic, SyntheticTask::Ridge, SyntheticTask::Softmax { classes: 4 }] {
         let problem = Synthetic { task, ..problem() };
-        let RowBounds { l1, l2, linf, public } = problem.bounds();
+        let bounds = problem.bounds();
+        let (l1, l2, linf, public) = (bounds.l1(), bounds.l2(), bounds.linf(), bounds.is_public());
         assert!(public && l2 == 1.0 && linf <= 1.0 && (l1 - 13_f64.sqrt()).abs() < 1e-14);
         for records in problem.generate(&seed).expect("valid") {
             for row in 0..records.len() {
@@ -109,5 +110,5 @@ fn sparse_rows_have_as_many_non_zeros_as_asked_and_unit_norm() {
     }
     // 10,000 draws of 100,000 columns hit 9,516 ± 21 different ones.
     assert!((9_400..9_630).contains(&columns.len()), "{}", columns.len());
-    assert!(problem.bounds().l1 < 4.5, "√20");
+    assert!(problem.bounds().l1() < 4.5, "√20");
 }

@@ -2,7 +2,7 @@
 
 use consenso::agent::{Player, Timetable};
 use consenso::data::{Synthetic, SyntheticTask};
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run};
 use consenso::gate::{Draft, Gate, Grid, Ledger, Noise, RoundNoise, SchedulePlan, StopReason};
 use consenso::graph::{Graph, Mixing};
 use consenso::privacy::audit::{Claimed, Options, Side, Verdict, audit};
@@ -48,7 +48,7 @@ fn players(
     let grid = Grid::new(-(BITS as i32)).expect("a grid");
     let noise: Arc<[RoundNoise]> =
         (0..rounds).map(|_| RoundNoise::on_grid(Noise::Gaussian { sigma }, grid)).collect();
-    let plan = Arc::new(SchedulePlan { allowed, shifts: vec![1.0; rounds as usize] });
+    let plan = Arc::new(SchedulePlan::new(allowed, vec![1.0; rounds as usize]));
     let player = |(i, local): (usize, &LocalObjective)| {
         let gate = Gate::new(i as u64, seed.clone(), Arc::clone(&noise), Ledger::schedule(Arc::clone(&plan)));
         Player::new(local.clone(), Arc::clone(protocol), Arc::clone(&timetable), gate)
@@ -327,7 +327,7 @@ fn the_claim_is_that_of_a_curator_with_the_noise_of_the_sum() {
     );
     let spec: ExperimentSpec = toml::from_str(&text).unwrap();
     let problem = spec.synthetic().unwrap().unwrap();
-    assert!((problem.bounds().l2 - 1.0).abs() < 1e-9);
+    assert!((problem.bounds().l2() - 1.0).abs() < 1e-9);
     let source = Source::Synthetic(problem);
     let inputs = Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None };
     let record = run(&Experiment::check(inputs).unwrap(), &Silent).unwrap().record;
@@ -431,7 +431,7 @@ mod correlated {
         let timetable = Arc::new(Timetable { rounds, tail_from: rounds, gossip: 0 });
         let noise: Arc<[RoundNoise]> =
             (0..rounds).map(|_| RoundNoise::new(Noise::Gaussian { sigma: SIGMA }).unwrap()).collect();
-        let plan = Arc::new(SchedulePlan { allowed: rounds, shifts: vec![1.0; rounds as usize] });
+        let plan = Arc::new(SchedulePlan::new(rounds, vec![1.0; rounds as usize]));
         locals(graph.agents(), dim)
             .into_iter()
             .enumerate()
@@ -685,6 +685,7 @@ mod correlated {
              [graph]\nkind = \"regular\"\ndegree = 4\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n{privacy}\n[[algorithm]]\n{algorithm}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).expect("a file");
+        let spec = spec.in_notation(Notation(|spec| toml::to_string_pretty(spec).unwrap()));
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "pairs.toml".into(),

@@ -13,13 +13,4 @@ macro_rules! examples {
     )+};
 }
 
-examples!(
-    accounting,
-    linear_constraint,
-    new_algorithm,
-    own_csv,
-    own_transport,
-    reading_a_record,
-    rows_in_memory,
-    secret_shares
-);
+examples!(accounting, new_algorithm, own_transport, rows_in_memory, secret_shares);

@@ -6,8 +6,8 @@ use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{
     Admm, Aggregation, Common, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
-    GradientDescent, NeighbourhoodDescent, Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol, Response,
-    Schedule, View, Weights,
+    GradientDescent, GradientTracking, Memory, NeighbourhoodDescent, Order, OutputAdmm, Pdop,
+    PenaltyPerturbation, Protocol, Response, Schedule, View, Weights,
 };
 use serde_json::Value;
 
@@ -65,6 +65,7 @@ struct Table {
     mixing: Mixing,
     rows: Vec<f64>,
     memory: Vec<Vec<f64>>,
+    width: usize,
     round: u32,
 }
 
@@ -83,7 +84,8 @@ impl Table {
                 .collect();
             Graph::from_edges(5, &edges).expect("a graph")
         };
-        let mut memory = vec![vec![0.0; protocol.memory() * 4]; 5];
+        let width = protocol.width(4);
+        let mut memory = vec![vec![0.0; (protocol.memory() + protocol.private_memory()) * width]; 5];
         if let Some(duals) = case["inputs"]["duals"].as_array() {
             memory.iter_mut().zip(duals).for_each(|(memory, dual)| memory.copy_from_slice(&vector(dual)));
         }
@@ -91,7 +93,12 @@ impl Table {
             locals: agents(&problem["labels"], Loss::Logistic),
             mixing: Mixing::metropolis(&graph),
             graph,
-            rows: block(&case["inputs"]["x"]),
+            // What a message holds beside a model starts at zero.
+            rows: block(&case["inputs"]["x"])
+                .chunks_exact(4)
+                .flat_map(|x| [x, &[0.0; 4][..width - 4]].concat())
+                .collect(),
+            width,
             memory,
             round: 0,
         }
@@ -101,7 +108,7 @@ impl Table {
         let neighbours = self.graph.neighbours(agent);
         let place = neighbours.partition_point(|&j| (j as usize) < agent);
         let weights = Weights { own: self.mixing.own(agent), neighbours: self.mixing.neighbours(agent) };
-        View::new(&self.rows, 4, agent as u32, neighbours, place, weights, self.round)
+        View::new(&self.rows, self.width, agent as u32, neighbours, place, weights, self.round)
             .with_regularization(0.1)
     }
 
@@ -109,14 +116,16 @@ impl Table {
     fn play(&mut self, protocol: &dyn Protocol, draw: &[f64], noise: &[f64]) {
         let mut work = Workspace::default();
         let mut next = Vec::new();
-        let active = protocol.active(self.round + 1, 4).unwrap_or_else(|| (0..4).collect());
+        let active = protocol.active(self.round + 1, self.width).unwrap_or_else(|| (0..4).collect());
         let count = active.len();
         for agent in 0..5 {
             let [mut low, mut high, mut step] = [(); 3].map(|()| vec![f64::NAN; count]);
             let mut memory = self.memory[agent].clone();
             let view = self.view(agent);
-            protocol.interval(&view, &memory, &mut low, &mut high);
-            let of = |values: &[f64], k: usize| values[4 * agent + active[k] as usize];
+            let (public, private) = memory.split_at_mut(protocol.memory() * self.width);
+            protocol.interval(&view, public, &mut low, &mut high);
+            protocol.keep(&view, public);
+            let of = |values: &[f64], k: usize| values[4 * agent + active[k] as usize % 4];
             let at: Vec<f64> = (0..count).map(|k| low[k] + of(draw, k) * (high[k] - low[k])).collect();
             let noised: Vec<f64> = (0..count).map(|k| at[k] + of(noise, k)).collect();
             let point = match protocol.response() {
@@ -124,10 +133,18 @@ impl Table {
                 Response::AtPoint => &at,
                 Response::AtNoisedPoint => &noised,
             };
-            protocol.step(&view, &mut memory, point, &self.locals[agent], &mut work, &mut step);
-            let mut release = view.own().to_vec();
+            protocol.step(
+                &view,
+                Memory { public, private },
+                point,
+                &self.locals[agent],
+                &mut work,
+                &mut step,
+            );
+            let mut release = vec![0.0; self.width];
+            protocol.hold(&view, &self.memory[agent][..public.len()], &mut release);
             (0..count).for_each(|k| release[active[k] as usize] = noised[k] + step[k]);
-            protocol.remember(&release, &mut memory);
+            protocol.remember(&release, public);
             next.extend(release);
             self.memory[agent] = memory;
         }
@@ -135,7 +152,8 @@ impl Table {
         self.round += 1;
         for agent in 0..5 {
             let mut memory = std::mem::take(&mut self.memory[agent]);
-            protocol.absorb(&self.view(agent), &mut memory);
+            let public = protocol.memory() * self.width;
+            protocol.absorb(&self.view(agent), &mut memory[..public]);
             self.memory[agent] = memory;
         }
     }
@@ -316,6 +334,25 @@ fn pdop_in_space_and_in_a_ball() {
     }
 }
 
+/// The script moves y, the protocol its running sums: x agrees in every round, noise included.
+#[test]
+fn gradient_tracking_for_four_rounds() {
+    let document = document();
+    let name = "gradient-tracking";
+    let case = document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name);
+    let tracking = GradientTracking { step: Some(Schedule::Constant(0.4)) };
+    let (mut table, noise) = (Table::new(case, &tracking), block(&case["inputs"]["noise"]));
+    for (k, want) in case["outputs"]["rounds"].as_array().expect("rounds").iter().enumerate() {
+        let noise: Vec<f64> = noise.iter().map(|n| (k + 1) as f64 * n).collect();
+        table.play(&tracking, &[0.0; 20], &noise);
+        let mut models = vec![0.0; 20];
+        for (agent, model) in models.chunks_exact_mut(4).enumerate() {
+            tracking.model_of(&table.view(agent), &table.memory[agent], model);
+        }
+        assert_close(&models, &block(want), 4.0 * TOLERANCE, name);
+    }
+}
+
 /// D may differ from agent to agent: each plays its own protocol.
 #[test]
 fn algorithm_1_with_a_penalty_an_agent() {
@@ -340,6 +377,7 @@ fn loss(name: &str) -> Loss {
         "logistic" => Loss::Logistic,
         "ridge" => Loss::Ridge { clip: f64::INFINITY },
         "huber" => Loss::Huber { delta: 0.5 },
+        "squared-hinge" => Loss::SquaredHinge { clip: 1.2 },
         "softmax" => Loss::Softmax { classes: 3 },
         other => panic!("unknown golden loss {other}"),
     }
@@ -350,7 +388,7 @@ fn objectives_gradients_and_optima() {
     let optima: Value = serde_json::from_str(OPTIMUM).expect("golden JSON");
     let document = document();
     let entries = document["losses"].as_array().expect("losses");
-    assert_eq!(entries.len(), 4);
+    assert_eq!(entries.len(), 5);
     for entry in entries {
         let name = entry["name"].as_str().expect("a name");
         let locals = agents(&entry["labels"], loss(name));
@@ -365,7 +403,7 @@ fn objectives_gradients_and_optima() {
             // Rows here are longer than 1; our M is for every data set of such rows, so at least that of this one.
             let longest =
                 (0..6).map(|r| f.records().row(r).iter().map(|z| z * z).sum::<f64>()).fold(0.0, f64::max);
-            let bounds = consenso::data::RowBounds { l1: 4.0, l2: longest.sqrt(), linf: 1.0, public: true };
+            let bounds = consenso::data::RowBounds::declared(4.0, longest.sqrt(), 1.0);
             assert!(f.objective().smoothness(&bounds) >= number(&entry["smoothness"][i]), "{name}");
             assert!(
                 f.objective().strong_convexity() <= number(&entry["hessian_smallest"][i]) + 1e-14,
@@ -389,6 +427,7 @@ fn every_algorithm_has_a_golden_round() {
         "dgd",
         "decor",
         "extra",
+        "gradient-tracking",
         "consensus-admm",
         "pp",
         "dvp",

@@ -42,7 +42,7 @@ fn dvp() -> Arc<dyn Protocol> {
 /// The first release of an agent at 0.4 with one neighbour at 0.2: the centre is 0.3.
 fn release(seed: u64, noise: RoundNoise, allowed: u32) -> (f64, bool) {
     let local = LocalObjective::new(OBJECTIVE, records((1.0, -1.0)));
-    let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed, shifts: vec![1.0] }));
+    let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed, vec![1.0])));
     let gate = Gate::new(0, Seed::from(seed), Arc::from([noise]), ledger);
     let timetable = Arc::new(Timetable { rounds: 1, tail_from: 1, gossip: 0 });
     let mut player = Player::new(local, dvp(), timetable, gate);
@@ -88,7 +88,7 @@ fn nothing_is_solved_or_sent_without_a_charge() {
 /// sup_x |ln p(x) − ln p̂(x)| over a fine grid is below the cost, and not far below for the worst pair of records.
 #[test]
 fn the_cost_covers_the_density_ratio_and_is_not_loose() {
-    let bounds = RowBounds { l1: 1.0, l2: 1.0, linf: 1.0, public: true };
+    let bounds = RowBounds::declared(1.0, 1.0, 1.0);
     let gradient = OBJECTIVE.sensitivity(&bounds, 3, NeighbourRelation::ReplaceOne);
     for scale in [0.05, 0.5, 5.0] {
         let cost = Perturbation {
@@ -119,7 +119,7 @@ fn the_cost_covers_the_density_ratio_and_is_not_loose() {
 /// The determinant's share for a pair that differs in curvature only is below the bound, in several dimensions.
 #[test]
 fn the_volume_bound_covers_determinants_of_two_features() {
-    let bounds = RowBounds { l1: 2f64.sqrt(), l2: 1.0, linf: 1.0, public: true };
+    let bounds = RowBounds::declared(2f64.sqrt(), 1.0, 1.0);
     let bound = OBJECTIVE.volume_sensitivity(&bounds, 3, D);
     let rest = [(0.8f64, 0.6f64), (0.0, 1.0)];
     let determinant = |first: (f64, f64)| {

@@ -11,7 +11,8 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::solve::{central_optimum, mean_value};
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
 use consenso::protocol::{
-    Admm, Aggregation, CoordinateDescent, GradientDescent, Order, Protocol, PublicFacts, Schedule, from_table,
+    Admm, Aggregation, CoordinateDescent, GradientDescent, Order, Parameters, Protocol, PublicFacts,
+    Schedule, from_table, parse,
 };
 use consenso::random::{Purpose, Seed};
 use consenso::simulate::Lockstep;
@@ -64,7 +65,7 @@ impl Network {
         let ground = Ground {
             facts,
             connectivity: spectrum.connectivity_lower_bound,
-            gradient: Sensitivity { l1: bounds.l1, l2: bounds.l2, linf: bounds.linf },
+            gradient: Sensitivity { l1: bounds.l1(), l2: bounds.l2(), linf: bounds.linf() },
             outputs: 1,
             constraint: Constraint::None,
             noise: Vec::new(),
@@ -143,7 +144,7 @@ fn graph(index: u64, agents: usize) -> Graph {
 
 fn certified(network: &Network, admm: &Admm) -> Admm {
     let table = admm.assess(&network.ground).nearest_certified.expect("m > 0");
-    let found: Admm = table.try_into().expect("parameters");
+    let found: Admm = parse(table).expect("parameters");
     let again = found.assess(&network.ground);
     assert_eq!(again.standing, Standing::Certified, "{}", again.inequality);
     found
@@ -283,7 +284,7 @@ fn appendix_e_is_stable_but_not_certified() {
     let said = appendix.assess(&network.ground);
     assert_eq!(said.standing, Standing::PredictedStable);
     assert!(said.not_certified.expect("a reason").contains("no α"));
-    let nearest: Admm = said.nearest_certified.expect("one exists").try_into().expect("parameters");
+    let nearest: Admm = parse(said.nearest_certified.expect("one exists")).expect("parameters");
     assert_eq!(nearest.penalty, Some(10.0), "the penalty can stay");
     // docs/paper.md, section 5: certificates need ρ⁰ below about 2m/(N²σ²).
     let facts = &network.ground.facts;
@@ -372,7 +373,8 @@ fn theorem_4_2_bounds_a_loss_that_is_not_generalised_linear() {
     let ground = &mut network.ground;
     (ground.facts.dim, ground.facts.rounds, ground.outputs) = (classes * features, rounds, classes);
     ground.facts.smoothness = objective.smoothness(&bounds);
-    ground.gradient = Sensitivity { l1: 2.0 * bounds.l1, l2: 2f64.sqrt() * bounds.l2, linf: bounds.linf };
+    ground.gradient =
+        Sensitivity { l1: 2.0 * bounds.l1(), l2: 2f64.sqrt() * bounds.l2(), linf: bounds.linf() };
     ground.noise = vec![0.2; rounds as usize];
     let step = Schedule::Constant(1.0 / ground.facts.smoothness);
     let gd = GradientDescent { step: Some(step), aggregation: Aggregation::Fixed };
@@ -468,9 +470,8 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
     let mut network = Network::new(Graph::complete(6).expect("a graph"), Loss::Logistic, 10, 4, 0.0, 4);
     let rounds = 100u32;
     network.ground.facts.rounds = rounds;
-    let mut parameters = toml::Table::new();
-    parameters
-        .insert("step".into(), toml::from_str::<toml::Value>("inverse_sqrt = { first = 1.0 }").unwrap());
+    let mut parameters = Parameters::new();
+    parameters.insert("step".into(), toml::from_str("inverse_sqrt = { first = 1.0 }").unwrap());
     let gd = from_table("gd", parameters).expect("known").expect("valid");
     let said = gd.assess(&network.ground);
     assert_eq!((said.standing, said.rule.as_str()), (Standing::Certified, "Theorem 3.4"));
@@ -490,9 +491,8 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
     assert!(gap <= bound, "{gap} above {bound}");
     // A regulariser makes gradients unbounded, so the theorem needs a bounded set.
     network.ground.facts.strong_convexity = 0.1;
-    let mut parameters = toml::Table::new();
-    parameters
-        .insert("step".into(), toml::from_str::<toml::Value>("inverse_sqrt = { first = 1.0 }").unwrap());
+    let mut parameters = Parameters::new();
+    parameters.insert("step".into(), toml::from_str("inverse_sqrt = { first = 1.0 }").unwrap());
     let gd = from_table("gd", parameters).expect("known").expect("valid");
     assert_eq!(gd.assess(&network.ground).standing, Standing::Open);
     network.ground.constraint = Constraint::L2Ball { radius: 3.0 };

@@ -12,7 +12,7 @@ use consenso::privacy::NeighbourRelation;
 use consenso::privacy::audit::{Claimed, Options, Side, Trial, Verdict, audit};
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
-use consenso::protocol::{Common, CoordinateDescent, Order, Protocol, PublicFacts, View, Weights};
+use consenso::protocol::{Common, CoordinateDescent, Memory, Order, Protocol, PublicFacts, View, Weights};
 use consenso::random::{Purpose, Seed};
 use consenso::simulate::Lockstep;
 use rand::RngExt;
@@ -112,6 +112,7 @@ fn sparse_rows_give_the_same_step() {
     let losses = [
         Loss::Logistic,
         Loss::ClippedLogistic { clip: 0.5 },
+        Loss::WeightedLogistic { clip: 0.5, negative: 0.6, positive: 3.0 },
         Loss::Ridge { clip: 0.2 },
         Loss::Huber { delta: 0.3 },
         Loss::Softmax { classes: 3 },
@@ -133,7 +134,7 @@ fn sparse_rows_give_the_same_step() {
             let view = View::new(&rows, dim, 1, &[0, 2], 1, weights, round);
             let [dense, sparse] = sides.each_ref().map(|local| {
                 let mut step = vec![f64::NAN; block];
-                rcd.step(&view, &mut [], &[], local, &mut Workspace::default(), &mut step);
+                rcd.step(&view, Memory::default(), &[], local, &mut Workspace::default(), &mut step);
                 step
             });
             assert!(distance(&dense, &sparse) < 1e-14, "{loss:?}: {dense:?} {sparse:?}");
@@ -183,7 +184,7 @@ fn spent_of_charged(
     mut steer: impl FnMut(u32) -> Vec<f64>,
 ) -> f64 {
     let features = rows[0].0.len();
-    let bounds = RowBounds { l1: (features as f64).sqrt(), l2: 1.0, linf: 1.0, public: true };
+    let bounds = RowBounds::declared((features as f64).sqrt(), 1.0, 1.0);
     let with = |(z, y): &(Vec<f64>, f64)| {
         let mut records = Records::with_capacity(features, 10);
         let rng = &mut Seed::from(1).stream(Purpose::Data, 0, 0);
@@ -209,7 +210,7 @@ fn spent_of_charged(
         let count = rcd.active(round + 1, dim).expect("coordinates").len();
         let steps = sides.each_ref().map(|local| {
             let mut step = vec![0.0; count];
-            rcd.step(&view, &mut [], &[], local, &mut work, &mut step);
+            rcd.step(&view, Memory::default(), &[], local, &mut work, &mut step);
             step
         });
         spent += distance(&steps[0], &steps[1]).powi(2);
@@ -222,7 +223,7 @@ fn spent_of_charged(
 
 fn label(loss: &Loss, rng: &mut impl rand::Rng) -> f64 {
     match loss {
-        Loss::Logistic | Loss::ClippedLogistic { .. } => 1.0 - 2.0 * f64::from(rng.random_range(0..2u8)),
+        loss if loss.is_logistic() => 1.0 - 2.0 * f64::from(rng.random_range(0..2u8)),
         Loss::Softmax { classes } => rng.random_range(0..*classes) as f64,
         _ => rng.random_range(-1.0..1.0),
     }
@@ -326,7 +327,7 @@ fn an_audit_of_the_agent_finds_what_is_claimed() {
             let l = rcd.active(round + 1, before.len()).expect("one")[0] as usize;
             let steps = sides.each_ref().map(|local| {
                 let mut step = [0.0];
-                rcd.step(&view, &mut [], &[], local, &mut work, &mut step);
+                rcd.step(&view, Memory::default(), &[], local, &mut work, &mut step);
                 step[0]
             });
             run.advance();
@@ -454,7 +455,7 @@ fn a_softmax_pays_for_its_classes() {
         let ratio = objective(classes).coordinate_sensitivity();
         assert!((ratio * ratio - classes as f64 / 2.0).abs() < 1e-12);
     }
-    let bounds = RowBounds { l1: 2.0, l2: 1.0, linf: 1.0, public: true };
+    let bounds = RowBounds::declared(2.0, 1.0, 1.0);
     let rcd = CoordinateDescent::new(0.5, Order::Shuffle, 0, 1);
     let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
     let of = |o: &Objective| rcd.step_sensitivity(1, 0, &unit, &facts(30, 1, o, &bounds)).l2;

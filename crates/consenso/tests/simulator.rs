@@ -10,8 +10,8 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::{LocalObjective, Loss, Objective};
 use consenso::protocol::{
     Admm, Aggregation, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
-    GradientDescent, KINDS, NeighbourhoodDescent, Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol,
-    Schedule,
+    GradientDescent, GradientTracking, KINDS, NeighbourhoodDescent, Order, OutputAdmm, Pdop,
+    PenaltyPerturbation, Protocol, Schedule,
 };
 use consenso::random::Seed;
 use consenso::simulate::{Faults, Lockstep, Partition, Traffic, over_messages};
@@ -136,6 +136,7 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
         Arc::new(NeighbourhoodDescent { step: step(), aggregation: Aggregation::Fixed }),
         Arc::new(Dgd { step: step() }),
         Arc::new(Extra { step: Some(0.3) }),
+        Arc::new(GradientTracking { step: step() }),
         Arc::new(ConsensusAdmm { penalty: Some(0.3) }),
         Arc::new(PenaltyPerturbation { penalty: Some(Schedule::geometric(0.4, 1.1)), dual_step: Some(0.1) }),
         Arc::new(DualVariablePerturbation { penalty: Some(4.0), dual_step: Some(0.1) }),

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod data;
+mod guide;
 mod help;
 mod linear;
 mod model;

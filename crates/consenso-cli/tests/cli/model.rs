@@ -160,6 +160,163 @@ fn a_model_that_learned_nothing_says_so() {
     assert!(answer.stdout.contains("learned nothing: answers “no” for all"), "{}", answer.stdout);
 }
 
+/// One in nine is ill: balanced classes find them, at a price in accuracy, and every way to the shares is public or charged.
+#[test]
+fn rare_classes_can_count_as_much_as_common_ones() {
+    let place = Place::new("model-balanced");
+    let plain = study_of(&place, "", 108).json();
+    let run = |more: &[&str]| {
+        let mut arguments = vec!["run", "study.toml", "--out", "again", "--json"];
+        arguments.extend(more.iter().flat_map(|key| ["--set", key]));
+        let _ = std::fs::remove_dir_all(place.path("again"));
+        place.consenso(&arguments)
+    };
+    let balanced = "objective.class_weight=balanced";
+    let declared =
+        SCHEMA.replace("classes = [\"no\", \"yes\"]", "classes = [\"no\", \"yes\"]\nprevalence = 0.11");
+    run(&[balanced]).refused(&["study.toml", "class_weight", "prevalence", "scouted"]);
+    run(&["objective.threshold=prevalence"]).refused(&["threshold", "prevalence ="]);
+    run(&["objective.threshold=1.5"]).refused(&["threshold", "between 0 and 1"]);
+    run(&["objective.class_weight=[1.0, -2.0]"]).refused(&["class_weight"]);
+    let recall = |run: &Value| run["algorithms"][0]["metrics"]["recall"].as_f64().unwrap();
+    let scouted = run(&[balanced, "data.encoding=scouted", "algorithm.step=", "algorithm.rounds="]).json();
+    assert!(recall(&scouted) > 0.75, "{scouted}");
+    place.write("schema.toml", &declared);
+    let found = run(&[balanced]).json();
+    assert!(recall(&found) > recall(&plain) + 0.2, "{} {}", recall(&found), recall(&plain));
+    let by_hand = run(&["objective.class_weight=[0.5617977528089888, 4.545454545454546]"]).json();
+    assert_eq!(by_hand["algorithms"][0]["metrics"], found["algorithms"][0]["metrics"]);
+    let record: Value = serde_json::from_str(&place.read("again/record.json")).unwrap();
+    assert_eq!(record["problem"]["loss"], "logistic (classes weighted 0.562 and 4.545)");
+    // A threshold is in the metrics, in the model, and in what predict answers by default.
+    let moved = run(&["objective.threshold=prevalence"]).json();
+    let metrics = &moved["algorithms"][0]["metrics"];
+    assert_eq!(metrics["threshold"], 0.11);
+    assert!(recall(&moved) > recall(&plain) + 0.2);
+    assert_eq!(place.consenso(&["predict", "again", "test.csv", "--json"]).json()["metrics"], *metrics);
+    let half = place.consenso(&["predict", "again", "test.csv", "--threshold", "0.5", "--json"]).json();
+    assert_eq!(half["metrics"], plain["algorithms"][0]["metrics"]);
+}
+
+/// Labels of every kind, columns scaled by their ranges or scouted, with noise and without: predict has the figures of the run to the last
+/// bit, and so have Python's ten lines but for rounding.
+#[test]
+fn every_kind_of_model_is_applied_as_it_was_judged() {
+    let place = Place::new("model-kinds");
+    let label = |age: u32, ward: usize, i: u32| age + [0, 25, 10][ward] + (i * 7) % 23;
+    let records = |rows: u32, shift: u32, task: &str| {
+        let mut text = "age,ward,ill\n".to_owned();
+        for i in 0..rows {
+            let (age, ward) = ((i * 37 + shift * 11) % 91 + 5, ((i + shift) % 3) as usize);
+            let score = label(age, ward, i);
+            let y = match task {
+                "softmax" => ["low", "mid", "high"][(score > 50) as usize + (score > 80) as usize].to_owned(),
+                "ridge" => f64::from(score).to_string(),
+                _ => if score > 75 { "yes" } else { "no" }.to_owned(),
+            };
+            text += &format!("{age},{},{y}\n", ["a", "b", "c"][ward]);
+        }
+        text
+    };
+    for (task, classes, more) in [
+        ("logistic", "classes = [\"no\", \"yes\"]", ""),
+        ("softmax", "classes = [\"low\", \"mid\", \"high\"]", ""),
+        ("ridge", "min = 0\nmax = 150", "clip = 50.0"),
+    ] {
+        place.write("schema.toml", &SCHEMA.replace("classes = [\"no\", \"yes\"]", classes));
+        place.write("train.csv", &records(400, 1, task)).write("test.csv", &records(90, 4, task));
+        for (encoding, privacy) in
+            [("one-hot", ""), ("scouted", ""), ("scouted", "[privacy]\nepsilon = 20.0\ndelta = 1e-4")]
+        {
+            let experiment = format!(
+                "name = \"study\"\nruns = 1\n[data]\npath = \"train.csv\"\nschema = \"schema.toml\"\ntest = \"test.csv\"\nagents = 3\nencoding = \"{encoding}\"\n\
+                 [objective]\nloss = \"{task}\"\n{more}\n[graph]\nkind = \"complete\"\n{privacy}\n[[algorithm]]\nkind = \"dgd\"\n"
+            );
+            let _ = std::fs::remove_dir_all(place.path("run"));
+            place.write("study.toml", &experiment);
+            let run = place.consenso(&["run", "study.toml", "--out", "run", "--json"]).json();
+            let name = format!("{task}, {encoding}, {privacy}");
+            let predicted = place.consenso(&["predict", "run", "test.csv", "--json"]).json();
+            assert_eq!(predicted["metrics"], run["algorithms"][0]["metrics"], "{name}");
+            let Some(theirs) = python(&place) else { continue };
+            let ours = predicted["rows"].as_array().unwrap();
+            assert_eq!(ours.len(), theirs.len(), "{name}");
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                let ours: Vec<f64> = match &ours["probabilities"] {
+                    Value::Array(all) => all.iter().map(|p| p.as_f64().unwrap()).collect(),
+                    _ => vec![ours["probability"].as_f64().or(ours["prediction"].as_f64()).unwrap()],
+                };
+                assert_eq!(ours.len(), theirs.len());
+                let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-10 * (1.0 + a.abs());
+                assert!(ours.iter().zip(&theirs).all(close), "{name}: {ours:?} {theirs:?}");
+            }
+        }
+    }
+}
+
+/// What `docs/apply_model.py` prints for the test records, a line each; `None` without Python.
+fn python(place: &Place) -> Option<Vec<Vec<f64>>> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/apply_model.py");
+    let mut command = Command::new("python3");
+    command.args([script, "run/models/dgd.json", "test.csv"]).current_dir(place.path("."));
+    let output = command.output().ok()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let numbers = |line: &str| line.split(' ').map(|n| n.parse().unwrap()).collect();
+    Some(lines.lines().map(numbers).collect())
+}
+
+/// What onnxruntime makes of the exported model, where CONSENSO_ONNX_PYTHON names a Python that has it.
+#[test]
+fn onnxruntime_gives_the_same_answers() {
+    let Ok(python) = std::env::var("CONSENSO_ONNX_PYTHON") else { return };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/apply_onnx.py");
+    let place = Place::new("model-onnx");
+    study(&place, "").json();
+    for encoding in ["one-hot", "scouted", "paper"] {
+        let _ = std::fs::remove_dir_all(place.path("run"));
+        let _ = std::fs::remove_file(place.path("m.onnx"));
+        let set = format!("data.encoding={encoding}");
+        let mut arguments = vec!["run", "study.toml", "--out", "run", "--json", "--set", &set];
+        if encoding == "scouted" {
+            arguments.extend(["--set", "algorithm.step=", "--set", "algorithm.rounds="]);
+        }
+        place.consenso(&arguments).json();
+        place.consenso(&["model", "export", "run", "--out", "m.onnx", "--json"]).json();
+        let output = Command::new(&python)
+            .args([script, "m.onnx", "test.csv"])
+            .current_dir(place.path("."))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let theirs = String::from_utf8(output.stdout).unwrap();
+        let ours = place.consenso(&["predict", "run", "test.csv", "--json"]).json();
+        let ours = ours["rows"].as_array().unwrap();
+        assert_eq!(ours.len(), theirs.lines().count());
+        for (ours, theirs) in ours.iter().zip(theirs.lines()) {
+            let (ours, theirs) = (ours["probability"].as_f64().unwrap(), theirs.parse::<f64>().unwrap());
+            assert!((ours - theirs).abs() < 1e-9, "{encoding}: {ours} {theirs}");
+        }
+    }
+}
+
+/// A file for other programs is written once, and names what it cannot hold.
+#[test]
+fn models_are_exported() {
+    let place = Place::new("model-export");
+    study(&place, "").json();
+    for (format, begins) in
+        [("onnx", &b"\x08\x07\x12\x08consenso"[..]), ("npz", b"PK\x03\x04"), ("json", b"{")]
+    {
+        assert_eq!(place.consenso(&["model", "export", "run", "--format", format, "--out", format]).code, 0);
+        assert!(std::fs::read(place.path(format)).unwrap().starts_with(begins), "{format}");
+    }
+    place
+        .consenso(&["model", "export", "run", "--out", "onnx"])
+        .refused(&["onnx", "nothing is written over"]);
+    place.consenso(&["model", "export", "run", "--out", "x", "--agent", "nobody"]).refused(&["nobody"]);
+}
+
 /// What a program of a few lines makes of the file, where there is Python.
 #[test]
 fn ten_lines_of_python_give_the_same_probabilities() {

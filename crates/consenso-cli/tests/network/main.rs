@@ -16,6 +16,7 @@ use consenso::random::Seed;
 use consenso::simulate::{Faults, over_messages};
 use consenso_node::frame::{self, Hex, blake3};
 use consenso_node::store::{Entry, Store};
+use consenso_study::ExperimentFile as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

@@ -12,7 +12,7 @@ use super::{Column, DataError, Format, Kind, Label, Reading, Schema, Table};
 
 /// Reads records under a schema, whose [`Format`] says how the file is written as far as that is known; the rest is found
 /// out ([`Table::reading`] says how the file was read). `file` is a name for messages. Text in UTF-8, UTF-16, Latin-1 or
-/// Windows-1252 is read, as it is or compressed with gzip or zstd.
+/// Windows-1252 is read; what is compressed has to be unpacked first.
 ///
 /// Cells are trimmed. A record with a missing value is dropped or completed as its column's [`super::Missing`] says, and
 /// counted; a number outside its declared range is clamped and counted. With a header, columns are found by name and may come in
@@ -22,19 +22,10 @@ use super::{Column, DataError, Format, Kind, Label, Reading, Schema, Table};
 /// [`DataError`] names the file, the line and the column, and says what to do.
 ///
 /// ```
-/// use consenso::data::{Schema, csv};
-/// let schema = Schema::from_toml(r#"
-///     reviewed = true
-///     [[column]]
-///     name = "age"
-///     kind = "numeric"
-///     min = 0
-///     max = 120
-///     [[column]]
-///     name = "ill"
-///     kind = "label"
-///     classes = ["no", "yes"]
-/// "#)?;
+/// use consenso::data::{Column, Format, Kind, Label, Schema, csv};
+/// let age = Column::new("age", Kind::Numeric { min: 0.0, max: 120.0 });
+/// let ill = Column::new("ill", Kind::Label(Label::Classes(vec!["no".into(), "yes".into()])));
+/// let schema = Schema::new(vec![age, ill], Format::default(), true)?;
 /// let table = csv::read("age,ill\n40,no\n130,yes\n?,no\n".as_bytes(), "site.csv", &schema)?;
 /// assert_eq!((table.len(), table.labels()), (2, &[-1.0, 1.0][..]));
 /// assert_eq!((table.report().dropped_missing, table.report().clamped["age"]), (1, 1));
@@ -81,7 +72,7 @@ fn load(
         decimal: format.decimal.unwrap_or('.'),
         thousands: format.thousands,
         encoding: decoded.encoding,
-        compression: decoded.compression,
+        compression: None,
     };
     reading.delimiter = fitting_delimiter(&decoded.text, &reading, format, schema, unlabelled);
     let source = Source { bytes: &decoded.text, file, format, schema, unlabelled };
@@ -228,7 +219,7 @@ pub(super) fn read_text(
         decimal: format.decimal.unwrap_or('.'),
         thousands: format.thousands,
         encoding: decoded.encoding,
-        compression: decoded.compression,
+        compression: None,
     };
     let mut lines = Lines::new(text, file, format, reading);
     let mut record = ByteRecord::new();

@@ -1,15 +1,13 @@
 //! Encoded data ready to be divided among agents.
 
 use std::fmt;
-use std::io::Read;
 
-use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
 use super::table::class_of;
 use super::{
     DataError, Encoder, Encoding, Kind, Label, LoadReport, Partition, PartitionError, Records, RowBounds,
-    SHARED, Schema, Shard, Table, csv, shuffle,
+    SHARED, Schema, Shard, Table, shuffle,
 };
 use crate::random::{Purpose, Seed};
 
@@ -58,33 +56,33 @@ impl fmt::Debug for Grouping {
 #[derive(Clone, PartialEq)]
 pub struct Dataset {
     /// Where it comes from, for reports.
-    pub source: String,
+    pub(crate) source: String,
     /// Training records of all agents.
-    pub train: Records,
+    pub(crate) train: Records,
     /// Test records, if there are any. They are taken to be public.
-    pub test: Option<Records>,
+    pub(crate) test: Option<Records>,
     /// Public bounds of every row.
-    pub bounds: RowBounds,
+    pub(crate) bounds: RowBounds,
     /// What is predicted.
-    pub task: Task,
+    pub(crate) task: Task,
     /// Names of the classes in the order of their labels; empty for regression.
-    pub classes: Vec<String>,
+    pub(crate) classes: Vec<String>,
     /// Names of the features.
-    pub features: Vec<String>,
+    pub(crate) features: Vec<String>,
     /// How records became rows.
-    pub encoding: Encoding,
+    pub(crate) encoding: Encoding,
     /// The public schema of the records.
-    pub schema: Schema,
+    pub(crate) schema: Schema,
     /// What made rows of them: a model's owner encodes new records with it.
-    pub encoder: Encoder,
+    pub(crate) encoder: Encoder,
     /// Divisions of the training records: `file` if there were several, the site column, every categorical column.
-    pub groupings: Vec<Grouping>,
+    pub(crate) groupings: Vec<Grouping>,
     /// The column that says whom a record is about, and how many records of one person a file has at most.
-    pub person: Option<(String, u32)>,
+    pub(crate) person: Option<(String, u32)>,
     /// What happened while loading the training records.
-    pub report: LoadReport,
+    pub(crate) report: LoadReport,
     /// What happened while loading the test records.
-    pub test_report: Option<LoadReport>,
+    pub(crate) test_report: Option<LoadReport>,
 }
 
 impl fmt::Debug for Dataset {
@@ -102,43 +100,10 @@ impl fmt::Debug for Dataset {
     }
 }
 
-/// UCI Adult, bundled: see `data/ATTRIBUTION.md`.
-const ADULT_TRAIN: &[u8] = include_bytes!("../../data/adult.data.gz");
-const ADULT_TEST: &[u8] = include_bytes!("../../data/adult.test.gz");
-
-impl Table {
-    /// The bundled UCI Adult data before encoding: training and test records.
-    ///
-    /// # Errors
-    /// None: a test reads them.
-    pub fn adult() -> Result<(Self, Self), DataError> {
-        let schema = Schema::adult();
-        let train = csv::read(GzDecoder::new(ADULT_TRAIN), "adult.data", &schema)?;
-        // The test file writes its labels with a full stop at the end.
-        let mut test = String::new();
-        GzDecoder::new(ADULT_TEST)
-            .read_to_string(&mut test)
-            .map_err(|source| DataError::Read { file: "adult.test".to_owned(), source })?;
-        let test = csv::read(test.replace(".\n", "\n").as_bytes(), "adult.test", &schema)?;
-        Ok((train, test))
-    }
-}
-
 /// The column name of the grouping by file.
 const FILE: &str = "file";
 
 impl Dataset {
-    /// The bundled UCI Adult data: 30,162 training and 15,060 test records (those without a missing value), predicting an income
-    /// above 50,000 dollars.
-    ///
-    /// # Errors
-    /// [`DataError::NotNumeric`] for [`Encoding::Numeric`]: Adult has categories.
-    pub fn adult(encoding: Encoding) -> Result<Self, DataError> {
-        Encoder::new(&Schema::adult(), encoding)?;
-        let (train, test) = Table::adult()?;
-        Self::new(vec![train], Some(&test), encoding)
-    }
-
     /// One dataset from the tables of one or more files that share a schema, and optionally a test file.
     ///
     /// With several files there is a grouping `file`, so that each can be an agent.
@@ -184,6 +149,78 @@ impl Dataset {
             test_report: test.map(|test| test.report().clone()),
             source,
         })
+    }
+
+    /// Returns where the records come from, for reports.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the training records of all agents.
+    #[must_use]
+    pub fn train(&self) -> &Records {
+        &self.train
+    }
+
+    /// Returns the test records, if there are any. They are taken to be public.
+    #[must_use]
+    pub fn test(&self) -> Option<&Records> {
+        self.test.as_ref()
+    }
+
+    /// Returns the public bounds of every row.
+    #[must_use]
+    pub fn bounds(&self) -> RowBounds {
+        self.bounds
+    }
+
+    /// Returns what is predicted.
+    #[must_use]
+    pub fn task(&self) -> Task {
+        self.task
+    }
+
+    /// Returns the names of the classes in the order of their labels; empty for regression.
+    #[must_use]
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Returns the names of the features.
+    #[must_use]
+    pub fn features(&self) -> &[String] {
+        &self.features
+    }
+
+    /// Returns what made rows of the records: a model's owner encodes new records with it.
+    #[must_use]
+    pub fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// Returns the divisions of the training records: `file` if there were several, the site column, every categorical column.
+    #[must_use]
+    pub fn groupings(&self) -> &[Grouping] {
+        &self.groupings
+    }
+
+    /// Returns the column that says whom a record is about, and how many records of one person a file has at most.
+    #[must_use]
+    pub fn person(&self) -> Option<&(String, u32)> {
+        self.person.as_ref()
+    }
+
+    /// Returns what happened while loading the training records.
+    #[must_use]
+    pub fn report(&self) -> &LoadReport {
+        &self.report
+    }
+
+    /// Returns what happened while loading the test records.
+    #[must_use]
+    pub fn test_report(&self) -> Option<&LoadReport> {
+        self.test_report.as_ref()
     }
 
     /// Features a row.

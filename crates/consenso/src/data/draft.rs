@@ -134,11 +134,19 @@ impl Draft {
         &self.readings
     }
 
-    /// The schema file, with what to look at as comments beside each column.
+    /// What to look at in a column, for comments beside it in a schema file.
     #[must_use]
-    pub fn to_toml(&self) -> String {
-        let comments = |name: &str| self.comments.get(name).cloned().unwrap_or_default();
-        format!("{}{}", super::schema::DRAFT_WARNING, self.schema.write(comments))
+    pub fn comments(&self, column: &str) -> &[String] {
+        self.comments.get(column).map_or(&[], Vec::as_slice)
+    }
+
+    /// Notes that the file of this place was unpacked before it was read, for [`Self::readings`].
+    #[must_use]
+    pub fn unpacked(mut self, file: usize, compression: &'static str) -> Self {
+        if let Some((_, reading)) = self.readings.get_mut(file) {
+            reading.compression = Some(compression);
+        }
+        self
     }
 }
 

@@ -95,7 +95,72 @@ enum Part {
     Levels { shares: Vec<f64>, floor: f64 },
 }
 
+/// What one feature column of a schema adds to a row before rows are divided by their norm: all other programs need to do the same.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// A number clamped to \[low, high\], then slope·number + offset: one feature.
+    Number {
+        /// Smallest number that counts.
+        low: f64,
+        /// Largest number that counts.
+        high: f64,
+        /// Times this.
+        slope: f64,
+        /// Plus this.
+        offset: f64,
+    },
+    /// A category: the features of each word.
+    Words {
+        /// The categories.
+        words: Vec<String>,
+        /// The features that each of them becomes, one row per category.
+        rows: Vec<Vec<f64>>,
+    },
+}
+
 impl Encoder {
+    /// What every feature column becomes, in order; a bias of 1 follows where there is one.
+    #[must_use]
+    pub fn pieces(&self, schema: &Schema) -> Vec<Piece> {
+        let piece = |(column, part): (&super::Column, &Part)| match (&column.kind, part) {
+            (Kind::Categorical { categories }, part) => {
+                let row = |code: usize| match part {
+                    Part::OneOf { count } => (0..*count).map(|k| f64::from(u8::from(k == code))).collect(),
+                    Part::Levels { shares, floor } => {
+                        let mut row = vec![0.0; scouted::encoded_width(RawColumn::Levels(shares.len()))];
+                        scouted::level(code, shares, *floor, &mut row);
+                        row
+                    }
+                    Part::Scaled { scale } => vec![code as f64 / scale],
+                    _ => vec![code as f64],
+                };
+                Piece::Words { words: categories.clone(), rows: (0..categories.len()).map(row).collect() }
+            }
+            (kind, part) => {
+                let (min, max) = match kind {
+                    Kind::Numeric { min, max } => (*min, *max),
+                    _ => (f64::NEG_INFINITY, f64::INFINITY),
+                };
+                match *part {
+                    Part::Scaled { scale } => {
+                        Piece::Number { low: min, high: max, slope: 1.0 / scale, offset: 0.0 }
+                    }
+                    Part::Ranged { min: start, width } => {
+                        Piece::Number { low: min, high: max, slope: 1.0 / width, offset: -start / width }
+                    }
+                    Part::Standardised { min: start, width, centre, scale, limit } => {
+                        let at = |features: f64| start + width * (centre + scale * features);
+                        let (low, high) = (min.max(at(-limit)), max.min(at(limit)));
+                        let slope = 1.0 / (width * scale);
+                        Piece::Number { low, high, slope, offset: -(start + width * centre) * slope }
+                    }
+                    _ => Piece::Number { low: min, high: max, slope: 1.0, offset: 0.0 },
+                }
+            }
+        };
+        schema.features().zip(&self.parts).map(piece).collect()
+    }
+
     /// The encoder of a schema.
     ///
     /// # Errors

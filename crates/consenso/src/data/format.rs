@@ -1,4 +1,4 @@
-//! How a file is written: compression, encoding, delimiter, quotes, decimal and thousands marks.
+//! How a file is written: encoding, delimiter, quotes, decimal and thousands marks.
 //!
 //! A [`Format`] is what a schema or a command line says, with gaps; a [`Reading`] is what was found out for one file, without.
 
@@ -7,7 +7,6 @@ use std::fmt;
 use std::io::Read;
 
 use ::csv::{ByteRecord, Reader, ReaderBuilder};
-use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
 use super::{DataError, SchemaError};
@@ -134,7 +133,7 @@ pub struct Reading {
     pub thousands: Option<char>,
     /// The encoding of the text.
     pub encoding: TextEncoding,
-    /// `gzip` or `zstd`, if the file was compressed.
+    /// `gzip` or `zstd`, if whoever opened the file unpacked it.
     pub compression: Option<&'static str>,
 }
 
@@ -237,10 +236,9 @@ fn ungrouped(whole: &str, mark: char) -> Option<String> {
 pub(super) struct Decoded {
     pub(super) text: Vec<u8>,
     pub(super) encoding: TextEncoding,
-    pub(super) compression: Option<&'static str>,
 }
 
-/// Unpacks and decodes the bytes of a file. What is no text is named, with what to do about it.
+/// Decodes the bytes of a file. What is no text is named, with what to do about it.
 pub(super) fn decode(
     mut reader: impl Read,
     file: &str,
@@ -249,16 +247,6 @@ pub(super) fn decode(
     let failed = |source| DataError::Read { file: file.to_owned(), source };
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).map_err(failed)?;
-    let mut compression = None;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        compression = Some("gzip");
-        let mut unpacked = Vec::new();
-        MultiGzDecoder::new(&bytes[..]).read_to_end(&mut unpacked).map_err(failed)?;
-        bytes = unpacked;
-    } else if bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        compression = Some("zstd");
-        bytes = unpack_zstd(&bytes).map_err(failed)?;
-    }
     if let Some((what, remedy)) = not_text(&bytes) {
         return Err(DataError::NotATable { file: file.to_owned(), what, remedy });
     }
@@ -273,27 +261,17 @@ pub(super) fn decode(
         None if has_zeros(&bytes, 0) => (TextEncoding::Utf16, utf16(&bytes, true, file)?),
         None | Some(TextEncoding::Utf8) => (TextEncoding::Utf8, bytes),
     };
-    Ok(Decoded { text, encoding, compression })
-}
-
-/// Frames one after the other, as `zstd` and `cat` make them.
-fn unpack_zstd(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut unpacked = Vec::new();
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let mut decoder =
-            ruzstd::decoding::StreamingDecoder::new(&mut rest).map_err(std::io::Error::other)?;
-        decoder.read_to_end(&mut unpacked)?;
-    }
-    Ok(unpacked)
+    Ok(Decoded { text, encoding })
 }
 
 /// Files people have that are no text, by their first bytes.
 fn not_text(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     const EXPORT: &str = "open it and export the sheet as CSV (UTF-8)";
     const COLUMNS: &str = "export it as CSV, for example pandas.read_parquet(…).to_csv(…, index=False)";
-    const UNPACK: &str = "unpack it first; .gz and .zst are unpacked here";
-    let kinds: [(&[u8], &str, &str); 8] = [
+    const UNPACK: &str = "unpack it first; the command line unpacks .gz and .zst";
+    let kinds: [(&[u8], &str, &str); 10] = [
+        (b"\x1f\x8b", "compressed with gzip", UNPACK),
+        (b"\x28\xb5\x2f\xfd", "compressed with zstd", UNPACK),
         (b"PK\x03\x04", "an Excel workbook or a zip archive", EXPORT),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook", EXPORT),
         (b"PAR1", "a Parquet file", COLUMNS),

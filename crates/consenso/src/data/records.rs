@@ -215,12 +215,44 @@ impl Records {
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RowBounds {
     /// ‖z‖₁ ≤ `l1` for every row the encoding can produce.
-    pub l1: f64,
+    pub(crate) l1: f64,
     /// ‖z‖₂ ≤ `l2`.
-    pub l2: f64,
+    pub(crate) l2: f64,
     /// ‖z‖_∞ ≤ `linf`.
-    pub linf: f64,
+    pub(crate) linf: f64,
     /// Whether the bounds follow from the public schema alone. If not, they were computed from the records and no privacy
     /// claim may rest on them.
-    pub public: bool,
+    pub(crate) public: bool,
+}
+
+impl RowBounds {
+    /// Bounds that somebody stands for without having looked at the records: whoever declares them takes on what is claimed from them.
+    #[must_use]
+    pub const fn declared(l1: f64, l2: f64, linf: f64) -> Self {
+        Self { l1, l2, linf, public: true }
+    }
+
+    /// Returns the bound on ‖z‖₁.
+    #[must_use]
+    pub fn l1(&self) -> f64 {
+        self.l1
+    }
+
+    /// Returns the bound on ‖z‖₂.
+    #[must_use]
+    pub fn l2(&self) -> f64 {
+        self.l2
+    }
+
+    /// Returns the bound on ‖z‖_∞.
+    #[must_use]
+    pub fn linf(&self) -> f64 {
+        self.linf
+    }
+
+    /// Returns whether the bounds follow from public knowledge alone, so that a claim may rest on them.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        self.public
+    }
 }

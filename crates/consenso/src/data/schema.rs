@@ -1,7 +1,6 @@
 //! The public schema: what everybody may know about the records before seeing one.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
@@ -196,10 +195,10 @@ pub enum Label {
     },
 }
 
-/// The schema as written, not yet checked.
+/// A schema as a file writes it, not yet checked; `Schema::try_from` checks it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SchemaSpec {
+pub struct SchemaSpec {
     reviewed: bool,
     #[serde(default = "default_header")]
     header: bool,
@@ -350,50 +349,6 @@ impl ColumnSpec {
             missing_words: None,
             missing: None,
         }
-    }
-
-    /// Its keys, one a line.
-    fn write(self, out: &mut String) {
-        let mut key = |name: &str, value: Option<toml::Value>| {
-            if let Some(value) = value {
-                let _ = writeln!(out, "{name} = {value}");
-            }
-        };
-        let value = |value: Value| match value {
-            Value::Number(number) => toml::Value::from(number),
-            Value::Text(text) => text.into(),
-        };
-        key("name", Some(self.name.into()));
-        key("kind", Some(self.kind.name().into()));
-        key("format", self.format.map(Into::into));
-        key("origin", self.origin.map(Into::into));
-        key("min", self.min.map(value));
-        key("max", self.max.map(value));
-        key("categories", self.categories.map(Into::into));
-        key("classes", self.classes.map(Into::into));
-        key("positive", self.positive.map(Into::into));
-        key(
-            "prevalence",
-            self.prevalence.map(|shares| match shares {
-                Prevalence::Positive(share) => share.into(),
-                Prevalence::Each(shares) => shares.into(),
-            }),
-        );
-        key("mean", self.mean.map(Into::into));
-        key("sd", self.sd.map(Into::into));
-        key("records", self.records.map(Into::into));
-        key("indicator", self.indicator.map(Into::into));
-        key("missing_words", self.missing_words.map(Into::into));
-        key(
-            "missing",
-            self.missing.map(|rule| match rule {
-                MissingSpec::Rule(MissingRule::Drop) => "drop".into(),
-                MissingSpec::Rule(MissingRule::Category) => "category".into(),
-                MissingSpec::Impute(ImputeSpec { impute }) => {
-                    toml::Value::Table([("impute".to_owned(), value(impute))].into_iter().collect())
-                }
-            }),
-        );
     }
 
     /// Whether every key the kind needs is there, and no other.
@@ -641,6 +596,12 @@ fn positive_last(
     Ok(classes)
 }
 
+impl std::fmt::Debug for SchemaSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SchemaSpec(columns={})", self.column.len())
+    }
+}
+
 impl TryFrom<SchemaSpec> for Schema {
     type Error = SchemaError;
 
@@ -798,65 +759,6 @@ impl Schema {
         Self::try_from(SchemaSpec::from(Self { columns, format, reviewed }))
     }
 
-    /// Reads a schema file.
-    ///
-    /// # Errors
-    /// [`SchemaError`], which names the key or the column that is wrong.
-    pub fn from_toml(text: &str) -> Result<Self, SchemaError> {
-        let spec: SchemaSpec =
-            toml::from_str(text).map_err(|error| SchemaError::Toml { message: error.to_string() })?;
-        Self::try_from(spec)
-    }
-
-    /// Writes the schema file. One that is not reviewed begins with a comment that says what has to be done.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        let mut out = String::new();
-        if !self.reviewed {
-            out.push_str(DRAFT_WARNING);
-        }
-        out.push_str(&self.write(|_| Vec::new()));
-        out
-    }
-
-    /// The file, with comments in front of each column.
-    pub(super) fn write(&self, comments: impl Fn(&str) -> Vec<String>) -> String {
-        let spec = SchemaSpec::from(self.clone());
-        let mut out = String::new();
-        let mut key = |name: &str, value: Option<toml::Value>| {
-            if let Some(value) = value {
-                let _ = writeln!(out, "{name} = {value}");
-            }
-        };
-        let mark = |mark: Option<char>| mark.map(|c| c.to_string().into());
-        key("reviewed", Some(spec.reviewed.into()));
-        key("header", Some(spec.header.into()));
-        key("delimiter", mark(spec.delimiter));
-        key("quote", mark(spec.quote));
-        key("decimal", mark(spec.decimal));
-        key("thousands", mark(spec.thousands));
-        key("encoding", spec.encoding.map(|encoding| encoding.name().into()));
-        key("comment", mark(spec.comment));
-        key("missing", Some(spec.missing.into()));
-        for column in spec.column {
-            out.push_str("\n[[column]]\n");
-            for comment in comments(&column.name) {
-                let _ = writeln!(out, "# {comment}");
-            }
-            column.write(&mut out);
-        }
-        out
-    }
-
-    /// The schema of the UCI Adult data (Becker and Kohavi, 1996), from its public documentation: 14 features, the label
-    /// `income` with `>50K` positive. Categories are those of `adult.names`, in alphabetical order.
-    #[must_use]
-    pub fn adult() -> Self {
-        let columns = ADULT.iter().map(|(name, domain)| Column::new(*name, domain.kind())).collect();
-        let format = Format { header: false, delimiter: Some(','), comment: Some('|'), ..Format::default() };
-        Self { columns, format, reviewed: true }
-    }
-
     /// All columns, in the order of the file; an indicator ([`Column::derived`]) follows its column.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
@@ -889,71 +791,3 @@ impl Schema {
         self.reviewed
     }
 }
-
-pub(super) const DRAFT_WARNING: &str = "\
-# DRAFT: REVIEW BEFORE USE.
-# The ranges and categories below were computed from the records themselves. Used as they are they would give private facts
-# away (the oldest patient's age, a rare diagnosis), and no privacy claim can rest on them.
-# Replace them by what is public without the data: the range a form allows, a code list, a physical limit. Values outside are
-# clamped. Then set reviewed = true.
-
-";
-
-enum Domain {
-    Number(f64, f64),
-    OneOf(&'static [&'static str]),
-    Income(&'static [&'static str]),
-}
-
-impl Domain {
-    fn kind(&self) -> Kind {
-        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        match self {
-            Self::Number(min, max) => Kind::Numeric { min: *min, max: *max },
-            Self::OneOf(names) => Kind::Categorical { categories: owned(names) },
-            Self::Income(names) => Kind::Label(Label::Classes(owned(names))),
-        }
-    }
-}
-
-// Alphabetical: the integer codes of the `paper` encoding are then those of the usual label encoders, and reproduce the
-// distance log(‖x*‖/d) = −4.30 of the zero model that an independent check of the paper found.
-#[rustfmt::skip]
-const ADULT: [(&str, Domain); 15] = [
-    ("age", Domain::Number(17.0, 90.0)),
-    ("workclass", Domain::OneOf(&[
-        "Federal-gov", "Local-gov", "Never-worked", "Private", "Self-emp-inc", "Self-emp-not-inc", "State-gov",
-        "Without-pay",
-    ])),
-    ("fnlwgt", Domain::Number(12_285.0, 1_490_400.0)),
-    ("education", Domain::OneOf(&[
-        "10th", "11th", "12th", "1st-4th", "5th-6th", "7th-8th", "9th", "Assoc-acdm", "Assoc-voc", "Bachelors",
-        "Doctorate", "HS-grad", "Masters", "Preschool", "Prof-school", "Some-college",
-    ])),
-    ("education-num", Domain::Number(1.0, 16.0)),
-    ("marital-status", Domain::OneOf(&[
-        "Divorced", "Married-AF-spouse", "Married-civ-spouse", "Married-spouse-absent", "Never-married", "Separated",
-        "Widowed",
-    ])),
-    ("occupation", Domain::OneOf(&[
-        "Adm-clerical", "Armed-Forces", "Craft-repair", "Exec-managerial", "Farming-fishing", "Handlers-cleaners",
-        "Machine-op-inspct", "Other-service", "Priv-house-serv", "Prof-specialty", "Protective-serv", "Sales",
-        "Tech-support", "Transport-moving",
-    ])),
-    ("relationship", Domain::OneOf(&[
-        "Husband", "Not-in-family", "Other-relative", "Own-child", "Unmarried", "Wife",
-    ])),
-    ("race", Domain::OneOf(&["Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White"])),
-    ("sex", Domain::OneOf(&["Female", "Male"])),
-    ("capital-gain", Domain::Number(0.0, 99_999.0)),
-    ("capital-loss", Domain::Number(0.0, 4_356.0)),
-    ("hours-per-week", Domain::Number(1.0, 99.0)),
-    ("native-country", Domain::OneOf(&[
-        "Cambodia", "Canada", "China", "Columbia", "Cuba", "Dominican-Republic", "Ecuador", "El-Salvador", "England",
-        "France", "Germany", "Greece", "Guatemala", "Haiti", "Holand-Netherlands", "Honduras", "Hong", "Hungary",
-        "India", "Iran", "Ireland", "Italy", "Jamaica", "Japan", "Laos", "Mexico", "Nicaragua",
-        "Outlying-US(Guam-USVI-etc)", "Peru", "Philippines", "Poland", "Portugal", "Puerto-Rico", "Scotland", "South",
-        "Taiwan", "Thailand", "Trinadad&Tobago", "United-States", "Vietnam", "Yugoslavia",
-    ])),
-    ("income", Domain::Income(&["<=50K", ">50K"])),
-];

@@ -265,6 +265,15 @@ impl Table {
         self.reading.as_ref()
     }
 
+    /// Notes that the file was unpacked before it was read, for [`Self::reading`].
+    #[must_use]
+    pub fn unpacked(mut self, compression: &'static str) -> Self {
+        if let Some(reading) = &mut self.reading {
+            reading.compression = Some(compression);
+        }
+        self
+    }
+
     /// What happened while loading.
     #[must_use]
     pub fn report(&self) -> &LoadReport {

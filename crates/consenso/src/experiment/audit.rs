@@ -13,8 +13,8 @@ use crate::privacy::audit::{
     AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Verdict, Watch,
     WorstPair, audit,
 };
-use crate::problem::{LocalObjective, Loss, Sensitivity, Workspace};
-use crate::protocol::{PublicFacts, View, Weights};
+use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use crate::protocol::{Memory, PublicFacts, View, Weights};
 use crate::random::{Purpose, Seed};
 use crate::simulate::Lockstep;
 use rand::RngExt;
@@ -241,7 +241,7 @@ impl<'a> Audited<'a> {
             let player =
                 player(self.experiment, self.planned, (AGENT, &graph, &counts), local, &noise, false);
             let mut agent = Agent::new(0, &graph, &mixing, player);
-            let dim = self.facts.dim;
+            let dim = agent.player().width();
             let mut seen = Vec::new();
             while let Some(effect) = agent.poll() {
                 let Effect::Send(message) = effect else { continue };
@@ -295,7 +295,7 @@ impl<'a> Audited<'a> {
 fn total_mu(steps: &[Sensitivity], noise: &[Noise], ledger: &Ledger) -> Option<f64> {
     let Ledger::Schedule { plan, .. } = ledger else { return None };
     let mut squares = 0.0;
-    for (step, noise) in steps.iter().zip(noise).take(plan.allowed as usize) {
+    for (step, noise) in steps.iter().zip(noise).take(plan.allowed() as usize) {
         let Noise::Gaussian { sigma } = *noise else { return None };
         squares += (step.l2 / sigma) * (step.l2 / sigma);
     }
@@ -363,14 +363,16 @@ impl<'a> Stages<'a> {
             let neighbours = graph.neighbours(AGENT);
             let view = View::new(network.rows(), dim, AGENT as u32, neighbours, 0, weights, round);
             // What it remembers is a function of releases, so the adversary has it too.
-            let mut memory = network.players()[AGENT].memory().to_vec();
-            let active = protocol.active(round + 1, dim).map_or(dim, |a| a.len());
-            let mut steps = [vec![0.0; active], vec![0.0; active]];
+            let memory = network.players()[AGENT].memory();
+            let (public, private) = memory.split_at(protocol.memory() * dim);
+            let active = protocol.active(round + 1, dim).unwrap_or_else(|| (0..dim as u32).collect());
+            let mut steps = [vec![0.0; active.len()], vec![0.0; active.len()]];
             for (step, local) in steps.iter_mut().zip(&sides) {
-                protocol.step(&view, &mut memory, &[], local, &mut work, step);
+                let memory = Memory { public, private: &mut private.to_vec() };
+                protocol.step(&view, memory, &[], local, &mut work, step);
             }
-            let seen = &network.rows()[..active];
-            for ((x, a), b) in seen.iter().zip(&steps[0]).zip(&steps[1]) {
+            let seen = active.iter().map(|&l| network.rows()[l as usize]);
+            for ((x, a), b) in seen.zip(&steps[0]).zip(&steps[1]) {
                 ratio += (a - b) * (2.0 * x - a - b) / (2.0 * sigma * sigma);
             }
         }
@@ -412,11 +414,8 @@ impl<'a> Whole<'a> {
         let first = [with(pair.record(Side::First)), second, with(zero)];
         let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
         // Honest models stay near the origin, where a logistic slope is a half.
-        let slope = match local.objective().loss {
-            Loss::Logistic => 0.5,
-            Loss::ClippedLogistic { clip } => clip.min(0.5),
-            _ => 1.0,
-        };
+        let loss = local.objective().loss;
+        let slope = loss.largest_slope().map_or(1.0, |slope| slope.min(0.5) * loss.heaviest());
         let degree = audited.graph.degree(AGENT);
         let step = |k| audited.planned.protocol.step_sensitivity(k, degree, &unit, &audited.facts).l2;
         let mut gains: Vec<f64> = (1..=audited.facts.rounds).map(|k| slope * step(k)).collect();
@@ -484,7 +483,7 @@ impl<'a> Whole<'a> {
         protocol.interval(&view, &[], &mut low, &mut high);
         seen.iter_mut().for_each(|x| *x *= locals.len() as f64);
         for local in &locals[1..] {
-            protocol.step(&view, &mut [], &low, local, &mut Workspace::default(), &mut step);
+            protocol.step(&view, Memory::default(), &low, local, &mut Workspace::default(), &mut step);
             for ((seen, low), step) in seen.iter_mut().zip(&low).zip(&step) {
                 *seen -= low + step;
             }

@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 /// What all algorithms of an experiment share.
 pub(super) struct Context<'a> {
+    /// Which algorithm of the file is planned, from 1.
+    pub(super) place: u64,
     pub(super) spec: &'a ExperimentSpec,
     pub(super) objective: &'a Objective,
     pub(super) bounds: &'a RowBounds,
@@ -28,6 +30,8 @@ pub(super) struct Context<'a> {
     pub(super) counts: &'a [Vec<usize>],
     /// The linear constraint, if the agents share one.
     pub(super) tied: Option<&'a Tied>,
+    /// Whether classes are balanced by shares that the run estimates.
+    pub(super) balanced: bool,
     /// Whether noise is drawn from a seed, so that nothing is really protected.
     pub(super) seeded: bool,
 }
@@ -413,7 +417,7 @@ fn account(
         Some(limit) if price.claim.epsilon > limit => allowed(steps, &noise, facts, &privacy, limit)?,
         _ => facts.rounds,
     };
-    let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed, shifts }));
+    let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed, shifts)));
     Ok(Account {
         steps: steps.into(),
         noise: rounds,
@@ -754,7 +758,7 @@ fn filtered(
     let table = RenyiTable::new(kind, low, high, &orders).map_err(|e| e.to_string())?;
     let rounds =
         norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-    let plan = FilterPlan { rounds, rates, shifts };
+    let plan = FilterPlan::new(rounds, rates, shifts);
     let claim = Claim {
         epsilon,
         delta: privacy.delta,

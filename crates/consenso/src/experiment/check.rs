@@ -5,18 +5,21 @@ use super::correlated::{self, Correlated};
 use super::problem::Tied;
 use super::scouted;
 use super::shared;
-use super::spec::{self, AlgorithmSpec, ExperimentSpec, LossKind, NoiseSpec, PartitionSpec, SpecError};
+use super::spec::{
+    self, AlgorithmSpec, ClassWeight, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError, Threshold,
+};
 use super::sweep;
 use crate::agent::Timetable;
 use crate::data::{
-    Dataset, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic, SyntheticTask, Task,
+    Dataset, Encoding, Kind, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic,
+    SyntheticTask, Task,
 };
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
 use crate::protocol::scouted::Scouted;
-use crate::protocol::{Algorithms, Protocol, PublicFacts};
+use crate::protocol::{Algorithms, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
 use std::sync::Arc;
@@ -83,6 +86,8 @@ impl ExperimentSpec {
 /// One algorithm, ready to run.
 #[derive(Debug)]
 pub(super) struct Planned {
+    /// Which algorithm of the file it is, from 1: under entropy its noise is its own.
+    pub(super) place: u64,
     pub(super) label: String,
     pub(super) protocol: Arc<dyn Protocol>,
     pub(super) timetable: Arc<Timetable>,
@@ -99,6 +104,10 @@ pub struct Experiment {
     pub(super) spec: ExperimentSpec,
     pub(super) source: Arc<Source>,
     pub(super) objective: Objective,
+    /// The probability above which the positive of two classes is answered.
+    pub(super) threshold: f64,
+    /// Whether classes are balanced by shares that the run estimates.
+    pub(super) balanced: bool,
     pub(super) facts: PublicFacts,
     pub(super) records: (usize, usize),
     /// Records of every agent in the first run.
@@ -225,6 +234,9 @@ impl Experiment {
             Source::Costs => Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 },
             _ => objective(&spec, task).map_err(|(key, message)| fail(key, message))?,
         };
+        let shares = public_shares(&source);
+        let (threshold, estimated) =
+            judge(&spec, &mut objective.loss, shares).map_err(|(key, message)| fail(key, message))?;
         let seed = Seed::from(spec.seed);
         let alone = site.is_some();
         let counts = match site {
@@ -248,7 +260,7 @@ impl Experiment {
             objective = scouted::objective(objective, &spec, counts[0].iter().sum());
         }
         if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts).filter(|_| layout.is_none()) {
-            objective.loss = Loss::ClippedLogistic { clip };
+            objective.loss = objective.loss.with_slopes_up_to(clip);
             // The points of a sweep choose for themselves, so its file keeps the choice open.
             if spec.sweep.is_none() {
                 spec.objective.clip = Some(clip);
@@ -296,10 +308,12 @@ impl Experiment {
                 help: None,
             };
             let context = budget::Context {
+                place: index as u64 + 1,
                 spec: &spec,
                 objective: &objective,
                 bounds: &bounds,
                 counts: &counts,
+                balanced: estimated,
                 seeded: entropy.is_none(),
                 tied: tied.as_ref(),
             };
@@ -322,6 +336,8 @@ impl Experiment {
             spec,
             source,
             objective,
+            threshold,
+            balanced: estimated,
             facts,
             records,
             counts: counts.into_iter().next().unwrap_or_default(),
@@ -384,17 +400,16 @@ impl Experiment {
         self.planned.iter().map(|p| p.label.as_str())
     }
 
-    /// The experiment with every choice made, as a file that repeats it.
+    /// The experiment with every choice made, as a file that repeats it: in the notation of the file it came from, JSON without one.
     #[must_use]
     pub fn resolved(&self) -> String {
         let mut spec = self.spec.clone();
-        if spec.sweep.is_some() {
-            // Every point makes its own choices, so only the file itself repeats it.
-            return toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"));
+        // Every point of a sweep makes its own choices, so only the file itself repeats it.
+        if spec.sweep.is_none() {
+            spec.trace_every = Some(self.trace_every);
+            spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
         }
-        spec.trace_every = Some(self.trace_every);
-        spec.algorithm = self.planned.iter().map(resolved_algorithm).collect();
-        toml::to_string_pretty(&spec).unwrap_or_else(|e| format!("# {e}\n"))
+        spec.written()
     }
 
     /// The seed of the noise of an algorithm in repetition `run`: the experiment's, or fresh entropy.
@@ -402,9 +417,8 @@ impl Experiment {
     /// Seeded algorithms share their noise, which makes comparing them sharper. Under entropy each has its own: two transcripts with the same
     /// noise on the same records would give the records away.
     pub(super) fn noise_seed(&self, run: u32, algorithm: &Planned) -> Seed {
-        let place = self.planned.iter().position(|p| std::ptr::eq(p, algorithm)).map_or(0, |p| p as u64 + 1);
         match &self.entropy {
-            Some(entropy) => entropy.for_run(u64::from(run) | place << 32 | self.point << 48),
+            Some(entropy) => entropy.for_run(u64::from(run) | algorithm.place << 32 | self.point << 48),
             None => Seed::from(self.spec.seed).for_run(u64::from(run)),
         }
     }
@@ -499,40 +513,69 @@ fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static s
     if let Some(problem) = o.constraint.problem() {
         return Err(("constraint", problem));
     }
-    let positive = |key, v: f64| {
-        if v > 0.0 { Ok(v) } else { Err((key, format!("{v} must be a positive number"))) }
-    };
-    let loss = match (o.loss, task) {
-        (LossKind::Logistic, Task::Binary) => match o.clip.unwrap_or(1.0) {
-            1.0 => Loss::Logistic,
-            clip if clip > 0.0 && clip < 1.0 => Loss::ClippedLogistic { clip },
-            clip => {
-                return Err((
-                    "clip",
-                    format!("{clip} must be above 0 and at most 1: no logistic slope exceeds 1"),
-                ));
+    let loss = Loss::named(o.loss, task, o.clip, o.huber_delta)?;
+    Ok(Objective { loss, regularization: o.regularization })
+}
+
+/// The declared shares of the two classes of the label, negative and positive.
+fn public_shares(source: &Source) -> Option<[f64; 2]> {
+    let Source::Data(data) = source else { return None };
+    let label = data.schema.columns().iter().find(|c| matches!(c.kind, Kind::Label(_)))?;
+    label.known.prevalence.as_deref()?.try_into().ok()
+}
+
+/// Applies the class weights of the file to a loss, and says which threshold is asked for and whether weights wait for shares that are estimated.
+fn judge(
+    spec: &ExperimentSpec,
+    loss: &mut Loss,
+    shares: Option<[f64; 2]>,
+) -> Result<(f64, bool), (&'static str, String)> {
+    let (weight, threshold) = (spec.objective.class_weight, spec.objective.threshold);
+    let declare = "declare prevalence = <share of the positive class> at the label in the schema, from public knowledge";
+    for (key, given) in [("class_weight", weight.is_some()), ("threshold", threshold.is_some())] {
+        if given && !loss.is_logistic() {
+            return Err((key, "is for two classes and the logistic loss: leave it out".into()));
+        }
+    }
+    let slope = loss.largest_slope().unwrap_or(1.0);
+    let mut estimated = false;
+    match (weight, shares) {
+        (None, _) => {}
+        (Some(ClassWeight::Given([negative, positive])), _) => {
+            if ![negative, positive].iter().all(|w| (1e-3..=1e3).contains(w)) {
+                return Err(("class_weight", "weights must lie between 0.001 and 1000".into()));
             }
-        },
-        (LossKind::Softmax, Task::MultiClass { classes }) => Loss::Softmax { classes },
-        (LossKind::Ridge, Task::Regression { .. }) => {
-            Loss::Ridge { clip: positive("clip", o.clip.unwrap_or(f64::INFINITY))? }
+            *loss = Loss::WeightedLogistic { clip: slope, negative, positive };
         }
-        (LossKind::Huber, Task::Regression { .. }) => {
-            Loss::Huber { delta: positive("huber_delta", o.huber_delta.unwrap_or(1.0))? }
+        (Some(ClassWeight::Rule(_)), Some([negative, positive])) if negative > 0.0 && positive > 0.0 => {
+            *loss = Loss::balanced(negative, positive).with_slopes_up_to(slope);
         }
-        (loss, task) => {
-            let fitting = match task {
-                Task::Binary => "logistic",
-                Task::MultiClass { .. } => "softmax",
-                Task::Regression { .. } => "ridge or huber",
-            };
+        (Some(ClassWeight::Rule(_)), _) if spec.data.encoding == Encoding::Scouted => estimated = true,
+        (Some(ClassWeight::Rule(_)), _) => {
             return Err((
-                "loss",
-                format!("{loss:?} does not fit these labels; use {fitting}").to_lowercase(),
+                "class_weight",
+                format!(
+                    "\"balanced\" needs the classes’ shares without looking at the records: {declare}; or set data.encoding = \"scouted\", \
+                     which estimates them within the budget; or give the weights, class_weight = [negative, positive]"
+                ),
+            ));
+        }
+    }
+    let threshold = match (threshold, shares) {
+        (None, _) => 0.5,
+        (Some(Threshold::At(t)), _) if t > 0.0 && t < 1.0 => t,
+        (Some(Threshold::At(t)), _) => {
+            return Err(("threshold", format!("{t} must be a probability between 0 and 1, for example 0.5")));
+        }
+        (Some(Threshold::Rule(_)), Some([_, positive])) if positive > 0.0 && positive < 1.0 => positive,
+        (Some(Threshold::Rule(_)), _) => {
+            return Err((
+                "threshold",
+                format!("\"prevalence\" needs a public share: {declare}; or give a number"),
             ));
         }
     };
-    Ok(Objective { loss, regularization: o.regularization })
+    Ok((threshold, estimated))
 }
 
 /// What deserves a second thought in a budget.
@@ -585,8 +628,7 @@ fn open_clip(
     bounds: &RowBounds,
     facts: &PublicFacts,
 ) -> Option<f64> {
-    let privacy =
-        spec.privacy.filter(|_| objective.loss == Loss::Logistic && spec.objective.clip.is_none())?;
+    let privacy = spec.privacy.filter(|_| objective.loss.is_logistic() && spec.objective.clip.is_none())?;
     let budget = budget_per_sensitivity(&privacy, objective, bounds, facts.records)?;
     let scarce = PublicFacts { budget: Some(budget), ..*facts }.worthwhile(f64::INFINITY)
         < crate::protocol::ENOUGH_STEPS;
@@ -810,7 +852,15 @@ fn plan(
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     Ok((
-        Planned { label, protocol, timetable: Arc::new(timetable), budget, sharing, scouted: None },
+        Planned {
+            place: context.place,
+            label,
+            protocol,
+            timetable: Arc::new(timetable),
+            budget,
+            sharing,
+            scouted: None,
+        },
         warnings,
     ))
 }
@@ -827,8 +877,8 @@ fn distinct_labels(planned: &mut [Planned]) {
     }
 }
 
-pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
-    let mut table = toml::Table::new();
+pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
+    let mut table = Parameters::new();
     table.insert("kind".into(), planned.protocol.kind().into());
     table.insert("label".into(), planned.label.clone().into());
     if let Some(scouted) = &planned.scouted {
@@ -844,7 +894,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> toml::Table {
     table.extend(planned.protocol.parameters());
     table.extend(shared::keys(planned));
     if let Some(noise) = &planned.budget.noise_spec
-        && let Ok(noise) = toml::Value::try_from(noise)
+        && let Ok(noise) = serde_json::to_value(noise)
     {
         table.insert("noise".into(), noise);
     }

@@ -142,7 +142,7 @@ impl Account {
             self.steps
                 .iter()
                 .zip(self.noise.iter().map(crate::gate::RoundNoise::noise))
-                .take(plan.allowed as usize)
+                .take(plan.allowed() as usize)
         };
         let ratio = |a: f64, b: f64| if a == 0.0 { 0.0 } else { (a / b).next_up() };
         let up = |total: f64| total * (1.0 + f64::EPSILON * (self.steps.len() + 4) as f64);
@@ -222,5 +222,26 @@ mod tests {
                 "{algorithm}: {one:?} {four:?}"
             );
         }
+    }
+
+    /// Two transcripts with the same noise on the same records would give the records away.
+    #[test]
+    fn under_entropy_no_two_algorithms_runs_or_points_share_their_noise() {
+        let made =
+            experiment(2, "[sweep]\nepsilon = [1.0, 0.5]\n", &format!("{DGD}{DGD}label = \"again\"\n"));
+        let mut drawn = Vec::new();
+        for point in std::iter::once(&made).chain(&made.points) {
+            for planned in &point.planned {
+                for run in 0..2 {
+                    let mut stream =
+                        point.noise_seed(run, planned).stream(crate::random::Purpose::Release, 0, 1);
+                    drawn.push(rand::Rng::next_u64(&mut stream));
+                }
+            }
+        }
+        assert_eq!(drawn.len(), 8);
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn.len(), 8, "two share a stream");
     }
 }

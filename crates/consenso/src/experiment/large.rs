@@ -280,7 +280,7 @@ fn measure(
     models: Vec<(usize, Vec<f64>)>,
     ranks: &mut dyn Ranks,
 ) -> Result<Option<Measured>, String> {
-    let (dim, agents) = (network.dim(), experiment.facts.agents);
+    let (dim, agents) = (network.model_dim(), experiment.facts.agents);
     let first = ranks.rank() == 0;
     let counts = division.counts();
     let rows: Vec<f64> = models.into_iter().flat_map(|m| m.1).collect();
@@ -302,7 +302,9 @@ fn measure(
         round: network.round(),
         objective: values.iter().sum::<f64>() / agents as f64,
         disagreement: (spread / agents as f64).sqrt(),
-        test_accuracy: test.and_then(|t| problem::accuracy(&experiment.objective.loss, &t, &mean)),
+        test_accuracy: test.and_then(|t| {
+            problem::accuracy_above(&experiment.objective.loss, &t, &mean, experiment.threshold)
+        }),
     };
     Ok(Some(Measured { point, mean }))
 }

@@ -66,6 +66,9 @@ impl Experiment {
             model.intercept = encoder.bias().map(|b| model.features[b].clone());
             model.encoder = Some(encoder);
             model.weights = weights;
+            let standard =
+                self.planned.iter().find(|p| p.label == label).and_then(|p| super::scouted::split(p, held));
+            model.loss = Some(self.loss_under(standard.map(|s| s.0)));
         }
         model.coefficients = model.explain();
     }
@@ -124,10 +127,10 @@ impl Experiment {
         let (test, loss) = (self.test_records(run)?, &self.objective.loss);
         match (&self.layout, self.planned.iter().find_map(|p| super::scouted::split(p, weights))) {
             (Some(layout), Some((standard, x))) => {
-                let metrics = Metrics::of(loss, &layout.encode(standard, &test), x, 0.5)?;
+                let metrics = Metrics::of(loss, &layout.encode(standard, &test), x, self.threshold)?;
                 Some(metrics.in_units(layout.label_scale(standard)))
             }
-            _ => Metrics::of(loss, &test, weights, 0.5),
+            _ => Metrics::of(loss, &test, weights, self.threshold),
         }
     }
 
@@ -161,6 +164,7 @@ impl Experiment {
             target: None,
             positive: (classes.len() == 2).then(|| classes[1].clone()),
             classes,
+            threshold: (self.threshold != 0.5).then_some(self.threshold),
             loss: Some(self.objective.loss),
             regularization: self.objective.regularization,
             constraint: self.spec.objective.constraint,

@@ -80,7 +80,7 @@ impl<'a> Rounds<'a> {
             _ => self.facts.rounds,
         };
         let shifts = self.steps.iter().map(|s| s.linf.min(s.l2)).collect();
-        let ledger = Ledger::schedule(Arc::new(SchedulePlan { allowed, shifts }));
+        let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed, shifts)));
         let price = self.price(composition, &costs, inside, &scales, &privacy)?;
         Ok(Account {
             steps: self.steps.as_slice().into(),

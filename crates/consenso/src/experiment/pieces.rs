@@ -228,7 +228,7 @@ impl Experiment {
             records.0,
             here.objective,
             here.trace_every,
-            toml::to_string(&spec).ok()?,
+            serde_json::to_string(&spec).ok()?,
         );
         let graph = here.graphs.get(place.run as usize)?;
         for agent in 0..graph.agents() {
@@ -240,7 +240,7 @@ impl Experiment {
             Part::Algorithm(a) => a as usize..a as usize + 1,
         };
         for planned in here.planned.get(algorithms)? {
-            text += &toml::to_string(&resolved_algorithm(planned)).ok()?;
+            text += &serde_json::to_string(&resolved_algorithm(planned)).ok()?;
             // Calibrated noise is not in the file.
             for account in planned.budget.accounts() {
                 let noise = account.noise.iter().map(|n| n.noise().scale().to_bits());

@@ -6,10 +6,11 @@ use crate::graph::Graph;
 use crate::kernel;
 use crate::problem::solve::Minimiser;
 use crate::problem::{Constraint, LocalObjective, Workspace};
-use crate::protocol::PublicFacts;
+use crate::protocol::{Parameters, PublicFacts};
 use crate::record::CertifiedCurve;
 use crate::theory::{Assessment, Bound, Ground};
 use serde::Serialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// The constants every certificate rests on.
@@ -41,7 +42,7 @@ pub struct AlgorithmPlan {
     /// Rounds that use records.
     pub rounds: u32,
     /// The parameters, open ones chosen.
-    pub parameters: toml::Table,
+    pub parameters: Parameters,
     /// The verdict.
     #[serde(flatten)]
     pub assessment: Assessment,
@@ -135,7 +136,7 @@ impl Experiment {
             }
             Bound::Distance(envelope) => {
                 let table = planned.protocol.parameters();
-                let number = |key: &str| table.get(key).and_then(toml::Value::as_float);
+                let number = |key: &str| table.get(key).and_then(Value::as_f64);
                 let (penalty, dual_step) = (number("penalty")?, number("dual_step")?);
                 // ‖u⁰ − u*‖²_G with x⁰ = 0 and λ⁰ = 0.
                 let (models, duals) = if self.tied.is_some() {

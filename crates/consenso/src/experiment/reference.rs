@@ -8,7 +8,7 @@ use super::check::Experiment;
 use crate::data::Records;
 use crate::model::Metrics;
 use crate::problem::solve::central_optimum;
-use crate::problem::{Constraint, LocalObjective, Loss, Objective};
+use crate::problem::{Constraint, LocalObjective, Objective};
 use crate::record::Reference;
 
 /// Values of μ that are tried, from strong to none to speak of.
@@ -31,11 +31,7 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
         unit = experiment.layout.as_ref()?.label_scale(standard);
     }
     let locals = standardised.as_ref().map_or(locals, |s| std::slice::from_ref(&s.1));
-    let loss = match experiment.objective.loss {
-        Loss::ClippedLogistic { .. } => Loss::Logistic,
-        Loss::Ridge { .. } => Loss::Ridge { clip: f64::INFINITY },
-        other => other,
-    };
+    let loss = experiment.loss_under(standardised.as_ref().map(|s| &s.0[..])).without_clip();
     let stored: usize = locals.iter().map(|l| l.records().stored()).sum();
     let dim = locals.first()?.records().dim();
     if stored > MOST || dim > 20_000 || locals.iter().any(|l| l.costs().is_some()) {
@@ -79,7 +75,8 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     let best = tried.iter().map(|(mu, x)| (*mu, worth(x))).min_by(|a, b| a.1.total_cmp(&b.1))?.0;
     let (_, x) = solve(prepare(&mut all()), &[best]).pop()?;
     let test = test.as_ref();
-    let metrics = Metrics::of(&loss, &prepare(&mut (0..test.len()).map(|row| (test, row))), &x, 0.5)?;
+    let metrics =
+        Metrics::of(&loss, &prepare(&mut (0..test.len()).map(|row| (test, row))), &x, experiment.threshold)?;
     Some(named(best, metrics.in_units(unit)))
 }
 

@@ -13,6 +13,7 @@ use crate::model::Metrics;
 use crate::privacy::Claim;
 use crate::problem::solve::{self, Minimiser};
 use crate::problem::{self, LocalObjective, Loss, Workspace, coupled};
+use crate::protocol::Parameters;
 use crate::random::Seed;
 use crate::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, PublishedRecord, Record, Spread,
@@ -274,7 +275,12 @@ impl Experiment {
         };
         // A number and, where rows are sparse, its column; and a label.
         let records = rows * (stored * if sparse { 12 } else { 8 } + 8);
-        let vectors = self.planned.iter().map(|p| p.protocol.memory() as u64 + 9).max().unwrap_or(9);
+        let vectors = self
+            .planned
+            .iter()
+            .map(|p| (p.protocol.memory() + p.protocol.private_memory()) as u64 + 9)
+            .max()
+            .unwrap_or(9);
         Demand {
             // Scouted columns are encoded once more for all to see.
             records: records * if self.layout.is_some() { 3 } else { 1 },
@@ -416,7 +422,7 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
             let encoded = reference.as_ref().and_then(|r| experiment.alone(&r.0, local));
             let local = encoded.as_ref().unwrap_or(local);
             let own = solve::central_optimum(std::slice::from_ref(local), constraint, Some(&optimum.x));
-            problem::accuracy(&experiment.objective.loss, &test, &own.x)
+            problem::accuracy_above(&experiment.objective.loss, &test, &own.x, experiment.threshold)
         };
         // A sample of agents bounds the work of a large network.
         let sample = locals.len().div_ceil(20);
@@ -551,16 +557,22 @@ fn judge(
     if let Some(test) = test {
         let sample = models.len().div_ceil(TESTED_AGENTS);
         let sampled: Vec<&Vec<f64>> = models.iter().step_by(sample).collect();
-        let accuracies: Vec<f64> =
-            sampled.par_iter().filter_map(|x| problem::accuracy(loss, test, x)).collect();
+        let accuracies: Vec<f64> = sampled
+            .par_iter()
+            .filter_map(|x| problem::accuracy_above(loss, test, x, experiment.threshold))
+            .collect();
         outcome.accuracy = Spread::of(accuracies);
         // Ranking all test records is the dear part; ten agents tell the mean.
         let few = sampled.len().div_ceil(10);
         let aucs: Vec<f64> =
             sampled.par_iter().step_by(few).filter_map(|x| problem::auc(loss, test, x)).collect();
         outcome.auc = Spread::of(aucs).map(|s| s.mean);
-        let mean = mean_row(models.iter().map(Vec::as_slice), dim);
-        outcome.metrics = Metrics::of(loss, test, &mean, 0.5).map(Kept);
+        // Where all agree their mean is one of them, to the last bit: what the model file holds.
+        let mean = match models.iter().all(|x| *x == models[0]) {
+            true => models[0].clone(),
+            false => mean_row(models.iter().map(Vec::as_slice), dim),
+        };
+        outcome.metrics = Metrics::of(loss, test, &mean, experiment.threshold).map(Kept);
     }
     outcome
 }
@@ -608,7 +620,7 @@ fn observe(
     eyes: &mut Eyes,
 ) -> TraceRow {
     let models = network.current_models();
-    let held = || models.chunks_exact(network.dim());
+    let held = || models.chunks_exact(network.model_dim());
     if let Some(model) = held().next() {
         eyes.open(experiment, planned, &instance.locals, test, model);
     }
@@ -629,7 +641,9 @@ fn observe(
             .tied
             .as_ref()
             .map_or((spread / network.players().len() as f64).sqrt(), |t| t.coupling.violation(rows())),
-        test_accuracy: test.and_then(|t| problem::accuracy(&experiment.objective.loss, t, &mean)),
+        test_accuracy: test.and_then(|t| {
+            problem::accuracy_above(&experiment.objective.loss, t, &mean, experiment.threshold)
+        }),
         epsilon_worst: planned.budget.price.as_ref().and_then(|price| {
             let spent = &price.paper_worst_case;
             match network.round() as usize {
@@ -702,7 +716,7 @@ fn summarise(
     }
 }
 
-fn parameters(planned: &Planned) -> toml::Table {
+fn parameters(planned: &Planned) -> Parameters {
     let mut table = planned.protocol.parameters();
     table.extend(super::shared::keys(planned));
     table
@@ -806,7 +820,9 @@ fn grounds(experiment: &Experiment, instance: &Instance) -> Grounds {
         zero_accuracy: test.as_deref().and_then(|t| problem::accuracy(loss, t, &zero)),
         zero_log_error: log_errors(rows, &optimum.x, zero.len()).mean,
         zero_objective: solve::mean_value(instance.objectives(), &zero),
-        central_accuracy: test.as_deref().and_then(|t| problem::accuracy(loss, t, &optimum.x)),
+        central_accuracy: test
+            .as_deref()
+            .and_then(|t| problem::accuracy_above(loss, t, &optimum.x, experiment.threshold)),
         central_auc: test.as_deref().and_then(|t| problem::auc(loss, t, &optimum.x)),
         central_objective: optimum.value,
         local_only_accuracy: instance.local_only_accuracy,
@@ -898,7 +914,7 @@ fn majority(test: &Records) -> f64 {
 fn problem_record(experiment: &Experiment) -> ProblemRecord {
     let graph = &experiment.graphs[0];
     let spectrum = graph.laplacian_spectrum();
-    let kind = toml::Value::try_from(&experiment.spec.graph).ok();
+    let kind = serde_json::to_value(&experiment.spec.graph).ok();
     let (source, encoding) = match &*experiment.source {
         Source::Data(data) => (data.source.clone(), data.encoding.name().to_owned()),
         Source::Costs => ("costs of the agents".into(), "none".into()),
@@ -910,11 +926,23 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
         loss: match experiment.objective.loss {
             _ if matches!(*experiment.source, Source::Costs) => "quadratic".into(),
             Loss::ClippedLogistic { clip } => format!("logistic (slopes clipped at {clip})"),
-            _ => format!("{:?}", experiment.spec.objective.loss).to_lowercase(),
+            Loss::WeightedLogistic { clip, negative, positive } => {
+                let clipped = if clip < 1.0 { format!("; slopes clipped at {clip}") } else { String::new() };
+                format!("logistic (classes weighted {negative:.3} and {positive:.3}{clipped})")
+            }
+            Loss::Logistic if experiment.balanced => {
+                "logistic (classes balanced by shares estimated within the budget)".into()
+            }
+            _ => experiment.spec.objective.loss.to_string(),
         },
+        classes: experiment.classes(),
         regularization: experiment.objective.regularization,
         agents: experiment.facts.agents,
-        dim: experiment.facts.dim,
+        // Where columns are scouted, messages carry more than the model.
+        dim: experiment
+            .layout
+            .as_ref()
+            .map_or(experiment.facts.dim, |layout| experiment.objective.dim(layout.features() + 1)),
         records: experiment.records,
         edges: graph.edges(),
         graph: kind.and_then(|k| Some(k.get("kind")?.as_str()?.to_owned())).unwrap_or_default(),

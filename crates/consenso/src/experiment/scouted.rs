@@ -8,7 +8,7 @@ use crate::data::{Encoder, Encoding, RawLayout, Records, Task};
 use crate::graph::Graph;
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective};
-use crate::protocol::scouted::{Request, Scouted};
+use crate::protocol::scouted::{Request, Scouted, loss_under};
 use crate::protocol::{Protocol, PublicFacts};
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub(super) fn objective(objective: Objective, spec: &ExperimentSpec, records: us
     let open = given == super::spec::ObjectiveSpec::default().regularization;
     let regularization = if open { 1.0 / records.max(1) as f64 } else { given };
     let loss = match objective.loss {
-        Loss::ClippedLogistic { .. } => Loss::Logistic,
+        loss if loss.is_logistic() => loss.with_slopes_up_to(1.0),
         Loss::Huber { .. } if spec.objective.huber_delta.is_none() => Loss::Huber { delta: 2.0 },
         loss => loss,
     };
@@ -98,6 +98,7 @@ pub(super) fn plan(
     let request = Request {
         layout: Arc::clone(layout),
         loss: context.objective.loss,
+        balanced: context.balanced,
         weights: context.spec.data.weights.clone(),
         mu,
         // What is removed also changes the number that sums are divided by.
@@ -125,6 +126,7 @@ pub(super) fn plan(
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     let planned = Planned {
+        place: context.place,
         label,
         protocol,
         timetable: Arc::new(timetable),
@@ -205,10 +207,23 @@ fn pooled(
             all.push_entries(encoded.entries(row), encoded.labels()[row]);
         }
     }
-    LocalObjective::new(experiment.objective, all)
+    LocalObjective::new(
+        Objective { loss: experiment.loss_under(Some(standard)), ..experiment.objective },
+        all,
+    )
 }
 
 impl Experiment {
+    /// The loss of a run that found this standard: where classes are balanced by estimated shares, with their weights.
+    pub(super) fn loss_under(&self, standard: Option<&[f64]>) -> Loss {
+        match (&self.layout, standard) {
+            (Some(layout), Some(standard)) => {
+                loss_under(layout, self.objective.loss, self.balanced, standard)
+            }
+            _ => self.objective.loss,
+        }
+    }
+
     /// What all records look like without noise, where columns are scouted: the reference that models are compared with.
     pub(super) fn reference(&self, locals: &[LocalObjective]) -> Option<(Vec<f64>, LocalObjective)> {
         let layout = self.layout.as_ref()?;
@@ -222,7 +237,8 @@ impl Experiment {
     pub(super) fn alone(&self, standard: &[f64], local: &LocalObjective) -> Option<LocalObjective> {
         let records = self.layout.as_ref()?.encode(standard, local.records());
         let regularization = 1.0 / records.len().max(1) as f64;
-        Some(LocalObjective::new(Objective { regularization, ..self.objective }, records))
+        let loss = self.loss_under(Some(standard));
+        Some(LocalObjective::new(Objective { regularization, loss }, records))
     }
 
     /// Raw test records under a standard.
@@ -293,14 +309,14 @@ mod tests {
                 writeln!(table, "{age},{dose},{sex},{ward},s{site},{y}").unwrap();
             }
         }
-        let schema = Schema::from_toml(&format!("{SCHEMA}{label}\n")).unwrap();
+        let schema = toml::from_str::<Schema>(&format!("{SCHEMA}{label}\n")).unwrap();
         let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
         let data = Dataset::new(vec![records.clone()], Some(&records), Encoding::Scouted).unwrap();
         let text = format!(
             "name = \"made-up\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\npartition = {{ by = \"site\" }}\n\
              [objective]\nloss = \"{loss}\"\n[graph]\n{graph}\n{privacy}\n[[algorithm]]\nkind = \"dgd\"\n"
         );
-        let spec = ExperimentSpec::from_toml(&text, "made-up").unwrap();
+        let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Data(Box::new(data));
         Experiment::check(Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None })
             .unwrap()

@@ -7,7 +7,7 @@ use super::spec::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
 use crate::gate::{Grid, Noise, RoundNoise};
 use crate::privacy::distributed_noise::{TAIL, Together};
 use crate::privacy::{Adversary, NeighbourRelation};
-use crate::protocol::{Needs, Protocol, PublicFacts};
+use crate::protocol::{Needs, Parameters, Protocol, PublicFacts};
 use crate::sharing::{FixedPoint, ShareError};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -250,8 +250,8 @@ pub(super) fn describe(planned: &Planned) -> String {
 }
 
 /// The keys of a resolved file.
-pub(super) fn keys(planned: &Planned) -> toml::Table {
-    let mut table = toml::Table::new();
+pub(super) fn keys(planned: &Planned) -> Parameters {
+    let mut table = Parameters::new();
     if let Some(code) = &planned.sharing {
         table.insert("exchange".into(), "secret-shared".into());
         table.insert("range".into(), code.range().into());
@@ -314,14 +314,19 @@ fn contributions(tied: &Tied) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, SpecError, run};
+    use crate::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, SpecError, run};
+
+    fn read(text: &str) -> ExperimentSpec {
+        let spec: ExperimentSpec = toml::from_str(text).unwrap();
+        spec.in_notation(Notation(|spec| toml::to_string_pretty(spec).unwrap()))
+    }
 
     fn check(agents: usize, graph: &str, algorithm: &str) -> Result<Experiment, SpecError> {
         let text = format!(
             "name = \"small\"\nruns = 2\n[data]\nsource = \"logistic\"\nagents = {agents}\nrecords_per_agent = 30\ndim = 4\n\
              [graph]\nkind = \"{graph}\"\n{algorithm}"
         );
-        let spec: ExperimentSpec = toml::from_str(&text).unwrap();
+        let spec = read(&text);
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
         Experiment::check(Inputs {
             file: "small.toml".into(),
@@ -355,7 +360,7 @@ mod tests {
     fn a_resolved_file_resolves_to_itself() {
         let experiment = check(4, "complete", &format!("{GD}{SECRET}")).unwrap();
         let text = experiment.resolved();
-        let spec: ExperimentSpec = toml::from_str(&text).unwrap();
+        let spec = read(&text);
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
         let again = Experiment::check(Inputs {
             file: "again".into(),
@@ -461,7 +466,7 @@ mod tests {
         assert!(epsilon.claim <= 1.0 && epsilon.claim > 0.999 && epsilon.delta == 1e-6, "{epsilon:?}");
         assert_eq!(record.algorithms[0].agents_stopped, 0.0);
         assert!(record.algorithms[0].noise.contains("2 colluders"), "{}", record.algorithms[0].noise);
-        let spec: ExperimentSpec = toml::from_str(&text).unwrap();
+        let spec = read(&text);
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
         let inputs =
             Inputs { file: "again".into(), text: text.clone(), spec, source, edges: None, entropy: None };

@@ -43,8 +43,10 @@ pub struct SitePlan {
     pub kind: &'static str,
     /// Its rounds.
     pub timetable: Arc<Timetable>,
-    /// Length of a message.
+    /// How many numbers of a message are charged for.
     pub dim: usize,
+    /// Length of a message.
+    pub width: usize,
     /// Records of this agent.
     pub records: usize,
     /// What it claims about its records; `None` for a run that protects nobody.
@@ -154,6 +156,7 @@ impl Experiment {
         let (planned, player, mut plan) = self.seated(agent)?;
         let code = planned.sharing.ok_or("exchange = \"plain\" has no shares to send")?;
         plan.dim = planned.protocol.contribution(plan.dim);
+        plan.width = plan.dim;
         let agent = SharingAgent::new(agent as u32, code, player).map_err(|e| e.to_string())?;
         Ok(SharingSite { agent, plan })
     }
@@ -205,6 +208,7 @@ impl Experiment {
             kind: planned.protocol.kind(),
             timetable: Arc::clone(&planned.timetable),
             dim: self.facts.dim,
+            width: planned.protocol.width(self.facts.dim),
             records,
             claim: account.and_then(|account| self.account_claim(account)),
             cost: account.and_then(|account| Some(account.cost(&self.account_claim(account)?))),

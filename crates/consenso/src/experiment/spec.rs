@@ -5,9 +5,10 @@ use super::shared::{ExchangeKind, SharingSpec};
 use crate::data::Encoding;
 use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
-use crate::problem::{Constraint, SiteWeights};
-use crate::protocol::{Algorithms, Protocol, Schedule};
+use crate::problem::{Constraint, LossKind, SiteWeights};
+use crate::protocol::{Algorithms, Parameters, Protocol, Schedule, parse};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// An experiment file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,7 +48,19 @@ pub struct ExperimentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepSpec>,
     /// What is run, side by side.
-    pub algorithm: Vec<toml::Table>,
+    pub algorithm: Vec<Parameters>,
+    #[serde(skip)]
+    pub(crate) notation: Notation,
+}
+
+/// How an experiment is written as a text: as JSON unless whoever read it says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Notation(pub fn(&ExperimentSpec) -> String);
+
+impl Default for Notation {
+    fn default() -> Self {
+        Self(|spec| serde_json::to_string_pretty(spec).unwrap_or_default())
+    }
 }
 
 /// `[sweep]`: the experiment is run at its own settings and at every combination of these.
@@ -156,9 +169,56 @@ pub struct ObjectiveSpec {
     /// Where the Huber loss becomes linear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huber_delta: Option<f64>,
+    /// How much each of two classes counts: `"balanced"`, so that each counts half by its public share (`prevalence` of the schema's label; with
+    /// `data.encoding = "scouted"` also estimated within the budget), or the weights of the negative and of the positive class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_weight: Option<ClassWeight>,
+    /// The probability above which the positive of two classes is answered: a number between 0 and 1, or `"prevalence"`, the public share of
+    /// the positive class. ½ by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Threshold>,
     /// The set models must lie in.
     #[serde(default, skip_serializing_if = "is_unconstrained")]
     pub constraint: Constraint,
+}
+
+/// `class_weight = "balanced"` or `[0.6, 3.0]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "\"balanced\", or the weights of the negative and the positive class such as [0.6, 3.0]"
+)]
+pub enum ClassWeight {
+    /// By a rule.
+    Rule(Balanced),
+    /// The weights of the negative and of the positive class.
+    Given([f64; 2]),
+}
+
+/// The rule for class weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balanced {
+    /// A class of share p weighs 1/(2p).
+    Balanced,
+}
+
+/// `threshold = 0.3` or `"prevalence"`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a probability between 0 and 1, or \"prevalence\"")]
+pub enum Threshold {
+    /// A probability.
+    At(f64),
+    /// By a public rule.
+    Rule(ThresholdRule),
+}
+
+/// The rule for a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThresholdRule {
+    /// The public share of the positive class.
+    Prevalence,
 }
 
 fn is_unconstrained(constraint: &Constraint) -> bool {
@@ -176,24 +236,11 @@ impl Default for ObjectiveSpec {
             regularization: default_regularization(),
             clip: None,
             huber_delta: None,
+            class_weight: None,
+            threshold: None,
             constraint: Constraint::None,
         }
     }
-}
-
-/// Names of losses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LossKind {
-    /// Two classes.
-    #[default]
-    Logistic,
-    /// Least squares.
-    Ridge,
-    /// Robust regression.
-    Huber,
-    /// Several classes.
-    Softmax,
 }
 
 /// `[privacy]`.
@@ -325,6 +372,13 @@ pub struct SpecError {
 }
 
 impl SpecError {
+    /// A parser's complaint about a file; for an unknown key or word the help says what may have been meant.
+    #[must_use]
+    pub fn of_parser(file: &str, line: Option<usize>, message: &str) -> Self {
+        let (_, help) = unknown_key(message, &[]);
+        Self { file: file.into(), line, message: message.trim().replace('\n', " "), help }
+    }
+
     /// A problem with `key`, at the line of `text` that sets it or opens the table of that name.
     #[must_use]
     pub fn at_key(file: &str, text: &str, key: &str, message: &str, help: Option<String>) -> Self {
@@ -399,16 +453,14 @@ const COMMON_KEYS: [&str; 10] = [
 ];
 
 impl ExperimentSpec {
-    /// Reads an experiment file; `file` is its name for error messages.
+    /// Completes what a parser read: `given` holds the same tables and keys, so that what was left out can be told from what was set.
     ///
     /// # Errors
-    /// The first thing that is not as it should be, with its line.
-    pub fn from_toml(text: &str, file: &str) -> Result<Self, SpecError> {
-        let mut spec: Self = toml::from_str(text).map_err(|e| located(&e, text, file))?;
+    /// A missing table.
+    pub fn complete(mut self, given: &Parameters, file: &str) -> Result<Self, SpecError> {
         // A coupled problem has one graph that serves and may need no records; consensus must say both.
-        let table: toml::Table = toml::from_str(text).map_err(|e| located(&e, text, file))?;
         if let Some(key) =
-            ["data", "graph"].into_iter().find(|k| spec.problem.is_none() && !table.contains_key(*k))
+            ["data", "graph"].into_iter().find(|k| self.problem.is_none() && !given.contains_key(*k))
         {
             return Err(SpecError {
                 file: file.into(),
@@ -417,18 +469,30 @@ impl ExperimentSpec {
                 help: Some(format!("add [{key}]; `consenso run --print adult` prints a file to start from")),
             });
         }
-        let data = table.get("data").and_then(toml::Value::as_table);
-        if data.is_some_and(|data| !data.contains_key("encoding")) && spec.can_scout() {
-            spec.data.encoding = Encoding::Scouted;
+        let data = given.get("data").and_then(Value::as_object);
+        if data.is_some_and(|data| !data.contains_key("encoding")) && self.can_scout() {
+            self.data.encoding = Encoding::Scouted;
         }
-        Ok(spec)
+        Ok(self)
+    }
+
+    /// Sets how [`Experiment::resolved`](super::Experiment::resolved) writes it.
+    #[must_use]
+    pub fn in_notation(mut self, notation: Notation) -> Self {
+        self.notation = notation;
+        self
+    }
+
+    /// The file in its notation.
+    pub(super) fn written(&self) -> String {
+        (self.notation.0)(self)
     }
 
     /// Whether everything in the file goes with scouted columns: records of one's own under a schema and a budget, and algorithms that
     /// leave their parameters open and can train on what scouting finds.
     fn can_scout(&self) -> bool {
-        let open = |algorithm: &toml::Table| {
-            algorithm.get("kind").and_then(toml::Value::as_str) == Some("dgd")
+        let open = |algorithm: &Parameters| {
+            algorithm.get("kind").and_then(Value::as_str) == Some("dgd")
                 && algorithm.keys().all(|key| ["kind", "label", "rounds"].contains(&key.as_str()))
         };
         let budget = self.privacy.is_some_and(|p| {
@@ -538,7 +602,7 @@ impl ExperimentSpec {
 
 fn parse_algorithm(
     index: usize,
-    table: &toml::Table,
+    table: &Parameters,
     known: &Algorithms,
     text: &str,
     file: &str,
@@ -562,15 +626,15 @@ fn parse_algorithm(
         own.insert("colluders".into(), (c as i64).into());
     }
     let shared = |key: &&&str| !(decor && **key == "colluders");
-    let common: toml::Table = COMMON_KEYS
+    let common: Parameters = COMMON_KEYS
         .iter()
         .filter(shared)
         .filter_map(|&key| own.remove(key).map(|v| (key.to_owned(), v)))
         .collect();
-    let common: AlgorithmCommon = common.try_into().map_err(|e: toml::de::Error| {
-        let key =
-            COMMON_KEYS.into_iter().find(|k| e.to_string().contains(&format!("`{k}`"))).unwrap_or_default();
-        fail(key, e.message().to_owned(), None)
+    let common: AlgorithmCommon = parse(common).map_err(|e| {
+        let message = e.to_string();
+        let key = COMMON_KEYS.into_iter().find(|k| message.contains(&format!("`{k}`"))).unwrap_or_default();
+        fail(key, message, None)
     })?;
     let protocol = match known.build(&kind, own) {
         None => {
@@ -582,8 +646,9 @@ fn parse_algorithm(
             return Err(fail("kind", format!("unknown kind \"{kind}\""), Some(help)));
         }
         Some(Err(e)) => {
-            let (key, help) = unknown_key(e.message(), &COMMON_KEYS);
-            return Err(fail(&key, e.message().to_owned(), help));
+            let message = e.to_string();
+            let (key, help) = unknown_key(&message, &COMMON_KEYS);
+            return Err(fail(&key, message, help));
         }
         Some(Ok(protocol)) => protocol,
     };
@@ -647,12 +712,6 @@ fn unknown_key(message: &str, also: &[&str]) -> (String, Option<String>) {
     let known: Vec<&str> = quoted.chain(also.iter().copied()).collect();
     let near = crate::data::nearest(&key, known.iter().copied());
     (key, Some(near.map_or_else(|| format!("known here: {}", known.join(", ")), |near| did_you_mean(&near))))
-}
-
-fn located(error: &toml::de::Error, text: &str, file: &str) -> SpecError {
-    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    let (_, help) = unknown_key(error.message(), &[]);
-    SpecError { file: file.into(), line, message: error.message().trim().replace('\n', " "), help }
 }
 
 /// The line of `key` in the `index`-th `[[algorithm]]`, or of its header.

@@ -2,7 +2,9 @@
 
 use super::check::Experiment;
 use super::spec::ExperimentSpec;
+use crate::protocol::Parameters;
 use crate::record::{AlgorithmRecord, Record, SweepPoint};
+use serde_json::Value;
 
 /// Most points of a sweep.
 const MAX_POINTS: usize = 1000;
@@ -55,9 +57,9 @@ fn at(
     if let Some(privacy) = &mut point.privacy {
         privacy.epsilon = epsilon;
     }
-    let fits = |algorithm: &toml::Table| {
-        let most = algorithm.get("max_dim").and_then(toml::Value::as_integer);
-        most.zip(dim).is_none_or(|(most, dim)| dim as i64 <= most)
+    let fits = |algorithm: &Parameters| {
+        let most = algorithm.get("max_dim").and_then(Value::as_u64);
+        most.zip(dim).is_none_or(|(most, dim)| dim as u64 <= most)
     };
     point.algorithm.retain(fits);
     point

@@ -73,6 +73,10 @@ pub struct Exposed {
 /// A reconstruction that close counts as one.
 const EXACT: f64 = 1e-6;
 
+/// Why there is no map of what scouted columns tell.
+const NOT_SCOUTED: &str = "scouted columns are summed over all sites, not gossiped, so everybody sees the same: every other agent is the adversary of the claim; \
+                           add --set data.encoding=one-hot to see gossip";
+
 impl Experiment {
     /// ε of every agent against every other one, seen through the first `rounds` rounds of the first algorithm with fixed weights and Gaussian noise.
     ///
@@ -83,6 +87,9 @@ impl Experiment {
             .spec
             .privacy
             .ok_or("a map needs [privacy] with a delta: without noise see `consenso privacy exposure`")?;
+        if self.layout.is_some() {
+            return Err(NOT_SCOUTED.into());
+        }
         let fits = |p: &&Planned| {
             p.scouted.is_none()
                 && matches!(p.protocol.kind(), "dgd" | "decor")
@@ -164,6 +171,9 @@ impl Experiment {
                 "problems with a linear constraint gossip no gradients; there is nothing to reconstruct"
                     .into(),
             );
+        }
+        if self.layout.is_some() {
+            return Err(NOT_SCOUTED.into());
         }
         let (graph, locals) = (&self.graphs[0], self.locals(0)?);
         let dim = locals.first().map_or(0, LocalObjective::dim);

@@ -27,20 +27,41 @@ pub enum StopReason {
 #[derive(Debug)]
 pub struct SchedulePlan {
     /// Releases whose composition stays within the budget.
-    pub allowed: u32,
+    allowed: u32,
     /// Bound on one coordinate's shift, by round.
-    pub shifts: Vec<f64>,
+    shifts: Vec<f64>,
+}
+
+impl SchedulePlan {
+    /// A schedule of which the first `allowed` releases may be made; `shifts` bounds one coordinate's shift, by round.
+    #[must_use]
+    pub fn new(allowed: u32, shifts: Vec<f64>) -> Self {
+        Self { allowed, shifts }
+    }
+
+    /// Releases whose composition stays within the budget.
+    pub(crate) fn allowed(&self) -> u32 {
+        self.allowed
+    }
 }
 
 /// What a filter charges by the round.
 #[derive(Debug)]
 pub struct FilterPlan {
     /// Costs by round, for the orders of the filter.
-    pub rounds: Vec<RoundCosts>,
+    rounds: Vec<RoundCosts>,
     /// β_k, or 1/σ_k, by round.
-    pub rates: Vec<f64>,
+    rates: Vec<f64>,
     /// Bound on one coordinate's shift, by round.
-    pub shifts: Vec<f64>,
+    shifts: Vec<f64>,
+}
+
+impl FilterPlan {
+    /// What releases cost by round, at rates β_k or 1/σ_k; `shifts` bounds one coordinate's shift, by round.
+    #[must_use]
+    pub fn new(rounds: Vec<RoundCosts>, rates: Vec<f64>, shifts: Vec<f64>) -> Self {
+        Self { rounds, rates, shifts }
+    }
 }
 
 /// One agent's account.

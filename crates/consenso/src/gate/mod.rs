@@ -22,7 +22,7 @@ pub use shares::Shares;
 
 use crate::kernel;
 use crate::problem::{Constraint, LocalObjective, Workspace, solve};
-use crate::protocol::{Protocol, Response, View};
+use crate::protocol::{Memory, Protocol, Response, View};
 use crate::random::{Purpose, Seed, Stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -152,6 +152,8 @@ pub struct Gate {
     limits: Option<Arc<[[f64; 2]]>>,
     /// M, from the public bounds of the rows; unit rows where nobody said.
     smoothness: Option<f64>,
+    /// How long a model is, where messages are longer.
+    model: Option<usize>,
     /// Noise that cancels over edges; `None` for algorithms whose agents hide themselves.
     pairs: Option<Pairs>,
 }
@@ -176,6 +178,7 @@ impl Gate {
             constraint: Constraint::None,
             limits: None,
             smoothness: None,
+            model: None,
             pairs: None,
         }
     }
@@ -215,6 +218,12 @@ impl Gate {
         self
     }
 
+    /// The same gate for models of `dim` numbers, however long messages are: the set and the limits are about the first `dim`.
+    pub(crate) fn with_model(mut self, dim: usize) -> Self {
+        self.model = Some(dim);
+        self
+    }
+
     /// Adds noise that the other ends of this agent's edges subtract to every noised release.
     #[must_use]
     pub fn with_pairs(mut self, pairs: Pairs) -> Self {
@@ -246,7 +255,8 @@ impl Gate {
 
     /// Moves a release into the set and the limits: post-processing.
     fn confine(&self, out: &mut [f64]) {
-        self.constraint.project(out);
+        let length = self.model.unwrap_or(out.len());
+        self.constraint.project(&mut out[..length]);
         for (x, [low, high]) in out.iter_mut().zip(self.limits.as_deref().unwrap_or_default()) {
             *x = x.clamp(*low, *high);
         }
@@ -304,19 +314,24 @@ impl Gate {
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
         let round = view.round() + 1;
+        let (memory, private) = memory.split_at_mut(protocol.memory() * view.dim());
         if protocol.passes_on(round) {
             // It stands in the ledger at nothing, so that rounds are charged in order and without a gap.
             let charged = if self.noise.is_empty() { Ok(()) } else { self.ledger.charge(round, &[]) };
             return (self.forward(round, out, |out| protocol.pass_on(view, memory, out)), charged.err());
         }
-        // What a protocol does not draft stays as it was released last: the gate has no place for anything else.
+        // What a protocol does not draft is held before the records are touched: the gate has no place for anything else.
         let active = protocol.active(round, view.dim());
         let count = active.as_ref().map_or(view.dim(), Vec::len);
+        if active.is_some() {
+            protocol.hold(view, memory, out);
+        }
         for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
             v.resize(count, 0.0);
         }
         self.toss(protocol, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
+        protocol.keep(view, memory);
         let noise = self.noise.get(round as usize - 1).copied();
         let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
         let Draft { low, high, step, point, work, .. } = draft;
@@ -331,9 +346,9 @@ impl Gate {
             for ((point, low), high) in point.iter_mut().zip(&*low).zip(&*high) {
                 *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
             }
-            protocol.step(view, memory, point, local, work, step);
+            protocol.step(view, Memory { public: memory, private }, point, local, work, step);
             point.iter_mut().zip(&*step).for_each(|(point, step)| *point += step);
-            fill(out, view.own(), active.as_deref(), point);
+            fill(out, active.as_deref(), point);
             protocol.remember(out, memory);
             self.confine(out);
             return (Release { round, values: out }, None);
@@ -351,7 +366,7 @@ impl Gate {
             return self.release_solved(
                 protocol,
                 view,
-                memory,
+                (memory, private),
                 local,
                 draft,
                 noise,
@@ -370,7 +385,7 @@ impl Gate {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(reason));
         }
         let Draft { low, step, point, work, widths, steps, zeros, drawn, .. } = &mut *draft;
-        protocol.step(view, memory, low, local, work, step);
+        protocol.step(view, Memory { public: memory, private }, low, local, work, step);
         steps.resize(count, 0);
         let fixed = widths.iter().all(|&w| w == 0.0);
         let widths = if fixed { &[][..] } else { &widths[..] };
@@ -387,7 +402,7 @@ impl Gate {
         for ((point, low), q) in point.iter_mut().zip(&*low).zip(&*steps) {
             *point = low + noise.grid.value(*q);
         }
-        fill(out, view.own(), active.as_deref(), point);
+        fill(out, active.as_deref(), point);
         if let Some(realised) = &mut self.realised {
             *realised += self.ledger.realised_loss(round, noise.noise, draft, &draft.point);
         }
@@ -402,7 +417,7 @@ impl Gate {
         &mut self,
         protocol: &dyn Protocol,
         view: &View<'_>,
-        memory: &mut [f64],
+        (memory, private): (&mut [f64], &mut [f64]),
         local: &LocalObjective,
         draft: &mut Draft,
         noise: RoundNoise,
@@ -428,7 +443,7 @@ impl Gate {
             for ((point, low), n) in point.iter_mut().zip(&*low).zip(&*inner) {
                 *point = low + n;
             }
-            protocol.step(view, memory, point, local, work, step);
+            protocol.step(view, Memory { public: memory, private }, point, local, work, step);
             // x − low, which the step gives from the noised point.
             step.iter_mut().zip(&*inner).for_each(|(step, n)| *step += n);
             exact::release(stream, step, &[], finishing.noise, finishing.grid, steps)
@@ -440,7 +455,7 @@ impl Gate {
         for ((point, low), q) in point.iter_mut().zip(&*low).zip(&*steps) {
             *point = low + finishing.grid.value(*q);
         }
-        fill(out, view.own(), active, point);
+        fill(out, active, point);
         protocol.remember(out, memory);
         self.confine(out);
         (Release { round, values: out }, None)
@@ -457,7 +472,7 @@ impl Gate {
     }
 
     /// A message computed from releases alone: post-processing, which costs nothing.
-    pub fn forward<'a>(
+    pub(crate) fn forward<'a>(
         &self,
         round: u32,
         out: &'a mut [f64],
@@ -469,10 +484,9 @@ impl Gate {
     }
 }
 
-/// Puts the drafted coordinates into a message; those that are not active stay at `held`.
-fn fill(out: &mut [f64], held: &[f64], active: Option<&[u32]>, drafted: &[f64]) {
+/// Puts the drafted coordinates into a message; those that are not active are held there already.
+fn fill(out: &mut [f64], active: Option<&[u32]>, drafted: &[f64]) {
     let Some(active) = active else { return out.copy_from_slice(drafted) };
-    out.copy_from_slice(held);
     for (&l, &x) in active.iter().zip(drafted) {
         out[l as usize] = x;
     }

@@ -4,7 +4,7 @@ use super::{Draft, Gate, StopReason, exact};
 #[cfg(doc)]
 use crate::privacy::distributed_noise::{self, TAIL};
 use crate::problem::LocalObjective;
-use crate::protocol::{Needs, Protocol, Response, View};
+use crate::protocol::{Memory, Needs, Protocol, Response, View};
 use crate::random::{Purpose, Stream};
 use crate::sharing::{FixedPoint, ShareError};
 use rand::Rng;
@@ -103,8 +103,10 @@ impl Gate {
         for v in [&mut draft.low, &mut draft.high, &mut draft.step] {
             v.resize(dim, 0.0);
         }
+        let (memory, private) = memory.split_at_mut(protocol.memory() * dim);
         self.toss(protocol, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
+        protocol.keep(view, memory);
         let half = 0.5 * code.range();
         if !draft.snap(noise.grid) || draft.low.iter().any(|low| low.abs() > half) {
             return Ok(Some(StopReason::OutOfRange));
@@ -117,7 +119,7 @@ impl Gate {
         }
         let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
         let Draft { low, step, work, steps, .. } = &mut *draft;
-        protocol.step(view, memory, low, local, work, step);
+        protocol.step(view, Memory { public: memory, private }, low, local, work, step);
         step.iter_mut().for_each(|s| *s = s.clamp(-0.5 * half, 0.5 * half));
         steps.resize(dim, 0);
         let outside = ShareError::OutOfRange { agent: self.agent, round, range: code.range() };

@@ -94,6 +94,10 @@ impl Metrics {
         let metrics = match loss {
             Loss::Softmax { classes } => many(scores, labels, *classes),
             loss if loss.is_logistic() => two(scores, labels, threshold),
+            // The scores of other margins are no log odds.
+            loss if loss.is_binary() => {
+                Self { log_loss: None, threshold: None, calibration: Vec::new(), ..two(scores, labels, 0.5) }
+            }
             _ => numbers(scores, labels),
         };
         Some(Self { rows: labels.len(), ..metrics })

@@ -15,6 +15,7 @@
 
 mod metrics;
 mod npz;
+mod onnx;
 pub(crate) mod sha256;
 
 pub use metrics::{CalibrationBin, Metrics, best_class, margin_of, probability, softmax};
@@ -46,6 +47,9 @@ pub struct Model {
     /// The positive class of two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positive: Option<String>,
+    /// The probability above which the positive class is answered; ½ where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
     /// The loss it was trained with; absent where agents have costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
@@ -292,6 +296,10 @@ impl Model {
                     prediction: class(usize::from(scores[0] > cut)),
                     probabilities: vec![probability(scores[0])],
                 },
+                // The scores of other margins are no log odds.
+                loss if loss.is_binary() => {
+                    Answer { prediction: class(usize::from(scores[0] > 0.0)), probabilities: Vec::new() }
+                }
                 _ => Answer { prediction: Prediction::Number(scores[0]), probabilities: Vec::new() },
             })
             .collect())

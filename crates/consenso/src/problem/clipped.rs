@@ -6,7 +6,7 @@
 //! S(x) = Σ_j ∇φ(x; z_j, y_j) · min(1/G, 1/‖∇φ(x; z_j, y_j)‖₂)
 //! ```
 //!
-//! the sum of the records' gradients, each clipped to length G and then divided by G.
+//! the sum of the records' gradients, each clipped to length G and then divided by G; where classes are weighted, times w_y/max w ≤ 1 after that.
 //!
 //! **Sensitivity.** Every summand is c_j·(s_j ⊗ z_j), with s_j the slope (a number, or one a class for a softmax) and
 //! c_j ≤ 1/(‖s_j‖₂‖z_j‖₂), so its l2 norm, over all classes together, is at most 1: ‖s ⊗ z‖₂ = ‖s‖₂‖z‖₂. Replacing one record moves the sum by at
@@ -91,12 +91,15 @@ impl Standardised {
         for (x, slopes) in x.chunks_exact(features).zip(slopes.chunks_exact_mut(rows.max(1))) {
             kernel::all_margins(self.records.layout(), x, slopes);
         }
+        // Slopes are clipped before classes are weighted, so that both are clipped alike; divided by the heaviest weight no record exceeds one.
+        let plain = if loss.is_logistic() { Loss::Logistic } else { loss };
+        let unit = if clip.is_infinite() { 1.0 } else { loss.heaviest() };
         let mut own = vec![0.0; outputs];
         for (j, (&label, &norm)) in self.records.labels().iter().zip(&self.norms).enumerate() {
             for (c, s) in own.iter_mut().enumerate() {
                 *s = slopes[c * rows + j];
             }
-            slope(loss, label, &mut own);
+            slope(plain, label, &mut own);
             let length = kernel::norm(&own) * (1.0 + (outputs + 8) as f64 * f64::EPSILON) * norm;
             let factor = if clip.is_infinite() {
                 1.0
@@ -105,7 +108,7 @@ impl Standardised {
             } else {
                 1.0 / clip
             };
-            let factor = if length.is_finite() { factor } else { 0.0 };
+            let factor = if length.is_finite() { factor * (loss.weight(label) / unit) } else { 0.0 };
             for (c, s) in own.iter().enumerate() {
                 // Where a factor is zero its slope may be infinite.
                 slopes[c * rows + j] = if factor == 0.0 { 0.0 } else { s * factor };
@@ -183,6 +186,7 @@ mod tests {
         let mut work = Workspace::default();
         for (loss, labels) in [
             (Loss::Logistic, [-1.0, 1.0]),
+            (Loss::balanced(0.97, 0.03), [-1.0, 1.0]),
             (Loss::Softmax { classes: 3 }, [0.0, 2.0]),
             (Loss::Ridge { clip: f64::INFINITY }, [-1e12, 1e12]),
             (Loss::Huber { delta: 2.0 }, [-50.0, 50.0]),

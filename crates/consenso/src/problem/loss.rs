@@ -1,8 +1,9 @@
 //! The losses, by the record.
 
 use super::Workspace;
-use crate::data::{Nonzeros, Records};
-use crate::kernel::{self, ClippedLogisticLink, LogisticLink, ResidualLink};
+use super::losses::{self, MarginLoss};
+use crate::data::{Nonzeros, Records, Task};
+use crate::kernel;
 use serde::{Deserialize, Serialize};
 
 /// The loss of one record (z, y) at the model x.
@@ -20,6 +21,18 @@ pub enum Loss {
         /// Largest slope that counts, between 0 and 1.
         clip: f64,
     },
+    /// The logistic loss of one class counted more than that of the other: w_y·φ(y·zᵀx), with φ clipped as in
+    /// [`Self::ClippedLogistic`] before it is weighted.
+    ///
+    /// One record moves a gradient by `clip` times the larger weight: rare classes are heard louder, and cost as much more noise.
+    WeightedLogistic {
+        /// Largest slope that counts before it is weighted, above 0; 1 clips nothing.
+        clip: f64,
+        /// Weight of the class −1.
+        negative: f64,
+        /// Weight of the class +1.
+        positive: f64,
+    },
     /// ½(zᵀx − y)².
     ///
     /// Its gradient is unbounded in x, so a private run needs `clip`: each record's residual is clipped to ±`clip` in the
@@ -33,6 +46,12 @@ pub enum Loss {
     Huber {
         /// Where the loss becomes linear.
         delta: f64,
+    },
+    /// ½·max(0, 1 − t)² for t = y·zᵀx, labels ±1, made linear where its slope would exceed `clip`: a smooth support vector machine.
+    SquaredHinge {
+        /// Largest slope that counts; infinite when nothing is clipped, and left out of files then.
+        #[serde(default = "unclipped", skip_serializing_if = "is_unclipped")]
+        clip: f64,
     },
     /// −log softmax_y(Xz) for C classes; the model is X row by row (class-major), labels 0…C−1.
     Softmax {
@@ -50,7 +69,150 @@ fn is_unclipped(clip: &f64) -> bool {
     clip.is_infinite()
 }
 
+/// The table of margin losses: evaluates `$body` with `$loss` as the loss of `$self`, or `$many` for a softmax of `$classes`.
+macro_rules! by_loss {
+    ($self:expr, $loss:ident => $body:expr, $classes:ident => $many:expr) => {
+        match *$self {
+            Loss::Logistic => by_loss!(@ $loss, losses::Logistic, $body),
+            Loss::ClippedLogistic { clip } => by_loss!(@ $loss, losses::ClippedLogistic { clip }, $body),
+            Loss::WeightedLogistic { clip, negative, positive } => {
+                by_loss!(@ $loss, losses::WeightedLogistic { clip, negative, positive }, $body)
+            }
+            Loss::Ridge { clip } => by_loss!(@ $loss, losses::Ridge { clip }, $body),
+            Loss::Huber { delta } => by_loss!(@ $loss, losses::Huber { delta }, $body),
+            Loss::SquaredHinge { clip } => by_loss!(@ $loss, losses::SquaredHinge { clip }, $body),
+            Loss::Softmax { classes: $classes } => $many,
+        }
+    };
+    (@ $loss:ident, $value:expr, $body:expr) => {{
+        let $loss = $value;
+        $body
+    }};
+}
+
+/// What a margin loss says of itself as a type.
+fn binary<L: MarginLoss>(_: L) -> bool {
+    L::BINARY
+}
+
+/// Names of losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossKind {
+    /// Two classes.
+    #[default]
+    Logistic,
+    /// Least squares.
+    Ridge,
+    /// Robust regression.
+    Huber,
+    /// Two classes, as a smooth support vector machine.
+    SquaredHinge,
+    /// Several classes.
+    Softmax,
+}
+
+impl std::fmt::Display for LossKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Logistic => "logistic",
+            Self::Ridge => "ridge",
+            Self::Huber => "huber",
+            Self::SquaredHinge => "squared-hinge",
+            Self::Softmax => "softmax",
+        })
+    }
+}
+
 impl Loss {
+    /// The loss of this name for a task, with its options where they are given.
+    ///
+    /// # Errors
+    /// The key that is wrong, and why.
+    pub(crate) fn named(
+        kind: LossKind,
+        task: Task,
+        clip: Option<f64>,
+        delta: Option<f64>,
+    ) -> Result<Self, (&'static str, String)> {
+        let positive = |key, v: f64| {
+            if v > 0.0 { Ok(v) } else { Err((key, format!("{v} must be a positive number"))) }
+        };
+        Ok(match (kind, task) {
+            (LossKind::Logistic, Task::Binary) => match clip.unwrap_or(1.0) {
+                1.0 => Self::Logistic,
+                clip if clip > 0.0 && clip < 1.0 => Self::ClippedLogistic { clip },
+                clip => {
+                    let why = format!("{clip} must be above 0 and at most 1: no logistic slope exceeds 1");
+                    return Err(("clip", why));
+                }
+            },
+            (LossKind::SquaredHinge, Task::Binary) => {
+                Self::SquaredHinge { clip: positive("clip", clip.unwrap_or(1.0))? }
+            }
+            (LossKind::Softmax, Task::MultiClass { classes }) => Self::Softmax { classes },
+            (LossKind::Ridge, Task::Regression { .. }) => {
+                Self::Ridge { clip: positive("clip", clip.unwrap_or(f64::INFINITY))? }
+            }
+            (LossKind::Huber, Task::Regression { .. }) => {
+                Self::Huber { delta: positive("huber_delta", delta.unwrap_or(1.0))? }
+            }
+            (kind, task) => {
+                let fitting = match task {
+                    Task::Binary => "logistic or squared-hinge",
+                    Task::MultiClass { .. } => "softmax",
+                    Task::Regression { .. } => "ridge or huber",
+                };
+                return Err(("loss", format!("{kind} does not fit these labels; use {fitting}")));
+            }
+        })
+    }
+
+    /// Its name and options, as [`Self::named`] takes them: `clip` and `huber_delta`.
+    pub(crate) fn name(&self) -> (LossKind, Option<f64>, Option<f64>) {
+        let finite = |clip: f64| clip.is_finite().then_some(clip);
+        match *self {
+            Self::Logistic => (LossKind::Logistic, None, None),
+            Self::ClippedLogistic { clip } => (LossKind::Logistic, Some(clip), None),
+            Self::WeightedLogistic { clip, .. } => (LossKind::Logistic, (clip < 1.0).then_some(clip), None),
+            Self::Ridge { clip } => (LossKind::Ridge, finite(clip), None),
+            Self::Huber { delta } => (LossKind::Huber, None, Some(delta)),
+            Self::SquaredHinge { clip } => (LossKind::SquaredHinge, Some(clip), None),
+            Self::Softmax { .. } => (LossKind::Softmax, None, None),
+        }
+    }
+
+    /// The task it is for; labels of a regression lie between `low` and `high`.
+    pub(crate) fn task(&self, (low, high): (f64, f64)) -> Task {
+        match *self {
+            Self::Softmax { classes } => Task::MultiClass { classes },
+            loss if loss.is_binary() => Task::Binary,
+            _ => Task::Regression { min: low, max: high },
+        }
+    }
+
+    /// The same loss without a clip; Huber's δ is part of it and stays.
+    pub(crate) fn without_clip(self) -> Self {
+        match self {
+            Self::ClippedLogistic { .. } => Self::Logistic,
+            Self::WeightedLogistic { .. } => self.with_slopes_up_to(1.0),
+            Self::Ridge { .. } => Self::Ridge { clip: f64::INFINITY },
+            Self::SquaredHinge { .. } => Self::SquaredHinge { clip: f64::INFINITY },
+            loss => loss,
+        }
+    }
+
+    /// Whether labels are ±1 and the sign of a margin answers.
+    #[must_use]
+    pub fn is_binary(&self) -> bool {
+        by_loss!(self, loss => binary(loss), _classes => false)
+    }
+
+    /// The largest slope of a margin loss, and how far a margin must be on the wrong side to have it; `None` for softmax.
+    pub(crate) fn saturation(&self) -> Option<(f64, f64)> {
+        by_loss!(self, loss => Some((loss.steepest(), loss.saturates())), _classes => None)
+    }
+
     /// Models a record is scored by: C for softmax, 1 otherwise.
     #[must_use]
     pub fn outputs(&self) -> usize {
@@ -60,72 +222,91 @@ impl Loss {
     /// Whether labels are classes.
     #[must_use]
     pub fn classifies(&self) -> bool {
-        self.is_logistic() || matches!(self, Self::Softmax { .. })
+        self.is_binary() || matches!(self, Self::Softmax { .. })
     }
 
-    /// Whether it is logistic, clipped or not: labels are ±1 and a margin decides.
+    /// Whether it is logistic, clipped or not: margins are log odds.
     #[must_use]
     pub fn is_logistic(&self) -> bool {
-        matches!(self, Self::Logistic | Self::ClippedLogistic { .. })
+        matches!(self, Self::Logistic | Self::ClippedLogistic { .. } | Self::WeightedLogistic { .. })
     }
 
-    /// sup φ'' per unit of ‖z‖²: ¼ for logistic, 1 for squares, ½ for softmax.
+    /// The weight of a record with this label: 1 where classes count alike.
+    #[must_use]
+    pub fn weight(&self, label: f64) -> f64 {
+        match *self {
+            Self::WeightedLogistic { negative, positive, .. } => {
+                if label > 0.0 {
+                    positive
+                } else {
+                    negative
+                }
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// The largest weight that a record can have.
+    #[must_use]
+    pub fn heaviest(&self) -> f64 {
+        self.weight(-1.0).max(self.weight(1.0))
+    }
+
+    /// The logistic loss in which each class counts half, for classes with these public shares: a class of share p weighs 1/(2p).
+    #[must_use]
+    pub fn balanced(negative: f64, positive: f64) -> Self {
+        let weight = |share: f64| 0.5 * (negative + positive) / share;
+        Self::WeightedLogistic { clip: 1.0, negative: weight(negative), positive: weight(positive) }
+    }
+
+    /// A logistic loss with its slopes clipped at `clip` before they are weighted; 1 clips nothing. Other losses stay as they are.
+    #[must_use]
+    pub(crate) fn with_slopes_up_to(self, clip: f64) -> Self {
+        match self {
+            Self::WeightedLogistic { negative, positive, .. } => {
+                Self::WeightedLogistic { clip, negative, positive }
+            }
+            Self::Logistic | Self::ClippedLogistic { .. } if clip == 1.0 => Self::Logistic,
+            Self::Logistic | Self::ClippedLogistic { .. } => Self::ClippedLogistic { clip },
+            other => other,
+        }
+    }
+
+    /// The largest slope of a logistic loss before it is weighted; `None` for other losses.
+    pub(crate) fn largest_slope(&self) -> Option<f64> {
+        match *self {
+            Self::Logistic => Some(1.0),
+            Self::ClippedLogistic { clip } | Self::WeightedLogistic { clip, .. } => Some(clip),
+            _ => None,
+        }
+    }
+
+    /// sup φ'' per unit of ‖z‖²: ¼ for logistic (times the larger weight), 1 for squares, ½ for softmax.
     #[must_use]
     pub fn curvature(&self) -> f64 {
-        match self {
-            Self::Logistic | Self::ClippedLogistic { .. } => 0.25,
-            Self::Ridge { .. } | Self::Huber { .. } => 1.0,
-            Self::Softmax { .. } => 0.5,
-        }
+        by_loss!(self, loss => loss.curvature(), _classes => 0.5)
     }
 
     /// Σ_j φ(x; z_j, y_j).
     pub(super) fn total(&self, records: &Records, x: &[f64], work: &mut Workspace) -> f64 {
-        if let Self::Softmax { classes } = *self {
-            return softmax_total(records, classes, x);
-        }
-        margins(records, x, work);
-        let terms = work.margins.iter().zip(records.labels());
-        match *self {
-            Self::Logistic => terms.map(|(&m, &y)| log1p_exp(-m * y)).sum(),
-            Self::ClippedLogistic { clip } => {
-                let bend = bend(clip);
-                let loss = |t: f64| log1p_exp(-t.max(bend)) + clip * (bend - t).max(0.0);
-                terms.map(|(&m, &y)| loss(m * y)).sum()
-            }
-            Self::Ridge { .. } => terms.map(|(&m, &y)| 0.5 * (m - y) * (m - y)).sum(),
-            Self::Huber { delta } => terms.map(|(&m, &y)| huber(m - y, delta)).sum(),
-            Self::Softmax { .. } => unreachable!("handled above"),
-        }
+        by_loss!(self, loss => {
+            margins(records, x, work);
+            work.margins.iter().zip(records.labels()).map(|(&m, &y)| loss.value(m, y)).sum()
+        }, classes => softmax_total(records, classes, x))
     }
 
     /// Σ_j ∇φ(x; z_j, y_j), clipped.
     pub(super) fn gradient(&self, records: &Records, x: &[f64], out: &mut [f64], work: &mut Workspace) {
-        if let Self::Softmax { classes } = *self {
-            return softmax_gradient(records, classes, x, out);
-        }
-        let (rows, labels, sums) = (records.layout(), records.labels(), &mut work.sums);
-        match *self {
-            Self::Logistic => kernel::gradient(rows, labels, x, LogisticLink, sums, out),
-            Self::ClippedLogistic { clip } => {
-                kernel::gradient(rows, labels, x, ClippedLogisticLink { clip }, sums, out);
-            }
-            Self::Ridge { clip } | Self::Huber { delta: clip } => {
-                kernel::gradient(rows, labels, x, ResidualLink { clip }, sums, out);
-            }
-            Self::Softmax { .. } => unreachable!("handled above"),
-        }
+        by_loss!(
+            self,
+            loss => kernel::gradient(records.layout(), records.labels(), x, loss, &mut work.sums, out),
+            classes => softmax_gradient(records, classes, x, out)
+        );
     }
 
     /// φ'(margin, label) of a margin loss, clipped.
     pub(super) fn slope(&self, margin: f64, label: f64) -> f64 {
-        let logistic = |clip: f64| (-label / (1.0 + libm::exp(label * margin))).clamp(-clip, clip);
-        match *self {
-            Self::Logistic => logistic(1.0),
-            Self::ClippedLogistic { clip } => logistic(clip),
-            Self::Ridge { clip } | Self::Huber { delta: clip } => (margin - label).clamp(-clip, clip),
-            Self::Softmax { .. } => unreachable!("a softmax has a slope a class"),
-        }
+        by_loss!(self, loss => loss.slope_at(margin, label), _classes => unreachable!("a softmax has a slope a class"))
     }
 
     /// Some coordinates of Σ_j ∇φ(x; z_j, y_j), where `rows` are kept as their non-zeros: only those that have one of them are looked at, and x is
@@ -157,23 +338,6 @@ impl Loss {
         }
     }
 
-    /// The curvature weights φ''(z_jᵀx, y_j) of a margin loss at x.
-    fn weights(&self, records: &Records, x: &[f64], work: &mut Workspace) -> Vec<f64> {
-        margins(records, x, work);
-        let terms = work.margins.iter().zip(records.labels());
-        match *self {
-            Self::Logistic => terms.map(|(&m, _)| logistic_curvature(m)).collect(),
-            Self::ClippedLogistic { clip } => {
-                let bend = bend(clip);
-                terms.map(|(&m, &y)| if m * y < bend { 0.0 } else { logistic_curvature(m) }).collect()
-            }
-            Self::Ridge { clip } | Self::Huber { delta: clip } => {
-                terms.map(|(&m, &y)| if (m - y).abs() <= clip { 1.0 } else { 0.0 }).collect()
-            }
-            Self::Softmax { .. } => unreachable!("softmax has its own curvature"),
-        }
-    }
-
     /// The Hessian of Σ_j φ at x, ready to be multiplied with vectors.
     pub(super) fn curvature_at<'a>(
         &self,
@@ -181,16 +345,18 @@ impl Loss {
         x: &[f64],
         work: &mut Workspace,
     ) -> Curvature<'a> {
-        match *self {
-            Self::Softmax { classes } => {
-                let mut probabilities = vec![0.0; records.len() * classes];
-                for (row, p) in probabilities.chunks_exact_mut(classes).enumerate() {
-                    softmax(records, row, x, p);
-                }
-                Curvature { records, weights: probabilities, classes }
+        by_loss!(self, loss => {
+            margins(records, x, work);
+            let terms = work.margins.iter().zip(records.labels());
+            let weights = terms.map(|(&m, &y)| loss.curvature_at(m, y)).collect();
+            Curvature { records, weights, classes: 0 }
+        }, classes => {
+            let mut probabilities = vec![0.0; records.len() * classes];
+            for (row, p) in probabilities.chunks_exact_mut(classes).enumerate() {
+                softmax(records, row, x, p);
             }
-            _ => Curvature { records, weights: self.weights(records, x, work), classes: 0 },
-        }
+            Curvature { records, weights: probabilities, classes }
+        })
     }
 }
 
@@ -229,26 +395,6 @@ impl Curvature<'_> {
 pub(super) fn margins(records: &Records, x: &[f64], work: &mut Workspace) {
     work.margins.resize(records.len(), 0.0);
     kernel::all_margins(records.layout(), x, &mut work.margins);
-}
-
-/// σ'(m).
-fn logistic_curvature(m: f64) -> f64 {
-    let e = libm::exp(-m.abs());
-    e / ((1.0 + e) * (1.0 + e))
-}
-
-/// Where the logistic slope is `clip`.
-fn bend(clip: f64) -> f64 {
-    libm::log((1.0 - clip) / clip)
-}
-
-/// log(1 + e^t) without overflow.
-fn log1p_exp(t: f64) -> f64 {
-    t.max(0.0) + libm::log1p(libm::exp(-t.abs()))
-}
-
-fn huber(r: f64, delta: f64) -> f64 {
-    if r.abs() <= delta { 0.5 * r * r } else { delta * (r.abs() - 0.5 * delta) }
 }
 
 /// Class probabilities of one row into `p`; returns log Σ exp of the scores.

@@ -9,6 +9,7 @@ pub mod costs;
 pub mod coupled;
 pub mod coupling;
 pub mod loss;
+mod losses;
 pub mod sensitivity;
 pub mod solve;
 pub(crate) mod weights;
@@ -16,7 +17,7 @@ pub(crate) mod weights;
 pub use constraint::Constraint;
 pub use costs::Costs;
 pub use coupling::Coupling;
-pub use loss::Loss;
+pub use loss::{Loss, LossKind};
 pub use sensitivity::Sensitivity;
 pub use weights::{SiteWeights, WeightRule};
 
@@ -265,6 +266,12 @@ pub fn scores(loss: &Loss, records: &Records, x: &[f64]) -> Vec<f64> {
 /// The fraction of `records` that the model `x` labels as they are labelled; `None` for regression.
 #[must_use]
 pub fn accuracy(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
+    accuracy_above(loss, records, x, 0.5)
+}
+
+/// [`accuracy`] of a model that answers the positive of two classes above this probability.
+#[must_use]
+pub fn accuracy_above(loss: &Loss, records: &Records, x: &[f64], threshold: f64) -> Option<f64> {
     let rows = records.len();
     if rows == 0 || !loss.classifies() {
         return None;
@@ -283,7 +290,8 @@ pub fn accuracy(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
         _ => {
             loss::margins(records, x, &mut work);
             // A margin of zero decides nothing; it counts as the negative class, so that the zero model is the majority's.
-            let agrees = |(m, y): (&f64, &f64)| (*m > 0.0) == (*y > 0.0);
+            let cut = libm::log(threshold / (1.0 - threshold));
+            let agrees = |(m, y): (&f64, &f64)| (*m > cut) == (*y > 0.0);
             work.margins.iter().zip(records.labels()).filter(|&pair| agrees(pair)).count()
         }
     };
@@ -293,7 +301,7 @@ pub fn accuracy(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
 /// The area under the ROC curve of the margins, ties counted half; `None` unless there are two classes, both present.
 #[must_use]
 pub fn auc(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
-    if !loss.is_logistic() {
+    if !loss.is_binary() {
         return None;
     }
     let mut work = Workspace::default();

@@ -137,11 +137,9 @@ const SLACK: f64 = 64.0;
 impl Loss {
     /// Bounds on ‖∇φ(x; z, y)‖ in l1, l2 and l∞ over all x and all records within `bounds`.
     fn record_gradient(&self, bounds: &RowBounds) -> (f64, f64, f64) {
-        let slope = match *self {
-            Self::Logistic => 1.0,
-            Self::ClippedLogistic { clip } | Self::Ridge { clip } | Self::Huber { delta: clip } => clip,
+        let Some((slope, _)) = self.saturation() else {
             // (p − e_y) ⊗ z: ‖p − e_y‖ is at most 2, √2 and 1.
-            Self::Softmax { .. } => return (2.0 * bounds.l1, 2f64.sqrt().next_up() * bounds.l2, bounds.linf),
+            return (2.0 * bounds.l1, 2f64.sqrt().next_up() * bounds.l2, bounds.linf);
         };
         (slope * bounds.l1, slope * bounds.l2, slope * bounds.linf)
     }

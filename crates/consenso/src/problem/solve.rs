@@ -349,6 +349,7 @@ mod tests {
         let losses = [
             Loss::Logistic,
             Loss::ClippedLogistic { clip: 0.3 },
+            Loss::WeightedLogistic { clip: 0.8, negative: 0.7, positive: 2.0 },
             Loss::Ridge { clip: 0.5 },
             Loss::Huber { delta: 0.01 },
         ];

@@ -1,6 +1,8 @@
 //! Algorithm 1: private ADMM with randomised penalties, on any connected graph (docs/paper.md section 2).
 
-use super::{Aggregation, Needs, Protocol, PublicFacts, Response, View, settle, table_of};
+use super::{
+    Aggregation, Memory, Needs, Parameters, Protocol, PublicFacts, Response, View, settle, table_of,
+};
 use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
@@ -193,7 +195,7 @@ impl Admm {
     }
 
     /// The widest range of weights proportional to this one, and half the dual step it then allows, that are certified; D is kept if it can be.
-    fn nearest_certified(&self, ground: &Ground) -> Option<toml::Table> {
+    fn nearest_certified(&self, ground: &Ground) -> Option<Parameters> {
         let facts = &ground.facts;
         if facts.strong_convexity <= 0.0 || ground.constraint != crate::problem::Constraint::None {
             return None;
@@ -303,7 +305,7 @@ impl Protocol for Admm {
         1
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -350,7 +352,7 @@ impl Protocol for Admm {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

@@ -1,7 +1,7 @@
 //! Decentralized consensus ADMM (Shi, Ling, Yuan, Wu and Yin, 2014): the non-private reference.
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, solve_at};
-use super::{Needs, Protocol, PublicFacts, Response, View, table_of};
+use super::{Memory, Needs, Parameters, Protocol, PublicFacts, Response, View, table_of};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl Protocol for ConsensusAdmm {
         }
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -108,7 +108,7 @@ impl Protocol for ConsensusAdmm {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

@@ -1,6 +1,6 @@
 //! DECOR: decentralized gradient descent with noise that neighbours share (Allouah, Koloskova, El Firdoussi, Jaggi and Guerraoui, 2024).
 
-use super::{Pairwise, Protocol, PublicFacts, Schedule, View, table_of};
+use super::{Memory, Pairwise, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ impl Protocol for Decor {
         super::dgd::open(largest * ground.facts.smoothness, "no theorem here covers correlated noise")
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -86,7 +86,7 @@ impl Protocol for Decor {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

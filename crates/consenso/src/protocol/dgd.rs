@@ -1,6 +1,6 @@
 //! DGD: decentralized gradient descent with fixed mixing weights (Nedić and Ozdaglar, 2009).
 
-use super::{ENOUGH_STEPS, Protocol, PublicFacts, Schedule, View, table_of};
+use super::{ENOUGH_STEPS, Memory, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub(super) fn default_rounds(facts: &PublicFacts) -> u32 {
     enough.max(calm)
 }
 
-/// DGD is stable for η < (1 + λ_min(W))/M.
+/// Refuses a schedule that is not of positive numbers; whether it is stable is a matter of [`assess_step`].
 pub(super) fn check_step(step: Option<&Schedule>, facts: &PublicFacts) -> Result<Option<String>, String> {
     let step = step.expect("resolved");
     if let Some(problem) = step.problem(facts.rounds) {
@@ -71,7 +71,7 @@ pub(super) fn assess_step(step: f64, ground: &Ground, theorem: &str, promise: &s
     } else {
         let why =
             format!("{theorem}: step·M = {} is not below 1 + λ_min(W) = {}", short(product), short(limit));
-        let mut nearest = toml::Table::new();
+        let mut nearest = Parameters::new();
         nearest.insert("step".into(), (0.99 * limit / ground.facts.smoothness).into());
         Assessment { nearest_certified: Some(nearest), ..open(product, &why) }
     }
@@ -114,7 +114,7 @@ impl Protocol for Dgd {
         )
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -132,7 +132,7 @@ impl Protocol for Dgd {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

@@ -1,7 +1,9 @@
 //! DVP: dual variable perturbation (Zhang and Zhu, 2017).
 
 use super::admm::{ascend, check_exact, default_exact_rounds, half_way, resolve_exact, solve_at};
-use super::{PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of};
+use super::{
+    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of,
+};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +55,7 @@ impl Protocol for DualVariablePerturbation {
         1
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -78,7 +80,7 @@ impl Protocol for DualVariablePerturbation {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

@@ -1,7 +1,6 @@
 //! EXTRA: an exact first-order method with a constant step (Shi, Ling, Wu and Yin, 2015).
 
-use super::{Protocol, PublicFacts, View, table_of};
-use crate::kernel;
+use super::{Memory, Parameters, Protocol, PublicFacts, View, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -55,7 +54,11 @@ impl Protocol for Extra {
     }
 
     fn memory(&self) -> usize {
-        4
+        3
+    }
+
+    fn private_memory(&self) -> usize {
+        1
     }
 
     fn assess(&self, ground: &Ground) -> Assessment {
@@ -68,7 +71,7 @@ impl Protocol for Extra {
         )
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -81,7 +84,7 @@ impl Protocol for Extra {
         view.mix(low);
         let shrink = self.alpha() * view.regularization();
         let (mixed, rest) = memory.split_at(view.dim());
-        let unprojected = &memory[3 * view.dim()..];
+        let unprojected = &memory[2 * view.dim()..];
         for (l, x) in view.own().iter().enumerate() {
             low[l] += if view.round() > 0 {
                 unprojected[l] - mixed[l] - shrink * (x - rest[l])
@@ -95,29 +98,28 @@ impl Protocol for Extra {
     fn step(
         &self,
         view: &View<'_>,
-        memory: &mut [f64],
+        memory: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,
         step: &mut [f64],
     ) {
-        let (mixed, rest) = memory.split_at_mut(view.dim());
-        let (before, rest) = rest.split_at_mut(view.dim());
-        let (previous, _) = rest.split_at_mut(view.dim());
-        Self::half_mix(view, mixed);
-        before.copy_from_slice(view.own());
         local.data_gradient(view.own(), step, work);
-        let now = step.to_vec();
-        if view.round() > 0 {
-            kernel::axpy(-1.0, previous, step);
+        let (alpha, first) = (self.alpha(), view.round() == 0);
+        for (step, previous) in step.iter_mut().zip(memory.private) {
+            let before = std::mem::replace(previous, *step);
+            *step = -alpha * if first { *step } else { *step - before };
         }
-        previous.copy_from_slice(&now);
-        let alpha = self.alpha();
-        step.iter_mut().for_each(|s| *s *= -alpha);
+    }
+
+    fn keep(&self, view: &View<'_>, memory: &mut [f64]) {
+        let (mixed, rest) = memory.split_at_mut(view.dim());
+        Self::half_mix(view, mixed);
+        rest[..view.dim()].copy_from_slice(view.own());
     }
 
     fn remember(&self, release: &[f64], memory: &mut [f64]) {
         let dim = release.len();
-        memory[3 * dim..].copy_from_slice(release);
+        memory[2 * dim..].copy_from_slice(release);
     }
 }

@@ -1,7 +1,9 @@
 //! Algorithm 2: private decentralized gradient descent on a complete graph (docs/paper.md section 2).
 
 use super::schedule::Shape;
-use super::{Aggregation, Needs, Protocol, PublicFacts, Schedule, View, settle, table_of};
+use super::{
+    Aggregation, Memory, Needs, Parameters, Protocol, PublicFacts, Schedule, View, settle, table_of,
+};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Bound, Ground, Standing, descent, short};
 use serde::{Deserialize, Serialize};
@@ -82,7 +84,7 @@ impl Protocol for GradientDescent {
         }
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -125,7 +127,7 @@ impl Protocol for GradientDescent {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

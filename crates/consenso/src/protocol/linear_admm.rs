@@ -46,7 +46,7 @@
 //! algorithm but are credited with nothing. Under `accounting = "schedule"` widths count for nothing in any case.
 
 use super::admm::{ASSUMED_RESIDUAL, exact_step};
-use super::{Aggregation, Needs, Protocol, PublicFacts, Response, View, table_of};
+use super::{Aggregation, Memory, Needs, Parameters, Protocol, PublicFacts, Response, View, table_of};
 use crate::kernel;
 use crate::problem::coupling::{Coupling, Relation};
 use crate::problem::solve::Proximal;
@@ -75,13 +75,6 @@ pub struct LinearAdmm {
     /// The constraint, given by [`Protocol::couple`].
     #[serde(skip)]
     pub coupling: Option<Arc<Coupling>>,
-}
-
-/// What an agent remembers, a number a row each: λ, the slacks, R and the revealed penalties.
-struct Memory<'a> {
-    dual: &'a mut [f64],
-    slack: &'a mut [f64],
-    residual: &'a mut [f64],
 }
 
 impl LinearAdmm {
@@ -167,7 +160,7 @@ impl LinearAdmm {
     }
 
     /// The widest range of penalties proportional to this one, and the dual step it then allows, that are certified; D is kept if it can be.
-    fn nearest_certified(&self, ground: &Ground) -> Option<toml::Table> {
+    fn nearest_certified(&self, ground: &Ground) -> Option<Parameters> {
         let [low, high] = self.rho?;
         let floor = if self.exact { 0.0 } else { two_digits(1.6 * ground.facts.smoothness) };
         let at = |scale: f64| {
@@ -291,7 +284,7 @@ impl Protocol for LinearAdmm {
         self.coupling.as_ref().map_or(0, |c| (4 * c.rows()).div_ceil(c.block(0).columns()))
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -390,7 +383,7 @@ impl Protocol for LinearAdmm {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,
@@ -418,7 +411,7 @@ impl Protocol for LinearAdmm {
         let rows = coupling.rows();
         let (dual, rest) = memory.split_at_mut(rows);
         let (slack, rest) = rest.split_at_mut(rows);
-        let Memory { dual, slack, residual } = Memory { dual, slack, residual: &mut rest[..rows] };
+        let residual = &mut rest[..rows];
         if view.round() == 1 {
             residual.iter_mut().zip(Self::first_residual(coupling)).for_each(|(r, first)| *r = first);
         }

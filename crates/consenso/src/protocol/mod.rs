@@ -19,6 +19,7 @@ mod dgd;
 mod dvp;
 mod extra;
 mod gradient_descent;
+mod gradient_tracking;
 pub mod linear_admm;
 mod neighbourhood;
 mod output_admm;
@@ -37,6 +38,7 @@ pub use dgd::Dgd;
 pub use dvp::DualVariablePerturbation;
 pub use extra::Extra;
 pub use gradient_descent::GradientDescent;
+pub use gradient_tracking::GradientTracking;
 pub use linear_admm::LinearAdmm;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use output_admm::OutputAdmm;
@@ -51,6 +53,7 @@ use crate::graph::Graph;
 use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Everybody's released vectors as one agent sees them: its own row and its neighbours', in order of agent number.
@@ -182,11 +185,17 @@ impl<'a> View<'a> {
 
     /// `out = Σ_j W_ij x_j` with the graph's mixing weights, own row included.
     pub fn mix(&self, out: &mut [f64]) {
-        for (o, x) in out.iter_mut().zip(self.own()) {
+        self.mix_from(0, out);
+    }
+
+    /// Writes the part of Σ_j W_ij x_j that begins at coordinate `from` and is as long as `out`.
+    pub fn mix_from(&self, from: usize, out: &mut [f64]) {
+        let part = from..from + out.len();
+        for (o, x) in out.iter_mut().zip(&self.own()[part.clone()]) {
             *o = self.weights.own * x;
         }
         for (row, &w) in self.neighbours().zip(self.weights.neighbours) {
-            crate::kernel::axpy(w, row, out);
+            crate::kernel::axpy(w, &row[part.clone()], out);
         }
     }
 
@@ -364,6 +373,16 @@ pub struct Pairwise {
     pub correlation: f64,
 }
 
+/// What an agent remembers, as [`Protocol::step`] sees it: it reads what is public and keeps what depends on the records apart.
+/// Nothing else of a protocol is handed the private part.
+#[derive(Debug, Default)]
+pub struct Memory<'a> {
+    /// Functions of what was released.
+    pub public: &'a [f64],
+    /// What depends on the records ([`Protocol::private_memory`]).
+    pub private: &'a mut [f64],
+}
+
 /// One private decentralized algorithm, as one agent runs it.
 pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// The name in the experiment file.
@@ -398,13 +417,26 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         Assessment::open("no theorem or working rule here covers this algorithm")
     }
 
-    /// How many vectors of its own an agent keeps between rounds (duals, a previous iterate).
+    /// How many numbers a message has where models have `dim`. The first `dim` of a longer message are a model: the constraint set,
+    /// averages and the last exchanges of gossip are about them.
+    fn width(&self, dim: usize) -> usize {
+        dim
+    }
+
+    /// How many vectors as long as a message an agent keeps between rounds (duals, a previous iterate): functions of what was
+    /// released, which everybody may know.
     fn memory(&self) -> usize {
         0
     }
 
+    /// How many vectors as long as a message an agent keeps between rounds that depend on its records, such as a previous gradient. Only
+    /// [`Self::step`] sees them: whatever else is computed from is public.
+    fn private_memory(&self) -> usize {
+        0
+    }
+
     /// The parameters, as they would stand in an experiment file.
-    fn parameters(&self) -> toml::Table;
+    fn parameters(&self) -> Parameters;
 
     /// How the private step relates to the drawn point.
     fn response(&self) -> Response {
@@ -473,10 +505,16 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
 
     /// The coordinates that the message of round `round` (from 1) changes, increasing; `None` for all.
     ///
-    /// The gate holds all others as this agent released them last: nothing private and no noise can reach them. [`Self::interval`] and
+    /// All others are as [`Self::hold`] says: nothing private and no noise can reach them. [`Self::interval`] and
     /// [`Self::step`] get one entry an active coordinate then. For [`Response::Shift`] only.
     fn active(&self, _round: u32, _dim: usize) -> Option<Vec<u32>> {
         None
+    }
+
+    /// Writes what the coordinates that are not [active](Self::active) hold, a function of what was released: as the agent released them
+    /// last, unless the algorithm says otherwise. The gate overwrites the active ones.
+    fn hold(&self, view: &View<'_>, _memory: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(view.own());
     }
 
     /// D of the problem f(x) + (D/2)‖x − point‖² that is solved in round `round`, for every [`Response`] but `Shift`. A protocol that answers so must say it:
@@ -507,12 +545,15 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     fn step(
         &self,
         view: &View<'_>,
-        memory: &mut [f64],
+        memory: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,
         step: &mut [f64],
     );
+
+    /// Keeps of `view` what the next round needs, once the interval is drafted; `memory` is the public part.
+    fn keep(&self, _view: &View<'_>, _memory: &mut [f64]) {}
 
     /// Sees the release before it is moved into the constraint set: it is paid for, so it is public.
     fn remember(&self, _release: &[f64], _memory: &mut [f64]) {}
@@ -594,9 +635,9 @@ macro_rules! algorithms {
 
         /// The algorithm `kind` with the given parameters; `Err` names the unknown or missing key. `None`: no such algorithm.
         #[must_use]
-        pub fn from_table(kind: &str, parameters: toml::Table) -> Option<Result<Box<dyn Protocol>, toml::de::Error>> {
+        pub fn from_table(kind: &str, parameters: Parameters) -> Option<Result<Box<dyn Protocol>, serde_json::Error>> {
             match kind {
-                $($name => Some(parameters.try_into::<$type>().map(|p| Box::new(p) as Box<dyn Protocol>)),)+
+                $($name => Some(parse::<$type>(parameters).map(|p| Box::new(p) as Box<dyn Protocol>)),)+
                 _ => None,
             }
         }
@@ -610,6 +651,7 @@ algorithms! {
     "dgd" => Dgd,
     "decor" => Decor,
     "extra" => Extra,
+    "gradient-tracking" => GradientTracking,
     "consensus-admm" => ConsensusAdmm,
     "pp" => PenaltyPerturbation,
     "dvp" => DualVariablePerturbation,
@@ -619,13 +661,24 @@ algorithms! {
     "rcd" => CoordinateDescent,
 }
 
+/// The keys of an algorithm with their values, as an `[[algorithm]]` of an experiment file has them.
+pub type Parameters = serde_json::Map<String, Value>;
+
+/// Reads an algorithm from its keys.
+///
+/// # Errors
+/// Names the unknown or missing key.
+pub fn parse<P: serde::de::DeserializeOwned>(parameters: Parameters) -> Result<P, serde_json::Error> {
+    serde_json::from_value(Value::Object(parameters))
+}
+
 /// The algorithms an experiment may name: those that come with the library, and your own.
 ///
 /// ```
-/// use consenso::protocol::{Algorithms, Dgd};
+/// use consenso::protocol::{self, Algorithms, Dgd};
 ///
 /// // A kind of one's own reads its parameters from the same table as the others.
-/// let algorithms = Algorithms::builtin().with("mine", |parameters| parameters.try_into::<Dgd>());
+/// let algorithms = Algorithms::builtin().with("mine", protocol::parse::<Dgd>);
 /// assert!(algorithms.names().any(|name| name == "mine"));
 /// ```
 #[derive(Clone, Default)]
@@ -633,7 +686,7 @@ pub struct Algorithms {
     own: Vec<(String, Build)>,
 }
 
-type Build = Arc<dyn Fn(toml::Table) -> Result<Box<dyn Protocol>, toml::de::Error> + Send + Sync>;
+type Build = Arc<dyn Fn(Parameters) -> Result<Box<dyn Protocol>, serde_json::Error> + Send + Sync>;
 
 impl Algorithms {
     /// Returns the algorithms of [`KINDS`].
@@ -647,7 +700,7 @@ impl Algorithms {
     pub fn with<P: Protocol + 'static>(
         mut self,
         name: impl Into<String>,
-        build: impl Fn(toml::Table) -> Result<P, toml::de::Error> + Send + Sync + 'static,
+        build: impl Fn(Parameters) -> Result<P, serde_json::Error> + Send + Sync + 'static,
     ) -> Self {
         let build: Build = Arc::new(move |table| build(table).map(|p| Box::new(p) as Box<dyn Protocol>));
         self.own.insert(0, (name.into(), build));
@@ -664,8 +717,8 @@ impl Algorithms {
     pub fn build(
         &self,
         kind: &str,
-        parameters: toml::Table,
-    ) -> Option<Result<Box<dyn Protocol>, toml::de::Error>> {
+        parameters: Parameters,
+    ) -> Option<Result<Box<dyn Protocol>, serde_json::Error>> {
         match self.own.iter().find(|(name, _)| name == kind) {
             Some((_, build)) => Some(build(parameters)),
             None => from_table(kind, parameters),
@@ -679,7 +732,20 @@ impl std::fmt::Debug for Algorithms {
     }
 }
 
-/// A parameter struct as a TOML table, for the resolved experiment.
-fn table_of(parameters: &impl Serialize) -> toml::Table {
-    toml::Table::try_from(parameters).unwrap_or_default()
+/// A parameter struct as a table, for the resolved experiment.
+fn table_of(parameters: &impl Serialize) -> Parameters {
+    match serde_json::to_value(parameters) {
+        Ok(Value::Object(table)) => given(table),
+        _ => Parameters::new(),
+    }
+}
+
+/// The table without the keys that are left open.
+fn given(table: Parameters) -> Parameters {
+    let keep = |(key, value)| match value {
+        Value::Null => None,
+        Value::Object(inner) => Some((key, Value::Object(given(inner)))),
+        other => Some((key, other)),
+    };
+    table.into_iter().filter_map(keep).collect()
 }

@@ -1,6 +1,6 @@
 //! Algorithm 2*: private gradient descent on any graph, between the neighbourhood's extremes (docs/paper.md section 2).
 
-use super::{Aggregation, Protocol, PublicFacts, Schedule, View, settle, table_of};
+use super::{Aggregation, Memory, Parameters, Protocol, PublicFacts, Schedule, View, settle, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ impl Protocol for NeighbourhoodDescent {
         true
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -62,7 +62,7 @@ impl Protocol for NeighbourhoodDescent {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

@@ -1,7 +1,9 @@
 //! Output-perturbed ADMM, "P-ADMM" (Ding, Errapotu, Zhang, Gong, Pan and Han, 2019).
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, check_exact, half_way, solve_at};
-use super::{PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of};
+use super::{
+    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of,
+};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +51,7 @@ impl Protocol for OutputAdmm {
         1
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -74,7 +76,7 @@ impl Protocol for OutputAdmm {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

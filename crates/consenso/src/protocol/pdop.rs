@@ -1,7 +1,9 @@
 //! PDOP: private distributed optimisation with decaying steps (Huang, Mitra and Vaidya, 2015).
 
 use super::dgd::{check_step, eta};
-use super::{PricedRound, Protocol, PublicFacts, PublishedCost, Schedule, View, table_of};
+use super::{
+    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Schedule, View, table_of,
+};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -33,11 +35,11 @@ impl Protocol for Pdop {
     }
 
     /// Room for z.
-    fn memory(&self) -> usize {
+    fn private_memory(&self) -> usize {
         1
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -55,12 +57,13 @@ impl Protocol for Pdop {
     fn step(
         &self,
         view: &View<'_>,
-        mixed: &mut [f64],
+        memory: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,
         step: &mut [f64],
     ) {
+        let mixed = memory.private;
         view.mix(mixed);
         local.data_gradient(mixed, step, work);
         let eta = eta(self.step.as_ref(), view.round() + 1);

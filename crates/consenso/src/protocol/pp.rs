@@ -2,7 +2,9 @@
 
 use super::admm::{ascend, default_exact_rounds, half_way, solve_at};
 use super::dvp::published_volume;
-use super::{PricedRound, Protocol, PublicFacts, PublishedCost, Response, Schedule, View, table_of};
+use super::{
+    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, Schedule, View, table_of,
+};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +82,7 @@ impl Protocol for PenaltyPerturbation {
         1
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -111,7 +113,7 @@ impl Protocol for PenaltyPerturbation {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         point: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

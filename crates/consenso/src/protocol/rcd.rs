@@ -1,6 +1,6 @@
 //! Private random coordinate descent, with one agent or many (docs/paper.md section 2, Appendix K of the paper).
 
-use super::{Protocol, PublicFacts, View, table_of};
+use super::{Memory, Parameters, Protocol, PublicFacts, View, table_of};
 use crate::data::some_columns;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
@@ -236,7 +236,7 @@ impl Protocol for CoordinateDescent {
             };
         }
         let why = "Appendix K needs order = \"random\", block = 1, a complete graph or one agent, step ≤ 1/M̂ and m > 0, without a constraint set";
-        let mut nearest = toml::Table::new();
+        let mut nearest = Parameters::new();
         nearest.insert("order".into(), "random".into());
         nearest.insert("step".into(), (1.0 / facts.coordinate_smoothness).into());
         let (not_certified, nearest_certified) = (Some(why.to_owned()), Some(nearest));
@@ -251,7 +251,7 @@ impl Protocol for CoordinateDescent {
         Assessment { nearest_certified, ..super::dgd::open(product, why) }
     }
 
-    fn parameters(&self) -> toml::Table {
+    fn parameters(&self) -> Parameters {
         table_of(self)
     }
 
@@ -297,7 +297,7 @@ impl Protocol for CoordinateDescent {
     fn step(
         &self,
         view: &View<'_>,
-        _: &mut [f64],
+        _: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,

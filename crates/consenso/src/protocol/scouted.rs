@@ -21,7 +21,7 @@
 //! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up a breadth-first tree from a centre of the graph
 //! and the total comes down, 2·height exchanges, each a public function of releases and free. Every connected graph gives the same model.
 
-use super::{Protocol, PublicFacts, View};
+use super::{Memory, Parameters, Protocol, PublicFacts, View};
 use crate::data::scouted::BLIND_SCALE;
 use crate::data::{RawColumn, RawLayout};
 use crate::graph::Graph;
@@ -60,6 +60,8 @@ const EXACT_STEPS: u32 = 400;
 pub(crate) struct Request {
     pub(crate) layout: Arc<RawLayout>,
     pub(crate) loss: Loss,
+    /// Whether the two classes count half each, by the shares that scouting finds.
+    pub(crate) balanced: bool,
     pub(crate) weights: SiteWeights,
     /// μ of the budget; `None` for a run that protects nobody.
     pub(crate) mu: Option<f64>,
@@ -178,7 +180,11 @@ impl Recipe {
             floor: q.clamp(RARE.0, RARE.1),
             clip_share: (0.35 / q.sqrt()).clamp(0.4, 1.0),
             time: (2.5 / q).clamp(3.0, 24.0),
-            calibrated: request.mu.is_some() && request.loss.is_logistic() && step < CALIBRATION_NOISE,
+            // Weighted classes have no probabilities to calibrate.
+            calibrated: request.mu.is_some()
+                && request.loss == Loss::Logistic
+                && !request.balanced
+                && step < CALIBRATION_NOISE,
             histograms,
             request: request.clone(),
         })
@@ -308,9 +314,17 @@ impl Recipe {
                     x[width - 1] = libm::log(*share);
                 }
             }
-            loss if loss.is_logistic() => x[width - 1] = libm::log(part[1] / part[0]),
+            loss if loss.is_logistic() => {
+                let loss = self.loss(standard);
+                x[width - 1] = libm::log(loss.weight(1.0) * part[1] / (loss.weight(-1.0) * part[0]));
+            }
             _ => {}
         }
+    }
+
+    /// The loss of a run that found this standard.
+    fn loss(&self, standard: &[f64]) -> Loss {
+        loss_under(&self.request.layout, self.request.loss, self.request.balanced, standard)
     }
 
     /// G; infinite without noise.
@@ -321,16 +335,29 @@ impl Recipe {
         let part = self.request.layout.label_part(standard);
         let slope = match self.request.loss {
             Loss::Softmax { .. } => (1.0 - part.iter().map(|p| p * p).sum::<f64>()).sqrt(),
-            loss if loss.is_logistic() => (part[0] * part[1]).sqrt(),
+            loss if loss.is_binary() && loss.weight(1.0) == loss.weight(-1.0) && !self.request.balanced => {
+                (part[0] * part[1]).sqrt()
+            }
+            loss if loss.is_binary() => {
+                // Slopes before they are weighted, at the start.
+                let loss = self.loss(standard);
+                let (no, yes) = (loss.weight(-1.0) * part[0], loss.weight(1.0) * part[1]);
+                let s = yes / (no + yes);
+                (part[1] * (1.0 - s) * (1.0 - s) + part[0] * s * s).sqrt()
+            }
             _ => 1.0,
         };
         self.clip_share * slope * (self.request.layout.effective_dim(standard) + 1.0).sqrt()
     }
 
     /// h: the curvature of the loss at the start.
-    fn curvature(&self) -> f64 {
-        match self.request.loss {
+    fn curvature(&self, standard: &[f64]) -> f64 {
+        match self.loss(standard) {
             Loss::Softmax { classes } => 1.0 / classes as f64,
+            Loss::WeightedLogistic { negative, positive, .. } => {
+                let part = self.request.layout.label_part(standard);
+                0.25 * (negative * part[0] + positive * part[1])
+            }
             loss => loss.curvature(),
         }
     }
@@ -338,13 +365,13 @@ impl Recipe {
     /// One training step with the mean of the clipped gradients over G (or of the plain ones without a clip).
     fn descend(&self, shape: &Shape, number: u32, standard: &[f64], mean: &[f64], state: &mut State<'_>) {
         let layout = &self.request.layout;
-        let (h, width) = (self.curvature(), layout.features() + 1);
+        let (h, width) = (self.curvature(standard), layout.features() + 1);
         let steps = f64::from(shape.steps);
         let mut start = vec![0.0; state.x.len()];
         self.start(standard, &mut start);
         let Some(mu) = self.request.mu else {
             // Nesterov's steps, for a curvature that no records within these histograms exceed.
-            let steepest = self.request.loss.curvature() * 1.1 * (layout.effective_dim(standard) + 1.0);
+            let steepest = self.loss(standard).curvature() * 1.1 * (layout.effective_dim(standard) + 1.0);
             let eta = 1.0 / (steepest + self.request.ridge);
             let momentum = f64::from(number) / (f64::from(number) + 3.0);
             for (l, (y, x)) in state.x.iter_mut().zip(state.mean.iter_mut()).enumerate() {
@@ -355,7 +382,9 @@ impl Recipe {
             }
             return;
         };
-        let (clip, deff) = (self.clip(standard), layout.effective_dim(standard));
+        // A record counts at most as the heaviest class.
+        let clip = self.clip(standard) * self.loss(standard).heaviest();
+        let deff = layout.effective_dim(standard);
         let shares = 1.0 - shape.scouting() - shape.calibration();
         let noise = self.request.reach * clip * self.r / (mu * shares.sqrt());
         let mut ridge = noise * noise * deff / (0.49 * h);
@@ -401,6 +430,14 @@ impl Recipe {
             out[..width - 1].iter_mut().for_each(|x| *x *= state.tally[3].max(0.05));
             out[width - 1] = state.tally[4];
         }
+    }
+}
+
+/// The loss of a run that found this standard: where classes are balanced by estimated shares, with their weights.
+pub(crate) fn loss_under(layout: &RawLayout, loss: Loss, balanced: bool, standard: &[f64]) -> Loss {
+    match layout.label_part(standard) {
+        &[negative, positive] if balanced => Loss::balanced(negative, positive),
+        _ => loss,
     }
 }
 
@@ -555,7 +592,8 @@ impl Scouted {
     ) -> Option<Vec<f64>> {
         let weights = SiteWeights::Rule(crate::problem::WeightRule::Records);
         let layout = Arc::clone(layout);
-        let request = Request { layout, loss, weights, mu: None, reach: 2.0, ridge: 0.0, steps: None };
+        let (mu, steps, balanced) = (None, None, false);
+        let request = Request { layout, loss, balanced, weights, mu, reach: 2.0, ridge: 0.0, steps };
         let recipe = Recipe::new(&request, records).ok()?;
         let (mut cells, mut total) = (vec![0.0; recipe.cells()], vec![0.0; recipe.cells()]);
         for (local, factor) in locals.iter().zip(&recipe.factors) {
@@ -687,8 +725,8 @@ impl Protocol for Scouted {
         4
     }
 
-    fn parameters(&self) -> toml::Table {
-        toml::Table::new()
+    fn parameters(&self) -> Parameters {
+        Parameters::new()
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {
@@ -717,7 +755,7 @@ impl Protocol for Scouted {
     fn step(
         &self,
         view: &View<'_>,
-        memory: &mut [f64],
+        memory: Memory<'_>,
         _: &[f64],
         local: &LocalObjective,
         work: &mut Workspace,
@@ -727,18 +765,20 @@ impl Protocol for Scouted {
         if sum == 0 {
             return self.recipe.count(local, step);
         }
-        let state = self.state(memory);
+        let (_, rest) = memory.public.split_at(2 * self.shape.width);
+        let (standard, rest) = rest.split_at(self.recipe.request.layout.standard_len());
+        let (x, rest) = rest.split_at(self.recipe.coefficients());
+        let (mean, tally) = rest.split_at(self.recipe.coefficients());
         let raw = local.raw().expect("scouted records are raw");
-        let rows: Arc<Standardised> = raw.under(state.standard, local.records());
-        let (loss, clip) = (self.recipe.request.loss, self.recipe.clip(state.standard));
+        let rows: Arc<Standardised> = raw.under(standard, local.records());
+        let (loss, clip) = (self.recipe.loss(standard), self.recipe.clip(standard));
         if sum <= self.shape.steps {
-            rows.clipped_sum(loss, state.x, clip, step, work);
+            rows.clipped_sum(loss, x, clip, step, work);
         } else {
-            let tally = &state.tally;
             let first = sum == self.shape.steps + 1;
-            let intercept = state.mean[state.mean.len() - 1];
+            let intercept = mean[mean.len() - 1];
             let at = if first { (1.0, intercept) } else { (tally[1], tally[2]) };
-            step.copy_from_slice(&rows.calibration_sum(state.mean, SCORE_REACH, at, CALIBRATION_CLIP));
+            step.copy_from_slice(&rows.calibration_sum(mean, SCORE_REACH, at, CALIBRATION_CLIP));
         }
     }
 

@@ -44,7 +44,7 @@ impl Lockstep {
     #[must_use]
     pub fn new(players: Vec<Player>, graph: Arc<Graph>, mixing: Arc<Mixing>) -> Self {
         assert_eq!(players.len(), graph.agents(), "a player an agent");
-        let dim = players.first().map_or(0, |p| p.local().dim());
+        let dim = players.first().map_or(0, Player::width);
         let work = players.iter().map(|p| 2 * p.local().records().stored()).max().unwrap_or(1) + 100 * dim;
         let grain = (GRAIN / work.max(1)).max(1);
         let rows: Vec<f64> = players.iter().flat_map(Player::start).collect();
@@ -89,7 +89,13 @@ impl Lockstep {
         self.round
     }
 
-    /// Length of a vector.
+    /// Length of a model.
+    #[must_use]
+    pub fn model_dim(&self) -> usize {
+        self.players.first().map_or(0, |p| p.local().dim())
+    }
+
+    /// Length of a message.
     #[must_use]
     pub fn dim(&self) -> usize {
         self.dim
@@ -112,9 +118,12 @@ impl Lockstep {
         &mut self.players
     }
 
-    /// Puts all agents at the given rows before the first round.
-    pub fn start_from(&mut self, rows: &[f64]) {
-        self.rows.copy_from_slice(rows);
+    /// Puts all agents at the given models, row by row, before the first round.
+    pub fn start_from(&mut self, models: &[f64]) {
+        let dim = self.model_dim().max(1);
+        for (row, model) in self.rows.chunks_exact_mut(self.dim.max(1)).zip(models.chunks_exact(dim)) {
+            row[..dim].copy_from_slice(model);
+        }
     }
 
     /// One round: every agent takes in the last releases and makes its next.
@@ -155,10 +164,11 @@ impl Lockstep {
     /// The models the agents would use if the run ended now, row by row, without averaging and gossip.
     #[must_use]
     pub fn current_models(&self) -> Vec<f64> {
-        let Self { players, graph, mixing, dim, round, rows, .. } = self;
+        let Self { players, graph, mixing, round, rows, .. } = self;
         let table = Table { graph, mixing, rows, round: *round, common: None };
-        let mut models = vec![0.0; rows.len()];
-        for (i, (player, model)) in players.iter().zip(models.chunks_exact_mut((*dim).max(1))).enumerate() {
+        let dim = self.model_dim();
+        let mut models = vec![0.0; players.len() * dim];
+        for (i, (player, model)) in players.iter().zip(models.chunks_exact_mut(dim.max(1))).enumerate() {
             player.current_model(&table.seat(i), model);
         }
         models

@@ -256,7 +256,7 @@ impl Parted {
         sends.retain(|s| !s.1.is_empty());
         receives.retain(|r| !r.1.is_empty());
         let first = residents.first().map(|r| &r.player);
-        let dim = first.map_or(0, |p| p.local().dim());
+        let dim = first.map_or(0, Player::width);
         let common = graph.is_complete() && first.is_some_and(|p| p.protocol().uses_common());
         // Everybody starts at the same public point.
         let start = first.map(Player::start).unwrap_or_default();
@@ -271,10 +271,10 @@ impl Parted {
         self.round
     }
 
-    /// Length of a vector.
+    /// Length of a model.
     #[must_use]
-    pub fn dim(&self) -> usize {
-        self.dim
+    pub fn model_dim(&self) -> usize {
+        self.residents.first().map_or(0, |r| r.player.local().dim())
     }
 
     /// The agents of this rank by number, and their players.
@@ -343,7 +343,7 @@ impl Parted {
         let model = |r: &Resident| {
             let place = (r.agent, r.me, &r.neighbours[..], r.place);
             let seat = seat(&self.rows, &self.mixing, place, self.round, None);
-            let mut model = vec![0.0; self.dim];
+            let mut model = vec![0.0; r.player.local().dim()];
             r.player.current_model(&seat, &mut model);
             (r.agent as usize, model)
         };

@@ -7,7 +7,7 @@ pub mod admm;
 pub mod descent;
 
 use crate::problem::{Constraint, Sensitivity};
-use crate::protocol::PublicFacts;
+use crate::protocol::{Parameters, PublicFacts};
 use serde::Serialize;
 
 /// Everything public that a theorem may ask for.
@@ -64,7 +64,7 @@ pub struct Assessment {
     /// Why no theorem certifies it: the inequality that fails. `None` if one does.
     pub not_certified: Option<String>,
     /// The nearest parameters a theorem certifies, as they would stand in an experiment file.
-    pub nearest_certified: Option<toml::Table>,
+    pub nearest_certified: Option<Parameters>,
     /// The certified factor a round, of what the theorem is about.
     pub rate: Option<f64>,
     /// What the theorem promises, in words.

@@ -23,7 +23,7 @@ impl Door {
         };
         let noise: Arc<[RoundNoise]> =
             (1..=rounds).map(|k| RoundNoise::new(noise(k)).expect("a scale")).collect();
-        let plan = |allowed| Arc::new(SchedulePlan { allowed, shifts: vec![1.0; rounds as usize] });
+        let plan = |allowed| Arc::new(SchedulePlan::new(allowed, vec![1.0; rounds as usize]));
         let ledger = budget.map_or(Ledger::Open, |allowed| Ledger::schedule(plan(allowed)));
         Gate::new(agent, seed.clone(), noise, ledger)
     }

@@ -32,7 +32,8 @@ def minimise(loss, labels, dim):
 
 
 def main():
-    losses = {"logistic": rounds.Logistic(), "ridge": rounds.Ridge(), "huber": rounds.Huber(0.5), "softmax": rounds.Softmax(3)}
+    losses = {"logistic": rounds.Logistic(), "ridge": rounds.Ridge(), "huber": rounds.Huber(0.5), "softmax": rounds.Softmax(3),
+              "squared-hinge": rounds.SquaredHinge(1.2)}
     out = {}
     for entry in rounds.losses():
         x, value = minimise(losses[entry["name"]], np.array(entry["labels"]), len(entry["x"][0]))

@@ -95,6 +95,26 @@ class Huber:
         return (z.T * (np.abs(z @ x - y) <= self.delta)) @ z / len(y)
 
 
+class SquaredHinge:
+    """u^2 / 2 for u = max(0, 1 - y z.x) <= clip, else clip (u - clip / 2)"""
+
+    curvature = 1.0
+
+    def __init__(self, clip):
+        self.clip = clip
+
+    def loss(self, x, z, y):
+        u = np.maximum(0, 1 - y * (z @ x))
+        return np.mean(np.where(u <= self.clip, u**2 / 2, self.clip * (u - self.clip / 2)))
+
+    def gradient(self, x, z, y):
+        return -z.T @ (y * np.clip(1 - y * (z @ x), 0, self.clip)) / len(y)
+
+    def hessian(self, x, z, y):
+        u = 1 - y * (z @ x)
+        return (z.T * ((u > 0) & (u <= self.clip))) @ z / len(y)
+
+
 class Softmax:
     """-log softmax(X z)[y]; x is class-major: x[c * d + l] multiplies feature l for class c"""
 
@@ -288,6 +308,21 @@ def non_private():
     ]
 
 
+def gradient_tracking():
+    """The textbook form in x and y; noise k times NOISE is added to what round k adds up, so that y gets its change."""
+    w, eta, x = metropolis(), 0.4, X.copy()
+    y, before, rounds = gradients(x) + NOISE, gradients(x), []
+    for k in range(1, 5):
+        x = w @ x - eta * y
+        rounds.append(x)
+        now = gradients(x)
+        y, before = w @ y + now - before + (k + 1) * NOISE - k * NOISE, now
+    return [
+        case("gradient-tracking", "x+ = W x - eta y; y+ = W y + grad(x+) - grad(x) + noise+ - noise, y0 = grad(x0) + noise",
+             {"mixing": w, "step": eta, "noise": NOISE, "x": X}, {"rounds": rounds}),
+    ]
+
+
 def coordinate_descent():
     """Every agent changes the same coordinate a round: at v = W x, all others held."""
     w, eta, order, x = metropolis(), 0.9, [2, 0, 3, 1, 1, 3], X.copy()
@@ -351,6 +386,7 @@ def losses():
         ("ridge", Ridge(), targets, D_FEATURES, {}),
         ("huber", Huber(0.5), targets, D_FEATURES, {"delta": 0.5}),
         ("softmax", Softmax(3), classes, 3 * D_FEATURES, {"classes": 3}),
+        ("squared-hinge", SquaredHinge(1.2), LABELS, D_FEATURES, {"clip": 1.2}),
     ]:
         points = more.symmetric(N, dim)
         entry = {"name": name, "formula": type(loss).__doc__, "parameters": parameters, "labels": y, "x": points,
@@ -394,7 +430,7 @@ def rows(value, indent=0):
 
 
 def main():
-    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + coordinate_descent() + private_baselines()
+    cases = algorithm_1() + algorithm_2() + algorithm_2_star() + non_private() + gradient_tracking() + coordinate_descent() + private_baselines()
     for entry in cases:
         if "next_duals" in entry["outputs"]:
             assert np.abs(entry["outputs"]["next_duals"].sum(axis=0)).max() < 1e-14, entry["name"]

@@ -6,7 +6,7 @@ use crate::data::RowBounds;
 use crate::gate::{Draft, Gate, Ledger, Noise, RoundNoise};
 use crate::privacy::NeighbourRelation;
 use crate::problem::{LocalObjective, Objective, Sensitivity, Workspace};
-use crate::protocol::{Protocol, PublicFacts, View, Weights};
+use crate::protocol::{Memory, Protocol, PublicFacts, View, Weights};
 use std::sync::Arc;
 
 /// Records that one row of the played agent stands for, at most: with more the anchor would need weights beyond the grid's range.
@@ -93,7 +93,7 @@ impl AgentAttack {
         let local = self.locals[usize::from(side == Side::Second)].clone();
         let (protocol, timetable) = (Arc::clone(&self.protocol), Arc::clone(&self.timetable));
         let mut player = Player::new(local, protocol, timetable, gate);
-        let dim = self.locals[0].dim();
+        let dim = player.width();
         let degree = self.weights.1.len();
         let indices: Vec<u32> = (1..=degree as u32).collect();
         let mut rows = vec![0.0; (degree + 1) * dim];
@@ -127,7 +127,7 @@ impl AgentAttack {
 
     /// The neighbours say what the agent said, and keep the anchor where it is wanted.
     fn echo(&self, rows: &mut [f64]) {
-        let (own, others) = rows.split_at_mut(self.locals[0].dim());
+        let (own, others) = rows.split_at_mut(self.protocol.width(self.locals[0].dim()));
         for row in others.chunks_exact_mut(own.len()) {
             row.copy_from_slice(own);
             if let Some((anchor, value)) = self.pair.steering() {
@@ -146,6 +146,7 @@ pub struct Watch<'a> {
     direction: Vec<f64>,
     multiples: (f64, f64),
     memory: Vec<f64>,
+    private: Vec<f64>,
     low: Vec<f64>,
     high: Vec<f64>,
     step: Vec<f64>,
@@ -162,7 +163,7 @@ impl<'a> Watch<'a> {
         without: &'a LocalObjective,
         records: usize,
     ) -> Self {
-        let dim = without.dim();
+        let dim = protocol.width(without.dim());
         let direction = pair.direction().iter().map(|g| -g / records as f64).collect();
         Self {
             protocol,
@@ -170,6 +171,7 @@ impl<'a> Watch<'a> {
             direction,
             multiples: pair.multiples(),
             memory: vec![0.0; protocol.memory() * dim],
+            private: vec![0.0; protocol.private_memory() * dim],
             low: vec![0.0; dim],
             high: vec![0.0; dim],
             step: vec![0.0; dim],
@@ -183,10 +185,10 @@ impl<'a> Watch<'a> {
     /// The interval counts as its middle, which is exact where it has no width and a fair approximation elsewhere: the bound is valid
     /// for any statistic.
     pub fn see(&mut self, seat: &Seat<'_>, gain: f64, noise: Option<Noise>, released: &[f64]) {
-        let Self { protocol, without, direction, memory, low, high, step, work, .. } = self;
+        let Self { protocol, without, direction, memory, private, low, high, step, work, .. } = self;
         let view = View::new(
             seat.rows,
-            without.dim(),
+            protocol.width(without.dim()),
             seat.me,
             seat.neighbours,
             seat.place,
@@ -198,17 +200,19 @@ impl<'a> Watch<'a> {
         if seat.round > 0 {
             protocol.absorb(&view, memory);
         }
-        // What is not active is held as it was released last, and tells nothing.
-        let active = protocol.active(seat.round + 1, without.dim());
-        let active = active.unwrap_or_else(|| (0..without.dim() as u32).collect());
+        // What is not active is a function of what was released, and tells nothing.
+        let active = protocol.active(seat.round + 1, view.dim());
+        let active = active.unwrap_or_else(|| (0..view.dim() as u32).collect());
         for drafted in [&mut *low, &mut *high, &mut *step] {
             drafted.resize(active.len(), 0.0);
         }
         protocol.interval(&view, memory, low, high);
-        protocol.step(&view, memory, low, without, work, step);
+        protocol.keep(&view, memory);
+        protocol.step(&view, Memory { public: memory, private }, low, without, work, step);
         protocol.remember(released, memory);
         for (i, l) in active.into_iter().map(|l| l as usize).enumerate() {
-            let g = direction[l];
+            // A longer message is made of vectors as long as a model.
+            let g = direction[l % direction.len().max(1)];
             if g == 0.0 {
                 continue;
             }

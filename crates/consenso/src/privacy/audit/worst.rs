@@ -106,10 +106,19 @@ impl WorstPair {
             row[start..start + self.entries].fill(sign * self.entry);
             if start > 0 {
                 // A logistic slope is large where the margin is negative, a residual where it is positive.
-                row[0] = if self.loss.is_logistic() { -self.anchor } else { self.anchor };
+                row[0] = if self.loss.is_binary() { -self.label() * self.anchor } else { self.anchor };
             }
         }
-        (row, if self.loss.is_logistic() { 1.0 } else { 0.0 })
+        (row, self.label())
+    }
+
+    /// The label of the pair: of two classes the one that weighs more.
+    fn label(&self) -> f64 {
+        match self.loss {
+            loss if !loss.is_binary() => 0.0,
+            loss if loss.weight(1.0) < loss.weight(-1.0) => -1.0,
+            _ => 1.0,
+        }
     }
 
     /// `rows` records: the pair's and otherwise rows of zeros, whose gradient is zero. Where a record is removed, the others are all the pair's second
@@ -160,11 +169,10 @@ impl WorstPair {
         let start = usize::from(self.features > 1);
         let entry = |l: usize| if (start..start + self.entries).contains(&l) { self.entry } else { 0.0 };
         let times = |slope: f64| (0..self.features).map(move |l| slope * entry(l));
-        match self.loss {
-            Loss::Logistic => times(-1.0).collect(),
-            Loss::ClippedLogistic { clip } => times(-clip).collect(),
-            Loss::Ridge { clip } | Loss::Huber { delta: clip } => times(clip).collect(),
-            Loss::Softmax { .. } => times(-1.0).chain(times(1.0)).collect(),
+        match self.loss.saturation() {
+            Some((slope, _)) if self.loss.is_binary() => times(-self.label() * slope).collect(),
+            Some((slope, _)) => times(slope).collect(),
+            None => times(-1.0).chain(times(1.0)).collect(),
         }
     }
 
@@ -174,10 +182,7 @@ impl WorstPair {
         if self.anchor == 0.0 {
             return None;
         }
-        let margin = match self.loss {
-            Loss::Ridge { clip } | Loss::Huber { delta: clip } => 2.0 * clip,
-            _ => SATURATED,
-        };
+        let margin = self.loss.saturation().map_or(SATURATED, |(_, margin)| margin);
         // For softmax it is the wrong class that gets the weight.
         let index = if let Loss::Softmax { .. } = self.loss { self.features } else { 0 };
         Some((index, margin / self.anchor))
