@@ -6,6 +6,7 @@ mod docs;
 mod mpi;
 mod python;
 mod reference;
+mod utility;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ Usage: cargo xtask <command>
 
   ci      what a change must pass: formatting, lints, tests, doctests, documentation, the Python package where Python 3.10 is; stops at the first failure
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
-  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|network] [--million]`
+  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|utility|network] [--million] [--quick]`
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
   python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one

@@ -533,7 +533,11 @@ pub(super) fn player(
     };
     let protocol =
         planned.protocol.seated(agent, graph, records).unwrap_or_else(|| Arc::clone(&planned.protocol));
-    Player::new(local, protocol, Arc::clone(&planned.timetable), gate)
+    let gate = match planned.reach {
+        Some(reach) => gate.with_reach(reach),
+        None => gate,
+    };
+    Player::new(local, protocol, Arc::clone(&planned.timetable), gate).with_mixing(planned.mixing)
 }
 
 /// Most agents whose models are tested one by one; of more, a fixed sample is.
