@@ -24,6 +24,7 @@
 
 pub mod bundled;
 pub mod experiment;
+pub mod files;
 pub mod packed;
 pub mod report;
 pub mod reproduce;
