@@ -308,6 +308,7 @@ fn read_bytes(path: &Path) -> Result<File> {
     let unreadable = || format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[]));
     let bytes = fs::read(path).with_context(unreadable)?;
     let (bytes, packed) = packed::unpack(bytes).with_context(unreadable)?;
+    let bytes = crate::sheets::as_text(path, bytes)?;
     let layout = Layout::of(path, &bytes);
     Ok(File { bytes, layout, packed })
 }

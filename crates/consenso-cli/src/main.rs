@@ -23,6 +23,7 @@ mod privacy;
 mod progress;
 mod reproduce;
 mod run;
+mod sheets;
 mod spending;
 mod table;
 mod trust;

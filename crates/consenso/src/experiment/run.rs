@@ -305,7 +305,10 @@ fn one_run(
             violation: None,
         },
     );
-    outcome.metrics = outcome.metrics.map(|m| m.in_units(eyes.label_scale(experiment)));
+    // Scouted sites end with one model, which is judged as it stands in its file: with the label in its own unit.
+    if let (Some(_), Some(model)) = (&experiment.layout, models.first()) {
+        outcome.metrics = experiment.metrics(instance.run, model);
+    }
     if instance.run == 0 {
         outcome.models = models;
     }
