@@ -3,8 +3,10 @@
 mod bench;
 mod browser;
 mod docs;
+mod mpi;
 mod python;
 mod reference;
+mod utility;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,13 +18,14 @@ The project's chores. Nothing to install but Rust.
 
 Usage: cargo xtask <command>
 
-  ci      what a change must pass: formatting, lints, tests, doctests, documentation; stops at the first failure
+  ci      what a change must pass: formatting, lints, tests, doctests, documentation, the Python package where Python 3.10 is; stops at the first failure
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
-  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|network] [--million]`
+  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|utility|network] [--million] [--quick]`
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
+  python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one
+  mpi     one simulation on 1 to 4 processes, whose transcripts must be the same; MPICH in an environment of its own (target/mpi); needs Python 3
   figures the pictures of the README, made again (minutes); needs chromium and npm
-  python  the Python package in an environment of its own (target/python): build, tests, types; needs Python 3.10: `cargo xtask python [--release]`
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
@@ -72,7 +75,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let rest = arguments.get(1..).unwrap_or_default();
     let known = match arguments.first().map(String::as_str) {
-        Some("ci") if rest.is_empty() => run(&ci()),
+        Some("ci") if rest.is_empty() => run(&ci()) && python_of_ci(),
         Some("soak") if rest.is_empty() => run(&soak()),
         Some("browser") if rest.is_empty() => browser::run(),
         Some("figures") if rest.is_empty() => browser::figures(),
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Some("deploy") => deploy(rest),
         Some("bench") => bench::run(rest),
         Some("python") => python::run(rest),
+        Some("mpi") if rest.is_empty() => mpi::run(),
         Some("help" | "--help" | "-h") => {
             let _ = std::io::stdout().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;
@@ -90,6 +94,16 @@ fn main() -> ExitCode {
         }
     };
     if known { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The Python package, after all else passed.
+fn python_of_ci() -> bool {
+    let began = Instant::now();
+    eprintln!("── the Python package: cargo xtask python");
+    let passed = python::ci();
+    let word = if passed { "ended" } else { "FAILED" };
+    eprintln!("── the Python package {word} after {:.1} s", began.elapsed().as_secs_f64());
+    passed
 }
 
 /// Builds the program and checks what `deploy/` makes of it.

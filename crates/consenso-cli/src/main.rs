@@ -9,6 +9,10 @@ mod dashboard;
 mod data;
 mod files;
 mod folder;
+#[cfg(feature = "mpi")]
+mod large;
+mod machine;
+mod merge;
 mod model_file;
 #[cfg(feature = "network")]
 mod network;
@@ -16,6 +20,7 @@ mod network;
 mod node;
 mod output;
 mod overrides;
+mod pieces;
 mod plan;
 mod png;
 mod predict;
@@ -23,13 +28,13 @@ mod privacy;
 mod progress;
 mod reproduce;
 mod run;
-mod sheets;
 mod spending;
 mod table;
 mod trust;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::sync::OnceLock;
 
 /// Private decentralized optimisation: agents on a graph train one model together, without a server, under local
 /// differential privacy.
@@ -61,6 +66,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Merge(merge::Args),
     Predict(predict::Args),
     Model(model_file::Args),
     Plan(plan::Args),
@@ -101,10 +107,32 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-fn main() -> ExitCode {
-    let cli = Cli::parse();
+/// How to start this program again, if not by its own file.
+static ITSELF: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// A command that starts this program again.
+#[cfg(feature = "network")]
+fn itself() -> anyhow::Result<std::process::Command> {
+    use anyhow::Context as _;
+    let words = match ITSELF.get() {
+        Some(words) => words.clone(),
+        None => vec![std::env::current_exe().context("where this program lies is not known")?.into()],
+    };
+    let mut command = std::process::Command::new(&words[0]);
+    command.args(&words[1..]);
+    Ok(command)
+}
+
+/// Runs the command that these words ask for, the program's name first, and returns its exit code. `again` starts this program anew where its own file does not: a
+/// language's interpreter and what it needs to come here.
+pub fn command(words: impl IntoIterator<Item = OsString>, again: Option<Vec<OsString>>) -> u8 {
+    if let Some(again) = again.filter(|again| !again.is_empty()) {
+        let _ = ITSELF.set(again);
+    }
+    let cli = Cli::parse_from(words);
     let outcome = match cli.command {
         Command::Run(args) => run::command(&args, cli.json),
+        Command::Merge(args) => merge::command(&args, cli.json),
         Command::Predict(args) => predict::command(&args, cli.json),
         Command::Model(args) => model_file::command(&args, cli.json),
         Command::Plan(args) => plan::command(&args, cli.json),
@@ -117,15 +145,15 @@ fn main() -> ExitCode {
         Command::Node(args) => node::command(&args, cli.json),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(Failure::Input(error)) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(2)
+            2
         }
         Err(Failure::Run(error)) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            1
         }
-        Err(Failure::Interrupted) => ExitCode::FAILURE,
+        Err(Failure::Interrupted) => 1,
     }
 }

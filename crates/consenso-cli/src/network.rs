@@ -573,8 +573,7 @@ fn is_news(line: &str, warned: &Mutex<BTreeSet<String>>) -> bool {
 }
 
 fn start(root: &Path, name: &str, warned: &Arc<Mutex<BTreeSet<String>>>) -> Result<Process, Failure> {
-    let program = std::env::current_exe().context("this program's own path")?;
-    let mut child = Command::new(program)
+    let mut child = crate::itself()?
         .args(["node", "run", "--lines"])
         .arg(root.join(name))
         .stdin(Stdio::null())

@@ -6,7 +6,12 @@ import consenso
 
 checks = pytest.importorskip("sklearn.utils.estimator_checks")
 
-OPEN = [consenso.LogisticRegression(epsilon=None), consenso.Ridge(epsilon=None), consenso.HuberRegressor(epsilon=None)]
+OPEN = [
+    consenso.LogisticRegression(epsilon=None),
+    consenso.LinearSVC(epsilon=None),
+    consenso.Ridge(epsilon=None),
+    consenso.HuberRegressor(epsilon=None),
+]
 
 
 @checks.parametrize_with_checks(OPEN)
@@ -16,6 +21,7 @@ def test_without_privacy(estimator, check):
 
 KEPT = [
     consenso.LogisticRegression(epsilon=1.0, bounds=(-100, 100), random_state=0),
+    consenso.LinearSVC(epsilon=1.0, bounds=(-100, 100), random_state=0),
     consenso.Ridge(epsilon=1.0, bounds=(-100, 100), bounds_y=(-100, 100), random_state=0),
 ]
 

@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 from . import accounting, noise
 from ._budget import BudgetAccountant, BudgetSpent
+from ._cli import cli
 from ._core import ConsensoError, InputError, __version__
-from ._experiments import Record, built_in, run
+from ._custom import CustomFit, CustomProblem
+from ._experiments import Record, built_in, reproduce, run
+from ._site import Site, network
 
 if TYPE_CHECKING:
-    from ._estimators import HuberRegressor, LogisticRegression, Ridge
+    from ._estimators import HuberRegressor, LinearSVC, LogisticRegression, Ridge
 
 __all__ = [
-    "BudgetAccountant", "BudgetSpent", "ConsensoError", "HuberRegressor", "InputError",
-    "LogisticRegression", "Record", "Ridge", "__version__", "accounting", "built_in", "noise", "run",
+    "BudgetAccountant", "BudgetSpent", "ConsensoError", "CustomFit", "CustomProblem", "HuberRegressor", "InputError",
+    "LinearSVC", "LogisticRegression", "Record", "Ridge", "Site", "__version__", "accounting", "built_in", "cli",
+    "network", "noise", "reproduce", "run",
 ]
 
-_ESTIMATORS = ("HuberRegressor", "LogisticRegression", "Ridge")
+_ESTIMATORS = ("HuberRegressor", "LinearSVC", "LogisticRegression", "Ridge")
 
 
 def __getattr__(name: str) -> Any:

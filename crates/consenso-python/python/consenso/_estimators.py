@@ -17,7 +17,7 @@ from . import _core
 from ._budget import BudgetAccountant, accountants
 from ._core import InputError
 
-__all__ = ["Claim", "HuberRegressor", "LogisticRegression", "Ridge"]
+__all__ = ["Claim", "HuberRegressor", "LinearSVC", "LogisticRegression", "Ridge"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -208,7 +208,30 @@ class _Tags:
         return tags
 
 
-class LogisticRegression(_Tags, ClassifierMixin, _Decentralized):
+class _Classifier(_Tags, ClassifierMixin, _Decentralized):
+    """Classes by the sign of a score, or by the largest of several."""
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores: positive for the second of two classes, one a class for more."""
+        scores = self._scores(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Any:
+        """The likeliest class of every row."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def _classes(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+        """Checked rows, and labels as numbers of classes; ``classes_`` is set."""
+        X, y = self._validate(X, y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(f"y has one class only ({self.classes_[0]!r}); two classes are needed")
+        return X, codes.astype(np.float64)
+
+
+class LogisticRegression(_Classifier):
     """Logistic regression that several sites fit together, each under a privacy budget of its own.
 
     Parameters
@@ -295,29 +318,14 @@ class LogisticRegression(_Tags, ClassifierMixin, _Decentralized):
 
     def fit(self, X: Any, y: Any, sites: Any = None) -> "LogisticRegression":
         """Fit the model; ``sites`` names the site of every row, one site by default."""
-        X, y = self._validate(X, y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        X, labels = self._classes(X, y)
         count = len(self.classes_)
-        if count < 2:
-            raise InputError(f"y has one class only ({self.classes_[0]!r}); two classes are needed")
         loss: dict[str, Any] = {"loss": "logistic"} if count == 2 else {"loss": "softmax", "classes": count}
-        labels: Floats = codes.astype(np.float64)
         if count == 2:
             labels = 2.0 * labels - 1.0
         self._train(X, labels, sites, loss, None)
         self.coef_, self.intercept_ = self._linear
         return self
-
-    def decision_function(self, X: Any) -> Floats:
-        """Scores: positive for the second of two classes, one a class for more."""
-        scores = self._scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> Any:
-        """The likeliest class of every row."""
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Floats:
         """The probability of every class."""
@@ -331,6 +339,62 @@ class LogisticRegression(_Tags, ClassifierMixin, _Decentralized):
     def predict_log_proba(self, X: Any) -> Floats:
         """The logarithm of every probability."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+
+
+class LinearSVC(_Classifier):
+    """A linear support vector machine for two classes: squared hinge loss, slopes clipped at 1, no probabilities.
+
+    Parameters and attributes are those of :class:`LogisticRegression`.
+    """
+
+    __metadata_request__fit = {"sites": True}
+
+    def __init__(
+        self,
+        epsilon: Optional[float] = 1.0,
+        delta: float = 1e-6,
+        *,
+        bounds: Any = None,
+        data_norm: Optional[float] = None,
+        graph: str = "complete",
+        algorithm: Union[str, dict[str, Any]] = "dgd",
+        trust: str = "local",
+        rounds: Optional[int] = None,
+        regularization: float = 1e-3,
+        fit_intercept: bool = True,
+        neighbours: str = "replace-one",
+        accountant: Optional[BudgetAccountant] = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.graph = graph
+        self.algorithm = algorithm
+        self.trust = trust
+        self.rounds = rounds
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+        self.neighbours = neighbours
+        self.accountant = accountant
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any, sites: Any = None) -> "LinearSVC":
+        """Fit the model; ``sites`` names the site of every row, one site by default."""
+        X, labels = self._classes(X, y)
+        if len(self.classes_) > 2:
+            raise InputError(
+                f"Only binary classification is supported: y has {len(self.classes_)} classes; LogisticRegression takes several"
+            )
+        self._train(X, 2.0 * labels - 1.0, sites, {"loss": "squared-hinge", "clip": 1.0}, None)
+        self.coef_, self.intercept_ = self._linear
+        return self
 
 
 class _Regressor(_Tags, RegressorMixin, _Decentralized):

@@ -7,18 +7,20 @@ import html
 import json
 import os
 import sys
+import tempfile
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
 
 from . import _core
+from ._cli import cli
 from ._core import InputError
 from ._format import round_up
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Record", "built_in", "run"]
+__all__ = ["Record", "built_in", "reproduce", "run"]
 
 Experiment = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
@@ -34,6 +36,7 @@ def run(
     entropy: str = "seed",
     progress: Optional[bool] = None,
     executor: Optional[Executor] = None,
+    out: Union[str, "os.PathLike[str]", None] = None,
     **overrides: Any,
 ) -> Any:
     """Simulate an experiment.
@@ -48,6 +51,9 @@ def run(
         Whether to show progress; by default on a terminal.
     executor : concurrent.futures.Executor, optional
         Where to run: a process pool, Dask, mpi4py.futures, submitit. A ``Future`` of the record comes back then.
+    out : path, optional
+        The folder of a run with ``entropy="os"`` on records from files, which is the command line's: it holds what may be shared, and
+        ``private/`` the rest; the cost is booked in the ledger beside the records. ``runs/NAME-os`` by default.
     **overrides
         Keys to change, with ``__`` for the dot: ``privacy__epsilon=0.5``, ``data__agents=20``, ``runs=3``,
         ``algorithm__0__rounds=50``; ``None`` removes a key.
@@ -59,10 +65,40 @@ def run(
     if entropy not in ("seed", "os"):
         raise InputError(f'entropy={entropy!r} must be "seed" or "os"')
     task = _prepare(experiment, overrides)
+    if entropy == "os" and task["files"]:
+        # Real noise on one's own records: the command line keeps the ledger and tells what may be shared from what may not.
+        return executor.submit(_booked, task, out) if executor is not None else _booked(task, out)
     if executor is not None:
         future: Future[Record] = executor.submit(_run, task, entropy == "os", False)
         return future
     return _run(task, entropy == "os", sys.stderr.isatty() if progress is None else progress)
+
+
+def reproduce(figure: str = "all", out: Union[str, "os.PathLike[str]", None] = None) -> Any:
+    """The paper's figures with their verdicts: what ``consenso reproduce FIGURE --json`` prints; files go to ``out``."""
+    return cli("reproduce", figure, *(["--out", out] if out is not None else []))
+
+
+def _booked(task: dict[str, Any], out: Union[str, "os.PathLike[str]", None]) -> "Record":
+    table = _loads(task["text"], task["file"])
+    data = table["data"]
+    for key in ("path", "schema", "test"):
+        if key in data:
+            data[key] = os.path.abspath(os.path.join(task["folder"], str(data[key])))
+    if task["edges"] is not None:
+        table["graph"]["path"] = os.path.abspath(task["edges"][0])
+    folder = os.path.abspath(out if out is not None else os.path.join("runs", f"{table.get('name', 'experiment')}-os"))
+    with tempfile.TemporaryDirectory() as room:
+        file = Path(room) / "experiment.toml"
+        file.write_text(_dumps(table), encoding="utf-8")
+        cli("run", file, "--entropy", "os", "--out", folder)
+    record = json.loads((Path(folder) / "record.json").read_text(encoding="utf-8"))
+    models = []
+    for path in sorted((Path(folder) / "models").glob("*.json")):
+        model = json.loads(path.read_text(encoding="utf-8"))
+        agents = [a["weights"] for a in model.get("agents", [])]
+        models.append({"label": path.stem, "agents": agents, "mean": model.get("weights", [])})
+    return Record(record, models)
 
 
 def _run(task: dict[str, Any], os_entropy: bool, progress: bool) -> "Record":
@@ -108,7 +144,7 @@ def _prepare(experiment: Experiment, overrides: Mapping[str, Any]) -> dict[str, 
     for key, value in overrides.items():
         _override(table, key.split("__"), value, key)
     data = table.get("data", {})
-    task: dict[str, Any] = {"file": name, "files": [], "schema": None, "test": None, "edges": None}
+    task: dict[str, Any] = {"file": name, "folder": str(folder), "files": [], "schema": None, "test": None, "edges": None}
     task["text"] = _dumps(table)
     if not isinstance(data, Mapping):
         raise InputError(f"{name}: data must be a table")
@@ -337,7 +373,7 @@ class Plots:
         """The objective by round, a line an algorithm."""
         ax = self._axes(ax)
         for a in self._record.algorithms:
-            ax.plot([p["round"] for p in a["curve"]], [p["objective"]["mean"] for p in a["curve"]], label=a["label"])
+            ax.plot([p["round"] for p in a.get("curve", [])], [p["objective"]["mean"] for p in a.get("curve", [])], label=a["label"])
         ax.set(xlabel="round", ylabel="objective at the mean model")
         ax.legend()
         return ax

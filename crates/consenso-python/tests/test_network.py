@@ -1,0 +1,156 @@
+"""The command line, real sites and models of one's own, from Python."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import consenso
+
+STUDY = """
+name = "three"
+seed = 3
+runs = 1
+[data]
+source = "logistic"
+agents = 3
+records_per_agent = 100
+dim = 3
+[graph]
+kind = "complete"
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+[[algorithm]]
+kind = "dgd"
+rounds = 20
+"""
+
+
+def test_the_command_line_comes_along(tmp_path):
+    explained = consenso.cli("privacy", "explain", "--epsilon", "1")
+    assert explained["epsilon"] == 1.0
+    with pytest.raises(consenso.InputError, match="cannot be read"):
+        consenso.cli("run", tmp_path / "none.toml")
+    script = subprocess.run([sys.executable, "-m", "consenso", "--version"], capture_output=True, text=True)
+    assert script.returncode == 0 and "consenso" in script.stdout
+
+
+def test_three_sites_on_this_machine(tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY)
+    sites = consenso.network(tmp_path / "net", ["a", "b", "c"], tmp_path / "study.toml")
+    rounds, results = [], {}
+
+    def run(site):
+        results[site.folder.name] = site.run(on_round=lambda state: rounds.append(state["round"]))
+
+    threads = [threading.Thread(target=run, args=(site,)) for site in sites]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert sorted(results) == ["a", "b", "c"] and max(rounds) >= 20
+    audit = sites[0].audit()
+    assert audit["holds"] and audit["remaining"]["epsilon"] == 0.0
+    weights = [site.model()["weights"] for site in sites]
+    np.testing.assert_allclose(weights[0], weights[1], atol=1.0)
+    assert sites[1].status()
+    with pytest.raises(consenso.InputError, match="site.toml"):
+        consenso.Site(tmp_path)
+
+
+def test_records_of_a_site_come_from_a_frame(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    (tmp_path / "site.toml").write_text('name = "a"\n')
+    site = consenso.Site(tmp_path)
+    path = site.records(pandas.DataFrame({"age": [1, 2], "ill": ["yes", "no"]}))
+    assert path.read_text() == "age,ill\n1,yes\n2,no\n"
+    with pytest.raises(consenso.InputError):
+        site.records([1, 2])
+
+
+HIDDEN = 6
+
+
+def gradients(x, X, y):
+    """Of a network with one hidden layer and the logistic loss."""
+    hidden, out = x[: 3 * HIDDEN].reshape(HIDDEN, 3), x[3 * HIDDEN :]
+    a = np.tanh(X @ hidden.T)
+    slope = -y / (1 + np.exp(y * (a @ out)))
+    inner = (slope[:, None] * out * (1 - a**2))[:, :, None] * X[:, None, :]
+    return np.concatenate([inner.reshape(len(X), 3 * HIDDEN), slope[:, None] * a], axis=1)
+
+
+def test_a_model_of_ones_own():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    X[:, 2] = 1.0
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)  # no linear model tells
+    problem = consenso.CustomProblem(gradients, dim=4 * HIDDEN, clip=1.0)
+    start = rng.normal(size=4 * HIDDEN)
+    sites = np.arange(6000) % 3
+    fit = problem.fit(X, y, sites=sites, epsilon=8.0, rounds=200, start=start, random_state=1)
+    hidden, out = fit.model_[: 3 * HIDDEN].reshape(HIDDEN, 3), fit.model_[3 * HIDDEN :]
+    assert np.mean(np.sign(np.tanh(X @ hidden.T) @ out) == y) > 0.85
+    assert fit.claim_["epsilon"] <= 8.0 and fit.claim_["neighbours"] == "replace-one" and "seeded" in fit.claim_["sampler"]
+    again = problem.fit(X, y, sites=sites, epsilon=8.0, rounds=200, start=start, random_state=1)
+    np.testing.assert_array_equal(fit.model_, again.model_)
+    for bad in (
+        lambda: problem.fit(X, y[:-1]),
+        lambda: problem.fit(X, y, epsilon=-1.0),
+        lambda: problem.fit(X, y, rounds=0),
+        lambda: consenso.CustomProblem(lambda x, X, y: X, dim=2, clip=1.0).fit(X, y),
+        lambda: consenso.CustomProblem(gradients, dim=24, clip=0),
+    ):
+        with pytest.raises(ValueError):
+            bad()
+
+
+def test_the_gate_clips_what_a_callable_returns_and_ends_with_its_budget():
+    """Two data sets that differ in one wild gradient: sums without noise differ by at most two clips."""
+    quiet = consenso._core.Gate(None, 1e-6, 1, 2, 0.5, 3, 0, 0)
+    rows = np.array([[1.0, 0.0], [0.0, 0.1], [0.0, 0.0]])
+    np.testing.assert_allclose(np.frombuffer(quiet.release(rows.tobytes())), [1.0, 0.1])
+    spreads = []
+    for wild in ([1e100, 0.0], [-1e100, 0.0], [np.nan, 1.0]):
+        gate = consenso._core.Gate(50.0, 1e-6, 1, 2, 0.5, 3, 0, 0)
+        spreads.append(np.frombuffer(gate.release(np.array([[0.0, 0.1], wild, [0.0, 0.0]]).tobytes())))
+    # The same seed draws the same noise up to the grid.
+    assert np.abs(spreads[0] - spreads[1] - [1.0, 0.0]).max() < 0.01
+    assert np.abs(spreads[0] - spreads[2] - [0.5, 0.0]).max() < 0.01
+    with pytest.raises(consenso.ConsensoError, match="spent"):
+        gate.release(rows.tobytes())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_stops_a_long_run():
+    code = "import consenso; print('go', flush=True); consenso.run('frontier')"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "go\n"
+    time.sleep(2.0)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert "KeyboardInterrupt" in err
+
+
+def test_runs_with_real_noise_are_booked_beside_the_records(tmp_path):
+    rows = "\n".join(f"{i % 100},{'yes' if i % 100 > 50 else 'no'}" for i in range(2000))
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("age,ill\n" + rows + "\n")
+    (tmp_path / "schema.toml").write_text(
+        'reviewed = true\n[[column]]\nname = "age"\nkind = "numeric"\nmin = 0\nmax = 100\n'
+        '[[column]]\nname = "ill"\nkind = "label"\nclasses = ["no", "yes"]\n'
+    )
+    (tmp_path / "e.toml").write_text(
+        'name = "e"\nruns = 1\n[data]\npath = "*.csv"\nschema = "schema.toml"\n'
+        '[graph]\nkind = "complete"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = "dgd"\n'
+    )
+    record = consenso.run(tmp_path / "e.toml", entropy="os", out=tmp_path / "out")
+    assert record.rows()[0]["epsilon"] <= 1.0
+    assert list(tmp_path.glob("*ledger*")) and (tmp_path / "out/models").is_dir()
+    text = json.dumps(record.data)
+    assert "central_optimum" not in text and "local_only" not in text
