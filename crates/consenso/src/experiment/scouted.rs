@@ -214,14 +214,6 @@ impl Eyes {
     pub(super) fn test(&self) -> Option<&Records> {
         self.test.as_ref()
     }
-
-    /// How many units of the label one of its standardised units is.
-    pub(super) fn label_scale(&self, experiment: &Experiment) -> f64 {
-        match &experiment.layout {
-            Some(layout) if !self.standard.is_empty() => layout.label_scale(&self.standard),
-            _ => 1.0,
-        }
-    }
 }
 
 /// The records of all agents as one, under a standard.
