@@ -178,7 +178,8 @@ fn different_words_to_different_neighbours_are_found_and_named() {
     let mut named = 0;
     for (site, outcome) in all.iter().enumerate().skip(1) {
         let said = outcome.as_ref().map(|_| ()).unwrap_err().to_string();
-        assert!(said.contains("site-0"), "{site}: {said}");
+        // Whoever heard it last may find that the others have left already.
+        assert!(said.contains("site-0") || said.contains("not heard of"), "{site}: {said}");
         named += usize::from(net.log(site).contains("\"event\":\"equivocation\""));
     }
     assert!(named >= 2, "{named} of 3 have the proof");

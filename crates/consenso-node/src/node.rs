@@ -895,11 +895,6 @@ impl Node {
         };
         let verdicts = self.watch.judge(peer, round, all, signed);
         let by = self.neighbours[&peer].name.clone();
-        if verdicts.iter().any(|v| matches!(v, Verdict::Equivocates(_))) {
-            // So that the other end has the proof, too.
-            let mine = self.watch.told(peer, round);
-            self.send(peer, Frame::Told { round, all: mine }.encode());
-        }
         for verdict in verdicts {
             match verdict {
                 Verdict::Equivocates(liar) => {
@@ -923,6 +918,16 @@ impl Node {
                     };
                     let line = json!({ "peer": name, "round": round, "by": by, "here": proof(mine.as_ref()), "there": proof(theirs) });
                     self.audit("equivocation", line);
+                    // Whoever knows the site gets both: one of them is not what it received itself.
+                    let proof: Vec<Told> = mine.into_iter().chain(theirs.cloned()).collect();
+                    let others: Vec<u32> = self.neighbours.keys().copied().filter(|j| *j != liar).collect();
+                    for other in others {
+                        if self.neighbours[&other].version > VERSION_BEFORE
+                            && self.neighbours[&other].outgoing.is_some()
+                        {
+                            self.send(other, Frame::Told { round, all: proof.clone() }.encode());
+                        }
+                    }
                     self.refuse(liar, &reason);
                 }
                 Verdict::Slander(_) => {
@@ -1300,8 +1305,9 @@ mod tests {
         let graph = graph_digest(hers.graph());
         let hello = Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have: 0 };
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let nagging = crate::link::tests_api::nag(&b, 0, &Frame::Hello(hello).encode());
-        drop(runtime.block_on(timeout(Duration::from_secs(60), nagging)));
+        let hello = Frame::Hello(hello).encode();
+        let nagging = crate::link::tests_api::nag(&b, 0, &hello);
+        let _ = runtime.block_on(async { timeout(Duration::from_secs(60), nagging).await });
         let away = node.join().unwrap().unwrap_err();
         assert!(matches!(&away, NodeError::Away { names, .. } if names == "b"), "{away}");
         std::fs::remove_dir_all(&root).unwrap();
