@@ -5,13 +5,17 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// What each part measures.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
     (
         "simulate",
         "rounds of the simulator against numpy, gradients and large networks against memory bandwidth",
     ),
     ("noise", "exact noise against an unsafe sampler and against opendp's"),
     ("accounting", "composition and calibration against dp-accounting"),
+    (
+        "utility",
+        "what models are worth under a budget: ours, a trusted curator's, other programs'; writes docs/utility.md",
+    ),
     ("network", "a round of the real network against a round trip of its transport"),
 ];
 
@@ -38,13 +42,17 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     if wanted("accounting") {
         passed &= accounting();
     }
+    // It takes an hour and writes a page of the guide, so it is run by name.
+    if names.contains(&"utility") {
+        passed &= crate::utility::run(flags.contains(&"--quick"));
+    }
     if wanted("network") {
         passed &= network();
     }
     passed
 }
 
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stdout(), "{text}");
 }
@@ -57,14 +65,14 @@ fn example(package: &str, name: &str, arguments: &[&str]) -> Option<String> {
     output(&mut command)
 }
 
-fn output(command: &mut Command) -> Option<String> {
+pub(crate) fn output(command: &mut Command) -> Option<String> {
     let out = command.stderr(std::process::Stdio::inherit()).output().ok()?;
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// A Python with the given packages in a throw-away environment, or nothing.
-fn python(packages: &[&str]) -> Option<PathBuf> {
-    let home = root().join("target").join("bench-python");
+/// A Python with the given packages in a throw-away environment of this name, or nothing.
+pub(crate) fn python(name: &str, packages: &[&str]) -> Option<PathBuf> {
+    let home = root().join("target").join(name);
     let python = home.join("bin").join("python");
     if !python.exists() {
         output(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
@@ -79,7 +87,7 @@ fn python(packages: &[&str]) -> Option<PathBuf> {
 }
 
 /// The number behind `"key":` in a JSON line.
-fn number(line: &str, key: &str) -> f64 {
+pub(crate) fn number(line: &str, key: &str) -> f64 {
     let start = line.find(&format!("\"{key}\":")).map_or(line.len(), |at| at + key.len() + 3);
     let digits: String = line[start..]
         .trim_start()
@@ -100,7 +108,7 @@ fn simulate(million: bool) -> bool {
     let (open, noise, filter) =
         (number(&example_b, "open_ms"), number(&example_b, "noise_ms"), number(&example_b, "filter_ms"));
     say("\nAlgorithm 1, N = 100, E = 200, b = 100, d = 14, 10 runs: milliseconds a round");
-    let numpy = python(&["numpy"])
+    let numpy = python("bench-python", &["numpy"])
         .and_then(|python| output(Command::new(python).arg(root().join("benches").join("simulate.py"))))
         .map(|out| (number(&out, "ms_per_round"), number(&out, "tuned_ms_per_round")));
     match numpy {
@@ -143,7 +151,7 @@ fn simulate(million: bool) -> bool {
 
 fn accounting() -> bool {
     let Some(ours) = example("consenso", "bench_accounting", &[]) else { return false };
-    let peer = python(&["dp-accounting==0.6.0"])
+    let peer = python("bench-python", &["dp-accounting==0.6.0"])
         .and_then(|python| output(Command::new(python).arg(root().join("benches").join("accounting.py"))))
         .unwrap_or_default();
     say("\nAccounting: seconds, and dp-accounting 0.6.0 beside them");

@@ -3,8 +3,10 @@
 mod bench;
 mod browser;
 mod docs;
+mod mpi;
 mod python;
 mod reference;
+mod utility;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,10 +20,11 @@ Usage: cargo xtask <command>
 
   ci      what a change must pass: formatting, lints, tests, doctests, documentation, the Python package where Python 3.10 is; stops at the first failure
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
-  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|network] [--million]`
+  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|utility|network] [--million] [--quick]`
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
   python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one
+  mpi     one simulation on 1 to 4 processes, whose transcripts must be the same; MPICH in an environment of its own (target/mpi); needs Python 3
   figures the pictures of the README, made again (minutes); needs chromium and npm
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Some("deploy") => deploy(rest),
         Some("bench") => bench::run(rest),
         Some("python") => python::run(rest),
+        Some("mpi") if rest.is_empty() => mpi::run(),
         Some("help" | "--help" | "-h") => {
             let _ = std::io::stdout().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;

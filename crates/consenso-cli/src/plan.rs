@@ -1,7 +1,8 @@
 //! `consenso plan`: what is known of an experiment's parameters before it runs.
 
+use crate::machine::Threads;
 use crate::{Failure, files, output};
-use consenso::experiment::{AlgorithmPlan, Constants};
+use consenso::experiment::{AlgorithmPlan, Constants, Recommendation};
 use consenso::protocol::Parameters;
 use consenso::theory::Standing;
 use serde_json::json;
@@ -20,6 +21,8 @@ predicted stable   a working rule, derived from the mean dynamics and tested, pr
 open               neither a theorem nor a rule covers them
 unstable           the working rule predicts divergence
 
+The last line recommends one way to run it, with the share of noise that the trained model is predicted to have.
+
 Nothing private is read: constants come from the public bounds, so a certificate is a worst case.")]
 pub(crate) struct Args {
     /// An experiment file, or the name of a built-in experiment [default: adult]
@@ -27,21 +30,36 @@ pub(crate) struct Args {
     /// Change a key of the experiment, as for `consenso run`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    threads: Threads,
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
+    args.threads.start()?;
     let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
     let (constants, plans) = (experiment.constants(), experiment.plan());
+    let (name, advice) = (&experiment.spec().name, experiment.recommendation());
     if json {
-        let name = &experiment.spec().name;
-        output::print_json(&json!({ "name": name, "constants": constants, "algorithms": plans }));
+        output::print_json(&json!({
+            "name": name,
+            "constants": constants,
+            "algorithms": plans,
+            "recommendation": advice,
+            "warnings": experiment.warnings(),
+        }));
     } else {
-        output::print(&text(&experiment.spec().name, &constants, &plans));
+        output::print(&text(name, &constants, &plans, experiment.warnings(), &advice));
     }
     Ok(())
 }
 
-fn text(name: &str, c: &Constants, plans: &[AlgorithmPlan]) -> String {
+fn text(
+    name: &str,
+    c: &Constants,
+    plans: &[AlgorithmPlan],
+    warnings: &[String],
+    advice: &Recommendation,
+) -> String {
     let mut out = format!(
         "{name}: N = {}, d = {}; m = {}, M = {}; σ_max² = {:.3}, σ_min² = {:.3}, ‖A‖² = {:.3}\n",
         c.agents,
@@ -72,6 +90,10 @@ fn text(name: &str, c: &Constants, plans: &[AlgorithmPlan]) -> String {
             None => {}
         }
     }
+    for warning in warnings {
+        let _ = writeln!(out, "\nwarning: {warning}");
+    }
+    let _ = writeln!(out, "\nrecommended: {}", advice.text);
     out
 }
 

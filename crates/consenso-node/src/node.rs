@@ -4,23 +4,23 @@
 //! durable in one transaction; then the bytes go to every neighbour, over whatever links there are, the same bytes again after every
 //! reconnect, until each neighbour has shown that it has them durably too.
 
+use crate::admission::{agrees, ledger, repair, reserve, weights};
+pub use crate::admission::{opening, renew_witness};
 use crate::audit_log::{AuditLog, Echo};
 use crate::driven::{Driven, Wanted};
+pub use crate::error::NodeError;
 use crate::folder::{Away, Folder, FolderError, graph_digest};
 use crate::frame::{Digest, Frame, Hex, blake3, sha256};
-use crate::identity::{Identity, IdentityError};
+use crate::identity::Identity;
 use crate::link::{self, Event, Links, Shared};
 use crate::progress::{Link, Watched};
 use crate::spending::Spending;
-use crate::store::{Entry, Opening, Store, StoreError};
+use crate::store::{Entry, Store};
 use crate::wire::{Tcp, Wire};
 use bytes::Bytes;
-use consenso::agent::RestoreError;
 use consenso::experiment::{Charge, Experiment, SitePlan};
 use consenso::gate::StopReason;
-use consenso::graph::{Graph, Mixing};
-use consenso::privacy::studies::{Limit, StudyCost};
-use consenso_ledger::{Edited, LedgerError, RecordsLedger};
+use consenso_ledger::Edited;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -30,124 +30,6 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
-
-/// Why a node cannot start or go on. The state on disk is as of the last round in every case.
-#[derive(Debug, thiserror::Error)]
-pub enum NodeError {
-    /// The folder is not as it should be.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The identity cannot be used.
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-    /// The durable state cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The experiment does not fit the site.
-    #[error("{0}")]
-    Experiment(String),
-    /// The ledger that stays with the records does not let the study in, or cannot be used.
-    #[error("{}{}", .0, help(.0))]
-    Records(LedgerError),
-    /// The checkpoint does not fit the experiment.
-    #[error(transparent)]
-    Restore(#[from] RestoreError),
-    /// Another process runs this site.
-    #[error("{0}: another process runs this site")]
-    Running(String),
-    /// The durable state is gone, but the site has run before.
-    #[error(
-        "{0}: the audit log shows that this site has run, but its ledger (state.db) is missing\n  help: restore it; without it nobody knows what was spent"
-    )]
-    LedgerMissing(String),
-    /// The durable state is older than what the site has done.
-    #[error(
-        "{0}: the audit log shows releases that the ledger (state.db) does not know: it is an old copy, or was damaged\n  help: restore the newest; an older one would charge and draw again what was sent already"
-    )]
-    LedgerOld(String),
-    /// A neighbour has what this site does not know to have sent.
-    #[error(
-        "{peer} says that it has exchange {have} of this site, whose ledger (state.db) ends with exchange {released}: {peer} does not tell the truth, or the folder is an old copy\n  help: if state.db is the newest there is, ask {peer} for its audit log, which holds the hash of what it received; never go back to an older copy. A witness (site.toml) settles it"
-    )]
-    Forgot {
-        /// Who.
-        peer: String,
-        /// What it has.
-        have: u32,
-        /// The last release here.
-        released: u32,
-    },
-    /// The operating system says no.
-    #[error("{what}: {cause}")]
-    System {
-        /// What was tried.
-        what: String,
-        /// What it said.
-        cause: std::io::Error,
-    },
-    /// Too few sites are left to go on with.
-    #[error(
-        "{names} not heard of for {seconds:.0} s, and without them {left} of the {least} sites that least_sites asks for are left; the state is kept, and a new start goes on from round {round}"
-    )]
-    Alone {
-        /// Who is away.
-        names: String,
-        /// For how long.
-        seconds: f64,
-        /// How many are left, this site included.
-        left: usize,
-        /// How many there must be.
-        least: usize,
-        /// Where the run stands.
-        round: u32,
-    },
-    /// Neighbours are away.
-    #[error(
-        "{names} not heard of for {seconds:.0} s; the state is kept, and a new start goes on from round {round}"
-    )]
-    Away {
-        /// Who.
-        names: String,
-        /// For how long.
-        seconds: f64,
-        /// Where the run stands.
-        round: u32,
-    },
-}
-
-// Not as its source: the message holds it already.
-impl From<LedgerError> for NodeError {
-    fn from(error: LedgerError) -> Self {
-        Self::Records(error)
-    }
-}
-
-/// What to do about the records' ledger.
-fn help(error: &LedgerError) -> &'static str {
-    match error {
-        LedgerError::Changed { .. } => {
-            "\n  help: start once with --edited-records same (what was spent stays spent) or --edited-records other (other people's records)"
-        }
-        LedgerError::File { .. } => {
-            "\n  help: the ledger of spent privacy stays beside the records; where that folder cannot be written, name another: ledger = \"…\" in site.toml"
-        }
-        _ => "",
-    }
-}
-
-impl NodeError {
-    /// Whether the user must mend something before another start can work.
-    #[must_use]
-    pub fn is_input(&self) -> bool {
-        match self {
-            // Others may come back, or tell the truth next time.
-            Self::Away { .. } | Self::Alone { .. } | Self::Forgot { .. } => false,
-            Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
-            Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
-            _ => true,
-        }
-    }
-}
 
 /// How a run ended.
 #[derive(Clone, Debug)]
@@ -173,6 +55,9 @@ pub struct Options {
     pub echo: Echo,
     /// What the operator says about records that have changed since studies were charged to them.
     pub edited: Edited,
+    /// Makes a site of a test lie: what it sends to whom in which exchange.
+    #[cfg(test)]
+    pub(crate) lie: Option<crate::liars::Lie>,
 }
 
 /// How long a node that is done waits for a goodbye from neighbours that have everything.
@@ -237,7 +122,7 @@ async fn signals(stop: Arc<std::sync::atomic::AtomicBool>) {
 }
 
 /// One process a site: two would draw different noise for the same round.
-fn lock(folder: &Folder) -> Result<File, NodeError> {
+pub(crate) fn lock(folder: &Folder) -> Result<File, NodeError> {
     let path = folder.path.join("run.lock");
     let system = |cause: std::io::Error| match cause.kind() {
         std::io::ErrorKind::PermissionDenied => FolderError::Read { path: path.clone(), cause }.into(),
@@ -276,8 +161,10 @@ struct Neighbour {
     suspected: Option<u32>,
     /// When something was last heard of it on a link.
     spoke: Instant,
-    /// It sent something wrong and nothing right since.
-    refused: bool,
+    /// It sent something wrong and nothing right since: what.
+    refused: Option<String>,
+    /// The largest number it sent, and in which exchange.
+    largest: (f64, u32),
     ever_up: bool,
     /// The ledger says that it has everything.
     confirmed: bool,
@@ -379,6 +266,8 @@ impl Prepared {
         let links = link::start(Arc::clone(&shared)).await;
         Ok(Node {
             links: links.map_err(system(listen))?,
+            #[cfg(test)]
+            lie: options.lie,
             progress: options.progress.clone(),
             asked: Arc::clone(&options.stop),
             stop: None,
@@ -430,6 +319,8 @@ pub(crate) struct Node {
     neighbours: BTreeMap<u32, Neighbour>,
     /// The last releases: (round, bytes).
     recent: VecDeque<(u32, Bytes)>,
+    #[cfg(test)]
+    lie: Option<crate::liars::Lie>,
     progress: Watched,
     asked: Arc<std::sync::atomic::AtomicBool>,
     stop: Option<Instant>,
@@ -600,6 +491,7 @@ impl Node {
     }
 
     fn finish(&mut self, reason: StopReason) -> Result<(), NodeError> {
+        self.refuse_no_model()?;
         let round = self.agent.round();
         let model: Vec<u8> =
             self.agent.model().unwrap_or_default().iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -621,6 +513,29 @@ impl Node {
             self.part(peer)?;
         }
         Ok(())
+    }
+
+    /// What lies outside the public range of models is never the end of a study.
+    fn refuse_no_model(&mut self) -> Result<(), NodeError> {
+        let range = self.plan.range;
+        let model = self.agent.model().unwrap_or_default();
+        let what = match model.iter().position(|x| !x.is_finite()) {
+            Some(index) => format!("the model is not finite at index {index}"),
+            None => {
+                let largest = model.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+                if largest <= range {
+                    return Ok(());
+                }
+                format!(
+                    "the model is out of range: it has {largest:.3e}, and no model of this study is beyond {range:.3e}"
+                )
+            }
+        };
+        let longest = self.neighbours.values().max_by(|a, b| a.largest.0.total_cmp(&b.largest.0));
+        let (peer, (largest, round)) =
+            longest.map_or_else(|| ("nobody".to_owned(), (0.0, 0)), |n| (n.name.clone(), n.largest));
+        self.audit("out-of-range", json!({ "what": what, "peer": peer, "largest": largest, "round": round }));
+        Err(NodeError::OutOfRange { what, peer, largest, round })
     }
 
     fn take(&mut self, event: Event) -> Result<(), NodeError> {
@@ -668,7 +583,7 @@ impl Node {
         }
         n.acked = n.acked.max(have);
         n.ever_up = true;
-        if !n.refused {
+        if n.refused.is_none() {
             n.lost = None;
         }
         let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
@@ -698,9 +613,10 @@ impl Node {
             return Ok(());
         }
         match frame {
-            Frame::Release { .. } | Frame::Words { .. } => match self.agent.handle(peer, frame) {
+            Frame::Release { .. } | Frame::Words { .. } => match self.agent.take(peer, frame, &mut n.largest)
+            {
                 Ok(round) => {
-                    (n.lost, n.refused, n.suspected) = (None, false, None);
+                    (n.lost, n.refused, n.suspected) = (None, None, None);
                     n.acked = n.acked.max(round.saturating_sub(1));
                     // The same again is no news, and must not fill the disk.
                     if round > n.heard {
@@ -769,13 +685,15 @@ impl Node {
         if let Some((_, outgoing)) = n.outgoing.take() {
             drop(outgoing.try_send(Frame::Refused(reason.to_owned()).encode()));
         }
-        n.refused = true;
+        n.refused = Some(reason.to_owned());
         n.lost.get_or_insert_with(Instant::now);
     }
 
     fn send_release(&mut self, peer: u32, round: u32) {
         let all = self.recent.iter().find(|r| r.0 == round).map(|r| &r.1);
         let Some(bytes) = all.and_then(|bytes| self.agent.part(peer, bytes)) else { return };
+        #[cfg(test)]
+        let bytes = crate::liars::told(self.lie, peer, bytes);
         if self.send(peer, bytes)
             && let Some(n) = self.neighbours.get_mut(&peer)
         {
@@ -872,7 +790,11 @@ impl Node {
         if absent.is_empty() {
             return Ok(());
         }
-        let names: Vec<&str> = absent.iter().map(|j| self.neighbours[j].name.as_str()).collect();
+        let named = |n: &Neighbour| match &n.refused {
+            Some(reason) => format!("{} (refused: {reason})", n.name),
+            None => n.name.clone(),
+        };
+        let names: Vec<String> = absent.iter().map(|j| named(&self.neighbours[j])).collect();
         let names = names.join(", ");
         let seconds =
             absent.iter().map(|j| silent(&self.neighbours[j])).max().unwrap_or_default().as_secs_f64();
@@ -952,63 +874,6 @@ impl Node {
     }
 }
 
-/// Whether the folder announces what the experiment has.
-fn agrees(folder: &Folder, experiment: &Experiment) -> Result<(), NodeError> {
-    let (agents, sites) = (experiment.graph().agents(), folder.peers.len());
-    if agents != sites {
-        let message = format!("the experiment has {agents} agents and peers.toml has {sites} sites");
-        return Err(NodeError::Experiment(message));
-    }
-    let announced: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
-    if announced != experiment.records() {
-        return Err(NodeError::Experiment(format!(
-            "peers.toml announces {announced:?} records, and the experiment gives {:?}",
-            experiment.records()
-        )));
-    }
-    Ok(())
-}
-
-/// The site's ledger. The log is made after the ledger's first row: a log without a row means that the ledger was lost.
-fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
-    let has = |file: &str| folder.path.join(file).exists();
-    let missing = || NodeError::LedgerMissing(folder.path.display().to_string());
-    if has(crate::audit_log::FILE) && !has(crate::store::FILE) {
-        return Err(missing());
-    }
-    let store = Store::open(&folder.path, dim)?;
-    if has(crate::audit_log::FILE) && store.is_empty() {
-        return Err(missing());
-    }
-    // A row is on disk before its line is in the log.
-    if let Some(last) = crate::audit_log::last_release(&folder.path)
-        && !store.rows()?.iter().any(|row| Hex(&row.hash).to_string() == last)
-    {
-        return Err(NodeError::LedgerOld(folder.path.display().to_string()));
-    }
-    Ok(store)
-}
-
-/// Writes into the log what the ledger knows and the log does not: a crash or a full disk came between the two. The ledger is the truth.
-fn repair(folder: &Folder, store: &Store, audit: &AuditLog, agent: &Driven) -> Result<(), NodeError> {
-    let known = crate::audit_log::releases(&folder.path);
-    for row in store.rows()? {
-        let Entry::Release { round: exchange, blake3, charge } = row.entry else { continue };
-        let ledger = Hex(&row.hash).to_string();
-        if known.contains(&ledger) {
-            continue;
-        }
-        let round = agent.begun(exchange);
-        let mut fields =
-            json!({ "blake3": blake3, "charge": charge, "ledger": ledger, "round": round, "repaired": true });
-        if agent.is_shared() {
-            fields["exchange"] = exchange.into();
-        }
-        audit.write("released", fields);
-    }
-    Ok(())
-}
-
 /// The neighbours before any link is up.
 fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
     let mut all: BTreeMap<u32, Neighbour> = agent
@@ -1043,108 +908,13 @@ impl Neighbour {
             ahead: None,
             suspected: None,
             spoke: Instant::now(),
-            refused: false,
+            refused: None,
+            largest: (0.0, 0),
             ever_up: false,
             confirmed: false,
             bye: false,
         }
     }
-}
-
-/// What the site and the study say about what these records may cost.
-///
-/// # Errors
-/// Noise from a seed on records that are not public.
-pub fn opening(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Result<Opening, NodeError> {
-    let site = &folder.site;
-    if plan.seeded && experiment.has_own_records() && !site.public {
-        return Err(NodeError::Experiment(
-            "entropy = \"seed\": everybody could compute this site's noise and take it away from what it sends\n  \
-             help: set entropy = \"os\" in site.toml; or public = true, if everybody may have these records"
-                .into(),
-        ));
-    }
-    Ok(Opening {
-        site: site.name.clone(),
-        experiment: folder.study,
-        graph: graph_digest(experiment.graph()),
-        claim: plan.claim.clone(),
-        cost: plan.cost,
-        seeded: plan.seeded,
-        rule: site.budget.and_then(|b| b.rule),
-        budget: site.budget.map(|b| (b.epsilon, b.delta)),
-        announced: experiment.spec().privacy.and_then(|p| Some((p.epsilon?, p.delta))),
-        records: plan.records,
-        unprotected: site.unprotected,
-    })
-}
-
-/// Reserves the study in the ledger that stays with the records, whichever folder they are used from; its name there.
-fn reserve(
-    folder: &Folder,
-    records: &std::path::Path,
-    edited: Edited,
-    opening: &Opening,
-    cost: StudyCost,
-    id: Option<String>,
-    limit: Option<Limit>,
-) -> Result<String, NodeError> {
-    let mut ledger = RecordsLedger::open(records, folder.ledger().as_deref(), edited)?;
-    // The tightest word counts: the site's own budget, or the limit that these records had already.
-    let known = ledger.limit();
-    let asked = limit.map(|l| (l.epsilon, l.delta)).filter(|_| known.is_none() || opening.budget.is_some());
-    if let Some((epsilon, delta)) = asked {
-        let (epsilon, delta) =
-            known.map_or((epsilon, delta), |k| (epsilon.min(k.epsilon), delta.min(k.delta)));
-        ledger.set_limit(epsilon, delta, limit.map(|l| l.rule))?;
-    }
-    // A name that nobody had before: the same experiment in another folder is another study, with noise of its own.
-    let id = match id {
-        Some(id) => id,
-        None => {
-            let mut bytes = [0; 16];
-            let entropy = ring::rand::SystemRandom::new();
-            ring::rand::SecureRandom::fill(&entropy, &mut bytes)
-                .map_err(|_| NodeError::Experiment("the operating system gave no entropy".into()))?;
-            Hex(&bytes).to_string()
-        }
-    };
-    let claim = opening.claim.as_ref().expect("what has a cost has a claim");
-    ledger.reserve(&consenso_ledger::Study {
-        id: id.clone(),
-        name: format!("{} {}", opening.site, crate::folder::short(&opening.experiment)),
-        cost,
-        relation: claim.neighbours,
-        adversary: claim.adversary.clone(),
-        seeded: opening.seeded,
-    })?;
-    Ok(id)
-}
-
-/// Makes a new witness for a site whose witness is lost: its ledger as it is counts as the newest.
-///
-/// # Errors
-/// A site that runs, has no ledger, or names no witness.
-pub fn renew_witness(folder: &Folder) -> Result<std::path::PathBuf, NodeError> {
-    let _lock = lock(folder)?;
-    let path = folder.witness().ok_or_else(|| {
-        NodeError::Experiment(
-            "site.toml has no `witness`, for example: witness = \"/mnt/other-disk/hospital-a\"".into(),
-        )
-    })?;
-    if path.exists() {
-        let message = format!("{}: there is a witness; it is not overwritten", path.display());
-        return Err(NodeError::Experiment(message));
-    }
-    // The file exists, so the number of pages is its own, whatever the dimension.
-    ledger(folder, 1)?.new_witness(&path)?;
-    Ok(path)
-}
-
-/// The weight of every neighbour in this site's mix.
-fn weights(graph: &Graph, me: usize) -> BTreeMap<u32, f64> {
-    let mixing = Mixing::metropolis(graph);
-    graph.neighbours(me).iter().copied().zip(mixing.neighbours(me).iter().copied()).collect()
 }
 
 #[cfg(test)]
@@ -1207,6 +977,7 @@ mod tests {
         for (bytes, reason) in [
             (frame::release(1, 1, &[0.0, f64::NAN, 0.0]), "not finite at index 1"),
             (frame::release(1, 1, &[0.0, 1e13, 0.0]), "beyond 1e12 at index 1"),
+            (frame::release(1, 1, &[0.0, 1e9, 0.0]), "out of range: the number at index 1 is beyond"),
             (frame::release(1, 1, &[0.0, 1.0]), "2 numbers, not 3"),
             (frame::release(1, 3, &[0.0; 3]), "can only be in round 1 or the next"),
             (frame::release(1, 0, &[0.0; 3]), "round 0 from agent 1"),

@@ -14,7 +14,7 @@ use crate::experiment::{
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
 use crate::privacy::{Claim, NeighbourRelation};
-use crate::problem::{Constraint, Loss};
+use crate::problem::{Constraint, Loss, SiteWeights};
 use crate::protocol::{Algorithms, Parameters, Protocol};
 use crate::record::Record;
 use serde_json::Value;
@@ -353,6 +353,8 @@ pub struct Study {
     algorithms: Algorithms,
     seeded: bool,
     entropy: Option<[u8; 32]>,
+    /// Whether the encoding was chosen by the caller.
+    encoded: bool,
 }
 
 #[derive(Debug)]
@@ -372,13 +374,15 @@ impl From<Inputs> for Study {
             algorithms: Algorithms::builtin(),
             seeded: entropy.is_none(),
             entropy,
+            encoded: true,
         }
     }
 }
 
 impl Study {
     /// Begins a study of the rows of each site; all must have the same bounds. Without further words everybody talks to everybody,
-    /// the algorithm is `dgd`, and nothing is private.
+    /// the algorithm is `dgd`, and nothing is private. Under a [budget](Self::budget) `dgd` with open parameters scouts columns with
+    /// ranges first, which is what works on features of any scale and on sites of any size; see [`Self::encoding`].
     pub fn new(sites: &[Rows], loss: Loss) -> Self {
         let (kind, clip, huber_delta) = loss.name();
         let class_weight = match loss {
@@ -412,6 +416,7 @@ impl Study {
             algorithms: Algorithms::builtin(),
             seeded: false,
             entropy: None,
+            encoded: false,
         }
     }
 
@@ -485,9 +490,16 @@ impl Study {
         self
     }
 
-    /// Sets how rows with ranges are encoded.
+    /// Sets how rows with ranges are encoded, instead of [`Encoding::Scouted`] where a budget and `dgd` allow it and
+    /// [`Encoding::OneHot`] elsewhere.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
-        self.spec.data.encoding = encoding;
+        (self.spec.data.encoding, self.encoded) = (encoding, true);
+        self
+    }
+
+    /// Sets how much each site counts where columns are scouted; by precision, a function of announced sizes and budget, by default.
+    pub fn weights(mut self, weights: SiteWeights) -> Self {
+        self.spec.data.weights = weights;
         self
     }
 
@@ -541,10 +553,23 @@ impl Study {
     /// # Errors
     /// As [`Self::run`], and [`StudyError::Cancelled`].
     pub fn run_watched(self, observer: &dyn Observer) -> Result<Fitted, StudyError> {
-        let (experiment, encode, loss) = self.prepare()?;
-        let finished = experiment::run(&experiment, observer).map_err(StudyError::Run)?;
+        let (experiment, mut encode, loss) = self.prepare()?;
+        let mut finished = experiment::run(&experiment, observer).map_err(StudyError::Run)?;
         if finished.models.is_empty() {
             return Err(StudyError::Cancelled);
+        }
+        if let Some(Encode::Ranged { encoder, .. }) = &mut encode
+            && experiment.spec().data.encoding == Encoding::Scouted
+        {
+            // Agents hold what was scouted beside the coefficients; a caller gets an encoder and coefficients on its features.
+            for models in &mut finished.models {
+                for model in &mut models.agents {
+                    let (found, x) = experiment.fitted(&models.label, model).map_err(StudyError::Run)?;
+                    (**encoder, *model) = (found, x);
+                }
+                // All have the same model.
+                models.mean.clone_from(&models.agents[0]);
+            }
         }
         Ok(Fitted { claim: experiment.claim(0), finished, encode, loss })
     }
@@ -574,6 +599,10 @@ impl Study {
                 (*inputs, None, None)
             }
             Input::Rows { sites, names, test, loss } => {
+                let ranged = sites.first().is_some_and(|s| matches!(s.bounds.shape, Shape::Ranges(_)));
+                if ranged && !self.encoded && self.spec.leaves_encoding_open() {
+                    self.spec.data.encoding = Encoding::Scouted;
+                }
                 let (data, encode) = dataset(&sites, &names, test.as_ref(), loss, self.spec.data.encoding)?;
                 let inputs = Inputs {
                     file: self.spec.name.clone(),
@@ -639,7 +668,7 @@ fn dataset(
             let tables = sites.iter().zip(names).map(|(s, n)| table(s, n)).collect::<Result<_, _>>()?;
             let test = test.map(|t| table(t, "test rows")).transpose()?;
             let data = Dataset::new(tables, test.as_ref(), encoding)?;
-            let encoder = Box::new(Encoder::new(&schema, encoding)?);
+            let encoder = Box::new(data.encoder.clone());
             (data, Encode::Ranged { encoder, ranges: ranges.iter().map(|r| (r.1, r.2)).collect() })
         }
         shape @ Shape::Norm { most, intercept } => {
@@ -911,6 +940,29 @@ mod tests {
         assert!(!one.claim().unwrap().to_string().contains("seeded"));
     }
 
+    /// Under a budget the front door scouts: a column that fills a thousandth of its range is found, and three sites of very different size
+    /// give one model whose coefficients go with the encoder that was found.
+    #[test]
+    fn a_budget_scouts_columns_with_ranges() {
+        let bounds = Bounds::ranges([(0.0, 40.0), (-500.0, 500.0)]);
+        let site = |rows: usize| {
+            let row = |k: usize| [(k * 7 % 101) as f64 / 100.0, 4.0 * (k * 13 % 97) as f64 / 96.0];
+            let rows: Vec<[f64; 2]> = (0..rows).map(row).collect();
+            let labels: Vec<f64> = rows.iter().map(|r| if r[0] > 0.5 { 1.0 } else { -1.0 }).collect();
+            Rows::clip(&rows, &labels, &bounds).unwrap()
+        };
+        let sites = [site(40), site(700), site(9000)];
+        let study = || Study::new(&sites, Loss::Logistic).graph(Graph::path(3)).budget(1.0, 1e-6).seed(3);
+        let fitted = study().run().unwrap();
+        assert_eq!(fitted.model().len(), 3);
+        assert!(fitted.models().iter().all(|m| m == fitted.model()), "one model for all");
+        assert_eq!(fitted.predict(&[[0.1, 2.0], [0.9, 2.0], [0.1, 0.1]]).unwrap(), [-1.0, 1.0, -1.0]);
+        assert!(fitted.claim().unwrap().epsilon <= 1.0);
+        assert!(fitted.claim().unwrap().caveats.iter().any(|c| c.contains("scouts the columns")));
+        let plain = study().encoding(Encoding::OneHot).run().unwrap();
+        assert!(plain.claim().unwrap().caveats.iter().all(|c| !c.contains("scouts")));
+    }
+
     #[test]
     fn one_site_alone_descends_and_is_claimed() {
         let sites = sites(&Bounds::norm(2.0).with_intercept(), 1);
@@ -932,8 +984,9 @@ mod tests {
         assert!(text(Study::new(&sites, Loss::Logistic).graph(Graph::complete(1))).contains("at least 2"));
         assert!(text(Study::new(&sites, Loss::Logistic).graph(Graph::ring(4))).contains("agent"));
         assert!(text(Study::new(&sites, Loss::Logistic).budget(-1.0, 1e-6)).contains("epsilon"));
+        // Scouted columns need no clip; rows that are used as they are do.
         let ridge = Study::new(&sites, Loss::Ridge { clip: f64::INFINITY }).budget(1.0, 1e-6);
-        assert!(text(ridge).contains("clip"));
+        assert!(text(ridge.encoding(Encoding::OneHot)).contains("clip"));
         let other = Rows::clip([[0.1, 0.2]], &[1.0], &Bounds::norm(1.0)).unwrap();
         assert!(text(Study::new(&[sites[0].clone(), other], Loss::Logistic)).contains("same public bounds"));
     }

@@ -83,7 +83,12 @@ impl Net {
     fn experiment(&self) -> Experiment {
         let text = fs::read_to_string(self.folder(0).join("experiment.toml")).unwrap();
         let spec = ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
-        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let source = match spec.synthetic() {
+            Some(problem) => Source::Synthetic(problem.unwrap()),
+            None => {
+                Source::Data(Box::new(consenso_study::bundled::heart_flamby(spec.data.encoding).unwrap()))
+            }
+        };
         let inputs =
             Inputs { file: "experiment.toml".into(), text, spec, source, edges: None, entropy: None };
         Experiment::check(inputs).unwrap()

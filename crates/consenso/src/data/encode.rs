@@ -313,7 +313,7 @@ impl Encoder {
     #[must_use]
     pub fn scouted(schema: &Schema, layout: &RawLayout, standard: &[f64]) -> Self {
         assert_eq!(standard.len(), layout.standard_len(), "a standard of another schema");
-        let floor = standard[standard.len() - 1];
+        let (floor, limit) = layout.floor_and_limit(standard);
         let (mut parts, mut features, mut magnitudes, mut at) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for column in schema.features() {
             let name = &column.name;
@@ -335,14 +335,14 @@ impl Encoder {
                     };
                     let (centre, scale) = (standard[at], standard[at + 1]);
                     at += 2;
-                    parts.push(Part::Standardised { min, width, centre, scale, limit: scouted::LIMIT });
+                    parts.push(Part::Standardised { min, width, centre, scale, limit });
                     features.push(name.clone());
                 }
             }
         }
         // A level is farthest from its mean where it is the rarer of two.
         features.push("bias".to_owned());
-        let reach = scouted::LIMIT.max(2.0 / floor.sqrt());
+        let reach = limit.max(2.0 / floor.sqrt());
         magnitudes.resize(features.len(), (0.0, reach));
         let bounds = RowBounds { public: schema.is_reviewed(), ..plain_bounds(&magnitudes) };
         Self {
@@ -390,7 +390,7 @@ impl Encoder {
                 Part::Ranged { min, width } => row[at] = (value - min) / width,
                 Part::Code => row[at] = value,
                 Part::Standardised { min, width, centre, scale, limit } => {
-                    row[at] = scouted::number((value - min) / width, centre, scale).clamp(-limit, limit);
+                    row[at] = scouted::number((value - min) / width, centre, scale, limit);
                 }
                 Part::Levels { ref shares, floor } => {
                     scouted::level(value as usize, shares, floor, &mut row[at..]);

@@ -4,10 +4,10 @@
 //! look like on the whole (centre and scale of every number, the share of every level, the same of the label) and is public, because it is
 //! computed from noised histograms that were charged for. With it a raw record becomes a row of features of about unit variance.
 
-use super::{Kind, Records, Schema, Task};
+use super::{Column, Kind, Records, Schema, Task};
 use serde::{Deserialize, Serialize};
 
-/// How far from its centre a number counts, in scales: one outlier moves no gradient by more.
+/// How far from its centre a number counts at least, in scales. The standard says how far it does.
 pub(crate) const LIMIT: f64 = 2.5;
 
 /// What a raw column holds.
@@ -24,6 +24,10 @@ pub enum RawColumn {
 pub struct RawLayout {
     columns: Vec<RawColumn>,
     task: Task,
+    /// Centre and scale of the numbers whose mean and deviation the schema knows, as parts of the range, by column.
+    known: Vec<Option<[f64; 2]>>,
+    /// Class shares that the schema knows.
+    prevalence: Option<Vec<f64>>,
 }
 
 impl RawLayout {
@@ -34,7 +38,39 @@ impl RawLayout {
             Kind::Categorical { categories } => RawColumn::Levels(categories.len()),
             _ => RawColumn::Number,
         };
-        Self { columns: schema.features().map(|c| column(&c.kind)).collect(), task }
+        let known = |c: &Column| match (&c.kind, c.known.mean, c.known.sd) {
+            (&Kind::Numeric { min, max }, Some(mean), Some(sd)) if max > min && sd > 0.0 => {
+                Some([(mean - min) / (max - min), sd / (max - min)])
+            }
+            _ => None,
+        };
+        let label = schema.columns().iter().find(|c| matches!(c.kind, Kind::Label(_)));
+        Self {
+            columns: schema.features().map(|c| column(&c.kind)).collect(),
+            task,
+            known: schema.features().map(known).collect(),
+            prevalence: label.and_then(|c| c.known.prevalence.clone()),
+        }
+    }
+
+    /// Centre and scale of a number, as parts of its range, where the schema knows them: it needs no scouting.
+    #[must_use]
+    pub fn known(&self, column: usize) -> Option<[f64; 2]> {
+        self.known[column]
+    }
+
+    /// The class shares, where the schema knows them: the label needs no scouting.
+    #[must_use]
+    pub fn prevalence(&self) -> Option<&[f64]> {
+        self.prevalence.as_deref()
+    }
+
+    /// Columns and label of which nothing is known, and how many there are in all.
+    #[must_use]
+    pub fn unknown(&self) -> (usize, usize) {
+        let all = self.columns.len() + 1;
+        let known = self.known.iter().flatten().count() + usize::from(self.prevalence.is_some());
+        (all - known, all)
     }
 
     /// The columns, in the order of the schema's features.
@@ -49,10 +85,11 @@ impl RawLayout {
         self.task
     }
 
-    /// How many numbers there are among the columns.
+    /// How many numbers there are among the columns that need scouting.
     #[must_use]
     pub fn numbers(&self) -> usize {
-        self.columns.iter().filter(|c| **c == RawColumn::Number).count()
+        let open = |(c, known): &(&RawColumn, &Option<[f64; 2]>)| **c == RawColumn::Number && known.is_none();
+        self.columns.iter().zip(&self.known).filter(open).count()
     }
 
     /// Classes of the label; `None` for a regression.
@@ -71,45 +108,54 @@ impl RawLayout {
         self.columns.iter().map(|c| encoded_width(*c)).sum()
     }
 
-    /// Length of a standard written as numbers.
+    /// Length of a standard written as numbers: two for a number, one for a level, the same of the label, what a level's variance is raised by,
+    /// and how far from its centre a number counts.
     #[must_use]
     pub fn standard_len(&self) -> usize {
         let column = |c: &RawColumn| match *c {
             RawColumn::Number => 2,
             RawColumn::Levels(levels) => levels,
         };
-        self.columns.iter().map(column).sum::<usize>() + self.classes().unwrap_or(2) + 1
+        self.columns.iter().map(column).sum::<usize>() + self.classes().unwrap_or(2) + 2
     }
 
-    /// The standard that nobody looked for: a number around the middle of its range with a sixth of it as scale, levels and classes alike.
+    /// The standard that nobody looked for: what the schema knows, else a number around the middle of its range with a sixth of it as scale,
+    /// levels and classes alike.
     #[must_use]
     pub fn blind(&self, floor: f64) -> Vec<f64> {
         let mut standard = Vec::with_capacity(self.standard_len());
-        for column in &self.columns {
+        for (column, known) in self.columns.iter().zip(&self.known) {
             match *column {
-                RawColumn::Number => standard.extend([0.5, BLIND_SCALE]),
+                RawColumn::Number => standard.extend(known.unwrap_or([0.5, BLIND_SCALE])),
                 RawColumn::Levels(levels) => standard.extend(vec![1.0 / levels as f64; levels]),
             }
         }
-        match self.classes() {
-            Some(classes) => standard.extend(vec![1.0 / classes as f64; classes]),
-            None => standard.extend([0.5, BLIND_SCALE]),
+        match (self.classes(), &self.prevalence) {
+            (Some(_), Some(shares)) => standard.extend(shares),
+            (Some(classes), None) => standard.extend(vec![1.0 / classes as f64; classes]),
+            (None, _) => standard.extend([0.5, BLIND_SCALE]),
         }
-        standard.push(floor);
+        standard.extend([floor, LIMIT]);
         standard
+    }
+
+    /// What a level's variance is raised by, and how far from its centre a number counts.
+    pub(crate) fn floor_and_limit(&self, standard: &[f64]) -> (f64, f64) {
+        let end = self.standard_len();
+        (standard[end - 2], standard[end - 1])
     }
 
     /// Centre and scale of a regression's label, or the class shares: the end of a standard.
     #[must_use]
     pub fn label_part<'a>(&self, standard: &'a [f64]) -> &'a [f64] {
-        let end = self.standard_len() - 1;
+        let end = self.standard_len() - 2;
         &standard[end - self.classes().unwrap_or(2)..end]
     }
 
     /// d_eff: the expected squared length of a standardised row without its intercept, as the standard sees it.
     #[must_use]
     pub fn effective_dim(&self, standard: &[f64]) -> f64 {
-        let floor = standard[self.standard_len() - 1];
+        let floor = self.floor_and_limit(standard).0;
         let (mut at, mut total) = (0, 0.0);
         for column in &self.columns {
             match *column {
@@ -134,12 +180,12 @@ impl RawLayout {
 
     /// Writes the standardised row of a raw one, intercept last. `row` must be zero and one longer than [`Self::features`].
     pub(crate) fn standardise(&self, standard: &[f64], raw: &[f64], row: &mut [f64]) {
-        let floor = standard[self.standard_len() - 1];
+        let (floor, limit) = self.floor_and_limit(standard);
         let (mut from, mut at) = (0, 0);
         for (&value, column) in raw.iter().zip(&self.columns) {
             match *column {
                 RawColumn::Number => {
-                    row[at] = number(value, standard[from], standard[from + 1]);
+                    row[at] = number(value, standard[from], standard[from + 1], limit);
                     from += 2;
                 }
                 RawColumn::Levels(levels) => {
@@ -211,9 +257,9 @@ pub(crate) fn encoded_width(column: RawColumn) -> usize {
     }
 }
 
-/// A number around its centre, in scales, no farther than [`LIMIT`].
-pub(crate) fn number(value: f64, centre: f64, scale: f64) -> f64 {
-    ((value - centre) / scale).clamp(-LIMIT, LIMIT)
+/// A number around its centre, in scales, no farther than `limit`.
+pub(crate) fn number(value: f64, centre: f64, scale: f64, limit: f64) -> f64 {
+    ((value - centre) / scale).clamp(-limit, limit)
 }
 
 /// The features of a level whose share the standard knows: (1\[level\] − p)/√(p(1 − p) + floor), or one feature of ±1 for two levels.

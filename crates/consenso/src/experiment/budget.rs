@@ -138,6 +138,11 @@ impl Budget {
         self.accounts.values_mut()
     }
 
+    /// The noise of every account, round by round.
+    pub(super) fn all_noise(&self) -> impl Iterator<Item = &[RoundNoise]> {
+        self.accounts.values().map(|account| &*account.noise)
+    }
+
     /// The noise of every round, as it was priced; all agents' where they add it together.
     pub(super) fn noise(&self) -> &[RoundNoise] {
         self.accounts.values().next().map_or(&[], |account| &account.noise)

@@ -3,6 +3,7 @@
 use super::budget::{self, Budget, Company};
 use super::correlated::{self, Correlated};
 use super::problem::Tied;
+use super::range;
 use super::scouted;
 use super::shared;
 use super::spec::{
@@ -18,8 +19,8 @@ use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
-use crate::protocol::scouted::Scouted;
-use crate::protocol::{Algorithms, Parameters, Protocol, PublicFacts};
+use crate::protocol::scouted::{Scouted, largest};
+use crate::protocol::{Algorithms, MixRule, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
 use std::sync::Arc;
@@ -94,6 +95,10 @@ pub(super) struct Planned {
     pub(super) budget: Budget,
     /// Secret shares instead of vectors.
     pub(super) sharing: Option<FixedPoint>,
+    /// How agents combine their neighbours' vectors.
+    pub(super) mixing: MixRule,
+    /// The largest number of an honest agent's message, where a rule gives one.
+    pub(super) reach: Option<f64>,
     /// What it is where columns are scouted; `protocol` is the same.
     pub(super) scouted: Option<Arc<Scouted>>,
 }
@@ -325,6 +330,9 @@ impl Experiment {
             };
             warnings.append(&mut warned);
             planned.push(one);
+        }
+        if layout.is_none() && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
+            warnings.extend(loudest_site(&counts[0]));
         }
         distinct_labels(&mut planned);
         let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
@@ -598,6 +606,21 @@ fn notes(spec: &ExperimentSpec, records: usize) -> Vec<String> {
     notes
 }
 
+/// Where all sites count the same, noise of a site's mean grows with 1/b: one small site can bring most of it.
+pub(super) fn loudest_site(records: &[usize]) -> Option<String> {
+    let all: f64 = records.iter().map(|&b| (b as f64).powi(-2)).sum();
+    let (site, share) = largest(records.iter().map(|&b| (b as f64).powi(-2) / all));
+    (records.len() > 2 && share > 0.5).then(|| {
+        format!(
+            "site {} with its {} records brings {:.0} % of all noise, because sites count the same; encoding = \"scouted\" under [data] \
+             weighs them by precision",
+            site + 1,
+            records[site],
+            100.0 * share
+        )
+    })
+}
+
 /// What became of records with missing values.
 fn missing_notes(report: &LoadReport) -> Vec<String> {
     let mut notes = Vec::new();
@@ -776,7 +799,8 @@ fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mut protocol } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, mut protocol } =
+        algorithm;
     if let Some(most) = max_dim.filter(|&most| most < facts.dim) {
         return Err(format!(
             "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
@@ -823,6 +847,9 @@ fn plan(
     if sharing.is_some() {
         shared::check(&*protocol, &facts, context)?;
     }
+    if sharing.is_some() && mixing != MixRule::Average {
+        return Err("mixing needs each vector, and exchange = \"secret-shared\" reveals sums alone: leave one of them out".into());
+    }
     if let (Some(_), Some(1..)) = (&sharing, gossip) {
         return Err("gossip has nothing to mix under exchange = \"secret-shared\": leave it out".into());
     }
@@ -853,12 +880,14 @@ fn plan(
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     Ok((
         Planned {
+            reach: range::reach(&*protocol, mixing, &facts, context, &budget),
             place: context.place,
             label,
             protocol,
             timetable: Arc::new(timetable),
             budget,
             sharing,
+            mixing,
             scouted: None,
         },
         warnings,
@@ -893,6 +922,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
     table.insert("gossip".into(), i64::from(planned.timetable.gossip).into());
     table.extend(planned.protocol.parameters());
     table.extend(shared::keys(planned));
+    table.extend(range::keys(planned.mixing));
     if let Some(noise) = &planned.budget.noise_spec
         && let Ok(noise) = serde_json::to_value(noise)
     {

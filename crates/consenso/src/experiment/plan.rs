@@ -2,13 +2,14 @@
 
 use super::check::{Experiment, Planned};
 use super::problem::Tied;
+use super::scouted;
 use crate::graph::Graph;
 use crate::kernel;
 use crate::problem::solve::Minimiser;
 use crate::problem::{Constraint, LocalObjective, Workspace};
 use crate::protocol::{Parameters, PublicFacts};
 use crate::record::CertifiedCurve;
-use crate::theory::{Assessment, Bound, Ground};
+use crate::theory::{Assessment, Bound, Ground, Standing};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -48,7 +49,83 @@ pub struct AlgorithmPlan {
     pub assessment: Assessment,
 }
 
+/// What `consenso plan` ends in.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recommendation {
+    /// What to do, in plain words.
+    pub text: String,
+    /// The part of the trained scores' variance that noise is predicted to be, if this is done; `None` where nothing is private or nothing
+    /// is known of it.
+    pub noise_share: Option<f64>,
+}
+
 impl Experiment {
+    /// Recommends one way to run this experiment, from public numbers alone.
+    #[must_use]
+    pub fn recommendation(&self) -> Recommendation {
+        let shaky = self.plan().into_iter().find(|p| p.assessment.standing == Standing::Unstable);
+        if let Some(plan) = shaky {
+            let label = &plan.label;
+            let text = match &plan.assessment.nearest_certified {
+                Some(choice) => {
+                    let keys: Vec<String> = choice.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+                    format!(
+                        "Do not run {label} like this: it is predicted to diverge. {} is certified.",
+                        keys.join(", ")
+                    )
+                }
+                None => format!(
+                    "Do not run {label} like this: it is predicted to diverge. Leave its parameters out to have safe ones chosen."
+                ),
+            };
+            return Recommendation { text, noise_share: None };
+        }
+        let Some(epsilon) = self.spec.privacy.and_then(|p| p.epsilon) else {
+            let text = match self.spec.privacy {
+                None => "Run it as it is; nothing is private: add [privacy] with epsilon to protect records.",
+                Some(_) => {
+                    "Run it as it is; its noise is fixed by the file. Setting privacy.epsilon instead has it calibrated."
+                }
+            };
+            return Recommendation { text: text.into(), noise_share: None };
+        };
+        let scouting = self.planned.iter().find_map(|p| p.scouted.as_deref());
+        let found = scouted::instead(self, epsilon);
+        let Some(best) = scouting.or(found.as_ref()) else {
+            let text = "Run it as it is: the budget decides the noise, and open parameters follow from it.";
+            return Recommendation { text: text.into(), noise_share: None };
+        };
+        let share = best.noise_share();
+        let percent = |share: Option<f64>| (100.0 * share.unwrap_or(0.0)).round().clamp(1.0, 99.0);
+        let mut text = if scouting.is_some() {
+            "Run it as it is".to_owned()
+        } else {
+            "Set encoding = \"scouted\" under [data] and kind = \"auto\"".to_owned()
+        };
+        let (steps, each) = (best.steps(), best.exchanges());
+        text += &format!(": a look at the columns, then {steps} steps of gradient descent");
+        text += if best.calibrates() { " and a calibration of the score" } else { "" };
+        if each > 1 {
+            text += &format!(", {each} exchanges each");
+        }
+        text += &format!(
+            ", at ε = {epsilon} in all. About {} % of what the trained scores say will be noise.",
+            percent(share)
+        );
+        if share.is_some_and(|s| s > 0.5) {
+            let enough = (1..8).map(|k| epsilon * f64::from(1u32 << k)).find_map(|epsilon| {
+                let there = scouted::instead(self, epsilon)?.noise_share().filter(|s| *s < 0.5);
+                Some((epsilon, there?))
+            });
+            text += " That is much: more records a site, fewer columns or levels, or a larger budget help";
+            text += &enough.map_or_else(
+                || ".".to_owned(),
+                |(e, s)| format!("; at ε = {e} it would be {} %.", percent(Some(s))),
+            );
+        }
+        Recommendation { text, noise_share: share }
+    }
+
     /// The constants of the problem, from public quantities alone.
     #[must_use]
     pub fn constants(&self) -> Constants {

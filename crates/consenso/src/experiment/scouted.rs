@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective};
 use crate::protocol::scouted::{Request, Scouted, loss_under};
-use crate::protocol::{Protocol, PublicFacts};
+use crate::protocol::{MixRule, Protocol, PublicFacts};
 use std::sync::Arc;
 
 /// The raw columns if the experiment scouts them.
@@ -66,7 +66,7 @@ pub(super) fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, protocol, .. } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, protocol, .. } = algorithm;
     let kind = protocol.kind();
     if kind != "dgd" {
         return Err(format!(
@@ -79,6 +79,11 @@ pub(super) fn plan(
     let foreign = [("tail", tail.is_some()), ("gossip", gossip.is_some()), ("exchange", sharing.is_some())];
     if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
         return Err(format!("{key} has no place where columns are scouted: leave it out"));
+    }
+    if mixing != MixRule::Average {
+        return Err("mixing: where columns are scouted sums are made, not mixes, and what a site can add to one is bounded; leave it out, or set \
+                    data.encoding = \"one-hot\""
+            .into());
     }
     if noise.as_ref().is_some_and(|n| *n != NoiseSpec::None) {
         return Err("noise is calibrated to the budget where columns are scouted: leave it out".into());
@@ -101,8 +106,7 @@ pub(super) fn plan(
         balanced: context.balanced,
         weights: context.spec.data.weights.clone(),
         mu,
-        // What is removed also changes the number that sums are divided by.
-        reach: if neighbours == NeighbourRelation::ZeroOut { 1.0 } else { 2.0 },
+        reach: reach(neighbours),
         ridge: context.objective.regularization,
         steps: rounds,
     };
@@ -132,9 +136,37 @@ pub(super) fn plan(
         timetable: Arc::new(timetable),
         budget,
         sharing: None,
+        mixing: MixRule::Average,
+        reach: None,
         scouted: Some(scouted),
     };
     Ok((planned, warnings))
+}
+
+/// How often a record's share moves a sum. What is removed also changes the number that sums are divided by.
+fn reach(neighbours: NeighbourRelation) -> f64 {
+    if neighbours == NeighbourRelation::ZeroOut { 1.0 } else { 2.0 }
+}
+
+/// What scouting would be for this experiment under a budget of `epsilon`, whatever its file chose: `None` where its records cannot be scouted.
+pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> {
+    let (Source::Data(data), Some(privacy)) = (&*experiment.source, experiment.spec.privacy) else {
+        return None;
+    };
+    if experiment.spec.objective.constraint != Constraint::None || experiment.tied.is_some() {
+        return None;
+    }
+    let request = Request {
+        layout: Arc::new(RawLayout::of(&data.schema, data.task)),
+        loss: experiment.objective.loss,
+        balanced: experiment.balanced,
+        weights: experiment.spec.data.weights.clone(),
+        mu: Some(gdp::mu_for(epsilon, privacy.delta).ok()?),
+        reach: reach(privacy.neighbours),
+        ridge: 0.0,
+        steps: None,
+    };
+    Scouted::plan(&request, std::slice::from_ref(&experiment.counts), &experiment.graphs[..1]).ok()
 }
 
 /// The standard of a model that agents hold, and its coefficients.
@@ -287,6 +319,10 @@ mod tests {
 
     /// Sites of 20, 40, 80, … records of a made-up study.
     fn experiment(graph: &str, sites: usize, label: &str, loss: &str, privacy: &str) -> Experiment {
+        under(SCHEMA, graph, sites, label, loss, privacy)
+    }
+
+    fn under(schema: &str, graph: &str, sites: usize, label: &str, loss: &str, privacy: &str) -> Experiment {
         let mut table = String::from("age,dose,sex,ward,site,y\n");
         let mut state = 1u64;
         let mut uniform = || {
@@ -309,7 +345,7 @@ mod tests {
                 writeln!(table, "{age},{dose},{sex},{ward},s{site},{y}").unwrap();
             }
         }
-        let schema = toml::from_str::<Schema>(&format!("{SCHEMA}{label}\n")).unwrap();
+        let schema = toml::from_str::<Schema>(&format!("{schema}{label}\n")).unwrap();
         let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
         let data = Dataset::new(vec![records.clone()], Some(&records), Encoding::Scouted).unwrap();
         let text = format!(
@@ -417,6 +453,128 @@ mod tests {
         }
     }
 
+    /// What the schema knows is used as it is and costs nothing: its part of the budget trains.
+    #[test]
+    fn what_the_schema_knows_is_not_scouted() {
+        let known = SCHEMA
+            .replace("max = 100\n", "max = 100\nmean = 50\nsd = 28\n")
+            .replace("max = 3\n", "max = 3\nmean = 0.5\nsd = 0.3\n");
+        let label = format!("{BINARY}\nprevalence = 0.45");
+        let some = under(&known, "kind = \"complete\"", 5, &label, "logistic", BUDGET);
+        assert_eq!(some.layout.as_ref().unwrap().unknown(), (2, 5));
+        let said = |e: &Experiment| e.claim(0).unwrap().caveats.join(" ");
+        assert!(said(&some).contains("4 % scouts the columns"), "{}", said(&some));
+        let finished = trained(&some);
+        let (standard, _) = split(&some.planned[0], &finished.models[0].agents[0]).unwrap();
+        assert_eq!(&standard[..4], &[0.5, 0.28, 0.375, 0.075]);
+        let shares = some.layout.as_ref().unwrap().label_part(standard);
+        assert!((shares[0] - 0.55).abs() < 1e-12 && (shares[1] - 0.45).abs() < 1e-12, "{shares:?}");
+        let nothing = known
+            .replace("\"categorical\"\ncategories = [\"f\", \"m\"]", "\"ignored\"")
+            .replace("\"categorical\"\ncategories = [\"a\", \"b\", \"c\"]", "\"ignored\"");
+        let all = under(&nothing, "kind = \"ring\"", 5, &label, "logistic", BUDGET);
+        assert!(said(&all).contains("0 % scouts the columns"), "{}", said(&all));
+        let claim = all.claim(0).unwrap();
+        assert!(claim.epsilon <= 3.0 && claim.epsilon > 2.97, "{}", claim.epsilon);
+        let record = trained(&all).record;
+        assert!(record.algorithms[0].test_auc.unwrap() > 0.75, "{:?}", record.algorithms[0].test_auc);
+    }
+
+    /// With the same records and seed a larger budget gives a better model, up to the noise of a run; the plan predicts it.
+    #[test]
+    fn more_budget_is_never_worse_beyond_noise() {
+        let (mut best, mut share) = (0.0f64, 1.0f64);
+        for epsilon in ["0.3", "1.0", "3.0", "10.0", "30.0"] {
+            let budget = BUDGET.replace("3.0", epsilon);
+            let experiment = experiment("kind = \"complete\"", 5, BINARY, "logistic", &budget);
+            let auc = trained(&experiment).record.algorithms[0].test_auc.unwrap();
+            assert!(auc > best - 0.02, "ε = {epsilon}: {auc} after {best}");
+            best = best.max(auc);
+            let predicted = experiment.recommendation().noise_share.unwrap();
+            assert!(predicted < share, "ε = {epsilon}: {predicted} after {share}");
+            share = predicted;
+        }
+        assert!(best > 0.75, "{best}");
+    }
+
+    /// A file as its readers complete it.
+    fn completed(text: &str) -> Result<ExperimentSpec, crate::experiment::SpecError> {
+        let spec: ExperimentSpec = toml::from_str(text).unwrap();
+        spec.complete(&toml::from_str(text).unwrap(), "f.toml")
+    }
+
+    fn kinds(text: &str) -> (Vec<String>, Encoding) {
+        let spec = completed(text).unwrap();
+        let kind = |a: &crate::protocol::Parameters| a["kind"].as_str().unwrap().to_owned();
+        (spec.algorithm.iter().map(kind).collect(), spec.data.encoding)
+    }
+
+    /// `auto` stands for a kind that goes with what else the file says, and for nothing that the file says already.
+    #[test]
+    fn auto_picks_by_what_is_public() {
+        let file = |data: &str, rest: &str| {
+            format!(
+                "name = \"a\"\n[data]\n{data}\n[graph]\nkind = \"ring\"\n{rest}\n[[algorithm]]\nkind = \"auto\"\n"
+            )
+        };
+        let own = "path = \"x.csv\"\nschema = \"s.toml\"";
+        assert_eq!(kinds(&file(own, BUDGET)), (vec!["dgd".into()], Encoding::Scouted));
+        assert_eq!(kinds(&file("source = \"heart\"", BUDGET)), (vec!["dgd".into()], Encoding::Scouted));
+        let synthetic = "source = \"logistic\"\nagents = 3\nrecords_per_agent = 9\ndim = 4";
+        assert_eq!(kinds(&file(synthetic, BUDGET)), (vec!["dgd".into()], Encoding::OneHot));
+        assert_eq!(kinds(&file(own, "")), (vec!["extra".into()], Encoding::OneHot));
+        let few = format!("{BUDGET}\nadversary = {{ colluders = 1, eavesdropper = true }}");
+        assert_eq!(kinds(&file(own, &few)), (vec!["decor".into()], Encoding::OneHot));
+        let said = completed(&format!("{}step = 1.0\n", file(own, BUDGET))).unwrap_err();
+        assert!(said.message.contains("\"auto\" chooses step itself"), "{said}");
+    }
+
+    /// The last word of a plan: what to do, how much noise to expect, and no divergence of its own defaults.
+    #[test]
+    fn a_plan_ends_in_one_recommendation() {
+        let mut before = 1.0;
+        for epsilon in ["0.1", "1.0", "10.0"] {
+            let budget = BUDGET.replace("3.0", epsilon);
+            let experiment = experiment("kind = \"ring\"", 5, BINARY, "logistic", &budget);
+            let found = experiment.recommendation();
+            assert!(found.text.starts_with("Run it as it is: a look at the columns"), "{}", found.text);
+            let share = found.noise_share.unwrap();
+            assert!(share < before, "{share} is less than {before}");
+            assert!(share > 0.5 || !found.text.contains("That is much"), "{}", found.text);
+            before = share;
+        }
+        for kind in crate::protocol::KINDS.iter().filter(|k| !["linear-admm", "decor"].contains(k)) {
+            let text = format!(
+                "name = \"a\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 50\ndim = 5\n\
+                 [graph]\nkind = \"ring\"\n{BUDGET}\n[[algorithm]]\nkind = \"{kind}\"\n"
+            );
+            for text in [text.clone(), text.replace(BUDGET, "")] {
+                let spec = completed(&text).unwrap();
+                let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+                let inputs =
+                    Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None };
+                // Some kinds need noise or parameters of their own.
+                let Ok(experiment) = Experiment::check(inputs) else { continue };
+                let plan = &experiment.plan()[0];
+                let said = format!("{kind}: {} {}", plan.assessment.standing, plan.assessment.inequality);
+                assert!(plan.assessment.standing != crate::theory::Standing::Unstable, "{said}");
+                assert!(!said.contains("diverge"), "{said}");
+                assert!(!experiment.recommendation().text.contains("Do not"), "{said}");
+            }
+        }
+    }
+
+    /// One site that brings most of the noise, or has most of the weight, is named with the number.
+    #[test]
+    fn a_site_that_dominates_is_named() {
+        let heavy = experiment("kind = \"complete\"", 3, BINARY, "logistic", BUDGET);
+        let said = heavy.warnings().join(" ");
+        assert!(said.contains("site 3 has 68 % of the weight") && !said.contains("of the noise"), "{said}");
+        let loud = super::super::check::loudest_site(&[3000, 20, 3000]).unwrap();
+        assert!(loud.starts_with("site 2 with its 20 records brings 100 % of all noise"), "{loud}");
+        assert_eq!(super::super::check::loudest_site(&[300, 200, 300, 400]), None);
+    }
+
     /// The encoder of a fitted model gives the rows that training used.
     #[test]
     fn a_fitted_encoder_encodes_what_was_trained_on() {
@@ -424,7 +582,8 @@ mod tests {
         let finished = trained(&experiment);
         let model = &finished.models[0].agents[0];
         // A site that evaluates public test records sees what the simulation saw.
-        assert_eq!(experiment.test_accuracy(model), finished.record.algorithms[0].test_accuracy);
+        let seen = finished.record.algorithms[0].test_accuracy.unwrap();
+        assert!((experiment.test_accuracy(model).unwrap() - seen).abs() < 1e-12);
         let (encoder, x) = experiment.fitted("dgd", model).unwrap();
         assert_eq!(x.len(), encoder.dim());
         let back: Encoder = toml::from_str(&toml::to_string(&encoder).unwrap()).unwrap();

@@ -6,7 +6,7 @@ use crate::data::Encoding;
 use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
 use crate::problem::{Constraint, LossKind, SiteWeights};
-use crate::protocol::{Algorithms, Parameters, Protocol, Schedule, parse};
+use crate::protocol::{Algorithms, MixName, MixRule, Parameters, Protocol, Schedule, parse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ pub struct ExperimentSpec {
     /// Several budgets and sizes of the same experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepSpec>,
-    /// What is run, side by side.
+    /// What is run, side by side. `kind = "auto"` picks a kind from public numbers.
     pub algorithm: Vec<Parameters>,
     #[serde(skip)]
     pub(crate) notation: Notation,
@@ -109,8 +109,8 @@ pub struct DataSpec {
     /// Share of the records to keep for testing when there is no `test` file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_out: Option<f64>,
-    /// How rows become numbers. Left out, `"scouted"` for records of one's own under a budget where every algorithm is `dgd` with open
-    /// parameters, else `"one-hot"`.
+    /// How rows become numbers. Left out, `"scouted"` for records of one's own under a budget where every algorithm is `dgd` or `auto` with
+    /// open parameters (bundled records: `auto` alone), else `"one-hot"`.
     #[serde(default)]
     pub encoding: Encoding,
     /// N; taken from the files or groups when the partition says so.
@@ -304,6 +304,8 @@ pub struct AlgorithmSpec {
     pub gossip: Option<u32>,
     /// Secret shares instead of vectors.
     pub sharing: Option<SharingSpec>,
+    /// How agents combine their neighbours' vectors.
+    pub mixing: MixRule,
     /// The algorithm with its own parameters.
     pub protocol: Box<dyn Protocol>,
 }
@@ -434,12 +436,23 @@ struct AlgorithmCommon {
     range: Option<f64>,
     fraction_bits: Option<u32>,
     colluders: Option<usize>,
+    #[serde(default)]
+    mixing: MixName,
+    liars: Option<usize>,
+    clip: Option<f64>,
+}
+
+/// Keys that leave an algorithm's choices open.
+const OPEN_KEYS: [&str; 3] = ["kind", "label", "rounds"];
+
+fn is_auto(algorithm: &Parameters) -> bool {
+    algorithm.get("kind").and_then(Value::as_str) == Some("auto")
 }
 
 /// Most rounds of an algorithm: a bound on everything that is kept by the round.
 pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 
-const COMMON_KEYS: [&str; 10] = [
+const COMMON_KEYS: [&str; 13] = [
     "label",
     "rounds",
     "noise",
@@ -450,6 +463,9 @@ const COMMON_KEYS: [&str; 10] = [
     "range",
     "fraction_bits",
     "colluders",
+    "mixing",
+    "liars",
+    "clip",
 ];
 
 impl ExperimentSpec {
@@ -473,6 +489,7 @@ impl ExperimentSpec {
         if data.is_some_and(|data| !data.contains_key("encoding")) && self.can_scout() {
             self.data.encoding = Encoding::Scouted;
         }
+        self.choose_kinds(file)?;
         Ok(self)
     }
 
@@ -488,12 +505,60 @@ impl ExperimentSpec {
         (self.notation.0)(self)
     }
 
-    /// Whether everything in the file goes with scouted columns: records of one's own under a schema and a budget, and algorithms that
-    /// leave their parameters open and can train on what scouting finds.
+    /// Puts a kind in place of every `kind = "auto"`.
+    fn choose_kinds(&mut self, file: &str) -> Result<(), SpecError> {
+        let kind = self.best_kind();
+        for (index, table) in self.algorithm.iter_mut().enumerate().filter(|(_, table)| is_auto(table)) {
+            if let Some(key) = table.keys().find(|key| !OPEN_KEYS.contains(&key.as_str())) {
+                return Err(SpecError {
+                    file: file.into(),
+                    line: None,
+                    message: format!("algorithm {}: kind = \"auto\" chooses {key} itself", index + 1),
+                    help: Some(format!("leave {key} out, or name the kind: here it would be \"{kind}\"")),
+                });
+            }
+            table.insert("kind".into(), kind.into());
+        }
+        Ok(())
+    }
+
+    /// What `kind = "auto"` means in this file; only what the file says decides, so that all sites choose alike.
+    ///
+    /// - agents with variables of their own under a linear constraint: `linear-admm`, the one kind for it;
+    /// - protection from fewer than all others: `decor`, whose noise cancels in the mean;
+    /// - a budget, scouted columns or one agent alone: `dgd`. A gradient moves by what one record weighs, an exact minimiser by that over its
+    ///   penalty, with nothing gained for the noise; without random weights the mean model's noise depends on the length of all steps alone;
+    /// - else `extra`, which converges to the optimum itself at a linear rate with a step that needs no tuning.
+    fn best_kind(&self) -> &'static str {
+        let less_than_all = |p: PrivacySpec| p.adversary.is_some_and(|a| a != Adversary::Local);
+        if self.problem.is_some() {
+            "linear-admm"
+        } else if self.privacy.is_some_and(less_than_all) {
+            "decor"
+        } else if self.privacy.is_some()
+            || self.data.encoding == Encoding::Scouted
+            || self.data.agents == Some(1)
+        {
+            "dgd"
+        } else {
+            "extra"
+        }
+    }
+
+    /// Whether records of this file are scouted where it does not name an encoding: one's own under a schema, or bundled ones where every kind
+    /// is left open.
     fn can_scout(&self) -> bool {
+        let bundled = self.data.source.as_deref().is_some_and(|s| s == "adult" || s.starts_with("heart"));
+        let own = self.data.path.is_some() && self.data.schema.is_some();
+        (own || bundled && self.algorithm.iter().all(is_auto)) && self.leaves_encoding_open()
+    }
+
+    /// Whether all else goes with scouted columns: a budget, and algorithms that leave their parameters open and can train on what scouting
+    /// finds.
+    pub(crate) fn leaves_encoding_open(&self) -> bool {
         let open = |algorithm: &Parameters| {
-            algorithm.get("kind").and_then(Value::as_str) == Some("dgd")
-                && algorithm.keys().all(|key| ["kind", "label", "rounds"].contains(&key.as_str()))
+            (is_auto(algorithm) || algorithm.get("kind").and_then(Value::as_str) == Some("dgd"))
+                && algorithm.keys().all(|key| OPEN_KEYS.contains(&key.as_str()))
         };
         let budget = self.privacy.is_some_and(|p| {
             p.epsilon.is_some()
@@ -504,7 +569,6 @@ impl ExperimentSpec {
         });
         let objective = &self.objective;
         budget
-            && (self.data.path.is_some() && self.data.schema.is_some())
             && (objective.constraint == Constraint::None && objective.clip.is_none())
             && (self.start.is_none() && self.problem.is_none())
             && self.algorithm.iter().all(open)
@@ -587,7 +651,7 @@ impl ExperimentSpec {
                 line: None,
                 message: "there is no [[algorithm]]".into(),
                 help: Some(format!(
-                    "add one, for example kind = \"admm\"; there are {}",
+                    "add one, for example kind = \"auto\"; there are {}",
                     known.names().collect::<Vec<_>>().join(", ")
                 )),
             });
@@ -679,6 +743,9 @@ fn parse_algorithm(
         range,
         fraction_bits,
         colluders,
+        mixing,
+        liars,
+        clip,
         ..
     } = common;
     let sharing =
@@ -693,7 +760,35 @@ fn parse_algorithm(
         let help = "add exchange = \"secret-shared\", or leave it out".to_owned();
         return Err(fail(key, format!("{key} belongs to the secret-shared exchange"), Some(help)));
     }
-    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, protocol })
+    let mixing = match mixing {
+        _ if clip.is_some_and(|c| !(c > 0.0 && c.is_finite())) => {
+            return Err(fail("clip", "clip must be a positive number".into(), None));
+        }
+        _ if liars == Some(0) => {
+            let help = "leave it out, or leave mixing out where nobody may lie".to_owned();
+            return Err(fail("liars", "liars must be at least 1".into(), Some(help)));
+        }
+        MixName::Clipped => MixRule::Clipped { liars: liars.unwrap_or(1), clip },
+        _ if clip.is_some() => {
+            let help = "add mixing = \"clipped\", or leave it out".to_owned();
+            return Err(fail("clip", "clip belongs to clipped mixing".into(), Some(help)));
+        }
+        MixName::Trimmed => MixRule::Trimmed { liars: liars.unwrap_or(1) },
+        _ if liars.is_some() => {
+            let help = "add mixing = \"clipped\" or \"trimmed\", or leave it out".to_owned();
+            return Err(fail("liars", "liars belongs to robust mixing".into(), Some(help)));
+        }
+        MixName::Median => MixRule::Median,
+        MixName::Average => MixRule::Average,
+    };
+    if mixing != MixRule::Average && !protocol.mixes() {
+        return Err(fail(
+            "mixing",
+            format!("kind {kind} does more with its neighbours' vectors than to mix them"),
+            Some("use kind = \"dgd\", \"rcd\" or \"pdop\", or leave mixing out".into()),
+        ));
+    }
+    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, protocol })
 }
 
 fn did_you_mean(near: &str) -> String {

@@ -17,6 +17,11 @@ pub enum SiteWeights {
 }
 
 impl SiteWeights {
+    /// Whether sites count by the precision of what they say.
+    pub(crate) fn is_precise(&self) -> bool {
+        matches!(self, Self::Open | Self::Rule(WeightRule::Precision))
+    }
+
     /// Whether the file leaves it open.
     pub(crate) fn is_open(&self) -> bool {
         *self == Self::Open

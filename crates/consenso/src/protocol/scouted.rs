@@ -12,17 +12,30 @@
 //!
 //! # Numbers of the plan
 //! With w_i ∝ b_i²/(b_i + 4D/μ²), r = √Σ(w_i/b_i)² turns the noise of a site's sum into the noise of the weighted mean. q = 4D(k − 1)r/μ compares the
-//! noise of a fitted model with the signal there is to fit (D columns, k classes). The mean model's noise depends on the steps through their sum
-//! T = Σ ηh alone, so T is what is limited (2.5/q), and splitting it into more rounds costs nothing. The ridge is the one that a model with signal of
-//! 0.7 along d_eff directions wants against noise of deviation ν per unit of T: ρ = ν²d_eff/(0.49h). The clip shrinks with √q, for a shorter
-//! clip trades bias for noise.
+//! noise of a fitted model with the signal there is to fit (D columns, k classes). All gradients together tell a gradient of the mean loss up to
+//! noise of deviation ν = 2Gr/μ₂ a coordinate, however many they are. Let coefficients have prior deviation τ, τ²d_eff = 0.49 (a score with a
+//! signal of 0.7). Along a direction of curvature λ the estimate of least expected error is Wiener's, λτ²/(λ²τ² + ν²) of what Newton's step
+//! would be times the gradient:
+//!
+//! - it follows the data where λ > ν/τ and gives up below. Gradient descent of total length S = Σ η follows directions of λ > 1/S, so
+//!   **S = (8/5)τ/ν**: the mean of the last three quarters of the iterates, which is the model, has travelled five eighths of the way. The noise
+//!   of the mean model depends on the steps through S alone: splitting it into more rounds costs nothing.
+//! - At λ = h, the curvature of a standardised column, it is a **ridge ρ = ν²/(hτ²)** = ν²d_eff/(0.49h). The noise then has ρ/(h + ρ) of the
+//!   scores' variance, which is what `plan` predicts.
+//! - S grows and ρ falls with μ: with a larger budget the filter is closer to the optimum in every direction, so that **more budget is never
+//!   worse** beyond the noise of a run: at fixed records the expected error λν²τ²/(λ²τ² + ν²) of each direction is increasing in ν, and ν ∝ 1/μ.
+//!
+//! The clip shrinks with √q, for a shorter clip trades bias for noise. A number counts up to the distance from its centre at which it alone would
+//! have half of a clipped gradient's squared length, and up to 2.5 scales in any case: with little noise long tails are signal.
+//! Calibration clips so that its noise stays below 0.05 a step: where a budget allows it nothing is clipped there, and its equations are those of
+//! the likelihood itself.
 //!
 //! # How sums travel
 //! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up a breadth-first tree from a centre of the graph
 //! and the total comes down, 2·height exchanges, each a public function of releases and free. Every connected graph gives the same model.
 
 use super::{Memory, Parameters, Protocol, PublicFacts, View};
-use crate::data::scouted::BLIND_SCALE;
+use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout};
 use crate::graph::Graph;
 use crate::problem::clipped::{self, Standardised};
@@ -38,8 +51,10 @@ const CALIBRATION: f64 = 0.05;
 /// Gradients in (slope, offset), and how many of them are left out of the mean.
 const CALIBRATION_STEPS: u32 = 12;
 const CALIBRATION_SKIPPED: u32 = 4;
-/// Length a record's calibration gradient is clipped to.
-const CALIBRATION_CLIP: f64 = 0.7;
+/// Shortest and longest that a record's calibration gradient is clipped to: none is longer than √(1 + 3²) for scores within ±3.
+const CALIBRATION_CLIP: (f64, f64) = (0.7, 3.2);
+/// Noise of a calibration step that the clip is chosen for.
+const CALIBRATION_AIM: f64 = 0.05;
 /// Scores count up to this in calibration.
 const SCORE_REACH: f64 = 3.0;
 /// Largest noise of a calibration step that is worth it.
@@ -52,6 +67,8 @@ const MASS_NEEDED: f64 = 0.75;
 const AVERAGED: f64 = 0.75;
 /// What a level's variance is raised by before it scales its feature: a level rarer than this counts for less, the more so the noisier the run.
 const RARE: (f64, f64) = (0.03, 0.1);
+/// Squared deviation of the score that the noise is weighed against.
+const SIGNAL: f64 = 0.49;
 /// Rounds of a run without noise, which uses accelerated steps.
 const EXACT_STEPS: u32 = 400;
 
@@ -90,12 +107,19 @@ pub(crate) struct Shape {
     records: usize,
     /// Histograms that are released.
     histograms: usize,
+    /// Share of μ² for them.
+    scouting: f64,
 }
 
 impl Shape {
     /// Share of μ² of the first stage.
     fn scouting(&self) -> f64 {
-        if self.histograms > 0 { SCOUTING } else { 0.0 }
+        if self.histograms > 0 { self.scouting } else { 0.0 }
+    }
+
+    /// Share of μ² of the training steps.
+    fn training(&self) -> f64 {
+        1.0 - self.scouting() - self.calibration()
     }
 
     /// Share of μ² of the last stage.
@@ -125,9 +149,16 @@ pub(crate) struct Recipe {
     pooled: bool,
     floor: f64,
     clip_share: f64,
-    time: f64,
+    /// Length a record's calibration gradient is clipped to.
+    calibration_clip: f64,
     calibrated: bool,
     histograms: usize,
+}
+
+/// Share of μ² for scouting: what is known already needs none, and the noise of the other histograms stays what it was.
+fn scouting_share(layout: &RawLayout) -> f64 {
+    let (unknown, all) = layout.unknown();
+    SCOUTING * unknown.max(1) as f64 / all as f64
 }
 
 fn bins(noise: f64) -> usize {
@@ -151,8 +182,8 @@ impl Recipe {
         let others = layout.classes().map_or(1, |k| k - 1) as f64;
         let per_mu = request.mu.map_or(0.0, |mu| request.reach / 2.0 * r / mu);
         let q = 4.0 * columns * others * per_mu;
-        let all = layout.columns().len() + 1;
-        let per_cell = request.mu.map_or(0.0, |mu| r / (mu * SCOUTING.sqrt()));
+        let all = layout.unknown().0.max(1);
+        let per_cell = request.mu.map_or(0.0, |mu| r / (mu * scouting_share(layout).sqrt()));
         let cells = |m: usize| (request.reach * m as f64).sqrt() * per_cell;
         let p = layout.numbers();
         let pooled = p >= 4 && bins(cells(all)) < 16;
@@ -165,9 +196,13 @@ impl Recipe {
         };
         let label_bins = if layout.classes().is_some() { 1 } else { bins(cells(all)) };
         let levels = layout.columns().iter().filter(|c| matches!(c, RawColumn::Levels(k) if *k > 1)).count();
-        let label = usize::from(layout.classes().is_some() || label_bins > 1);
+        let label = usize::from(if layout.classes().is_some() {
+            layout.prevalence().is_none()
+        } else {
+            label_bins > 1
+        });
         let histograms = levels + label + if bins_found > 1 { p } else { 0 };
-        let step = 2.0 * CALIBRATION_CLIP * per_mu * (f64::from(CALIBRATION_STEPS) / CALIBRATION).sqrt();
+        let per_clip = 2.0 * per_mu * (f64::from(CALIBRATION_STEPS) / CALIBRATION).sqrt();
         Ok(Self {
             factors,
             weights,
@@ -179,19 +214,48 @@ impl Recipe {
             pooled,
             floor: q.clamp(RARE.0, RARE.1),
             clip_share: (0.35 / q.sqrt()).clamp(0.4, 1.0),
-            time: (2.5 / q).clamp(3.0, 24.0),
+            calibration_clip: (CALIBRATION_AIM / per_clip).clamp(CALIBRATION_CLIP.0, CALIBRATION_CLIP.1),
             // Weighted classes have no probabilities to calibrate.
             calibrated: request.mu.is_some()
                 && request.loss == Loss::Logistic
                 && !request.balanced
-                && step < CALIBRATION_NOISE,
+                && CALIBRATION_CLIP.0 * per_clip < CALIBRATION_NOISE,
             histograms,
             request: request.clone(),
         })
     }
 
+    /// Enough steps that each is a fifth of 1/h at most, as it looks before anything is scouted.
     fn default_steps(&self) -> u32 {
-        if self.request.mu.is_none() { EXACT_STEPS } else { libm::ceil(4.0 * self.time).max(32.0) as u32 }
+        let Some(mu) = self.request.mu else { return EXACT_STEPS };
+        let training = 1.0 - SCOUTING - if self.calibrated { CALIBRATION } else { 0.0 };
+        let blind = self.request.layout.blind(self.floor);
+        libm::ceil(5.0 * self.time(training, &blind, mu)).clamp(32.0, 240.0) as u32
+    }
+
+    /// ν: the noise that all training gradients together leave in one, with this share of μ².
+    fn noise(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
+        self.request.reach * self.longest(standard) * self.r / (mu * training.sqrt())
+    }
+
+    /// What a unit of the released sums stands for: a record counts at most as the heaviest class.
+    fn longest(&self, standard: &[f64]) -> f64 {
+        self.clip(standard) * self.loss(standard).heaviest()
+    }
+
+    /// T = (8/5)hτ/ν, divided by the number of score functions that share the signal.
+    fn time(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
+        let others = self.request.layout.classes().map_or(1, |k| k - 1) as f64;
+        let prior = (SIGNAL / self.request.layout.effective_dim(standard).max(1.0)).sqrt();
+        let travelled = 1.0 - AVERAGED / 2.0;
+        let noise = self.noise(training, standard, mu) * travelled * others;
+        (self.curvature(standard) * prior / noise).clamp(3.0, 60.0)
+    }
+
+    /// How far from its centre a number counts.
+    fn limit(&self, standard: &[f64]) -> f64 {
+        let deff = self.request.layout.effective_dim(standard);
+        (self.clip_share * ((deff + 1.0) / 2.0).sqrt()).max(LIMIT)
     }
 
     fn coefficients(&self) -> usize {
@@ -200,11 +264,12 @@ impl Recipe {
 
     fn cells(&self) -> usize {
         let layout = &self.request.layout;
-        layout.columns().iter().map(|c| self.column_cells(*c)).sum::<usize>() + self.label_cells()
+        (0..layout.columns().len()).map(|c| self.column_cells(c)).sum::<usize>() + self.label_cells()
     }
 
-    fn column_cells(&self, column: RawColumn) -> usize {
-        match column {
+    fn column_cells(&self, column: usize) -> usize {
+        match self.request.layout.columns()[column] {
+            RawColumn::Number if self.request.layout.known(column).is_some() => 0,
             RawColumn::Number if self.bins > 1 => self.bins,
             RawColumn::Levels(levels) if levels > 1 => levels,
             _ => 0,
@@ -213,6 +278,7 @@ impl Recipe {
 
     fn label_cells(&self) -> usize {
         match self.request.layout.classes() {
+            Some(_) if self.request.layout.prevalence().is_some() => 0,
             Some(classes) => classes,
             None if self.label_bins > 1 => self.label_bins,
             None => 0,
@@ -226,8 +292,8 @@ impl Recipe {
         let cell = |value: f64, bins: usize| ((value * bins as f64) as usize).min(bins - 1);
         for index in 0..records.len() {
             let mut at = 0;
-            for (value, &column) in records.row(index).into_iter().zip(layout.columns()) {
-                let width = self.column_cells(column);
+            for (c, (value, &column)) in records.row(index).into_iter().zip(layout.columns()).enumerate() {
+                let width = self.column_cells(c);
                 if width > 0 {
                     let place = if column == RawColumn::Number { cell(value, width) } else { value as usize };
                     cells[at + place.min(width - 1)] += 1.0;
@@ -255,11 +321,12 @@ impl Recipe {
         if bins > 1 && self.pooled {
             let mut at = 0;
             let mut numbers = Vec::new();
-            for &column in layout.columns() {
-                if column == RawColumn::Number {
-                    numbers.push(&cells[at..at + bins]);
+            for (c, &column) in layout.columns().iter().enumerate() {
+                let width = self.column_cells(c);
+                if column == RawColumn::Number && width > 0 {
+                    numbers.push(&cells[at..at + width]);
                 }
-                at += self.column_cells(column);
+                at += width;
             }
             for h in &numbers {
                 pooled.iter_mut().zip(*h).for_each(|(m, h)| *m += h / p as f64);
@@ -272,15 +339,15 @@ impl Recipe {
         }
         let mut standard = Vec::with_capacity(layout.standard_len());
         let mut at = 0;
-        for &column in layout.columns() {
-            let width = self.column_cells(column);
+        for (c, &column) in layout.columns().iter().enumerate() {
+            let width = self.column_cells(c);
             let found = &cells[at..at + width];
             match column {
                 RawColumn::Number if width > 0 => {
                     let shrunk = found.iter().zip(&pooled).map(|(h, m)| m + keep * (h - m));
                     standard.extend(centre_and_scale(shrunk, left));
                 }
-                RawColumn::Number => standard.extend([0.5, BLIND_SCALE]),
+                RawColumn::Number => standard.extend(layout.known(c).unwrap_or([0.5, BLIND_SCALE])),
                 RawColumn::Levels(levels) if width > 0 => standard.extend(shares(found, noise, levels)),
                 RawColumn::Levels(levels) => standard.extend(vec![1.0; levels]),
             }
@@ -288,7 +355,10 @@ impl Recipe {
         }
         match layout.classes() {
             Some(classes) => {
-                let mut found = shares(&cells[at..at + classes], noise, classes);
+                let mut found = match layout.prevalence() {
+                    Some(known) => known.to_vec(),
+                    None => shares(&cells[at..at + classes], noise, classes),
+                };
                 found.iter_mut().for_each(|p| *p = p.max(0.02));
                 let total: f64 = found.iter().sum();
                 standard.extend(found.iter().map(|p| p / total));
@@ -299,7 +369,9 @@ impl Recipe {
             }
             None => standard.extend([0.5, BLIND_SCALE]),
         }
-        standard.push(self.floor);
+        standard.extend([self.floor, LIMIT]);
+        let last = standard.len() - 1;
+        standard[last] = self.limit(&standard);
         standard
     }
 
@@ -362,6 +434,12 @@ impl Recipe {
         }
     }
 
+    /// ρ = ν²d_eff/(0.49h).
+    fn ridge(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
+        let noise = self.noise(training, standard, mu);
+        noise * noise * self.request.layout.effective_dim(standard) / (SIGNAL * self.curvature(standard))
+    }
+
     /// One training step with the mean of the clipped gradients over G (or of the plain ones without a clip).
     fn descend(&self, shape: &Shape, number: u32, standard: &[f64], mean: &[f64], state: &mut State<'_>) {
         let layout = &self.request.layout;
@@ -382,17 +460,15 @@ impl Recipe {
             }
             return;
         };
-        // A record counts at most as the heaviest class.
-        let clip = self.clip(standard) * self.loss(standard).heaviest();
-        let deff = layout.effective_dim(standard);
-        let shares = 1.0 - shape.scouting() - shape.calibration();
-        let noise = self.request.reach * clip * self.r / (mu * shares.sqrt());
-        let mut ridge = noise * noise * deff / (0.49 * h);
+        let training = shape.training();
+        let (clip, mut ridge) = (self.longest(standard), self.ridge(training, standard, mu));
         if matches!(self.request.loss, Loss::Softmax { .. }) {
             ridge = ridge.min(h);
         }
+        // No step is longer than a third of 1/h: columns that go together have more curvature than one.
+        let time = self.time(training, standard, mu).min(steps / 3.0);
         let eta = |time: f64| (time / steps).min(1.0) / h;
-        let (slow, fast) = (eta(self.time), eta(self.time.max(8.0)));
+        let (slow, fast) = (eta(time), eta(time.max(8.0)));
         for (l, x) in state.x.iter_mut().enumerate() {
             let (eta, ridge) = if l % width == width - 1 { (fast, 0.0) } else { (slow, ridge) };
             *x = (*x - eta * clip * mean[l] + eta * ridge * start[l]) / (1.0 + eta * ridge);
@@ -412,8 +488,8 @@ impl Recipe {
         if number == 0 {
             (tally[1], tally[2]) = (1.0, intercept);
         }
-        tally[1] -= CALIBRATION_CLIP * mean[0];
-        tally[2] -= 3.0 * CALIBRATION_CLIP * mean[1];
+        tally[1] -= self.calibration_clip * mean[0];
+        tally[2] -= 3.0 * self.calibration_clip * mean[1];
         if number >= CALIBRATION_SKIPPED {
             tally[5] += 1.0;
             tally[3] += (tally[1] - tally[3]) / tally[5];
@@ -431,6 +507,11 @@ impl Recipe {
             out[width - 1] = state.tally[4];
         }
     }
+}
+
+/// The largest of some shares, and whose it is.
+pub(crate) fn largest(shares: impl Iterator<Item = f64>) -> (usize, f64) {
+    shares.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, 0.0))
 }
 
 /// The loss of a run that found this standard: where classes are balanced by estimated shares, with their weights.
@@ -490,6 +571,8 @@ pub(crate) struct Scouted {
 #[derive(Clone, Debug)]
 struct Seat {
     agent: usize,
+    /// The numbers of its neighbours.
+    neighbours: Vec<usize>,
     /// Its children's places among its neighbours, with their numbers.
     children: Vec<(usize, usize)>,
     /// Its parent's place among its neighbours.
@@ -579,6 +662,7 @@ impl Scouted {
             complete,
             records: records.iter().flatten().copied().max().unwrap_or(1),
             histograms: recipes.iter().map(|r| r.histograms).max().unwrap_or(1),
+            scouting: scouting_share(&request.layout),
         };
         Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, seat: None })
     }
@@ -616,11 +700,35 @@ impl Scouted {
     /// How the budget is divided, for the claim.
     pub(crate) fn split_of_the_budget(&self) -> String {
         let (scouting, calibration) = (100.0 * self.shape.scouting(), 100.0 * self.shape.calibration());
+        // Rounded once, so that the three parts add up as printed.
+        let (scouting, calibration) = (scouting.round(), calibration.round());
         format!(
             "one budget for all stages, as parts of μ²: {scouting:.0} % scouts the columns, {:.0} % trains, {calibration:.0} % calibrates the score; \
              records' gradients are clipped one by one, and sites weigh by their announced numbers of records",
             100.0 - scouting - calibration
         )
+    }
+
+    /// The part of the trained scores' variance that is noise, as it looks before anything is scouted; `None` without noise.
+    ///
+    /// Along a direction of curvature h a model of prior deviation τ, with τ²·d_eff = 0.49, is found with noise of deviation ν/h: the noise has
+    /// ν²/(ν² + τ²h²) of the variance. That is ρ/(h + ρ) for the ridge ρ = ν²/(hτ²) of the plan.
+    pub(crate) fn noise_share(&self) -> Option<f64> {
+        let recipe = &self.recipe;
+        let mu = recipe.request.mu?;
+        let blind = recipe.request.layout.blind(recipe.floor);
+        let (h, ridge) = (recipe.curvature(&blind), recipe.ridge(self.shape.training(), &blind, mu));
+        Some(ridge / (h + ridge))
+    }
+
+    /// Exchanges of messages that one sum takes.
+    pub(crate) fn exchanges(&self) -> u32 {
+        self.shape.exchanges
+    }
+
+    /// Whether slope and offset of the score are found at the end.
+    pub(crate) fn calibrates(&self) -> bool {
+        self.shape.calibrated
     }
 
     /// Training steps.
@@ -648,6 +756,43 @@ impl Scouted {
         } else {
             2
         }
+    }
+
+    /// The l2 norm of a record's share in a sum; `None` where nothing bounds it.
+    fn largest_share(&self, sum: u32) -> Option<f64> {
+        match sum {
+            0 => Some((self.shape.histograms.max(1) as f64).sqrt() * (1.0 + 1e-9)),
+            _ => self.recipe.request.mu.map(|_| 1.0 + 1e-9),
+        }
+    }
+
+    /// The l2 norm of the noise on one site's sum, but for a chance of 10^−12 in a whole run: √d + √(2·log) deviations (Gaussian concentration).
+    fn largest_noise(&self, sum: u32) -> f64 {
+        let Some(mu) = self.recipe.request.mu else { return 0.0 };
+        let share = match sum {
+            0 => self.shape.scouting(),
+            _ if sum <= self.shape.steps => {
+                (1.0 - self.shape.scouting() - self.shape.calibration()) / f64::from(self.shape.steps)
+            }
+            _ => self.shape.calibration() / f64::from(CALIBRATION_STEPS),
+        };
+        if share <= 0.0 {
+            return 0.0;
+        }
+        let reach = self.recipe.request.reach;
+        let moves = if sum == 0 { (reach * self.shape.histograms as f64).sqrt() } else { reach };
+        // Noise is rounded up to its grid, and no more than a little.
+        let sigma = 1.01 * (moves + clipped::rounding(self.shape.records)) / (mu * share.sqrt());
+        let releases = f64::from(self.sums()) * self.recipe.weights.len() as f64;
+        let log = libm::log(releases / super::CHANCE);
+        sigma * ((self.length(sum) as f64).sqrt() + (2.0 * log).sqrt())
+    }
+
+    /// The l2 norm of a weighted sum over any sites.
+    fn largest_mean(&self, sum: u32) -> Option<f64> {
+        let (weights, factors) =
+            (self.recipe.weights.iter().sum::<f64>(), self.recipe.factors.iter().sum::<f64>());
+        Some((weights * self.largest_share(sum)? + factors * self.largest_noise(sum)) * (1.0 + 1e-9))
     }
 
     fn state<'a>(&self, memory: &'a mut [f64]) -> State<'a> {
@@ -688,24 +833,37 @@ impl Protocol for Scouted {
     }
 
     fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
-        let heaviest = self.recipe.weights.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
-        let noisiest = self.recipe.factors.iter().map(|f| (f / self.recipe.r).powi(2)).fold(0.0, f64::max);
-        let warn = heaviest.filter(|h| self.recipe.weights.len() > 2 && h.1 > 0.5);
-        Ok(warn.map(|(site, weight)| {
-            format!(
-                "site {} has {:.0} % of the weight and the noisiest site {:.0} % of the noise; data.weights = \"equal\" makes all count the \
-                 same, at the price of more noise",
-                site + 1,
-                100.0 * weight,
-                100.0 * noisiest
-            )
-        }))
+        let recipe = &self.recipe;
+        let (heavy, weight) = largest(recipe.weights.iter().copied());
+        let (loud, noise) = largest(recipe.factors.iter().map(|f| (f / recipe.r).powi(2)));
+        let several = recipe.weights.len() > 2;
+        let noisy =
+            several && recipe.request.mu.is_some() && noise > 0.5 && !recipe.request.weights.is_precise();
+        let mut said = Vec::new();
+        if several && weight > 0.5 {
+            said.push(format!(
+                "site {} has {:.0} % of the weight: the model is mostly about its records; data.weights = \"equal\" makes all sites count \
+                 the same, at the price of more noise",
+                heavy + 1,
+                100.0 * weight
+            ));
+        }
+        if noisy {
+            said.push(format!(
+                "site {} brings {:.0} % of the noise; data.weights = \"precision\" lets it count for less",
+                loud + 1,
+                100.0 * noise
+            ));
+        }
+        Ok((!said.is_empty()).then(|| said.join("; ")))
     }
 
     fn assess(&self, _: &Ground) -> Assessment {
         let recipe = &self.recipe;
         let steps = f64::from(self.shape.steps);
-        let product = if recipe.request.mu.is_some() { (recipe.time / steps).min(1.0) } else { 1.0 };
+        let blind = recipe.request.layout.blind(recipe.floor);
+        let time = |mu| recipe.time(self.shape.training(), &blind, mu);
+        let product = recipe.request.mu.map_or(1.0, |mu| (time(mu) / steps).min(1.0 / 3.0));
         let inequality = format!("step·h = {} ≤ 1 on standardised columns", short(product));
         let promise = format!(
             "all sites end with the same model; noise-to-signal q = {}, {} exchanges a step",
@@ -730,8 +888,8 @@ impl Protocol for Scouted {
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {
-        let (sum, exchange) = self.place(round);
-        if exchange > 0 {
+        let (sum, _) = self.place(round);
+        if self.passes_on(round) {
             return Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 };
         }
         let reach = self.recipe.request.reach;
@@ -778,7 +936,8 @@ impl Protocol for Scouted {
             let first = sum == self.shape.steps + 1;
             let intercept = mean[mean.len() - 1];
             let at = if first { (1.0, intercept) } else { (tally[1], tally[2]) };
-            step.copy_from_slice(&rows.calibration_sum(mean, SCORE_REACH, at, CALIBRATION_CLIP));
+            let clip = self.recipe.calibration_clip;
+            step.copy_from_slice(&rows.calibration_sum(mean, SCORE_REACH, at, clip));
         }
     }
 
@@ -821,8 +980,24 @@ impl Protocol for Scouted {
         }
     }
 
+    /// A record's share in a sum is bounded, so a site of b records releases a vector of at most b·s, s the bound, plus noise: a site that lies has no more influence than one
+    /// whose records are as bad as they can be. What is passed on is a weighted mean of such vectors.
+    fn admits(&self, round: u32, place: usize) -> Option<(usize, f64)> {
+        let (sum, exchange) = self.place(round);
+        let length = self.length(sum);
+        if exchange > 0 {
+            return Some((length, self.largest_mean(sum)?));
+        }
+        let seat = self.seat.as_ref()?;
+        let sender = *seat.neighbours.get(place)?;
+        let records = self.recipe.weights.get(sender)? / self.recipe.factors.get(sender)?;
+        Some((length, records * self.largest_share(sum)? + self.largest_noise(sum)))
+    }
+
     fn passes_on(&self, round: u32) -> bool {
-        self.place(round).1 > 0
+        // Where everything is known already the first sum is empty.
+        let (sum, exchange) = self.place(round);
+        exchange > 0 || sum == 0 && self.shape.histograms == 0
     }
 
     fn pass_on(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
@@ -833,14 +1008,25 @@ impl Protocol for Scouted {
         } else {
             &memory[..self.shape.width]
         });
+        // Several neighbours that lie within their limits may lead an honest sum beyond its own.
+        let sum = self.place(view.round() + 1).0;
+        let counted = &mut out[..self.length(sum)];
+        if let Some(most) = self.largest_mean(sum) {
+            let norm = crate::kernel::norm(counted);
+            if norm > most {
+                // A little less, so that rounding does not lead it out again.
+                let scale = most / norm * (1.0 - 1e-12);
+                counted.iter_mut().for_each(|x| *x *= scale);
+            }
+        }
     }
 
     fn shares(&self) -> Option<Vec<f64>> {
         self.recipe.request.mu?;
         let (scouting, calibration) = (self.shape.scouting(), self.shape.calibration());
-        let training = (1.0 - scouting - calibration) / f64::from(self.shape.steps);
+        let training = self.shape.training() / f64::from(self.shape.steps);
         let share = |round: u32| match self.place(round) {
-            (_, 1..) => 0.0,
+            _ if self.passes_on(round) => 0.0,
             (0, _) => scouting,
             (sum, _) if sum <= self.shape.steps => training,
             _ => calibration / f64::from(CALIBRATION_STEPS),
@@ -850,8 +1036,9 @@ impl Protocol for Scouted {
 
     fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
         let recipe = Recipe::new(&self.recipe.request, records).ok()?;
+        let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
         let seat = if self.shape.complete {
-            Seat { agent, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
+            Seat { agent, neighbours, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
         } else {
             let tree = Tree::of(graph);
             let place = |j: usize| graph.neighbours(agent).binary_search(&(j as u32)).ok();
@@ -859,6 +1046,7 @@ impl Protocol for Scouted {
             let parent = Some(tree.parent[agent]).filter(|&p| p != agent).and_then(place);
             Seat {
                 agent,
+                neighbours,
                 children: children.filter_map(|j| Some((place(j)?, j))).collect(),
                 parent,
                 height: tree.height[agent],
