@@ -205,12 +205,7 @@ fn prepare(
     let folder = place(args.out.as_deref(), &name, spec.seed)?;
     let original = text.text.clone();
     let located = |error: SpecError| overrides::relocate(error, &original, &changes);
-    let inputs = files::inputs(text, spec, args.entropy.draw()?).map_err(|error| {
-        match error.downcast::<SpecError>() {
-            Ok(error) => located(error).into(),
-            Err(error) => error,
-        }
-    })?;
+    let inputs = files::opened(text, spec, args.entropy.draw()?, located)?;
     let asked = (inputs.file.clone(), inputs.spec.clone());
     Ok((Experiment::check(inputs).map_err(located)?, asked, folder))
 }

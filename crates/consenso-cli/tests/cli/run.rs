@@ -451,3 +451,50 @@ fn runs_can_be_added_to_a_finished_folder() {
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("nothing to go on from"), "{}", refused.stderr);
 }
+
+/// Whether a file of pieces says that noise was about to be drawn: an entry is its length, a checksum and what happened, `2` for this.
+fn begun(path: &std::path::Path) -> bool {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let mut rest = bytes.strip_prefix(b"consenso pieces 1\n").unwrap_or_default();
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let entry = after.get(8..).unwrap_or_default();
+        if entry.first() == Some(&2) {
+            return true;
+        }
+        rest = entry.get(u32::from_le_bytes(*length) as usize..).unwrap_or_default();
+    }
+    false
+}
+
+/// Under real noise the ledger has every transcript that was drawn, once: finished ones are not charged again when a run goes on, one that was
+/// under way when the command was killed is drawn and charged again.
+#[test]
+#[cfg(unix)]
+fn going_on_charges_what_is_drawn() {
+    let place = hospital("going_on");
+    let run = |more: &[&str]| {
+        place.consenso(&[&["run", "hospital.toml", "--entropy", "os", "--json", "--resume"], more].concat())
+    };
+    let studies = |answer: &crate::Answer| answer.json()["ledger"][0]["studies"].as_u64().unwrap();
+    let spent = |answer: &crate::Answer| answer.json()["ledger"][0]["sum"]["epsilon"].as_f64().unwrap();
+    let first = run(&["--out", "out"]);
+    let record = without_seconds(&place.read("out/private/record.json"));
+    assert!(place.path("out/private/pieces.bin").is_file() && !place.path("out/pieces.bin").exists());
+    let again = run(&["--out", "out"]);
+    assert_eq!((studies(&first), studies(&again)), (1, 1));
+    assert_eq!(record, without_seconds(&place.read("out/private/record.json")));
+    // Two runs are there; the third alone is charged, as one of three.
+    let more = run(&["--out", "out", "--set", "runs=3"]);
+    assert_eq!(studies(&more), 2);
+    assert!(spent(&more) > spent(&first) && spent(&more) < 2.0 * spent(&first), "{more:?}");
+    let slow = ["--out", "slow", "--set", "runs=1", "--set", "algorithm.rounds=30000"];
+    let arguments = [&["run", "hospital.toml", "--entropy", "os", "--resume"], &slow[..]].concat();
+    let mut child = place.command(&arguments).spawn().unwrap();
+    while !begun(&place.path(".slow.pieces")) {
+        assert!(child.try_wait().unwrap().is_none(), "the run was over before it could be killed");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resumed = run(&slow);
+    assert_eq!(studies(&resumed), 4, "once for the command that was killed, once for what is drawn again");
+}

@@ -241,6 +241,7 @@ impl Experiment {
         };
         for planned in here.planned.get(algorithms)? {
             text += &serde_json::to_string(&resolved_algorithm(planned)).ok()?;
+            text += &format!("{:?} {:?}", planned.mixing, planned.reach);
             // Calibrated noise is not in the file.
             for account in planned.budget.accounts() {
                 let noise = account.noise.iter().map(|n| n.noise().scale().to_bits());

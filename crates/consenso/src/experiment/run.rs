@@ -504,7 +504,10 @@ fn one_run(
             violation: None,
         },
     );
-    outcome.metrics = outcome.metrics.map(|m| Kept(m.0.in_units(eyes.label_scale(experiment))));
+    // Scouted sites end with one model, which is judged as it stands in its file: with the label in its own unit.
+    if let (Some(_), Some(model)) = (&experiment.layout, models.first()) {
+        outcome.metrics = experiment.metrics(instance.run, model).map(Kept);
+    }
     if instance.run == 0 {
         outcome.models = models;
     }

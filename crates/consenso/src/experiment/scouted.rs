@@ -214,14 +214,6 @@ impl Eyes {
     pub(super) fn test(&self) -> Option<&Records> {
         self.test.as_ref()
     }
-
-    /// How many units of the label one of its standardised units is.
-    pub(super) fn label_scale(&self, experiment: &Experiment) -> f64 {
-        match &experiment.layout {
-            Some(layout) if !self.standard.is_empty() => layout.label_scale(&self.standard),
-            _ => 1.0,
-        }
-    }
 }
 
 /// The records of all agents as one, under a standard.
@@ -442,7 +434,7 @@ mod tests {
     /// The worst pair of records, told apart by the exact likelihood ratio over all stages, is hidden as claimed; and the attack is worth its name.
     #[test]
     fn an_audit_of_all_stages_stays_below_the_claim() {
-        use crate::privacy::audit::{Options, Verdict};
+        use crate::audit::{Options, Verdict};
         for (label, loss) in [(BINARY, "logistic"), ("min = -4\nmax = 4", "ridge")] {
             let experiment = experiment("kind = \"complete\"", 2, label, loss, &BUDGET.replace("3.0", "8.0"));
             let options = Options { trials: 3_000, confidence: 1.0 - 1e-6, seed: 3 };
