@@ -129,8 +129,8 @@ def test_the_gate_clips_what_a_callable_returns_and_ends_with_its_budget():
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_stops_a_long_run():
     long = {
-        "name": "long", "runs": 1, "graph": {"kind": "ring"}, "algorithm": [{"kind": "dgd", "rounds": 4000000, "step": 0.1}],
-        "data": {"source": "logistic", "agents": 4, "records_per_agent": 300, "dim": 5},
+        "name": "long", "runs": 1, "graph": {"kind": "ring"}, "algorithm": [{"kind": "dgd", "rounds": 1000000, "step": 0.1}],
+        "data": {"source": "logistic", "agents": 4, "records_per_agent": 3000, "dim": 5},
     }
     code = f"import consenso; print('go', flush=True); consenso.run({long!r})"
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

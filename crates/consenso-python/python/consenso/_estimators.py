@@ -160,7 +160,7 @@ class _Decentralized(BaseEstimator):
             for accountant in accountants(self.accountant):
                 accountant.spend(epsilon, delta)
         answer = json.loads(_core.fit(json.dumps(options), rows.tobytes(), y[order].tobytes(), None))
-        self._within = None
+        self._within: Optional[tuple[Floats, Floats]] = None
         self.record_ = answer["record"]
         self.claim_ = None if answer["claim"] is None else Claim(answer["claim"])
         self.sites_ = np.array(names)
