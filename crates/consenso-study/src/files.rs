@@ -334,6 +334,8 @@ impl File {
     fn of(path: &Path, bytes: Vec<u8>) -> Result<Self> {
         let (bytes, packed) =
             packed::unpack(bytes).named(|| format!("{}: cannot be read", path.display()))?;
+        let bytes = crate::sheets::as_text(bytes)
+            .map_err(|what| FileError::Unfit(format!("{}: {what}", path.display())))?;
         let layout = Layout::of(path, &bytes);
         Ok(Self { bytes, layout, packed })
     }

@@ -29,6 +29,7 @@ pub mod packed;
 pub mod report;
 pub mod reproduce;
 pub mod schema;
+mod sheets;
 
 pub use experiment::ExperimentFile;
 pub use schema::SchemaFile;

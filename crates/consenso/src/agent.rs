@@ -4,11 +4,10 @@
 //! [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
 //! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
 
-use crate::gate::{Draft, Gate, GateState, Release, Shares, StopReason};
+use crate::gate::{Draft, FixedPoint, Gate, GateState, Release, ShareError, Shares, StopReason};
 use crate::graph::{Graph, Mixing};
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, MixRule, Protocol, View, Weights};
-use crate::sharing::{FixedPoint, ShareError};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

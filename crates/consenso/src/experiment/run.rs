@@ -383,6 +383,7 @@ fn put_point_together(
     let record = Record {
         kind: experiment.result_kind(),
         total_epsilon: experiment.total_epsilon(),
+        map: experiment.page_map(),
         name: experiment.spec.name.clone(),
         seed: experiment.spec.seed,
         runs: if algorithms.is_empty() { 0 } else { finished },
@@ -504,7 +505,10 @@ fn one_run(
             violation: None,
         },
     );
-    outcome.metrics = outcome.metrics.map(|m| Kept(m.0.in_units(eyes.label_scale(experiment))));
+    // Scouted sites end with one model, which is judged as it stands in its file: with the label in its own unit.
+    if let (Some(_), Some(model)) = (&experiment.layout, models.first()) {
+        outcome.metrics = experiment.metrics(instance.run, model).map(Kept);
+    }
     if instance.run == 0 {
         outcome.models = models;
     }
@@ -758,10 +762,9 @@ fn stated(experiment: &Experiment, claim: Claim) -> Claim {
     match total.transcripts {
         1 => claim.with_caveat("covers the one transcript of this command"),
         _ => claim.with_caveat(format!(
-            "covers one of the {} transcripts of this command; together they cost ε = {:.4}, δ = {:e}",
+            "covers one of the {} transcripts of this command; together they cost ε = {}, δ = {:e}",
             total.transcripts,
-            // Rounded up, so that what is printed is a claim too.
-            (total.epsilon * 1e4).ceil() / 1e4,
+            crate::privacy::printed_up(total.epsilon, 4),
             total.delta
         )),
     }

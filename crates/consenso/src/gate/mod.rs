@@ -8,6 +8,7 @@
 //! ```
 
 pub mod exact;
+mod fixed_point;
 mod inside;
 mod ledger;
 mod pairs;
@@ -17,6 +18,7 @@ use ledger::LedgerState;
 pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
+pub use fixed_point::{FixedPoint, ShareError};
 pub use pairs::{Pair, Pairs};
 pub use shares::Shares;
 

@@ -10,9 +10,9 @@
 //!
 //! and adding one to b records moves it by at most 2L·R_q/(b+1). Everything here is computed from public bounds; nothing looks at a record.
 
+use super::NeighbourRelation;
 use super::{Loss, Objective};
 use crate::data::RowBounds;
-use crate::privacy::NeighbourRelation;
 use serde::{Deserialize, Serialize};
 
 /// Bounds on how far a private vector moves between neighbouring data sets, in three norms; all hold at once.
@@ -81,6 +81,14 @@ impl Objective {
         let one = self.loss.curvature() * bounds.l2 * bounds.l2 / records as f64;
         let relative = one / (weight + self.strong_convexity());
         self.loss.outputs() as f64 * libm::log1p(relative) * (1.0 + 1e-14)
+    }
+
+    /// What one record may add to the curvature of f + (weight/2)‖x‖², relative to what is there without it: τ = c₁R²/(b(weight + m)), and in how many directions
+    /// (the classes of a softmax, 1 otherwise).
+    #[must_use]
+    pub fn curvature_sensitivity(&self, bounds: &RowBounds, records: usize, weight: f64) -> (f64, usize) {
+        let one = self.loss.curvature() * bounds.l2 * bounds.l2 / records as f64;
+        (one / (weight + self.strong_convexity()) * (1.0 + 1e-14), self.loss.outputs())
     }
 
     /// [`Self::volume_sensitivity`] between neighbours of any relation.

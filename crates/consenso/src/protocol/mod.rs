@@ -48,10 +48,12 @@ pub use output_admm::OutputAdmm;
 pub use pdop::Pdop;
 pub use pp::PenaltyPerturbation;
 pub(crate) use published::totals as published_totals;
-pub use published::{PricedRound, PublishedCost};
+pub use published::{PricedNoise, PricedRound, PublishedCost};
 pub use rcd::{CoordinateDescent, Order};
 pub use schedule::Schedule;
 
+pub(crate) use crate::facts::ENOUGH_STEPS;
+pub use crate::facts::{Parameters, PublicFacts};
 use crate::graph::Graph;
 use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
@@ -308,57 +310,8 @@ impl Common {
     }
 }
 
-/// What an agent knows before the first round and everyone may know: from it open parameters are resolved.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PublicFacts {
-    /// N.
-    pub agents: usize,
-    /// Length of the model.
-    pub dim: usize,
-    /// Records of the smallest agent.
-    pub records: usize,
-    /// M, from the public bounds.
-    pub smoothness: f64,
-    /// M̂: along any one coordinate ∇f is M̂-Lipschitz.
-    pub coordinate_smoothness: f64,
-    /// B^c/B₂ ≥ 1: how much more a gradient moves when every coordinate is asked at a point of its own.
-    pub coordinate_sensitivity: f64,
-    /// m.
-    pub strong_convexity: f64,
-    /// Largest eigenvalue of the graph's Laplacian, or an upper bound.
-    pub laplacian_max: f64,
-    /// Second largest eigenvalue modulus of W.
-    pub mixing: f64,
-    /// Smallest eigenvalue of W, or a lower bound: gradient steps beyond (1 + it)/M can make neighbours swing against each other.
-    pub mixing_min: f64,
-    /// Smallest and largest degree.
-    pub degrees: (usize, usize),
-    /// Whether the graph is complete.
-    pub complete: bool,
-    /// Rounds of the run.
-    pub rounds: u32,
-    /// Whether noise will be added.
-    pub private: bool,
-    /// μ/B₂: the Gaussian-DP budget that noise will be calibrated to, if it will be, over the gradient's sensitivity.
-    pub budget: Option<f64>,
-}
-
 /// The chance that a message of an honest run is beyond what honest agents are held to.
 pub(crate) const CHANCE: f64 = 1e-12;
-
-/// Σ steps after which a gradient method on unit rows has as good as converged.
-pub(crate) const ENOUGH_STEPS: f64 = 2000.0;
-
-impl PublicFacts {
-    /// Σ steps worth taking, at most `most`.
-    ///
-    /// Under a fixed budget the noise of the network's mean model grows with T = Σ η_k alone, however T is divided into rounds: to about
-    /// T·B₂/(√N·μ) a coordinate where the loss is flat. T = 2√N·μ/B₂ keeps that at the size of a model of unit rows.
-    pub(crate) fn worthwhile(&self, most: f64) -> f64 {
-        let limit = |budget: f64| 2.0 * (self.agents as f64).sqrt() * budget;
-        self.budget.map_or(most, |budget| limit(budget).min(most))
-    }
-}
 
 /// Where the private step is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -589,6 +542,12 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         view.mix(out);
     }
 
+    /// Whether an interval may be wider than nothing, so that its width may lower the cost of a release. False only where it never is: a filter then
+    /// does without what only widths need.
+    fn has_intervals(&self) -> bool {
+        true
+    }
+
     /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]);
 
@@ -712,9 +671,6 @@ algorithms! {
     "linear-admm" => LinearAdmm,
     "rcd" => CoordinateDescent,
 }
-
-/// The keys of an algorithm with their values, as an `[[algorithm]]` of an experiment file has them.
-pub type Parameters = serde_json::Map<String, Value>;
 
 /// Reads an algorithm from its keys.
 ///

@@ -2,7 +2,8 @@
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, check_exact, half_way, solve_at};
 use super::{
-    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of,
+    Memory, Parameters, PricedNoise, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View,
+    table_of,
 };
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,10 @@ impl Protocol for OutputAdmm {
         Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
     }
 
+    fn has_intervals(&self) -> bool {
+        false
+    }
+
     fn interval(&self, view: &View<'_>, dual: &[f64], low: &mut [f64], high: &mut [f64]) {
         half_way(view, dual, self.penalty(), low);
         high.copy_from_slice(low);
@@ -91,7 +96,7 @@ impl Protocol for OutputAdmm {
 
     /// Under Gaussian noise ρ = Δ₂²/(2σ²) with Δ₂ = 2/(b(D + m)). The paper calls the authors' account of Laplace noise too loose to plot.
     fn published_cost(&self, priced: &PricedRound<'_>) -> Option<PublishedCost> {
-        let sigma = priced.noise.gaussian_sigma()?;
+        let PricedNoise::Gaussian { sigma } = priced.noise else { return None };
         let shift = 2.0 / (priced.records as f64 * (self.penalty() + priced.facts.strong_convexity));
         Some(PublishedCost::Zcdp(0.5 * (shift / sigma).powi(2)))
     }
