@@ -29,6 +29,8 @@ mod progress;
 mod reproduce;
 mod run;
 mod spending;
+#[cfg(feature = "network")]
+mod studies;
 mod table;
 mod trust;
 

@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow};
 use consenso::data::{Dataset, Table};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
 use consenso::graph::{Graph, GraphSpec};
+use consenso::privacy::printed_up;
 use consenso::protocol::Parameters;
 use consenso_node::Folder;
 use consenso_node::folder::{Entropy, METRICS, SiteFile, check_address, check_name};
@@ -202,8 +203,14 @@ fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Resul
         *edges = most;
     }
     let edges = edges(&spec, &text.folder)?;
+    let again = files::Text { file: text.file.clone(), text: text.text.clone(), folder: text.folder.clone() };
     let mut experiment = Experiment::check(files::inputs(text, spec, None)?)?;
     let mut spec = one_algorithm(args, &mut experiment)?;
+    // What every site will check when it starts; entropy of zeros is as good as any to check with.
+    let entropy = (args.entropy == "os").then_some([0; 32]);
+    let file = again.file.clone();
+    let as_site = Experiment::check(files::inputs(again, spec.clone(), entropy)?)?;
+    as_site.plan_of(0).map_err(|message| anyhow!("{file}: {message}"))?;
     if let GraphSpec::File { path } = &mut spec.graph {
         *path = consenso_node::folder::EDGES.into();
     }
@@ -654,7 +661,7 @@ fn row(name: &str, said: &Value) -> Vec<String> {
     let (round, released) = (number(&p["round"]), number(&p["released"]));
     let waited_for = links.iter().filter(|l| l["without"] != true);
     let lag = waited_for.map(|l| released.saturating_sub(number(&l["heard"]))).max().unwrap_or(0);
-    let epsilon = p["epsilon"].as_f64().map_or("–".to_owned(), |e| format!("{e:.4}"));
+    let epsilon = p["epsilon"].as_f64().map_or("–".to_owned(), |e| printed_up(e, 4));
     vec![
         name.into(),
         format!("{round}/{}", p["rounds"]),
@@ -686,7 +693,7 @@ fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bo
             end["site"].as_str().unwrap_or_default().to_owned(),
             end["round"].to_string(),
             format!("{:.2}", end["seconds"].as_f64().unwrap_or(0.0)),
-            end["epsilon"].as_f64().map_or("–".to_owned(), |e| format!("{e:.4}")),
+            end["epsilon"].as_f64().map_or("–".to_owned(), |e| printed_up(e, 4)),
             end["resends"].to_string(),
             percent(&end["test_accuracy"]),
         ]);

@@ -43,10 +43,12 @@ pub(crate) fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
         return Err(missing());
     }
     // A row is on disk before its line is in the log.
-    if let Some(last) = crate::audit_log::last_release(&folder.path)
-        && !store.rows()?.iter().any(|row| Hex(&row.hash).to_string() == last)
-    {
-        return Err(NodeError::LedgerOld(folder.path.display().to_string()));
+    if let Some(last) = crate::audit_log::last_release(&folder.path) {
+        let mut known = false;
+        store.scan(|row| known |= Hex(&row.hash).to_string() == last)?;
+        if !known {
+            return Err(NodeError::LedgerOld(folder.path.display().to_string()));
+        }
     }
     Ok(store)
 }
@@ -59,11 +61,11 @@ pub(crate) fn repair(
     agent: &Driven,
 ) -> Result<(), NodeError> {
     let known = crate::audit_log::releases(&folder.path);
-    for row in store.rows()? {
-        let Entry::Release { round: exchange, blake3, charge } = row.entry else { continue };
+    store.scan(|row| {
+        let Entry::Release { round: exchange, blake3, charge } = row.entry else { return };
         let ledger = Hex(&row.hash).to_string();
         if known.contains(&ledger) {
-            continue;
+            return;
         }
         let round = agent.begun(exchange);
         let mut fields =
@@ -72,7 +74,7 @@ pub(crate) fn repair(
             fields["exchange"] = exchange.into();
         }
         audit.write("released", fields);
-    }
+    })?;
     Ok(())
 }
 
@@ -88,6 +90,15 @@ pub fn opening(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Res
              help: set entropy = \"os\" in site.toml; or public = true, if everybody may have these records"
                 .into(),
         ));
+    }
+    if let (Some(wanted), Some(claim)) = (site.adversary, &plan.claim)
+        && !claim.against.covers(wanted, experiment.graph().agents())
+    {
+        return Err(NodeError::Experiment(format!(
+            "this site accepts claims against adversary = {wanted} at least, and this study's is against {}\n  \
+             help: agree on a study that protects from more (local noise, or more colluders), or change adversary in site.toml",
+            claim.against
+        )));
     }
     Ok(Opening {
         site: site.name.clone(),

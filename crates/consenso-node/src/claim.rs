@@ -6,7 +6,7 @@ use consenso::privacy::calibrate::{self, LaplaceShift};
 use consenso::privacy::filter::RenyiFilter;
 use consenso::privacy::{Claim, Event, Mechanism, Method, compose};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One study of a ledger.
 #[derive(Clone, Debug, Serialize)]
@@ -53,8 +53,49 @@ pub struct Recomputed {
 /// # Errors
 /// A text: events that no accountant takes, or rounds out of order.
 pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
-    let mut studies: Vec<(Audited, Vec<Charge>)> = Vec::new();
-    for row in rows {
+    let mut auditor = Auditor::default();
+    rows.iter().for_each(|row| auditor.see(row));
+    auditor.finish()
+}
+
+/// Audits a ledger row by row. What it remembers grows with the number of different charges, not with the number of rows: Gaussian releases with the same noise are counted.
+#[derive(Debug, Default)]
+pub struct Auditor {
+    studies: Vec<(Audited, Tally)>,
+    wrong: Option<String>,
+}
+
+/// Charges, equal ones counted.
+#[derive(Debug, Default)]
+struct Tally {
+    counted: BTreeMap<String, (Charge, u64)>,
+    others: Vec<Charge>,
+}
+
+impl Tally {
+    fn add(&mut self, charge: &Charge) {
+        let gaussian = |e: &Event| e.count == 1 && matches!(e.mechanism, Mechanism::Gaussian { .. });
+        match serde_json::to_string(charge) {
+            Ok(key) if charge.values().all(gaussian) => {
+                self.counted.entry(key).or_insert_with(|| (charge.clone(), 0)).1 += 1;
+            }
+            _ => self.others.push(charge.clone()),
+        }
+    }
+
+    fn charges(self) -> Vec<Charge> {
+        let counted = self.counted.into_values().map(|(mut charge, count)| {
+            charge.values_mut().for_each(|event| event.count = count);
+            charge
+        });
+        counted.chain(self.others).collect()
+    }
+}
+
+impl Auditor {
+    /// Takes in the next row of a verified ledger.
+    pub fn see(&mut self, row: &Row) {
+        let studies = &mut self.studies;
         if let Entry::Study { experiment, claim, seeded, time, .. } = &row.entry {
             let study = Audited {
                 study: row.study,
@@ -69,19 +110,20 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
                 holds: true,
                 without: Vec::new(),
             };
-            studies.push((study, Vec::new()));
-            continue;
+            studies.push((study, Tally::default()));
+            return;
         }
-        let Some((study, charges)) = studies.iter_mut().rfind(|s| s.0.study == row.study) else { continue };
+        let Some((study, charges)) = studies.iter_mut().rfind(|s| s.0.study == row.study) else { return };
         match &row.entry {
             Entry::Release { round, charge, .. } => {
                 if *round != study.releases + 1 {
-                    return Err(format!("row {}: round {round} after round {}", row.number, study.releases));
+                    let what = format!("row {}: round {round} after round {}", row.number, study.releases);
+                    self.wrong.get_or_insert(what);
                 }
                 study.releases = *round;
                 if !charge.is_empty() {
                     study.charged += 1;
-                    charges.push(charge.clone());
+                    charges.add(charge);
                 }
             }
             Entry::Absent { round, neighbour, weight } => study.without.push((*neighbour, *round, *weight)),
@@ -90,12 +132,21 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
             | Entry::Witness { .. }
             | Entry::Study { .. }
             | Entry::Confirmed { .. }
+            | Entry::Abandoned { .. }
             | Entry::Settled { .. } => {}
         }
     }
-    studies
-        .into_iter()
-        .map(|(mut study, charges)| {
+
+    /// What all rows come to.
+    ///
+    /// # Errors
+    /// A text: events that no accountant takes, or rounds out of order.
+    pub fn finish(self) -> Result<Vec<Audited>, String> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        let judged = self.studies.into_iter().map(|(mut study, charges)| {
+            let charges = charges.charges();
             if let Some(claim) = &study.claimed {
                 let found = recompute(&charges, claim).map_err(|e| format!("study {}: {e}", study.study))?;
                 study.holds = found.epsilon <= claim.epsilon * (1.0 + 1e-9);
@@ -104,8 +155,9 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
                 return Err(format!("study {}: charges without a claim", study.study));
             }
             Ok(study)
-        })
-        .collect()
+        });
+        judged.collect()
+    }
 }
 
 /// The smallest ε the charges prove, at the claim's δ.
@@ -170,19 +222,27 @@ fn replay(charges: &[Charge], claim: &Claim) -> Result<Recomputed, String> {
     let mut filter: Option<RenyiFilter> = None;
     for (index, charge) in charges.iter().enumerate() {
         let event = charge.get("filter").ok_or_else(|| format!("charge {index} is not a filter's"))?;
-        let (orders, costs) = match &event.mechanism {
-            Mechanism::IntervalLaplace { orders, costs, .. }
-            | Mechanism::IntervalGaussian { orders, costs } => (orders, costs),
+        let (orders, costs, mu) = match &event.mechanism {
+            Mechanism::IntervalLaplace { orders, costs, .. } | Mechanism::Renyi { orders, costs } => {
+                (orders, costs, None)
+            }
+            Mechanism::IntervalGaussian { orders, costs, mu } => (orders, costs, *mu),
             _ => return Err(format!("charge {index} is not a filter's")),
         };
         if filter.is_none() {
-            filter = Some(RenyiFilter::new(orders, claim.epsilon, claim.delta).map_err(|e| e.to_string())?);
+            // Ledgers from before Σ μ² was added up have charges without a μ, and the filter they were let through by.
+            let new = if mu.is_some() { RenyiFilter::with_gaussian } else { RenyiFilter::new };
+            filter = Some(new(orders, claim.epsilon, claim.delta).map_err(|e| e.to_string())?);
         }
         let filter = filter.as_mut().expect("just made");
-        if filter.orders() != orders {
+        if filter.orders() != orders || filter.gaussian().is_some() != mu.is_some() {
             return Err(format!("charge {index} has other orders than the first"));
         }
-        filter.try_charge(costs).map_err(|e| format!("charge {index}: {e}"))?;
+        match mu {
+            Some(mu) => filter.try_charge_gaussian(costs, mu),
+            None => filter.try_charge(costs),
+        }
+        .map_err(|e| format!("charge {index}: {e}"))?;
     }
     Ok(Recomputed {
         epsilon: claim.epsilon,
@@ -190,4 +250,47 @@ fn replay(charges: &[Charge], claim: &Claim) -> Result<Recomputed, String> {
         method: Method::RenyiFilter,
         norm: "filter".into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consenso::privacy::{Adversary, NeighbourRelation};
+
+    fn claim() -> Claim {
+        Claim {
+            epsilon: 1.0,
+            delta: 1e-6,
+            method: Method::RenyiFilter,
+            neighbours: NeighbourRelation::ReplaceOne,
+            adversary: Claim::COLLUDING_NEIGHBOURS.into(),
+            against: Adversary::Local,
+            sampler: "exact Gaussian".into(),
+            caveats: Vec::new(),
+            bounds: None,
+        }
+    }
+
+    /// As `state.db` has it: the first as written before Σ μ² was added up, the others since.
+    fn charges(text: &str, count: usize) -> Vec<Charge> {
+        vec![serde_json::from_str(text).unwrap(); count]
+    }
+
+    #[test]
+    fn a_filter_is_replayed_by_the_rule_its_charges_were_made_under() {
+        let old = r#"{"filter":{"mechanism":"interval-gaussian","orders":[20.0,30.0],"costs":[0.01,0.015],"count":1}}"#;
+        // B(20) = 1 + ln(1e-5)/19 − ln(0.95) = 0.4453: 44 releases, and one more was never let through.
+        assert_eq!(recompute(&charges(old, 44), &claim()).unwrap().method, Method::RenyiFilter);
+        assert!(recompute(&charges(old, 45), &claim()).unwrap_err().contains("charge 44"));
+        let new =
+            r#"{"filter":{"mechanism":"interval-gaussian","orders":[],"costs":[],"mu":0.05,"count":1}}"#;
+        // μ² = 0.2367² = 0.05603: 22 releases of 0.0025.
+        assert_eq!(recompute(&charges(new, 22), &claim()).unwrap().epsilon, 1.0);
+        assert!(recompute(&charges(new, 23), &claim()).unwrap_err().contains("charge 22"));
+        let mixed: Vec<Charge> = [charges(new, 1), charges(old, 1)].concat();
+        assert!(recompute(&mixed, &claim()).is_err(), "two filters are not one");
+        let both = r#"{"filter":{"mechanism":"interval-gaussian","orders":[20.0],"costs":[0.01],"mu":0.05,"count":1}}"#;
+        let mixed: Vec<Charge> = [charges(both, 1), charges(&both.replace(",\"mu\":0.05", ""), 1)].concat();
+        assert!(recompute(&mixed, &claim()).unwrap_err().contains("other orders"));
+    }
 }

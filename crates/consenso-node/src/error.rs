@@ -52,6 +52,18 @@ pub enum NodeError {
         /// The last release here.
         released: u32,
     },
+    /// A neighbour has a release that this site signed and its ledger does not know.
+    #[error(
+        "{peer} has exchange {have} of this site, signed with this site's key, and the ledger (state.db) ends with exchange {released}: the folder is an old copy\n  help: restore the newest; an older one would charge and draw again what was sent already"
+    )]
+    OldCopy {
+        /// Who has it.
+        peer: String,
+        /// The exchange.
+        have: u32,
+        /// The last release here.
+        released: u32,
+    },
     /// The operating system says no.
     #[error("{what}: {cause}")]
     System {

@@ -9,7 +9,9 @@ pub mod books;
 mod call;
 pub mod claim;
 pub mod clock;
+mod differences;
 mod driven;
+mod equivocation;
 mod error;
 pub mod folder;
 pub mod frame;
@@ -21,10 +23,14 @@ pub mod metrics;
 pub mod network;
 pub mod node;
 pub mod progress;
+pub mod receipts;
+pub mod seal;
 #[cfg(test)]
 mod simulated;
 mod spending;
 pub mod store;
+pub mod studies;
+pub mod surroundings;
 mod wire;
 mod witness;
 

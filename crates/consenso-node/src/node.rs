@@ -8,14 +8,17 @@ use crate::admission::{agrees, ledger, repair, reserve, weights};
 pub use crate::admission::{opening, renew_witness};
 use crate::audit_log::{AuditLog, Echo};
 use crate::driven::{Driven, Wanted};
+use crate::equivocation::{Received, Verdict, Watch};
 pub use crate::error::NodeError;
 use crate::folder::{Away, Folder, FolderError, graph_digest};
-use crate::frame::{Digest, Frame, Hex, blake3, sha256};
+use crate::frame::{Digest, Frame, Hex, Told, VERSION_BEFORE, blake3, sha256};
 use crate::identity::Identity;
 use crate::link::{self, Event, Links, Shared};
 use crate::progress::{Link, Watched};
+use crate::seal::{Seal, Sealer, Statement};
 use crate::spending::Spending;
 use crate::store::{Entry, Store};
+use crate::surroundings::Surroundings;
 use crate::wire::{Tcp, Wire};
 use bytes::Bytes;
 use consenso::experiment::{Charge, Experiment, SitePlan};
@@ -42,6 +45,8 @@ pub struct Outcome {
     pub round: u32,
     /// Neighbours that did not confirm the last round, if any: they may need this node once more.
     pub unconfirmed: Vec<String>,
+    /// Neighbours that the run went on without: the model is not everybody's, and theirs may be another one.
+    pub without: Vec<String>,
 }
 
 /// How a node is run.
@@ -163,6 +168,14 @@ struct Neighbour {
     spoke: Instant,
     /// It sent something wrong and nothing right since: what.
     refused: Option<String>,
+    /// The version that both ends speak.
+    version: u16,
+    /// Its signature under the release that follows.
+    seal: Option<(u32, Seal)>,
+    /// The newest of its releases that was taken, as it signed it.
+    last: Option<(u32, Digest, Seal)>,
+    /// It told different neighbours different things, which is proved: nothing is taken from it any more.
+    banned: Option<String>,
     /// The largest number it sent, and in which exchange.
     largest: (f64, u32),
     ever_up: bool,
@@ -183,12 +196,14 @@ pub(crate) struct Prepared {
     confirmed: Vec<u32>,
     settled: bool,
     weights: BTreeMap<u32, f64>,
+    watch: Watch,
+    sealer: Sealer,
     recent: VecDeque<(u32, Bytes)>,
 }
 
 impl Prepared {
     pub(crate) fn new(folder: &Folder, experiment: &Experiment, edited: Edited) -> Result<Self, NodeError> {
-        Identity::read(&folder.path)?;
+        let sealer = Sealer::new(&Identity::read(&folder.path)?)?;
         folder.known()?;
         agrees(folder, experiment)?;
         let (mut agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
@@ -214,16 +229,17 @@ impl Prepared {
         }
         let mut spending = Spending::new();
         let (mut settled, mut confirmed) = (false, Vec::new());
-        for row in store.rows()?.iter().filter(|row| row.study == study.number) {
-            match &row.entry {
-                Entry::Release { charge, .. } => spending.add(charge),
-                Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
-                Entry::Settled { .. } => settled = true,
-                _ => {}
-            }
-        }
+        store.scan(|row| match &row.entry {
+            _ if row.study != study.number => {}
+            Entry::Release { charge, .. } => spending.add(charge),
+            Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
+            Entry::Settled { .. } => settled = true,
+            _ => {}
+        })?;
         Ok(Self {
             weights: weights(experiment.graph(), folder.me),
+            watch: Watch::new(experiment.graph(), folder.me),
+            sealer,
             recent: store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect(),
             folder: folder.clone(),
             study: study.number,
@@ -239,12 +255,26 @@ impl Prepared {
 
     /// Starts the links.
     pub(crate) async fn connect(self, options: &Options, wire: Arc<dyn Wire>) -> Result<Node, NodeError> {
-        let Self { folder, graph, store, study, agent, plan, spending, confirmed, settled, weights, recent } =
-            self;
+        let Self {
+            folder,
+            graph,
+            store,
+            study,
+            agent,
+            plan,
+            spending,
+            confirmed,
+            settled,
+            weights,
+            watch,
+            sealer,
+            recent,
+        } = self;
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
         let audit = audit.echoing(options.echo);
         repair(&folder, &store, &audit, &agent)?;
+        let around = Surroundings::look(&folder.path, &store.headings()?);
         let last = agent.last(&plan);
         let have = if agent.model().is_some() { last } else { agent.round() };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
@@ -279,6 +309,7 @@ impl Prepared {
             sign_of_life: Instant::now(),
             moves: 0,
             reported: None,
+            around: (Instant::now(), around),
             shared,
             events,
             store,
@@ -288,6 +319,11 @@ impl Prepared {
             spending,
             settled,
             weights,
+            watch,
+            sealer,
+            seals: VecDeque::new(),
+            accused: Vec::new(),
+            compared: 0,
             neighbours,
             recent,
         })
@@ -296,7 +332,7 @@ impl Prepared {
 
 /// What goes into the audit log once the round is on its way.
 enum Line {
-    Received { peer: String, round: u32, bytes: Bytes },
+    Received { peer: u32, round: u32, bytes: Bytes, seal: Option<Seal> },
     Released { round: u32, blake3: Digest, charge: Charge, ledger: Digest },
 }
 
@@ -305,6 +341,9 @@ const SLOW: Duration = Duration::from_millis(5);
 
 /// How often the state is told to whoever watches.
 const NEWS: Duration = Duration::from_millis(20);
+
+/// How often certificate, pins and disk are looked at.
+const AROUND: Duration = Duration::from_secs(5);
 
 pub(crate) struct Node {
     pub(crate) shared: Arc<Shared>,
@@ -317,6 +356,15 @@ pub(crate) struct Node {
     spending: Spending,
     weights: BTreeMap<u32, f64>,
     neighbours: BTreeMap<u32, Neighbour>,
+    /// What neighbours that are neighbours of each other were sent.
+    watch: Watch,
+    sealer: Sealer,
+    /// Signatures of the last releases.
+    seals: VecDeque<(Digest, Seal)>,
+    /// Neighbours to be refused once the round is on its way, and why.
+    accused: Vec<(u32, String)>,
+    /// The last round whose releases were compared with neighbours.
+    compared: u32,
     /// The last releases: (round, bytes).
     recent: VecDeque<(u32, Bytes)>,
     #[cfg(test)]
@@ -337,6 +385,7 @@ pub(crate) struct Node {
     /// Releases since it last had nothing to do.
     moves: u32,
     reported: Option<Instant>,
+    around: (Instant, Surroundings),
 }
 
 impl Node {
@@ -354,6 +403,7 @@ impl Node {
             // The log can wait for a round, not for more.
             if self.events.is_empty() || self.log.len() > 2 * self.neighbours.len() {
                 self.write_log();
+                self.compare();
             }
             if self.reported.is_none_or(|before| before.elapsed() >= NEWS) {
                 self.report();
@@ -470,10 +520,29 @@ impl Node {
     /// Writes the lines that had to wait until the round was on its way.
     fn write_log(&mut self) {
         let hex = |digest: &Digest| Hex(digest).to_string();
-        for line in self.log.drain(..) {
+        for line in std::mem::take(&mut self.log) {
             let (event, exchange, mut fields) = match line {
-                Line::Received { peer, round, bytes } => {
-                    ("received", round, json!({ "peer": peer, "blake3": hex(&blake3(&bytes)) }))
+                Line::Received { peer, round, bytes, seal } => {
+                    let blake3 = blake3(&bytes);
+                    let mut fields = json!({ "peer": self.neighbours[&peer].name, "blake3": hex(&blake3) });
+                    if let Some(seal) = seal {
+                        fields["scheme"] = seal.scheme.into();
+                        fields["signature"] = Hex(&seal.signature).to_string().into();
+                        let to = self.agent.is_shared().then_some(self.shared.folder.me as u32);
+                        let study = self.shared.folder.study;
+                        let said = Statement { study, from: peer, to, round, blake3 };
+                        let key = self.shared.key_of(peer);
+                        if !key.is_some_and(|key| said.is_signed_by(&key, &seal)) {
+                            self.accused
+                                .push((peer, format!("its signature under exchange {round} is not its own")));
+                        } else if let Some(n) = self.neighbours.get_mut(&peer) {
+                            n.last = Some((round, blake3, seal.clone()));
+                        }
+                        if to.is_none() {
+                            self.watch.received(peer, round, Received { blake3, seal });
+                        }
+                    }
+                    ("received", round, fields)
                 }
                 Line::Released { round, blake3, charge, ledger } => (
                     "released",
@@ -500,7 +569,11 @@ impl Node {
         self.store.note(self.study, entry, self.agent.checkpoint())?;
         self.shared.have.store(round, Ordering::Release);
         let rounds = self.agent.rounds(round);
-        self.audit("done", json!({ "round": rounds, "reason": reason, "model_sha256": model }));
+        let without = self.without();
+        self.audit(
+            "done",
+            json!({ "round": rounds, "reason": reason, "model_sha256": model, "without": without }),
+        );
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
         self.progress.set(|p| {
             (p.finished, p.seconds) = (true, elapsed);
@@ -540,7 +613,9 @@ impl Node {
 
     fn take(&mut self, event: Event) -> Result<(), NodeError> {
         match event {
-            Event::Up { peer, link, have, outgoing } => self.up(peer, link, have, outgoing)?,
+            Event::Up { peer, link, have, version, outgoing } => {
+                self.up(peer, link, (have, version), outgoing)?;
+            }
             Event::Down { peer, link } => {
                 if let Some(n) = self.neighbours.get_mut(&peer)
                     && n.outgoing.as_ref().is_some_and(|o| o.0 == link)
@@ -561,7 +636,7 @@ impl Node {
         &mut self,
         peer: u32,
         link: u64,
-        have: u32,
+        (have, version): (u32, u16),
         outgoing: mpsc::Sender<Bytes>,
     ) -> Result<(), NodeError> {
         let gone = self.agent.away().into_iter().find(|a| a.0 == peer);
@@ -573,11 +648,28 @@ impl Node {
             drop(outgoing.try_send(Frame::Refused(reason).encode()));
             return Ok(());
         }
-        self.shared.audit.of_peer("link-up", &n.name, json!({ "peer": n.name, "have": have }));
-        n.spoke = Instant::now();
+        if let Some(reason) = &n.banned {
+            self.shared.audit.refused(&n.name, reason);
+            drop(outgoing.try_send(Frame::Refused(reason.clone()).encode()));
+            return Ok(());
+        }
+        // Keys may be replaced while a node runs; the newest handshake showed the newest.
+        if let Ok(sealer) = Identity::read(&self.shared.folder.path).and_then(|i| Sealer::new(&i)) {
+            self.sealer = sealer;
+            self.seals.clear();
+        }
+        let key = self.shared.key_of(peer).map(|key| Hex(&key).to_string());
+        self.shared.audit.of_peer("link-up", &n.name, json!({ "peer": n.name, "have": have, "key": key }));
+        (n.spoke, n.version, n.seal) = (Instant::now(), version, None);
         // It has an exchange when it has this site's part of it, which was durable here before it left; or when it went on without this site, and says so next.
         n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
+        if let Some((round, blake3, seal)) =
+            n.last.clone().filter(|_| version > VERSION_BEFORE && n.ahead.is_none())
+        {
+            self.send(peer, Frame::Yours { round, blake3, seal }.encode());
+        }
+        let n = self.neighbours.get_mut(&peer).expect("a neighbour");
         if n.ahead.is_some() {
             return Ok(());
         }
@@ -608,33 +700,54 @@ impl Node {
             return Ok(());
         }
         n.spoke = Instant::now();
+        if let Frame::Yours { round, blake3, seal } = frame {
+            return self.reminded(peer, round, blake3, &seal);
+        }
         if n.ahead.is_some() && !matches!(frame, Frame::Refused(_)) {
             self.doubt_who_is_ahead(Duration::ZERO);
             return Ok(());
         }
         match frame {
+            Frame::Release { round, .. } | Frame::Words { round, .. }
+                if n.version > VERSION_BEFORE && n.seal.as_ref().is_none_or(|seal| seal.0 != round) =>
+            {
+                self.refuse(peer, "a release without its signature");
+            }
             Frame::Release { .. } | Frame::Words { .. } => match self.agent.take(peer, frame, &mut n.largest)
             {
                 Ok(round) => {
+                    let seal = n.seal.take().map(|seal| seal.1);
                     (n.lost, n.refused, n.suspected) = (None, None, None);
                     n.acked = n.acked.max(round.saturating_sub(1));
                     // The same again is no news, and must not fill the disk.
                     if round > n.heard {
                         n.heard = round;
-                        self.log.push(Line::Received { peer: n.name.clone(), round, bytes });
+                        self.log.push(Line::Received { peer, round, bytes, seal });
                     }
                 }
                 Err(reason) => self.refuse(peer, &reason),
             },
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::Bye => n.bye = true,
+            Frame::Seal { round, seal } if n.version > VERSION_BEFORE => n.seal = Some((round, seal)),
+            Frame::Heard { round, summary } if n.version > VERSION_BEFORE => {
+                self.watch.heard(peer, round, summary);
+            }
+            Frame::Told { round, all } if n.version > VERSION_BEFORE => self.told(peer, round, &all),
+            Frame::Farewell { head } if n.version > VERSION_BEFORE => {
+                if !std::mem::replace(&mut n.bye, true) {
+                    let line = json!({ "peer": n.name, "ledger": Hex(&head).to_string() });
+                    self.write_log();
+                    self.shared.audit.write("farewell", line);
+                }
+            }
             Frame::Refused(reason) => {
                 (n.outgoing, n.ahead) = (None, None);
                 let (name, reason) = (n.name.clone(), format!("it refused: {reason}"));
                 self.write_log();
                 self.shared.audit.refused(&name, &reason);
             }
-            Frame::Hello(_) | Frame::Ack { .. } => self.refuse(peer, "a frame out of place"),
+            _ => self.refuse(peer, "a frame out of place"),
         }
         self.part(peer)
     }
@@ -673,7 +786,9 @@ impl Node {
             let entry = Entry::Confirmed { round: last, neighbour: peer };
             self.store.note(self.study, entry, self.agent.checkpoint())?;
         }
-        self.send(peer, Frame::Bye.encode());
+        let old = self.neighbours[&peer].version <= VERSION_BEFORE;
+        let head = *self.store.head();
+        self.send(peer, if old { Frame::Bye } else { Frame::Farewell { head } }.encode());
         Ok(())
     }
 
@@ -694,6 +809,10 @@ impl Node {
         let Some(bytes) = all.and_then(|bytes| self.agent.part(peer, bytes)) else { return };
         #[cfg(test)]
         let bytes = crate::liars::told(self.lie, peer, bytes);
+        if self.neighbours.get(&peer).is_some_and(|n| n.version > VERSION_BEFORE && n.outgoing.is_some()) {
+            let Some(seal) = self.seal(peer, round, &bytes) else { return };
+            self.send(peer, Frame::Seal { round, seal }.encode());
+        }
         if self.send(peer, bytes)
             && let Some(n) = self.neighbours.get_mut(&peer)
         {
@@ -701,6 +820,123 @@ impl Node {
                 self.progress.set(|p| p.resends += 1);
             }
             n.sent = n.sent.max(round);
+        }
+    }
+
+    /// This site's signature under what it sends to a neighbour.
+    fn seal(&mut self, peer: u32, round: u32, bytes: &[u8]) -> Option<Seal> {
+        let blake3 = blake3(bytes);
+        if let Some((_, seal)) = self.seals.iter().find(|(known, _)| *known == blake3) {
+            return Some(seal.clone());
+        }
+        let to = self.agent.is_shared().then_some(peer);
+        let from = self.shared.folder.me as u32;
+        let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
+        let seal = self.sealer.sign(&said.bytes())?;
+        self.seals.push_back((blake3, seal.clone()));
+        while self.seals.len() > 2 * self.neighbours.len().max(1) {
+            self.seals.pop_front();
+        }
+        Some(seal)
+    }
+
+    /// A neighbour shows what it has of this site: a release that this site signed and does not know makes its ledger an old copy.
+    fn reminded(&mut self, peer: u32, round: u32, blake3: Digest, seal: &Seal) -> Result<(), NodeError> {
+        let released = self.recent.back().map_or(0, |r| r.0);
+        if round <= released {
+            return Ok(());
+        }
+        let (from, to) = (self.shared.folder.me as u32, self.agent.is_shared().then_some(peer));
+        let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
+        let own = Identity::read(&self.shared.folder.path)
+            .and_then(|identity| crate::identity::public_key(identity.certificate()));
+        if !own.is_ok_and(|key| said.is_signed_by(&key, seal)) {
+            if let Some(n) = self.neighbours.get_mut(&peer) {
+                n.ahead = None;
+            }
+            self.refuse(peer, &format!("its proof of exchange {round} is not signed by this site"));
+            return Ok(());
+        }
+        let peer = self.neighbours[&peer].name.clone();
+        self.audit("old-copy", json!({ "peer": peer, "have": round, "released": released }));
+        Err(NodeError::OldCopy { peer, have: round, released })
+    }
+
+    /// Compares with neighbours what those that both have in common sent in the last complete round, and refuses whoever was accused.
+    fn compare(&mut self) {
+        for (peer, reason) in std::mem::take(&mut self.accused) {
+            self.refuse(peer, &reason);
+        }
+        let complete = self.agent.round();
+        if self.agent.is_shared() || complete == self.compared {
+            return;
+        }
+        self.compared = complete;
+        let speak = |n: &Neighbour| n.version > VERSION_BEFORE && n.outgoing.is_some();
+        let peers: Vec<u32> = self.neighbours.iter().filter(|(_, n)| speak(n)).map(|(&j, _)| j).collect();
+        for peer in peers {
+            if let Some(summary) = self.watch.summary(peer, complete) {
+                self.send(peer, Frame::Heard { round: complete, summary }.encode());
+            }
+        }
+        for (peer, round) in self.watch.disagreements(complete) {
+            let all = self.watch.told(peer, round);
+            self.send(peer, Frame::Told { round, all }.encode());
+        }
+    }
+
+    /// A neighbour says what others sent it in a round.
+    fn told(&mut self, peer: u32, round: u32, all: &[Told]) {
+        self.write_log();
+        let (study, shared) = (self.shared.folder.study, Arc::clone(&self.shared));
+        let signed = |told: &Told| {
+            let said = Statement { study, from: told.about, to: None, round, blake3: told.blake3 };
+            shared.key_of(told.about).is_some_and(|key| said.is_signed_by(&key, &told.seal))
+        };
+        let verdicts = self.watch.judge(peer, round, all, signed);
+        let by = self.neighbours[&peer].name.clone();
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Equivocates(liar) => {
+                    let Some(n) = self.neighbours.get_mut(&liar) else { continue };
+                    if n.banned.is_some() {
+                        continue;
+                    }
+                    let name = n.name.clone();
+                    let reason = format!(
+                        "it signed different releases of round {round} for {by} and for {}",
+                        self.shared.folder.site.name
+                    );
+                    n.banned = Some(reason.clone());
+                    let theirs = all.iter().find(|told| told.about == liar);
+                    let mine = self.watch.told(peer, round).into_iter().find(|told| told.about == liar);
+                    let proof = |told: Option<&Told>| {
+                        told.map(|t| {
+                            json!({ "blake3": Hex(&t.blake3).to_string(), "scheme": t.seal.scheme,
+                                "signature": Hex(&t.seal.signature).to_string() })
+                        })
+                    };
+                    let line = json!({ "peer": name, "round": round, "by": by, "here": proof(mine.as_ref()), "there": proof(theirs) });
+                    self.audit("equivocation", line);
+                    // Whoever knows the site gets both: one of them is not what it received itself.
+                    let proof: Vec<Told> = mine.into_iter().chain(theirs.cloned()).collect();
+                    let others: Vec<u32> = self.neighbours.keys().copied().filter(|j| *j != liar).collect();
+                    for other in others {
+                        if self.neighbours[&other].version > VERSION_BEFORE
+                            && self.neighbours[&other].outgoing.is_some()
+                        {
+                            self.send(other, Frame::Told { round, all: proof.clone() }.encode());
+                        }
+                    }
+                    self.refuse(liar, &reason);
+                }
+                Verdict::Slander(_) => {
+                    self.refuse(
+                        peer,
+                        &format!("what it says that others sent in round {round} is not signed by them"),
+                    );
+                }
+            }
         }
     }
 
@@ -738,7 +974,8 @@ impl Node {
             if !mid_round || since.elapsed() > GRACE {
                 let reason = StopReason::Interrupted;
                 let round = self.agent.rounds(round);
-                return Ok(Some(Outcome { model: None, reason, round, unconfirmed: Vec::new() }));
+                let without = self.without();
+                return Ok(Some(Outcome { model: None, reason, round, unconfirmed: Vec::new(), without }));
             }
             return Ok(None);
         }
@@ -768,7 +1005,28 @@ impl Node {
             self.store.note(self.study, Entry::Settled { round: last }, self.agent.checkpoint())?;
         }
         let model = self.agent.model().map(<[f64]>::to_vec);
-        Ok(Some(Outcome { model, reason, round: self.agent.rounds(last), unconfirmed }))
+        let (round, without) = (self.agent.rounds(last), self.without());
+        Ok(Some(Outcome { model, reason, round, unconfirmed, without }))
+    }
+
+    /// The names of those it went on without.
+    fn without(&self) -> Vec<String> {
+        self.agent.away().iter().map(|(j, _)| self.neighbours[j].name.clone()).collect()
+    }
+
+    /// Ends links whose peer has a key that is not the one in `peers.toml` any more.
+    fn mind_the_pins(&mut self) {
+        let Ok((peers, _)) = self.shared.folder.peers_now() else { return };
+        let replaced = |(&peer, n): (&u32, &Neighbour)| {
+            let key = self.shared.key_of(peer).filter(|_| n.outgoing.is_some())?;
+            let pin = peers.get(peer as usize)?.pin.clone();
+            (Hex(&sha256(&[&key])).to_string() != pin).then_some(peer)
+        };
+        let found: Vec<u32> = self.neighbours.iter().filter_map(replaced).collect();
+        for peer in found {
+            self.refuse(peer, "the pin of its key was replaced in peers.toml");
+            self.shared.cut(peer);
+        }
     }
 
     fn mind_the_absent(&mut self, round: u32) -> Result<(), NodeError> {
@@ -780,6 +1038,10 @@ impl Node {
             Some(since) => since.elapsed(),
             None => n.spoke.elapsed(),
         };
+        // Signs of life are no releases: whoever waits for others is waited for as long as every site may take to give up the next one on the way, and no longer.
+        let waited = self.released_at.elapsed();
+        let stalled = waited > deadline.saturating_mul(self.shared.folder.peers.len().max(2) as u32);
+        let silent = |n: &Neighbour| if stalled { silent(n).max(waited) } else { silent(n) };
         let overdue = |n: &Neighbour| {
             let blink = away == Away::Stop && n.ever_up && n.lost.is_some();
             let limit = if n.lost.is_some() { deadline } else { deadline.max(5 * SIGN_OF_LIFE) };
@@ -835,6 +1097,11 @@ impl Node {
 
     fn report(&mut self) {
         self.reported = Some(Instant::now());
+        if self.around.0.elapsed() >= AROUND {
+            self.around = (Instant::now(), self.around.1.again(&self.shared.folder.path));
+            self.mind_the_pins();
+        }
+        let around = self.around.1;
         let site = &self.shared.folder.site;
         let without: Vec<u32> = self.agent.away().into_iter().map(|a| a.0).collect();
         let mut links: Vec<(u32, Link)> = self
@@ -862,7 +1129,7 @@ impl Node {
             p.released = self.agent.begun(self.recent.back().map_or(0, |last| last.0));
             p.rounds = self.agent.rounds(self.agent.last(&self.plan));
             p.refusals = refusals;
-            (p.waiting, p.since_round) = (waiting, since_round);
+            (p.waiting, p.since_round, p.around) = (waiting, since_round, around);
             p.convergence = self.agent.convergence();
             p.budget = claim.map(|c| c.epsilon);
             p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));
@@ -910,6 +1177,10 @@ impl Neighbour {
             spoke: Instant::now(),
             refused: None,
             largest: (0.0, 0),
+            version: VERSION_BEFORE,
+            seal: None,
+            last: None,
+            banned: None,
             ever_up: false,
             confirmed: false,
             bye: false,
@@ -972,7 +1243,8 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let hello = |have| {
             let graph = graph_digest(hers.graph());
-            Frame::Hello(Hello { experiment: b.study, graph, from: 1, to: 0, have }).encode()
+            Frame::Hello(Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have })
+                .encode()
         };
         for (bytes, reason) in [
             (frame::release(1, 1, &[0.0, f64::NAN, 0.0]), "not finite at index 1"),
@@ -1021,6 +1293,26 @@ mod tests {
         std::fs::remove_dir_all(&root).unwrap();
     }
 
+    /// Signs of life without a release stalled a run for ever.
+    #[test]
+    fn a_neighbour_that_only_says_that_it_is_there_is_not_waited_for_for_ever() {
+        let root = std::env::temp_dir().join(format!("consenso-nag-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let [mut a, b] = two(&root);
+        a.site.deadline_seconds = 2.0;
+        let (mine, hers) = (experiment(), experiment());
+        let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
+        let graph = graph_digest(hers.graph());
+        let hello = Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have: 0 };
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let hello = Frame::Hello(hello).encode();
+        let nagging = crate::link::tests_api::nag(&b, 0, &hello);
+        let _ = runtime.block_on(async { timeout(Duration::from_secs(60), nagging).await });
+        let away = node.join().unwrap().unwrap_err();
+        assert!(matches!(&away, NodeError::Away { names, .. } if names == "b"), "{away}");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
     /// A folder that was copied back from before: its own log and ledger agree, and only a neighbour knows that it released more.
     #[test]
     fn a_lie_in_a_hello_ends_a_link_and_not_the_site() {
@@ -1031,7 +1323,8 @@ mod tests {
         let (mine, hers) = (experiment(), experiment());
         let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
         let graph = graph_digest(hers.graph());
-        let hello = Frame::Hello(Hello { experiment: b.study, graph, from: 1, to: 0, have: 2 }).encode();
+        let said = |have| Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have };
+        let hello = Frame::Hello(said(2)).encode();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let said =
             async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &Frame::Bye.encode())).await };
@@ -1061,7 +1354,8 @@ mod tests {
         a.site.deadline_seconds = 3.0;
         let (mine, gone) = (experiment(), Frame::Refused("the run went on without a".into()).encode());
         let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
-        let hello = Frame::Hello(Hello { experiment: b.study, graph, from: 1, to: 0, have: 2 }).encode();
+        let said = |have| Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have };
+        let hello = Frame::Hello(said(2)).encode();
         let said = async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &gone)).await };
         drop(runtime.block_on(said).expect("in time"));
         let away = node.join().unwrap().unwrap_err();
