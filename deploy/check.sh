@@ -31,13 +31,34 @@ unit() {
 
 yaml() {
     if have kubernetes-validate; then
-        kubernetes-validate --quiet --strict "$here/kubernetes.yaml" && passed "kubernetes.yaml: kubernetes-validate" || fail kubernetes.yaml
+        kubernetes-validate --quiet --strict "$here/kubernetes.yaml" "$here/kubernetes-job.yaml" && passed "kubernetes: kubernetes-validate" || fail kubernetes.yaml
     elif python3 -c 'import yaml' 2>/dev/null; then
-        python3 -c 'import sys, yaml; assert [d["kind"] for d in yaml.safe_load_all(open(sys.argv[1]))] == ["StatefulSet", "Service", "NetworkPolicy"]' \
-            "$here/kubernetes.yaml" && passed "kubernetes.yaml: is YAML of three objects" || fail kubernetes.yaml
+        python3 -c 'import sys, yaml; assert [d["kind"] for f in sys.argv[1:] for d in yaml.safe_load_all(open(f))] == ["StatefulSet", "Service", "NetworkPolicy", "Job"]' \
+            "$here/kubernetes.yaml" "$here/kubernetes-job.yaml" && passed "kubernetes: is YAML of four objects" || fail kubernetes.yaml
     else
         skipped kubernetes.yaml "neither kubernetes-validate nor Python's yaml"
     fi
+}
+
+# Every metric that a rule or a panel asks for is one that a node has.
+watching() {
+    if have promtool; then
+        promtool check rules "$here/alerts.yaml" > /dev/null && passed "alerts.yaml: promtool check rules" || fail alerts.yaml
+    else
+        skipped "alerts.yaml: promtool" "no promtool"
+    fi
+    have python3 || { skipped grafana.json "no Python"; return; }
+    python3 - "$here" <<'PYTHON' && passed "alerts.yaml, grafana.json: every metric exists" || fail "alerts.yaml, grafana.json"
+import json, re, sys
+here = sys.argv[1]
+source = open(f"{here}/../crates/consenso-node/src/metrics.rs").read()
+known = set(re.findall(r'gauge\(\s*"([a-z_]+)"', source)) | {"link_up", "neighbour_lag"}
+panels = json.load(open(f"{here}/grafana.json"))["panels"]
+asked = " ".join(t["expr"] for p in panels for t in p["targets"]) + open(f"{here}/alerts.yaml").read()
+unknown = set(re.findall(r"consenso_([a-z_]+)", asked)) - known
+assert not unknown, unknown
+assert len({p["id"] for p in panels}) == len(panels) > 5
+PYTHON
 }
 
 # Three hosts on one wire; nobody can call c.
@@ -105,6 +126,7 @@ image() {
 
 unit
 yaml
+watching
 hosts
 image "$@"
 exit $failed

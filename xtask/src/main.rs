@@ -3,6 +3,8 @@
 mod bench;
 mod browser;
 mod docs;
+mod empty;
+mod mpi;
 mod python;
 mod reference;
 mod utility;
@@ -23,7 +25,9 @@ Usage: cargo xtask <command>
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link
   python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one
+  mpi     one simulation on 1 to 4 processes, whose transcripts must be the same; MPICH in an environment of its own (target/mpi); needs Python 3
   figures the pictures of the README, made again (minutes); needs chromium and npm
+  empty   a crate with the library as its one dependency runs the first lines of its documentation (soak does it too)
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
@@ -74,13 +78,15 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let known = match arguments.first().map(String::as_str) {
         Some("ci") if rest.is_empty() => run(&ci()) && python_of_ci(),
-        Some("soak") if rest.is_empty() => run(&soak()),
+        Some("soak") if rest.is_empty() => run(&soak()) && empty::run(),
+        Some("empty") if rest.is_empty() => empty::run(),
         Some("browser") if rest.is_empty() => browser::run(),
         Some("figures") if rest.is_empty() => browser::figures(),
         Some("docs") if rest.is_empty() => docs::run(),
         Some("deploy") => deploy(rest),
         Some("bench") => bench::run(rest),
         Some("python") => python::run(rest),
+        Some("mpi") if rest.is_empty() => mpi::run(),
         Some("help" | "--help" | "-h") => {
             let _ = std::io::stdout().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;

@@ -97,7 +97,7 @@ impl Room {
         };
         let bytes = std::fs::metadata(&wheel).map_or(0, |m| m.len());
         let limit = 25_000_000;
-        println!("── {}: {:.1} MB (at most 25)", wheel.display(), bytes as f64 / 1e6);
+        eprintln!("── {}: {:.1} MB (at most 25)", wheel.display(), bytes as f64 / 1e6);
         let clean_python = || {
             let mut python = Command::new(clean.join("bin/python"));
             python.current_dir(&self.target);

@@ -70,6 +70,15 @@ const SAID_HERE: &[(&str, &str)] = &[
     ("AlgorithmCommon.tail", "Share of the rounds whose mean is the model: 0 takes the last iterate."),
     ("AlgorithmCommon.gossip", "Rounds of mixing at the end, which cost no privacy."),
     ("AlgorithmCommon.exchange", "Whether agents exchange their vectors or secret shares of them."),
+    (
+        "AlgorithmCommon.mixing",
+        "How agents combine their neighbours' vectors: the average, or a rule that some lying neighbours cannot abuse. For `dgd`, `rcd` and `pdop`; costs no privacy.",
+    ),
+    (
+        "AlgorithmCommon.liars",
+        "How many neighbours of an agent may lie under robust mixing; 1 by default, never more than half.",
+    ),
+    ("AlgorithmCommon.clip", "The longest difference to one's own vector that counts under clipped mixing."),
     ("AlgorithmCommon.range", "The largest number an agent may have to share."),
     ("AlgorithmCommon.fraction_bits", "Bits after the point of a shared number."),
     ("AlgorithmCommon.colluders", "How many agents may pool what they know against the others' noise."),

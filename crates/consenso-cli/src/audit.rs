@@ -1,9 +1,10 @@
 //! `consenso privacy audit`: claims under attack.
 
+use crate::machine::Threads;
 use crate::{Failure, files, output, table};
 use anyhow::anyhow;
+use consenso::audit::{Audit, Options, Verdict};
 use consenso::experiment::{AlgorithmAudit, AuditTarget};
-use consenso::privacy::audit::{Audit, Options, Verdict};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -37,6 +38,8 @@ pub(crate) struct Args {
     /// Seed of the trials
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    threads: Threads,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -61,6 +64,7 @@ impl Target {
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
+    args.threads.start()?;
     let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
     let (target, trials) = args.target.with_trials();
     let options =

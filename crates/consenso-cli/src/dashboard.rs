@@ -5,6 +5,7 @@ use anyhow::{Context as _, anyhow};
 use consenso::experiment::ExperimentSpec;
 use consenso_study::ExperimentFile as _;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -14,8 +15,14 @@ use std::time::Duration;
 
 const PAGE: &str = include_str!("dashboard.html");
 
-/// Readers at once; more are turned away.
+/// Readers at once that have shown the token; more are turned away.
 const READERS: usize = 32;
+
+/// Connections at once that have not: one more makes the oldest of them go.
+const STRANGERS: usize = 32;
+
+/// Time to ask a question.
+const ASKING: Duration = Duration::from_secs(3);
 
 /// Longest request that is read.
 const REQUEST: usize = 8192;
@@ -43,16 +50,18 @@ impl Dashboard {
         let page = PAGE.replace("{{title}}", &escape(&title)).replace("{{claim}}", &escape(&claim));
         let state = Mutex::new("[]".to_owned());
         let (readers, over) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let served = Arc::new(Served { token, page, state, readers, over });
+        let strangers = Mutex::default();
+        let served = Arc::new(Served { token, page, state, readers, strangers, over });
         let shared = Arc::clone(&served);
         std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
+            for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
                 let shared = Arc::clone(&shared);
+                if !shared.meet(number, &stream) {
+                    continue;
+                }
                 std::thread::spawn(move || {
-                    if shared.readers.fetch_add(1, Ordering::Relaxed) < READERS {
-                        let _ = answer(stream, &shared);
-                    }
-                    shared.readers.fetch_sub(1, Ordering::Relaxed);
+                    let _ = answer(stream, number, &shared);
+                    shared.forget(number);
                 });
             }
         });
@@ -87,8 +96,30 @@ struct Served {
     page: String,
     state: Mutex<String>,
     readers: AtomicUsize,
+    /// Connections without a token yet, oldest first.
+    strangers: Mutex<VecDeque<(usize, TcpStream)>>,
     /// The state will not change any more.
     over: AtomicBool,
+}
+
+impl Served {
+    /// Takes a new connection in, in the place of the oldest if there are too many.
+    fn meet(&self, number: usize, stream: &TcpStream) -> bool {
+        let (Ok(mut all), Ok(copy)) = (self.strangers.lock(), stream.try_clone()) else { return false };
+        all.push_back((number, copy));
+        if all.len() > STRANGERS
+            && let Some((_, oldest)) = all.pop_front()
+        {
+            let _ = oldest.shutdown(std::net::Shutdown::Both);
+        }
+        true
+    }
+
+    fn forget(&self, number: usize) {
+        if let Ok(mut all) = self.strangers.lock() {
+            all.retain(|(other, _)| *other != number);
+        }
+    }
 }
 
 /// The name of a study and what it claims, in one line each; the folder's name where the experiment cannot be read.
@@ -114,12 +145,16 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
-fn answer(mut stream: TcpStream, served: &Served) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+fn answer(mut stream: TcpStream, number: usize, served: &Served) -> std::io::Result<()> {
+    let began = std::time::Instant::now();
+    stream.set_read_timeout(Some(ASKING))?;
     stream.set_write_timeout(Some(Duration::from_secs(5)))?;
     let mut request = Vec::new();
     while request.len() < REQUEST && !request.windows(4).any(|w| w == b"\r\n\r\n") {
         let mut part = [0; 1024];
+        if began.elapsed() > ASKING {
+            return Ok(());
+        }
         match stream.read(&mut part)? {
             0 => break,
             n => request.extend_from_slice(&part[..n]),
@@ -136,9 +171,18 @@ fn answer(mut stream: TcpStream, served: &Served) -> std::io::Result<()> {
             "the address with its token was printed when the network started\n",
         );
     }
+    served.forget(number);
     match path {
         "/" => reply(&mut stream, "200 OK", "text/html; charset=utf-8", &served.page),
-        "/events" => events(&mut stream, served),
+        "/events" => {
+            let told = if served.readers.fetch_add(1, Ordering::Relaxed) < READERS {
+                events(&mut stream, served)
+            } else {
+                reply(&mut stream, "503 Service Unavailable", "text/plain", "too many readers\n")
+            };
+            served.readers.fetch_sub(1, Ordering::Relaxed);
+            told
+        }
         _ => reply(&mut stream, "404 Not Found", "text/plain", "there is one page\n"),
     }
 }
@@ -183,6 +227,21 @@ fn events(stream: &mut TcpStream, served: &Served) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 32 connections that said nothing kept every reader out.
+    #[test]
+    fn idle_connections_do_not_keep_a_reader_out() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let page = Dashboard::start(port, "net", "nonsense").ok().expect("a free port");
+        let idle: Vec<TcpStream> =
+            (0..100).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+        let mut reader = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        write!(reader, "GET /?token={} HTTP/1.1\r\n\r\n", page.served.token).unwrap();
+        let mut answer = String::new();
+        reader.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        drop(idle);
+    }
 
     #[test]
     fn the_page_names_the_study_and_its_claim_with_delta() {

@@ -121,7 +121,7 @@ fn read(records: &Records, may_draft: bool) -> Result<Table> {
             records.path.display()
         ),
     };
-    files::read_table_as(&records.path, Some(&schema), &records.format)
+    files::read_table_as(&records.path, &schema, &records.format)
 }
 
 const REVIEW: &str = "this draft was computed from the records: review it before use, replacing every range and category by what is \

@@ -1,5 +1,6 @@
 //! The folder of a run: checked before the run, written in one go after it.
 
+use crate::pieces;
 use anyhow::{Context as _, Result, bail};
 use consenso::experiment::{Experiment, Finished};
 use consenso::model::{self, Model};
@@ -14,14 +15,19 @@ pub(crate) struct Folder {
     path: PathBuf,
     /// Name and seed, if the folder's name was ours to choose: another will do if it is taken meanwhile.
     chosen: Option<(String, u64)>,
+    /// Whether a run that is there already is replaced by one that goes on from it.
+    replaces: bool,
 }
 
 impl Folder {
     /// Checks that the folder can be made and nothing is there yet.
     pub(crate) fn check(asked: Option<&Path>, name: &str, seed: u64) -> Result<Self> {
         let folder = match asked {
-            Some(path) => Self { path: path.to_path_buf(), chosen: None },
-            None => Self { path: free(name, seed), chosen: Some((name.to_owned(), seed)) },
+            Some(path) => Self { path: path.to_path_buf(), chosen: None, replaces: false },
+            None => {
+                let chosen = Some((name.to_owned(), seed));
+                Self { path: free(name, seed), chosen, replaces: false }
+            }
         };
         let path = &folder.path;
         if path.symlink_metadata().is_ok() {
@@ -35,6 +41,48 @@ impl Folder {
             bail!("{}: cannot be made, {} is not a folder", path.display(), place.display());
         }
         Ok(folder)
+    }
+
+    /// The folder of a run to go on with: the one asked for, or the last of this name and seed. A run that was never begun begins; what is there
+    /// and is not a run of this software is refused.
+    pub(crate) fn resume(asked: Option<&Path>, name: &str, seed: u64) -> Result<Self> {
+        let last = || {
+            let known = |path: &PathBuf| path.exists() || beside(path).exists();
+            numbered(name, seed).take_while(known).last().unwrap_or_else(|| free(name, seed))
+        };
+        let path = asked.map_or_else(last, Path::to_path_buf);
+        if path.symlink_metadata().is_err() {
+            return Self::check(Some(&path), name, seed);
+        }
+        if pieces::within(&path).is_none() {
+            bail!(
+                "{}: has no {}, so there is nothing to go on from\n  help: give the folder of a run, or one that does not exist yet",
+                path.display(),
+                pieces::NAME
+            );
+        }
+        Ok(Self { path, chosen: None, replaces: true })
+    }
+
+    /// Where pieces are kept while the run is under way.
+    pub(crate) fn pieces(&self) -> PathBuf {
+        beside(&self.path)
+    }
+
+    /// Where the processes of a large simulation keep how far they are.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        beside(&self.path).with_extension("checkpoint")
+    }
+
+    /// Brings the pieces of a finished run to where a run under way keeps them, unless a run is under way already; says whether there
+    /// are any.
+    pub(crate) fn fetch_pieces(&self) -> Result<bool> {
+        let place = self.pieces();
+        if let (false, Some(within)) = (place.exists(), pieces::within(&self.path)) {
+            fs::copy(&within, &place).with_context(|| format!("{}: cannot be written", place.display()))?;
+        }
+        Ok(place.exists())
     }
 
     /// Has everything written beside its place and moves it there at the end: a crash leaves no half-written run.
@@ -51,23 +99,40 @@ impl Folder {
 
     fn settle(&self, partial: &Path) -> Result<PathBuf> {
         let path = self.chosen.as_ref().map_or_else(|| self.path.clone(), |(name, seed)| free(name, *seed));
+        let moved = |from: &Path, to: &Path| {
+            fs::rename(from, to).with_context(|| format!("{}: cannot be made", to.display()))
+        };
+        if self.replaces {
+            let old = partial.with_extension("old");
+            moved(&path, &old)?;
+            moved(partial, &path)?;
+            fs::remove_dir_all(&old).with_context(|| format!("{}: cannot be removed", old.display()))?;
+            return Ok(path);
+        }
         if path.symlink_metadata().is_ok() {
             bail!("{}: was made by somebody else during the run", path.display());
         }
-        fs::rename(partial, &path).with_context(|| format!("{}: cannot be made", path.display()))?;
+        moved(partial, &path)?;
         Ok(path)
     }
 }
 
+/// Where the pieces of a run go until its folder is written: a hidden file beside it.
+fn beside(folder: &Path) -> PathBuf {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    folder.with_file_name(format!(".{name}.pieces"))
+}
+
 /// The first of `runs/name-seed`, `runs/name-seed-2`, … that is free.
 fn free(name: &str, seed: u64) -> PathBuf {
+    numbered(name, seed).find(|path| path.symlink_metadata().is_err()).unwrap_or_default()
+}
+
+fn numbered(name: &str, seed: u64) -> impl Iterator<Item = PathBuf> {
     let plain = |c: char| if c.is_alphanumeric() || "-_".contains(c) { c } else { '-' };
     let name: String = name.chars().take(80).map(plain).collect();
     let base = format!("runs/{}-{seed}", if name.is_empty() { "run" } else { &name });
-    (1u32..)
-        .map(|n| PathBuf::from(if n == 1 { base.clone() } else { format!("{base}-{n}") }))
-        .find(|path| path.symlink_metadata().is_err())
-        .unwrap_or_default()
+    (1u32..).map(move |n| PathBuf::from(if n == 1 { base.clone() } else { format!("{base}-{n}") }))
 }
 
 /// Makes one folder.
@@ -105,14 +170,22 @@ pub(crate) fn name_models(experiment: &Experiment, finished: &mut Finished) -> V
 }
 
 /// The folder inside a run's folder for what only the holder of the records may see.
-const PRIVATE: &str = "private";
+pub(crate) const PRIVATE: &str = "private";
 
 const WARNING: &str = "PRIVATE: exact functions of the records. One record changes these numbers for certain; keep this folder as you keep the records, and do not share it.";
 
 /// The files of a run. Where the records are somebody's and the noise was real, the folder holds what may be shared, and `private/` in it the rest.
-pub(crate) fn write_record(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
+pub(crate) fn write_record(
+    folder: &Path,
+    record: &Record,
+    models: &[Model],
+    pieces: Option<&[u8]>,
+) -> Result<()> {
     match record.kind {
         ResultKind::Simulation | ResultKind::Seeded | ResultKind::Private => {
+            if let Some(pieces) = pieces {
+                put(folder, pieces::NAME, pieces)?;
+            }
             return write_all(folder, record, models);
         }
         ResultKind::Unprotected => {
@@ -137,7 +210,28 @@ pub(crate) fn write_record(folder: &Path, record: &Record, models: &[Model]) -> 
     let private = folder.join(PRIVATE);
     make_private(&private)?;
     put(&private, "README.txt", format!("{WARNING}\n").as_bytes())?;
+    if let Some(pieces) = pieces {
+        put(&private, pieces::NAME, pieces)?;
+    }
     write_all(&private, &record, if shared { &[] } else { models })
+}
+
+/// The files of one share of a run: what it was asked for, and its pieces, which stay with the records where those are somebody's.
+pub(crate) fn write_share(
+    folder: &Path,
+    record: &Record,
+    about: &serde_json::Value,
+    pieces: &[u8],
+) -> Result<()> {
+    put(folder, "experiment.toml", record.resolved.as_bytes())?;
+    put(folder, "shard.json", &serde_json::to_vec_pretty(about)?)?;
+    if record.kind == ResultKind::Simulation {
+        return put(folder, pieces::NAME, pieces);
+    }
+    let private = folder.join(PRIVATE);
+    make_private(&private)?;
+    put(&private, "README.txt", format!("{WARNING}\n").as_bytes())?;
+    put(&private, pieces::NAME, pieces)
 }
 
 fn write_models(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {

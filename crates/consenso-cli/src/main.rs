@@ -9,6 +9,10 @@ mod dashboard;
 mod data;
 mod files;
 mod folder;
+#[cfg(feature = "mpi")]
+mod large;
+mod machine;
+mod merge;
 mod model_file;
 #[cfg(feature = "network")]
 mod network;
@@ -16,6 +20,7 @@ mod network;
 mod node;
 mod output;
 mod overrides;
+mod pieces;
 mod plan;
 mod png;
 mod predict;
@@ -24,6 +29,8 @@ mod progress;
 mod reproduce;
 mod run;
 mod spending;
+#[cfg(feature = "network")]
+mod studies;
 mod table;
 mod trust;
 
@@ -61,6 +68,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Merge(merge::Args),
     Predict(predict::Args),
     Model(model_file::Args),
     Plan(plan::Args),
@@ -126,6 +134,7 @@ pub fn command(words: impl IntoIterator<Item = OsString>, again: Option<Vec<OsSt
     let cli = Cli::parse_from(words);
     let outcome = match cli.command {
         Command::Run(args) => run::command(&args, cli.json),
+        Command::Merge(args) => merge::command(&args, cli.json),
         Command::Predict(args) => predict::command(&args, cli.json),
         Command::Model(args) => model_file::command(&args, cli.json),
         Command::Plan(args) => plan::command(&args, cli.json),

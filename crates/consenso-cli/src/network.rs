@@ -202,8 +202,14 @@ fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Resul
         *edges = most;
     }
     let edges = edges(&spec, &text.folder)?;
+    let again = files::Text { file: text.file.clone(), text: text.text.clone(), folder: text.folder.clone() };
     let mut experiment = Experiment::check(files::inputs(text, spec, None)?)?;
     let mut spec = one_algorithm(args, &mut experiment)?;
+    // What every site will check when it starts; entropy of zeros is as good as any to check with.
+    let entropy = (args.entropy == "os").then_some([0; 32]);
+    let file = again.file.clone();
+    let as_site = Experiment::check(files::inputs(again, spec.clone(), entropy)?)?;
+    as_site.plan_of(0).map_err(|message| anyhow!("{file}: {message}"))?;
     if let GraphSpec::File { path } = &mut spec.graph {
         *path = consenso_node::folder::EDGES.into();
     }

@@ -1,6 +1,7 @@
 //! `consenso node`: one site of a real network.
 
-use crate::{Failure, files, output, table};
+use crate::dashboard::Dashboard;
+use crate::{Failure, files, output, studies, table};
 use anyhow::{Context as _, anyhow};
 use consenso::agent::Checkpoint;
 use consenso::data::Dataset;
@@ -15,6 +16,7 @@ use consenso_node::store::{Entry, Row, Store};
 use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, network, node};
 use consenso_study::ExperimentFile as _;
 use serde_json::json;
+use std::collections::HashSet;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -42,8 +44,11 @@ enum NodeCommand {
     /// Where a site stands: its round, and what it has spent so far
     Status(Site),
     Health(Health),
-    /// Verify a site's ledger, and recompute what was claimed from its events alone
-    Audit(Site),
+    Audit(Audit),
+    /// List a site's studies: which are finished, and what each reserved and charged
+    Studies(Site),
+    Abandon(studies::Abandon),
+    Report(studies::Report),
     Model(Model),
     /// Make a new witness for a site whose witness is lost
     ///
@@ -84,6 +89,12 @@ struct Run {
     /// spent stays spent), or `other` people's
     #[arg(long, value_parser = ["same", "other"], value_name = "WHOSE")]
     edited_records: Option<String>,
+    /// Serve a live page of this site on this machine; its address is printed
+    #[arg(long)]
+    dashboard: bool,
+    /// Port of the page [default: any that is free]
+    #[arg(long, value_name = "PORT", requires = "dashboard", default_value_t = 0, hide_default_value = true)]
+    dashboard_port: u16,
     /// Print where it stands as JSON lines, for the process that started this one
     #[arg(long, hide = true)]
     lines: bool,
@@ -93,6 +104,16 @@ struct Run {
 struct Site {
     /// Folder of the site
     folder: PathBuf,
+}
+
+/// Verify a site's ledger, and recompute what was claimed from its events alone
+#[derive(clap::Args)]
+struct Audit {
+    /// Folder of the site
+    folder: PathBuf,
+    /// Also compare the ledger with what a neighbour's audit log (audit.jsonl) says it received, signed by this site
+    #[arg(long, value_name = "NEIGHBOUR-LOG")]
+    against: Vec<PathBuf>,
 }
 
 /// Ask a running site whether it is well: exit code 0 if so, else 1
@@ -129,7 +150,10 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         NodeCommand::Run(args) => run(args, json),
         NodeCommand::Status(site) => status(&site.folder, json),
         NodeCommand::Health(args) => health(args, json),
-        NodeCommand::Audit(site) => audit(&site.folder, json),
+        NodeCommand::Audit(args) => audit(args, json),
+        NodeCommand::Studies(site) => studies::list(&site.folder, json),
+        NodeCommand::Abandon(args) => studies::abandon(args, json),
+        NodeCommand::Report(args) => studies::report(args, json),
         NodeCommand::Model(args) => model(args, json),
         NodeCommand::Witness(site) => witness(&site.folder, json),
         NodeCommand::Doctor(site) => doctor(&site.folder, json),
@@ -233,8 +257,13 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
     };
     let options = Options { echo, edited, ..Options::default() };
     let over = AtomicBool::new(false);
+    let text = fs::read_to_string(args.folder.join(folder::EXPERIMENT)).unwrap_or_default();
+    let page = args
+        .dashboard
+        .then(|| Dashboard::start(args.dashboard_port, &folder.site.name, &text))
+        .transpose()?;
     let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| watch(&options, &over, args.lines));
+        scope.spawn(|| watch(&options, &over, args.lines, page.as_ref()));
         let outcome = node::run(&folder, &experiment, &options);
         over.store(true, Ordering::Release);
         outcome
@@ -248,7 +277,7 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
 }
 
 /// Says where the node stands: a JSON line ten times a second for a parent, a line now and then for a person or a journal.
-fn watch(options: &Options, over: &AtomicBool, lines: bool) {
+fn watch(options: &Options, over: &AtomicBool, lines: bool, page: Option<&Dashboard>) {
     // A person waits, and a journal is kept.
     let pause = Duration::from_secs(if options.echo == Echo::Json { 30 } else { 2 });
     let mut said = std::time::Instant::now();
@@ -258,6 +287,12 @@ fn watch(options: &Options, over: &AtomicBool, lines: bool) {
         std::thread::sleep(Duration::from_millis(50));
         last = over.load(Ordering::Acquire);
         let progress = options.progress.get();
+        if let Some(page) = page {
+            page.show(std::iter::once(json!({ "progress": progress })));
+            if last {
+                page.close();
+            }
+        }
         if lines {
             let line = json!({ "progress": progress }).to_string();
             // Also without news, to notice when whoever started this process is gone.
@@ -312,12 +347,21 @@ fn finish(
             "site": folder.site.name, "finished": outcome.model.is_some(), "reason": outcome.reason, "round": outcome.round,
             "seconds": progress.seconds, "resends": progress.resends, "test_accuracy": accuracy,
             "unconfirmed": outcome.unconfirmed, "epsilon": progress.budget,
+            "without": outcome.without, "everybodys_model": outcome.model.is_some() && outcome.without.is_empty(),
         });
         output::print(&value.to_string());
     } else if outcome.model.is_some() {
         let accuracy = accuracy.map_or_else(String::new, |a| format!(", test accuracy {:.2} %", 100.0 * a));
+        let how = if outcome.without.is_empty() {
+            "done".to_owned()
+        } else {
+            format!(
+                "ended without {}: this is not everybody's model, and theirs may be another one;",
+                outcome.without.join(", ")
+            )
+        };
         output::print(&format!(
-            "{}: done after {} rounds in {:.1} s{accuracy}\nthe model: consenso node model {}",
+            "{}: {how} after {} rounds in {:.1} s{accuracy}\nthe model: consenso node model {}",
             folder.site.name,
             outcome.round,
             progress.seconds,
@@ -340,13 +384,17 @@ fn finish(
 
 /// The rows of a site's ledger, verified.
 fn ledger(folder: &Path) -> Result<(Store, Vec<Row>), Failure> {
+    let store = opened(folder)?;
+    let rows = store.rows()?;
+    Ok((store, rows))
+}
+
+fn opened(folder: &Path) -> Result<Store, Failure> {
     if !folder.join(consenso_node::store::FILE).exists() {
         Folder::read(folder)?;
         return Err(anyhow!("{}: there is no ledger: this site has not run yet", folder.display()).into());
     }
-    let store = Store::look(folder)?;
-    let rows = store.rows()?;
-    Ok((store, rows))
+    Ok(Store::look(folder)?)
 }
 
 fn status(path: &Path, json: bool) -> Result<(), Failure> {
@@ -371,6 +419,7 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
     if json {
         output::print_json(&json!({
             "site": folder.site.name, "running": running, "round": round, "finished": finished, "studies": studies,
+            "waits": waits_for(&folder).filter(|_| running),
         }));
         return Ok(());
     }
@@ -380,6 +429,9 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
         (false, false) => "stopped; `consenso node run` goes on",
     };
     let mut text = format!("{}: {state}, round {round}\n", folder.site.name);
+    if let Some(waits) = waits_for(&folder).filter(|_| running) {
+        text += &format!("{waits}\n");
+    }
     if let Some(study) = last {
         let spent = study.recomputed.as_ref().map_or_else(
             || "nothing is claimed".to_owned(),
@@ -389,6 +441,13 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
     }
     output::print(&text);
     Ok(())
+}
+
+/// Whom a running site waits for, as it says itself.
+fn waits_for(folder: &Folder) -> Option<String> {
+    let answer = get(folder.site.metrics.as_ref()?, "/readyz").ok()?;
+    let body = answer.split_once("\r\n\r\n")?.1.trim().to_owned();
+    (!answer.starts_with("HTTP/1.1 200")).then_some(body)
 }
 
 fn health(args: &Health, json: bool) -> Result<(), Failure> {
@@ -441,16 +500,33 @@ fn of_records(path: &Path) -> Result<Option<consenso_ledger::Standing>, Failure>
     RecordsLedger::look(&folder.records(), folder.ledger().as_deref()).map_err(|e| Failure::Run(anyhow!(e)))
 }
 
-/// The log against the ledger: releases that both know, that only the ledger knows, and that only the log knows.
-fn compare_log(path: &Path, rows: &[Row]) -> (usize, usize, usize) {
-    // The log is read after the ledger, of which a node that runs may have written more since.
-    let running = node::is_running(path);
-    let mut logged = consenso_node::audit_log::releases(path);
-    let (mut both, mut missing) = (0, 0);
-    for row in rows.iter().filter(|row| matches!(row.entry, Entry::Release { .. })) {
-        if logged.remove(&Hex(&row.hash).to_string()) { both += 1 } else { missing += 1 }
+/// The log against the ledger: releases that both know, that only the ledger knows, and that only the log knows. Of a release eight bytes are remembered.
+struct LogCheck {
+    running: bool,
+    logged: HashSet<u64>,
+    both: usize,
+    missing: usize,
+}
+
+impl LogCheck {
+    fn new(path: &Path) -> Self {
+        // The log is read before the ledger, of which a node that runs may have written more since.
+        let running = node::is_running(path);
+        let logged = consenso_node::audit_log::marks(path);
+        Self { running, logged, both: 0, missing: 0 }
     }
-    if running { (both, 0, 0) } else { (both, missing, logged.len()) }
+
+    fn see(&mut self, row: &Row) {
+        if !matches!(row.entry, Entry::Release { .. }) {
+            return;
+        }
+        let short = row.hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        if self.logged.remove(&short) { self.both += 1 } else { self.missing += 1 }
+    }
+
+    fn finish(self) -> (usize, usize, usize) {
+        if self.running { (self.both, 0, 0) } else { (self.both, self.missing, self.logged.len()) }
+    }
 }
 
 /// What all studies cost together, by both rules, and which of them holds.
@@ -476,9 +552,26 @@ fn describe(s: &books::Standing) -> String {
     text + &format!("entropy    {entropy}\n")
 }
 
-fn audit(path: &Path, json: bool) -> Result<(), Failure> {
-    let (store, rows) = ledger(path)?;
-    let studies = claim::audit(&rows).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
+fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
+    let path = args.folder.as_path();
+    // Once through the ledger, a row at a time: it may be longer than the memory.
+    let store = opened(path)?;
+    let (mut auditor, mut headings, mut count) = (claim::Auditor::default(), Vec::new(), 0usize);
+    let mut log = LogCheck::new(path);
+    store.scan(|row| {
+        auditor.see(&row);
+        log.see(&row);
+        count += 1;
+        if !matches!(row.entry, Entry::Release { .. }) {
+            headings.push(row);
+        }
+    })?;
+    let (rows, log) = (headings, log.finish());
+    let compared = match &args.against[..] {
+        [] => Vec::new(),
+        logs => studies::against(path, &store.rows()?, logs)?,
+    };
+    let studies = auditor.finish().map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
     let standing = books::standing(&rows);
     let elsewhere = of_records(path)?;
     // The tighter of the two says what is left.
@@ -487,20 +580,19 @@ fn audit(path: &Path, json: bool) -> Result<(), Failure> {
         if other.epsilon < s.remaining.epsilon { other } else { s.remaining }
     });
     let holds = studies.iter().all(|s| s.holds);
-    let log = compare_log(path, &rows);
     if json {
         output::print_json(&json!({
             "log": { "releases": log.0, "missing": log.1, "unknown": log.2 },
-            "chain": "intact", "rows": rows.len(), "head": Hex(store.head()).to_string(),
+            "chain": "intact", "rows": count, "head": Hex(store.head()).to_string(),
             "budget": standing.as_ref().map(|s| s.limit), "remaining": remaining,
             "relation": standing.as_ref().and_then(|s| s.relation), "adversary": standing.as_ref().and_then(|s| s.adversary.clone()),
             "entropy": standing.as_ref().map(|s| s.entropy), "rule": standing.as_ref().map(|s| s.rule),
             "spent": standing.as_ref().map(|s| s.spent), "sum": standing.as_ref().map(|s| s.sum),
             "filter": standing.as_ref().and_then(|s| s.filter).map(|(rule, spent)| json!({ "rule": rule, "spent": spent })),
-            "records_ledger": elsewhere, "studies": studies, "holds": holds,
+            "records_ledger": elsewhere, "studies": studies, "holds": holds, "against": compared,
         }));
     } else {
-        let mut text = format!("chain      intact, {} rows, head {}\n", rows.len(), Hex(&store.head()[..8]));
+        let mut text = format!("chain      intact, {count} rows, head {}\n", Hex(&store.head()[..8]));
         text += &match log {
             (known, 0, 0) => format!("log        all {known} releases are in audit.jsonl\n"),
             (_, missing, 0) => format!(
@@ -510,6 +602,20 @@ fn audit(path: &Path, json: bool) -> Result<(), Failure> {
                 "log        {unknown} releases of audit.jsonl are NOT in the ledger: it is an old copy, or was cut\n"
             ),
         };
+        for other in &compared {
+            text += &format!(
+                "against    {}: {} releases agree, {} of them with this site's signature; {} never reached it; {}\n",
+                other["site"].as_str().unwrap_or_default(),
+                other["agree"],
+                other["signed"],
+                other["only_here"],
+                if other["holds"] == true {
+                    "it can prove nothing else"
+                } else {
+                    "it can prove MORE than the ledger has"
+                },
+            );
+        }
         text += &standing.as_ref().map_or("budget     none: nothing is protected\n".to_owned(), describe);
         if let Some(ledger) = &elsewhere {
             text += &format!(
@@ -557,6 +663,12 @@ fn audit(path: &Path, json: bool) -> Result<(), Failure> {
     }
     if log.2 > 0 {
         let what = "audit.jsonl knows releases that the ledger does not";
+        return Err(Failure::Run(anyhow!("{}: {what}", path.display())));
+    }
+    if let Some(other) = compared.iter().find(|c| c["holds"] != true) {
+        let (site, unknown) = (other["site"].as_str().unwrap_or_default(), &other["unknown"]);
+        let what =
+            format!("{site} has releases that this site signed and its ledger does not have: {unknown}");
         return Err(Failure::Run(anyhow!("{}: {what}", path.display())));
     }
     if !holds {
@@ -674,6 +786,9 @@ fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
     } else {
         ("ledger", Mark::Good, "none yet".into())
     });
+    if let Some(folder) = &folder {
+        found.extend(see_ports(folder));
+    }
     found.push(match probe(path) {
         Ok(()) => ("disk", Mark::Good, "writable".into()),
         Err(e) => ("disk", Mark::Bad, e.to_string()),
@@ -699,6 +814,25 @@ fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
     } else {
         Err(Failure::Run(anyhow!("{}: not everything is as it should be", path.display())))
     }
+}
+
+/// The address of the metrics, which another site of this host may have taken.
+fn see_ports(folder: &Folder) -> Option<Finding> {
+    let address = folder.site.metrics.as_ref()?;
+    if folder.site.listen.as_ref() == Some(address) {
+        return Some(("metrics", Mark::Bad, format!("{address} is `listen` as well: they need two ports")));
+    }
+    if node::is_running(&folder.path) {
+        return Some(("metrics", Mark::Good, format!("{address}, served by this site now")));
+    }
+    Some(match TcpListener::bind(address) {
+        Ok(_) => ("metrics", Mark::Good, address.clone()),
+        Err(e) => (
+            "metrics",
+            Mark::Bad,
+            format!("{address}: {e}; two sites of one host need two ports (site.toml)"),
+        ),
+    })
 }
 
 /// The clock against what this site knows to be past: a peer with the right time would refuse one with a wrong one.

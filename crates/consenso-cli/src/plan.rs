@@ -1,5 +1,6 @@
 //! `consenso plan`: what is known of an experiment's parameters before it runs.
 
+use crate::machine::Threads;
 use crate::{Failure, files, output};
 use consenso::experiment::{AlgorithmPlan, Constants, Recommendation};
 use consenso::protocol::Parameters;
@@ -29,9 +30,12 @@ pub(crate) struct Args {
     /// Change a key of the experiment, as for `consenso run`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    threads: Threads,
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
+    args.threads.start()?;
     let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
     let (constants, plans) = (experiment.constants(), experiment.plan());
     let (name, advice) = (&experiment.spec().name, experiment.recommendation());

@@ -1,19 +1,22 @@
 //! Watching a run: a progress bar, a clock, and Ctrl-C.
 
-use consenso::experiment::Observer;
+use crate::pieces::Keeper;
+use consenso::experiment::{Observer, Piece, Place};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Drives the bar on stderr (nothing is drawn when that is not a terminal) and times the stages.
+/// Drives the bar on stderr (nothing is drawn when that is not a terminal) and counts the seconds.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
-    stage_began: Mutex<Instant>,
+    began: Instant,
     /// Which of several experiments.
     experiment: Mutex<String>,
     cancelled: Arc<AtomicBool>,
+    /// Who writes down what is finished.
+    keeper: Option<Keeper>,
 }
 
 impl Progress {
@@ -24,7 +27,17 @@ impl Progress {
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(100));
         }
-        Self { bar, stage_began: Mutex::new(Instant::now()), experiment: Mutex::default(), cancelled }
+        Self { bar, began: Instant::now(), experiment: Mutex::default(), cancelled, keeper: None }
+    }
+
+    /// Has everything written down that is begun and finished.
+    pub(crate) fn keeping(self, keeper: Keeper) -> Self {
+        Self { keeper: Some(keeper), ..self }
+    }
+
+    /// Gives the keeper back.
+    pub(crate) fn into_keeper(self) -> Option<Keeper> {
+        self.keeper
     }
 
     /// Stages from now on are of this experiment.
@@ -42,7 +55,6 @@ impl Observer for Progress {
     fn stage(&self, name: &str, _: u64) {
         let experiment = self.experiment.lock().unwrap_or_else(PoisonError::into_inner);
         self.bar.set_message(format!("{experiment}{name}"));
-        *self.stage_began.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     fn advanced(&self, exchanges: u64) {
@@ -50,7 +62,17 @@ impl Observer for Progress {
     }
 
     fn seconds(&self) -> f64 {
-        self.stage_began.lock().unwrap_or_else(PoisonError::into_inner).elapsed().as_secs_f64()
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn begins(&self, place: Place) -> Result<(), String> {
+        let begun = self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.begins(place));
+        begun.map_err(|error| format!("{error:#}"))
+    }
+
+    fn finished(&self, piece: &Piece) -> Result<(), String> {
+        let kept = self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.finished(piece));
+        kept.map_err(|error| format!("{error:#}"))
     }
 
     fn cancelled(&self) -> bool {

@@ -1,10 +1,11 @@
 //! `consenso reproduce`.
 
 use crate::folder::{self, Folder};
+use crate::machine::{self, Threads};
 use crate::progress::{self, Progress};
 use crate::{Failure, files, output, overrides, png, table};
-use anyhow::{Context as _, Result, anyhow, bail};
-use consenso::experiment::{self, Experiment, Observer as _};
+use anyhow::{Result, anyhow, bail};
+use consenso::experiment::{self, Experiment, Job, Observer as _};
 use consenso_study::report;
 use consenso_study::reproduce::{self, Part, Reproduction};
 use serde_json::json;
@@ -47,9 +48,8 @@ pub(crate) struct Args {
     /// Write figures/*.png as well, at twice the size
     #[arg(long)]
     png: bool,
-    /// Threads; results do not depend on it [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    threads: Threads,
 }
 
 /// The seed of the paper's experiments, for the folder's name.
@@ -60,9 +60,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     if args.png {
         png::check()?;
     }
-    if let Some(threads) = args.threads {
-        rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global().context("--threads")?;
-    }
+    args.threads.start()?;
     let folder = Folder::check(args.out.as_deref(), &folder_name(&parts), args.seed.unwrap_or(SEED))?;
     let experiments = reproduce::experiments(&parts)
         .into_iter()
@@ -131,9 +129,10 @@ fn run(experiments: &[Experiment]) -> Result<Vec<consenso::record::Record>, Fail
     let mut records = Vec::new();
     for experiment in experiments {
         progress.within(experiment.name());
-        let finished =
-            experiment::run(experiment, &progress).map_err(|message| Failure::Run(anyhow!(message)))?;
-        let record = finished.record;
+        let job = Job { machine: machine::look(), ..Job::default() };
+        let (pieces, cancelled) = experiment::run_pieces(experiment, job, &progress)
+            .map_err(|message| Failure::Run(anyhow!(message)))?;
+        let record = experiment::put_together(experiment, pieces, cancelled).record;
         if !record.algorithms.is_empty() {
             records.push(record);
         }

@@ -1,18 +1,21 @@
 //! `consenso run`.
 
 use crate::folder::{self, Folder};
+use crate::machine::{self, Threads};
 use crate::overrides::{self, Override};
+use crate::pieces::{self, Keeper, Kept};
 use crate::progress::{self, Progress};
 use crate::spending::{self, Changed};
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
-use consenso::experiment::{self, Experiment, SpecError};
+use consenso::experiment::{self, Experiment, ExperimentSpec, Job, Piece, Share, SpecError};
 use consenso::model::Model;
 use consenso::record::{Record, ResultKind};
 use consenso_ledger::Standing;
 use consenso_study::experiment::{BUILT_IN, built_in};
 use serde_json::json;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// Simulate an experiment: several algorithms side by side on the same records, graphs and budget
 ///
@@ -31,7 +34,12 @@ experiment.toml (every choice made: running it repeats the run), record.json,
 trace.csv (a row an algorithm, run and round), report.html and figures/*.svg; with a [sweep] also sweep.csv.
 With --entropy os on records of your own it holds only what may be shared, and private/ the rest;
 what the command costs is added to a ledger beside the records before it begins.
-Ctrl-C stops and keeps the algorithms and runs that are done; a second Ctrl-C stops at once.")]
+Ctrl-C stops and keeps the algorithms and runs that are done; a second Ctrl-C stops at once. After either, and after a
+crash, the same command with --resume goes on. In a folder that is finished, --resume with more runs adds those.
+
+On many machines: each of n jobs does its share with --shard i/n, and `consenso merge` puts the folders together.
+One simulation too large for one machine: mpirun -n R consenso run big.toml divides its agents among R processes, with
+the same transcript, bit for bit (MPICH 5, or any MPI with the standard ABI; `pip install mpich` brings one).")]
 pub(crate) struct Args {
     /// An experiment file, or the name of a built-in experiment [default: adult]
     experiment: Option<String>,
@@ -42,6 +50,16 @@ pub(crate) struct Args {
     /// Folder to write, which must not exist yet [default: runs/<name>-<seed>, or the next free number]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Go on with the run in that folder, or with the last one of this name and seed: only what is missing is done
+    #[arg(long)]
+    resume: bool,
+    /// Do the i-th of n shares of all runs and points of a sweep, i from 1; `slurm` takes both from a job array
+    #[arg(long, value_name = "i/n")]
+    shard: Option<Shard>,
+    /// Rounds between two checkpoints of a run over several processes, for --resume; 0 is never
+    #[cfg(feature = "mpi")]
+    #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
+    checkpoint_every: u32,
     /// Seed of everything random, instead of the file's
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -54,15 +72,41 @@ pub(crate) struct Args {
     /// Folder of the ledger of spent privacy [default: consenso-ledger, beside the records]
     #[arg(long, value_name = "DIR")]
     ledger: Option<PathBuf>,
-    /// Threads; results do not depend on it [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    threads: Threads,
     /// List the built-in experiments
     #[arg(long, conflicts_with_all = ["experiment", "print"])]
     list: bool,
     /// Print the file of a built-in experiment, to copy and change
     #[arg(long, value_name = "NAME", conflicts_with = "experiment")]
     print: Option<String>,
+}
+
+/// Which share of a run to do.
+#[derive(Clone, Copy, Debug)]
+struct Shard(Share);
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help = "write i/n with 1 <= i <= n, for example 2/8, or slurm";
+        if text == "slurm" {
+            let number = |name: &str, open: Option<u32>| match std::env::var(name) {
+                Ok(value) => value.parse().map_err(|_| format!("{name} = {value} is not a number")),
+                Err(_) => open.ok_or(format!("{name} is not set: this is no job array of Slurm's")),
+            };
+            let (id, count) = (number("SLURM_ARRAY_TASK_ID", None)?, number("SLURM_ARRAY_TASK_COUNT", None)?);
+            let (first, step) =
+                (number("SLURM_ARRAY_TASK_MIN", Some(1))?, number("SLURM_ARRAY_TASK_STEP", Some(1))?);
+            let index = (id.checked_sub(first)).filter(|d| step > 0 && d % step == 0).map(|d| d / step + 1);
+            return index.and_then(|i| Share::new(i, count)).map(Self).ok_or(format!(
+                "task {id} of an array of {count} that begins at {first}: number the array without gaps, as in --array=1-{count}"
+            ));
+        }
+        let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+        numbers.and_then(|(i, n)| Share::new(i, n)).map(Self).ok_or(help.to_owned())
+    }
 }
 
 /// Where noise comes from. Shards and graphs are the seed's in either case.
@@ -90,56 +134,151 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(name) = &args.print {
-        return print(name, json);
+        return print_built_in(name, json);
     }
-    if let Some(threads) = args.threads {
-        rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global().context("--threads")?;
+    args.threads.start()?;
+    #[cfg(feature = "mpi")]
+    if consenso_mpi::launched().is_some() && args.shard.is_none() {
+        let (experiment, _, folder) = prepare(args, Folder::check)?;
+        return crate::large::command(&experiment, &folder, args.checkpoint_every, args.resume, json);
     }
-    let (experiment, folder) = prepare(args)?;
+    let place = if args.resume { Folder::resume } else { Folder::check };
+    let (experiment, asked, folder) = prepare(args, place)?;
     for warning in experiment.warnings() {
         eprintln!("warning: {warning}");
     }
-    let standings = spending::reserve(&experiment, args.ledger.as_deref(), args.records)?;
-    let progress = Progress::new(experiment.exchanges(), progress::ctrl_c());
-    let finished = experiment::run(&experiment, &progress);
+    let share = args.shard.map(|s| s.0);
+    let records = experiment.records_digest();
+    let mut kept =
+        if args.resume && folder.fetch_pieces()? { Some(Kept::read(&folder.pieces())?) } else { None };
+    let (done, other) =
+        kept.as_mut().map_or_else(Default::default, |k| k.fitting(&experiment, &records, share));
+    if kept.is_some() {
+        let (have, all) = (done.len(), experiment.places(share).len());
+        let lost =
+            if other > 0 { format!("; {other} of another setting are left out") } else { String::new() };
+        eprintln!("going on: {have} of {all} pieces are done{lost}");
+    }
+    let job = Job { machine: machine::look(), share, done, records: Some(records.clone()) };
+    machine::say(&experiment, &job).map_err(Failure::Run)?;
+    let have: BTreeSet<_> = job.done.iter().map(Piece::place).collect();
+    let missing = experiment.places(share).into_iter().filter(|place| !have.contains(place));
+    let missing = pieces::transcripts(&experiment, &records, missing);
+    let unpaid = kept.as_ref().map_or_else(|| missing.clone(), |k| k.unpaid(&missing));
+    let places: Vec<_> = unpaid.iter().map(|t| t.0).collect();
+    let standings = spending::reserve(&experiment, &places, args.ledger.as_deref(), args.records)?;
+    let asked = (asked.0.as_str(), &asked.1);
+    let mut keeper = Keeper::new(folder.pieces(), asked, !experiment.is_seeded(), share, kept.as_ref())
+        .map_err(Failure::Run)?;
+    keeper.reserved(missing, unpaid).map_err(Failure::Run)?;
+    let progress = Progress::new(experiment.exchanges(), progress::ctrl_c()).keeping(keeper);
+    let pieces = experiment::run_pieces(&experiment, job, &progress);
     progress.finish();
-    let mut finished = finished.map_err(|message| Failure::Run(anyhow!(message)))?;
+    let (pieces, cancelled) = pieces.map_err(|message| Failure::Run(anyhow!(message)))?;
+    let keeper = progress.into_keeper().context("whoever keeps the pieces")?;
+    let count = pieces.len();
+    let mut finished = experiment::put_together(&experiment, pieces, cancelled);
+    if let Some(share) = share {
+        return finish_share(&finished.record, count, share, &folder, keeper, json);
+    }
     let models = folder::name_models(&experiment, &mut finished);
-    finish(&finished.record, &models, &folder, &standings, json)
+    finish(&finished.record, &models, &folder, keeper, &standings, json)
 }
 
-/// Reads and checks everything, the place of the results included.
-fn prepare(args: &Args) -> Result<(Experiment, Folder), Failure> {
+/// How the folder for the results is found: by the one asked for, the experiment's name and its seed.
+type FindFolder = fn(Option<&Path>, &str, u64) -> anyhow::Result<Folder>;
+
+/// Reads and checks everything, the place of the results included. What was asked for comes too: the file's name and the experiment before
+/// any open choice was made.
+fn prepare(
+    args: &Args,
+    place: FindFolder,
+) -> Result<(Experiment, (String, ExperimentSpec), Folder), Failure> {
     let text = files::experiment(args.experiment.as_deref().unwrap_or("adult"))?;
     let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
     let mut spec = overrides::read(&text.text, &text.file, &changes)?;
     spec.seed = args.seed.unwrap_or(spec.seed);
-    let folder = Folder::check(args.out.as_deref(), &spec.name, spec.seed)?;
+    let name = match args.shard {
+        Some(Shard(share)) => format!("{}-{}-of-{}", spec.name, share.index(), share.of()),
+        None => spec.name.clone(),
+    };
+    let folder = place(args.out.as_deref(), &name, spec.seed)?;
     let original = text.text.clone();
     let located = |error: SpecError| overrides::relocate(error, &original, &changes);
-    let inputs = files::inputs(text, spec, args.entropy.draw()?).map_err(|error| {
-        match error.downcast::<SpecError>() {
-            Ok(error) => located(error).into(),
-            Err(error) => error,
-        }
-    })?;
-    Ok((Experiment::check(inputs).map_err(located)?, folder))
+    let inputs = files::opened(text, spec, args.entropy.draw()?, located)?;
+    let asked = (inputs.file.clone(), inputs.spec.clone());
+    Ok((Experiment::check(inputs).map_err(located)?, asked, folder))
+}
+
+/// Writes the folder of one share.
+fn finish_share(
+    record: &Record,
+    pieces: usize,
+    share: Share,
+    folder: &Folder,
+    keeper: Keeper,
+    json: bool,
+) -> Result<(), Failure> {
+    if record.interrupted {
+        eprintln!("interrupted: {pieces} pieces are kept; the same command with --resume goes on");
+        return Err(Failure::Interrupted);
+    }
+    let mut about = json!({ "name": record.name, "seed": record.seed, "pieces": pieces,
+                            "shard": { "index": share.index(), "of": share.of() } });
+    let bytes = keeper.bytes().map_err(Failure::Run)?.unwrap_or_else(|| keeper.empty());
+    let out = folder.write(|path| folder::write_share(path, record, &about, &bytes)).map_err(Failure::Run)?;
+    keeper.remove().map_err(Failure::Run)?;
+    if json {
+        about["out"] = json!(out);
+        output::print_json(&about);
+    } else {
+        let (i, n) = (share.index(), share.of());
+        output::print(&format!("share {i} of {n}: {pieces} pieces, written to {}", out.display()));
+        output::print("when all shares are there: consenso merge DIR...");
+    }
+    Ok(())
 }
 
 fn finish(
     record: &Record,
     models: &[Model],
     folder: &Folder,
+    keeper: Keeper,
     standings: &[Standing],
     json: bool,
 ) -> Result<(), Failure> {
     let kept = !record.algorithms.is_empty();
+    let bytes = keeper.bytes().map_err(Failure::Run)?;
     let out = kept
-        .then(|| folder.write(|path| folder::write_record(path, record, models)))
+        .then(|| folder.write(|path| folder::write_record(path, record, models, bytes.as_deref())))
         .transpose()
         .map_err(Failure::Run)?;
+    if kept {
+        keeper.remove().map_err(Failure::Run)?;
+    }
+    print(record, models, out.as_deref(), standings, json)?;
+    if record.interrupted {
+        let what = match (kept, bytes) {
+            (true, _) => "what was done is kept; the same command with --resume goes on",
+            (false, Some(_)) => "no algorithm was finished; the same command with --resume goes on",
+            (false, None) => "nothing was finished, so nothing is written",
+        };
+        eprintln!("interrupted: {what}");
+        return Err(Failure::Interrupted);
+    }
+    Ok(())
+}
+
+/// Prints what a run gave and where it was written.
+pub(crate) fn print(
+    record: &Record,
+    models: &[Model],
+    out: Option<&Path>,
+    standings: &[Standing],
+    json: bool,
+) -> Result<(), Failure> {
     if json {
-        let mut value = summary(record, out.as_deref());
+        let mut value = summary(record, out);
         if !standings.is_empty() {
             value["ledger"] = spending::json(standings)?;
         }
@@ -154,7 +293,7 @@ fn finish(
                 "what is printed here holds exact functions of the records: it is for whoever holds them, not to be shared",
             );
         }
-        if let Some(out) = &out {
+        if let Some(out) = out {
             output::print(&format!("\nwritten to {}", out.display()));
             if models.iter().any(|m| m.encoder.is_some()) {
                 let out = out.display();
@@ -163,11 +302,6 @@ fn finish(
                 ));
             }
         }
-    }
-    if record.interrupted {
-        let what = if kept { "what was done is kept" } else { "nothing was finished, so nothing is written" };
-        eprintln!("interrupted: {what}");
-        return Err(Failure::Interrupted);
     }
     Ok(())
 }
@@ -201,7 +335,7 @@ fn list(json: bool) {
     }
 }
 
-fn print(name: &str, json: bool) -> Result<(), Failure> {
+fn print_built_in(name: &str, json: bool) -> Result<(), Failure> {
     let text = built_in(name).with_context(|| {
         let names: Vec<&str> = BUILT_IN.iter().map(|e| e.0).collect();
         format!("--print {name}: there is no such built-in experiment; there are {}", names.join(", "))

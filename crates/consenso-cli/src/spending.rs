@@ -17,10 +17,11 @@ pub(crate) enum Changed {
     Other,
 }
 
-/// Reserves what the whole command costs in the ledger of every file of records, before anything is released. Runs that protect nobody, and records that
+/// Reserves what these transcripts cost in the ledger of every file of records, before anything is released. Runs that protect nobody, and records that
 /// are everybody's, have no ledger.
 pub(crate) fn reserve(
     experiment: &Experiment,
+    transcripts: &[consenso::experiment::Place],
     place: Option<&Path>,
     changed: Option<Changed>,
 ) -> Result<Vec<Standing>, Failure> {
@@ -28,7 +29,7 @@ pub(crate) fn reserve(
     let (ResultKind::Shareable { .. }, Some(pattern)) = (experiment.result_kind(), path) else {
         return Ok(Vec::new());
     };
-    let cost = experiment.cost().map_err(|message| anyhow!(message))?;
+    let cost = experiment.cost_of(transcripts).map_err(|message| anyhow!(message))?;
     let mut id = [0u8; 16];
     getrandom::fill(&mut id).map_err(|e| anyhow!("the operating system gave no entropy: {e}"))?;
     let study = Study {
@@ -50,7 +51,10 @@ pub(crate) fn reserve(
     let books: Vec<PathBuf> = files::expand(Path::new(""), pattern)?;
     let one = |records: &PathBuf| {
         let booked = RecordsLedger::open(records, place, edited).and_then(|mut ledger| {
-            ledger.reserve(&study)?;
+            // Going on with a run may cost nothing more.
+            if !transcripts.is_empty() {
+                ledger.reserve(&study)?;
+            }
             Ok(ledger.standing())
         });
         booked.map_err(|error| explained(records, error))

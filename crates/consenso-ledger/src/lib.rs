@@ -82,6 +82,8 @@ enum Entry {
     Limit { limit: Limit },
     /// A study reserved its whole cost.
     Study { study: Study, time: u64 },
+    /// A study was given up, and costs this much.
+    GivenBack { id: String, cost: StudyCost, time: u64 },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -168,6 +170,12 @@ pub enum LedgerError {
         reserved: f64,
         /// What it would cost now.
         found: f64,
+    },
+    /// A study that was given up.
+    #[error("study {id} was given up, and cannot go on")]
+    GivenUp {
+        /// Which.
+        id: String,
     },
     /// A limit can be lowered, never raised.
     #[error("the limit of these records is ε = {}, δ = {:e}; it can be lowered and never raised", known.epsilon, known.delta)]
@@ -311,6 +319,41 @@ impl RecordsLedger {
             .filter_map(|e| if let Entry::Study { study, .. } = e { Some(study) } else { None })
     }
 
+    /// What every study costs: what it reserved, or what is left of that.
+    fn costs(&self) -> Vec<StudyCost> {
+        self.studies().map(|s| self.given_back(&s.id).unwrap_or(s.cost)).collect()
+    }
+
+    fn given_back(&self, wanted: &str) -> Option<StudyCost> {
+        self.entries.iter().rev().find_map(|e| match e {
+            Entry::GivenBack { id, cost, .. } if id == wanted => Some(*cost),
+            _ => None,
+        })
+    }
+
+    /// Gives back what a study that was given up did not spend. Called again it changes nothing; a study that is not in this ledger has nothing to give.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn give_back(&mut self, id: &str, spent: StudyCost) -> Result<(), LedgerError> {
+        let Some(reserved) = self.studies().find(|s| s.id == id).map(|s| s.cost) else { return Ok(()) };
+        if self.given_back(id).is_some() {
+            return Ok(());
+        }
+        let least = |spent: Option<f64>, reserved: Option<f64>| match (spent, reserved) {
+            (Some(spent), Some(reserved)) => Some(spent.min(reserved)),
+            (spent, reserved) => reserved.or(spent),
+        };
+        let cost = StudyCost {
+            epsilon: spent.epsilon.min(reserved.epsilon),
+            delta: spent.delta.min(reserved.delta),
+            mu: least(spent.mu, reserved.mu),
+            rho: least(spent.rho, reserved.rho),
+        };
+        let time = now();
+        self.add(Entry::GivenBack { id: id.to_owned(), cost, time })
+    }
+
     /// Sets the limit for all studies of these records. Once set it can be lowered and never raised; the rule stays.
     ///
     /// Without a `rule` the first study that reserves something under the limit decides it: the best rule that covers it and all before.
@@ -350,6 +393,9 @@ impl RecordsLedger {
                 return Err(LedgerError::Adversary { known, found });
             }
         }
+        if self.given_back(&study.id).is_some() {
+            return Err(LedgerError::GivenUp { id: study.id.clone() });
+        }
         if let Some(known) = self.studies().find(|s| s.id == study.id) {
             let (reserved, found) = (known.cost, study.cost);
             let dearer = |a: Option<f64>, b: Option<f64>| match (a, b) {
@@ -363,9 +409,9 @@ impl RecordsLedger {
             }
             return Ok(());
         }
-        let costs: Vec<StudyCost> = self.studies().map(|s| s.cost).collect();
+        let costs = self.costs();
         if let Some(mut limit) = self.limit() {
-            if costs.is_empty() {
+            if costs.is_empty() && !self.entries.iter().any(|e| matches!(e, Entry::Study { .. })) {
                 // Nothing was released yet, so the rule may follow the first study.
                 limit.rule = self.rule_with(Some(study.cost));
             }
@@ -374,15 +420,13 @@ impl RecordsLedger {
                 self.add(Entry::Limit { limit })?;
             }
         }
-        let time =
-            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_secs());
-        self.add(Entry::Study { study: study.clone(), time })
+        self.add(Entry::Study { study: study.clone(), time: now() })
     }
 
     /// What it says.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        let costs: Vec<StudyCost> = self.studies().map(|s| s.cost).collect();
+        let costs = self.costs();
         let zero = EpsilonDelta { epsilon: 0.0, delta: 0.0 };
         let limit = self.limit();
         let rule = limit.map_or_else(|| self.rule_with(None), |l| l.rule);
@@ -438,6 +482,11 @@ impl RecordsLedger {
         self.head = head;
         Ok(())
     }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }
 
 fn file(path: &Path) -> impl Fn(std::io::Error) -> LedgerError {
@@ -662,6 +711,30 @@ mod tests {
         let standing = ledger.standing();
         assert_eq!((standing.studies, standing.rule), (10, Rule::Gaussian));
         assert!(standing.spent.epsilon < 1.9 && standing.sum.epsilon > 4.9, "{standing:?}");
+    }
+
+    #[test]
+    fn what_a_study_did_not_spend_is_given_back_once() {
+        let place = Room::new("given-back");
+        let records = place.records("records.csv", "a,b\n1,2\n");
+        let mut ledger = open(&records).unwrap();
+        ledger.set_limit(1.0, 1e-6, Some(Rule::Sum)).unwrap();
+        let first = study("first", 0.8);
+        ledger.reserve(&first).unwrap();
+        assert!(ledger.reserve(&study("second", 0.8)).is_err(), "the first one has it all");
+        ledger.give_back("nobody", first.cost).unwrap();
+        let part = |x: Option<f64>| x.map(|x| x / 8.0);
+        let spent = StudyCost { mu: part(first.cost.mu), rho: part(first.cost.rho), ..first.cost };
+        ledger.give_back("first", spent).unwrap();
+        // Neither twice, nor less than before, nor after a new start.
+        ledger.give_back("first", StudyCost { mu: Some(0.0), ..spent }).unwrap();
+        drop(ledger);
+        let mut ledger = open(&records).unwrap();
+        let left = ledger.standing().spent.epsilon;
+        assert!(left > 0.01 && left < 0.15, "{:?}", ledger.standing());
+        assert!(matches!(ledger.reserve(&first), Err(LedgerError::GivenUp { .. })));
+        ledger.reserve(&study("second", 0.8)).unwrap();
+        assert!(ledger.reserve(&study("third", 0.8)).is_err());
     }
 
     #[test]

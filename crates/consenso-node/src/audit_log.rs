@@ -238,14 +238,23 @@ fn ends_in_the_middle(path: &Path) -> std::io::Result<bool> {
 /// The hashes of the ledger's rows of all releases that a folder's log knows of. Lines that cannot be read are passed over.
 #[must_use]
 pub fn releases(folder: &Path) -> HashSet<String> {
+    released(folder).collect()
+}
+
+/// The first eight bytes of each of those hashes: a long log in little memory.
+#[must_use]
+pub fn marks(folder: &Path) -> HashSet<u64> {
+    released(folder).filter_map(|hash| u64::from_str_radix(hash.get(..16)?, 16).ok()).collect()
+}
+
+fn released(folder: &Path) -> impl Iterator<Item = String> {
     use std::io::BufRead as _;
-    let Ok(file) = File::open(folder.join(FILE)) else { return HashSet::new() };
-    let lines = std::io::BufReader::new(file).split(b'\n').map_while(Result::ok);
+    let file = File::open(folder.join(FILE)).into_iter();
+    let lines = file.flat_map(|file| std::io::BufReader::new(file).split(b'\n').map_while(Result::ok));
     lines
         .filter_map(|line| serde_json::from_slice::<Value>(&line).ok())
         .filter(|line| line["event"] == "released")
         .filter_map(|line| line["ledger"].as_str().map(str::to_owned))
-        .collect()
 }
 
 /// The hash of the ledger's row of the last release that a folder's log knows of.

@@ -42,6 +42,12 @@ pub fn admit(rows: &[Row], opening: &Opening) -> Result<Admission, StoreError> {
     for row in rows {
         let Entry::Study { experiment: e, graph: g, claim, seeded, id, .. } = &row.entry else { continue };
         if (e, g) == (&experiment, &graph) {
+            if crate::studies::given_up(rows, row.study).is_some() {
+                return Err(StoreError::Unprotected(
+                    "this study was abandoned here: what it would send again, its neighbours may have already\n  \
+                     help: agree on a study with another name to run it again",
+                ));
+            }
             goes_on((claim.as_deref(), *seeded), (opening.claim.as_ref(), opening.seeded))?;
             let id = id.clone().unwrap_or_else(|| Hex(&row.hash).to_string());
             return Ok(Admission::GoesOn { number: row.study, id });
@@ -215,7 +221,7 @@ fn within(rows: &[Row], limit: Limit, asked: StudyCost) -> Result<(), StoreError
 /// What every study that was begun costs.
 fn costs(rows: &[Row]) -> Vec<StudyCost> {
     let cost = |row: &Row| match &row.entry {
-        Entry::Study { claim: Some(claim), cost, .. } => Some(cost.unwrap_or_else(|| claimed(claim))),
+        Entry::Study { claim: Some(_), .. } => crate::studies::cost_of(rows, row.study),
         _ => None,
     };
     rows.iter().filter_map(cost).collect()

@@ -6,7 +6,7 @@ use consenso::privacy::calibrate::{self, LaplaceShift};
 use consenso::privacy::filter::RenyiFilter;
 use consenso::privacy::{Claim, Event, Mechanism, Method, compose};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One study of a ledger.
 #[derive(Clone, Debug, Serialize)]
@@ -53,8 +53,49 @@ pub struct Recomputed {
 /// # Errors
 /// A text: events that no accountant takes, or rounds out of order.
 pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
-    let mut studies: Vec<(Audited, Vec<Charge>)> = Vec::new();
-    for row in rows {
+    let mut auditor = Auditor::default();
+    rows.iter().for_each(|row| auditor.see(row));
+    auditor.finish()
+}
+
+/// Audits a ledger row by row. What it remembers grows with the number of different charges, not with the number of rows: Gaussian releases with the same noise are counted.
+#[derive(Debug, Default)]
+pub struct Auditor {
+    studies: Vec<(Audited, Tally)>,
+    wrong: Option<String>,
+}
+
+/// Charges, equal ones counted.
+#[derive(Debug, Default)]
+struct Tally {
+    counted: BTreeMap<String, (Charge, u64)>,
+    others: Vec<Charge>,
+}
+
+impl Tally {
+    fn add(&mut self, charge: &Charge) {
+        let gaussian = |e: &Event| e.count == 1 && matches!(e.mechanism, Mechanism::Gaussian { .. });
+        match serde_json::to_string(charge) {
+            Ok(key) if charge.values().all(gaussian) => {
+                self.counted.entry(key).or_insert_with(|| (charge.clone(), 0)).1 += 1;
+            }
+            _ => self.others.push(charge.clone()),
+        }
+    }
+
+    fn charges(self) -> Vec<Charge> {
+        let counted = self.counted.into_values().map(|(mut charge, count)| {
+            charge.values_mut().for_each(|event| event.count = count);
+            charge
+        });
+        counted.chain(self.others).collect()
+    }
+}
+
+impl Auditor {
+    /// Takes in the next row of a verified ledger.
+    pub fn see(&mut self, row: &Row) {
+        let studies = &mut self.studies;
         if let Entry::Study { experiment, claim, seeded, time, .. } = &row.entry {
             let study = Audited {
                 study: row.study,
@@ -69,19 +110,20 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
                 holds: true,
                 without: Vec::new(),
             };
-            studies.push((study, Vec::new()));
-            continue;
+            studies.push((study, Tally::default()));
+            return;
         }
-        let Some((study, charges)) = studies.iter_mut().rfind(|s| s.0.study == row.study) else { continue };
+        let Some((study, charges)) = studies.iter_mut().rfind(|s| s.0.study == row.study) else { return };
         match &row.entry {
             Entry::Release { round, charge, .. } => {
                 if *round != study.releases + 1 {
-                    return Err(format!("row {}: round {round} after round {}", row.number, study.releases));
+                    let what = format!("row {}: round {round} after round {}", row.number, study.releases);
+                    self.wrong.get_or_insert(what);
                 }
                 study.releases = *round;
                 if !charge.is_empty() {
                     study.charged += 1;
-                    charges.push(charge.clone());
+                    charges.add(charge);
                 }
             }
             Entry::Absent { round, neighbour, weight } => study.without.push((*neighbour, *round, *weight)),
@@ -90,12 +132,21 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
             | Entry::Witness { .. }
             | Entry::Study { .. }
             | Entry::Confirmed { .. }
+            | Entry::Abandoned { .. }
             | Entry::Settled { .. } => {}
         }
     }
-    studies
-        .into_iter()
-        .map(|(mut study, charges)| {
+
+    /// What all rows come to.
+    ///
+    /// # Errors
+    /// A text: events that no accountant takes, or rounds out of order.
+    pub fn finish(self) -> Result<Vec<Audited>, String> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        let judged = self.studies.into_iter().map(|(mut study, charges)| {
+            let charges = charges.charges();
             if let Some(claim) = &study.claimed {
                 let found = recompute(&charges, claim).map_err(|e| format!("study {}: {e}", study.study))?;
                 study.holds = found.epsilon <= claim.epsilon * (1.0 + 1e-9);
@@ -104,8 +155,9 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
                 return Err(format!("study {}: charges without a claim", study.study));
             }
             Ok(study)
-        })
-        .collect()
+        });
+        judged.collect()
+    }
 }
 
 /// The smallest ε the charges prove, at the claim's δ.

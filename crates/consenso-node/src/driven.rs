@@ -231,6 +231,21 @@ impl Driven {
         (frame::receiver(&part) == Some(neighbour)).then_some(part)
     }
 
+    /// Takes in what `peer` sent and remembers the largest number it ever sent, with its exchange; see [`Self::handle`].
+    pub(crate) fn take(&mut self, peer: u32, frame: Frame, largest: &mut (f64, u32)) -> Result<u32, String> {
+        let sent = match &frame {
+            Frame::Release { round, values, .. } => {
+                (values.iter().fold(0.0, |most: f64, x| most.max(x.abs())), *round)
+            }
+            _ => (0.0, 0),
+        };
+        let round = self.handle(peer, frame)?;
+        if sent.0 > largest.0 {
+            *largest = sent;
+        }
+        Ok(round)
+    }
+
     /// Takes in what `peer` sent for an exchange; its number. What was known already changes nothing.
     pub(crate) fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, String> {
         match (self, frame) {

@@ -147,6 +147,9 @@ pub struct SiteFile {
     /// The folder of the ledger that stays with the records, whoever uses them; beside the records' file if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<PathBuf>,
+    /// Whether the group of `key.pem` may read it, as mounts of Kubernetes have it; its owner alone by default.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub group_reads_key: bool,
     /// A file on another disk that counts the releases, so that an old copy of this folder is found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<PathBuf>,
@@ -192,6 +195,7 @@ impl SiteFile {
             unprotected: false,
             public: false,
             ledger: None,
+            group_reads_key: false,
             witness: None,
         }
     }

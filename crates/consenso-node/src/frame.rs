@@ -3,12 +3,16 @@
 //! The first three bytes of a hello, its kind and the protocol version, never change their meaning, so that two versions can
 //! always tell each other apart. A frame has exactly the length its kind says; whatever else arrives is an error, not a guess.
 
+use crate::seal::{MAX_SIGNATURE, Seal};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
-/// The version of everything below; peers of another version are refused.
-pub const VERSION: u16 = 1;
+/// The version of everything below. A peer of the version before is spoken to in its own; all others are refused.
+pub const VERSION: u16 = 2;
+
+/// The version before: the same without signed releases.
+pub const VERSION_BEFORE: u16 = 1;
 
 /// Longest text of a refusal.
 const MAX_REASON: usize = 400;
@@ -19,6 +23,8 @@ pub type Digest = [u8; 32];
 /// Who somebody says it is, and what it is about to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
+    /// The version that the sender speaks on this link.
+    pub version: u16,
     /// The experiment, schema, sites and record counts.
     pub experiment: Digest,
     /// The graph.
@@ -61,10 +67,58 @@ pub enum Frame {
         /// The round.
         round: u32,
     },
+    /// The sender's signature under its release of this exchange, which follows. From version 2 on, as everything below.
+    Seal {
+        /// The exchange.
+        round: u32,
+        /// The signature.
+        seal: Seal,
+    },
+    /// One hash over what the sender received in a round from the neighbours that both ends have in common.
+    Heard {
+        /// The round.
+        round: u32,
+        /// The hash.
+        summary: Digest,
+    },
+    /// What the sender received in a round, with the signatures of those who sent it.
+    Told {
+        /// The round.
+        round: u32,
+        /// By site.
+        all: Vec<Told>,
+    },
+    /// The newest release of the receiver that the sender has, as the receiver signed it: what it says in its hello, proved.
+    Yours {
+        /// The exchange.
+        round: u32,
+        /// BLAKE3 of the bytes.
+        blake3: Digest,
+        /// The receiver's own signature.
+        seal: Seal,
+    },
+    /// The sender's experiment file, for a peer whose study is another one.
+    Study(String),
+    /// Both ends have everything: the edge is done. The last row of the sender's ledger, for the receiver's log.
+    Farewell {
+        /// The hash of the row.
+        head: Digest,
+    },
     /// The sender will not go on with this edge, and why.
     Refused(String),
     /// Both ends have everything: the edge is done.
     Bye,
+}
+
+/// What somebody received from a site, as that site signed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The site.
+    pub about: u32,
+    /// BLAKE3 of what it sent.
+    pub blake3: Digest,
+    /// Its signature.
+    pub seal: Seal,
 }
 
 /// Why bytes are not a frame.
@@ -77,7 +131,7 @@ pub enum FrameError {
     #[error("a frame of the unknown kind {0}")]
     Kind(u8),
     /// A hello of another version.
-    #[error("protocol version {0}, and this is version {VERSION}")]
+    #[error("protocol version {0}, and this is version {VERSION}, which also speaks {VERSION_BEFORE}")]
     Version(u16),
     /// Too short or too long for its kind.
     #[error("a frame of {found} bytes that should have {expected}")]
@@ -98,15 +152,24 @@ const ACK: u8 = 3;
 const REFUSED: u8 = 4;
 const BYE: u8 = 5;
 const WORDS: u8 = 6;
+const SEAL: u8 = 7;
+const HEARD: u8 = 8;
+const TOLD: u8 = 9;
+const YOURS: u8 = 10;
+const STUDY: u8 = 11;
+const FAREWELL: u8 = 12;
 
 const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
 const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
 const WORDS_HEAD: usize = RELEASE_HEAD + 4;
 
+/// Longest text of an experiment that is sent to a peer with another one.
+const MAX_STUDY: usize = 16 << 10;
+
 /// The longest frame of a model of `dim` numbers.
 #[must_use]
 pub fn longest(dim: usize) -> usize {
-    (WORDS_HEAD + 8 * dim).max(HELLO_LENGTH).max(1 + MAX_REASON)
+    (WORDS_HEAD + 8 * dim).max(HELLO_LENGTH).max(1 + MAX_REASON).max(1 + MAX_STUDY)
 }
 
 /// The bytes of a release: what is hashed, made durable and sent, again and again the same.
@@ -153,7 +216,7 @@ impl Frame {
         match self {
             Self::Hello(hello) => {
                 let mut bytes = vec![HELLO];
-                bytes.extend_from_slice(&VERSION.to_le_bytes());
+                bytes.extend_from_slice(&hello.version.to_le_bytes());
                 bytes.extend_from_slice(&hello.experiment);
                 bytes.extend_from_slice(&hello.graph);
                 for number in [hello.from, hello.to, hello.have] {
@@ -172,6 +235,36 @@ impl Frame {
                 [&[REFUSED], &reason.as_bytes()[..end]].concat().into()
             }
             Self::Bye => Bytes::from_static(&[BYE]),
+            Self::Seal { round, seal } => {
+                let mut bytes = vec![SEAL];
+                bytes.extend_from_slice(&round.to_le_bytes());
+                put_seal(&mut bytes, seal);
+                bytes.into()
+            }
+            Self::Heard { round, summary } => [&[HEARD][..], &round.to_le_bytes(), summary].concat().into(),
+            Self::Told { round, all } => {
+                let mut bytes = vec![TOLD];
+                bytes.extend_from_slice(&round.to_le_bytes());
+                for told in all {
+                    bytes.extend_from_slice(&told.about.to_le_bytes());
+                    bytes.extend_from_slice(&told.blake3);
+                    put_seal(&mut bytes, &told.seal);
+                }
+                bytes.into()
+            }
+            Self::Yours { round, blake3, seal } => {
+                let mut bytes = [&[YOURS][..], &round.to_le_bytes(), blake3].concat();
+                put_seal(&mut bytes, seal);
+                bytes.into()
+            }
+            Self::Study(text) => {
+                let mut end = text.len().min(MAX_STUDY);
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                [&[STUDY], &text.as_bytes()[..end]].concat().into()
+            }
+            Self::Farewell { head } => [&[FAREWELL][..], head].concat().into(),
         }
     }
 
@@ -191,11 +284,12 @@ impl Frame {
                     .first_chunk()
                     .ok_or(FrameError::Length { found: bytes.len(), expected: HELLO_LENGTH })?;
                 let version = u16::from_le_bytes(*version);
-                if version != VERSION {
+                if version != VERSION && version != VERSION_BEFORE {
                     return Err(FrameError::Version(version));
                 }
                 exactly(HELLO_LENGTH)?;
                 Ok(Self::Hello(Hello {
+                    version,
                     experiment: *rest[2..].first_chunk().expect("the length was checked"),
                     graph: *rest[34..].first_chunk().expect("the length was checked"),
                     from: number(&rest[66..]),
@@ -232,6 +326,36 @@ impl Frame {
                 Ok(Self::Refused(text.to_owned()))
             }
             BYE => exactly(1).map(|()| Self::Bye),
+            SEAL => {
+                let (round, mut rest) = take(rest, 4)?;
+                let seal = take_seal(&mut rest)?;
+                ended(rest)?;
+                Ok(Self::Seal { round: number(round), seal })
+            }
+            HEARD => {
+                exactly(37)?;
+                Ok(Self::Heard { round: number(rest), summary: digest(&rest[4..]) })
+            }
+            TOLD => {
+                let (round, mut rest) = take(rest, 4)?;
+                let mut all = Vec::new();
+                while !rest.is_empty() {
+                    let (head, more) = take(rest, 36)?;
+                    rest = more;
+                    let seal = take_seal(&mut rest)?;
+                    all.push(Told { about: number(head), blake3: digest(&head[4..]), seal });
+                }
+                Ok(Self::Told { round: number(round), all })
+            }
+            YOURS => {
+                let (head, mut rest) = take(rest, 36)?;
+                let seal = take_seal(&mut rest)?;
+                ended(rest)?;
+                Ok(Self::Yours { round: number(head), blake3: digest(&head[4..]), seal })
+            }
+            STUDY if rest.len() > MAX_STUDY => Err(FrameError::Text),
+            STUDY => Ok(Self::Study(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned())),
+            FAREWELL => exactly(33).map(|()| Self::Farewell { head: digest(rest) }),
             _ => Err(FrameError::Kind(kind)),
         }
     }
@@ -239,6 +363,37 @@ impl Frame {
 
 fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(*bytes.first_chunk().expect("the length was checked"))
+}
+
+fn digest(bytes: &[u8]) -> Digest {
+    *bytes.first_chunk().expect("the length was checked")
+}
+
+/// The first `count` bytes and the rest.
+fn take(bytes: &[u8], count: usize) -> Result<(&[u8], &[u8]), FrameError> {
+    bytes.split_at_checked(count).ok_or(FrameError::Length { found: bytes.len(), expected: count })
+}
+
+fn ended(rest: &[u8]) -> Result<(), FrameError> {
+    if rest.is_empty() { Ok(()) } else { Err(FrameError::Length { found: rest.len(), expected: 0 }) }
+}
+
+fn put_seal(bytes: &mut Vec<u8>, seal: &Seal) {
+    bytes.extend_from_slice(&seal.scheme.to_le_bytes());
+    bytes.extend_from_slice(&(seal.signature.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(&seal.signature);
+}
+
+fn take_seal(rest: &mut &[u8]) -> Result<Seal, FrameError> {
+    let (head, more) = take(rest, 4)?;
+    let length = usize::from(u16::from_le_bytes([head[2], head[3]]));
+    if length > MAX_SIGNATURE {
+        return Err(FrameError::Length { found: length, expected: MAX_SIGNATURE });
+    }
+    let (signature, more) = take(more, length)?;
+    *rest = more;
+    let scheme = u16::from_le_bytes([head[0], head[1]]);
+    Ok(Seal { scheme, signature: Bytes::copy_from_slice(signature) })
 }
 
 /// A digest in hexadecimal, for people and files.
@@ -284,7 +439,7 @@ mod tests {
     fn frames() -> impl Strategy<Value = Frame> {
         let hello =
             (any::<Digest>(), any::<Digest>(), any::<[u32; 3]>()).prop_map(|(experiment, graph, n)| {
-                Frame::Hello(Hello { experiment, graph, from: n[0], to: n[1], have: n[2] })
+                Frame::Hello(Hello { version: VERSION, experiment, graph, from: n[0], to: n[1], have: n[2] })
             });
         let values = prop::collection::vec(prop::num::f64::NORMAL | prop::num::f64::ZERO, 0..40);
         let release = (any::<u32>(), any::<u32>(), values).prop_map(|(from, round, values)| Frame::Release {
@@ -294,7 +449,27 @@ mod tests {
         });
         let words = (any::<[u32; 3]>(), prop::collection::vec(any::<u64>(), 0..40))
             .prop_map(|(n, words)| Frame::Words { from: n[0], to: n[1], round: n[2], words: words.into() });
+        let seal = || {
+            (any::<u16>(), prop::collection::vec(any::<u8>(), 0..100))
+                .prop_map(|(scheme, bytes)| Seal { scheme, signature: bytes.into() })
+        };
+        let told = (any::<u32>(), any::<Digest>(), seal()).prop_map(|(about, blake3, seal)| Told {
+            about,
+            blake3,
+            seal,
+        });
         prop_oneof![
+            (any::<u32>(), seal()).prop_map(|(round, seal)| Frame::Seal { round, seal }),
+            (any::<u32>(), any::<Digest>()).prop_map(|(round, summary)| Frame::Heard { round, summary }),
+            (any::<u32>(), prop::collection::vec(told, 0..5))
+                .prop_map(|(round, all)| Frame::Told { round, all }),
+            (any::<u32>(), any::<Digest>(), seal()).prop_map(|(round, blake3, seal)| Frame::Yours {
+                round,
+                blake3,
+                seal
+            }),
+            "[ -~é]{0,150}".prop_map(Frame::Study),
+            any::<Digest>().prop_map(|head| Frame::Farewell { head }),
             hello,
             release,
             words,
@@ -302,6 +477,50 @@ mod tests {
             "[ -~é]{0,150}".prop_map(Frame::Refused),
             Just(Frame::Bye),
         ]
+    }
+
+    /// docs/protocol.md is what other implementations are written from.
+    #[test]
+    fn golden_bytes_are_those_of_the_documentation() {
+        let text = include_str!("../../../docs/protocol.md");
+        let seal = || Seal { scheme: 0x0403, signature: vec![0xaa, 0xbb].into() };
+        let hello =
+            |version| Hello { version, experiment: [0x11; 32], graph: [0x22; 32], from: 1, to: 2, have: 7 };
+        let told = Told { about: 2, blake3: [0x44; 32], seal: seal() };
+        let said =
+            crate::seal::Statement { study: [0x11; 32], from: 1, to: None, round: 3, blake3: [0x44; 32] };
+        let frames = [
+            ("hello", Frame::Hello(hello(2))),
+            ("hello-before", Frame::Hello(hello(1))),
+            ("release", Frame::Release { from: 1, round: 3, values: [1.5, -0.25].into() }),
+            ("words", Frame::Words { from: 1, to: 2, round: 3, words: [5, u64::MAX].into() }),
+            ("ack", Frame::Ack { round: 7 }),
+            ("refused", Frame::Refused("no".into())),
+            ("bye", Frame::Bye),
+            ("seal", Frame::Seal { round: 3, seal: seal() }),
+            ("heard", Frame::Heard { round: 3, summary: [0x33; 32] }),
+            ("told", Frame::Told { round: 3, all: vec![told] }),
+            ("yours", Frame::Yours { round: 3, blake3: [0x44; 32], seal: seal() }),
+            ("study", Frame::Study("name".into())),
+            ("farewell", Frame::Farewell { head: [0x55; 32] }),
+        ];
+        let mut expected: Vec<(String, String)> = frames
+            .iter()
+            .map(|(name, frame)| ((*name).to_owned(), Hex(&frame.encode()).to_string()))
+            .collect();
+        expected.push(("statement".into(), Hex(&said.bytes()).to_string()));
+        let mut found: Vec<(String, String)> = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("golden "))
+            .filter_map(|line| line.split_once(' '))
+            .map(|(name, hex)| (name.to_owned(), hex.to_owned()))
+            .collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+        for (_, frame) in frames {
+            assert_eq!(Frame::decode(&frame.encode()), Ok(frame));
+        }
     }
 
     proptest! {
@@ -313,7 +532,7 @@ mod tests {
         }
 
         #[test]
-        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..8) {
+        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..14) {
             if let Some(first) = bytes.first_mut() {
                 *first = kind;
             }
@@ -339,7 +558,7 @@ mod tests {
         use consenso::random::{Purpose, Seed};
         use rand::{Rng as _, RngExt as _};
         let mut chance = Seed::from(5).stream(Purpose::Network, 0, 0);
-        let hello = Hello { experiment: [3; 32], graph: [7; 32], from: 1, to: 2, have: 3 };
+        let hello = Hello { version: VERSION, experiment: [3; 32], graph: [7; 32], from: 1, to: 2, have: 3 };
         let whole = [
             Frame::Hello(hello).encode(),
             release(1, 2, &[0.5; 30]),

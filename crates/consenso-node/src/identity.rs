@@ -40,7 +40,7 @@ pub enum IdentityError {
         cause: std::io::Error,
     },
     /// A secret that others can read.
-    #[error("{}: its mode is {mode:03o}, so others can read it\n  help: chmod 600 {}", path.display(), path.display())]
+    #[error("{}: its mode is {mode:03o}, so others can read it\n  help: chmod 600 {}; or group_reads_key = true in site.toml where only its group can read it", path.display(), path.display())]
     Exposed {
         /// The secret.
         path: PathBuf,
@@ -95,7 +95,7 @@ impl Identity {
     /// A missing or unreadable file, a key that others can read, a certificate of another key.
     pub fn read(folder: &Path) -> Result<Self, IdentityError> {
         let key_path = folder.join(KEY);
-        check_secret(&key_path)?;
+        check_secret(&key_path, group_may_read(folder))?;
         let bytes =
             fs::read(&key_path).map_err(|cause| IdentityError::File { path: key_path.clone(), cause })?;
         let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| IdentityError::Content {
@@ -118,6 +118,13 @@ impl Identity {
             message: format!("is not the certificate of the key in {KEY} ({e})"),
         })?;
         Ok(identity)
+    }
+
+    /// The key, ready to sign; a device that signs for the site would stand here.
+    pub(crate) fn signing_key(
+        &self,
+    ) -> Result<Arc<dyn tokio_rustls::rustls::sign::SigningKey>, IdentityError> {
+        tokio_rustls::rustls::crypto::ring::sign::any_supported_type(&self.key).map_err(tls)
     }
 
     /// The site's own certificate.
@@ -279,6 +286,16 @@ pub fn recognise(certificate: &CertificateDer<'_>, known: &[Known]) -> Result<us
     }
 }
 
+/// A certificate's public key (its SubjectPublicKeyInfo).
+///
+/// # Errors
+/// Not a certificate.
+pub fn public_key(certificate: &[u8]) -> Result<Vec<u8>, IdentityError> {
+    let der = CertificateDer::from(certificate);
+    let parsed = webpki::EndEntityCert::try_from(&der).map_err(tls)?;
+    Ok(parsed.subject_public_key_info().as_ref().to_vec())
+}
+
 /// SHA-256 of a certificate's public key (its SubjectPublicKeyInfo).
 ///
 /// # Errors
@@ -329,15 +346,22 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Identit
     if all.is_empty() { Err(content("there is no certificate in it".into())) } else { Ok(all) }
 }
 
-/// Refuses a secret that anybody but its owner can read.
+/// Whether `site.toml` says that the group of the key's file may read it, as mounts of Kubernetes have it.
+fn group_may_read(folder: &Path) -> bool {
+    let text = fs::read_to_string(folder.join(crate::folder::SITE)).unwrap_or_default();
+    let table: Option<toml::Table> = text.parse().ok();
+    table.is_some_and(|t| t.get("group_reads_key").and_then(toml::Value::as_bool) == Some(true))
+}
+
+/// Refuses a secret that anybody but its owner can read; or its group, where that was allowed. Nobody but the owner may write it in any case.
 ///
 /// # Errors
 /// No such file, or its mode.
-pub fn check_secret(path: &Path) -> Result<(), IdentityError> {
+pub fn check_secret(path: &Path, group_may_read: bool) -> Result<(), IdentityError> {
     let metadata =
         fs::metadata(path).map_err(|cause| IdentityError::File { path: path.to_owned(), cause })?;
     let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if mode & if group_may_read { 0o037 } else { 0o077 } != 0 {
         return Err(IdentityError::Exposed { path: path.to_owned(), mode });
     }
     Ok(())
@@ -548,6 +572,30 @@ mod tests {
         assert!(stranger.contains("is not listed"), "{stranger}");
         let renamed = recognise(&der(&a.certificate), &[known("b", &a)]).unwrap_err();
         assert!(renamed.contains("does not carry the name b"), "{renamed}");
+    }
+
+    #[test]
+    fn a_key_that_its_group_can_read_needs_the_sites_word() {
+        let root = std::env::temp_dir().join(format!("consenso-group-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(&root).unwrap();
+        let made = self_signed("a", Validity::default()).unwrap();
+        write_secret(&root.join(KEY), &made.key).unwrap();
+        for file in [CERTIFICATE, TRUST] {
+            fs::write(root.join(file), &made.certificate).unwrap();
+        }
+        for (mode, said, well) in [
+            (0o600, "", true),
+            (0o440, "", false),
+            (0o440, "group_reads_key = true", true),
+            (0o460, "group_reads_key = true", false),
+            (0o444, "group_reads_key = true", false),
+        ] {
+            fs::set_permissions(root.join(KEY), fs::Permissions::from_mode(mode)).unwrap();
+            fs::write(root.join(crate::folder::SITE), format!("name = \"a\"\n{said}\n")).unwrap();
+            assert_eq!(Identity::read(&root).is_ok(), well, "{mode:o} {said}");
+        }
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

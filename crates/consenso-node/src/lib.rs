@@ -3,24 +3,34 @@
 //! It drives the same state machine as the simulator ([`consenso::agent::Agent`]) over gRPC streams with mutual TLS, and keeps what must not
 //! be lost in SQLite. For the same seed the transcript is the simulator's, bit for bit.
 
+mod admission;
 pub mod audit_log;
 pub mod books;
 mod call;
 pub mod claim;
 pub mod clock;
+mod differences;
 mod driven;
+mod equivocation;
+mod error;
 pub mod folder;
 pub mod frame;
 pub mod identity;
+#[cfg(test)]
+mod liars;
 mod link;
 pub mod metrics;
 pub mod network;
 pub mod node;
 pub mod progress;
+pub mod receipts;
+pub mod seal;
 #[cfg(test)]
 mod simulated;
 mod spending;
 pub mod store;
+pub mod studies;
+pub mod surroundings;
 mod wire;
 mod witness;
 

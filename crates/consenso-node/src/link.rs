@@ -7,11 +7,11 @@
 use crate::audit_log::AuditLog;
 use crate::call::{HANDSHAKE, Target};
 use crate::folder::{Folder, short};
-use crate::frame::{self, Digest, Frame, Hello};
-use crate::identity::{Identity, recognise};
+use crate::frame::{self, Digest, Frame, Hello, VERSION, VERSION_BEFORE};
+use crate::identity::{Identity, public_key, recognise};
 use crate::wire::{Connection, Listener, Wire};
 use bytes::{Buf as _, BufMut as _, Bytes};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -31,8 +31,8 @@ use tonic::{Request, Response, Status, Streaming};
 /// The one method of the service.
 const PATH: &str = "/consenso.Edge/Exchange";
 
-/// Frames an edge may have waiting in one direction. The protocol needs three.
-const QUEUE: usize = 8;
+/// Frames an edge may have waiting in one direction. The protocol needs eight: two rounds with their signatures and summaries, an acknowledgement, a proof.
+const QUEUE: usize = 24;
 
 /// Time for the last words on a link that is refused.
 const PARTING: Duration = Duration::from_secs(1);
@@ -52,6 +52,12 @@ const CONNECTIONS: usize = 8;
 /// Pause between two calls: doubles from the first to the last.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
+/// Links that may end as soon as they are up before the pause between calls grows, up to [`UNWANTED`].
+const TRIES: u32 = 5;
+
+/// The longest pause between calls to a peer that ends every link at once: it went on without this site, most likely.
+const UNWANTED: Duration = Duration::from_secs(60);
+
 /// What links tell the node.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -61,6 +67,8 @@ pub(crate) enum Event {
         link: u64,
         /// What the peer has durably.
         have: u32,
+        /// The version that both speak.
+        version: u16,
         outgoing: mpsc::Sender<Bytes>,
     },
     /// It is gone.
@@ -84,6 +92,10 @@ pub(crate) struct Shared {
     links: AtomicU64,
     /// The running link of each peer: a new one takes its place.
     running: Mutex<HashMap<u32, AbortHandle>>,
+    /// The public keys that peers showed in their handshakes.
+    keys: Mutex<HashMap<u32, Arc<[u8]>>>,
+    /// Peers that speak the version before.
+    old: Mutex<HashSet<u32>>,
     /// Connections by peer that called and showed who it is.
     connections: Vec<Arc<AtomicUsize>>,
 }
@@ -109,7 +121,47 @@ impl Shared {
         let Study { neighbours, graph, dim, have } = study;
         let (have, links, running) = (AtomicU32::new(have), AtomicU64::new(0), Mutex::default());
         let connections = folder.peers.iter().map(|_| Arc::default()).collect();
-        Self { folder, neighbours, graph, dim, have, audit, events, wire, links, running, connections }
+        let (keys, old) = (Mutex::default(), Mutex::default());
+        Self {
+            folder,
+            neighbours,
+            graph,
+            dim,
+            have,
+            audit,
+            events,
+            wire,
+            links,
+            running,
+            keys,
+            old,
+            connections,
+        }
+    }
+
+    /// Remembers the public key of a peer that TLS has believed.
+    fn learn(&self, peer: u32, certificate: &[u8]) {
+        if let (Ok(key), Ok(mut keys)) = (public_key(certificate), self.keys.lock()) {
+            keys.insert(peer, key.into());
+        }
+    }
+
+    /// The public key of a peer, once it was connected.
+    pub(crate) fn key_of(&self, peer: u32) -> Option<Arc<[u8]>> {
+        self.keys.lock().ok()?.get(&peer).cloned()
+    }
+
+    /// Ends the running link of a peer, whose key is not believed any more.
+    pub(crate) fn cut(&self, peer: u32) {
+        if let Some(task) = self.running.lock().ok().and_then(|mut all| all.remove(&peer)) {
+            task.abort();
+        }
+    }
+
+    /// The version to greet a peer with.
+    fn version(&self, peer: u32) -> u16 {
+        let old = self.old.lock().is_ok_and(|old| old.contains(&peer));
+        if old { VERSION_BEFORE } else { VERSION }
     }
 
     fn name(&self, peer: u32) -> &str {
@@ -301,7 +353,9 @@ async fn greet(shared: &Shared, stream: Connection) -> Result<Called, String> {
     let config = Identity::read(path).and_then(|i| i.server(&known)).map_err(|e| e.to_string())?;
     let stream = TlsAcceptor::from(config).accept(stream).await.map_err(|e| e.to_string())?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let caller = recognise(certificate.ok_or("no certificate")?, &known)?;
+    let certificate = certificate.ok_or("no certificate")?;
+    let caller = recognise(certificate, &known)?;
+    shared.learn(caller as u32, certificate);
     let counted = Counted::new(&shared.connections[caller]);
     let counted =
         counted.ok_or_else(|| format!("{} has {CONNECTIONS} connections already", known[caller].name))?;
@@ -348,7 +402,7 @@ impl tonic::server::StreamingService<Bytes> for Exchange {
             return std::future::ready(Err(Status::unauthenticated("no certificate")));
         };
         let (outgoing, frames) = mpsc::channel(QUEUE);
-        edge(&self.0, peer, outgoing, request.into_inner());
+        edge(&self.0, peer, true, outgoing, request.into_inner());
         let frames: Outgoing = Box::pin(ReceiverStream::new(frames).map(Ok));
         std::future::ready(Ok(Response::new(frames)))
     }
@@ -357,13 +411,15 @@ impl tonic::server::StreamingService<Bytes> for Exchange {
 // ---- the end that calls -----------------------------------------------------------------------------------------------
 
 async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
-    let mut pause = PAUSE.0;
+    let (mut pause, mut short_lived) = (PAUSE.0, 0);
     loop {
+        let began = tokio::time::Instant::now();
         match call(&shared, peer).await {
-            // It was up: whatever ended it, the next call may work at once.
+            // It was up for a while: whatever ended it, the next call may work at once. One that ends as soon as it is up, time and again, is not wanted.
             Ok(task) => {
                 let was_up = task.await.unwrap_or(false);
-                if was_up {
+                short_lived = if was_up && began.elapsed() < PAUSE.1 { short_lived + 1 } else { 0 };
+                if was_up && short_lived <= TRIES {
                     pause = PAUSE.0;
                 }
             }
@@ -374,7 +430,7 @@ async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
             return;
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE.1);
+        pause = (pause * 2).min(if short_lived > TRIES { UNWANTED } else { PAUSE.1 });
     }
 }
 
@@ -393,7 +449,7 @@ impl From<String> for Failed {
 
 async fn call(shared: &Arc<Shared>, peer: u32) -> Result<tokio::task::JoinHandle<bool>, Failed> {
     let (outgoing, incoming) = dial(shared, peer).await?;
-    Ok(edge(shared, peer, outgoing, incoming))
+    Ok(edge(shared, peer, false, outgoing, incoming))
 }
 
 /// Opens a stream to a peer.
@@ -404,6 +460,9 @@ async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Stream
         .call(&*shared.wire)
         .await
         .map_err(|e| Failed { reason: format!("{address}: {e}"), refused: e.is_refusal() })?;
+    if let Some(certificate) = stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
+        shared.learn(peer, certificate);
+    }
     let window = shared.window();
     // TLS is done by now, under the peer's name and pin: what follows only frames it.
     let endpoint = tonic::transport::Endpoint::from_static("http://neighbour")
@@ -454,10 +513,11 @@ impl tower_service::Service<http::Uri> for Once {
 fn edge(
     shared: &Arc<Shared>,
     peer: u32,
+    called: bool,
     outgoing: mpsc::Sender<Bytes>,
     incoming: Streaming<Bytes>,
 ) -> tokio::task::JoinHandle<bool> {
-    let task = tokio::spawn(converse(Arc::clone(shared), peer, outgoing, incoming));
+    let task = tokio::spawn(converse(Arc::clone(shared), peer, called, outgoing, incoming));
     let before = shared.running.lock().ok().and_then(|mut all| all.insert(peer, task.abort_handle()));
     if let Some(before) = before {
         before.abort();
@@ -469,6 +529,7 @@ fn edge(
 async fn converse(
     shared: Arc<Shared>,
     peer: u32,
+    called: bool,
     outgoing: mpsc::Sender<Bytes>,
     mut incoming: Streaming<Bytes>,
 ) -> bool {
@@ -483,31 +544,37 @@ async fn converse(
         drop(timeout(PARTING, heard).await);
         return false;
     }
-    let hello = Hello {
-        experiment: shared.folder.study,
-        graph: shared.graph,
-        from: shared.folder.me as u32,
-        to: peer,
-        have: shared.have.load(Ordering::Acquire),
+    let greeting = |version: u16| {
+        let hello = Hello {
+            version,
+            experiment: shared.folder.study,
+            graph: shared.graph,
+            from: shared.folder.me as u32,
+            to: peer,
+            have: shared.have.load(Ordering::Acquire),
+        };
+        Frame::Hello(hello).encode()
     };
-    if outgoing.send(Frame::Hello(hello).encode()).await.is_err() {
-        return false;
-    }
-    let first = timeout(HANDSHAKE, next(&mut incoming)).await.unwrap_or(Err("no hello in time".into()));
-    let theirs = match first.and_then(|bytes| accept_hello(&shared, peer, &bytes)) {
+    // Who calls greets first; who is called answers in the caller's version.
+    let first = async {
+        if !called && outgoing.send(greeting(shared.version(peer))).await.is_err() {
+            return Err("the peer closed the stream".to_owned());
+        }
+        timeout(HANDSHAKE, next(&mut incoming)).await.unwrap_or(Err("no hello in time".into()))
+    };
+    let theirs = match first.await.and_then(|bytes| accept_hello(&shared, peer, &bytes)) {
         Ok(theirs) => theirs,
         Err(reason) => {
-            shared.audit.refused(shared.name(peer), &reason);
-            drop(outgoing.send(Frame::Refused(reason).encode()).await);
-            drop(outgoing);
-            // A stream that is dropped takes unsent frames along: the peer should hear why, and say why in its turn.
-            let heard = async { while next(&mut incoming).await.is_ok() {} };
-            drop(timeout(PARTING, heard).await);
+            refuse(&shared, peer, called.then(|| greeting(VERSION)), reason, outgoing, &mut incoming).await;
             return false;
         }
     };
+    if called && outgoing.send(greeting(theirs.version)).await.is_err() {
+        return false;
+    }
     let link = shared.links.fetch_add(1, Ordering::Relaxed);
-    let up = Event::Up { peer, link, have: theirs.have, outgoing: outgoing.clone() };
+    let version = theirs.version;
+    let up = Event::Up { peer, link, have: theirs.have, version, outgoing: outgoing.clone() };
     if shared.events.send(up).await.is_err() {
         return true;
     }
@@ -534,6 +601,46 @@ async fn converse(
     true
 }
 
+/// Says why a hello is not accepted, hears what the other end says, and logs what both differ in.
+async fn refuse(
+    shared: &Shared,
+    peer: u32,
+    greeting: Option<Bytes>,
+    reason: String,
+    outgoing: mpsc::Sender<Bytes>,
+    incoming: &mut Streaming<Bytes>,
+) {
+    // A peer of the version before says so: the next call speaks its version.
+    if reason.contains(&format!("this is version {VERSION_BEFORE}"))
+        && let Ok(mut old) = shared.old.lock()
+    {
+        old.insert(peer);
+    }
+    shared.audit.refused(shared.name(peer), &reason);
+    let differs = reason.starts_with(OTHER_STUDY);
+    let mine =
+        std::fs::read_to_string(shared.folder.path.join(crate::folder::EXPERIMENT)).unwrap_or_default();
+    let study = differs.then(|| Frame::Study(mine.clone()).encode());
+    for frame in greeting.into_iter().chain(study).chain([Frame::Refused(reason.clone()).encode()]) {
+        drop(outgoing.send(frame).await);
+    }
+    drop(outgoing);
+    // A stream that is dropped takes unsent frames along: the peer should hear why, and say why in its turn.
+    let mut theirs = None;
+    let heard = async {
+        while let Ok(bytes) = next(incoming).await {
+            if let Ok(Frame::Study(text)) = Frame::decode(&bytes) {
+                theirs = Some(text);
+            }
+        }
+    };
+    drop(timeout(PARTING, heard).await);
+    if let Some(theirs) = theirs.filter(|_| differs) {
+        let found = crate::differences::of(&mine, &theirs);
+        shared.audit.refused(shared.name(peer), &format!("{OTHER_STUDY}: {found}"));
+    }
+}
+
 async fn next(incoming: &mut Streaming<Bytes>) -> Result<Bytes, String> {
     match incoming.message().await {
         Ok(Some(bytes)) => Ok(bytes),
@@ -541,6 +648,9 @@ async fn next(incoming: &mut Streaming<Bytes>) -> Result<Bytes, String> {
         Err(status) => Err(status.message().to_owned()),
     }
 }
+
+/// How the reason begins when two sites are about to run different things.
+const OTHER_STUDY: &str = "its study is another one";
 
 /// Whether a hello is the one this edge needs. The peer's number is known from its certificate.
 fn accept_hello(shared: &Shared, peer: u32, bytes: &[u8]) -> Result<Hello, String> {
@@ -557,7 +667,11 @@ fn accept_hello(shared: &Shared, peer: u32, bytes: &[u8]) -> Result<Hello, Strin
         ));
     }
     if hello.experiment != *study {
-        return Err(format!("its study is {}, and here it is {}", short(&hello.experiment), short(study)));
+        return Err(format!(
+            "{OTHER_STUDY}: it is {}, and here it is {}",
+            short(&hello.experiment),
+            short(study)
+        ));
     }
     if hello.graph != shared.graph {
         return Err(format!("its graph is {}, and here it is {}", short(&hello.graph), short(&shared.graph)));
@@ -646,7 +760,14 @@ pub(crate) mod tests_api {
         let b = shared(caller, log, 0, dim, [0; 32], mpsc::channel(1).0);
         let calling = there.spawn(async move {
             let (outgoing, mut incoming) = super::dial(&b, 0).await.unwrap();
-            let hello = Hello { experiment: b.folder.study, graph: [0; 32], from: 1, to: 0, have: 0 };
+            let hello = Hello {
+                version: VERSION,
+                experiment: b.folder.study,
+                graph: [0; 32],
+                from: 1,
+                to: 0,
+                have: 0,
+            };
             outgoing.send(Frame::Hello(hello).encode()).await.unwrap();
             next(&mut incoming).await.unwrap();
             let mut times = Vec::new();
@@ -659,6 +780,23 @@ pub(crate) mod tests_api {
             times
         });
         there.block_on(calling).unwrap()
+    }
+
+    /// Calls `peer` as the site of `folder`, says `hello` and from then on only that it is there, until the link ends.
+    pub(crate) async fn nag(folder: &Folder, peer: u32, hello: &[u8]) {
+        let shared = shared(folder, folder.path.parent().unwrap(), peer, 1000, [0; 32], mpsc::channel(1).0);
+        let (outgoing, mut incoming) = loop {
+            match super::dial(&shared, peer).await {
+                Ok(link) => break link,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        outgoing.send(hello.to_vec().into()).await.unwrap();
+        while outgoing.send(Frame::Ack { round: 0 }.encode()).await.is_ok() {
+            if let Ok(Err(_)) = timeout(Duration::from_millis(300), next(&mut incoming)).await {
+                return;
+            }
+        }
     }
 
     /// Calls `peer` as the site of `folder`, says `hello`, sends `bytes`, and gives the reason of the refusal that comes back.
@@ -728,7 +866,7 @@ mod tests {
     }
 
     fn hello(b: &Shared) -> Hello {
-        Hello { experiment: b.folder.study, graph: b.graph, from: 1, to: 0, have: 0 }
+        Hello { version: VERSION, experiment: b.folder.study, graph: b.graph, from: 1, to: 0, have: 0 }
     }
 
     #[test]
@@ -739,7 +877,7 @@ mod tests {
             old[1] = 99;
             for (bytes, reason) in [
                 (old.into(), "protocol version 99"),
-                (Frame::Hello(Hello { experiment: [7; 32], ..good }).encode(), "its study is"),
+                (Frame::Hello(Hello { experiment: [7; 32], ..good }).encode(), "its study is another one"),
                 (Frame::Hello(Hello { graph: [7; 32], ..good }).encode(), "its graph is"),
                 (Frame::Hello(Hello { from: 0, ..good }).encode(), "the hello is from agent 0"),
                 (Frame::Ack { round: 1 }.encode(), "was not a hello"),
@@ -750,9 +888,11 @@ mod tests {
                 outgoing.send(bytes).await.unwrap();
                 let first = Frame::decode(&next(&mut incoming).await.unwrap()).unwrap();
                 assert!(matches!(first, Frame::Hello(h) if h.from == 0 && h.to == 1));
-                let Ok(Frame::Refused(said)) = Frame::decode(&next(&mut incoming).await.unwrap()) else {
-                    panic!("no refusal for {reason}")
-                };
+                let mut second = Frame::decode(&next(&mut incoming).await.unwrap());
+                if let Ok(Frame::Study(_)) = second {
+                    second = Frame::decode(&next(&mut incoming).await.unwrap());
+                }
+                let Ok(Frame::Refused(said)) = second else { panic!("no refusal for {reason}") };
                 assert!(said.contains(reason), "{said}");
                 let log = std::fs::read_to_string(a.folder.path.join("audit.jsonl")).unwrap();
                 assert!(log.lines().last().unwrap().contains(reason), "{log}");
@@ -764,7 +904,7 @@ mod tests {
     #[test]
     fn rubbish_ends_the_link_and_a_frame_that_is_too_long_is_never_read() {
         with_pair("rubbish", |a, mut events, b| async move {
-            for rubbish in [vec![2, 1], vec![9; 30], vec![0; 1 << 20]] {
+            for rubbish in [vec![2, 1], vec![99; 30], vec![0; 1 << 20]] {
                 let (outgoing, _incoming) = dial(&b, 0).await.unwrap();
                 outgoing.send(Frame::Hello(hello(&b)).encode()).await.unwrap();
                 assert!(matches!(events.recv().await, Some(Event::Up { peer: 1, .. })));

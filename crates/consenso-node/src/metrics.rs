@@ -102,6 +102,20 @@ pub fn prometheus(progress: &Progress) -> String {
     if let Some(budget) = progress.budget {
         gauge("epsilon_budget", "gauge", "What the study may cost.", budget);
     }
+    let around = progress.around;
+    if let Some(days) = around.certificate_days {
+        gauge("certificate_days", "gauge", "Days until the site's certificate ends.", days);
+    }
+    if let Some(bytes) = around.free_bytes {
+        gauge("free_bytes", "gauge", "Bytes left on the disk of the site's folder.", bytes as f64);
+    }
+    gauge("studies", "gauge", "Studies in the ledger.", around.studies.into());
+    if let Some(total) = around.total {
+        gauge("epsilon_total", "gauge", "What all studies of these records together may cost.", total);
+    }
+    if let Some(remaining) = around.remaining {
+        gauge("epsilon_remaining", "gauge", "What the next study may cost.", remaining);
+    }
     for (name, help) in
         [("link_up", "1 while there is a connection."), ("neighbour_lag", "Rounds the neighbour is behind.")]
     {
@@ -142,6 +156,23 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("epsilon"), "nothing is claimed without a claim");
+        progress.around = crate::surroundings::Surroundings {
+            certificate_days: Some(12.5),
+            free_bytes: Some(1 << 30),
+            total: Some(3.0),
+            remaining: Some(0.5),
+            studies: 2,
+        };
+        let around = prometheus(&progress);
+        for line in [
+            "certificate_days 12.5",
+            "free_bytes 1073741824",
+            "studies 2",
+            "epsilon_total 3",
+            "epsilon_remaining 0.5",
+        ] {
+            assert!(around.contains(&format!("consenso_{line}\n")), "{line}: {around}");
+        }
         assert!(text.contains("consenso_disagreement 0\n") && !text.contains("consenso_step"), "{text}");
         (progress.waiting, progress.since_round) = (vec![("b".into(), 50.0)], 50.0);
         assert_eq!(

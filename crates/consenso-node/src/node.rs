@@ -4,23 +4,26 @@
 //! durable in one transaction; then the bytes go to every neighbour, over whatever links there are, the same bytes again after every
 //! reconnect, until each neighbour has shown that it has them durably too.
 
+use crate::admission::{agrees, ledger, repair, reserve, weights};
+pub use crate::admission::{opening, renew_witness};
 use crate::audit_log::{AuditLog, Echo};
 use crate::driven::{Driven, Wanted};
+use crate::equivocation::{Received, Verdict, Watch};
+pub use crate::error::NodeError;
 use crate::folder::{Away, Folder, FolderError, graph_digest};
-use crate::frame::{Digest, Frame, Hex, blake3, sha256};
-use crate::identity::{Identity, IdentityError};
+use crate::frame::{Digest, Frame, Hex, Told, VERSION_BEFORE, blake3, sha256};
+use crate::identity::Identity;
 use crate::link::{self, Event, Links, Shared};
 use crate::progress::{Link, Watched};
+use crate::seal::{Seal, Sealer, Statement};
 use crate::spending::Spending;
-use crate::store::{Entry, Opening, Store, StoreError};
+use crate::store::{Entry, Store};
+use crate::surroundings::Surroundings;
 use crate::wire::{Tcp, Wire};
 use bytes::Bytes;
-use consenso::agent::RestoreError;
 use consenso::experiment::{Charge, Experiment, SitePlan};
 use consenso::gate::StopReason;
-use consenso::graph::{Graph, Mixing};
-use consenso::privacy::studies::{Limit, StudyCost};
-use consenso_ledger::{Edited, LedgerError, RecordsLedger};
+use consenso_ledger::Edited;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -30,124 +33,6 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
-
-/// Why a node cannot start or go on. The state on disk is as of the last round in every case.
-#[derive(Debug, thiserror::Error)]
-pub enum NodeError {
-    /// The folder is not as it should be.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The identity cannot be used.
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-    /// The durable state cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The experiment does not fit the site.
-    #[error("{0}")]
-    Experiment(String),
-    /// The ledger that stays with the records does not let the study in, or cannot be used.
-    #[error("{}{}", .0, help(.0))]
-    Records(LedgerError),
-    /// The checkpoint does not fit the experiment.
-    #[error(transparent)]
-    Restore(#[from] RestoreError),
-    /// Another process runs this site.
-    #[error("{0}: another process runs this site")]
-    Running(String),
-    /// The durable state is gone, but the site has run before.
-    #[error(
-        "{0}: the audit log shows that this site has run, but its ledger (state.db) is missing\n  help: restore it; without it nobody knows what was spent"
-    )]
-    LedgerMissing(String),
-    /// The durable state is older than what the site has done.
-    #[error(
-        "{0}: the audit log shows releases that the ledger (state.db) does not know: it is an old copy, or was damaged\n  help: restore the newest; an older one would charge and draw again what was sent already"
-    )]
-    LedgerOld(String),
-    /// A neighbour has what this site does not know to have sent.
-    #[error(
-        "{peer} says that it has exchange {have} of this site, whose ledger (state.db) ends with exchange {released}: {peer} does not tell the truth, or the folder is an old copy\n  help: if state.db is the newest there is, ask {peer} for its audit log, which holds the hash of what it received; never go back to an older copy. A witness (site.toml) settles it"
-    )]
-    Forgot {
-        /// Who.
-        peer: String,
-        /// What it has.
-        have: u32,
-        /// The last release here.
-        released: u32,
-    },
-    /// The operating system says no.
-    #[error("{what}: {cause}")]
-    System {
-        /// What was tried.
-        what: String,
-        /// What it said.
-        cause: std::io::Error,
-    },
-    /// Too few sites are left to go on with.
-    #[error(
-        "{names} not heard of for {seconds:.0} s, and without them {left} of the {least} sites that least_sites asks for are left; the state is kept, and a new start goes on from round {round}"
-    )]
-    Alone {
-        /// Who is away.
-        names: String,
-        /// For how long.
-        seconds: f64,
-        /// How many are left, this site included.
-        left: usize,
-        /// How many there must be.
-        least: usize,
-        /// Where the run stands.
-        round: u32,
-    },
-    /// Neighbours are away.
-    #[error(
-        "{names} not heard of for {seconds:.0} s; the state is kept, and a new start goes on from round {round}"
-    )]
-    Away {
-        /// Who.
-        names: String,
-        /// For how long.
-        seconds: f64,
-        /// Where the run stands.
-        round: u32,
-    },
-}
-
-// Not as its source: the message holds it already.
-impl From<LedgerError> for NodeError {
-    fn from(error: LedgerError) -> Self {
-        Self::Records(error)
-    }
-}
-
-/// What to do about the records' ledger.
-fn help(error: &LedgerError) -> &'static str {
-    match error {
-        LedgerError::Changed { .. } => {
-            "\n  help: start once with --edited-records same (what was spent stays spent) or --edited-records other (other people's records)"
-        }
-        LedgerError::File { .. } => {
-            "\n  help: the ledger of spent privacy stays beside the records; where that folder cannot be written, name another: ledger = \"…\" in site.toml"
-        }
-        _ => "",
-    }
-}
-
-impl NodeError {
-    /// Whether the user must mend something before another start can work.
-    #[must_use]
-    pub fn is_input(&self) -> bool {
-        match self {
-            // Others may come back, or tell the truth next time.
-            Self::Away { .. } | Self::Alone { .. } | Self::Forgot { .. } => false,
-            Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
-            Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
-            _ => true,
-        }
-    }
-}
 
 /// How a run ended.
 #[derive(Clone, Debug)]
@@ -160,6 +45,8 @@ pub struct Outcome {
     pub round: u32,
     /// Neighbours that did not confirm the last round, if any: they may need this node once more.
     pub unconfirmed: Vec<String>,
+    /// Neighbours that the run went on without: the model is not everybody's, and theirs may be another one.
+    pub without: Vec<String>,
 }
 
 /// How a node is run.
@@ -173,6 +60,9 @@ pub struct Options {
     pub echo: Echo,
     /// What the operator says about records that have changed since studies were charged to them.
     pub edited: Edited,
+    /// Makes a site of a test lie: what it sends to whom in which exchange.
+    #[cfg(test)]
+    pub(crate) lie: Option<crate::liars::Lie>,
 }
 
 /// How long a node that is done waits for a goodbye from neighbours that have everything.
@@ -237,7 +127,7 @@ async fn signals(stop: Arc<std::sync::atomic::AtomicBool>) {
 }
 
 /// One process a site: two would draw different noise for the same round.
-fn lock(folder: &Folder) -> Result<File, NodeError> {
+pub(crate) fn lock(folder: &Folder) -> Result<File, NodeError> {
     let path = folder.path.join("run.lock");
     let system = |cause: std::io::Error| match cause.kind() {
         std::io::ErrorKind::PermissionDenied => FolderError::Read { path: path.clone(), cause }.into(),
@@ -276,8 +166,18 @@ struct Neighbour {
     suspected: Option<u32>,
     /// When something was last heard of it on a link.
     spoke: Instant,
-    /// It sent something wrong and nothing right since.
-    refused: bool,
+    /// It sent something wrong and nothing right since: what.
+    refused: Option<String>,
+    /// The version that both ends speak.
+    version: u16,
+    /// Its signature under the release that follows.
+    seal: Option<(u32, Seal)>,
+    /// The newest of its releases that was taken, as it signed it.
+    last: Option<(u32, Digest, Seal)>,
+    /// It told different neighbours different things, which is proved: nothing is taken from it any more.
+    banned: Option<String>,
+    /// The largest number it sent, and in which exchange.
+    largest: (f64, u32),
     ever_up: bool,
     /// The ledger says that it has everything.
     confirmed: bool,
@@ -296,12 +196,14 @@ pub(crate) struct Prepared {
     confirmed: Vec<u32>,
     settled: bool,
     weights: BTreeMap<u32, f64>,
+    watch: Watch,
+    sealer: Sealer,
     recent: VecDeque<(u32, Bytes)>,
 }
 
 impl Prepared {
     pub(crate) fn new(folder: &Folder, experiment: &Experiment, edited: Edited) -> Result<Self, NodeError> {
-        Identity::read(&folder.path)?;
+        let sealer = Sealer::new(&Identity::read(&folder.path)?)?;
         folder.known()?;
         agrees(folder, experiment)?;
         let (mut agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
@@ -327,16 +229,17 @@ impl Prepared {
         }
         let mut spending = Spending::new();
         let (mut settled, mut confirmed) = (false, Vec::new());
-        for row in store.rows()?.iter().filter(|row| row.study == study.number) {
-            match &row.entry {
-                Entry::Release { charge, .. } => spending.add(charge),
-                Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
-                Entry::Settled { .. } => settled = true,
-                _ => {}
-            }
-        }
+        store.scan(|row| match &row.entry {
+            _ if row.study != study.number => {}
+            Entry::Release { charge, .. } => spending.add(charge),
+            Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
+            Entry::Settled { .. } => settled = true,
+            _ => {}
+        })?;
         Ok(Self {
             weights: weights(experiment.graph(), folder.me),
+            watch: Watch::new(experiment.graph(), folder.me),
+            sealer,
             recent: store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect(),
             folder: folder.clone(),
             study: study.number,
@@ -352,12 +255,26 @@ impl Prepared {
 
     /// Starts the links.
     pub(crate) async fn connect(self, options: &Options, wire: Arc<dyn Wire>) -> Result<Node, NodeError> {
-        let Self { folder, graph, store, study, agent, plan, spending, confirmed, settled, weights, recent } =
-            self;
+        let Self {
+            folder,
+            graph,
+            store,
+            study,
+            agent,
+            plan,
+            spending,
+            confirmed,
+            settled,
+            weights,
+            watch,
+            sealer,
+            recent,
+        } = self;
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
         let audit = audit.echoing(options.echo);
         repair(&folder, &store, &audit, &agent)?;
+        let around = Surroundings::look(&folder.path, &store.headings()?);
         let last = agent.last(&plan);
         let have = if agent.model().is_some() { last } else { agent.round() };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
@@ -379,6 +296,8 @@ impl Prepared {
         let links = link::start(Arc::clone(&shared)).await;
         Ok(Node {
             links: links.map_err(system(listen))?,
+            #[cfg(test)]
+            lie: options.lie,
             progress: options.progress.clone(),
             asked: Arc::clone(&options.stop),
             stop: None,
@@ -390,6 +309,7 @@ impl Prepared {
             sign_of_life: Instant::now(),
             moves: 0,
             reported: None,
+            around: (Instant::now(), around),
             shared,
             events,
             store,
@@ -399,6 +319,11 @@ impl Prepared {
             spending,
             settled,
             weights,
+            watch,
+            sealer,
+            seals: VecDeque::new(),
+            accused: Vec::new(),
+            compared: 0,
             neighbours,
             recent,
         })
@@ -407,7 +332,7 @@ impl Prepared {
 
 /// What goes into the audit log once the round is on its way.
 enum Line {
-    Received { peer: String, round: u32, bytes: Bytes },
+    Received { peer: u32, round: u32, bytes: Bytes, seal: Option<Seal> },
     Released { round: u32, blake3: Digest, charge: Charge, ledger: Digest },
 }
 
@@ -416,6 +341,9 @@ const SLOW: Duration = Duration::from_millis(5);
 
 /// How often the state is told to whoever watches.
 const NEWS: Duration = Duration::from_millis(20);
+
+/// How often certificate, pins and disk are looked at.
+const AROUND: Duration = Duration::from_secs(5);
 
 pub(crate) struct Node {
     pub(crate) shared: Arc<Shared>,
@@ -428,8 +356,19 @@ pub(crate) struct Node {
     spending: Spending,
     weights: BTreeMap<u32, f64>,
     neighbours: BTreeMap<u32, Neighbour>,
+    /// What neighbours that are neighbours of each other were sent.
+    watch: Watch,
+    sealer: Sealer,
+    /// Signatures of the last releases.
+    seals: VecDeque<(Digest, Seal)>,
+    /// Neighbours to be refused once the round is on its way, and why.
+    accused: Vec<(u32, String)>,
+    /// The last round whose releases were compared with neighbours.
+    compared: u32,
     /// The last releases: (round, bytes).
     recent: VecDeque<(u32, Bytes)>,
+    #[cfg(test)]
+    lie: Option<crate::liars::Lie>,
     progress: Watched,
     asked: Arc<std::sync::atomic::AtomicBool>,
     stop: Option<Instant>,
@@ -446,6 +385,7 @@ pub(crate) struct Node {
     /// Releases since it last had nothing to do.
     moves: u32,
     reported: Option<Instant>,
+    around: (Instant, Surroundings),
 }
 
 impl Node {
@@ -463,6 +403,7 @@ impl Node {
             // The log can wait for a round, not for more.
             if self.events.is_empty() || self.log.len() > 2 * self.neighbours.len() {
                 self.write_log();
+                self.compare();
             }
             if self.reported.is_none_or(|before| before.elapsed() >= NEWS) {
                 self.report();
@@ -579,10 +520,29 @@ impl Node {
     /// Writes the lines that had to wait until the round was on its way.
     fn write_log(&mut self) {
         let hex = |digest: &Digest| Hex(digest).to_string();
-        for line in self.log.drain(..) {
+        for line in std::mem::take(&mut self.log) {
             let (event, exchange, mut fields) = match line {
-                Line::Received { peer, round, bytes } => {
-                    ("received", round, json!({ "peer": peer, "blake3": hex(&blake3(&bytes)) }))
+                Line::Received { peer, round, bytes, seal } => {
+                    let blake3 = blake3(&bytes);
+                    let mut fields = json!({ "peer": self.neighbours[&peer].name, "blake3": hex(&blake3) });
+                    if let Some(seal) = seal {
+                        fields["scheme"] = seal.scheme.into();
+                        fields["signature"] = Hex(&seal.signature).to_string().into();
+                        let to = self.agent.is_shared().then_some(self.shared.folder.me as u32);
+                        let study = self.shared.folder.study;
+                        let said = Statement { study, from: peer, to, round, blake3 };
+                        let key = self.shared.key_of(peer);
+                        if !key.is_some_and(|key| said.is_signed_by(&key, &seal)) {
+                            self.accused
+                                .push((peer, format!("its signature under exchange {round} is not its own")));
+                        } else if let Some(n) = self.neighbours.get_mut(&peer) {
+                            n.last = Some((round, blake3, seal.clone()));
+                        }
+                        if to.is_none() {
+                            self.watch.received(peer, round, Received { blake3, seal });
+                        }
+                    }
+                    ("received", round, fields)
                 }
                 Line::Released { round, blake3, charge, ledger } => (
                     "released",
@@ -600,6 +560,7 @@ impl Node {
     }
 
     fn finish(&mut self, reason: StopReason) -> Result<(), NodeError> {
+        self.refuse_no_model()?;
         let round = self.agent.round();
         let model: Vec<u8> =
             self.agent.model().unwrap_or_default().iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -608,7 +569,11 @@ impl Node {
         self.store.note(self.study, entry, self.agent.checkpoint())?;
         self.shared.have.store(round, Ordering::Release);
         let rounds = self.agent.rounds(round);
-        self.audit("done", json!({ "round": rounds, "reason": reason, "model_sha256": model }));
+        let without = self.without();
+        self.audit(
+            "done",
+            json!({ "round": rounds, "reason": reason, "model_sha256": model, "without": without }),
+        );
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
         self.progress.set(|p| {
             (p.finished, p.seconds) = (true, elapsed);
@@ -623,9 +588,34 @@ impl Node {
         Ok(())
     }
 
+    /// What lies outside the public range of models is never the end of a study.
+    fn refuse_no_model(&mut self) -> Result<(), NodeError> {
+        let range = self.plan.range;
+        let model = self.agent.model().unwrap_or_default();
+        let what = match model.iter().position(|x| !x.is_finite()) {
+            Some(index) => format!("the model is not finite at index {index}"),
+            None => {
+                let largest = model.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+                if largest <= range {
+                    return Ok(());
+                }
+                format!(
+                    "the model is out of range: it has {largest:.3e}, and no model of this study is beyond {range:.3e}"
+                )
+            }
+        };
+        let longest = self.neighbours.values().max_by(|a, b| a.largest.0.total_cmp(&b.largest.0));
+        let (peer, (largest, round)) =
+            longest.map_or_else(|| ("nobody".to_owned(), (0.0, 0)), |n| (n.name.clone(), n.largest));
+        self.audit("out-of-range", json!({ "what": what, "peer": peer, "largest": largest, "round": round }));
+        Err(NodeError::OutOfRange { what, peer, largest, round })
+    }
+
     fn take(&mut self, event: Event) -> Result<(), NodeError> {
         match event {
-            Event::Up { peer, link, have, outgoing } => self.up(peer, link, have, outgoing)?,
+            Event::Up { peer, link, have, version, outgoing } => {
+                self.up(peer, link, (have, version), outgoing)?;
+            }
             Event::Down { peer, link } => {
                 if let Some(n) = self.neighbours.get_mut(&peer)
                     && n.outgoing.as_ref().is_some_and(|o| o.0 == link)
@@ -646,7 +636,7 @@ impl Node {
         &mut self,
         peer: u32,
         link: u64,
-        have: u32,
+        (have, version): (u32, u16),
         outgoing: mpsc::Sender<Bytes>,
     ) -> Result<(), NodeError> {
         let gone = self.agent.away().into_iter().find(|a| a.0 == peer);
@@ -658,17 +648,34 @@ impl Node {
             drop(outgoing.try_send(Frame::Refused(reason).encode()));
             return Ok(());
         }
-        self.shared.audit.of_peer("link-up", &n.name, json!({ "peer": n.name, "have": have }));
-        n.spoke = Instant::now();
+        if let Some(reason) = &n.banned {
+            self.shared.audit.refused(&n.name, reason);
+            drop(outgoing.try_send(Frame::Refused(reason.clone()).encode()));
+            return Ok(());
+        }
+        // Keys may be replaced while a node runs; the newest handshake showed the newest.
+        if let Ok(sealer) = Identity::read(&self.shared.folder.path).and_then(|i| Sealer::new(&i)) {
+            self.sealer = sealer;
+            self.seals.clear();
+        }
+        let key = self.shared.key_of(peer).map(|key| Hex(&key).to_string());
+        self.shared.audit.of_peer("link-up", &n.name, json!({ "peer": n.name, "have": have, "key": key }));
+        (n.spoke, n.version, n.seal) = (Instant::now(), version, None);
         // It has an exchange when it has this site's part of it, which was durable here before it left; or when it went on without this site, and says so next.
         n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
+        if let Some((round, blake3, seal)) =
+            n.last.clone().filter(|_| version > VERSION_BEFORE && n.ahead.is_none())
+        {
+            self.send(peer, Frame::Yours { round, blake3, seal }.encode());
+        }
+        let n = self.neighbours.get_mut(&peer).expect("a neighbour");
         if n.ahead.is_some() {
             return Ok(());
         }
         n.acked = n.acked.max(have);
         n.ever_up = true;
-        if !n.refused {
+        if n.refused.is_none() {
             n.lost = None;
         }
         let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
@@ -693,32 +700,54 @@ impl Node {
             return Ok(());
         }
         n.spoke = Instant::now();
+        if let Frame::Yours { round, blake3, seal } = frame {
+            return self.reminded(peer, round, blake3, &seal);
+        }
         if n.ahead.is_some() && !matches!(frame, Frame::Refused(_)) {
             self.doubt_who_is_ahead(Duration::ZERO);
             return Ok(());
         }
         match frame {
-            Frame::Release { .. } | Frame::Words { .. } => match self.agent.handle(peer, frame) {
+            Frame::Release { round, .. } | Frame::Words { round, .. }
+                if n.version > VERSION_BEFORE && n.seal.as_ref().is_none_or(|seal| seal.0 != round) =>
+            {
+                self.refuse(peer, "a release without its signature");
+            }
+            Frame::Release { .. } | Frame::Words { .. } => match self.agent.take(peer, frame, &mut n.largest)
+            {
                 Ok(round) => {
-                    (n.lost, n.refused, n.suspected) = (None, false, None);
+                    let seal = n.seal.take().map(|seal| seal.1);
+                    (n.lost, n.refused, n.suspected) = (None, None, None);
                     n.acked = n.acked.max(round.saturating_sub(1));
                     // The same again is no news, and must not fill the disk.
                     if round > n.heard {
                         n.heard = round;
-                        self.log.push(Line::Received { peer: n.name.clone(), round, bytes });
+                        self.log.push(Line::Received { peer, round, bytes, seal });
                     }
                 }
                 Err(reason) => self.refuse(peer, &reason),
             },
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::Bye => n.bye = true,
+            Frame::Seal { round, seal } if n.version > VERSION_BEFORE => n.seal = Some((round, seal)),
+            Frame::Heard { round, summary } if n.version > VERSION_BEFORE => {
+                self.watch.heard(peer, round, summary);
+            }
+            Frame::Told { round, all } if n.version > VERSION_BEFORE => self.told(peer, round, &all),
+            Frame::Farewell { head } if n.version > VERSION_BEFORE => {
+                if !std::mem::replace(&mut n.bye, true) {
+                    let line = json!({ "peer": n.name, "ledger": Hex(&head).to_string() });
+                    self.write_log();
+                    self.shared.audit.write("farewell", line);
+                }
+            }
             Frame::Refused(reason) => {
                 (n.outgoing, n.ahead) = (None, None);
                 let (name, reason) = (n.name.clone(), format!("it refused: {reason}"));
                 self.write_log();
                 self.shared.audit.refused(&name, &reason);
             }
-            Frame::Hello(_) | Frame::Ack { .. } => self.refuse(peer, "a frame out of place"),
+            _ => self.refuse(peer, "a frame out of place"),
         }
         self.part(peer)
     }
@@ -757,7 +786,9 @@ impl Node {
             let entry = Entry::Confirmed { round: last, neighbour: peer };
             self.store.note(self.study, entry, self.agent.checkpoint())?;
         }
-        self.send(peer, Frame::Bye.encode());
+        let old = self.neighbours[&peer].version <= VERSION_BEFORE;
+        let head = *self.store.head();
+        self.send(peer, if old { Frame::Bye } else { Frame::Farewell { head } }.encode());
         Ok(())
     }
 
@@ -769,13 +800,19 @@ impl Node {
         if let Some((_, outgoing)) = n.outgoing.take() {
             drop(outgoing.try_send(Frame::Refused(reason.to_owned()).encode()));
         }
-        n.refused = true;
+        n.refused = Some(reason.to_owned());
         n.lost.get_or_insert_with(Instant::now);
     }
 
     fn send_release(&mut self, peer: u32, round: u32) {
         let all = self.recent.iter().find(|r| r.0 == round).map(|r| &r.1);
         let Some(bytes) = all.and_then(|bytes| self.agent.part(peer, bytes)) else { return };
+        #[cfg(test)]
+        let bytes = crate::liars::told(self.lie, peer, bytes);
+        if self.neighbours.get(&peer).is_some_and(|n| n.version > VERSION_BEFORE && n.outgoing.is_some()) {
+            let Some(seal) = self.seal(peer, round, &bytes) else { return };
+            self.send(peer, Frame::Seal { round, seal }.encode());
+        }
         if self.send(peer, bytes)
             && let Some(n) = self.neighbours.get_mut(&peer)
         {
@@ -783,6 +820,123 @@ impl Node {
                 self.progress.set(|p| p.resends += 1);
             }
             n.sent = n.sent.max(round);
+        }
+    }
+
+    /// This site's signature under what it sends to a neighbour.
+    fn seal(&mut self, peer: u32, round: u32, bytes: &[u8]) -> Option<Seal> {
+        let blake3 = blake3(bytes);
+        if let Some((_, seal)) = self.seals.iter().find(|(known, _)| *known == blake3) {
+            return Some(seal.clone());
+        }
+        let to = self.agent.is_shared().then_some(peer);
+        let from = self.shared.folder.me as u32;
+        let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
+        let seal = self.sealer.sign(&said.bytes())?;
+        self.seals.push_back((blake3, seal.clone()));
+        while self.seals.len() > 2 * self.neighbours.len().max(1) {
+            self.seals.pop_front();
+        }
+        Some(seal)
+    }
+
+    /// A neighbour shows what it has of this site: a release that this site signed and does not know makes its ledger an old copy.
+    fn reminded(&mut self, peer: u32, round: u32, blake3: Digest, seal: &Seal) -> Result<(), NodeError> {
+        let released = self.recent.back().map_or(0, |r| r.0);
+        if round <= released {
+            return Ok(());
+        }
+        let (from, to) = (self.shared.folder.me as u32, self.agent.is_shared().then_some(peer));
+        let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
+        let own = Identity::read(&self.shared.folder.path)
+            .and_then(|identity| crate::identity::public_key(identity.certificate()));
+        if !own.is_ok_and(|key| said.is_signed_by(&key, seal)) {
+            if let Some(n) = self.neighbours.get_mut(&peer) {
+                n.ahead = None;
+            }
+            self.refuse(peer, &format!("its proof of exchange {round} is not signed by this site"));
+            return Ok(());
+        }
+        let peer = self.neighbours[&peer].name.clone();
+        self.audit("old-copy", json!({ "peer": peer, "have": round, "released": released }));
+        Err(NodeError::OldCopy { peer, have: round, released })
+    }
+
+    /// Compares with neighbours what those that both have in common sent in the last complete round, and refuses whoever was accused.
+    fn compare(&mut self) {
+        for (peer, reason) in std::mem::take(&mut self.accused) {
+            self.refuse(peer, &reason);
+        }
+        let complete = self.agent.round();
+        if self.agent.is_shared() || complete == self.compared {
+            return;
+        }
+        self.compared = complete;
+        let speak = |n: &Neighbour| n.version > VERSION_BEFORE && n.outgoing.is_some();
+        let peers: Vec<u32> = self.neighbours.iter().filter(|(_, n)| speak(n)).map(|(&j, _)| j).collect();
+        for peer in peers {
+            if let Some(summary) = self.watch.summary(peer, complete) {
+                self.send(peer, Frame::Heard { round: complete, summary }.encode());
+            }
+        }
+        for (peer, round) in self.watch.disagreements(complete) {
+            let all = self.watch.told(peer, round);
+            self.send(peer, Frame::Told { round, all }.encode());
+        }
+    }
+
+    /// A neighbour says what others sent it in a round.
+    fn told(&mut self, peer: u32, round: u32, all: &[Told]) {
+        self.write_log();
+        let (study, shared) = (self.shared.folder.study, Arc::clone(&self.shared));
+        let signed = |told: &Told| {
+            let said = Statement { study, from: told.about, to: None, round, blake3: told.blake3 };
+            shared.key_of(told.about).is_some_and(|key| said.is_signed_by(&key, &told.seal))
+        };
+        let verdicts = self.watch.judge(peer, round, all, signed);
+        let by = self.neighbours[&peer].name.clone();
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Equivocates(liar) => {
+                    let Some(n) = self.neighbours.get_mut(&liar) else { continue };
+                    if n.banned.is_some() {
+                        continue;
+                    }
+                    let name = n.name.clone();
+                    let reason = format!(
+                        "it signed different releases of round {round} for {by} and for {}",
+                        self.shared.folder.site.name
+                    );
+                    n.banned = Some(reason.clone());
+                    let theirs = all.iter().find(|told| told.about == liar);
+                    let mine = self.watch.told(peer, round).into_iter().find(|told| told.about == liar);
+                    let proof = |told: Option<&Told>| {
+                        told.map(|t| {
+                            json!({ "blake3": Hex(&t.blake3).to_string(), "scheme": t.seal.scheme,
+                                "signature": Hex(&t.seal.signature).to_string() })
+                        })
+                    };
+                    let line = json!({ "peer": name, "round": round, "by": by, "here": proof(mine.as_ref()), "there": proof(theirs) });
+                    self.audit("equivocation", line);
+                    // Whoever knows the site gets both: one of them is not what it received itself.
+                    let proof: Vec<Told> = mine.into_iter().chain(theirs.cloned()).collect();
+                    let others: Vec<u32> = self.neighbours.keys().copied().filter(|j| *j != liar).collect();
+                    for other in others {
+                        if self.neighbours[&other].version > VERSION_BEFORE
+                            && self.neighbours[&other].outgoing.is_some()
+                        {
+                            self.send(other, Frame::Told { round, all: proof.clone() }.encode());
+                        }
+                    }
+                    self.refuse(liar, &reason);
+                }
+                Verdict::Slander(_) => {
+                    self.refuse(
+                        peer,
+                        &format!("what it says that others sent in round {round} is not signed by them"),
+                    );
+                }
+            }
         }
     }
 
@@ -820,7 +974,8 @@ impl Node {
             if !mid_round || since.elapsed() > GRACE {
                 let reason = StopReason::Interrupted;
                 let round = self.agent.rounds(round);
-                return Ok(Some(Outcome { model: None, reason, round, unconfirmed: Vec::new() }));
+                let without = self.without();
+                return Ok(Some(Outcome { model: None, reason, round, unconfirmed: Vec::new(), without }));
             }
             return Ok(None);
         }
@@ -850,7 +1005,28 @@ impl Node {
             self.store.note(self.study, Entry::Settled { round: last }, self.agent.checkpoint())?;
         }
         let model = self.agent.model().map(<[f64]>::to_vec);
-        Ok(Some(Outcome { model, reason, round: self.agent.rounds(last), unconfirmed }))
+        let (round, without) = (self.agent.rounds(last), self.without());
+        Ok(Some(Outcome { model, reason, round, unconfirmed, without }))
+    }
+
+    /// The names of those it went on without.
+    fn without(&self) -> Vec<String> {
+        self.agent.away().iter().map(|(j, _)| self.neighbours[j].name.clone()).collect()
+    }
+
+    /// Ends links whose peer has a key that is not the one in `peers.toml` any more.
+    fn mind_the_pins(&mut self) {
+        let Ok((peers, _)) = self.shared.folder.peers_now() else { return };
+        let replaced = |(&peer, n): (&u32, &Neighbour)| {
+            let key = self.shared.key_of(peer).filter(|_| n.outgoing.is_some())?;
+            let pin = peers.get(peer as usize)?.pin.clone();
+            (Hex(&sha256(&[&key])).to_string() != pin).then_some(peer)
+        };
+        let found: Vec<u32> = self.neighbours.iter().filter_map(replaced).collect();
+        for peer in found {
+            self.refuse(peer, "the pin of its key was replaced in peers.toml");
+            self.shared.cut(peer);
+        }
     }
 
     fn mind_the_absent(&mut self, round: u32) -> Result<(), NodeError> {
@@ -862,6 +1038,10 @@ impl Node {
             Some(since) => since.elapsed(),
             None => n.spoke.elapsed(),
         };
+        // Signs of life are no releases: whoever waits for others is waited for as long as every site may take to give up the next one on the way, and no longer.
+        let waited = self.released_at.elapsed();
+        let stalled = waited > deadline.saturating_mul(self.shared.folder.peers.len().max(2) as u32);
+        let silent = |n: &Neighbour| if stalled { silent(n).max(waited) } else { silent(n) };
         let overdue = |n: &Neighbour| {
             let blink = away == Away::Stop && n.ever_up && n.lost.is_some();
             let limit = if n.lost.is_some() { deadline } else { deadline.max(5 * SIGN_OF_LIFE) };
@@ -872,7 +1052,11 @@ impl Node {
         if absent.is_empty() {
             return Ok(());
         }
-        let names: Vec<&str> = absent.iter().map(|j| self.neighbours[j].name.as_str()).collect();
+        let named = |n: &Neighbour| match &n.refused {
+            Some(reason) => format!("{} (refused: {reason})", n.name),
+            None => n.name.clone(),
+        };
+        let names: Vec<String> = absent.iter().map(|j| named(&self.neighbours[j])).collect();
         let names = names.join(", ");
         let seconds =
             absent.iter().map(|j| silent(&self.neighbours[j])).max().unwrap_or_default().as_secs_f64();
@@ -913,6 +1097,11 @@ impl Node {
 
     fn report(&mut self) {
         self.reported = Some(Instant::now());
+        if self.around.0.elapsed() >= AROUND {
+            self.around = (Instant::now(), self.around.1.again(&self.shared.folder.path));
+            self.mind_the_pins();
+        }
+        let around = self.around.1;
         let site = &self.shared.folder.site;
         let without: Vec<u32> = self.agent.away().into_iter().map(|a| a.0).collect();
         let mut links: Vec<(u32, Link)> = self
@@ -940,7 +1129,7 @@ impl Node {
             p.released = self.agent.begun(self.recent.back().map_or(0, |last| last.0));
             p.rounds = self.agent.rounds(self.agent.last(&self.plan));
             p.refusals = refusals;
-            (p.waiting, p.since_round) = (waiting, since_round);
+            (p.waiting, p.since_round, p.around) = (waiting, since_round, around);
             p.convergence = self.agent.convergence();
             p.budget = claim.map(|c| c.epsilon);
             p.epsilon = claim.map(|c| self.spending.epsilon(c.delta.max(1e-12)).min(c.epsilon));
@@ -950,63 +1139,6 @@ impl Node {
             }
         });
     }
-}
-
-/// Whether the folder announces what the experiment has.
-fn agrees(folder: &Folder, experiment: &Experiment) -> Result<(), NodeError> {
-    let (agents, sites) = (experiment.graph().agents(), folder.peers.len());
-    if agents != sites {
-        let message = format!("the experiment has {agents} agents and peers.toml has {sites} sites");
-        return Err(NodeError::Experiment(message));
-    }
-    let announced: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
-    if announced != experiment.records() {
-        return Err(NodeError::Experiment(format!(
-            "peers.toml announces {announced:?} records, and the experiment gives {:?}",
-            experiment.records()
-        )));
-    }
-    Ok(())
-}
-
-/// The site's ledger. The log is made after the ledger's first row: a log without a row means that the ledger was lost.
-fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
-    let has = |file: &str| folder.path.join(file).exists();
-    let missing = || NodeError::LedgerMissing(folder.path.display().to_string());
-    if has(crate::audit_log::FILE) && !has(crate::store::FILE) {
-        return Err(missing());
-    }
-    let store = Store::open(&folder.path, dim)?;
-    if has(crate::audit_log::FILE) && store.is_empty() {
-        return Err(missing());
-    }
-    // A row is on disk before its line is in the log.
-    if let Some(last) = crate::audit_log::last_release(&folder.path)
-        && !store.rows()?.iter().any(|row| Hex(&row.hash).to_string() == last)
-    {
-        return Err(NodeError::LedgerOld(folder.path.display().to_string()));
-    }
-    Ok(store)
-}
-
-/// Writes into the log what the ledger knows and the log does not: a crash or a full disk came between the two. The ledger is the truth.
-fn repair(folder: &Folder, store: &Store, audit: &AuditLog, agent: &Driven) -> Result<(), NodeError> {
-    let known = crate::audit_log::releases(&folder.path);
-    for row in store.rows()? {
-        let Entry::Release { round: exchange, blake3, charge } = row.entry else { continue };
-        let ledger = Hex(&row.hash).to_string();
-        if known.contains(&ledger) {
-            continue;
-        }
-        let round = agent.begun(exchange);
-        let mut fields =
-            json!({ "blake3": blake3, "charge": charge, "ledger": ledger, "round": round, "repaired": true });
-        if agent.is_shared() {
-            fields["exchange"] = exchange.into();
-        }
-        audit.write("released", fields);
-    }
-    Ok(())
 }
 
 /// The neighbours before any link is up.
@@ -1043,108 +1175,17 @@ impl Neighbour {
             ahead: None,
             suspected: None,
             spoke: Instant::now(),
-            refused: false,
+            refused: None,
+            largest: (0.0, 0),
+            version: VERSION_BEFORE,
+            seal: None,
+            last: None,
+            banned: None,
             ever_up: false,
             confirmed: false,
             bye: false,
         }
     }
-}
-
-/// What the site and the study say about what these records may cost.
-///
-/// # Errors
-/// Noise from a seed on records that are not public.
-pub fn opening(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Result<Opening, NodeError> {
-    let site = &folder.site;
-    if plan.seeded && experiment.has_own_records() && !site.public {
-        return Err(NodeError::Experiment(
-            "entropy = \"seed\": everybody could compute this site's noise and take it away from what it sends\n  \
-             help: set entropy = \"os\" in site.toml; or public = true, if everybody may have these records"
-                .into(),
-        ));
-    }
-    Ok(Opening {
-        site: site.name.clone(),
-        experiment: folder.study,
-        graph: graph_digest(experiment.graph()),
-        claim: plan.claim.clone(),
-        cost: plan.cost,
-        seeded: plan.seeded,
-        rule: site.budget.and_then(|b| b.rule),
-        budget: site.budget.map(|b| (b.epsilon, b.delta)),
-        announced: experiment.spec().privacy.and_then(|p| Some((p.epsilon?, p.delta))),
-        records: plan.records,
-        unprotected: site.unprotected,
-    })
-}
-
-/// Reserves the study in the ledger that stays with the records, whichever folder they are used from; its name there.
-fn reserve(
-    folder: &Folder,
-    records: &std::path::Path,
-    edited: Edited,
-    opening: &Opening,
-    cost: StudyCost,
-    id: Option<String>,
-    limit: Option<Limit>,
-) -> Result<String, NodeError> {
-    let mut ledger = RecordsLedger::open(records, folder.ledger().as_deref(), edited)?;
-    // The tightest word counts: the site's own budget, or the limit that these records had already.
-    let known = ledger.limit();
-    let asked = limit.map(|l| (l.epsilon, l.delta)).filter(|_| known.is_none() || opening.budget.is_some());
-    if let Some((epsilon, delta)) = asked {
-        let (epsilon, delta) =
-            known.map_or((epsilon, delta), |k| (epsilon.min(k.epsilon), delta.min(k.delta)));
-        ledger.set_limit(epsilon, delta, limit.map(|l| l.rule))?;
-    }
-    // A name that nobody had before: the same experiment in another folder is another study, with noise of its own.
-    let id = match id {
-        Some(id) => id,
-        None => {
-            let mut bytes = [0; 16];
-            let entropy = ring::rand::SystemRandom::new();
-            ring::rand::SecureRandom::fill(&entropy, &mut bytes)
-                .map_err(|_| NodeError::Experiment("the operating system gave no entropy".into()))?;
-            Hex(&bytes).to_string()
-        }
-    };
-    let claim = opening.claim.as_ref().expect("what has a cost has a claim");
-    ledger.reserve(&consenso_ledger::Study {
-        id: id.clone(),
-        name: format!("{} {}", opening.site, crate::folder::short(&opening.experiment)),
-        cost,
-        relation: claim.neighbours,
-        adversary: claim.adversary.clone(),
-        seeded: opening.seeded,
-    })?;
-    Ok(id)
-}
-
-/// Makes a new witness for a site whose witness is lost: its ledger as it is counts as the newest.
-///
-/// # Errors
-/// A site that runs, has no ledger, or names no witness.
-pub fn renew_witness(folder: &Folder) -> Result<std::path::PathBuf, NodeError> {
-    let _lock = lock(folder)?;
-    let path = folder.witness().ok_or_else(|| {
-        NodeError::Experiment(
-            "site.toml has no `witness`, for example: witness = \"/mnt/other-disk/hospital-a\"".into(),
-        )
-    })?;
-    if path.exists() {
-        let message = format!("{}: there is a witness; it is not overwritten", path.display());
-        return Err(NodeError::Experiment(message));
-    }
-    // The file exists, so the number of pages is its own, whatever the dimension.
-    ledger(folder, 1)?.new_witness(&path)?;
-    Ok(path)
-}
-
-/// The weight of every neighbour in this site's mix.
-fn weights(graph: &Graph, me: usize) -> BTreeMap<u32, f64> {
-    let mixing = Mixing::metropolis(graph);
-    graph.neighbours(me).iter().copied().zip(mixing.neighbours(me).iter().copied()).collect()
 }
 
 #[cfg(test)]
@@ -1202,11 +1243,13 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let hello = |have| {
             let graph = graph_digest(hers.graph());
-            Frame::Hello(Hello { experiment: b.study, graph, from: 1, to: 0, have }).encode()
+            Frame::Hello(Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have })
+                .encode()
         };
         for (bytes, reason) in [
             (frame::release(1, 1, &[0.0, f64::NAN, 0.0]), "not finite at index 1"),
             (frame::release(1, 1, &[0.0, 1e13, 0.0]), "beyond 1e12 at index 1"),
+            (frame::release(1, 1, &[0.0, 1e9, 0.0]), "out of range: the number at index 1 is beyond"),
             (frame::release(1, 1, &[0.0, 1.0]), "2 numbers, not 3"),
             (frame::release(1, 3, &[0.0; 3]), "can only be in round 1 or the next"),
             (frame::release(1, 0, &[0.0; 3]), "round 0 from agent 1"),
@@ -1250,6 +1293,26 @@ mod tests {
         std::fs::remove_dir_all(&root).unwrap();
     }
 
+    /// Signs of life without a release stalled a run for ever.
+    #[test]
+    fn a_neighbour_that_only_says_that_it_is_there_is_not_waited_for_for_ever() {
+        let root = std::env::temp_dir().join(format!("consenso-nag-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let [mut a, b] = two(&root);
+        a.site.deadline_seconds = 2.0;
+        let (mine, hers) = (experiment(), experiment());
+        let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
+        let graph = graph_digest(hers.graph());
+        let hello = Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have: 0 };
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let hello = Frame::Hello(hello).encode();
+        let nagging = crate::link::tests_api::nag(&b, 0, &hello);
+        let _ = runtime.block_on(async { timeout(Duration::from_secs(60), nagging).await });
+        let away = node.join().unwrap().unwrap_err();
+        assert!(matches!(&away, NodeError::Away { names, .. } if names == "b"), "{away}");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
     /// A folder that was copied back from before: its own log and ledger agree, and only a neighbour knows that it released more.
     #[test]
     fn a_lie_in_a_hello_ends_a_link_and_not_the_site() {
@@ -1260,7 +1323,8 @@ mod tests {
         let (mine, hers) = (experiment(), experiment());
         let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
         let graph = graph_digest(hers.graph());
-        let hello = Frame::Hello(Hello { experiment: b.study, graph, from: 1, to: 0, have: 2 }).encode();
+        let said = |have| Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have };
+        let hello = Frame::Hello(said(2)).encode();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let said =
             async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &Frame::Bye.encode())).await };
@@ -1290,7 +1354,8 @@ mod tests {
         a.site.deadline_seconds = 3.0;
         let (mine, gone) = (experiment(), Frame::Refused("the run went on without a".into()).encode());
         let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
-        let hello = Frame::Hello(Hello { experiment: b.study, graph, from: 1, to: 0, have: 2 }).encode();
+        let said = |have| Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have };
+        let hello = Frame::Hello(said(2)).encode();
         let said = async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &gone)).await };
         drop(runtime.block_on(said).expect("in time"));
         let away = node.join().unwrap().unwrap_err();

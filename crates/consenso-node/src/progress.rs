@@ -38,6 +38,8 @@ pub struct Progress {
     pub waiting: Vec<(String, f64)>,
     /// Seconds since the last release, of a run that is not over.
     pub since_round: f64,
+    /// Certificate, disk and budget.
+    pub around: crate::surroundings::Surroundings,
     /// Its neighbours.
     pub neighbours: Vec<Link>,
     /// Whether the model is ready.

@@ -14,6 +14,7 @@ use consenso::privacy::Claim;
 use consenso::privacy::studies::{Limit, Rule, StudyCost};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -193,6 +194,13 @@ pub enum Entry {
         /// Its agent number.
         neighbour: u32,
     },
+    /// The study was given up: it counts for this much from here on.
+    Abandoned {
+        /// What its charged releases cost.
+        cost: StudyCost,
+        /// When.
+        time: String,
+    },
     /// Every neighbour has everything: nobody needs this site's messages any more.
     Settled {
         /// Exchanges made.
@@ -283,7 +291,21 @@ impl Store {
         durable(&db, dim).map_err(fail)?;
         match format_of(&db).map_err(fail)? {
             0 => make(&db).map_err(fail)?,
-            FORMAT_BEFORE => migrate(&db).map_err(fail)?,
+            FORMAT_BEFORE => {
+                // What was is kept, whatever becomes of the migration.
+                let kept = folder.join(format!("{FILE}.format-{FORMAT_BEFORE}"));
+                if !kept.exists() {
+                    // As secret as what it is a copy of; SQLite fills an empty file.
+                    std::fs::OpenOptions::new()
+                        .create_new(true)
+                        .write(true)
+                        .mode(0o600)
+                        .open(&kept)
+                        .map_err(|cause| StoreError::File { path: kept.clone(), cause })?;
+                    db.execute("VACUUM INTO ?1", [kept.display().to_string()]).map_err(fail)?;
+                }
+                migrate(&db).map_err(fail)?;
+            }
             _ => known(&db, &path)?,
         }
         grow_log(&folder.join(LOG), dim)
@@ -323,6 +345,30 @@ impl Store {
     /// # Errors
     /// The first row that does not fit.
     pub fn rows(&self) -> Result<Vec<Row>, StoreError> {
+        let mut rows = Vec::new();
+        self.scan(|row| rows.push(row))?;
+        Ok(rows)
+    }
+
+    /// The rows that are no releases: what studies there are and what each may cost, however long they ran.
+    ///
+    /// # Errors
+    /// The first row that does not fit.
+    pub fn headings(&self) -> Result<Vec<Row>, StoreError> {
+        let mut rows = Vec::new();
+        self.scan(|row| {
+            if !matches!(row.entry, Entry::Release { .. }) {
+                rows.push(row);
+            }
+        })?;
+        Ok(rows)
+    }
+
+    /// Shows every row of the ledger in turn, each checked against the one before; only one is in memory at a time.
+    ///
+    /// # Errors
+    /// The first row that does not fit.
+    pub fn scan(&self, mut see: impl FnMut(Row)) -> Result<(), StoreError> {
         let mut statement = self
             .db
             .prepare("SELECT number, study, body, hash FROM ledger ORDER BY number")
@@ -336,7 +382,6 @@ impl Store {
             ))
         };
         let mut previous: Digest = [0; 32];
-        let mut rows = Vec::new();
         for (index, found) in statement.query_map([], read).map_err(|e| self.fail(e))?.enumerate() {
             let (number, study, body, hash) = found.map_err(|e| self.broken(e.to_string()))?;
             let expected = chain(&previous, number, study, &body);
@@ -346,18 +391,24 @@ impl Store {
             let entry = serde_json::from_str(&body)
                 .map_err(|e| self.broken(format!("row {number} of the ledger: {e}")))?;
             previous = expected;
-            rows.push(Row { number, study, entry, hash: expected });
+            see(Row { number, study, entry, hash: expected });
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// Checks the chain, and that every study's checkpoint belongs to its last row.
     fn verify(&mut self) -> Result<(), StoreError> {
-        let rows = self.rows()?;
-        self.rows = rows.len() as i64;
-        self.head = rows.last().map_or([0; 32], |row| row.hash);
-        let is_release = |row: &&Row| matches!(row.entry, Entry::Release { .. });
-        self.releases = rows.iter().filter(is_release).count() as u64;
+        let (mut rows, mut head, mut releases) = (0, [0; 32], 0);
+        // Of every study its last row, and whether it has released anything.
+        let mut last: BTreeMap<i64, (Digest, bool)> = BTreeMap::new();
+        self.scan(|row| {
+            (rows, head) = (row.number, row.hash);
+            let released = matches!(row.entry, Entry::Release { .. });
+            releases += u64::from(released);
+            let study = last.entry(row.study).or_insert((row.hash, false));
+            *study = (row.hash, study.1 || released);
+        })?;
+        (self.rows, self.head, self.releases) = (rows, head, releases);
         let mut statement =
             self.db.prepare("SELECT study, head FROM checkpoint").map_err(|e| self.fail(e))?;
         let saved: Vec<(i64, Vec<u8>)> = statement
@@ -365,13 +416,14 @@ impl Store {
             .and_then(Iterator::collect)
             .map_err(|e| self.fail(e))?;
         for (study, head) in &saved {
-            match rows.iter().rfind(|row| row.study == *study) {
-                Some(last) if last.hash[..] == head[..] => {}
+            match last.get(study) {
+                Some((hash, _)) if hash[..] == head[..] => {}
                 Some(_) => return Err(self.broken("the checkpoint is not of the ledger's last row")),
                 None => return Err(self.broken("the ledger's last rows are missing")),
             }
         }
-        if rows.iter().filter(is_release).any(|row| saved.iter().all(|(study, _)| *study != row.study)) {
+        let mut released = last.iter().filter(|(_, (_, released))| *released).map(|(study, _)| study);
+        if released.any(|wanted| saved.iter().all(|(study, _)| study != wanted)) {
             return Err(self.broken("the checkpoint is missing"));
         }
         Ok(())
@@ -392,7 +444,7 @@ impl Store {
         opening: &Opening,
         reserve: impl FnOnce(Option<String>, Option<Limit>) -> Result<Option<String>, E>,
     ) -> Result<Study, E> {
-        let rows = self.rows()?;
+        let rows = self.headings()?;
         if rows.first().is_some_and(|row| !matches!(row.entry, Entry::Budget { .. })) {
             return Err(self.broken("the ledger does not begin with a budget").into());
         }
@@ -426,7 +478,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Witness`]: a ledger that is behind, another ledger's witness, or none where there was one.
     pub fn witnessed_by(&mut self, path: Option<&Path>) -> Result<(), StoreError> {
-        let had = self.rows()?.iter().rev().find_map(|row| match &row.entry {
+        let had = self.headings()?.iter().rev().find_map(|row| match &row.entry {
             Entry::Witness { path, .. } => Some(PathBuf::from(path)),
             _ => None,
         });
@@ -459,27 +511,34 @@ impl Store {
     /// Checks that the ledger has what the witness has seen.
     fn agrees_with(&mut self, mut witness: Witness, known: bool) -> Result<(), StoreError> {
         let Seen { releases: seen, row } = witness.seen();
-        let rows = self.rows()?;
-        let hashes: Vec<Digest> =
-            rows.iter().filter(|r| matches!(r.entry, Entry::Release { .. })).map(|r| r.hash).collect();
+        let (mut count, mut there, mut last) = (0u64, None, None);
+        self.scan(|row| {
+            if matches!(row.entry, Entry::Release { .. }) {
+                count += 1;
+                last = Some(row.hash);
+                if count == seen {
+                    there = last;
+                }
+            }
+        })?;
         let path = witness.path().to_owned();
-        if (hashes.len() as u64) < seen {
+        if count < seen {
             let what = format!(
                 "the witness has seen {seen} releases, and the ledger (state.db) has {}: it is an old copy\n  \
                  help: restore the newest; an older one would charge and draw again what was sent already",
-                hashes.len()
+                count
             );
             return Err(wrong(&path, &what));
         }
-        if seen > 0 && hashes[seen as usize - 1] != row {
+        if seen > 0 && there != Some(row) {
             let what = format!(
                 "is the witness of another ledger: release {seen} is not the one it has seen\n  help: every site needs a witness of its own"
             );
             return Err(wrong(&path, &what));
         }
         // A crash between the ledger's row and the witness: nothing was sent, and the same bytes leave now.
-        if let Some(last) = hashes.last().filter(|_| hashes.len() as u64 > seen) {
-            let seen = Seen { releases: hashes.len() as u64, row: *last };
+        if let Some(last) = last.filter(|_| count > seen) {
+            let seen = Seen { releases: count, row: last };
             witness.note(seen).map_err(|cause| wrong(&path, &cause.to_string()))?;
         }
         if !known {
@@ -500,9 +559,13 @@ impl Store {
     /// # Errors
     /// What the disk says.
     pub fn new_witness(&mut self, path: &Path) -> Result<(), StoreError> {
-        let rows = self.rows()?;
-        let last = rows.iter().rfind(|r| matches!(r.entry, Entry::Release { .. }));
-        let seen = Seen { releases: self.releases, row: last.map_or([0; 32], |r| r.hash) };
+        let mut last = [0; 32];
+        self.scan(|row| {
+            if matches!(row.entry, Entry::Release { .. }) {
+                last = row.hash;
+            }
+        })?;
+        let seen = Seen { releases: self.releases, row: last };
         let made = Witness::create(path, seen).map_err(|cause| wrong(path, &cause.to_string()))?;
         self.name_witness(path)?;
         self.witness = Some(made);
@@ -583,6 +646,18 @@ impl Store {
         self.append(&[(study, entry)], |db, head| save(db, study, head, checkpoint))
     }
 
+    /// Makes durable that a study was given up, and what counts for it.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn abandon(&mut self, study: i64, cost: StudyCost) -> Result<(), StoreError> {
+        let entry = Entry::Abandoned { cost, time: clock::text(clock::now()) };
+        match self.checkpoint(study)? {
+            Some(checkpoint) => self.note(study, entry, checkpoint),
+            None => self.append(&[(study, entry)], |_, _| Ok(())),
+        }
+    }
+
     /// Releases that neighbours may still need: (round, bytes), oldest first. The bytes are those that were charged for.
     ///
     /// # Errors
@@ -594,13 +669,18 @@ impl Store {
             .map_err(|e| self.fail(e))?;
         let found = statement.query_map([study], |row| Ok((row.get(0)?, row.get(1)?)));
         let sent: Vec<(u32, Vec<u8>)> = found.and_then(Iterator::collect).map_err(|e| self.fail(e))?;
-        let rows = if sent.is_empty() { Vec::new() } else { self.rows()? };
-        for (round, bytes) in &sent {
-            let charged = rows.iter().rev().any(|row| {
-                row.study == study
-                    && matches!(&row.entry, Entry::Release { round: r, blake3: hash, .. }
-                        if r == round && unhex(hash).is_some_and(|h| h == blake3(bytes)))
-            });
+        let mut charged = vec![false; sent.len()];
+        if !sent.is_empty() {
+            let hashes: Vec<Digest> = sent.iter().map(|(_, bytes)| blake3(bytes)).collect();
+            self.scan(|row| {
+                let Entry::Release { round, blake3, .. } = &row.entry else { return };
+                for ((known, hash), charged) in sent.iter().zip(&hashes).zip(&mut charged) {
+                    *charged |=
+                        row.study == study && known.0 == *round && unhex(blake3).is_some_and(|h| h == hash);
+                }
+            })?;
+        }
+        for ((round, _), charged) in sent.iter().zip(charged) {
             if !charged {
                 return Err(
                     self.broken(format!("the message of round {round} is not the one that was charged"))

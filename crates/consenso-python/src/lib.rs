@@ -6,8 +6,8 @@
 mod gate;
 
 use consenso::Loss;
-use consenso::data::{Dataset, Schema, Table};
-use consenso::experiment::{self, Experiment, ExperimentSpec, Inputs, Observer, Origin, Source};
+use consenso::data::Schema;
+use consenso::experiment::{self, Experiment, ExperimentSpec, Inputs, Observer, Source};
 use consenso::gate::exact::{self, Grid, Noise};
 use consenso::graph::GraphSpec;
 use consenso::privacy::calibrate::{
@@ -16,7 +16,8 @@ use consenso::privacy::calibrate::{
 use consenso::privacy::{NeighbourRelation, compose as composed, mixture, parse_events};
 use consenso::random::{Purpose, Seed};
 use consenso::study::{Bounds, Rows, Study, StudyError};
-use consenso_study::{ExperimentFile as _, SchemaFile as _, bundled, packed};
+use consenso_study::files::{self, Tables, table_of};
+use consenso_study::{ExperimentFile as _, SchemaFile as _};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -227,7 +228,7 @@ fn run(
 ) -> PyResult<String> {
     let spec = ExperimentSpec::from_toml(&text, &file).map_err(input)?;
     let entropy = if os_entropy { Some(entropy()?) } else { None };
-    let source = source(&spec, &text, &file, &files, schema.as_deref(), test)?;
+    let source = source(&spec, &text, &file, files, schema.as_deref(), test)?;
     watched(py, progress, move |observer| {
         let inputs = Inputs { file, text, spec, source, edges, entropy };
         let experiment = Experiment::check(inputs).map_err(input)?;
@@ -242,44 +243,18 @@ fn source(
     spec: &ExperimentSpec,
     text: &str,
     file: &str,
-    files: &[(String, Vec<u8>)],
+    files: Vec<(String, Vec<u8>)>,
     schema: Option<&str>,
     test: Option<(String, Vec<u8>)>,
 ) -> PyResult<Source> {
-    match spec.origin(text, file).map_err(input)? {
-        Origin::Costs => Ok(Source::Costs),
-        Origin::Synthetic => match spec.synthetic() {
-            Some(problem) => Ok(Source::Synthetic(problem.map_err(input)?)),
-            None => Err(input("data.source names no synthetic records")),
-        },
-        origin @ (Origin::Adult | Origin::Heart { .. }) => {
-            let data = match origin {
-                Origin::Heart { flamby: true } => bundled::heart_flamby(spec.data.encoding),
-                Origin::Heart { flamby: false } => bundled::heart(spec.data.encoding),
-                _ => bundled::adult(spec.data.encoding),
-            };
-            let mut data = data.map_err(input)?;
-            if let Some(share) = spec.data.hold_out {
-                data = data.hold_out(share, &Seed::from(spec.seed)).map_err(input)?;
-            }
-            Ok(Source::Data(Box::new(data)))
-        }
-        Origin::Files(_) => {
-            let schema =
-                schema.ok_or_else(|| input("data.schema is missing: a CSV needs a public schema"))?;
-            let schema = Schema::from_toml(schema).map_err(input)?;
-            let read = |(name, bytes): &(String, Vec<u8>)| {
-                packed::read_csv(bytes.clone(), name, &schema, schema.format())
-            };
-            let tables = files.iter().map(read).collect::<Result<Vec<Table>, _>>().map_err(input)?;
-            let test = test.as_ref().map(read).transpose().map_err(input)?;
-            let mut data = Dataset::new(tables, test.as_ref(), spec.data.encoding).map_err(input)?;
-            if let Some(share) = spec.data.hold_out {
-                data = data.hold_out(share, &Seed::from(spec.seed)).map_err(input)?;
-            }
-            Ok(Source::Data(Box::new(data)))
-        }
-    }
+    let schema = schema.map(Schema::from_toml).transpose().map_err(input)?;
+    let read =
+        |(name, bytes): (String, Vec<u8>)| table_of(std::path::Path::new(&name), bytes, schema.as_ref());
+    let tables = |_: &str| {
+        let train = files.into_iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Tables { train, test: test.map(read).transpose()? })
+    };
+    files::source(spec, text, file, tables).map_err(input)
 }
 
 fn entropy() -> PyResult<[u8; 32]> {

@@ -1,6 +1,5 @@
 //! Writes the report of a made-up run, or of a `record.json`, to look at while working on its style:
 //! `cargo run --example report_preview -- report.html [record.json]`.
-#![expect(clippy::disallowed_methods, reason = "an example writes where it is told to")]
 
 #[path = "../tests/support/made_up.rs"]
 mod made_up;

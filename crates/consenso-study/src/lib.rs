@@ -24,10 +24,12 @@
 
 pub mod bundled;
 pub mod experiment;
+pub mod files;
 pub mod packed;
 pub mod report;
 pub mod reproduce;
 pub mod schema;
+mod sheets;
 
 pub use experiment::ExperimentFile;
 pub use schema::SchemaFile;

@@ -1,7 +1,12 @@
-//! Sweeps: one file at several budgets and sizes.
+//! Sweeps: one file at several budgets and sizes. And how the work of one file is divided: among threads, shares and processes.
 
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, SpecError, run};
+use consenso::experiment::{
+    Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Machine, Silent, Source, SpecError,
+    makespan, run, run_parted,
+};
+use consenso::graph::Graph;
 use consenso::record::Record;
+use consenso::simulate::{Division, Ranks, ThreadRanks};
 use consenso_study::ExperimentFile as _;
 
 const FILE: &str = r#"
@@ -222,4 +227,153 @@ fn a_sweep_over_dimensions_says_what_is_wrong() {
     change("norm = \"l1\"", "norm = \"l3\"", "l3");
     let pp = "kind = \"pp\"\nnoise = { calibrated = { norm = \"l1\" } }";
     change("kind = \"rcd\"\nstep = 6.0\nepochs = 20", pp, "inside a problem");
+}
+
+/// Runs, algorithms, points and agents are cut among threads in many ways; the record is the same to the last bit.
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let text = FILE.replace("runs = 1", "runs = 3").replace("agents = [4, 6]", "agents = [4, 40]");
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        // Every float in full: a NaN is not equal to itself, its text is.
+        pool.install(|| format!("{:?}", run(&checked(&text).unwrap(), &Silent).unwrap()))
+    };
+    let one = with(1);
+    assert!(one.contains("sweep: [SweepPoint"));
+    for threads in [2, 3, 8] {
+        assert!(with(threads) == one, "{threads} threads give another record than one");
+    }
+}
+
+/// The board's rule, computed from what the default experiment's pieces cost.
+#[test]
+fn sixteen_threads_do_the_default_run_twelve_times_as_fast() {
+    let spec =
+        ExperimentSpec::from_toml(consenso_study::experiment::built_in("adult").unwrap(), "adult").unwrap();
+    let data = consenso_study::bundled::adult(spec.data.encoding).unwrap();
+    let source = Source::Data(Box::new(data));
+    let text = String::new();
+    let experiment =
+        Experiment::check(Inputs { file: "adult".into(), text, spec, source, edges: None, entropy: None })
+            .unwrap();
+    let costs = experiment.task_costs();
+    let alone = makespan(&costs, 1, 1, 0.0);
+    for (threads, least) in [(2, 1.9), (4, 3.6), (8, 6.8), (16, 12.0)] {
+        let machine = Machine { threads, shared_cache: 32 << 20, memory: None };
+        let width = experiment.outlook(&machine, None).side_by_side;
+        // A thread that helps loses a fifth of its time waiting at the end of rounds.
+        let gain = alone / makespan(&costs, threads, width, 0.2);
+        println!("{threads} threads, {width} pieces side by side: {gain:.2} times as fast");
+        assert!(gain >= least && gain <= threads as f64, "{threads} threads: {gain}");
+    }
+}
+
+const LARGE: &str = r#"
+name = "large"
+runs = 2
+trace_every = 1
+[data]
+source = "logistic"
+agents = 23
+records_per_agent = 40
+dim = 5
+heterogeneity = 0.4
+[graph]
+GRAPH
+[privacy]
+epsilon = 3.0
+delta = 1e-5
+[[algorithm]]
+kind = "admm"
+rounds = 12
+[[algorithm]]
+kind = "dgd"
+rounds = 9
+gossip = 3
+"#;
+
+/// The record of so many ranks, which are threads here; `end` stops them when the given place is saved.
+fn on_ranks(text: &str, ranks: usize, end: Option<(u32, u32)>) -> (Option<LargeRecord>, Vec<Vec<u8>>) {
+    let experiment = checked(text).unwrap();
+    let rank = |end_of: ThreadRanks, from: Option<LargeProgress>| {
+        let (mut ends, mut saved) = (end_of, Vec::new());
+        let done = run_parted(&experiment, &mut ends, from, 5, |progress| {
+            saved = postcard::to_stdvec(progress).unwrap();
+            if end == Some(progress.place()) { Err("killed".into()) } else { Ok(()) }
+        });
+        (done.ok().flatten(), saved)
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> =
+            ThreadRanks::new(ranks).into_iter().map(|end| scope.spawn(|| rank(end, None))).collect();
+        let mut all: Vec<_> = all.into_iter().map(|t| t.join().unwrap()).collect();
+        (all[0].0.take(), all.into_iter().map(|a| a.1).collect())
+    })
+}
+
+/// A graph divided among processes gives the transcript of one process, bit for bit, and the same curve as the simulator of one machine.
+#[test]
+fn the_number_of_processes_changes_nothing() {
+    for graph in ["kind = \"ring\"", "kind = \"random\"\nedges = 50", "kind = \"complete\""] {
+        let text = LARGE.replace("GRAPH", graph);
+        let alone = ran(&text);
+        let one = on_ranks(&text, 1, None).0.unwrap();
+        for (algorithm, large) in alone.algorithms.iter().zip(&one.algorithms) {
+            for run in &large.runs {
+                let rows: Vec<_> = algorithm.trace.iter().filter(|row| row.run == run.run).collect();
+                assert_eq!(rows.len(), run.curve.len());
+                for (row, point) in rows.iter().zip(&run.curve) {
+                    let bits = |a: f64, b: f64| (a.to_bits(), b.to_bits());
+                    assert_eq!(
+                        (row.round, bits(row.objective, row.disagreement), row.test_accuracy),
+                        (point.round, bits(point.objective, point.disagreement), point.test_accuracy)
+                    );
+                }
+            }
+        }
+        for ranks in [2, 3, 4] {
+            let several = on_ranks(&text, ranks, None).0.unwrap();
+            assert!(several.halo_rows > 0 && several.ranks == ranks);
+            assert_eq!(several.algorithms, one.algorithms, "{ranks} ranks, {graph}");
+        }
+    }
+}
+
+/// From a checkpoint in the middle of the second run, three ranks end where an uninterrupted run does.
+#[test]
+fn processes_go_on_from_their_checkpoints() {
+    let text = LARGE.replace("GRAPH", "kind = \"ring\"");
+    let whole = on_ranks(&text, 3, None).0.unwrap();
+    let (none, saved) = on_ranks(&text, 3, Some((1, 10)));
+    assert!(none.is_none());
+    let experiment = checked(&text).unwrap();
+    let done = std::thread::scope(|scope| {
+        let ends = ThreadRanks::new(3).into_iter().zip(&saved);
+        let all: Vec<_> = ends
+            .map(|(mut end, saved)| {
+                let experiment = &experiment;
+                scope.spawn(move || {
+                    let from: LargeProgress = postcard::from_bytes(saved).unwrap();
+                    assert_eq!(from.place(), (1, 10));
+                    run_parted(experiment, &mut end, Some(from), 0, |_| Ok(())).unwrap()
+                })
+            })
+            .collect();
+        all.into_iter().filter_map(|t| t.join().unwrap()).next()
+    });
+    assert_eq!(done.unwrap(), whole);
+}
+
+/// A ring with scrambled numbers is a ring again after the reverse Cuthill–McKee order: two rows cross at every border.
+#[test]
+fn a_division_follows_the_graph_and_not_the_numbers() {
+    let n = 60u32;
+    let scrambled = |i: u32| i * 37 % n;
+    let edges: Vec<(u32, u32)> = (0..n).map(|i| (scrambled(i), scrambled((i + 1) % n))).collect();
+    let graph = Graph::from_edges(n as usize, &edges).unwrap();
+    let division = Division::new(&graph, 4);
+    assert_eq!(division.counts(), [15; 4]);
+    assert!(division.halo(&graph) <= 4 * 4, "{}", division.halo(&graph));
+    let ends = ThreadRanks::new(2);
+    assert_eq!((ends[1].rank(), ends[1].ranks()), (1, 2));
 }

@@ -4,11 +4,10 @@
 //! [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
 //! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
 
-use crate::gate::{Draft, Gate, GateState, Release, Shares, StopReason};
+use crate::gate::{Draft, FixedPoint, Gate, GateState, Release, ShareError, Shares, StopReason};
 use crate::graph::{Graph, Mixing};
 use crate::problem::LocalObjective;
-use crate::protocol::{Common, Protocol, View, Weights};
-use crate::sharing::{FixedPoint, ShareError};
+use crate::protocol::{Common, MixRule, Protocol, View, Weights};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -56,6 +55,7 @@ pub struct Player {
     local: LocalObjective,
     protocol: Arc<dyn Protocol>,
     timetable: Arc<Timetable>,
+    mixing: MixRule,
     gate: Gate,
     memory: Vec<f64>,
     tail: Vec<f64>,
@@ -77,7 +77,15 @@ impl Player {
         let gate = gate.with_model(dim);
         // Without averaging there is no tail to keep.
         let tail = if timetable.tail_from < timetable.rounds { vec![0.0; dim] } else { Vec::new() };
-        Self { local, protocol, timetable, gate, memory, tail, tail_rounds: 0, stopped: None }
+        let mixing = MixRule::Average;
+        Self { local, protocol, timetable, mixing, gate, memory, tail, tail_rounds: 0, stopped: None }
+    }
+
+    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](Protocol::mixes) them.
+    #[must_use]
+    pub fn with_mixing(mut self, mixing: MixRule) -> Self {
+        self.mixing = mixing;
+        self
     }
 
     /// Where it starts: the point of the constraint set nearest to zero, so that a run never leaves the set.
@@ -154,8 +162,8 @@ impl Player {
     /// Takes in everybody's releases of round `seat.round` and writes this agent's next message to `out`.
     pub fn play<'a>(&mut self, seat: &Seat<'_>, draft: &mut Draft, out: &'a mut [f64]) -> Release<'a> {
         self.absorb(seat);
-        let Self { local, protocol, timetable, gate, memory, tail, stopped, .. } = self;
-        let view = view(seat, &**protocol, local, gate);
+        let Self { local, protocol, timetable, mixing, gate, memory, tail, stopped, .. } = self;
+        let view = view(seat, &**protocol, local, gate).with_mixing(*mixing);
         let next = seat.round + 1;
         if next > timetable.rounds {
             // Gossip starts from each agent's own average and then mixes what neighbours sent.
@@ -215,7 +223,7 @@ impl Player {
     /// Takes in the last exchange and gives the agent's model.
     pub fn finish(&mut self, seat: &Seat<'_>) -> Vec<f64> {
         self.absorb(seat);
-        let view = view(seat, &*self.protocol, &self.local, &self.gate);
+        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
         let mut model = vec![0.0; self.local.dim()];
         if seat.round > self.timetable.rounds {
             view.mix_from(0, &mut model);
@@ -230,7 +238,7 @@ impl Player {
 
     /// Writes the model the agent would use if the run ended now, without averaging and gossip.
     pub fn current_model(&self, seat: &Seat<'_>, model: &mut [f64]) {
-        let view = view(seat, &*self.protocol, &self.local, &self.gate);
+        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
         self.protocol.model_of(&view, self.public_memory(&view), model);
     }
 
@@ -238,11 +246,31 @@ impl Player {
         &self.memory[..self.protocol.memory() * view.dim()]
     }
 
+    /// Why no honest neighbour at this place would have released these numbers in this round, if none would: they lie outside the constraint set, which everybody
+    /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](Protocol::admits).
+    fn out_of_range(&self, round: u32, place: usize, values: &[f64]) -> Option<String> {
+        // A longer message has more in it than a model.
+        if self.gate.shares_constraint() && values.len() == self.local.dim() {
+            let reach = self.gate.constraint().reach(values.len()).unwrap_or(1.0);
+            if !self.gate.constraint().contains(values, 1e-9 * (1.0 + reach)) {
+                return Some("it lies outside the constraint set".into());
+            }
+        }
+        if let Some(reach) = self.gate.reach()
+            && let Some(index) = values.iter().position(|x| x.abs() > reach)
+        {
+            return Some(format!("the number at index {index} is beyond {reach:.4}"));
+        }
+        let (length, most) = self.protocol.admits(round, place)?;
+        let norm = crate::kernel::norm(&values[..length.min(values.len())]);
+        (norm > most).then(|| format!("its length {norm:.4} is beyond {most:.4}"))
+    }
+
     fn absorb(&mut self, seat: &Seat<'_>) {
         if seat.round == 0 || seat.round > self.timetable.rounds {
             return;
         }
-        let view = view(seat, &*self.protocol, &self.local, &self.gate);
+        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
         let public = self.protocol.memory() * view.dim();
         self.protocol.absorb(&view, &mut self.memory[..public]);
         if !self.tail.is_empty() && seat.round >= self.timetable.tail_from {
@@ -530,6 +558,16 @@ pub enum Refusal {
         /// Where.
         index: usize,
     },
+    /// It lies outside what an honest agent of this study can release.
+    #[error("round {round} from agent {from} is out of range: {what}")]
+    OutOfRange {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// By which public rule.
+        what: String,
+    },
     /// Its round is not one this neighbour can be in.
     #[error("round {round} from agent {from}, who can only be in round {expected} or the next")]
     OutOfTurn {
@@ -750,6 +788,9 @@ impl Agent {
         }
         if let Some(index) = values.iter().position(|v| v.abs() > LARGEST_RECEIVED) {
             return Err(Refusal::TooLarge { from, round, index });
+        }
+        if let Some(what) = self.player.out_of_range(round, slot, values) {
+            return Err(Refusal::OutOfRange { from, round, what });
         }
         if round >= 1 && round <= self.round {
             let start = (slot + 1) * self.dim;

@@ -36,8 +36,10 @@
 //! problem → graph → protocol → gate → transport → ledger → record.
 
 pub mod agent;
+pub mod audit;
 pub mod data;
 pub mod experiment;
+mod facts;
 pub mod gate;
 pub mod graph;
 pub mod kernel;

@@ -183,7 +183,7 @@ pub struct AlgorithmRecord {
     /// What its authors say it costs, where they published an account of such noise.
     #[serde(default)]
     pub published: Option<PublishedRecord>,
-    /// Wall-clock seconds, all runs together.
+    /// Seconds that its runs took, added up: several can be under way at a time.
     pub seconds: f64,
     /// The parameters it ran with.
     pub parameters: serde_json::Value,

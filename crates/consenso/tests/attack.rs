@@ -2,12 +2,12 @@
 //! have, and which costs a transcript may choose.
 
 use consenso::agent::{Agent, Effect, Message, Player, Refusal, Seat, Timetable};
+use consenso::audit::{Options, Verdict};
 use consenso::data::{Records, RowBounds};
 use consenso::experiment::{AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, Source, run};
 use consenso::gate::{Draft, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
 use consenso::graph::{Graph, Mixing};
 use consenso::privacy::NeighbourRelation;
-use consenso::privacy::audit::{Options, Verdict};
 use consenso::privacy::filter::RenyiFilter;
 use consenso::privacy::renyi_table::{ChargeScratch, IntervalNoise, RenyiTable, ShiftNorms};
 use consenso::problem::{LocalObjective, Loss, Objective, Workspace};

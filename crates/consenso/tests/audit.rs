@@ -3,12 +3,12 @@
 //! Confidence is 1 − 10⁻⁶ throughout, seeds are fixed. The broken gates are built here from public pieces: the real one offers no way.
 
 use consenso::agent::Timetable;
+use consenso::audit::{
+    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Trial, Verdict, audit,
+};
 use consenso::data::RowBounds;
 use consenso::gate::{Gate, Grid, Ledger, Noise, RoundNoise, SchedulePlan, exact};
 use consenso::privacy::NeighbourRelation;
-use consenso::privacy::audit::{
-    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Trial, Verdict, audit,
-};
 use consenso::problem::{Loss, Objective};
 use consenso::protocol::{Admm, Dgd, NeighbourhoodDescent, Protocol, PublicFacts, Schedule};
 use consenso::random::Purpose;

@@ -1,11 +1,11 @@
 //! Distributed noise: every agent adds a part, the sum is all that is revealed, and those who do not collude hide each other.
 
 use consenso::agent::{Player, Timetable};
+use consenso::audit::{Claimed, Options, Side, Verdict, audit};
 use consenso::data::{Synthetic, SyntheticTask};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run};
 use consenso::gate::{Draft, Gate, Grid, Ledger, Noise, RoundNoise, SchedulePlan, StopReason};
 use consenso::graph::{Graph, Mixing};
-use consenso::privacy::audit::{Claimed, Options, Side, Verdict, audit};
 use consenso::privacy::distributed_noise::{Together, rounding_distance};
 use consenso::problem::{LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{Admm, Aggregation, GradientDescent, Protocol, Schedule};
@@ -219,7 +219,7 @@ fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more
     let sigma = length;
     let attack = |colluders: usize| {
         let (first, second, shift) = (&first, &second, &shift);
-        move |trial: &consenso::privacy::audit::Trial| {
+        move |trial: &consenso::audit::Trial| {
             let locals = if trial.side == Side::First { first } else { second };
             let mut players = players(locals, &gd(), together.part(sigma), (1, 1), &trial.seed);
             let (mut draft, mut words) = (Draft::default(), vec![0; 4 * DIM]);
@@ -629,7 +629,7 @@ mod correlated {
     fn attack(shift: f64, coalition: &[u32], mu: f64) -> Verdict {
         let graph = Graph::complete(5).unwrap();
         let w = weights(&graph, coalition, 0);
-        let play = |trial: &consenso::privacy::audit::Trial| {
+        let play = |trial: &consenso::audit::Trial| {
             let rows = noise_on(&graph, 1, &trial.seed, &honest(&trial.seed));
             let mut seen: Vec<f64> = rows.iter().map(|r| r[0]).collect();
             seen[0] += if trial.side == Side::Second { shift } else { 0.0 };
@@ -665,7 +665,7 @@ mod correlated {
         // Only the first message is moved; the second one, with the same pairwise noise, gives it away.
         let play = |fresh: bool| {
             let graph = &graph;
-            move |trial: &consenso::privacy::audit::Trial| {
+            move |trial: &consenso::audit::Trial| {
                 let (first, second) = (trial.seed.for_run(1 << 40), trial.seed.for_run(2 << 40));
                 let again = if fresh { &second } else { &first };
                 let one = noise_on(graph, 1, &first, &honest(&first))[0][0];

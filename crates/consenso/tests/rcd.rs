@@ -4,12 +4,12 @@ mod common;
 
 use common::Door;
 use consenso::agent::Timetable;
+use consenso::audit::{Claimed, Options, Side, Trial, Verdict, audit};
 use consenso::data::{Records, RowBounds, Synthetic, SyntheticTask};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
 use consenso::gate::Noise;
 use consenso::graph::{Graph, Mixing};
 use consenso::privacy::NeighbourRelation;
-use consenso::privacy::audit::{Claimed, Options, Side, Trial, Verdict, audit};
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
 use consenso::protocol::{Common, CoordinateDescent, Memory, Order, Protocol, PublicFacts, View, Weights};

@@ -10,7 +10,7 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::{LocalObjective, Loss, Objective};
 use consenso::protocol::{
     Admm, Aggregation, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
-    GradientDescent, GradientTracking, KINDS, NeighbourhoodDescent, Order, OutputAdmm, Pdop,
+    GradientDescent, GradientTracking, KINDS, MixRule, NeighbourhoodDescent, Order, OutputAdmm, Pdop,
     PenaltyPerturbation, Protocol, Schedule,
 };
 use consenso::random::Seed;
@@ -26,6 +26,7 @@ struct Setting {
     timetable: Timetable,
     door: Door,
     seed: Seed,
+    mix: MixRule,
 }
 
 /// What two drivers must agree on: every release by round and agent, and every model, as bits.
@@ -71,11 +72,13 @@ impl Setting {
             timetable,
             door: Door::Noisy { noise, budget: None },
             seed,
+            mix: MixRule::Average,
         }
     }
 
     fn players(&self) -> Vec<consenso::agent::Player> {
-        common::players(&self.locals, &self.protocol, &self.timetable, self.door, &self.seed)
+        let all = common::players(&self.locals, &self.protocol, &self.timetable, self.door, &self.seed);
+        all.into_iter().map(|player| player.with_mixing(self.mix)).collect()
     }
 
     fn agents(&self) -> Vec<Agent> {
@@ -231,6 +234,28 @@ fn agree(setting: &Setting) {
 }
 
 /// The faults do happen: the virtual time and the traffic differ by network, and the outcome does not.
+/// Robust rules are functions of the rows alone, so both drivers agree on them too; and they are other functions than the average.
+#[test]
+fn robust_mixing_is_the_same_in_both_worlds() {
+    let timetable = Timetable { rounds: 12, tail_from: 8, gossip: 2 };
+    let dgd = || Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) });
+    let mut outcomes = Vec::new();
+    for mix in [
+        MixRule::Average,
+        MixRule::Clipped { liars: 1, clip: None },
+        MixRule::Clipped { liars: 1, clip: Some(0.05) },
+        MixRule::Trimmed { liars: 1 },
+        MixRule::Median,
+    ] {
+        let setting = Setting { mix, ..Setting::new(dgd(), 7, 12, 4, timetable.clone()) };
+        agree(&setting);
+        outcomes.push(setting.lockstep());
+    }
+    for (i, one) in outcomes.iter().enumerate() {
+        assert!(outcomes[..i].iter().all(|other| other != one), "rule {i}");
+    }
+}
+
 #[test]
 fn networks_differ_and_outcomes_do_not() {
     let setting = Setting::new(Arc::clone(&protocols()[0]), 6, 8, 3, timetables()[2].clone());

@@ -60,3 +60,21 @@ fn a_drafted_schema_must_be_reviewed() {
     assert_eq!(checked["reviewed"], false);
     place.consenso(&["data", "schema", "records.csv", "--label", "il"]).refused(&["did you mean \"ill\"?"]);
 }
+
+/// A workbook and a Parquet file hold the same records as the CSV they are read as.
+#[cfg(any(feature = "xlsx", feature = "parquet"))]
+#[test]
+fn workbooks_and_parquet_files_are_read_as_they_are() {
+    let place = Place::new("sheets");
+    place.write("records.csv", "ward,age,day,ill\n\"a, \"\"old\"\"\",40,2021-01-05,yes\nb,51.5,2021-02-06,no\nb,,2021-03-07,no\n\"a, \"\"old\"\"\",63,2021-04-08,yes\n");
+    let draft = |file: &str| {
+        let answer = place.consenso(&["data", "schema", file]);
+        assert_eq!(answer.code, 0, "{file}: {}", answer.stderr);
+        answer.stdout
+    };
+    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files/records.");
+    let kinds = [("xlsx", cfg!(feature = "xlsx")), ("parquet", cfg!(feature = "parquet"))];
+    for (kind, _) in kinds.into_iter().filter(|k| k.1) {
+        assert_eq!(draft(&format!("{files}{kind}")), draft("records.csv"), "{kind}");
+    }
+}

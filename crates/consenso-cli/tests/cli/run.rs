@@ -322,3 +322,179 @@ fn the_same_command_twice_costs_the_records_twice() {
     assert!(refused.code != 0 && refused.stderr.contains("--records same"), "{refused:?}");
     assert_eq!(run(&["--records", "same"]).json()["ledger"][0]["studies"], 3);
 }
+
+/// Runs and points of a sweep, cut into shares.
+const SHARED: &str = r#"
+name = "swept"
+seed = 3
+runs = 3
+[data]
+source = "logistic"
+agents = 4
+records_per_agent = 80
+dim = 3
+[graph]
+kind = "random"
+edges = 5
+[privacy]
+epsilon = 2.0
+delta = 1e-5
+[sweep]
+epsilon = [1.0, 2.0]
+[[algorithm]]
+kind = "dgd"
+rounds = 12
+[[algorithm]]
+kind = "admm"
+rounds = 9
+"#;
+
+/// A file of a run without what a clock says.
+fn without_seconds(text: &str) -> String {
+    text.lines().filter(|line| !line.contains("\"seconds\":")).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether two folders hold the same results, bit for bit.
+fn same_results(place: &Place, one: &str, other: &str) {
+    for name in ["record.json", "trace.csv", "experiment.toml"] {
+        let read = |folder: &str| without_seconds(&place.read(&format!("{folder}/{name}")));
+        assert!(read(one) == read(other), "{name} of {one} and {other} differ");
+    }
+    let models = std::fs::read_dir(place.path(&format!("{one}/models"))).unwrap();
+    for model in models.map(|m| m.unwrap().file_name()).filter(|m| m.to_string_lossy().ends_with(".json")) {
+        let read = |folder: &str| place.read(&format!("{folder}/models/{}", model.display()));
+        assert!(read(one) == read(other), "{}", model.display());
+    }
+}
+
+#[test]
+fn shares_put_together_are_the_run() {
+    let place = place("shares");
+    place.write("swept.toml", SHARED);
+    let good = |arguments: &[&str]| {
+        let answer = place.consenso(arguments);
+        assert_eq!(answer.code, 0, "{arguments:?}: {}", answer.stderr);
+        answer
+    };
+    good(&["run", "swept.toml", "--out", "whole", "--threads", "1"]);
+    for i in ["1", "2", "4"] {
+        good(&["run", "swept.toml", "--shard", &format!("{i}/4"), "--out", &format!("part-{i}")]);
+    }
+    let early = place.consenso(&["merge", "part-1", "part-2", "part-4", "--out", "early"]);
+    assert_eq!(early.code, 2);
+    assert!(early.stderr.contains("shares not given: 3/4"), "{}", early.stderr);
+    let slurm = place
+        .command(&["run", "swept.toml", "--shard", "slurm", "--out", "part-3", "--json"])
+        .envs([("SLURM_ARRAY_TASK_ID", "2"), ("SLURM_ARRAY_TASK_COUNT", "4"), ("SLURM_ARRAY_TASK_MIN", "0")])
+        .output()
+        .unwrap();
+    let told: Value = serde_json::from_slice(&slurm.stdout).unwrap();
+    assert_eq!(told["shard"], serde_json::json!({ "index": 3, "of": 4 }));
+    // In any order.
+    good(&["merge", "part-3", "part-1", "part-4", "part-2", "--out", "merged"]);
+    same_results(&place, "whole", "merged");
+    let twice = place.consenso(&["merge", "part-1", "part-1", "--out", "twice"]);
+    assert!(twice.stderr.contains("given twice"), "{}", twice.stderr);
+    good(&["run", "swept.toml", "--seed", "4", "--shard", "1/1", "--out", "other"]);
+    let mixed = place.consenso(&["merge", "part-1", "other", "--out", "mixed"]);
+    assert!(mixed.stderr.contains("share of another experiment"), "{}", mixed.stderr);
+    for bad in ["0/3", "4/3", "x", "1", "slurm"] {
+        assert_eq!(place.consenso(&["run", "swept.toml", "--shard", bad]).code, 2, "{bad}");
+    }
+}
+
+/// Killed without warning, a run goes on from what it has finished, and nothing tells that it was killed.
+#[test]
+#[cfg(unix)]
+fn a_killed_run_goes_on() {
+    let place = place("killed");
+    place.write("long.toml", &SHARED.replace("rounds = 12", "rounds = 4000").replace("runs = 3", "runs = 6"));
+    let arguments = ["run", "long.toml", "--out", "out", "--threads", "1", "--resume"];
+    let pieces = place.path(".out.pieces");
+    let mut kills = 0;
+    for wanted in [2_000, 8_000, 16_000] {
+        let mut child = place.command(&arguments).stderr(std::process::Stdio::null()).spawn().unwrap();
+        while std::fs::metadata(&pieces).map_or(0, |m| m.len()) < wanted
+            && child.try_wait().unwrap().is_none()
+        {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        kills += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(kills > 0, "the run was over before it could be killed");
+    let answer = place.consenso(&arguments);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(answer.stderr.contains("going on: "), "{}", answer.stderr);
+    assert!(!pieces.exists());
+    assert_eq!(place.consenso(&["run", "long.toml", "--out", "whole"]).code, 0);
+    same_results(&place, "out", "whole");
+}
+
+#[test]
+fn runs_can_be_added_to_a_finished_folder() {
+    let place = place("added");
+    place.write("swept.toml", &SHARED.replace("kind = \"random\"\nedges = 5", "kind = \"ring\""));
+    let run = |more: &[&str]| place.consenso(&[&["run", "swept.toml"], more].concat());
+    assert_eq!(run(&["--set", "runs=2", "--out", "out"]).code, 0);
+    let more = run(&["--set", "runs=5", "--out", "out", "--resume"]);
+    assert_eq!(more.code, 0, "{}", more.stderr);
+    // Two runs of two points, three pieces each, and the tuned reference.
+    assert!(more.stderr.contains("going on: 13 of 31 pieces are done"), "{}", more.stderr);
+    assert_eq!(run(&["--set", "runs=5", "--out", "whole"]).code, 0);
+    same_results(&place, "out", "whole");
+    let left: Vec<_> = std::fs::read_dir(place.path("")).unwrap().collect();
+    assert_eq!(left.len(), 4, "{left:?}");
+    std::fs::create_dir(place.path("mine")).unwrap();
+    let refused = place.consenso(&["run", "swept.toml", "--out", "mine", "--resume"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("nothing to go on from"), "{}", refused.stderr);
+}
+
+/// Whether a file of pieces says that noise was about to be drawn: an entry is its length, a checksum and what happened, `2` for this.
+fn begun(path: &std::path::Path) -> bool {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let mut rest = bytes.strip_prefix(b"consenso pieces 1\n").unwrap_or_default();
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let entry = after.get(8..).unwrap_or_default();
+        if entry.first() == Some(&2) {
+            return true;
+        }
+        rest = entry.get(u32::from_le_bytes(*length) as usize..).unwrap_or_default();
+    }
+    false
+}
+
+/// Under real noise the ledger has every transcript that was drawn, once: finished ones are not charged again when a run goes on, one that was
+/// under way when the command was killed is drawn and charged again.
+#[test]
+#[cfg(unix)]
+fn going_on_charges_what_is_drawn() {
+    let place = hospital("going_on");
+    let run = |more: &[&str]| {
+        place.consenso(&[&["run", "hospital.toml", "--entropy", "os", "--json", "--resume"], more].concat())
+    };
+    let studies = |answer: &crate::Answer| answer.json()["ledger"][0]["studies"].as_u64().unwrap();
+    let spent = |answer: &crate::Answer| answer.json()["ledger"][0]["sum"]["epsilon"].as_f64().unwrap();
+    let first = run(&["--out", "out"]);
+    let record = without_seconds(&place.read("out/private/record.json"));
+    assert!(place.path("out/private/pieces.bin").is_file() && !place.path("out/pieces.bin").exists());
+    let again = run(&["--out", "out"]);
+    assert_eq!((studies(&first), studies(&again)), (1, 1));
+    assert_eq!(record, without_seconds(&place.read("out/private/record.json")));
+    // Two runs are there; the third alone is charged, as one of three.
+    let more = run(&["--out", "out", "--set", "runs=3"]);
+    assert_eq!(studies(&more), 2);
+    assert!(spent(&more) > spent(&first) && spent(&more) < 2.0 * spent(&first), "{more:?}");
+    let slow = ["--out", "slow", "--set", "runs=1", "--set", "algorithm.rounds=30000"];
+    let arguments = [&["run", "hospital.toml", "--entropy", "os", "--resume"], &slow[..]].concat();
+    let mut child = place.command(&arguments).spawn().unwrap();
+    while !begun(&place.path(".slow.pieces")) {
+        assert!(child.try_wait().unwrap().is_none(), "the run was over before it could be killed");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resumed = run(&slow);
+    assert_eq!(studies(&resumed), 4, "once for the command that was killed, once for what is drawn again");
+}

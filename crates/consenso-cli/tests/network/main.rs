@@ -5,6 +5,7 @@ mod budget;
 mod faults;
 mod http2;
 mod kill;
+mod lifecycle;
 mod mistakes;
 mod recorder;
 mod refusals;

@@ -84,7 +84,12 @@ impl Ear {
             Frame::Release { from, round, .. } => (from, round),
             Frame::Words { from, to, round, .. } if to as usize == self.way.1 => (from, round),
             Frame::Words { to, .. } => return Err(format!("a share for {to}")),
-            Frame::Ack { .. } | Frame::Bye => return Ok(()),
+            Frame::Ack { .. }
+            | Frame::Bye
+            | Frame::Seal { .. }
+            | Frame::Heard { .. }
+            | Frame::Told { .. } => return Ok(()),
+            Frame::Yours { .. } | Frame::Study(_) | Frame::Farewell { .. } => return Ok(()),
             Frame::Refused(reason) => return Err(format!("refused: {reason}")),
         };
         if sender as usize != self.way.0 {
@@ -289,7 +294,9 @@ fn the_recorder_sees_forged_payloads_whole_or_cut() {
         let prefixed = [&[0][..], &(bytes.len() as u32).to_be_bytes(), bytes].concat();
         [&(prefixed.len() as u32).to_be_bytes()[1..], &[0, 0, 0, 0, 0, 1], &prefixed].concat()
     };
-    let hello = Frame::Hello(Hello { experiment: [1; 32], graph: [2; 32], from: 4, to: 5, have: 0 }).encode();
+    let hello =
+        Hello { version: frame::VERSION, experiment: [1; 32], graph: [2; 32], from: 4, to: 5, have: 0 };
+    let hello = Frame::Hello(hello).encode();
     let (honest, forged) = (frame::release(4, 7, &[1.0, 2.0]), frame::release(4, 7, &[1.0, 2.5]));
     let offences = |second: &[u8]| {
         let seen = Arc::new(Mutex::new(Seen::default()));

@@ -19,8 +19,8 @@ const NONE: &str = "<span class=\"none\">–</span>";
 pub fn report_html(record: &Record) -> String {
     let sections = [
         ("results", "Results", results(record)),
-        ("figures", figures_title(record), figures(record)),
         ("predictions", "How well it predicts", judged::section(record)),
+        ("figures", figures_title(record), figures(record)),
         ("budgets", "Accuracy by budget", frontier::tables(record)),
         ("by-dimension", "Utility loss by dimension", dimension::table(record)),
         ("privacy", "What is claimed", claims(record)),

@@ -5,14 +5,14 @@ use super::check::{Experiment, Planned, Source};
 use super::run::player;
 use super::spec::Accounting;
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
+use crate::audit::{
+    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Verdict, Watch,
+    WorstPair, audit,
+};
 use crate::data::{RawColumn, Records, RowBounds, Task};
 use crate::gate::{Gate, Ledger, Noise, RoundNoise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::NeighbourRelation;
-use crate::privacy::audit::{
-    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Verdict, Watch,
-    WorstPair, audit,
-};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::protocol::{Memory, PublicFacts, View, Weights};
 use crate::random::{Purpose, Seed};

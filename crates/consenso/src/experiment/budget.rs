@@ -14,7 +14,7 @@ use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
 use crate::privacy::{Adversary, Claim, Composition, Event, Method, compose};
 use crate::problem::{Loss, Objective, Sensitivity};
-use crate::protocol::{self, PricedRound, Protocol, PublicFacts, Response, Schedule};
+use crate::protocol::{self, PricedNoise, PricedRound, Protocol, PublicFacts, Response, Schedule};
 use crate::random::Seed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,6 +136,11 @@ impl Budget {
     /// Every account there is.
     pub(super) fn accounts_mut(&mut self) -> impl Iterator<Item = &mut Account> {
         self.accounts.values_mut()
+    }
+
+    /// The noise of every account, round by round.
+    pub(super) fn all_noise(&self) -> impl Iterator<Item = &[RoundNoise]> {
+        self.accounts.values().map(|account| &*account.noise)
     }
 
     /// The noise of every round, as it was priced; all agents' where they add it together.
@@ -295,7 +300,11 @@ fn published(
         return Vec::new();
     }
     let gradient = context.objective.sensitivity(context.bounds, records, privacy.neighbours);
-    let price = |(round, &noise): (u32, &RoundNoise)| {
+    let price = |(round, noise): (u32, &RoundNoise)| {
+        let laplace = noise.laplace_rate().map(|rate| PricedNoise::Laplace { rate });
+        let gamma = || noise.gamma_rate().map(|rate| PricedNoise::Gamma { rate });
+        let gaussian = || noise.gaussian_sigma().map(|sigma| PricedNoise::Gaussian { sigma });
+        let noise = laplace.or_else(gamma).or_else(gaussian)?;
         protocol.published_cost(&PricedRound { round, degree, records, noise, gradient: &gradient, facts })
     };
     protocol::published_totals((1..).zip(noise).map(price), privacy.delta)

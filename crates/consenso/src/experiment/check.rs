@@ -3,6 +3,7 @@
 use super::budget::{self, Budget, Company};
 use super::correlated::{self, Correlated};
 use super::problem::Tied;
+use super::range;
 use super::scouted;
 use super::shared;
 use super::spec::{
@@ -19,7 +20,7 @@ use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
 use crate::protocol::scouted::{Scouted, largest};
-use crate::protocol::{Algorithms, Parameters, Protocol, PublicFacts};
+use crate::protocol::{Algorithms, MixRule, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
 use std::sync::Arc;
@@ -94,6 +95,10 @@ pub(super) struct Planned {
     pub(super) budget: Budget,
     /// Secret shares instead of vectors.
     pub(super) sharing: Option<FixedPoint>,
+    /// How agents combine their neighbours' vectors.
+    pub(super) mixing: MixRule,
+    /// The largest number of an honest agent's message, where a rule gives one.
+    pub(super) reach: Option<f64>,
     /// What it is where columns are scouted; `protocol` is the same.
     pub(super) scouted: Option<Arc<Scouted>>,
 }
@@ -794,7 +799,8 @@ fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mut protocol } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, mut protocol } =
+        algorithm;
     if let Some(most) = max_dim.filter(|&most| most < facts.dim) {
         return Err(format!(
             "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
@@ -841,6 +847,9 @@ fn plan(
     if sharing.is_some() {
         shared::check(&*protocol, &facts, context)?;
     }
+    if sharing.is_some() && mixing != MixRule::Average {
+        return Err("mixing needs each vector, and exchange = \"secret-shared\" reveals sums alone: leave one of them out".into());
+    }
     if let (Some(_), Some(1..)) = (&sharing, gossip) {
         return Err("gossip has nothing to mix under exchange = \"secret-shared\": leave it out".into());
     }
@@ -871,12 +880,14 @@ fn plan(
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
     Ok((
         Planned {
+            reach: range::reach(&*protocol, mixing, &facts, context, &budget),
             place: context.place,
             label,
             protocol,
             timetable: Arc::new(timetable),
             budget,
             sharing,
+            mixing,
             scouted: None,
         },
         warnings,
@@ -911,6 +922,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
     table.insert("gossip".into(), i64::from(planned.timetable.gossip).into());
     table.extend(planned.protocol.parameters());
     table.extend(shared::keys(planned));
+    table.extend(range::keys(planned.mixing));
     if let Some(noise) = &planned.budget.noise_spec
         && let Ok(noise) = serde_json::to_value(noise)
     {

@@ -2,6 +2,7 @@
 
 use super::budget::Account;
 use super::check::{Experiment, Planned, Source};
+use super::pieces::{Part, Place};
 use crate::gate::{Ledger, Noise};
 use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, NeighbourRelation, zcdp};
@@ -26,10 +27,20 @@ impl Experiment {
     /// # Errors
     /// Why nothing can be claimed: an algorithm without noise, or claims against different adversaries.
     pub fn cost(&self) -> Result<CommandCost, String> {
+        self.cost_of(&self.places(None))
+    }
+
+    /// What some transcripts of this experiment cost together; other places than those of algorithms cost nothing.
+    ///
+    /// # Errors
+    /// Why nothing can be claimed: an algorithm without noise, or claims against different adversaries, made or not.
+    pub fn cost_of(&self, places: &[Place]) -> Result<CommandCost, String> {
         let mut parts = Vec::new();
         let mut adversary: Option<String> = None;
-        for experiment in std::iter::once(self).chain(&self.points) {
-            for planned in &experiment.planned {
+        let mut counts = std::collections::BTreeMap::<(u32, Part), usize>::new();
+        places.iter().for_each(|place| *counts.entry((place.point, place.part)).or_default() += 1);
+        for (point, experiment) in (0..).zip(std::iter::once(self).chain(&self.points)) {
+            for (algorithm, planned) in (0..).zip(&experiment.planned) {
                 let (cost, who) = experiment.transcript(planned).ok_or_else(|| {
                     format!(
                         "{} releases without a claim, so nothing can be said about all together",
@@ -42,7 +53,8 @@ impl Experiment {
                             .into(),
                     );
                 }
-                parts.extend(std::iter::repeat_n(cost, experiment.spec.runs as usize));
+                let count = counts.get(&(point, Part::Algorithm(algorithm))).copied().unwrap_or(0);
+                parts.extend(std::iter::repeat_n(cost, count));
             }
         }
         let privacy = self.spec.privacy.ok_or("nothing is claimed: there is no [privacy]")?;

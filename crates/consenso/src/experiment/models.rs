@@ -4,6 +4,7 @@ use super::check::{Experiment, Source, shards};
 use super::run::{Finished, Trained};
 use crate::data::{Kind, Task};
 use crate::model::{self, AgentModel, ClaimNote, FORMAT, MOST_AGENT_NUMBERS, Metrics, Model, Study};
+use crate::problem;
 use crate::random::Seed;
 use crate::record::AlgorithmRecord;
 
@@ -125,10 +126,15 @@ impl Experiment {
     #[must_use]
     pub fn metrics(&self, run: u32, weights: &[f64]) -> Option<Metrics> {
         let (test, loss) = (self.test_records(run)?, &self.objective.loss);
-        match (&self.layout, self.planned.iter().find_map(|p| super::scouted::split(p, weights))) {
+        let planned = self.planned.iter().find(|p| p.scouted.is_some());
+        let found = planned.and_then(|p| {
+            Some((super::scouted::split(p, weights)?.0, self.fitted(&p.label, weights).ok()?.1))
+        });
+        match (&self.layout, found) {
+            // The coefficients of the model file on the rows they were trained on, and labels as they are: what `predict` computes.
             (Some(layout), Some((standard, x))) => {
-                let metrics = Metrics::of(loss, &layout.encode(standard, &test), x, self.threshold)?;
-                Some(metrics.in_units(layout.label_scale(standard)))
+                let scores = problem::scores(loss, &layout.encode(standard, &test), &x);
+                Metrics::of_scores(loss, &scores, test.labels(), self.threshold)
             }
             _ => Metrics::of(loss, &test, weights, self.threshold),
         }

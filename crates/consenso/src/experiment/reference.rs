@@ -77,7 +77,12 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     let test = test.as_ref();
     let metrics =
         Metrics::of(&loss, &prepare(&mut (0..test.len()).map(|row| (test, row))), &x, experiment.threshold)?;
-    Some(Reference { regularization: best, about: ABOUT.into(), metrics: metrics.in_units(unit) })
+    Some(named(best, metrics.in_units(unit)))
+}
+
+/// The reference with the words that go with it.
+pub(super) fn named(regularization: f64, metrics: Metrics) -> Reference {
+    Reference { regularization, about: ABOUT.into(), metrics }
 }
 
 const ABOUT: &str = "all records in one place, every record the same weight, columns scaled to unit variance, \

@@ -1,6 +1,8 @@
 //! Running a checked experiment.
 
 use super::check::{Experiment, Planned, Source};
+use super::pieces::{Content, Grounds, Kept, Outcome, Part, Piece, Place, RecordsDigest, Share, Tuned};
+use super::pool::{self, Board, Demand, Machine, Outlook, TaskCost};
 use super::scouted::Eyes;
 use super::{reference, sweep};
 use crate::agent::Player;
@@ -19,17 +21,32 @@ use crate::record::{
 };
 use crate::simulate::Lockstep;
 use rayon::prelude::*;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Who watches a run: a progress bar, a clock, a Ctrl-C handler. The library has none of these itself.
 pub trait Observer: Sync {
-    /// A new stage begins: reading shards and solving references, then one stage an algorithm.
+    /// Something is begun: the references of a run, or one algorithm in it. Several are under way at a time, on threads of their own.
     fn stage(&self, _name: &str, _exchanges: u64) {}
     /// So many exchanges were made since the last call.
     fn advanced(&self, _exchanges: u64) {}
-    /// A stage is over; the seconds it took, if somebody counts.
+    /// Returns the seconds since any fixed moment, if somebody counts.
     fn seconds(&self) -> f64 {
         0.0
+    }
+    /// A transcript is about to be made: the noise of one run of one algorithm will be drawn.
+    ///
+    /// # Errors
+    /// A text that ends the run.
+    fn begins(&self, _place: Place) -> Result<(), String> {
+        Ok(())
+    }
+    /// A piece is finished; whoever keeps it can go on from there after a crash (see [`Job::done`]).
+    ///
+    /// # Errors
+    /// A text that ends the run.
+    fn finished(&self, _piece: &Piece) -> Result<(), String> {
+        Ok(())
     }
     /// Whether to stop as soon as possible and keep what is done.
     fn cancelled(&self) -> bool {
@@ -94,55 +111,274 @@ pub struct Trained {
     pub mean: Vec<f64>,
 }
 
+/// What of an experiment to run, and where.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// The machine it runs on.
+    pub machine: Machine,
+    /// One share of the experiment instead of all of it.
+    pub share: Option<Share>,
+    /// Pieces that exist already, from an earlier run of the same experiment: they are not made again. Whoever hands them in has compared
+    /// their stamps.
+    pub done: Vec<Piece>,
+    /// What [`Experiment::records_digest`] gave, where pieces are to be kept; without it they carry no stamp.
+    pub records: Option<RecordsDigest>,
+}
+
 /// Runs everything; a cancelled run gives what was finished.
 ///
 /// # Errors
 /// A text when records cannot be divided as asked in a later run.
 pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Finished, String> {
-    let mut finished = run_one(experiment, observer)?;
-    if !observer.cancelled() && experiment.tied.is_none() && !experiment.alone {
-        observer.stage("tuned reference without privacy", 0);
-        finished.record.baselines.reference = reference::reference(experiment, &experiment.locals(0)?);
+    let (pieces, cancelled) = run_pieces(experiment, Job::default(), observer)?;
+    Ok(put_together(experiment, pieces, cancelled))
+}
+
+/// Makes the pieces of a job that are not done yet, side by side on all threads, and returns them with those that were; and whether the
+/// observer cancelled it before the end.
+///
+/// # Errors
+/// A text when records cannot be divided as asked in a later run, when memory does not suffice, or when the observer has one.
+pub fn run_pieces(
+    experiment: &Experiment,
+    job: Job,
+    observer: &dyn Observer,
+) -> Result<(Vec<Piece>, bool), String> {
+    let Job { machine, share, done, records } = job;
+    let outlook = experiment.outlook(&machine, share);
+    if let Some(memory) = machine.memory.filter(|&memory| outlook.least > memory) {
+        return Err(format!(
+            "one run needs about {} of memory, and {} are free: use fewer agents, records or dimensions",
+            gigabytes(outlook.least),
+            gigabytes(memory)
+        ));
+    }
+    let all = Mutex::new(BTreeMap::<Place, Piece>::new());
+    let mut tasks = tasks(experiment, share, &done);
+    for piece in done {
+        all.lock().unwrap_or_else(PoisonError::into_inner).insert(piece.place, piece);
+    }
+    let made = |place: Place, began: f64, content: Content| -> Result<(), String> {
+        let stamp = records.as_ref().and_then(|r| experiment.stamp(r, place)).unwrap_or_default();
+        let piece = Piece { place, stamp, seconds: observer.seconds() - began, content };
+        observer.finished(&piece)?;
+        all.lock().unwrap_or_else(PoisonError::into_inner).insert(place, piece);
+        Ok(())
+    };
+    let references = tasks.iter().position(|t| matches!(t, Task::Reference)).map(|at| tasks.remove(at));
+    let board = Board::new(outlook.side_by_side, references.into_iter().collect(), tasks);
+    board.work(
+        || observer.cancelled(),
+        |task| {
+            let began = observer.seconds();
+            match task {
+                Task::Reference => {
+                    observer.stage("tuned reference without privacy", 0);
+                    let found = reference::reference(experiment, &experiment.locals(0)?);
+                    let place = Place { point: 0, run: 0, part: Part::Reference };
+                    made(place, began, Content::Reference(found.as_ref().map(Tuned::of)))?;
+                    Ok(Vec::new())
+                }
+                Task::Build { point, run, grounds, algorithms } => {
+                    observer.stage("shards and reference optimum", 0);
+                    let Some(here) = experiment.at_point(point) else { return Ok(Vec::new()) };
+                    let instance = Arc::new(instance(here, run)?);
+                    if grounds {
+                        let place = Place { point, run, part: Part::Grounds };
+                        made(place, began, Content::Grounds(self::grounds(here, &instance)))?;
+                    }
+                    let play =
+                        |&algorithm: &u32| Task::Play { point, algorithm, instance: Arc::clone(&instance) };
+                    Ok(algorithms.iter().map(play).collect())
+                }
+                Task::Play { point, algorithm, instance } => {
+                    let Some(here) = experiment.at_point(point) else { return Ok(Vec::new()) };
+                    let planned = &here.planned[algorithm as usize];
+                    observer.stage(&planned.label, u64::from(planned.timetable.exchanges()));
+                    let place = Place { point, run: instance.run, part: Part::Algorithm(algorithm) };
+                    observer.begins(place)?;
+                    if let Some(outcome) = one_run(here, planned, &instance, observer)? {
+                        made(place, began, Content::Outcome(outcome))?;
+                    }
+                    Ok(Vec::new())
+                }
+            }
+        },
+    )?;
+    let pieces = all.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect();
+    Ok((pieces, observer.cancelled()))
+}
+
+/// A size for people.
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+/// Something a thread can do.
+enum Task {
+    /// The tuned model without privacy.
+    Reference,
+    /// The shards and references of a run; then its algorithms can go.
+    Build { point: u32, run: u32, grounds: bool, algorithms: Vec<u32> },
+    /// One algorithm on the shards of a run.
+    Play { point: u32, algorithm: u32, instance: Arc<Instance> },
+}
+
+/// What is left to do, in order.
+fn tasks(experiment: &Experiment, share: Option<Share>, done: &[Piece]) -> Vec<Task> {
+    let done: std::collections::BTreeSet<Place> = done.iter().map(|p| p.place).collect();
+    let mut tasks: Vec<Task> = Vec::new();
+    for place @ Place { point, run, part } in experiment.places(share) {
+        if done.contains(&place) {
+            continue;
+        }
+        if part == Part::Reference {
+            tasks.push(Task::Reference);
+            continue;
+        }
+        let same = |task: &&mut Task| matches!(task, Task::Build { point: p, run: r, .. } if (*p, *r) == (point, run));
+        if tasks.last_mut().filter(same).is_none() {
+            tasks.push(Task::Build { point, run, grounds: false, algorithms: Vec::new() });
+        }
+        if let Some(Task::Build { grounds, algorithms, .. }) = tasks.last_mut() {
+            match part {
+                Part::Algorithm(algorithm) => algorithms.push(algorithm),
+                _ => *grounds = true,
+            }
+        }
+    }
+    tasks
+}
+
+impl Experiment {
+    /// Tells how much memory a run will take and how many of its pieces go side by side, before it starts.
+    #[must_use]
+    pub fn outlook(&self, machine: &Machine, share: Option<Share>) -> Outlook {
+        let demands = std::iter::once(self).chain(&self.points).map(Self::demand);
+        // The largest point of a sweep is the one that must fit.
+        let largest = demands.max_by_key(|d| d.records + d.state).unwrap_or_default();
+        let pieces = self.places(share).iter().filter(|p| matches!(p.part, Part::Algorithm(_))).count();
+        pool::outlook(machine, pieces, &largest)
+    }
+
+    /// What one run of these settings asks of a machine.
+    fn demand(&self) -> Demand {
+        let (agents, dim) = (self.facts.agents as u64, self.facts.dim as u64);
+        let rows: u64 = self.counts.iter().map(|&c| c as u64).sum();
+        let (stored, sparse) = match &*self.source {
+            Source::Costs => (dim, false),
+            Source::Synthetic(p) => (p.nonzeros.unwrap_or(p.dim) as u64, p.nonzeros.is_some()),
+            Source::Data(data) => {
+                let stored = data.train.stored() as u64;
+                (stored.div_ceil(data.train.len().max(1) as u64), stored < data.train.len() as u64 * dim)
+            }
+        };
+        // A number and, where rows are sparse, its column; and a label.
+        let records = rows * (stored * if sparse { 12 } else { 8 } + 8);
+        let vectors = self
+            .planned
+            .iter()
+            .map(|p| (p.protocol.memory() + p.protocol.private_memory()) as u64 + 9)
+            .max()
+            .unwrap_or(9);
+        Demand {
+            // Scouted columns are encoded once more for all to see.
+            records: records * if self.layout.is_some() { 3 } else { 1 },
+            state: agents * (vectors * dim * 8 + 1024),
+            round: agents * 100 * dim + 2 * rows * stored,
+            algorithms: self.planned.len() as u64,
+        }
+    }
+
+    /// Estimates the cost of every task of a run, in multiply-adds, for the model of the schedule ([`makespan`](super::makespan)).
+    #[must_use]
+    pub fn task_costs(&self) -> Vec<TaskCost> {
+        let mut tasks = Vec::new();
+        for (point, run) in self.units(None) {
+            let Some(here) = self.at_point(point) else { continue };
+            let Demand { round, .. } = here.demand();
+            if (point, run) == (0, 0) && self.has_reference() {
+                // Nine solutions by Newton's method, some twenty passes over all records each; one thread.
+                tasks.push(TaskCost { cost: 180.0 * round as f64, shares: 1, after: None });
+            }
+            let shares = here.facts.agents;
+            // The optimum and, in three runs, what every agent reaches alone: some thirty passes each.
+            let passes = if run < 3 { 60.0 } else { 30.0 };
+            let build = tasks.len();
+            tasks.push(TaskCost { cost: passes * round as f64, shares, after: None });
+            for planned in &here.planned {
+                let rounds = f64::from(planned.timetable.exchanges());
+                // A point of a curve costs about half a round.
+                let points = rounds / f64::from(here.trace_every);
+                let cost = (rounds + 0.5 * points) * round as f64;
+                tasks.push(TaskCost { cost, shares, after: Some(build) });
+            }
+        }
+        tasks
+    }
+}
+
+/// The record and the models of an experiment, from its pieces: whoever made them, and in whatever order. Where some are missing, it is
+/// the record of what is there.
+#[must_use]
+pub fn put_together(experiment: &Experiment, pieces: Vec<Piece>, interrupted: bool) -> Finished {
+    let mut pieces: BTreeMap<Place, Piece> = pieces.into_iter().map(|p| (p.place, p)).collect();
+    let reference = pieces.remove(&Place { point: 0, run: 0, part: Part::Reference });
+    let mut finished = put_point_together(experiment, 0, &mut pieces, interrupted);
+    if let Some(Piece { content: Content::Reference(tuned), .. }) = reference {
+        finished.record.baselines.reference = tuned.map(|t| reference::named(t.regularization, t.metrics.0));
     }
     if experiment.spec.sweep.is_some() {
-        finished.record.sweep = sweep::run_points(experiment, &finished.record, observer)?;
-        finished.record.interrupted = observer.cancelled();
+        let mut points = vec![sweep::point(experiment, finished.record.clone())];
+        for (number, other) in (1..).zip(&experiment.points) {
+            let record = put_point_together(other, number, &mut pieces, interrupted).record;
+            // A point that was cut short would say something else than the others.
+            let whole = record.runs == other.spec.runs && record.algorithms.len() == other.planned.len();
+            if whole {
+                points.push(sweep::point(other, record));
+            }
+        }
+        finished.record.sweep = sweep::in_order(points);
     }
-    Ok(finished)
+    finished
 }
 
 /// One setting, without its sweep.
-pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Result<Finished, String> {
+fn put_point_together(
+    experiment: &Experiment,
+    point: u32,
+    pieces: &mut BTreeMap<Place, Piece>,
+    interrupted: bool,
+) -> Finished {
     let runs = experiment.spec.runs;
-    observer.stage("shards and reference optimum", 0);
-    let together = runs_together(experiment);
-    let instances = over_runs((0..runs).collect(), together, |run| {
-        (!observer.cancelled()).then(|| instance(experiment, run))
-    });
-    let instances: Vec<Instance> = instances.into_iter().collect::<Result<_, String>>()?;
-    let baselines = baselines(experiment, &instances);
+    let mut take = |run: u32, part: Part| pieces.remove(&Place { point, run, part });
+    let grounds: Vec<Grounds> = (0..runs)
+        .filter_map(|run| match take(run, Part::Grounds)?.content {
+            Content::Grounds(grounds) => Some(grounds),
+            _ => None,
+        })
+        .collect();
+    let baselines = baselines(&grounds);
     let (mut algorithms, mut models) = (Vec::new(), Vec::new());
-    let mut finished = instances.len() as u32;
-    for planned in &experiment.planned {
-        observer.stage(&planned.label, u64::from(planned.timetable.exchanges()) * instances.len() as u64);
-        let outcomes = over_runs(instances.iter().collect(), together, |instance| {
-            one_run(experiment, planned, instance, observer).transpose()
-        });
-        let mut outcomes: Vec<Outcome> = outcomes.into_iter().collect::<Result<_, String>>()?;
-        let Some(first) = outcomes.first_mut() else { break };
+    let mut finished = grounds.len() as u32;
+    for (index, planned) in experiment.planned.iter().enumerate() {
+        let (mut outcomes, mut seconds) = (Vec::new(), 0.0);
+        for run in 0..runs {
+            let Some(piece) = take(run, Part::Algorithm(index as u32)) else { continue };
+            if let Content::Outcome(outcome) = piece.content {
+                outcomes.push(outcome);
+                seconds += piece.seconds;
+            }
+        }
+        let Some(first) = outcomes.iter_mut().find(|o| !o.models.is_empty()) else { continue };
         let agents = std::mem::take(&mut first.models);
         let mean = mean_row(agents.iter().map(Vec::as_slice), experiment.facts.dim);
         models.push(Trained { label: planned.label.clone(), agents, mean });
         finished = finished.min(outcomes.len() as u32);
-        let mut record = summarise(experiment, planned, outcomes, observer.seconds());
-        record.certified = instances
-            .first()
-            .and_then(|i| experiment.certified(planned, &i.locals, &i.optimum, &i.multiplier));
+        let mut record = summarise(experiment, planned, outcomes, seconds);
+        record.certified = grounds.first().and_then(|g| g.certified.get(index)?.clone());
         record.findings = findings(experiment, &record, &baselines);
         algorithms.push(record);
-        if observer.cancelled() {
-            break;
-        }
     }
     let record = Record {
         kind: experiment.result_kind(),
@@ -151,7 +387,7 @@ pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Resul
         seed: experiment.spec.seed,
         runs: if algorithms.is_empty() { 0 } else { finished },
         runs_asked: runs,
-        interrupted: observer.cancelled(),
+        interrupted,
         version: env!("CARGO_PKG_VERSION").into(),
         problem: problem_record(experiment),
         algorithms,
@@ -160,27 +396,7 @@ pub(super) fn run_one(experiment: &Experiment, observer: &dyn Observer) -> Resul
         warnings: experiment.warnings().to_vec(),
         resolved: experiment.resolved(),
     };
-    Ok(Finished { record, models })
-}
-
-/// Whether runs go side by side. Small ones do; the records of a large one should have the shared cache to themselves, so its agents
-/// share the threads instead. The result is the same.
-fn runs_together(experiment: &Experiment) -> bool {
-    const CACHE: usize = 8 << 20;
-    experiment.records.1 * experiment.facts.agents * experiment.facts.dim * size_of::<f64>() < CACHE
-}
-
-/// `each` of the items, in order, leaving out what gave nothing.
-fn over_runs<I: Send, T: Send>(
-    items: Vec<I>,
-    together: bool,
-    each: impl Fn(I) -> Option<T> + Send + Sync,
-) -> Vec<T> {
-    if together {
-        items.into_par_iter().filter_map(each).collect()
-    } else {
-        items.into_iter().filter_map(each).collect()
-    }
+    Finished { record, models }
 }
 
 fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
@@ -214,23 +430,6 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
         Spread::of(each).map(|s| s.mean)
     });
     Ok(Instance { run, locals, optimum, multiplier: Vec::new(), local_only_accuracy, reference })
-}
-
-/// What one repetition of one algorithm gave.
-struct Outcome {
-    /// Of every agent, in the first run; empty in the others.
-    models: Vec<Vec<f64>>,
-    trace: Vec<TraceRow>,
-    accuracy: Option<Spread>,
-    auc: Option<f64>,
-    /// Of the mean model.
-    metrics: Option<Metrics>,
-    objective: f64,
-    optimum_gap: f64,
-    log_error: f64,
-    stopped: usize,
-    diverged: bool,
-    violation: Option<f64>,
 }
 
 fn one_run(
@@ -305,7 +504,10 @@ fn one_run(
             violation: None,
         },
     );
-    outcome.metrics = outcome.metrics.map(|m| m.in_units(eyes.label_scale(experiment)));
+    // Scouted sites end with one model, which is judged as it stands in its file: with the label in its own unit.
+    if let (Some(_), Some(model)) = (&experiment.layout, models.first()) {
+        outcome.metrics = experiment.metrics(instance.run, model).map(Kept);
+    }
     if instance.run == 0 {
         outcome.models = models;
     }
@@ -334,7 +536,11 @@ pub(super) fn player(
     };
     let protocol =
         planned.protocol.seated(agent, graph, records).unwrap_or_else(|| Arc::clone(&planned.protocol));
-    Player::new(local, protocol, Arc::clone(&planned.timetable), gate)
+    let gate = match planned.reach {
+        Some(reach) => gate.with_reach(reach),
+        None => gate,
+    };
+    Player::new(local, protocol, Arc::clone(&planned.timetable), gate).with_mixing(planned.mixing)
 }
 
 /// Most agents whose models are tested one by one; of more, a fixed sample is.
@@ -373,7 +579,7 @@ fn judge(
             true => models[0].clone(),
             false => mean_row(models.iter().map(Vec::as_slice), dim),
         };
-        outcome.metrics = Metrics::of(loss, test, &mean, experiment.threshold);
+        outcome.metrics = Metrics::of(loss, test, &mean, experiment.threshold).map(Kept);
     }
     outcome
 }
@@ -393,7 +599,7 @@ fn objective<'a>(
     solve::mean_value(locals, &mean_row(rows, dim))
 }
 
-fn mean_row<'a>(rows: impl Iterator<Item = &'a [f64]>, dim: usize) -> Vec<f64> {
+pub(super) fn mean_row<'a>(rows: impl Iterator<Item = &'a [f64]>, dim: usize) -> Vec<f64> {
     let (mut mean, mut count) = (vec![0.0; dim], 0.0);
     for row in rows {
         kernel::axpy(1.0, row, &mut mean);
@@ -495,7 +701,9 @@ fn summarise(
         test_accuracy: per_agent_accuracy.map(|s| s.mean),
         test_auc: mean(&|o| o.auc),
         per_agent_accuracy,
-        metrics: Metrics::mean(&outcomes.iter().filter_map(|o| o.metrics.clone()).collect::<Vec<_>>()),
+        metrics: Metrics::mean(
+            &outcomes.iter().filter_map(|o| Some(o.metrics.as_ref()?.0.clone())).collect::<Vec<_>>(),
+        ),
         findings: Vec::new(),
         model: None,
         objective: mean(&|o| Some(o.objective)).unwrap_or(f64::NAN),
@@ -600,32 +808,50 @@ fn curve(outcomes: &[Outcome]) -> Vec<CurvePoint> {
         .collect()
 }
 
-fn baselines(experiment: &Experiment, instances: &[Instance]) -> Baselines {
+/// What one run can be compared with.
+fn grounds(experiment: &Experiment, instance: &Instance) -> Grounds {
     let loss = &experiment.objective.loss;
-    let Some(first) = instances.first() else { return Baselines::default() };
-    let test = first.test(experiment);
-    let dim = first.reference.as_ref().map_or(experiment.facts.dim, |r| r.1.dim());
-    let zero = vec![0.0; dim];
-    let over = |f: &(dyn Fn(&Instance) -> Option<f64> + Sync)| {
-        Spread::of(instances.par_iter().filter_map(f).collect::<Vec<_>>()).map(|s| s.mean)
+    let test = instance.test(experiment);
+    let dim = instance.reference.as_ref().map_or(experiment.facts.dim, |r| r.1.dim());
+    let (zero, optimum) = (vec![0.0; dim], &instance.optimum);
+    let rows = std::iter::repeat_n(&zero[..], optimum.x.len() / zero.len());
+    let certified = |planned: &Planned| {
+        // A certificate is about the first run's graph and shards.
+        let first = instance.run == 0;
+        first
+            .then(|| experiment.certified(planned, &instance.locals, optimum, &instance.multiplier))
+            .flatten()
     };
+    Grounds {
+        majority: test.as_deref().and_then(|t| loss.classifies().then(|| majority(t))),
+        zero_accuracy: test.as_deref().and_then(|t| problem::accuracy(loss, t, &zero)),
+        zero_log_error: log_errors(rows, &optimum.x, zero.len()).mean,
+        zero_objective: solve::mean_value(instance.objectives(), &zero),
+        central_accuracy: test
+            .as_deref()
+            .and_then(|t| problem::accuracy_above(loss, t, &optimum.x, experiment.threshold)),
+        central_auc: test.as_deref().and_then(|t| problem::auc(loss, t, &optimum.x)),
+        central_objective: optimum.value,
+        local_only_accuracy: instance.local_only_accuracy,
+        certified: experiment.planned.iter().map(certified).collect(),
+    }
+}
+
+/// Means over the runs; what does not depend on shards is the first run's.
+fn baselines(grounds: &[Grounds]) -> Baselines {
+    let Some(first) = grounds.first() else { return Baselines::default() };
+    let over = |f: fn(&Grounds) -> Option<f64>| Spread::of(grounds.iter().filter_map(f)).map(|s| s.mean);
     Baselines {
-        majority_accuracy: test.as_deref().and_then(|t| loss.classifies().then(|| majority(t))),
+        majority_accuracy: first.majority,
         zero_model: ZeroModel {
-            accuracy: test.as_deref().and_then(|t| problem::accuracy(loss, t, &zero)),
-            log_error: over(&|i| {
-                let rows = std::iter::repeat_n(&zero[..], i.optimum.x.len() / zero.len());
-                Some(log_errors(rows, &i.optimum.x, zero.len()).mean)
-            })
-            .unwrap_or(f64::NAN),
-            objective: over(&|i| Some(solve::mean_value(i.objectives(), &zero))).unwrap_or(f64::NAN),
+            accuracy: first.zero_accuracy,
+            log_error: over(|g| Some(g.zero_log_error)).unwrap_or(f64::NAN),
+            objective: over(|g| Some(g.zero_objective)).unwrap_or(f64::NAN),
         },
-        central_optimum_accuracy: over(&|i| {
-            problem::accuracy_above(loss, i.test(experiment).as_deref()?, &i.optimum.x, experiment.threshold)
-        }),
-        central_optimum_auc: over(&|i| problem::auc(loss, i.test(experiment).as_deref()?, &i.optimum.x)),
-        central_optimum_objective: over(&|i| Some(i.optimum.value)).unwrap_or(f64::NAN),
-        local_only_accuracy: over(&|i| i.local_only_accuracy),
+        central_optimum_accuracy: over(|g| g.central_accuracy),
+        central_optimum_auc: over(|g| g.central_auc),
+        central_optimum_objective: over(|g| Some(g.central_objective)).unwrap_or(f64::NAN),
+        local_only_accuracy: over(|g| g.local_only_accuracy),
         reference: None,
     }
 }

@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective};
 use crate::protocol::scouted::{Request, Scouted, loss_under};
-use crate::protocol::{Protocol, PublicFacts};
+use crate::protocol::{MixRule, Protocol, PublicFacts};
 use std::sync::Arc;
 
 /// The raw columns if the experiment scouts them.
@@ -66,7 +66,7 @@ pub(super) fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, protocol, .. } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, protocol, .. } = algorithm;
     let kind = protocol.kind();
     if kind != "dgd" {
         return Err(format!(
@@ -79,6 +79,11 @@ pub(super) fn plan(
     let foreign = [("tail", tail.is_some()), ("gossip", gossip.is_some()), ("exchange", sharing.is_some())];
     if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
         return Err(format!("{key} has no place where columns are scouted: leave it out"));
+    }
+    if mixing != MixRule::Average {
+        return Err("mixing: where columns are scouted sums are made, not mixes, and what a site can add to one is bounded; leave it out, or set \
+                    data.encoding = \"one-hot\""
+            .into());
     }
     if noise.as_ref().is_some_and(|n| *n != NoiseSpec::None) {
         return Err("noise is calibrated to the budget where columns are scouted: leave it out".into());
@@ -131,6 +136,8 @@ pub(super) fn plan(
         timetable: Arc::new(timetable),
         budget,
         sharing: None,
+        mixing: MixRule::Average,
+        reach: None,
         scouted: Some(scouted),
     };
     Ok((planned, warnings))
@@ -206,14 +213,6 @@ impl Eyes {
 
     pub(super) fn test(&self) -> Option<&Records> {
         self.test.as_ref()
-    }
-
-    /// How many units of the label one of its standardised units is.
-    pub(super) fn label_scale(&self, experiment: &Experiment) -> f64 {
-        match &experiment.layout {
-            Some(layout) if !self.standard.is_empty() => layout.label_scale(&self.standard),
-            _ => 1.0,
-        }
     }
 }
 
@@ -435,7 +434,7 @@ mod tests {
     /// The worst pair of records, told apart by the exact likelihood ratio over all stages, is hidden as claimed; and the attack is worth its name.
     #[test]
     fn an_audit_of_all_stages_stays_below_the_claim() {
-        use crate::privacy::audit::{Options, Verdict};
+        use crate::audit::{Options, Verdict};
         for (label, loss) in [(BINARY, "logistic"), ("min = -4\nmax = 4", "ridge")] {
             let experiment = experiment("kind = \"complete\"", 2, label, loss, &BUDGET.replace("3.0", "8.0"));
             let options = Options { trials: 3_000, confidence: 1.0 - 1e-6, seed: 3 };

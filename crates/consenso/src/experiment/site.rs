@@ -55,6 +55,8 @@ pub struct SitePlan {
     pub cost: Option<StudyCost>,
     /// Whether its noise comes from the experiment's seed.
     pub seeded: bool,
+    /// The largest number that a model can have; a larger one is no model.
+    pub range: f64,
     steps: Arc<[Sensitivity]>,
     /// The noise that hides it, where it adds only a part of that; empty where its own does.
     hidden_by: Arc<[Noise]>,
@@ -213,10 +215,19 @@ impl Experiment {
             claim: account.and_then(|account| self.account_claim(account)),
             cost: account.and_then(|account| Some(account.cost(&self.account_claim(account)?))),
             seeded: self.is_seeded(),
+            range: self.model_range(planned),
             steps: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.steps)),
             hidden_by: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.hidden_by)),
             inside: account.map(|account| account.inside.clone()).unwrap_or_default(),
         }
+    }
+
+    /// No model is larger: what a rule or the constraint set gives, or a billion, for models of unit rows are a few units long.
+    fn model_range(&self, planned: &Planned) -> f64 {
+        let within = self.spec.objective.constraint.reach(self.facts.dim).map(|r| r * (1.0 + 1e-9) + 1e-9);
+        // Variables that are tied together are in units of their own.
+        let any = if self.tied.is_some() { f64::MAX } else { 1e9 };
+        planned.reach.into_iter().chain(within).fold(any, f64::min)
     }
 
     /// The account's claim; what stops at the budget never costs more than it.

@@ -6,7 +6,7 @@ use crate::data::Encoding;
 use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
 use crate::problem::{Constraint, LossKind, SiteWeights};
-use crate::protocol::{Algorithms, Parameters, Protocol, Schedule, parse};
+use crate::protocol::{Algorithms, MixName, MixRule, Parameters, Protocol, Schedule, parse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -304,6 +304,8 @@ pub struct AlgorithmSpec {
     pub gossip: Option<u32>,
     /// Secret shares instead of vectors.
     pub sharing: Option<SharingSpec>,
+    /// How agents combine their neighbours' vectors.
+    pub mixing: MixRule,
     /// The algorithm with its own parameters.
     pub protocol: Box<dyn Protocol>,
 }
@@ -434,6 +436,10 @@ struct AlgorithmCommon {
     range: Option<f64>,
     fraction_bits: Option<u32>,
     colluders: Option<usize>,
+    #[serde(default)]
+    mixing: MixName,
+    liars: Option<usize>,
+    clip: Option<f64>,
 }
 
 /// Keys that leave an algorithm's choices open.
@@ -446,7 +452,7 @@ fn is_auto(algorithm: &Parameters) -> bool {
 /// Most rounds of an algorithm: a bound on everything that is kept by the round.
 pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 
-const COMMON_KEYS: [&str; 10] = [
+const COMMON_KEYS: [&str; 13] = [
     "label",
     "rounds",
     "noise",
@@ -457,6 +463,9 @@ const COMMON_KEYS: [&str; 10] = [
     "range",
     "fraction_bits",
     "colluders",
+    "mixing",
+    "liars",
+    "clip",
 ];
 
 impl ExperimentSpec {
@@ -734,6 +743,9 @@ fn parse_algorithm(
         range,
         fraction_bits,
         colluders,
+        mixing,
+        liars,
+        clip,
         ..
     } = common;
     let sharing =
@@ -748,7 +760,35 @@ fn parse_algorithm(
         let help = "add exchange = \"secret-shared\", or leave it out".to_owned();
         return Err(fail(key, format!("{key} belongs to the secret-shared exchange"), Some(help)));
     }
-    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, protocol })
+    let mixing = match mixing {
+        _ if clip.is_some_and(|c| !(c > 0.0 && c.is_finite())) => {
+            return Err(fail("clip", "clip must be a positive number".into(), None));
+        }
+        _ if liars == Some(0) => {
+            let help = "leave it out, or leave mixing out where nobody may lie".to_owned();
+            return Err(fail("liars", "liars must be at least 1".into(), Some(help)));
+        }
+        MixName::Clipped => MixRule::Clipped { liars: liars.unwrap_or(1), clip },
+        _ if clip.is_some() => {
+            let help = "add mixing = \"clipped\", or leave it out".to_owned();
+            return Err(fail("clip", "clip belongs to clipped mixing".into(), Some(help)));
+        }
+        MixName::Trimmed => MixRule::Trimmed { liars: liars.unwrap_or(1) },
+        _ if liars.is_some() => {
+            let help = "add mixing = \"clipped\" or \"trimmed\", or leave it out".to_owned();
+            return Err(fail("liars", "liars belongs to robust mixing".into(), Some(help)));
+        }
+        MixName::Median => MixRule::Median,
+        MixName::Average => MixRule::Average,
+    };
+    if mixing != MixRule::Average && !protocol.mixes() {
+        return Err(fail(
+            "mixing",
+            format!("kind {kind} does more with its neighbours' vectors than to mix them"),
+            Some("use kind = \"dgd\", \"rcd\" or \"pdop\", or leave mixing out".into()),
+        ));
+    }
+    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, protocol })
 }
 
 fn did_you_mean(near: &str) -> String {

@@ -1,7 +1,6 @@
 //! Sweeps: one experiment at several budgets and sizes, as one record.
 
 use super::check::Experiment;
-use super::run::{Observer, run_one};
 use super::spec::ExperimentSpec;
 use crate::protocol::Parameters;
 use crate::record::{AlgorithmRecord, Record, SweepPoint};
@@ -78,31 +77,17 @@ pub(super) fn place(spec: &ExperimentSpec) -> String {
     agents.into_iter().chain(epsilon).chain(dim).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs the points one after the other; the file's own settings were run as `own`. Points are in the order of agents, then d, then ε.
-pub(super) fn run_points(
-    experiment: &Experiment,
-    own: &Record,
-    observer: &dyn Observer,
-) -> Result<Vec<SweepPoint>, String> {
-    let mut points = vec![point(experiment, own.clone())];
-    for other in &experiment.points {
-        if observer.cancelled() {
-            break;
-        }
-        let record = run_one(other, observer)?.record;
-        // A point that was cut short would say something else than the others.
-        if !observer.cancelled() {
-            points.push(point(other, record));
-        }
-    }
+/// Points in the order of agents, then d, then ε.
+pub(super) fn in_order(mut points: Vec<SweepPoint>) -> Vec<SweepPoint> {
     points.sort_by(|a, b| {
         let key = |p: &SweepPoint| p.epsilon.unwrap_or(f64::INFINITY);
         (a.agents, a.dim).cmp(&(b.agents, b.dim)).then(key(a).total_cmp(&key(b)))
     });
-    Ok(points)
+    points
 }
 
-fn point(experiment: &Experiment, record: Record) -> SweepPoint {
+/// What a record says about one point.
+pub(super) fn point(experiment: &Experiment, record: Record) -> SweepPoint {
     let without_curve = |a: AlgorithmRecord| AlgorithmRecord { curve: Vec::new(), trace: Vec::new(), ..a };
     SweepPoint {
         agents: experiment.facts.agents,

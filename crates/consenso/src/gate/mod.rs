@@ -8,6 +8,7 @@
 //! ```
 
 pub mod exact;
+mod fixed_point;
 mod inside;
 mod ledger;
 mod pairs;
@@ -17,6 +18,7 @@ use ledger::LedgerState;
 pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
+pub use fixed_point::{FixedPoint, ShareError};
 pub use pairs::{Pair, Pairs};
 pub use shares::Shares;
 
@@ -150,6 +152,8 @@ pub struct Gate {
     constraint: Constraint,
     /// Limits of this agent's own, coordinate by coordinate.
     limits: Option<Arc<[[f64; 2]]>>,
+    /// No number of a release is larger.
+    reach: Option<f64>,
     /// M, from the public bounds of the rows; unit rows where nobody said.
     smoothness: Option<f64>,
     /// How long a model is, where messages are longer.
@@ -177,6 +181,7 @@ impl Gate {
             realised: None,
             constraint: Constraint::None,
             limits: None,
+            reach: None,
             smoothness: None,
             model: None,
             pairs: None,
@@ -208,6 +213,13 @@ impl Gate {
     #[must_use]
     pub fn with_limits(mut self, limits: Arc<[[f64; 2]]>) -> Self {
         self.limits = Some(limits);
+        self
+    }
+
+    /// Keeps every number of what it releases within ±`reach`, a public bound that agents among honest neighbours stay within: post-processing.
+    #[must_use]
+    pub fn with_reach(mut self, reach: f64) -> Self {
+        self.reach = Some(reach);
         self
     }
 
@@ -260,6 +272,20 @@ impl Gate {
         for (x, [low, high]) in out.iter_mut().zip(self.limits.as_deref().unwrap_or_default()) {
             *x = x.clamp(*low, *high);
         }
+        if let Some(reach) = self.reach {
+            out.iter_mut().for_each(|x| *x = x.clamp(-reach, reach));
+        }
+    }
+
+    /// The largest number of a release, if anything bounds it.
+    #[must_use]
+    pub fn reach(&self) -> Option<f64> {
+        self.reach
+    }
+
+    /// Whether every agent moves its releases into [`Self::constraint`], so that what lies outside is no release.
+    pub(crate) fn shares_constraint(&self) -> bool {
+        self.limits.is_none() && self.constraint != Constraint::None
     }
 
     pub(crate) fn state(&self) -> GateState {

@@ -1,12 +1,12 @@
 //! A vector that leaves an agent in pieces (Algorithm 3): each of them uniform, and the whole with nobody.
 
 use super::{Draft, Gate, StopReason, exact};
+use super::{FixedPoint, ShareError};
 #[cfg(doc)]
 use crate::privacy::distributed_noise::{self, TAIL};
 use crate::problem::LocalObjective;
 use crate::protocol::{Memory, Needs, Protocol, Response, View};
 use crate::random::{Purpose, Stream};
-use crate::sharing::{FixedPoint, ShareError};
 use rand::Rng;
 
 /// An agent's vector in N shares, which only the gate can make. They cost nothing against up to N − 2 colluders; the sum of all

@@ -16,7 +16,7 @@
 mod metrics;
 mod npz;
 mod onnx;
-mod sha256;
+pub(crate) mod sha256;
 
 pub use metrics::{CalibrationBin, Metrics, best_class, margin_of, probability, softmax};
 pub use npz::{Array, npz};

@@ -1,7 +1,7 @@
 //! SHA-256 (FIPS 180-4), for the one hash a model file carries: not worth a dependency.
 
 /// The hash of `bytes`, in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut state = ROOTS;
     let mut padded = bytes.to_vec();
     padded.push(0x80);

@@ -23,7 +23,6 @@
 
 pub mod advanced;
 pub mod adversary;
-pub mod audit;
 pub mod basic;
 pub mod calibrate;
 pub mod claim;
@@ -49,9 +48,10 @@ pub mod studies;
 pub mod views;
 pub mod zcdp;
 
+pub use crate::problem::NeighbourRelation;
 pub use adversary::{Adversary, Coalition};
 pub use calibrate::{Calibration, calibrate};
-pub use claim::{Claim, NeighbourRelation};
+pub use claim::Claim;
 pub use compose::{Bound, Composition, Method, Profile, compose};
 pub use error::AccountingError;
 pub use event::{Event, Mechanism, parse_events};

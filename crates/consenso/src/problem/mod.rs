@@ -10,6 +10,7 @@ pub mod coupled;
 pub mod coupling;
 pub mod loss;
 mod losses;
+mod neighbours;
 pub mod sensitivity;
 pub mod solve;
 pub(crate) mod weights;
@@ -18,6 +19,7 @@ pub use constraint::Constraint;
 pub use costs::Costs;
 pub use coupling::Coupling;
 pub use loss::{Loss, LossKind};
+pub use neighbours::NeighbourRelation;
 pub use sensitivity::Sensitivity;
 pub use weights::{SiteWeights, WeightRule};
 

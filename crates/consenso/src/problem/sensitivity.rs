@@ -10,9 +10,9 @@
 //!
 //! and adding one to b records moves it by at most 2L·R_q/(b+1). Everything here is computed from public bounds; nothing looks at a record.
 
+use super::NeighbourRelation;
 use super::{Loss, Objective};
 use crate::data::RowBounds;
-use crate::privacy::NeighbourRelation;
 use serde::{Deserialize, Serialize};
 
 /// Bounds on how far a private vector moves between neighbouring data sets, in three norms; all hold at once.

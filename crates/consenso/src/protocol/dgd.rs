@@ -1,6 +1,6 @@
 //! DGD: decentralized gradient descent with fixed mixing weights (Nedić and Ozdaglar, 2009).
 
-use super::{ENOUGH_STEPS, Memory, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
+use super::{Drift, ENOUGH_STEPS, Memory, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,15 @@ pub(super) fn check_step(step: Option<&Schedule>, facts: &PublicFacts) -> Result
         return Err(format!("step: {problem}"));
     }
     Ok(None)
+}
+
+/// How far a gradient step leads outside the range of what it mixes. Metropolis weights leave W_ii ≥ 1/(1 + largest degree), so the ridge's part −ημx_i
+/// only shrinks the mix as long as ημ is below that; elsewhere it may add to it.
+pub(super) fn drift(step: Option<&Schedule>, round: u32, gradient: f64, facts: &PublicFacts) -> Drift {
+    let eta = eta(step, round);
+    let ridge = eta * facts.strong_convexity;
+    let shrinks = ridge * (1.0 + facts.degrees.1 as f64) <= 1.0;
+    Drift { factor: if shrinks { 1.0 } else { 1.0 + ridge }, step: eta * gradient, linear: shrinks }
 }
 
 /// The part of the largest curvature that lies along one direction, in the records a step is made for: M counts every row along one line.
@@ -114,6 +123,14 @@ impl Protocol for Dgd {
 
     fn allows_absence(&self) -> bool {
         true
+    }
+
+    fn mixes(&self) -> bool {
+        true
+    }
+
+    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<Drift> {
+        Some(drift(self.step.as_ref(), round, gradient, facts))
     }
 
     /// One agent alone descends on its own records.

@@ -21,6 +21,7 @@ mod extra;
 mod gradient_descent;
 mod gradient_tracking;
 pub mod linear_admm;
+mod mixing;
 mod neighbourhood;
 mod output_admm;
 mod pdop;
@@ -40,15 +41,19 @@ pub use extra::Extra;
 pub use gradient_descent::GradientDescent;
 pub use gradient_tracking::GradientTracking;
 pub use linear_admm::LinearAdmm;
+pub(crate) use mixing::MixName;
+pub use mixing::MixRule;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use output_admm::OutputAdmm;
 pub use pdop::Pdop;
 pub use pp::PenaltyPerturbation;
 pub(crate) use published::totals as published_totals;
-pub use published::{PricedRound, PublishedCost};
+pub use published::{PricedNoise, PricedRound, PublishedCost};
 pub use rcd::{CoordinateDescent, Order};
 pub use schedule::Schedule;
 
+pub(crate) use crate::facts::ENOUGH_STEPS;
+pub use crate::facts::{Parameters, PublicFacts};
 use crate::graph::Graph;
 use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
@@ -69,6 +74,7 @@ pub struct View<'a> {
     regularization: f64,
     constraint: Constraint,
     common: Option<&'a Common>,
+    mixing: MixRule,
 }
 
 impl<'a> View<'a> {
@@ -96,6 +102,7 @@ impl<'a> View<'a> {
             regularization: 0.0,
             constraint: Constraint::None,
             common: None,
+            mixing: MixRule::Average,
         }
     }
 
@@ -103,6 +110,13 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn with_common(mut self, common: Option<&'a Common>) -> Self {
         self.common = common;
+        self
+    }
+
+    /// Replaces the weighted average of [`Self::mix`] by another rule.
+    #[must_use]
+    pub fn with_mixing(mut self, mixing: MixRule) -> Self {
+        self.mixing = mixing;
         self
     }
 
@@ -183,13 +197,16 @@ impl<'a> View<'a> {
         }
     }
 
-    /// `out = Σ_j W_ij x_j` with the graph's mixing weights, own row included.
+    /// `out = Σ_j W_ij x_j` with the graph's mixing weights, own row included; or what another [rule](MixRule) makes of these rows.
     pub fn mix(&self, out: &mut [f64]) {
         self.mix_from(0, out);
     }
 
     /// Writes the part of Σ_j W_ij x_j that begins at coordinate `from` and is as long as `out`.
     pub fn mix_from(&self, from: usize, out: &mut [f64]) {
+        if self.mixing != MixRule::Average && (from, out.len()) == (0, self.dim) {
+            return self.mixing.mix(self, out);
+        }
         let part = from..from + out.len();
         for (o, x) in out.iter_mut().zip(&self.own()[part.clone()]) {
             *o = self.weights.own * x;
@@ -202,6 +219,11 @@ impl<'a> View<'a> {
     /// `(Σ_j W_ij x_j)[l]`: one coordinate of [`Self::mix`].
     #[must_use]
     pub fn mix_at(&self, coordinate: usize) -> f64 {
+        if self.mixing != MixRule::Average {
+            let mut all = vec![0.0; self.dim];
+            self.mix(&mut all);
+            return all[coordinate];
+        }
         let others = self.neighbours().zip(self.weights.neighbours).map(|(row, w)| w * row[coordinate]);
         self.weights.own * self.own()[coordinate] + others.sum::<f64>()
     }
@@ -288,54 +310,8 @@ impl Common {
     }
 }
 
-/// What an agent knows before the first round and everyone may know: from it open parameters are resolved.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PublicFacts {
-    /// N.
-    pub agents: usize,
-    /// Length of the model.
-    pub dim: usize,
-    /// Records of the smallest agent.
-    pub records: usize,
-    /// M, from the public bounds.
-    pub smoothness: f64,
-    /// M̂: along any one coordinate ∇f is M̂-Lipschitz.
-    pub coordinate_smoothness: f64,
-    /// B^c/B₂ ≥ 1: how much more a gradient moves when every coordinate is asked at a point of its own.
-    pub coordinate_sensitivity: f64,
-    /// m.
-    pub strong_convexity: f64,
-    /// Largest eigenvalue of the graph's Laplacian, or an upper bound.
-    pub laplacian_max: f64,
-    /// Second largest eigenvalue modulus of W.
-    pub mixing: f64,
-    /// Smallest eigenvalue of W, or a lower bound: gradient steps beyond (1 + it)/M can make neighbours swing against each other.
-    pub mixing_min: f64,
-    /// Smallest and largest degree.
-    pub degrees: (usize, usize),
-    /// Whether the graph is complete.
-    pub complete: bool,
-    /// Rounds of the run.
-    pub rounds: u32,
-    /// Whether noise will be added.
-    pub private: bool,
-    /// μ/B₂: the Gaussian-DP budget that noise will be calibrated to, if it will be, over the gradient's sensitivity.
-    pub budget: Option<f64>,
-}
-
-/// Σ steps after which a gradient method on unit rows has as good as converged.
-pub(crate) const ENOUGH_STEPS: f64 = 2000.0;
-
-impl PublicFacts {
-    /// Σ steps worth taking, at most `most`.
-    ///
-    /// Under a fixed budget the noise of the network's mean model grows with T = Σ η_k alone, however T is divided into rounds: to about
-    /// T·B₂/(√N·μ) a coordinate where the loss is flat. T = 2√N·μ/B₂ keeps that at the size of a model of unit rows.
-    pub(crate) fn worthwhile(&self, most: f64) -> f64 {
-        let limit = |budget: f64| 2.0 * (self.agents as f64).sqrt() * budget;
-        self.budget.map_or(most, |budget| limit(budget).min(most))
-    }
-}
+/// The chance that a message of an honest run is beyond what honest agents are held to.
+pub(crate) const CHANCE: f64 = 1e-12;
 
 /// Where the private step is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,6 +347,18 @@ pub struct Pairwise {
     pub colluders: usize,
     /// σ_cor/σ.
     pub correlation: f64,
+}
+
+/// |x⁺[l]| ≤ `factor`·max_j |x_j[l]| + `step`, noise apart: see [`Protocol::drift`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// What the largest of the last releases is multiplied by, at least 1.
+    pub factor: f64,
+    /// What comes on top.
+    pub step: f64,
+    /// Whether the message is a fixed combination of the last releases with weights that are not negative and add up to at most `factor`, plus the step: then
+    /// independent noise of many rounds adds up as its variances do.
+    pub linear: bool,
 }
 
 /// What an agent remembers, as [`Protocol::step`] sees it: it reads what is public and keeps what depends on the records apart.
@@ -447,6 +435,23 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// over every edge: dropping one would leave the answer off for good.
     fn allows_absence(&self) -> bool {
         false
+    }
+
+    /// Whether all it does with its neighbours' vectors is to [mix](View::mix) them, so that a robust [rule](MixRule) may do it instead.
+    fn mixes(&self) -> bool {
+        false
+    }
+
+    /// How far the message of round `round` can lie outside the range of the last releases, given the largest number of any data gradient;
+    /// noise apart. `None` where nothing bounds it.
+    fn drift(&self, _round: u32, _gradient: f64, _facts: &PublicFacts) -> Option<Drift> {
+        None
+    }
+
+    /// What the neighbour at place `place` may send in round `round`: so many first numbers count, and their l2 norm is at most so large unless it
+    /// lies (but for chances below 10^−12). `None` where the algorithm knows no such bound.
+    fn admits(&self, _round: u32, _place: usize) -> Option<(usize, f64)> {
+        None
     }
 
     /// The noise its agents share over edges beside their own; `None` for algorithms whose agents hide themselves. It is asked before
@@ -660,9 +665,6 @@ algorithms! {
     "linear-admm" => LinearAdmm,
     "rcd" => CoordinateDescent,
 }
-
-/// The keys of an algorithm with their values, as an `[[algorithm]]` of an experiment file has them.
-pub type Parameters = serde_json::Map<String, Value>;
 
 /// Reads an algorithm from its keys.
 ///

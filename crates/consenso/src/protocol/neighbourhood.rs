@@ -36,6 +36,13 @@ impl Protocol for NeighbourhoodDescent {
         true
     }
 
+    /// Random points between the extremes are no fixed combination.
+    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<super::Drift> {
+        let eta = super::dgd::eta(self.step.as_ref(), round);
+        let factor = 1.0 + eta * facts.strong_convexity;
+        Some(super::Drift { factor, step: eta * gradient, linear: false })
+    }
+
     fn parameters(&self) -> Parameters {
         table_of(self)
     }

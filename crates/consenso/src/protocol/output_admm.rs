@@ -2,7 +2,8 @@
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, check_exact, half_way, solve_at};
 use super::{
-    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of,
+    Memory, Parameters, PricedNoise, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View,
+    table_of,
 };
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
@@ -91,7 +92,7 @@ impl Protocol for OutputAdmm {
 
     /// Under Gaussian noise ρ = Δ₂²/(2σ²) with Δ₂ = 2/(b(D + m)). The paper calls the authors' account of Laplace noise too loose to plot.
     fn published_cost(&self, priced: &PricedRound<'_>) -> Option<PublishedCost> {
-        let sigma = priced.noise.gaussian_sigma()?;
+        let PricedNoise::Gaussian { sigma } = priced.noise else { return None };
         let shift = 2.0 / (priced.records as f64 * (self.penalty() + priced.facts.strong_convexity));
         Some(PublishedCost::Zcdp(0.5 * (shift / sigma).powi(2)))
     }

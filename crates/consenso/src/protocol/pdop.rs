@@ -34,6 +34,14 @@ impl Protocol for Pdop {
         check_step(self.step.as_ref(), facts)
     }
 
+    fn mixes(&self) -> bool {
+        true
+    }
+
+    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<super::Drift> {
+        Some(super::dgd::drift(self.step.as_ref(), round, gradient, facts))
+    }
+
     /// Room for z.
     fn private_memory(&self) -> usize {
         1

@@ -3,7 +3,8 @@
 use super::admm::{ascend, default_exact_rounds, half_way, solve_at};
 use super::dvp::published_volume;
 use super::{
-    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, Schedule, View, table_of,
+    Memory, Parameters, PricedNoise, PricedRound, Protocol, PublicFacts, PublishedCost, Response, Schedule,
+    View, table_of,
 };
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
@@ -137,9 +138,11 @@ impl Protocol for PenaltyPerturbation {
     /// The authors' own account for their noise; for Laplace coordinates the form the paper compares with.
     fn published_cost(&self, priced: &PricedRound<'_>) -> Option<PublishedCost> {
         let weight = self.weight(priced.round, priced.degree);
-        let epsilon = match priced.noise.gamma_rate() {
-            Some(alpha) => (2.8 * LOGISTIC_CURVATURE + 2.0 * alpha) / (weight * priced.records as f64),
-            None => priced.laplace(1.0 / weight)? + published_volume(weight, priced.records),
+        let epsilon = match priced.noise {
+            PricedNoise::Gamma { rate: alpha } => {
+                (2.8 * LOGISTIC_CURVATURE + 2.0 * alpha) / (weight * priced.records as f64)
+            }
+            _ => priced.laplace(1.0 / weight)? + published_volume(weight, priced.records),
         };
         Some(PublishedCost::Pure(epsilon))
     }

@@ -5,8 +5,27 @@
 //! this software claims is computed elsewhere, from the noise and the sensitivity.
 
 use super::PublicFacts;
-use crate::gate::RoundNoise;
 use crate::problem::Sensitivity;
+
+/// The noise of a round, as a published formula sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PricedNoise {
+    /// Laplace on every coordinate.
+    Laplace {
+        /// β.
+        rate: f64,
+    },
+    /// Density ∝ e^{−α‖n‖₂}.
+    Gamma {
+        /// α.
+        rate: f64,
+    },
+    /// Gaussian on every coordinate.
+    Gaussian {
+        /// σ.
+        sigma: f64,
+    },
+}
 
 /// One agent's round, as a published formula sees it.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +37,7 @@ pub struct PricedRound<'a> {
     /// b_i.
     pub records: usize,
     /// The noise of the round.
-    pub noise: RoundNoise,
+    pub noise: PricedNoise,
     /// B_q of the gradient under the experiment's neighbour relation.
     pub gradient: &'a Sensitivity,
     /// Everything else that is public.
@@ -29,7 +48,7 @@ impl PricedRound<'_> {
     /// d·α·β·B_∞: the paper's price of Laplace noise of rate β on a step α·∇f. `None` under Gaussian noise.
     #[must_use]
     pub fn laplace(&self, factor: f64) -> Option<f64> {
-        let rate = self.noise.laplace_rate()?;
+        let PricedNoise::Laplace { rate } = self.noise else { return None };
         Some(self.facts.dim as f64 * factor * rate * self.gradient.linf)
     }
 }

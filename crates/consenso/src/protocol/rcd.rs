@@ -259,6 +259,16 @@ impl Protocol for CoordinateDescent {
         true
     }
 
+    fn mixes(&self) -> bool {
+        true
+    }
+
+    fn drift(&self, _: u32, gradient: f64, facts: &PublicFacts) -> Option<super::Drift> {
+        let ridge = self.eta() * facts.strong_convexity;
+        let factor = (1.0 - ridge).abs().max(1.0);
+        Some(super::Drift { factor, step: self.eta() * gradient, linear: ridge <= 1.0 })
+    }
+
     fn runs_alone(&self) -> bool {
         true
     }

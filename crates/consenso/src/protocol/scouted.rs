@@ -571,6 +571,8 @@ pub(crate) struct Scouted {
 #[derive(Clone, Debug)]
 struct Seat {
     agent: usize,
+    /// The numbers of its neighbours.
+    neighbours: Vec<usize>,
     /// Its children's places among its neighbours, with their numbers.
     children: Vec<(usize, usize)>,
     /// Its parent's place among its neighbours.
@@ -754,6 +756,43 @@ impl Scouted {
         } else {
             2
         }
+    }
+
+    /// The l2 norm of a record's share in a sum; `None` where nothing bounds it.
+    fn largest_share(&self, sum: u32) -> Option<f64> {
+        match sum {
+            0 => Some((self.shape.histograms.max(1) as f64).sqrt() * (1.0 + 1e-9)),
+            _ => self.recipe.request.mu.map(|_| 1.0 + 1e-9),
+        }
+    }
+
+    /// The l2 norm of the noise on one site's sum, but for a chance of 10^−12 in a whole run: √d + √(2·log) deviations (Gaussian concentration).
+    fn largest_noise(&self, sum: u32) -> f64 {
+        let Some(mu) = self.recipe.request.mu else { return 0.0 };
+        let share = match sum {
+            0 => self.shape.scouting(),
+            _ if sum <= self.shape.steps => {
+                (1.0 - self.shape.scouting() - self.shape.calibration()) / f64::from(self.shape.steps)
+            }
+            _ => self.shape.calibration() / f64::from(CALIBRATION_STEPS),
+        };
+        if share <= 0.0 {
+            return 0.0;
+        }
+        let reach = self.recipe.request.reach;
+        let moves = if sum == 0 { (reach * self.shape.histograms as f64).sqrt() } else { reach };
+        // Noise is rounded up to its grid, and no more than a little.
+        let sigma = 1.01 * (moves + clipped::rounding(self.shape.records)) / (mu * share.sqrt());
+        let releases = f64::from(self.sums()) * self.recipe.weights.len() as f64;
+        let log = libm::log(releases / super::CHANCE);
+        sigma * ((self.length(sum) as f64).sqrt() + (2.0 * log).sqrt())
+    }
+
+    /// The l2 norm of a weighted sum over any sites.
+    fn largest_mean(&self, sum: u32) -> Option<f64> {
+        let (weights, factors) =
+            (self.recipe.weights.iter().sum::<f64>(), self.recipe.factors.iter().sum::<f64>());
+        Some((weights * self.largest_share(sum)? + factors * self.largest_noise(sum)) * (1.0 + 1e-9))
     }
 
     fn state<'a>(&self, memory: &'a mut [f64]) -> State<'a> {
@@ -941,6 +980,20 @@ impl Protocol for Scouted {
         }
     }
 
+    /// A record's share in a sum is bounded, so a site of b records releases a vector of at most b·s, s the bound, plus noise: a site that lies has no more influence than one
+    /// whose records are as bad as they can be. What is passed on is a weighted mean of such vectors.
+    fn admits(&self, round: u32, place: usize) -> Option<(usize, f64)> {
+        let (sum, exchange) = self.place(round);
+        let length = self.length(sum);
+        if exchange > 0 {
+            return Some((length, self.largest_mean(sum)?));
+        }
+        let seat = self.seat.as_ref()?;
+        let sender = *seat.neighbours.get(place)?;
+        let records = self.recipe.weights.get(sender)? / self.recipe.factors.get(sender)?;
+        Some((length, records * self.largest_share(sum)? + self.largest_noise(sum)))
+    }
+
     fn passes_on(&self, round: u32) -> bool {
         // Where everything is known already the first sum is empty.
         let (sum, exchange) = self.place(round);
@@ -955,6 +1008,17 @@ impl Protocol for Scouted {
         } else {
             &memory[..self.shape.width]
         });
+        // Several neighbours that lie within their limits may lead an honest sum beyond its own.
+        let sum = self.place(view.round() + 1).0;
+        let counted = &mut out[..self.length(sum)];
+        if let Some(most) = self.largest_mean(sum) {
+            let norm = crate::kernel::norm(counted);
+            if norm > most {
+                // A little less, so that rounding does not lead it out again.
+                let scale = most / norm * (1.0 - 1e-12);
+                counted.iter_mut().for_each(|x| *x *= scale);
+            }
+        }
     }
 
     fn shares(&self) -> Option<Vec<f64>> {
@@ -972,8 +1036,9 @@ impl Protocol for Scouted {
 
     fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
         let recipe = Recipe::new(&self.recipe.request, records).ok()?;
+        let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
         let seat = if self.shape.complete {
-            Seat { agent, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
+            Seat { agent, neighbours, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
         } else {
             let tree = Tree::of(graph);
             let place = |j: usize| graph.neighbours(agent).binary_search(&(j as u32)).ok();
@@ -981,6 +1046,7 @@ impl Protocol for Scouted {
             let parent = Some(tree.parent[agent]).filter(|&p| p != agent).and_then(place);
             Seat {
                 agent,
+                neighbours,
                 children: children.filter_map(|j| Some((place(j)?, j))).collect(),
                 parent,
                 height: tree.height[agent],

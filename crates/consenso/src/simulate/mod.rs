@@ -3,9 +3,11 @@
 //! Both play the same [`Player`]s and give the same transcript bit for bit.
 
 mod messages;
+mod parted;
 mod shared;
 
 pub use messages::{Faults, Partition, Traffic, over_messages};
+pub use parted::{Division, Parted, PartedState, Ranks, ThreadRanks};
 
 use crate::agent::{Player, Seat};
 use crate::gate::Draft;
@@ -15,8 +17,9 @@ use crate::sharing::{FixedPoint, ShareError};
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// Multiply-adds a task should hold before it is worth handing to another thread (about 50 µs).
-const GRAIN: usize = 500_000;
+/// Multiply-adds a share of a round should hold before it is worth handing to another thread: about 10 µs of work, where handing it over
+/// takes about one.
+pub(crate) const GRAIN: usize = 50_000;
 
 /// All agents of a run, moving together.
 ///

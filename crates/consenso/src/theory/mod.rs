@@ -6,8 +6,8 @@
 pub mod admm;
 pub mod descent;
 
+use crate::facts::{Parameters, PublicFacts};
 use crate::problem::{Constraint, Sensitivity};
-use crate::protocol::{Parameters, PublicFacts};
 use serde::Serialize;
 
 /// Everything public that a theorem may ask for.

@@ -23,7 +23,7 @@
 //! See Nasr et al., "Tight auditing of differentially private machine learning", 2023.
 //!
 //! ```
-//! use consenso::privacy::audit::{Claimed, Options, Verdict, audit, ReleaseAttack};
+//! use consenso::audit::{Claimed, Options, Verdict, audit, ReleaseAttack};
 //! use consenso::gate::{Noise, RoundNoise};
 //!
 //! // Laplace noise of scale 1 on a number that moves by 2 costs ε = 2; somebody claims 1.
@@ -43,8 +43,8 @@ pub use agent::{AgentAttack, Seated, Watch};
 pub use proportion::{clopper_pearson_high, clopper_pearson_low};
 pub use worst::{Spread, WorstPair};
 
-use super::AccountingError;
 use crate::gate::{RoundNoise, exact};
+use crate::privacy::AccountingError;
 use crate::random::{Purpose, Seed};
 use proportion::{normal_quantile, wilson};
 use rayon::prelude::*;
@@ -118,7 +118,7 @@ impl Claimed {
     /// μ-Gaussian differential privacy, with its ε at `delta`.
     #[must_use]
     pub fn gaussian(mu: f64, delta: f64) -> Self {
-        Self { epsilon: super::gdp::epsilon_of_mu(mu, delta), delta, mu: Some(mu) }
+        Self { epsilon: crate::privacy::gdp::epsilon_of_mu(mu, delta), delta, mu: Some(mu) }
     }
 }
 
@@ -251,7 +251,7 @@ fn judge(event: Event, mu_event: Event, claimed: Claimed, options: Options) -> A
     let mu_lower = down(quantiles);
     let violated = epsilon_lower > claimed.epsilon || claimed.mu.is_some_and(|mu| mu_lower > mu);
     let gaussian = |delta: f64| {
-        if mu_lower == 0.0 { 0.0 } else { super::gdp::epsilon_of_mu(mu_lower, delta) }
+        if mu_lower == 0.0 { 0.0 } else { crate::privacy::gdp::epsilon_of_mu(mu_lower, delta) }
     };
     Audit {
         epsilon_lower,

@@ -1,0 +1,183 @@
+//! `mpirun -n R consenso run`: one simulation over several processes.
+
+use crate::Failure;
+use crate::folder::{self, Folder};
+use crate::output;
+use anyhow::{Context as _, Result, anyhow};
+use consenso::experiment::{self, Experiment, LargeProgress, LargeRecord, Part, Place};
+use consenso::simulate::Ranks;
+use consenso_mpi::Mpi;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Joins the other processes and does this one's share; rank 0 writes and prints.
+pub(crate) fn command(
+    experiment: &Experiment,
+    folder: &Folder,
+    every: u32,
+    resume: bool,
+    json: bool,
+) -> Result<(), Failure> {
+    let mut mpi = Mpi::join().map_err(|message| Failure::Run(anyhow!(message)))?;
+    let done = share(experiment, folder, every, resume, json, &mut mpi);
+    if let Err(error) = &done {
+        // The others would wait for ever.
+        mpi.abort(&format!("error: {error:#}"));
+    }
+    done.map_err(Failure::Run)
+}
+
+fn share(
+    experiment: &Experiment,
+    folder: &Folder,
+    every: u32,
+    resume: bool,
+    json: bool,
+    ranks: &mut dyn Ranks,
+) -> Result<()> {
+    let first = Place { point: 0, run: 0, part: Part::Grounds };
+    let stamp = experiment.stamp(&experiment.records_digest(), first).context("the experiment")?;
+    let saved = Checkpoints { folder: folder.checkpoints(), stamp, rank: ranks.rank(), ranks: ranks.ranks() };
+    let from = if resume { saved.agreed(ranks)? } else { None };
+    if let (Some(progress), 0) = (&from, ranks.rank()) {
+        let (runs, round) = progress.place();
+        eprintln!("going on: {runs} runs are done, the next is at round {round}");
+    }
+    let mut slot = 0;
+    let save = |progress: &LargeProgress| {
+        slot += 1;
+        saved.save(progress, slot % 2).map_err(|e| format!("{e:#}"))
+    };
+    let began = std::time::Instant::now();
+    let record = experiment::run_parted(experiment, ranks, from, every, save).map_err(|e| anyhow!(e))?;
+    if let Some(record) = record {
+        let out = folder.write(|path| write(path, experiment, &record))?;
+        print(&record, &out, began.elapsed().as_secs_f64(), json);
+    }
+    // Nobody takes away what somebody may still need.
+    ranks.sent_by_first(vec![0.0], 1).map_err(|e| anyhow!(e))?;
+    saved.remove();
+    Ok(())
+}
+
+fn write(path: &Path, experiment: &Experiment, record: &LargeRecord) -> Result<()> {
+    folder::put(path, "experiment.toml", experiment.resolved().as_bytes())?;
+    folder::put(path, "record.json", &serde_json::to_vec_pretty(record)?)?;
+    let mut trace = String::from("algorithm,run,round,objective,disagreement,test_accuracy\n");
+    for algorithm in &record.algorithms {
+        for run in &algorithm.runs {
+            for p in &run.curve {
+                let accuracy = p.test_accuracy.map(|a| a.to_string()).unwrap_or_default();
+                let label = algorithm.label.replace('"', "\"\"");
+                writeln!(
+                    trace,
+                    "\"{label}\",{},{},{},{},{accuracy}",
+                    run.run, p.round, p.objective, p.disagreement
+                )?;
+            }
+        }
+    }
+    folder::put(path, "trace.csv", trace.as_bytes())
+}
+
+fn print(record: &LargeRecord, out: &Path, seconds: f64, json: bool) {
+    if json {
+        let mut value = json!(record);
+        for run in value["algorithms"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+            .flat_map(|a| a["runs"].as_array_mut())
+            .flatten()
+        {
+            run.as_object_mut().map(|r| (r.remove("curve"), r.remove("mean_model")));
+        }
+        (value["out"], value["seconds"]) = (json!(out), json!(seconds));
+        output::print_json(&value);
+        return;
+    }
+    let LargeRecord { name, agents, dim, ranks, halo_rows, halo_bytes, .. } = record;
+    let mut text = format!(
+        "{name}: {agents} agents, d = {dim}, on {ranks} processes; {halo_rows} rows ({halo_bytes} bytes) cross between them in a round\n"
+    );
+    for a in &record.algorithms {
+        for r in &a.runs {
+            let accuracy =
+                r.test_accuracy.map_or_else(String::new, |x| format!(", accuracy {:.1} %", 100.0 * x));
+            let hash = r.transcript.get(..16).unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "{}, run {}: objective {:.6}{accuracy}, transcript {hash}",
+                a.label, r.run, r.objective
+            );
+        }
+    }
+    output::print(&format!("{text}{seconds:.1} s, written to {}", out.display()));
+}
+
+/// What ranks have saved: two states each, so that one is whole whenever the job ends.
+struct Checkpoints {
+    folder: PathBuf,
+    stamp: String,
+    rank: usize,
+    ranks: usize,
+}
+
+impl Checkpoints {
+    fn file(&self, slot: u32) -> PathBuf {
+        self.folder.join(format!("rank-{}-of-{}-{slot}.bin", self.rank, self.ranks))
+    }
+
+    fn save(&self, progress: &LargeProgress, slot: u32) -> Result<()> {
+        let shown = self.folder.display();
+        if !self.folder.is_dir() {
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true);
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.create(&self.folder).with_context(|| format!("{shown}: cannot be made"))?;
+        }
+        let file = self.file(slot);
+        let bytes = postcard::to_stdvec(&(&self.stamp, progress)).context("a checkpoint")?;
+        // Written beside and moved, so that a file that has the name is whole.
+        let beside = file.with_extension("new");
+        fs::write(&beside, bytes)
+            .and_then(|()| fs::rename(&beside, &file))
+            .with_context(|| format!("{}: cannot be written", file.display()))
+    }
+
+    fn load(&self) -> Vec<LargeProgress> {
+        let one = |slot| {
+            let bytes = fs::read(self.file(slot)).ok()?;
+            let (stamp, progress): (String, LargeProgress) = postcard::from_bytes(&bytes).ok()?;
+            (stamp == self.stamp).then_some(progress)
+        };
+        (0..2).filter_map(one).collect()
+    }
+
+    /// The latest state that every rank has.
+    fn agreed(&self, ranks: &mut dyn Ranks) -> Result<Option<LargeProgress>> {
+        let mut mine = self.load();
+        let code = |p: &LargeProgress| f64::from(p.place().0) * 4e9 + f64::from(p.place().1);
+        let mut codes: Vec<f64> = mine.iter().map(code).collect();
+        codes.resize(2, -1.0);
+        let all = ranks.sent_to_first(codes, &vec![2; self.ranks]).map_err(|e| anyhow!(e))?;
+        let common = all.first().map_or(-1.0, |first| {
+            let everywhere = first.iter().copied().filter(|c| all.iter().all(|other| other.contains(c)));
+            everywhere.fold(-1.0, f64::max)
+        });
+        let agreed = ranks.sent_by_first(vec![common], 1).map_err(|e| anyhow!(e))?;
+        let place = mine.iter().position(|p| agreed.first() == Some(&code(p)));
+        Ok(place.map(|place| mine.swap_remove(place)))
+    }
+
+    fn remove(&self) {
+        for slot in 0..2 {
+            let _ = fs::remove_file(self.file(slot));
+        }
+        // The last one to leave takes the folder away.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}

@@ -1,0 +1,319 @@
+//! The pieces of a run on disk: what a later command goes on from, and what shards are put together from.
+//!
+//! One file, only ever added to. Each entry carries its length and a checksum, so that what a crash cut off at the end is
+//! found and left away.
+
+use anyhow::{Context as _, Result, bail};
+use consenso::experiment::{Experiment, ExperimentSpec, Part, Piece, Place, RecordsDigest, Share};
+use consenso_study::ExperimentFile as _;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The file's name in the folder of a run.
+pub(crate) const NAME: &str = "pieces.bin";
+
+const MAGIC: &[u8] = b"consenso pieces 1\n";
+
+/// Something that happened.
+#[derive(Debug, Serialize, Deserialize)]
+enum Entry {
+    /// What was asked for: the file's name, and the experiment as TOML before any choice was made.
+    Asked { file: String, spec: String, entropy: bool, share: Option<(u32, u32)> },
+    /// The ledgers of the records know of these transcripts, each with its stamp.
+    Reserved(Vec<(Place, String)>),
+    /// The noise of a transcript is about to be drawn from the operating system.
+    Begun(Place, String),
+    /// A piece was finished.
+    Finished(Box<Piece>),
+}
+
+/// Everything that a file of pieces holds.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) file: String,
+    pub(crate) spec: String,
+    pub(crate) entropy: bool,
+    pub(crate) share: Option<(u32, u32)>,
+    /// By place and stamp: how often a transcript was paid for, less how often it was begun.
+    credit: BTreeMap<(Place, String), i64>,
+    pub(crate) pieces: Vec<Piece>,
+    /// Bytes that are whole.
+    length: u64,
+}
+
+impl Kept {
+    /// Reads a file of pieces up to where it is whole.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let bytes = fs::read(path).with_context(|| format!("{shown}: cannot be read"))?;
+        let Some(mut rest) = bytes.strip_prefix(MAGIC) else {
+            bail!("{shown}: is not a file of pieces that this version writes");
+        };
+        let mut kept = Self { length: MAGIC.len() as u64, ..Self::default() };
+        while let Some((entry, after)) = next(rest) {
+            let Ok(entry) = postcard::from_bytes(entry) else { break };
+            kept.take(entry);
+            kept.length += (rest.len() - after.len()) as u64;
+            rest = after;
+        }
+        Ok(kept)
+    }
+
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Asked { file, spec, entropy, share } => {
+                (self.file, self.spec, self.entropy, self.share) = (file, spec, entropy, share);
+            }
+            Entry::Reserved(places) => {
+                places.into_iter().for_each(|place| *self.credit.entry(place).or_default() += 1);
+            }
+            Entry::Begun(place, stamp) => *self.credit.entry((place, stamp)).or_default() -= 1,
+            Entry::Finished(piece) => self.pieces.push(*piece),
+        }
+    }
+
+    /// The pieces that are of this experiment, and how many are not.
+    pub(crate) fn fitting(
+        &mut self,
+        experiment: &Experiment,
+        records: &RecordsDigest,
+        share: Option<Share>,
+    ) -> (Vec<Piece>, usize) {
+        let places: std::collections::BTreeSet<Place> = experiment.places(share).into_iter().collect();
+        let all = std::mem::take(&mut self.pieces);
+        let fits = |piece: &Piece| {
+            places.contains(&piece.place())
+                && experiment.stamp(records, piece.place()).is_some_and(|stamp| stamp == piece.stamp())
+        };
+        let (fit, other): (Vec<Piece>, Vec<Piece>) = all.into_iter().partition(fits);
+        (fit, other.len())
+    }
+
+    /// Of these transcripts, those that nobody has paid for: never reserved, or begun since.
+    pub(crate) fn unpaid(&self, transcripts: &[(Place, String)]) -> Vec<(Place, String)> {
+        let paid = |t: &&(Place, String)| self.credit.get(*t).is_some_and(|&credit| credit > 0);
+        transcripts.iter().filter(|t| !paid(t)).cloned().collect()
+    }
+}
+
+/// The next whole entry, and what comes after it.
+fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (sum, rest) = rest.split_first_chunk::<8>()?;
+    let (entry, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    (checksum(entry) == u64::from_le_bytes(*sum)).then_some((entry, rest))
+}
+
+/// FNV-1a: it guards against a torn end, not against anybody.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// Writes down what happens in a run. The file is made when there is something to write.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    path: PathBuf,
+    asked: Vec<u8>,
+    /// Whether noise is the operating system's: then what was begun must be on the disk before it is.
+    entropy: bool,
+    /// Stamps of transcripts, where `entropy`.
+    stamps: BTreeMap<Place, String>,
+    file: Mutex<Option<File>>,
+}
+
+impl Keeper {
+    /// For a run that goes to `path`; what was kept there is kept on, else the file begins anew.
+    pub(crate) fn new(
+        path: PathBuf,
+        asked: (&str, &ExperimentSpec),
+        entropy: bool,
+        share: Option<Share>,
+        kept: Option<&Kept>,
+    ) -> Result<Self> {
+        let asked = Entry::Asked {
+            file: asked.0.to_owned(),
+            spec: asked.1.to_toml(),
+            entropy,
+            share: share.map(|s| (s.index(), s.of())),
+        };
+        let keeper =
+            Self { path, asked: framed(&asked)?, entropy, stamps: BTreeMap::new(), file: Mutex::new(None) };
+        let shown = keeper.path.display();
+        match kept {
+            Some(kept) => {
+                let mut file = keeper.open(fs::OpenOptions::new().append(true))?;
+                let cut = file.set_len(kept.length).and_then(|()| file.write_all(&keeper.asked));
+                cut.with_context(|| format!("{shown}: cannot be written"))?;
+                *keeper.lock() = Some(file);
+            }
+            None if keeper.path.exists() => {
+                fs::remove_file(&keeper.path).with_context(|| format!("{shown}: cannot be removed"))?;
+            }
+            None => {}
+        }
+        Ok(keeper)
+    }
+
+    fn open(&self, options: &mut fs::OpenOptions) -> Result<File> {
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+        options.open(&self.path).with_context(|| format!("{}: cannot be written", self.path.display()))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<File>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, entry: &Entry) -> Result<()> {
+        let bytes = framed(entry)?;
+        let mut file = self.lock();
+        if file.is_none() {
+            if let Some(parent) = self.path.parent().filter(|p| !p.as_os_str().is_empty()) {
+                fs::create_dir_all(parent)
+                    .with_context(|| format!("{}: cannot be made", parent.display()))?;
+            }
+            let mut new = self.open(fs::OpenOptions::new().create_new(true).append(true))?;
+            new.write_all(MAGIC)?;
+            new.write_all(&self.asked)?;
+            *file = Some(new);
+        }
+        let file = file.as_mut().context("the file of pieces")?;
+        file.write_all(&bytes)?;
+        if self.entropy {
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// Notes what the ledgers were charged for, of all transcripts that will be made.
+    pub(crate) fn reserved(&mut self, all: Vec<(Place, String)>, now: Vec<(Place, String)>) -> Result<()> {
+        if !self.entropy {
+            return Ok(());
+        }
+        self.stamps = all.into_iter().collect();
+        if now.is_empty() { Ok(()) } else { self.add(&Entry::Reserved(now)) }
+    }
+
+    /// Notes that the noise of a transcript will be drawn now.
+    pub(crate) fn begins(&self, place: Place) -> Result<()> {
+        match self.stamps.get(&place) {
+            Some(stamp) => self.add(&Entry::Begun(place, stamp.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes a finished piece.
+    pub(crate) fn finished(&self, piece: &Piece) -> Result<()> {
+        self.add(&Entry::Finished(Box::new(piece.clone())))
+    }
+
+    /// The file as it is now, to go into the folder of the run; nothing if nothing was written.
+    pub(crate) fn bytes(&self) -> Result<Option<Vec<u8>>> {
+        if self.lock().is_none() {
+            return Ok(None);
+        }
+        fs::read(&self.path).map(Some).with_context(|| format!("{}: cannot be read", self.path.display()))
+    }
+
+    /// What a file without anything finished holds.
+    pub(crate) fn empty(&self) -> Vec<u8> {
+        [MAGIC, &self.asked].concat()
+    }
+
+    /// Takes the file away, once its bytes are in the folder of the run.
+    pub(crate) fn remove(self) -> Result<()> {
+        let made = self.lock().take().is_some();
+        if made {
+            fs::remove_file(&self.path)
+                .with_context(|| format!("{}: cannot be removed", self.path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn framed(entry: &Entry) -> Result<Vec<u8>> {
+    let entry = postcard::to_stdvec(entry).context("a piece of the run")?;
+    let length = u32::try_from(entry.len()).context("a piece of more than 4 GB")?;
+    Ok([&length.to_le_bytes()[..], &checksum(&entry).to_le_bytes(), &entry].concat())
+}
+
+/// One file of pieces from several, whose shares are together the whole.
+pub(crate) fn joined(paths: &[PathBuf], asked: (&str, &ExperimentSpec), entropy: bool) -> Result<Vec<u8>> {
+    let mut all = MAGIC.to_vec();
+    for path in paths {
+        let length = Kept::read(path)?.length as usize;
+        let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        all.extend(bytes.get(MAGIC.len()..length).unwrap_or_default());
+    }
+    let spec = asked.1.to_toml();
+    all.extend(framed(&Entry::Asked { file: asked.0.to_owned(), spec, entropy, share: None })?);
+    Ok(all)
+}
+
+/// The file of pieces in the folder of a run, wherever it is in there.
+pub(crate) fn within(folder: &Path) -> Option<PathBuf> {
+    [folder.join(NAME), folder.join(crate::folder::PRIVATE).join(NAME)]
+        .into_iter()
+        .find(|path| path.is_file())
+}
+
+/// The transcripts among some places, with their stamps.
+pub(crate) fn transcripts(
+    experiment: &Experiment,
+    records: &RecordsDigest,
+    places: impl IntoIterator<Item = Place>,
+) -> Vec<(Place, String)> {
+    let transcripts = places.into_iter().filter(|place| matches!(place.part, Part::Algorithm(_)));
+    transcripts.filter_map(|place| Some((place, experiment.stamp(records, place)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(run: u32) -> Place {
+        Place { point: 0, run, part: Part::Algorithm(0) }
+    }
+
+    /// A crash can cut the file anywhere; every prefix is read up to its last whole entry.
+    #[test]
+    fn a_torn_end_is_left_away() {
+        let path = std::env::temp_dir().join(format!("consenso-pieces-{}", std::process::id()));
+        let mut whole = MAGIC.to_vec();
+        let mut ends = Vec::new();
+        for run in 0..3 {
+            whole.extend(framed(&Entry::Begun(place(run), "stamp".into())).unwrap());
+            ends.push(whole.len());
+        }
+        for cut in MAGIC.len()..=whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let kept = Kept::read(&path).unwrap();
+            assert_eq!(kept.credit.len(), ends.iter().filter(|&&end| end <= cut).count(), "cut at {cut}");
+        }
+        whole[ends[1] - 1] ^= 1;
+        fs::write(&path, &whole).unwrap();
+        assert_eq!(Kept::read(&path).unwrap().credit.len(), 1);
+        fs::remove_file(&path).unwrap();
+    }
+
+    /// Paid once, drawn once. What was begun and lost is drawn again, and so paid again.
+    #[test]
+    fn what_is_drawn_again_is_paid_again() {
+        let t = |run| (place(run), "stamp".to_owned());
+        let mut kept = Kept::default();
+        kept.take(Entry::Reserved(vec![t(0), t(1)]));
+        assert_eq!(kept.unpaid(&[t(0), t(1), t(2)]), [t(2)]);
+        kept.take(Entry::Begun(place(0), "stamp".into()));
+        assert_eq!(kept.unpaid(&[t(0), t(1), t(2)]), [t(0), t(2)]);
+        kept.take(Entry::Reserved(vec![t(0), t(2)]));
+        assert_eq!(kept.unpaid(&[t(0), t(1), t(2)]), []);
+        kept.take(Entry::Begun(place(0), "stamp".into()));
+        assert_eq!(kept.unpaid(&[t(0)]), [t(0)]);
+        // Other parameters are another transcript.
+        assert_eq!(kept.unpaid(&[(place(1), "other".into())]).len(), 1);
+    }
+}

@@ -1,0 +1,243 @@
+//! `consenso node studies`, `abandon` and `report`: the life of studies at a site, and proof of it for others.
+
+use crate::{Failure, output, table};
+use anyhow::{Context as _, anyhow};
+use consenso_node::frame::{Hex, sha256, unhex};
+use consenso_node::identity::{self, Identity};
+use consenso_node::receipts::{self, Owner};
+use consenso_node::seal::{self, Seal, Sealer};
+use consenso_node::store::{Row, Store};
+use consenso_node::{Folder, books, claim, clock, studies};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Give up an unfinished study: what it charged stays spent, the rest of what it reserved is free again
+///
+/// All sites of the study should do so: a site that gave it up never goes on with it, and its neighbours would wait.
+#[derive(clap::Args)]
+pub(crate) struct Abandon {
+    /// Folder of the site
+    folder: PathBuf,
+    /// The study's number, or the beginning of its digest, as `consenso node studies` prints them
+    study: String,
+}
+
+/// Write one signed page for others: what was released, to whom, the claim, and how to verify it
+#[derive(clap::Args)]
+pub(crate) struct Report {
+    /// Folder of the site
+    folder: PathBuf,
+    /// Where to write the page
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    html: PathBuf,
+    /// Check the signature of a page that a site wrote, instead of writing one; FOLDER is any site of the same network
+    #[arg(long, value_name = "PAGE")]
+    check: Option<PathBuf>,
+}
+
+pub(crate) fn list(path: &Path, json: bool) -> Result<(), Failure> {
+    let rows = Store::look(path)?.rows()?;
+    let all = studies::list(&rows).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))?;
+    let standing = books::standing(&rows);
+    if json {
+        output::print_json(&json!({
+            "studies": all, "spent": standing.as_ref().map(|s| s.spent), "remaining": standing.as_ref().map(|s| s.remaining),
+        }));
+        return Ok(());
+    }
+    let mut rows =
+        table::plain(&["study", "digest", "began", "state", "releases", "ε reserved", "ε charged"], 2);
+    let amount = |x: Option<f64>| x.map_or_else(|| "nothing".to_owned(), |x| table::rounded_up(x, 4));
+    for study in &all {
+        rows.add_row([
+            study.study.to_string(),
+            study.experiment.chars().take(12).collect(),
+            study.began.clone(),
+            study.state.to_owned(),
+            format!("{} ({} charged)", study.releases, study.charged),
+            amount(study.reserved),
+            amount(study.spent),
+        ]);
+    }
+    let mut text = table::text(&rows);
+    if let Some(s) = standing {
+        text += &format!(
+            "\nremaining: ε = {:.6}, δ = {:e} for the next study",
+            s.remaining.epsilon, s.remaining.delta
+        );
+    }
+    output::print(&text);
+    Ok(())
+}
+
+pub(crate) fn abandon(args: &Abandon, json: bool) -> Result<(), Failure> {
+    let folder = Folder::read(&args.folder)?;
+    let done = studies::abandon(&folder, &args.study).map_err(|e| Failure::Input(e.into()))?;
+    if json {
+        output::print_json(&json!(done));
+        return Ok(());
+    }
+    let rows = Store::look(&args.folder)?.rows()?;
+    let left = books::standing(&rows).map_or_else(String::new, |s| {
+        format!("\nremaining: ε = {:.6}, δ = {:e} for the next study", s.remaining.epsilon, s.remaining.delta)
+    });
+    output::print(&format!("study {} is given up; what it charged stays spent{left}", done.study));
+    Ok(())
+}
+
+/// A neighbour's log against this site's ledger.
+pub(crate) fn against(path: &Path, rows: &[Row], logs: &[PathBuf]) -> Result<Vec<Value>, Failure> {
+    let mut all = Vec::new();
+    for log in logs {
+        let folder = Folder::read(path)?;
+        let certificate = identity::certificates(&path.join(identity::CERTIFICATE))?;
+        let key = identity::public_key(&certificate[0])?;
+        let text = fs::read_to_string(log).with_context(|| format!("{}: cannot be read", log.display()))?;
+        let lines = || text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let site = lines().find_map(|line| Some(line["site"].as_str()?.to_owned()));
+        let number = site.as_ref().and_then(|name| folder.peers.iter().position(|p| p.name == *name));
+        let (Some(site), Some(number)) = (site, number) else {
+            return Err(
+                anyhow!("{}: this is not the audit log of a site in peers.toml", log.display()).into()
+            );
+        };
+        let owner = Owner { name: &folder.site.name, number: folder.me as u32, key: &key };
+        let found = receipts::compare(rows, owner, number as u32, log)
+            .map_err(|e| Failure::Run(anyhow!("{}: {e}", log.display())))?;
+        let mut anchors =
+            lines().filter(|line| line["event"] == "farewell" && line["peer"] == folder.site.name.as_str());
+        let anchored =
+            anchors.all(|line| receipts::is_anchored(rows, line["ledger"].as_str().unwrap_or_default()));
+        let mut value = json!(found);
+        (value["site"], value["holds"]) = (json!(site), json!(found.holds() && anchored));
+        value["anchored"] = json!(anchored);
+        all.push(value);
+    }
+    Ok(all)
+}
+
+/// What is signed: the text between two marks of the page.
+const MARKS: (&str, &str) = ("<script type=\"application/json\" id=\"report\">", "</script>");
+
+const PURPOSE: &[u8] = b"consenso report 1\0";
+
+pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
+    if let Some(page) = &args.check {
+        return check(&args.folder, page, json);
+    }
+    let folder = Folder::read(&args.folder)?;
+    let store = Store::look(&args.folder)?;
+    let rows = store.rows()?;
+    let audited = claim::audit(&rows).map_err(|e| Failure::Run(anyhow!("{}: {e}", args.folder.display())))?;
+    let identity = Identity::read(&args.folder)?;
+    let key = identity::public_key(identity.certificate())?;
+    let neighbours: Vec<&str> =
+        folder.peers.iter().map(|p| p.name.as_str()).filter(|n| *n != folder.site.name).collect();
+    let facts = json!({
+        "site": folder.site.name, "sites": neighbours, "made": clock::text(clock::now()), "version": env!("CARGO_PKG_VERSION"),
+        "ledger": { "rows": rows.len(), "head": Hex(store.head()).to_string() },
+        "budget": books::standing(&rows), "studies": audited,
+        "pin": Hex(&sha256(&[&key])).to_string(), "key": Hex(&key).to_string(),
+    });
+    // What stands in a script must not end it.
+    let text = facts.to_string().replace('<', "\\u003c");
+    let sealed = Sealer::new(&identity)?
+        .sign(&[PURPOSE, text.as_bytes()].concat())
+        .ok_or_else(|| Failure::Run(anyhow!("the site's key did not sign")))?;
+    let page = page(&facts, &text, &sealed);
+    fs::write(&args.html, page).map_err(|e| Failure::Run(anyhow!("{}: {e}", args.html.display())))?;
+    if json {
+        output::print_json(
+            &json!({ "page": args.html, "head": facts["ledger"]["head"], "pin": facts["pin"] }),
+        );
+    } else {
+        output::print(&format!(
+            "{}: one page, signed with the key of {}",
+            args.html.display(),
+            folder.site.name
+        ));
+    }
+    Ok(())
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn page(facts: &Value, text: &str, seal: &Seal) -> String {
+    let of = |value: &Value| escape(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let mut rows = String::new();
+    for study in facts["studies"].as_array().into_iter().flatten() {
+        let (claimed, found) = (&study["claimed"], &study["recomputed"]);
+        let amount = |v: &Value| match v["epsilon"].as_f64() {
+            Some(epsilon) => format!("ε = {}, δ = {}", table::rounded_up(epsilon, 6), of(&v["delta"])),
+            None => "nothing".to_owned(),
+        };
+        rows += &format!(
+            "<tr><td>{}</td><td><code>{}</code></td><td>{}</td><td>{} ({} charged)</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            of(&study["study"]),
+            of(&study["experiment"]),
+            of(&study["began"]),
+            of(&study["releases"]),
+            of(&study["charged"]),
+            amount(claimed),
+            amount(found),
+            if study["holds"] == true { "within the claim" } else { "ABOVE the claim" },
+        );
+    }
+    let who: Vec<String> = facts["sites"].as_array().into_iter().flatten().map(of).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{site}: what was released</title>\n<style>body{{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}}code{{overflow-wrap:anywhere;font-size:.85em}}table{{border-collapse:collapse}}td,th{{border:1px solid #bbb;padding:.3rem .6rem;text-align:left}}</style>\n\
+         <h1>{site}: what was released</h1>\n<p>Made {made} by consenso {version}. This page holds what {site}'s ledger says and nothing of its records. Releases went to those of these sites that are its neighbours in a study's graph: {who}.</p>\n\
+         <table><tr><th>study</th><th>digest</th><th>began</th><th>releases</th><th>claimed</th><th>recomputed from events</th><th></th></tr>\n{rows}</table>\n\
+         <h2>How to verify</h2>\n<ol><li>The page: <code>consenso node report SITE_FOLDER --check THIS_PAGE</code> at any site of the network. The key must have the pin <code>{pin}</code> in that site's peers.toml.</li>\n\
+         <li>The ledger: its last row must have the hash <code>{head}</code> ({count} rows). <code>consenso node audit</code> at {site} checks every row and recomputes ε from the events alone.</li>\n\
+         <li>Against others: <code>consenso node audit {site} --against NEIGHBOUR_AUDIT.jsonl</code>. A neighbour's log holds {site}'s signature under every release, and the ledger's last row of every finished study.</li></ol>\n\
+         <p>Signature (scheme {scheme}) over the facts below: <code id=\"signature\">{signature}</code></p>\n{open}{text}{close}\n</html>\n",
+        site = of(&facts["site"]),
+        made = of(&facts["made"]),
+        version = of(&facts["version"]),
+        who = who.join(", "),
+        pin = of(&facts["pin"]),
+        head = of(&facts["ledger"]["head"]),
+        count = of(&facts["ledger"]["rows"]),
+        scheme = seal.scheme,
+        signature = Hex(&seal.signature),
+        open = MARKS.0,
+        close = MARKS.1,
+    )
+}
+
+fn check(path: &Path, page: &Path, json: bool) -> Result<(), Failure> {
+    let folder = Folder::read(path)?;
+    let text = fs::read_to_string(page).with_context(|| format!("{}: cannot be read", page.display()))?;
+    let between = |from: &str, to: &str| Some(text.split_once(from)?.1.split_once(to)?.0);
+    let malformed = || anyhow!("{}: this is no report of a site", page.display());
+    let facts = between(MARKS.0, MARKS.1).ok_or_else(malformed)?;
+    let signature = between("<code id=\"signature\">", "</code>").and_then(unhex).ok_or_else(malformed)?;
+    let scheme = between("Signature (scheme ", ")").and_then(|s| s.parse().ok()).ok_or_else(malformed)?;
+    let value: Value = serde_json::from_str(facts).map_err(|_| malformed())?;
+    let key = value["key"].as_str().and_then(unhex).ok_or_else(malformed)?;
+    let site = value["site"].as_str().unwrap_or_default();
+    let pin = Hex(&sha256(&[&key])).to_string();
+    let listed = folder.peers.iter().any(|p| p.name == site && p.pin == pin);
+    let seal = Seal { scheme, signature: signature.into() };
+    let signed = seal::verify(&key, &[PURPOSE, facts.as_bytes()].concat(), &seal);
+    if json {
+        output::print_json(&json!({ "site": site, "pin": pin, "listed": listed, "signed": signed }));
+    } else if listed && signed {
+        output::print(&format!("{}: signed by {site}, whose pin is in peers.toml", page.display()));
+    }
+    match (signed, listed) {
+        (true, true) => Ok(()),
+        (false, _) => Err(Failure::Run(anyhow!(
+            "{}: the signature is not that of the facts: the page was changed",
+            page.display()
+        ))),
+        (true, false) => {
+            Err(Failure::Run(anyhow!("{}: {site} with the pin {pin} is not in peers.toml", page.display())))
+        }
+    }
+}

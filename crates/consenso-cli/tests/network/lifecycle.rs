@@ -1,0 +1,116 @@
+//! The life of a study at its sites, and what they can prove to others about it.
+
+use crate::{Net, Process, consenso, experiment, finish, text};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn asked(words: &[&str], folder: &Path, more: &[&str]) -> (Output, Value) {
+    let output = consenso().arg("--json").args(words).arg(folder).args(more).output().unwrap();
+    let value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output, value)
+}
+
+/// A study that was lost left every site with nothing to spend.
+#[test]
+fn an_abandoned_study_gives_back_what_it_did_not_charge() {
+    let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 20000\ngossip = 0");
+    let net = Net::new("abandon", 2, &study, "os");
+    let mut all = net.start_all();
+    let began = Instant::now();
+    while net.audit_len(0) < 60 {
+        assert!(began.elapsed() < LIMIT, "rounds");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let (running, _) = asked(&["node", "abandon"], &net.folder(0), &["1"]);
+    assert_eq!(running.status.code(), Some(2), "not while it runs: {}", text(&running));
+    all.iter_mut().for_each(Process::terminate);
+    finish(all, LIMIT);
+    let (_, before) = asked(&["node", "studies"], &net.folder(0), &[]);
+    assert_eq!(before["studies"][0]["state"], "unfinished");
+    assert!(before["remaining"]["epsilon"].as_f64().unwrap() < 1e-9, "all of it is reserved: {before}");
+    let (output, done) = asked(&["node", "abandon"], &net.folder(0), &["1"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let charged = before["studies"][0]["charged"].as_f64().unwrap();
+    let (reserved, spent) = (done["reserved"]["mu"].as_f64().unwrap(), done["spent"]["mu"].as_f64().unwrap());
+    let share = (charged / 20000.0).sqrt();
+    assert!((spent / reserved / share - 1.0).abs() < 1e-6, "{charged} charges of 20000: {done}");
+    let (_, after) = asked(&["node", "studies"], &net.folder(0), &[]);
+    assert_eq!(after["studies"][0]["state"], "abandoned");
+    assert!(after["remaining"]["epsilon"].as_f64().unwrap() > 0.5, "{after}");
+    // Neither again nor on: its neighbours may have what it would draw afresh.
+    let (again, _) = asked(&["node", "abandon"], &net.folder(0), &["1"]);
+    assert!(again.status.success(), "{}", text(&again));
+    let started = net.start(0).output();
+    assert_eq!(started.status.code(), Some(2), "{}", text(&started));
+    assert!(text(&started).contains("was abandoned here"), "{}", text(&started));
+    let (audit, _) = asked(&["node", "audit"], &net.folder(0), &[]);
+    assert!(audit.status.success(), "{}", text(&audit));
+}
+
+/// A ledger can be held against what its neighbours received, signed by the site itself.
+#[test]
+fn a_neighbours_log_proves_what_was_released() {
+    let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 9\ngossip = 0");
+    let net = Net::new("receipts", 2, &study, "os");
+    finish(net.start_all(), LIMIT);
+    let log = net.folder(1).join("audit.jsonl");
+    let against =
+        |folder: &Path, log: &Path| asked(&["node", "audit"], folder, &["--against", log.to_str().unwrap()]);
+    let (output, found) = against(&net.folder(0), &log);
+    assert!(output.status.success(), "{}", text(&output));
+    let one = &found["against"][0];
+    assert_eq!(
+        (one["agree"].as_u64(), one["signed"].as_u64(), &one["holds"]),
+        (Some(9), Some(9), &Value::Bool(true))
+    );
+    assert_eq!((&one["site"], &one["anchored"]), (&"site-1".into(), &Value::Bool(true)));
+    // A log that was changed has no signatures of this site: it proves nothing.
+    let forged = net.folder(1).join("forged.jsonl");
+    let text_of = fs::read_to_string(&log).unwrap();
+    let line = text_of.lines().find(|line| line.contains("\"received\"")).unwrap();
+    let hash = serde_json::from_str::<Value>(line).unwrap()["blake3"].as_str().unwrap().to_owned();
+    fs::write(&forged, text_of.replace(&hash, &"ab".repeat(32))).unwrap();
+    let (output, found) = against(&net.folder(0), &forged);
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(found["against"][0]["forged"], serde_json::json!([1]));
+    // A ledger of a run that was thrown away and made again is refuted by the old receipts.
+    let receipts = net.folder(1).join("before.jsonl");
+    fs::copy(&log, &receipts).unwrap();
+    for site in 0..2 {
+        for file in ["state.db", "state.db-wal", "state.db-shm", "audit.jsonl"] {
+            let _ = fs::remove_file(net.folder(site).join(file));
+        }
+    }
+    finish(net.start_all(), LIMIT);
+    let (output, found) = against(&net.folder(0), &receipts);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert_eq!(found["against"][0]["unknown"].as_array().map(Vec::len), Some(9));
+}
+
+#[test]
+fn a_report_is_signed_and_a_changed_one_is_found() {
+    let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 4\ngossip = 0");
+    let net = Net::new("report", 2, &study, "os");
+    finish(net.start_all(), LIMIT);
+    let page = net.folder(0).join("page.html");
+    let (output, made) = asked(&["node", "report"], &net.folder(0), &["--html", page.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output));
+    let written = fs::read_to_string(&page).unwrap();
+    assert!(written.contains(made["head"].as_str().unwrap()) && written.contains("within the claim"));
+    let check =
+        |page: &Path| asked(&["node", "report"], &net.folder(1), &["--check", page.to_str().unwrap()]);
+    let (output, found) = check(&page);
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(
+        (&found["site"], &found["listed"], &found["signed"]),
+        (&"site-0".into(), &true.into(), &true.into())
+    );
+    fs::write(&page, written.replace("\"releases\":4", "\"releases\":3")).unwrap();
+    let (output, found) = check(&page);
+    assert_eq!((output.status.code(), &found["signed"]), (Some(1), &false.into()));
+}

@@ -1,0 +1,175 @@
+//! What is checked and reserved before a study may release anything: the folder, the site's ledger, and the ledger that stays with the records.
+
+use crate::audit_log::AuditLog;
+use crate::driven::Driven;
+use crate::error::NodeError;
+use crate::folder::{Folder, graph_digest};
+use crate::frame::Hex;
+use crate::node::lock;
+use crate::store::{Entry, Opening, Store};
+use consenso::experiment::{Experiment, SitePlan};
+use consenso::graph::{Graph, Mixing};
+use consenso::privacy::studies::{Limit, StudyCost};
+use consenso_ledger::{Edited, RecordsLedger};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Whether the folder announces what the experiment has.
+pub(crate) fn agrees(folder: &Folder, experiment: &Experiment) -> Result<(), NodeError> {
+    let (agents, sites) = (experiment.graph().agents(), folder.peers.len());
+    if agents != sites {
+        let message = format!("the experiment has {agents} agents and peers.toml has {sites} sites");
+        return Err(NodeError::Experiment(message));
+    }
+    let announced: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
+    if announced != experiment.records() {
+        return Err(NodeError::Experiment(format!(
+            "peers.toml announces {announced:?} records, and the experiment gives {:?}",
+            experiment.records()
+        )));
+    }
+    Ok(())
+}
+
+/// The site's ledger. The log is made after the ledger's first row: a log without a row means that the ledger was lost.
+pub(crate) fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
+    let has = |file: &str| folder.path.join(file).exists();
+    let missing = || NodeError::LedgerMissing(folder.path.display().to_string());
+    if has(crate::audit_log::FILE) && !has(crate::store::FILE) {
+        return Err(missing());
+    }
+    let store = Store::open(&folder.path, dim)?;
+    if has(crate::audit_log::FILE) && store.is_empty() {
+        return Err(missing());
+    }
+    // A row is on disk before its line is in the log.
+    if let Some(last) = crate::audit_log::last_release(&folder.path) {
+        let mut known = false;
+        store.scan(|row| known |= Hex(&row.hash).to_string() == last)?;
+        if !known {
+            return Err(NodeError::LedgerOld(folder.path.display().to_string()));
+        }
+    }
+    Ok(store)
+}
+
+/// Writes into the log what the ledger knows and the log does not: a crash or a full disk came between the two. The ledger is the truth.
+pub(crate) fn repair(
+    folder: &Folder,
+    store: &Store,
+    audit: &AuditLog,
+    agent: &Driven,
+) -> Result<(), NodeError> {
+    let known = crate::audit_log::releases(&folder.path);
+    store.scan(|row| {
+        let Entry::Release { round: exchange, blake3, charge } = row.entry else { return };
+        let ledger = Hex(&row.hash).to_string();
+        if known.contains(&ledger) {
+            return;
+        }
+        let round = agent.begun(exchange);
+        let mut fields =
+            json!({ "blake3": blake3, "charge": charge, "ledger": ledger, "round": round, "repaired": true });
+        if agent.is_shared() {
+            fields["exchange"] = exchange.into();
+        }
+        audit.write("released", fields);
+    })?;
+    Ok(())
+}
+
+/// What the site and the study say about what these records may cost.
+///
+/// # Errors
+/// Noise from a seed on records that are not public.
+pub fn opening(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Result<Opening, NodeError> {
+    let site = &folder.site;
+    if plan.seeded && experiment.has_own_records() && !site.public {
+        return Err(NodeError::Experiment(
+            "entropy = \"seed\": everybody could compute this site's noise and take it away from what it sends\n  \
+             help: set entropy = \"os\" in site.toml; or public = true, if everybody may have these records"
+                .into(),
+        ));
+    }
+    Ok(Opening {
+        site: site.name.clone(),
+        experiment: folder.study,
+        graph: graph_digest(experiment.graph()),
+        claim: plan.claim.clone(),
+        cost: plan.cost,
+        seeded: plan.seeded,
+        rule: site.budget.and_then(|b| b.rule),
+        budget: site.budget.map(|b| (b.epsilon, b.delta)),
+        announced: experiment.spec().privacy.and_then(|p| Some((p.epsilon?, p.delta))),
+        records: plan.records,
+        unprotected: site.unprotected,
+    })
+}
+
+/// Reserves the study in the ledger that stays with the records, whichever folder they are used from; its name there.
+pub(crate) fn reserve(
+    folder: &Folder,
+    records: &std::path::Path,
+    edited: Edited,
+    opening: &Opening,
+    cost: StudyCost,
+    id: Option<String>,
+    limit: Option<Limit>,
+) -> Result<String, NodeError> {
+    let mut ledger = RecordsLedger::open(records, folder.ledger().as_deref(), edited)?;
+    // The tightest word counts: the site's own budget, or the limit that these records had already.
+    let known = ledger.limit();
+    let asked = limit.map(|l| (l.epsilon, l.delta)).filter(|_| known.is_none() || opening.budget.is_some());
+    if let Some((epsilon, delta)) = asked {
+        let (epsilon, delta) =
+            known.map_or((epsilon, delta), |k| (epsilon.min(k.epsilon), delta.min(k.delta)));
+        ledger.set_limit(epsilon, delta, limit.map(|l| l.rule))?;
+    }
+    // A name that nobody had before: the same experiment in another folder is another study, with noise of its own.
+    let id = match id {
+        Some(id) => id,
+        None => {
+            let mut bytes = [0; 16];
+            let entropy = ring::rand::SystemRandom::new();
+            ring::rand::SecureRandom::fill(&entropy, &mut bytes)
+                .map_err(|_| NodeError::Experiment("the operating system gave no entropy".into()))?;
+            Hex(&bytes).to_string()
+        }
+    };
+    let claim = opening.claim.as_ref().expect("what has a cost has a claim");
+    ledger.reserve(&consenso_ledger::Study {
+        id: id.clone(),
+        name: format!("{} {}", opening.site, crate::folder::short(&opening.experiment)),
+        cost,
+        relation: claim.neighbours,
+        adversary: claim.adversary.clone(),
+        seeded: opening.seeded,
+    })?;
+    Ok(id)
+}
+
+/// Makes a new witness for a site whose witness is lost: its ledger as it is counts as the newest.
+///
+/// # Errors
+/// A site that runs, has no ledger, or names no witness.
+pub fn renew_witness(folder: &Folder) -> Result<std::path::PathBuf, NodeError> {
+    let _lock = lock(folder)?;
+    let path = folder.witness().ok_or_else(|| {
+        NodeError::Experiment(
+            "site.toml has no `witness`, for example: witness = \"/mnt/other-disk/hospital-a\"".into(),
+        )
+    })?;
+    if path.exists() {
+        let message = format!("{}: there is a witness; it is not overwritten", path.display());
+        return Err(NodeError::Experiment(message));
+    }
+    // The file exists, so the number of pages is its own, whatever the dimension.
+    ledger(folder, 1)?.new_witness(&path)?;
+    Ok(path)
+}
+
+/// The weight of every neighbour in this site's mix.
+pub(crate) fn weights(graph: &Graph, me: usize) -> BTreeMap<u32, f64> {
+    let mixing = Mixing::metropolis(graph);
+    graph.neighbours(me).iter().copied().zip(mixing.neighbours(me).iter().copied()).collect()
+}

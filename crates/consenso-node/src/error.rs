@@ -1,0 +1,151 @@
+//! Why a node cannot start or go on.
+
+use crate::folder::FolderError;
+use crate::identity::IdentityError;
+use crate::store::StoreError;
+use consenso::agent::RestoreError;
+use consenso_ledger::LedgerError;
+
+/// Why a node cannot start or go on. The state on disk is as of the last round in every case.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The folder is not as it should be.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The identity cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The durable state cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The experiment does not fit the site.
+    #[error("{0}")]
+    Experiment(String),
+    /// The ledger that stays with the records does not let the study in, or cannot be used.
+    #[error("{}{}", .0, help(.0))]
+    Records(LedgerError),
+    /// The checkpoint does not fit the experiment.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    /// Another process runs this site.
+    #[error("{0}: another process runs this site")]
+    Running(String),
+    /// The durable state is gone, but the site has run before.
+    #[error(
+        "{0}: the audit log shows that this site has run, but its ledger (state.db) is missing\n  help: restore it; without it nobody knows what was spent"
+    )]
+    LedgerMissing(String),
+    /// The durable state is older than what the site has done.
+    #[error(
+        "{0}: the audit log shows releases that the ledger (state.db) does not know: it is an old copy, or was damaged\n  help: restore the newest; an older one would charge and draw again what was sent already"
+    )]
+    LedgerOld(String),
+    /// A neighbour has what this site does not know to have sent.
+    #[error(
+        "{peer} says that it has exchange {have} of this site, whose ledger (state.db) ends with exchange {released}: {peer} does not tell the truth, or the folder is an old copy\n  help: if state.db is the newest there is, ask {peer} for its audit log, which holds the hash of what it received; never go back to an older copy. A witness (site.toml) settles it"
+    )]
+    Forgot {
+        /// Who.
+        peer: String,
+        /// What it has.
+        have: u32,
+        /// The last release here.
+        released: u32,
+    },
+    /// A neighbour has a release that this site signed and its ledger does not know.
+    #[error(
+        "{peer} has exchange {have} of this site, signed with this site's key, and the ledger (state.db) ends with exchange {released}: the folder is an old copy\n  help: restore the newest; an older one would charge and draw again what was sent already"
+    )]
+    OldCopy {
+        /// Who has it.
+        peer: String,
+        /// The exchange.
+        have: u32,
+        /// The last release here.
+        released: u32,
+    },
+    /// The operating system says no.
+    #[error("{what}: {cause}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        cause: std::io::Error,
+    },
+    /// Too few sites are left to go on with.
+    #[error(
+        "{names} not heard of for {seconds:.0} s, and without them {left} of the {least} sites that least_sites asks for are left; the state is kept, and a new start goes on from round {round}"
+    )]
+    Alone {
+        /// Who is away.
+        names: String,
+        /// For how long.
+        seconds: f64,
+        /// How many are left, this site included.
+        left: usize,
+        /// How many there must be.
+        least: usize,
+        /// Where the run stands.
+        round: u32,
+    },
+    /// The model that came out is none.
+    #[error(
+        "{what}; the longest vector came from {peer} ({largest:.3e} in round {round}), and nothing is written as a model\n  help: a neighbour that lies or diverges ruins an average; a constraint set, or mixing = \"trimmed\" in the experiment, bounds what one can do"
+    )]
+    OutOfRange {
+        /// What is wrong with it.
+        what: String,
+        /// Whose vectors were longest.
+        peer: String,
+        /// The largest number in them.
+        largest: f64,
+        /// When it came.
+        round: u32,
+    },
+    /// Neighbours are away.
+    #[error(
+        "{names} not heard of for {seconds:.0} s; the state is kept, and a new start goes on from round {round}"
+    )]
+    Away {
+        /// Who.
+        names: String,
+        /// For how long.
+        seconds: f64,
+        /// Where the run stands.
+        round: u32,
+    },
+}
+
+// Not as its source: the message holds it already.
+impl From<LedgerError> for NodeError {
+    fn from(error: LedgerError) -> Self {
+        Self::Records(error)
+    }
+}
+
+/// What to do about the records' ledger.
+fn help(error: &LedgerError) -> &'static str {
+    match error {
+        LedgerError::Changed { .. } => {
+            "\n  help: start once with --edited-records same (what was spent stays spent) or --edited-records other (other people's records)"
+        }
+        LedgerError::File { .. } => {
+            "\n  help: the ledger of spent privacy stays beside the records; where that folder cannot be written, name another: ledger = \"…\" in site.toml"
+        }
+        _ => "",
+    }
+}
+
+impl NodeError {
+    /// Whether the user must mend something before another start can work.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        match self {
+            // Others may come back, or tell the truth next time.
+            Self::Away { .. } | Self::Alone { .. } | Self::Forgot { .. } | Self::OutOfRange { .. } => false,
+            Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
+            Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
+            _ => true,
+        }
+    }
+}

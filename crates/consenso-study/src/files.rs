@@ -1,0 +1,459 @@
+//! Opening what an experiment refers to: the core reads only what it is handed.
+//!
+//! The command line, a site of a network and the Python package all read files through here.
+
+use crate::{SchemaFile as _, bundled, packed};
+use consenso::data::{
+    DataError, Dataset, Draft, DraftOptions, Format, Schema, SchemaError, Table, csv, libsvm,
+};
+use consenso::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
+use consenso::graph::GraphSpec;
+use consenso::random::Seed;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Why a file cannot be used. The text names it and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It cannot be opened.
+    #[error("{what}")]
+    Open {
+        /// The file, and what it should be.
+        what: String,
+        /// What the operating system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is a schema that is not sound.
+    #[error("{file}")]
+    Schema {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        #[source]
+        source: SchemaError,
+    },
+    /// A pattern of names is not one.
+    #[error("{pattern}: is not a pattern")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        #[source]
+        source: glob::PatternError,
+    },
+    /// Its records cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The experiment that names it is not sound.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// It is not what is needed here.
+    #[error("{0}")]
+    Unfit(String),
+}
+
+type Result<T, E = FileError> = std::result::Result<T, E>;
+
+/// Gives an input error its file.
+trait Named<T> {
+    fn named(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> Named<T> for std::io::Result<T> {
+    fn named(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|source| FileError::Open { what: what(), source })
+    }
+}
+
+fn unfit<T>(message: String) -> Result<T> {
+    Err(FileError::Unfit(message))
+}
+
+/// An experiment file before it is read: its name for messages, its text, and the folder its paths start from.
+#[derive(Debug)]
+pub struct ExperimentText {
+    /// Its name, for messages.
+    pub file: String,
+    /// What it says.
+    pub text: String,
+    /// Where its paths start.
+    pub folder: PathBuf,
+}
+
+/// Reads the text of an experiment: a built-in one by its name, else a file.
+///
+/// # Errors
+/// A file that cannot be read or is empty, with what may have been meant.
+pub fn experiment(name: &str) -> Result<ExperimentText> {
+    if let Some(text) = crate::experiment::built_in(name) {
+        return Ok(ExperimentText { file: name.to_owned(), text: text.to_owned(), folder: PathBuf::new() });
+    }
+    let path = Path::new(name);
+    let text = fs::read_to_string(path).named(|| {
+        let built_in: Vec<&str> = crate::experiment::BUILT_IN.iter().map(|e| e.0).collect();
+        format!(
+            "{name}: cannot be read{}; give an experiment file or a built-in experiment ({})",
+            did_you_mean(path, &built_in),
+            built_in.join(", ")
+        )
+    })?;
+    if text.trim().is_empty() {
+        return unfit(format!(
+            "{name}: the file is empty; `consenso run --print adult` prints an experiment to start from"
+        ));
+    }
+    let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    Ok(ExperimentText { file: name.to_owned(), text, folder })
+}
+
+/// A suggestion, if a file beside `path` or one of the other names is nearly called so.
+fn did_you_mean(path: &Path, others: &[&str]) -> String {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|_| !path.exists()) else {
+        return String::new();
+    };
+    let candidates = files.iter().map(String::as_str).chain(others.iter().copied());
+    let near = consenso::data::nearest(name, candidates);
+    near.map_or_else(String::new, |near| {
+        let near =
+            if others.contains(&near.as_str()) { PathBuf::from(near) } else { path.with_file_name(near) };
+        format!("; did you mean \"{}\"?", near.display())
+    })
+}
+
+/// Opens the records and the graph an experiment asks for.
+///
+/// # Errors
+/// What cannot be opened or does not fit together.
+pub fn inputs(
+    experiment: ExperimentText,
+    mut spec: ExperimentSpec,
+    entropy: Option<[u8; 32]>,
+) -> Result<Inputs> {
+    let source =
+        source(&spec, &experiment.text, &experiment.file, |pattern| tables(&experiment, &spec, pattern))?;
+    let edges = match &spec.graph {
+        GraphSpec::File { path } => {
+            let path = experiment.folder.join(path);
+            let name = path.display().to_string();
+            let text = fs::read_to_string(&path)
+                .named(|| format!("{name}: cannot be read; graph.path names an edge list, `a b` a line"))?;
+            Some((name, text))
+        }
+        _ => None,
+    };
+    // The resolved experiment is written elsewhere and must find the same files.
+    let data = &mut spec.data;
+    for path in [&mut data.path, &mut data.schema, &mut data.test].into_iter().flatten() {
+        *path = absolute(&experiment.folder, Path::new(path))?.display().to_string();
+    }
+    if let GraphSpec::File { path } = &mut spec.graph {
+        *path = absolute(&experiment.folder, path)?;
+    }
+    Ok(Inputs { file: experiment.file, text: experiment.text, spec, source, edges, entropy })
+}
+
+fn absolute(folder: &Path, path: &Path) -> Result<PathBuf> {
+    std::path::absolute(folder.join(path)).named(|| format!("{}: has no absolute form", path.display()))
+}
+
+/// The records of an experiment, before they are divided.
+#[derive(Debug)]
+pub struct Tables {
+    /// Those to train on, one table per file.
+    pub train: Vec<Table>,
+    /// Those to test on, if they have a file.
+    pub test: Option<Table>,
+}
+
+/// Finds the records an experiment asks for: bundled, generated, or what `open` reads where it names files, by their pattern.
+///
+/// # Errors
+/// What cannot be opened or does not fit together.
+pub fn source(
+    spec: &ExperimentSpec,
+    text: &str,
+    file: &str,
+    open: impl FnOnce(&str) -> Result<Tables>,
+) -> Result<Source> {
+    let at = |key: &str, message: &str, help: Option<&str>| {
+        SpecError::at_key(file, text, key, message, help.map(str::to_owned))
+    };
+    let data = &spec.data;
+    let mut dataset = match spec.origin(text, file)? {
+        Origin::Costs => return Ok(Source::Costs),
+        Origin::Synthetic => {
+            let problem = spec.synthetic().unwrap_or_else(|| Err("there is no such source".into()));
+            return Ok(Source::Synthetic(problem.map_err(|message| at("data", &message, None))?));
+        }
+        origin @ (Origin::Adult | Origin::Heart { .. }) => {
+            for (key, given) in [("schema", &data.schema), ("test", &data.test)] {
+                if given.is_some() {
+                    Err(at(key, "the bundled data have their own", Some("leave it out")))?;
+                }
+            }
+            let dataset = match origin {
+                Origin::Heart { flamby: true } => bundled::heart_flamby(data.encoding),
+                Origin::Heart { flamby: false } => bundled::heart(data.encoding),
+                _ => bundled::adult(data.encoding),
+            };
+            dataset.map_err(|e| at("encoding", &e.to_string(), None))?
+        }
+        Origin::Files(pattern) => {
+            if data.test.is_some() && data.hold_out.is_some() {
+                Err(at("hold_out", "there are test records in a file", Some("keep test or hold_out")))?;
+            }
+            let Tables { train, test } = open(pattern)?;
+            Dataset::new(train, test.as_ref(), data.encoding)?
+        }
+    };
+    if let Some(share) = data.hold_out {
+        dataset = dataset
+            .hold_out(share, &Seed::from(spec.seed))
+            .map_err(|e| at("hold_out", &e.to_string(), Some("a share such as 0.2")))?;
+    }
+    Ok(Source::Data(Box::new(dataset)))
+}
+
+/// Opens the records an experiment names.
+fn tables(experiment: &ExperimentText, spec: &ExperimentSpec, pattern: &str) -> Result<Tables> {
+    let data = &spec.data;
+    let schema = match &data.schema {
+        Some(path) => Some(read_schema(&experiment.folder.join(path))?),
+        None => None,
+    };
+    let paths = expand(&experiment.folder, pattern)?;
+    if paths.len() > 1 && schema.is_none() {
+        let help = Some(draft_hint(&paths[0]));
+        let message = "several files need one public schema";
+        Err(SpecError::at_key(&experiment.file, &experiment.text, "data", message, help))?;
+    }
+    let train: Vec<Table> =
+        paths.iter().map(|path| read_table(path, schema.as_ref(), None)).collect::<Result<_>>()?;
+    // Test records follow the training records' schema, even where that was drafted.
+    let test = match &data.test {
+        Some(path) => {
+            Some(read_table(&experiment.folder.join(path), train.first().map(Table::schema), None)?)
+        }
+        None => None,
+    };
+    Ok(Tables { train, test })
+}
+
+/// Returns the files a path or a pattern names, in order.
+///
+/// # Errors
+/// A folder, or a pattern that no file matches.
+pub fn expand(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
+    let path = folder.join(pattern);
+    if path.is_dir() {
+        return unfit(format!(
+            "{}: is a folder; name its files, for example {pattern}/*.csv",
+            path.display()
+        ));
+    }
+    if path.exists() || !pattern.contains(['*', '?', '[']) {
+        return Ok(vec![path]);
+    }
+    let Some(text) = path.to_str() else { return unfit(format!("{}: is not UTF-8", path.display())) };
+    let mut found = glob::glob(text)
+        .map_err(|source| FileError::Pattern { pattern: text.to_owned(), source })?
+        .collect::<Result<Vec<_>, glob::GlobError>>()
+        .map_err(|e| FileError::Open { what: format!("{text}: cannot be listed"), source: e.into() })?;
+    found.retain(|path| path.is_file());
+    found.sort();
+    if found.is_empty() {
+        return unfit(format!(
+            "{text}: no file matches; relative paths start at the experiment file's folder"
+        ));
+    }
+    Ok(found)
+}
+
+/// Reads a schema file.
+///
+/// # Errors
+/// A file that cannot be read, or is no schema.
+pub fn read_schema(path: &Path) -> Result<Schema> {
+    let name = path.display();
+    let text = fs::read_to_string(path).named(|| {
+        let near = did_you_mean(path, &[]);
+        format!("{name}: cannot be read{near}; `consenso data schema RECORDS.csv --out {name}` drafts one")
+    })?;
+    Schema::from_toml(&text).map_err(|source| FileError::Schema { file: name.to_string(), source })
+}
+
+/// How a file of records is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    Csv,
+    Tsv,
+    Libsvm,
+}
+
+impl Layout {
+    /// By the extension (before `.gz` or `.zst`), else by the first line: `label index:value …` is LIBSVM.
+    fn of(path: &Path, bytes: &[u8]) -> Self {
+        let extension =
+            |path: &Path| path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        let inner = match extension(path).as_str() {
+            "gz" | "zst" => path.with_extension(""),
+            _ => path.to_path_buf(),
+        };
+        match extension(&inner).as_str() {
+            "csv" | "data" => Self::Csv,
+            "tsv" => Self::Tsv,
+            "libsvm" | "svm" => Self::Libsvm,
+            _ => {
+                let head = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
+                let second = head.lines().next().and_then(|line| line.split_ascii_whitespace().nth(1));
+                let pair = second.and_then(|token| token.split_once(':'));
+                if pair.is_some_and(|(index, _)| index.parse::<u64>().is_ok()) {
+                    Self::Libsvm
+                } else {
+                    Self::Csv
+                }
+            }
+        }
+    }
+}
+
+/// A file of records, unpacked.
+struct File {
+    bytes: Vec<u8>,
+    layout: Layout,
+    /// What it was packed with.
+    packed: Option<&'static str>,
+}
+
+impl File {
+    fn of(path: &Path, bytes: Vec<u8>) -> Result<Self> {
+        let (bytes, packed) =
+            packed::unpack(bytes).named(|| format!("{}: cannot be read", path.display()))?;
+        let bytes = crate::sheets::as_text(bytes)
+            .map_err(|what| FileError::Unfit(format!("{}: {what}", path.display())))?;
+        let layout = Layout::of(path, &bytes);
+        Ok(Self { bytes, layout, packed })
+    }
+}
+
+/// Opens a file of records.
+fn read_bytes(path: &Path) -> Result<File> {
+    let unreadable = || format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[]));
+    File::of(path, fs::read(path).named(unreadable)?)
+}
+
+/// Reads the records of one file under a schema, which LIBSVM can do without; `format` says how the file is written where the
+/// schema does not hold.
+///
+/// # Errors
+/// [`FileError`] names the file, the line and the column.
+pub fn read_table(path: &Path, schema: Option<&Schema>, format: Option<&Format>) -> Result<Table> {
+    table(path, read_bytes(path)?, schema, format)
+}
+
+/// Reads the records of a file whose bytes somebody else has read.
+///
+/// # Errors
+/// As [`read_table`].
+pub fn table_of(path: &Path, bytes: Vec<u8>, schema: Option<&Schema>) -> Result<Table> {
+    table(path, File::of(path, bytes)?, schema, None)
+}
+
+fn table(path: &Path, file: File, schema: Option<&Schema>, format: Option<&Format>) -> Result<Table> {
+    let (name, File { bytes, layout, packed }) = (path.display().to_string(), file);
+    match (layout, schema) {
+        (Layout::Libsvm, _) => Ok(libsvm::read(&bytes[..], &name, schema)?),
+        (_, Some(schema)) => {
+            let table = csv::read_as(&bytes[..], &name, schema, format.unwrap_or(schema.format()))?;
+            Ok(match packed {
+                Some(packed) => table.unpacked(packed),
+                None => table,
+            })
+        }
+        (_, None) => {
+            unfit(format!("{name}: CSV needs a public schema (data.schema)\n  help: {}", draft_hint(path)))
+        }
+    }
+}
+
+/// Reads records to apply a model to, whose labels may be missing; also which records of the file could be used.
+///
+/// # Errors
+/// As [`read_table`].
+pub fn read_new(path: &Path, schema: &Schema, format: Option<&Format>) -> Result<(Table, Vec<bool>)> {
+    let name = path.display().to_string();
+    let File { bytes, layout, .. } = read_bytes(path)?;
+    let table = match layout {
+        Layout::Libsvm => libsvm::read(&bytes[..], &name, Some(schema))?,
+        _ => csv::read_unlabelled(&bytes[..], &name, schema, format.unwrap_or(schema.format()))?,
+    };
+    let mut kept = vec![false; (table.report().rows + table.report().dropped_missing) as usize];
+    table.row_numbers().iter().filter_map(|&row| usize::try_from(row).ok()).for_each(|row| kept[row] = true);
+    Ok((table, kept))
+}
+
+/// What a drafted schema is made from.
+#[derive(Debug)]
+pub enum Drafted {
+    /// A draft with what deserves a look.
+    Csv(Box<Draft>),
+    /// What a LIBSVM file says of itself.
+    Libsvm(Box<Schema>),
+}
+
+impl Drafted {
+    /// Returns the schema, not reviewed.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        match self {
+            Self::Csv(draft) => draft.schema(),
+            Self::Libsvm(schema) => schema,
+        }
+    }
+}
+
+/// Drafts one schema of one or more files from their records.
+///
+/// # Errors
+/// Files that cannot be read, or that no one schema fits.
+pub fn draft_schema(paths: &[PathBuf], mut options: DraftOptions) -> Result<Drafted> {
+    let (mut files, mut packings) = (Vec::new(), Vec::new());
+    for path in paths {
+        let name = path.display().to_string();
+        let File { bytes, layout, packed } = read_bytes(path)?;
+        match layout {
+            Layout::Libsvm if paths.len() > 1 => {
+                return unfit(format!(
+                    "{name}: a draft from several files needs CSV; draft from the largest LIBSVM file alone"
+                ));
+            }
+            Layout::Libsvm if options.label.is_some() || options.site.is_some() => {
+                return unfit(format!(
+                    "{name}: LIBSVM files have no named columns; leave out --label and --site"
+                ));
+            }
+            Layout::Libsvm => {
+                let table = libsvm::read(&bytes[..], &name, None)?;
+                return Ok(Drafted::Libsvm(Box::new(table.schema().clone())));
+            }
+            Layout::Tsv if paths.len() == 1 => {
+                options.format.delimiter = options.format.delimiter.or(Some('\t'));
+            }
+            _ => {}
+        }
+        packings.extend(packed.map(|packed| (files.len(), packed)));
+        files.push((name, std::io::Cursor::new(bytes)));
+    }
+    let draft = Draft::of(files, &options)?;
+    let draft = packings.into_iter().fold(draft, |draft, (file, packed)| draft.unpacked(file, packed));
+    Ok(Drafted::Csv(Box::new(draft)))
+}
+
+fn draft_hint(path: &Path) -> String {
+    format!("draft one with `consenso data schema {} --out schema.toml`, then review it", path.display())
+}

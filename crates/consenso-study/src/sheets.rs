@@ -1,0 +1,121 @@
+//! Spreadsheets and Parquet files as the CSV that everything else reads, where the crate was built with the feature for them.
+
+/// The bytes of a file of records as text: those of a workbook (feature `xlsx`) or of a Parquet file (feature `parquet`) as CSV, all
+/// others as they are; what was not built in is named by whoever reads the text.
+///
+/// # Errors
+/// What is wrong with such a file.
+pub(crate) fn as_text(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    match &bytes[..] {
+        #[cfg(feature = "xlsx")]
+        [b'P', b'K', 3, 4, ..] | [0xd0, 0xcf, 0x11, 0xe0, ..] => workbook(&bytes),
+        #[cfg(feature = "parquet")]
+        [b'P', b'A', b'R', b'1', ..] => parquet(bytes),
+        _ => Ok(bytes),
+    }
+}
+
+/// Lines of quoted cells.
+#[cfg(any(feature = "xlsx", feature = "parquet"))]
+#[derive(Default)]
+struct Lines(Vec<u8>);
+
+#[cfg(any(feature = "xlsx", feature = "parquet"))]
+impl Lines {
+    fn add(&mut self, cells: impl Iterator<Item = String>) {
+        for (index, cell) in cells.enumerate() {
+            if index > 0 {
+                self.0.push(b',');
+            }
+            if cell.contains([',', '"', '\n', '\r']) {
+                self.0.extend_from_slice(format!("\"{}\"", cell.replace('"', "\"\"")).as_bytes());
+            } else {
+                self.0.extend_from_slice(cell.as_bytes());
+            }
+        }
+        self.0.push(b'\n');
+    }
+}
+
+/// The only sheet, or the first one if all others are empty.
+#[cfg(feature = "xlsx")]
+fn workbook(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    use calamine::{Data, Reader as _};
+    let wrong =
+        |e: calamine::Error| format!("is no workbook that can be read ({e}); export the sheet as CSV");
+    let mut book = calamine::open_workbook_auto_from_rs(std::io::Cursor::new(bytes)).map_err(wrong)?;
+    let mut filled = Vec::new();
+    for name in book.sheet_names() {
+        let range = book.worksheet_range(&name).map_err(wrong)?;
+        if !range.is_empty() {
+            filled.push((name, range));
+        }
+    }
+    let [(_, range)] = &filled[..] else {
+        let names: Vec<&str> = filled.iter().map(|(name, _)| name.as_str()).collect();
+        return Err(match names.is_empty() {
+            true => "has no sheet with records".into(),
+            false => {
+                format!("has several sheets ({}); export the one with the records as CSV", names.join(", "))
+            }
+        });
+    };
+    let cell = |cell: &Data| match cell {
+        Data::Empty | Data::Error(_) => String::new(),
+        Data::Int(number) => number.to_string(),
+        Data::Float(number) => number.to_string(),
+        Data::Bool(truth) => truth.to_string(),
+        Data::String(text) | Data::DateTimeIso(text) | Data::DurationIso(text) => text.clone(),
+        Data::DateTime(time) if time.is_duration() => time.as_f64().to_string(),
+        Data::DateTime(time) => match time.to_ymd_hms_milli() {
+            (year, month, day, 0, 0, 0, _) => format!("{year:04}-{month:02}-{day:02}"),
+            (year, month, day, hour, minute, second, _) => {
+                format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+            }
+        },
+    };
+    let mut lines = Lines::default();
+    range.rows().for_each(|row| lines.add(row.iter().map(cell)));
+    Ok(lines.0)
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    use parquet::errors::ParquetError;
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::Field;
+    let wrong = |e: ParquetError| {
+        format!("is no Parquet file that can be read, snappy or uncompressed ({e}); export it as CSV")
+    };
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(wrong)?;
+    let columns = reader.metadata().file_metadata().schema_descr();
+    let mut lines = Lines::default();
+    lines.add((0..columns.num_columns()).map(|k| columns.column(k).name().to_owned()));
+    let cell = |field: &Field| match field {
+        Field::Null => String::new(),
+        Field::Str(text) => text.clone(),
+        // Rust writes the shortest digits that read back as the same number.
+        Field::Float(number) => number.to_string(),
+        Field::Double(number) => number.to_string(),
+        Field::Date(days) => date(i64::from(*days)),
+        other => other.to_string(),
+    };
+    for row in reader.get_row_iter(None).map_err(wrong)? {
+        lines.add(row.map_err(wrong)?.get_column_iter().map(|(_, field)| cell(field)));
+    }
+    Ok(lines.0)
+}
+
+/// A day counted from 1970-01-01, as YYYY-MM-DD: years of 400-year cycles that begin in March.
+#[cfg(feature = "parquet")]
+fn date(days: i64) -> String {
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + 400 * era + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{of_month:02}")
+}

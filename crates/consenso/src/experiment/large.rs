@@ -1,0 +1,324 @@
+//! One simulation over several processes: agents are divided among ranks, and no rank holds the records of all.
+//!
+//! The transcript is that of [`run`](super::run()), bit for bit. Of the record there is what can be had without all records in one place: the
+//! objective and accuracy of the mean model by round, and a hash of the transcript; no optimum, no references.
+
+use super::check::{Experiment, Planned, Source, shards};
+use super::run::{mean_row, player};
+use crate::agent::Player;
+use crate::graph::Mixing;
+use crate::kernel;
+use crate::model::sha256;
+use crate::problem::{self, LocalObjective, Workspace};
+use crate::random::Seed;
+use crate::simulate::{Division, Parted, PartedState, Ranks};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What a simulation over several processes gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LargeRecord {
+    /// The experiment's name.
+    pub name: String,
+    /// Its seed.
+    pub seed: u64,
+    /// How many processes there were.
+    pub ranks: usize,
+    /// N.
+    pub agents: usize,
+    /// Length of a model.
+    pub dim: usize,
+    /// Rows that cross from rank to rank in a round.
+    pub halo_rows: usize,
+    /// Bytes that they are.
+    pub halo_bytes: usize,
+    /// One entry per algorithm, in the order of the file.
+    pub algorithms: Vec<LargeAlgorithm>,
+}
+
+/// What one algorithm did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LargeAlgorithm {
+    /// The algorithm, as experiment files write it.
+    pub kind: String,
+    /// Its name in tables and figures.
+    pub label: String,
+    /// Rounds that used records.
+    pub rounds: u32,
+    /// The claim of its schedule, if privacy was asked for; it holds for noise of the operating system, not of a seed.
+    pub epsilon: Option<f64>,
+    /// One entry per run.
+    pub runs: Vec<LargeRun>,
+}
+
+/// One run of one algorithm.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LargeRun {
+    /// Which run, from 0.
+    pub run: u32,
+    /// SHA-256 over the hashes of what each agent released, in the agents' order.
+    pub transcript: String,
+    /// Points of the curve.
+    pub curve: Vec<LargePoint>,
+    /// F at the mean of the final models.
+    pub objective: f64,
+    /// Accuracy of the mean of the final models on test records.
+    pub test_accuracy: Option<f64>,
+    /// The mean of the final models.
+    pub mean_model: Vec<f64>,
+}
+
+/// A point of a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LargePoint {
+    /// Rounds exchanged.
+    pub round: u32,
+    /// F at the network's mean model.
+    pub objective: f64,
+    /// Root mean square distance of the agents from their mean.
+    pub disagreement: f64,
+    /// Accuracy of the mean model on test records.
+    pub test_accuracy: Option<f64>,
+}
+
+/// How far a rank has come, to be written down and gone on from.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct LargeProgress {
+    /// Runs that are finished, algorithm by algorithm; rank 0's alone to know.
+    finished: Vec<LargeRun>,
+    /// How many are, on every rank.
+    done: u32,
+    /// The curve of the run under way.
+    curve: Vec<LargePoint>,
+    /// The agents of this rank.
+    state: Option<PartedState>,
+}
+
+impl LargeProgress {
+    /// Where it stands: runs finished, and rounds of the next.
+    #[must_use]
+    pub fn place(&self) -> (u32, u32) {
+        (self.done, self.state.as_ref().map_or(0, PartedState::round))
+    }
+}
+
+/// Runs an experiment over several processes; rank 0 gets the record.
+///
+/// `save` is called with how far this rank has come, every `every` rounds; 0 is never. `from` is what an earlier run saved, on the same number of
+/// ranks.
+///
+/// # Errors
+/// A text that says what such a run cannot do, that messages are lost, or what `save` says.
+pub fn run_parted(
+    experiment: &Experiment,
+    ranks: &mut dyn Ranks,
+    from: Option<LargeProgress>,
+    every: u32,
+    mut save: impl FnMut(&LargeProgress) -> Result<(), String>,
+) -> Result<Option<LargeRecord>, String> {
+    check(experiment)?;
+    let mut progress = from.unwrap_or_default();
+    let all = experiment.planned.iter().flat_map(|p| (0..experiment.spec.runs).map(move |run| (p, run)));
+    for (number, (planned, run)) in (0..).zip(all) {
+        if number < progress.done {
+            continue;
+        }
+        let finished = one_run(experiment, planned, run, ranks, &mut progress, every, &mut save)?;
+        progress.finished.extend(finished);
+        progress.done = number + 1;
+        (progress.curve, progress.state) = (Vec::new(), None);
+        if every > 0 {
+            save(&progress)?;
+        }
+    }
+    if ranks.rank() > 0 {
+        return Ok(None);
+    }
+    let mut runs = progress.finished.into_iter();
+    let algorithm = |planned: &Planned| LargeAlgorithm {
+        kind: planned.protocol.kind().into(),
+        label: planned.label.clone(),
+        rounds: planned.timetable.rounds,
+        epsilon: planned.budget.price.as_ref().map(|price| price.claim.epsilon),
+        runs: runs.by_ref().take(experiment.spec.runs as usize).collect(),
+    };
+    let algorithms = experiment.planned.iter().map(algorithm).collect();
+    let graph = &experiment.graphs[0];
+    let halo_rows = Division::new(graph, ranks.ranks()).halo(graph);
+    Ok(Some(LargeRecord {
+        name: experiment.spec.name.clone(),
+        seed: experiment.spec.seed,
+        ranks: ranks.ranks(),
+        agents: experiment.facts.agents,
+        dim: experiment.facts.dim,
+        halo_rows,
+        halo_bytes: halo_rows * experiment.facts.dim * size_of::<f64>(),
+        algorithms,
+    }))
+}
+
+/// What a run over several processes cannot do yet.
+fn check(experiment: &Experiment) -> Result<(), String> {
+    let refused = [
+        (!experiment.is_seeded(), "--entropy os: every process would need the same secret"),
+        (experiment.tied.is_some(), "[problem]: variables of each agent's own"),
+        (experiment.layout.is_some(), "data.encoding = \"scouted\""),
+        (experiment.spec.sweep.is_some(), "[sweep]: use --shard for its points"),
+        (experiment.spec.start.is_some(), "start"),
+        (experiment.planned.iter().any(|p| p.sharing.is_some()), "exchange = \"secret-shared\""),
+        (experiment.planned.iter().any(|p| p.budget.correlated.is_some()), "noise that neighbours share"),
+    ];
+    match refused.into_iter().find(|r| r.0) {
+        Some((_, what)) => Err(format!("a simulation over several processes has no {what}")),
+        None => Ok(()),
+    }
+}
+
+fn one_run(
+    experiment: &Experiment,
+    planned: &Planned,
+    run: u32,
+    ranks: &mut dyn Ranks,
+    progress: &mut LargeProgress,
+    every: u32,
+    save: &mut impl FnMut(&LargeProgress) -> Result<(), String>,
+) -> Result<Option<LargeRun>, String> {
+    let graph = &experiment.graphs[run as usize];
+    let division = Division::new(graph, ranks.ranks());
+    let mut network = residents(experiment, planned, run, &division, ranks.rank())?;
+    if let Some(state) = progress.state.take() {
+        network.resume(&state).map_err(|e| e.to_string())?;
+    }
+    let rounds = planned.timetable.rounds;
+    let due =
+        |round: u32| round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds);
+    if network.round() == 0 {
+        progress.curve = measure(experiment, run, &network, &division, network.current_models(), ranks)?
+            .map(|m| m.point)
+            .into_iter()
+            .collect();
+    }
+    while network.round() < planned.timetable.exchanges() {
+        network.advance(ranks)?;
+        if due(network.round()) {
+            let models = network.current_models();
+            progress
+                .curve
+                .extend(measure(experiment, run, &network, &division, models, ranks)?.map(|m| m.point));
+        }
+        if every > 0 && network.round().is_multiple_of(every) {
+            progress.state = Some(network.state());
+            save(progress)?;
+        }
+    }
+    let models = network.finish();
+    let last = measure(experiment, run, &network, &division, models, ranks)?;
+    // Bits travel as numbers.
+    let digests = network.digests().into_iter().map(|(_, digest)| f64::from_bits(digest)).collect();
+    let digests = in_order(&ranks.sent_to_first(digests, &division.counts())?, &division, 1);
+    let Some(last) = last else { return Ok(None) };
+    let bytes: Vec<u8> = digests.iter().flat_map(|d| d.to_bits().to_le_bytes()).collect();
+    Ok(Some(LargeRun {
+        run,
+        transcript: sha256::hex(&bytes),
+        curve: std::mem::take(&mut progress.curve),
+        objective: last.point.objective,
+        test_accuracy: last.point.test_accuracy,
+        mean_model: last.mean,
+    }))
+}
+
+/// The agents of one rank, with their records and no others'.
+fn residents(
+    experiment: &Experiment,
+    planned: &Planned,
+    run: u32,
+    division: &Division,
+    rank: usize,
+) -> Result<Parted, String> {
+    let graph = &experiment.graphs[run as usize];
+    let seed = Seed::from(experiment.spec.seed).for_run(u64::from(run));
+    let noise = experiment.noise_seed(run, planned);
+    type Local<'a> = Box<dyn Fn(usize) -> LocalObjective + Sync + 'a>;
+    let (counts, local): (Vec<usize>, Local<'_>) = match &*experiment.source {
+        Source::Costs => return Err("a simulation over several processes needs records".into()),
+        Source::Synthetic(problem) => {
+            problem.check().map_err(|e| e.to_string())?;
+            let (seed, counts) = (seed.clone(), vec![problem.records_per_agent; problem.agents]);
+            // What cannot be made was refused above.
+            let make = move |agent: usize| {
+                let records = problem.agent(&seed, agent as u64);
+                experiment.objective_on(records.unwrap_or_else(|_| crate::data::Records::sparse(problem.dim)))
+            };
+            (counts, Box::new(make))
+        }
+        Source::Data(data) => {
+            let shards = shards(&experiment.spec, data, &seed)?;
+            let counts = shards.iter().map(|s| s.rows.len()).collect();
+            let make = move |agent: usize| experiment.objective_on(data.train.select(&shards[agent].rows));
+            (counts, Box::new(make))
+        }
+    };
+    let make = |agent: usize| -> Player {
+        player(experiment, planned, (agent, graph, &counts), local(agent), &noise, true)
+    };
+    Ok(Parted::new(graph, Arc::new(Mixing::metropolis(graph)), division, rank, make))
+}
+
+struct Measured {
+    point: LargePoint,
+    mean: Vec<f64>,
+}
+
+/// The figures of the mean model; rank 0's alone. Everything is added up in the order of the agents, so that it does not depend on the division.
+fn measure(
+    experiment: &Experiment,
+    run: u32,
+    network: &Parted,
+    division: &Division,
+    models: Vec<(usize, Vec<f64>)>,
+    ranks: &mut dyn Ranks,
+) -> Result<Option<Measured>, String> {
+    let (dim, agents) = (network.model_dim(), experiment.facts.agents);
+    let first = ranks.rank() == 0;
+    let counts = division.counts();
+    let rows: Vec<f64> = models.into_iter().flat_map(|m| m.1).collect();
+    let lengths: Vec<usize> = counts.iter().map(|c| c * dim).collect();
+    let rows = in_order(&ranks.sent_to_first(rows, &lengths)?, division, dim);
+    let mean = if first { mean_row(rows.chunks_exact(dim), dim) } else { Vec::new() };
+    let mean = ranks.sent_by_first(mean, dim)?;
+    let mut locals: Vec<(usize, &LocalObjective)> = network.players().map(|(i, p)| (i, p.local())).collect();
+    locals.sort_by_key(|l| l.0);
+    let value = |work: &mut Workspace, l: &(usize, &LocalObjective)| l.1.value(&mean, work);
+    let values: Vec<f64> = locals.par_iter().map_init(Workspace::default, value).collect();
+    let values = in_order(&ranks.sent_to_first(values, &counts)?, division, 1);
+    if !first {
+        return Ok(None);
+    }
+    let spread: f64 = rows.chunks_exact(dim).map(|x| kernel::distance(x, &mean).powi(2)).sum();
+    let test = experiment.test_records(run);
+    let point = LargePoint {
+        round: network.round(),
+        objective: values.iter().sum::<f64>() / agents as f64,
+        disagreement: (spread / agents as f64).sqrt(),
+        test_accuracy: test.and_then(|t| {
+            problem::accuracy_above(&experiment.objective.loss, &t, &mean, experiment.threshold)
+        }),
+    };
+    Ok(Some(Measured { point, mean }))
+}
+
+/// What the ranks sent, agent by agent: `width` numbers each. Nothing where nothing was sent.
+fn in_order(parts: &[Vec<f64>], division: &Division, width: usize) -> Vec<f64> {
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    let mut all = vec![0.0; parts.iter().map(Vec::len).sum()];
+    for (rank, part) in parts.iter().enumerate() {
+        for (agent, numbers) in division.agents(rank).zip(part.chunks_exact(width)) {
+            all[agent * width..][..width].copy_from_slice(numbers);
+        }
+    }
+    all
+}

@@ -1,0 +1,213 @@
+//! Numbers that can be split into shares: fixed point, and why vectors do not fit.
+
+use super::RoundNoise;
+use crate::privacy::distributed_noise::{LEAST_STEPS, TAIL};
+use thiserror::Error;
+
+/// Why vectors cannot be exchanged in shares.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ShareError {
+    /// Fewer than three agents.
+    #[error(
+        "secret sharing needs at least 3 agents, not {agents}: of two, each learns the other's vector from the sum"
+    )]
+    TooFew {
+        /// N.
+        agents: usize,
+    },
+    /// Somebody does not talk to somebody.
+    #[error("secret sharing needs a complete graph: every agent sends a share to every other")]
+    NotComplete,
+    /// The algorithm looks at more than sums.
+    #[error("{kind} looks at every neighbour's own vector, which secret sharing hides")]
+    NeedsRows {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// The range is not a positive number.
+    #[error("the range is {range}; it must be a positive number")]
+    Range {
+        /// What was given.
+        range: f64,
+    },
+    /// The sum could wrap around.
+    #[error(
+        "{agents} agents × range {range} × 2^{fraction_bits} is not below 2^63, so their sum could overflow; use fewer fraction bits"
+    )]
+    Overflow {
+        /// N.
+        agents: usize,
+        /// The declared range.
+        range: f64,
+        /// f.
+        fraction_bits: u32,
+    },
+    /// An algorithm in which agents go on from vectors of their own.
+    #[error(
+        "{kind} goes on from each agent's own vector, which sharing keeps private, so what a round reveals has no bound of its own; \
+         noise needs an algorithm that goes on from the mean alone: gd with aggregation = \"fixed\""
+    )]
+    Noise {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// Noise that is no part of a common one.
+    #[error("the noise of a shared vector must be Gaussian, on the grid of the fixed point")]
+    Part,
+    /// Rounding would show.
+    #[error(
+        "an agent's noise is only {steps:.2} steps of the fixed point, and must be at least 4; use more fraction bits"
+    )]
+    Coarse {
+        /// Deviation in steps.
+        steps: f64,
+    },
+    /// Noise would need more than 52 bits.
+    #[error(
+        "range {range} × 2^{fraction_bits} is not below 2^52, which exact noise needs; use fewer fraction bits"
+    )]
+    Fine {
+        /// The declared range.
+        range: f64,
+        /// f.
+        fraction_bits: u32,
+    },
+    /// Noise could leave the range.
+    #[error(
+        "noise of deviation {sigma:e} needs a range of 132 times that, and it is {range}; declare a larger range"
+    )]
+    NoRoom {
+        /// An agent's own.
+        sigma: f64,
+        /// The declared range.
+        range: f64,
+    },
+    /// A vector does not fit; which number it was stays private.
+    #[error(
+        "a number of agent {agent} is outside the declared range ±{range} in round {round}; nothing was sent, declare a larger range"
+    )]
+    OutOfRange {
+        /// Whose.
+        agent: u64,
+        /// When.
+        round: u32,
+        /// The declared range.
+        range: f64,
+    },
+    /// Somebody left: the shares it holds are needed.
+    #[error(
+        "agent {from} dropped out in round {round}: without its shares the sum stays hidden, and the run is over"
+    )]
+    Dropped {
+        /// Who.
+        from: u32,
+        /// When.
+        round: u32,
+    },
+}
+
+/// Numbers in [−range, range] as multiples of 2^−f, so that N of them add up below 2^63.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FixedPoint {
+    agents: u32,
+    range: f64,
+    fraction_bits: u32,
+    limit: i64,
+}
+
+impl FixedPoint {
+    /// Fixed point for sums over `agents` agents.
+    ///
+    /// # Errors
+    /// Fewer than three agents, a range that is not positive, or N·range·2^f ≥ 2^63.
+    pub fn new(agents: usize, range: f64, fraction_bits: u32) -> Result<Self, ShareError> {
+        if agents < 3 {
+            return Err(ShareError::TooFew { agents });
+        }
+        if !(range > 0.0 && range.is_finite()) {
+            return Err(ShareError::Range { range });
+        }
+        let overflow = ShareError::Overflow { agents, range, fraction_bits };
+        let steps =
+            if fraction_bits < 63 { (range * power_of_two(fraction_bits)).floor() } else { f64::INFINITY };
+        // Compared as integers: below 2^63 the cast is exact.
+        let limit = if steps < (1u64 << 63) as f64 { steps as i64 } else { return Err(overflow) };
+        match i64::try_from(agents).ok().and_then(|n| limit.checked_mul(n)) {
+            Some(_) => Ok(Self { agents: agents as u32, range, fraction_bits, limit }),
+            None => Err(overflow),
+        }
+    }
+
+    /// N.
+    #[must_use]
+    pub fn agents(&self) -> usize {
+        self.agents as usize
+    }
+
+    /// The declared range.
+    #[must_use]
+    pub fn range(&self) -> f64 {
+        self.range
+    }
+
+    /// f.
+    #[must_use]
+    pub fn fraction_bits(&self) -> u32 {
+        self.fraction_bits
+    }
+
+    /// Whether this noise can be an agent's part of a sum's: Gaussian, on this grid, wide enough for its rounding not to show, with room for
+    /// its tail (see [`Gate::share`](crate::gate::Gate::share)).
+    ///
+    /// # Errors
+    /// What it is not.
+    pub fn holds(&self, noise: &RoundNoise) -> Result<(), ShareError> {
+        let (grid, range, fraction_bits) = (noise.grid(), self.range, self.fraction_bits);
+        let sigma = noise.gaussian_sigma().filter(|_| grid.exponent() == -(fraction_bits as i32));
+        let sigma = sigma.ok_or(ShareError::Part)?;
+        let steps = sigma / grid.step();
+        if steps < LEAST_STEPS {
+            return Err(ShareError::Coarse { steps });
+        }
+        if range / grid.step() >= (1u64 << 52) as f64 {
+            return Err(ShareError::Fine { range, fraction_bits });
+        }
+        if (TAIL + 1.0) * sigma > 0.25 * range {
+            return Err(ShareError::NoRoom { sigma, range });
+        }
+        Ok(())
+    }
+
+    /// round(x·2^f), or `None` outside the range (a NaN is outside).
+    #[must_use]
+    pub fn encode(&self, x: f64) -> Option<i64> {
+        if x.is_nan() || x.abs() > self.range {
+            return None;
+        }
+        // At the very end of the range rounding may step over it.
+        Some((super::round(x * power_of_two(self.fraction_bits)) as i64).clamp(-self.limit, self.limit))
+    }
+
+    /// What an encoding stands for.
+    #[must_use]
+    pub fn value(&self, q: i64) -> f64 {
+        q as f64 / power_of_two(self.fraction_bits)
+    }
+
+    /// The nearest encoding within the range.
+    #[must_use]
+    pub fn saturate(&self, q: i64) -> i64 {
+        q.clamp(-self.limit, self.limit)
+    }
+
+    /// The mean of N numbers whose encodings add up to `sum` modulo 2^64.
+    #[must_use]
+    pub fn mean(&self, sum: u64) -> f64 {
+        sum.cast_signed() as f64 / power_of_two(self.fraction_bits) / f64::from(self.agents)
+    }
+}
+
+fn power_of_two(e: u32) -> f64 {
+    (1u64 << e) as f64
+}
