@@ -122,6 +122,17 @@ fn text(found: &[AlgorithmAudit], options: Options) -> String {
         out,
         "neighbours that leave the protocol: {tried} ways tried, {apart} told two data sets apart by silence"
     );
+    for algorithm in found {
+        let _ = match algorithm.cancels {
+            None => Ok(()),
+            Some(true) => writeln!(
+                out,
+                "{}: noise that neighbours share cancels in the sum of all messages",
+                algorithm.label
+            ),
+            Some(false) => writeln!(out, "{}: noise that neighbours share does NOT cancel", algorithm.label),
+        };
+    }
     out
 }
 

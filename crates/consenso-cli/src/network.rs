@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow};
 use consenso::data::{Dataset, Table};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
 use consenso::graph::{Graph, GraphSpec};
+use consenso::privacy::printed_up;
 use consenso::protocol::Parameters;
 use consenso_node::Folder;
 use consenso_node::folder::{Entropy, METRICS, SiteFile, check_address, check_name};
@@ -660,7 +661,7 @@ fn row(name: &str, said: &Value) -> Vec<String> {
     let (round, released) = (number(&p["round"]), number(&p["released"]));
     let waited_for = links.iter().filter(|l| l["without"] != true);
     let lag = waited_for.map(|l| released.saturating_sub(number(&l["heard"]))).max().unwrap_or(0);
-    let epsilon = p["epsilon"].as_f64().map_or("–".to_owned(), |e| format!("{e:.4}"));
+    let epsilon = p["epsilon"].as_f64().map_or("–".to_owned(), |e| printed_up(e, 4));
     vec![
         name.into(),
         format!("{round}/{}", p["rounds"]),
@@ -692,7 +693,7 @@ fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bo
             end["site"].as_str().unwrap_or_default().to_owned(),
             end["round"].to_string(),
             format!("{:.2}", end["seconds"].as_f64().unwrap_or(0.0)),
-            end["epsilon"].as_f64().map_or("–".to_owned(), |e| format!("{e:.4}")),
+            end["epsilon"].as_f64().map_or("–".to_owned(), |e| printed_up(e, 4)),
             end["resends"].to_string(),
             percent(&end["test_accuracy"]),
         ]);

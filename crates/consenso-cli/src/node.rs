@@ -7,6 +7,7 @@ use consenso::agent::Checkpoint;
 use consenso::data::Dataset;
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
 use consenso::privacy::studies::{EpsilonDelta, Rule};
+use consenso::privacy::{printed_down, printed_up};
 use consenso_ledger::{Edited, RecordsLedger};
 use consenso_node::audit_log::Echo;
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
@@ -435,7 +436,7 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
     if let Some(study) = last {
         let spent = study.recomputed.as_ref().map_or_else(
             || "nothing is claimed".to_owned(),
-            |r| format!("ε = {:.4} at δ = {:e} ({})", r.epsilon, r.delta, charges(study.charged)),
+            |r| format!("ε = {} at δ = {:e} ({})", printed_up(r.epsilon, 4), r.delta, charges(study.charged)),
         );
         text += &format!("study {}, spent so far: {spent}", short_text(&study.experiment));
     }
@@ -531,7 +532,7 @@ impl LogCheck {
 
 /// What all studies cost together, by both rules, and which of them holds.
 fn describe(s: &books::Standing) -> String {
-    let amount = |a: EpsilonDelta| format!("ε = {:.6}, δ = {:e}", a.epsilon, a.delta);
+    let amount = |a: EpsilonDelta| format!("ε = {}, δ = {:e}", printed_up(a.epsilon, 6), a.delta);
     let holds = |rule: Rule| if s.rule == rule { "   ← this rule holds" } else { "" };
     let mut text = format!("budget     {} for all studies of these records\n", amount(s.limit));
     text += &format!("sum        {}{}\n", amount(s.sum), holds(Rule::Sum));
@@ -619,16 +620,17 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
         text += &standing.as_ref().map_or("budget     none: nothing is protected\n".to_owned(), describe);
         if let Some(ledger) = &elsewhere {
             text += &format!(
-                "records    {} studies of these records in {}: ε = {:.6}, δ = {:e} ({})\n",
+                "records    {} studies of these records in {}: ε = {}, δ = {:e} ({})\n",
                 ledger.studies,
                 ledger.ledger.display(),
-                ledger.spent.epsilon,
+                printed_up(ledger.spent.epsilon, 6),
                 ledger.spent.delta,
                 ledger.rule.meaning()
             );
         }
         if let Some(left) = remaining {
-            text += &format!("remaining: ε = {:.6}, δ = {:e} for the next study\n", left.epsilon, left.delta);
+            let epsilon = printed_down(left.epsilon, 6);
+            text += &format!("remaining: ε = {epsilon}, δ = {:e} for the next study\n", left.delta);
         }
         for study in &studies {
             text += &format!(
@@ -646,12 +648,14 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
             }
             if let (Some(claim), Some(found)) = (&study.claimed, &study.recomputed) {
                 text += &format!(
-                    "  claimed    ε = {:.6}, δ = {:e} ({})\n",
-                    claim.epsilon, claim.delta, claim.method
+                    "  claimed    ε = {}, δ = {:e} ({})\n",
+                    printed_up(claim.epsilon, 6),
+                    claim.delta,
+                    claim.method
                 );
                 text += &format!(
-                    "  recomputed ε = {:.6}, δ = {:e} ({}, {}) from the events alone: {}\n",
-                    found.epsilon,
+                    "  recomputed ε = {}, δ = {:e} ({}, {}) from the events alone: {}\n",
+                    printed_up(found.epsilon, 6),
                     found.delta,
                     found.method,
                     found.norm,
@@ -931,8 +935,8 @@ fn see_privacy(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Fin
         }
         (Ok(_), Some(claim)) => {
             let seeded = if plan.seeded { "; seeded: for science, protects nobody" } else { "" };
-            let text =
-                format!("ε = {:.6}, δ = {:e} ({}){seeded}", claim.epsilon, claim.delta, claim.neighbours);
+            let epsilon = printed_up(claim.epsilon, 6);
+            let text = format!("ε = {epsilon}, δ = {:e} ({}){seeded}", claim.delta, claim.neighbours);
             ("privacy", if plan.seeded { Mark::Wait } else { Mark::Good }, text)
         }
     }

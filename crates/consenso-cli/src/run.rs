@@ -72,6 +72,9 @@ pub(crate) struct Args {
     /// Folder of the ledger of spent privacy [default: consenso-ledger, beside the records]
     #[arg(long, value_name = "DIR")]
     ledger: Option<PathBuf>,
+    /// The most that all studies of these records may cost, as 3 or 3,1e-5; kept in the ledger
+    #[arg(long, value_name = "EPSILON[,DELTA]", value_parser = spending::limit)]
+    limit: Option<(f64, Option<f64>)>,
     #[command(flatten)]
     threads: Threads,
     /// List the built-in experiments
@@ -166,7 +169,8 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let missing = pieces::transcripts(&experiment, &records, missing);
     let unpaid = kept.as_ref().map_or_else(|| missing.clone(), |k| k.unpaid(&missing));
     let places: Vec<_> = unpaid.iter().map(|t| t.0).collect();
-    let standings = spending::reserve(&experiment, &places, args.ledger.as_deref(), args.records)?;
+    let standings =
+        spending::reserve(&experiment, &places, args.ledger.as_deref(), args.limit, args.records)?;
     let asked = (asked.0.as_str(), &asked.1);
     let mut keeper = Keeper::new(folder.pieces(), asked, !experiment.is_seeded(), share, kept.as_ref())
         .map_err(Failure::Run)?;

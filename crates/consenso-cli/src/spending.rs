@@ -17,18 +17,42 @@ pub(crate) enum Changed {
     Other,
 }
 
+/// Reads `--limit`: an ε, or an ε and a δ with a comma between.
+pub(crate) fn limit(text: &str) -> Result<(f64, Option<f64>), String> {
+    let number = |part: &str| match part.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err(format!("{part:?} is not a positive number; say 3 or 3,1e-5")),
+    };
+    match text.split_once(',') {
+        None => Ok((number(text)?, None)),
+        Some((epsilon, delta)) => match number(delta)? {
+            delta if delta < 1.0 => Ok((number(epsilon)?, Some(delta))),
+            delta => Err(format!("δ = {delta} must be below 1")),
+        },
+    }
+}
+
 /// Reserves what these transcripts cost in the ledger of every file of records, before anything is released. Runs that protect nobody, and records that
 /// are everybody's, have no ledger.
 pub(crate) fn reserve(
     experiment: &Experiment,
     transcripts: &[consenso::experiment::Place],
     place: Option<&Path>,
+    limit: Option<(f64, Option<f64>)>,
     changed: Option<Changed>,
 ) -> Result<Vec<Standing>, Failure> {
     let path = experiment.spec().data.path.as_deref();
     let (ResultKind::Shareable { .. }, Some(pattern)) = (experiment.result_kind(), path) else {
+        if limit.is_some() {
+            return Err(anyhow!(
+                "--limit: this run has no ledger: that is for records of your own, a claim and --entropy os"
+            )
+            .into());
+        }
         return Ok(Vec::new());
     };
+    let own = experiment.spec().privacy.map_or(0.0, |p| p.delta);
+    let limit = limit.map(|(epsilon, delta)| (epsilon, delta.unwrap_or(own)));
     let cost = experiment.cost_of(transcripts).map_err(|message| anyhow!(message))?;
     let mut id = [0u8; 16];
     getrandom::fill(&mut id).map_err(|e| anyhow!("the operating system gave no entropy: {e}"))?;
@@ -51,6 +75,9 @@ pub(crate) fn reserve(
     let books: Vec<PathBuf> = files::expand(Path::new(""), pattern)?;
     let one = |records: &PathBuf| {
         let booked = RecordsLedger::open(records, place, edited).and_then(|mut ledger| {
+            if let Some((epsilon, delta)) = limit {
+                ledger.set_limit(epsilon, delta, None)?;
+            }
             // Going on with a run may cost nothing more.
             if !transcripts.is_empty() {
                 ledger.reserve(&study)?;
@@ -91,8 +118,10 @@ pub(crate) fn text(standings: &[Standing]) -> String {
         if let (Some(limit), Some(left)) = (s.limit, s.remaining) {
             let _ = write!(
                 out,
-                "; limit ε = {}, remaining: ε = {:.4}, δ = {:e}",
-                limit.epsilon, left.epsilon, left.delta
+                "; limit ε = {}, remaining: ε = {}, δ = {:e}",
+                limit.epsilon,
+                consenso::privacy::printed_down(left.epsilon, 4),
+                left.delta
             );
         }
         out.push('\n');

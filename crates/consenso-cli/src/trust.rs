@@ -2,7 +2,8 @@
 
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
-use consenso::experiment::{ExposureReport, PairwiseMap};
+use consenso::experiment::ExposureReport;
+use consenso::privacy::views::PairwiseMap;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -17,7 +18,9 @@ Examples:
 For gossip with fixed weights and Gaussian noise (dgd, decor). Each agent sees what its neighbours send,
 and through it something of everybody else. Gradients are taken as fixed numbers: the map is a
 non-adaptive view and no claim. More rounds show more; the mean after half of them is given beside.
-JSON: agents, epsilon (a row for every agent, a column for every observer), distance, rounds, view.")]
+With --observers 1,4,7 agents 1, 4 and 7 pool what they receive and know.
+JSON: agents, epsilon (a row for every agent, a column for every observer), distance, rounds, view,
+coalition (observers, epsilon).")]
 pub(crate) struct MapArgs {
     /// An experiment file, or the name of a built-in experiment [default: adult]
     experiment: Option<String>,
@@ -27,6 +30,9 @@ pub(crate) struct MapArgs {
     /// Rounds to look at, from the first
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     rounds: u32,
+    /// Agents who look together, numbered from 0
+    #[arg(long, value_name = "AGENT,…", value_delimiter = ',')]
+    observers: Vec<u32>,
     /// A folder for map.json, map.csv and map.svg
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -53,7 +59,7 @@ pub(crate) struct ExposureArgs {
 
 pub(crate) fn map(args: &MapArgs, json: bool) -> Result<(), Failure> {
     let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
-    let map = experiment.pairwise_map(args.rounds).map_err(|message| anyhow!(message))?;
+    let map = experiment.map_with(args.rounds, &args.observers).map_err(|message| anyhow!(message))?;
     if let Some(folder) = &args.out {
         let name = folder.display();
         std::fs::create_dir_all(folder).with_context(|| format!("{name}: cannot be made"))?;
@@ -89,6 +95,22 @@ fn map_text(map: &PairwiseMap) -> String {
         table::rounded_up(map.mean_after_half, 4),
         table::rounded_up(map.claimed, 4)
     );
+    if map.mean > 1.001 * map.mean_after_half {
+        let _ = writeln!(
+            out,
+            "more gossip leaks more: the second half of the rounds raised the mean by {:.0} %",
+            100.0 * (map.mean / map.mean_after_half.max(f64::MIN_POSITIVE) - 1.0)
+        );
+    }
+    if let Some(coalition) = &map.coalition {
+        let names: Vec<String> = coalition.observers.iter().map(u32::to_string).collect();
+        let _ = writeln!(out, "\nagents {} together, against\n   agent   ε", names.join(", "));
+        for (agent, &epsilon) in coalition.epsilon.iter().enumerate() {
+            if !coalition.observers.contains(&(agent as u32)) {
+                let _ = writeln!(out, "{agent:8}   {}", table::rounded_up(epsilon, 4));
+            }
+        }
+    }
     out
 }
 
@@ -130,6 +152,22 @@ fn exposure_text(found: &ExposureReport) -> String {
             "under the noise of the claim ε = {} all observers together reconstruct {count}",
             table::rounded_up(epsilon, 4)
         );
+    }
+    if let Some(record) = &found.record {
+        let under = record
+            .error_under_noise
+            .map_or(String::new(), |e| format!(", under the claim's noise to {e:.1e}"));
+        let _ = writeln!(
+            out,
+            "had agent {} ({} steps away) a single record, its gradient would give that record away to a relative error of {:.1e}{under}",
+            record.agent, record.distance, record.error
+        );
+    }
+    if !found.error_by_epsilon.is_empty() {
+        out.push_str("\n       ε   least relative error of a gradient   median\n");
+        for e in &found.error_by_epsilon {
+            let _ = writeln!(out, "{:8}   {:>34.1e}   {:.1e}", e.epsilon, e.least, e.median);
+        }
     }
     out
 }

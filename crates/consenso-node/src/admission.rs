@@ -91,6 +91,15 @@ pub fn opening(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Res
                 .into(),
         ));
     }
+    if let (Some(wanted), Some(claim)) = (site.adversary, &plan.claim)
+        && !claim.against.covers(wanted, experiment.graph().agents())
+    {
+        return Err(NodeError::Experiment(format!(
+            "this site accepts claims against adversary = {wanted} at least, and this study's is against {}\n  \
+             help: agree on a study that protects from more (local noise, or more colluders), or change adversary in site.toml",
+            claim.against
+        )));
+    }
     Ok(Opening {
         site: site.name.clone(),
         experiment: folder.study,

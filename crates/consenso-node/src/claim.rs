@@ -222,19 +222,27 @@ fn replay(charges: &[Charge], claim: &Claim) -> Result<Recomputed, String> {
     let mut filter: Option<RenyiFilter> = None;
     for (index, charge) in charges.iter().enumerate() {
         let event = charge.get("filter").ok_or_else(|| format!("charge {index} is not a filter's"))?;
-        let (orders, costs) = match &event.mechanism {
-            Mechanism::IntervalLaplace { orders, costs, .. }
-            | Mechanism::IntervalGaussian { orders, costs } => (orders, costs),
+        let (orders, costs, mu) = match &event.mechanism {
+            Mechanism::IntervalLaplace { orders, costs, .. } | Mechanism::Renyi { orders, costs } => {
+                (orders, costs, None)
+            }
+            Mechanism::IntervalGaussian { orders, costs, mu } => (orders, costs, *mu),
             _ => return Err(format!("charge {index} is not a filter's")),
         };
         if filter.is_none() {
-            filter = Some(RenyiFilter::new(orders, claim.epsilon, claim.delta).map_err(|e| e.to_string())?);
+            // Ledgers from before Σ μ² was added up have charges without a μ, and the filter they were let through by.
+            let new = if mu.is_some() { RenyiFilter::with_gaussian } else { RenyiFilter::new };
+            filter = Some(new(orders, claim.epsilon, claim.delta).map_err(|e| e.to_string())?);
         }
         let filter = filter.as_mut().expect("just made");
-        if filter.orders() != orders {
+        if filter.orders() != orders || filter.gaussian().is_some() != mu.is_some() {
             return Err(format!("charge {index} has other orders than the first"));
         }
-        filter.try_charge(costs).map_err(|e| format!("charge {index}: {e}"))?;
+        match mu {
+            Some(mu) => filter.try_charge_gaussian(costs, mu),
+            None => filter.try_charge(costs),
+        }
+        .map_err(|e| format!("charge {index}: {e}"))?;
     }
     Ok(Recomputed {
         epsilon: claim.epsilon,
@@ -242,4 +250,47 @@ fn replay(charges: &[Charge], claim: &Claim) -> Result<Recomputed, String> {
         method: Method::RenyiFilter,
         norm: "filter".into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consenso::privacy::{Adversary, NeighbourRelation};
+
+    fn claim() -> Claim {
+        Claim {
+            epsilon: 1.0,
+            delta: 1e-6,
+            method: Method::RenyiFilter,
+            neighbours: NeighbourRelation::ReplaceOne,
+            adversary: Claim::COLLUDING_NEIGHBOURS.into(),
+            against: Adversary::Local,
+            sampler: "exact Gaussian".into(),
+            caveats: Vec::new(),
+            bounds: None,
+        }
+    }
+
+    /// As `state.db` has it: the first as written before Σ μ² was added up, the others since.
+    fn charges(text: &str, count: usize) -> Vec<Charge> {
+        vec![serde_json::from_str(text).unwrap(); count]
+    }
+
+    #[test]
+    fn a_filter_is_replayed_by_the_rule_its_charges_were_made_under() {
+        let old = r#"{"filter":{"mechanism":"interval-gaussian","orders":[20.0,30.0],"costs":[0.01,0.015],"count":1}}"#;
+        // B(20) = 1 + ln(1e-5)/19 − ln(0.95) = 0.4453: 44 releases, and one more was never let through.
+        assert_eq!(recompute(&charges(old, 44), &claim()).unwrap().method, Method::RenyiFilter);
+        assert!(recompute(&charges(old, 45), &claim()).unwrap_err().contains("charge 44"));
+        let new =
+            r#"{"filter":{"mechanism":"interval-gaussian","orders":[],"costs":[],"mu":0.05,"count":1}}"#;
+        // μ² = 0.2367² = 0.05603: 22 releases of 0.0025.
+        assert_eq!(recompute(&charges(new, 22), &claim()).unwrap().epsilon, 1.0);
+        assert!(recompute(&charges(new, 23), &claim()).unwrap_err().contains("charge 22"));
+        let mixed: Vec<Charge> = [charges(new, 1), charges(old, 1)].concat();
+        assert!(recompute(&mixed, &claim()).is_err(), "two filters are not one");
+        let both = r#"{"filter":{"mechanism":"interval-gaussian","orders":[20.0],"costs":[0.01],"mu":0.05,"count":1}}"#;
+        let mixed: Vec<Charge> = [charges(both, 1), charges(&both.replace(",\"mu\":0.05", ""), 1)].concat();
+        assert!(recompute(&mixed, &claim()).unwrap_err().contains("other orders"));
+    }
 }

@@ -11,6 +11,7 @@
 use crate::frame::{Digest, Hex, sha256, unhex};
 use crate::identity::Known;
 use consenso::graph::Graph;
+use consenso::privacy::Adversary;
 use consenso::privacy::studies::Rule;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -141,6 +142,9 @@ pub struct SiteFile {
     /// Whether these records need no protection: only then does the site take part in studies that make no privacy claim.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unprotected: bool,
+    /// The weakest adversary a study's claim must hold against: `"local"`, `"one-node"` or `{ colluders = c, eavesdropper = true }`. Any, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adversary: Option<Adversary>,
     /// Whether the records of its file are public: only then may noise come from a seed that everybody knows.
     #[serde(default, skip_serializing_if = "is_false")]
     pub public: bool,
@@ -193,6 +197,7 @@ impl SiteFile {
             metrics: None,
             budget: None,
             unprotected: false,
+            adversary: None,
             public: false,
             ledger: None,
             group_reads_key: false,

@@ -1,7 +1,7 @@
 //! What releases have cost so far, by bounds that are quick to compute after every round.
 
 use consenso::experiment::Charge;
-use consenso::privacy::{Event, Mechanism, gdp, zcdp};
+use consenso::privacy::{Event, Mechanism, filter, gdp, zcdp};
 
 /// Sums from which an ε is read off.
 #[derive(Clone, Debug, Default)]
@@ -10,7 +10,8 @@ pub(crate) struct Spending {
     rho: f64,
     pure: f64,
     gaussian_only: bool,
-    filter: Vec<(f64, f64)>,
+    /// The orders of a filter, what was spent at each, and Σ μ² where it is added up.
+    filter: Option<(Vec<f64>, Vec<f64>, Option<f64>)>,
     charged: u32,
 }
 
@@ -25,13 +26,20 @@ impl Spending {
         }
         self.charged += 1;
         let event = |norm: &str| charge.get(norm).map(|e| &e.mechanism);
-        if let Some(
-            Mechanism::IntervalGaussian { orders, costs } | Mechanism::IntervalLaplace { orders, costs, .. },
-        ) = event("filter")
-        {
-            self.filter.resize(orders.len(), (0.0, 0.0));
-            for (sum, (order, cost)) in self.filter.iter_mut().zip(orders.iter().zip(costs)) {
-                *sum = (*order, sum.1 + cost);
+        let filtered = match event("filter") {
+            Some(Mechanism::IntervalGaussian { orders, costs, mu }) => Some((orders, costs, *mu)),
+            Some(Mechanism::IntervalLaplace { orders, costs, .. } | Mechanism::Renyi { orders, costs }) => {
+                Some((orders, costs, None))
+            }
+            _ => None,
+        };
+        if let Some((orders, costs, mu)) = filtered {
+            let (known, sums, mu_squared) = self.filter.get_or_insert_default();
+            known.clone_from(orders);
+            sums.resize(orders.len(), 0.0);
+            sums.iter_mut().zip(costs).for_each(|(sum, cost)| *sum += cost);
+            if let Some(mu) = mu {
+                *mu_squared.get_or_insert(0.0) += mu * mu;
             }
             return;
         }
@@ -69,12 +77,8 @@ impl Spending {
         if self.charged == 0 {
             return 0.0;
         }
-        if !self.filter.is_empty() {
-            let share = delta / self.filter.len() as f64;
-            let one = |&(order, cost): &(f64, f64)| {
-                cost + ((1.0 - 1.0 / order).ln() - (share * order).ln() / (order - 1.0)).max(0.0)
-            };
-            return self.filter.iter().map(one).fold(f64::INFINITY, f64::min);
+        if let Some((orders, spent, mu_squared)) = &self.filter {
+            return filter::epsilon_spent(orders, spent, *mu_squared, delta);
         }
         let gaussian = if self.gaussian_only {
             gdp::epsilon_of_mu(self.mu_squared.sqrt(), delta)

@@ -126,6 +126,9 @@ struct Fit {
     names: Vec<String>,
     norm: f64,
     intercept: bool,
+    /// Public ranges of the columns, instead of a norm.
+    #[serde(default)]
+    ranges: Option<Vec<(String, f64, f64)>>,
     #[serde(default)]
     labels: Option<(f64, f64)>,
     epsilon: Option<f64>,
@@ -147,10 +150,11 @@ fn study(fit: &Fit, rows: &[u8], labels: &[u8]) -> Result<Study, PyErr> {
     if fit.dim == 0 || rows.len() != total * fit.dim || labels.len() != total {
         return Err(input("rows, labels and sites do not have the same length"));
     }
-    let mut bounds = Bounds::norm(fit.norm);
-    if fit.intercept {
-        bounds = bounds.with_intercept();
-    }
+    let mut bounds = match &fit.ranges {
+        Some(ranges) => Bounds::named(ranges.iter().map(|(name, low, high)| (name, *low, *high))),
+        None if fit.intercept => Bounds::norm(fit.norm).with_intercept(),
+        None => Bounds::norm(fit.norm),
+    };
     if let Some((low, high)) = fit.labels {
         bounds = bounds.labels(low, high);
     }
@@ -198,6 +202,7 @@ fn fit(
         });
         let answer = json!({
             "models": fitted.models(), "mean": fitted.model(), "claim": claim, "record": fitted.record(),
+            "file": fitted.model_file(),
         });
         Ok(answer.to_string())
     })

@@ -128,13 +128,20 @@ def test_the_gate_clips_what_a_callable_returns_and_ends_with_its_budget():
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_stops_a_long_run():
-    code = "import consenso; print('go', flush=True); consenso.run('frontier')"
+    long = {
+        "name": "long", "runs": 1, "graph": {"kind": "ring"}, "algorithm": [{"kind": "dgd", "rounds": 1000000, "step": 0.1}],
+        "data": {"source": "logistic", "agents": 4, "records_per_agent": 3000, "dim": 5},
+    }
+    code = f"import consenso; print('go', flush=True); consenso.run({long!r})"
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "go\n"
-    time.sleep(2.0)
-    child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
-    assert "KeyboardInterrupt" in err
+    try:
+        assert child.stdout.readline() == "go\n"
+        time.sleep(1.0)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+        assert "KeyboardInterrupt" in err
+    finally:
+        child.kill()
 
 
 def test_runs_with_real_noise_are_booked_beside_the_records(tmp_path):
@@ -154,3 +161,32 @@ def test_runs_with_real_noise_are_booked_beside_the_records(tmp_path):
     assert list(tmp_path.glob("*ledger*")) and (tmp_path / "out/models").is_dir()
     text = json.dumps(record.data)
     assert "central_optimum" not in text and "local_only" not in text
+
+
+def test_a_fitted_model_goes_to_the_command_line_and_back(tmp_path):
+    pytest.importorskip("sklearn")
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    frame = pandas.DataFrame({"age": rng.uniform(18, 90, 5000).round(1), "dose": rng.uniform(0, 10, 5000).round(2)})
+    ill = np.where(0.06 * (frame.age - 55) + 0.4 * (frame.dose - 5) + rng.logistic(size=5000) > 0, "yes", "no")
+    sites = np.array(["big", "small"])[(rng.random(5000) < 0.05).astype(int)]
+    clf = consenso.LogisticRegression(epsilon=1.0, delta=1e-6, bounds=([0, 0], [120, 1000]), random_state=2)
+    clf.fit(frame, ill, sites=sites)
+    assert clf.score(frame, ill) > 0.7, "a range a hundred times too wide is scouted"
+    assert any("scouts" in caveat for caveat in clf.claim_["caveats"])
+    clf.save_model(tmp_path / "model.json")
+    model = consenso.load_model(tmp_path / "model.json")
+    assert model.predict(frame) == list(clf.predict(frame))
+    probability = np.array([p["yes"] for p in model.predict_proba(frame)])
+    np.testing.assert_allclose(probability, clf.predict_proba(frame)[:, 1], rtol=1e-9)
+    labelled = frame.assign(label=ill)
+    assert model.metrics(labelled)["accuracy"] == clf.score(frame, ill)
+    target = 2.0 * frame.age + 5.0 * frame.dose + rng.normal(size=5000)
+    for kind in (consenso.Ridge, consenso.HuberRegressor):
+        ridge = kind(epsilon=1.0, bounds=([0, 0], [120, 1000]), bounds_y=(0, 400), random_state=2).fit(frame, target, sites=sites)
+        assert ridge.score(frame, target) > 0.7, kind
+        ridge.save_model(tmp_path / "ridge.json")
+        answers = np.array([float(p) for p in consenso.load_model(tmp_path / "ridge.json").predict(frame)])
+        np.testing.assert_allclose(answers, ridge.predict(frame), rtol=1e-9)
+    with pytest.raises(consenso.InputError, match="no file"):
+        consenso.LogisticRegression(epsilon=None).fit(frame, ill).save_model(tmp_path / "none.json")

@@ -121,6 +121,16 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/distributed-noise.toml"),
     ),
     (
+        "trust",
+        "accuracy against epsilon by whom is feared: local, correlated and shared noise, a trusted collector; 10 and 100 agents (minutes)",
+        include_str!("../experiments/trust.toml"),
+    ),
+    (
+        "trust-sparse",
+        "the same where agents talk to four others only, on scouted columns (minutes)",
+        include_str!("../experiments/trust-sparse.toml"),
+    ),
+    (
         "frontier",
         "accuracy against epsilon from 0.1 to 10 for every private algorithm, 10 and 100 agents (minutes)",
         include_str!("../experiments/frontier.toml"),

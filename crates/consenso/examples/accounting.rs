@@ -1,7 +1,7 @@
 //! Accounting alone: what releases cost together, and how much noise a budget needs.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::privacy::calibrate::{Request, calibrate, complete_sensitivity};
-use consenso::privacy::{Event, compose};
+use consenso::privacy::{Event, compose, printed_up};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // 1,400 releases with Laplace noise of a hundred times the l1 sensitivity, and 1,000 with Gaussian noise.
@@ -9,7 +9,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let found = compose(&events, 1e-6)?;
     for (method, bound) in found.bounds() {
         match bound.value() {
-            Some(epsilon) => println!("{:9} ε = {epsilon:.4}", method.name()),
+            Some(epsilon) => println!("{:9} ε = {}", method.name(), printed_up(epsilon, 4)),
             None => println!("{:9} does not apply", method.name()),
         }
     }

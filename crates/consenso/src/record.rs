@@ -4,6 +4,7 @@
 //! parameters. Realised privacy losses appear only as statistics of a simulation, where all agents are ours.
 
 use crate::model::Metrics;
+use crate::privacy::views::PairwiseMap;
 use serde::{Deserialize, Serialize};
 
 /// Who may see the results of a run.
@@ -67,6 +68,9 @@ pub struct Record {
     /// What all transcripts of the command cost together; `None` for a seeded run, and where nothing is claimed.
     #[serde(default)]
     pub total_epsilon: Option<TotalEpsilon>,
+    /// What every agent can tell about every other one in the first rounds, for the page; `None` where that is not known or there are many agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<PairwiseMap>,
     /// Things the user should know.
     pub warnings: Vec<String>,
     /// The experiment with every open choice made, as TOML.

@@ -13,6 +13,7 @@ use crate::experiment::{
 };
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
+use crate::model::Model;
 use crate::privacy::{Claim, NeighbourRelation};
 use crate::problem::{Constraint, Loss, SiteWeights};
 use crate::protocol::{Algorithms, Parameters, Protocol};
@@ -558,6 +559,7 @@ impl Study {
         if finished.models.is_empty() {
             return Err(StudyError::Cancelled);
         }
+        let file = finished.model_files(&experiment).into_iter().next().map(|(_, file)| file);
         if let Some(Encode::Ranged { encoder, .. }) = &mut encode
             && experiment.spec().data.encoding == Encoding::Scouted
         {
@@ -571,7 +573,7 @@ impl Study {
                 models.mean.clone_from(&models.agents[0]);
             }
         }
-        Ok(Fitted { claim: experiment.claim(0), finished, encode, loss })
+        Ok(Fitted { claim: experiment.claim(0), finished, encode, loss, file })
     }
 
     fn prepare(mut self) -> Result<(Experiment, Option<Encode>, Option<Loss>), StudyError> {
@@ -769,6 +771,7 @@ pub struct Fitted {
     finished: Finished,
     encode: Option<Encode>,
     loss: Option<Loss>,
+    file: Option<Model>,
 }
 
 impl Fitted {
@@ -794,6 +797,13 @@ impl Fitted {
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.finished.record
+    }
+
+    /// Returns the model as the file that the command line writes and reads: schema, encoding, names, weights and claim. `None` where
+    /// it did not end with finite numbers.
+    #[must_use]
+    pub fn model_file(&self) -> Option<&Model> {
+        self.file.as_ref()
     }
 
     /// Returns the record and all models.

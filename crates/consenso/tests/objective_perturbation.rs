@@ -96,6 +96,7 @@ fn the_cost_covers_the_density_ratio_and_is_not_loose() {
             scale,
             shift: gradient.l1 / D,
             volume: OBJECTIVE.volume_sensitivity(&bounds, 3, D),
+            curvature: (0.0, [0, 0]),
             solver_error: 1e-9,
             dim: 1,
         }

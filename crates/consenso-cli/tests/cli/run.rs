@@ -323,6 +323,51 @@ fn the_same_command_twice_costs_the_records_twice() {
     assert_eq!(run(&["--records", "same"]).json()["ledger"][0]["studies"], 3);
 }
 
+/// Two runs of two transcripts fit; the third would not, and makes nothing.
+#[test]
+fn a_run_can_limit_what_all_studies_of_its_records_cost() {
+    let place = hospital("limit");
+    let run = |more: &[&str]| {
+        let all = [&["run", "hospital.toml", "--entropy", "os", "--json"], more].concat();
+        place.consenso(&all)
+    };
+    let first = run(&["--limit", "1.2"]).json();
+    assert_eq!(first["ledger"][0]["limit"]["epsilon"], 1.2);
+    let left = first["ledger"][0]["remaining"]["epsilon"].as_f64().unwrap();
+    assert!(left > 0.7 && left < 1.2, "{left}");
+    run(&[]).json();
+    let runs = place.listing().len();
+    let refused = run(&[]);
+    assert!(refused.code != 0 && refused.stderr.contains("above the limit of ε = 1.2"), "{refused:?}");
+    assert_eq!(place.listing().len(), runs, "a refused run writes nothing");
+    let raised = run(&["--limit", "3,1e-6"]);
+    assert!(raised.code != 0 && raised.stderr.contains("never raised"), "{raised:?}");
+    let bad = run(&["--limit", "much"]);
+    assert!(bad.code == 2 && bad.stderr.contains("3,1e-5"), "{bad:?}");
+    let seeded = place.consenso(&["run", "hospital.toml", "--limit", "1"]);
+    assert!(seeded.code != 0 && seeded.stderr.contains("--entropy os"), "{seeded:?}");
+}
+
+/// Two transcripts of ε = 0.5 are one of μ√2: a person's three records are told apart as well as 3√2·μ allows.
+#[test]
+fn a_claim_says_what_it_is_worth_for_a_person_with_several_records() {
+    let place = hospital("person");
+    let mut records = String::from("age,ward,ill,patient\n");
+    for k in 0..60 {
+        records += &format!("{},{},{},p{}\n", 20 + k, ["a", "b"][k % 2], ["no", "yes"][k / 2 % 2], k / 4);
+    }
+    let person = "\n[[column]]\nname = \"patient\"\nkind = \"person\"\nrecords = 3\n";
+    place.write("records.csv", &records).write("schema.toml", &format!("{SCHEMA}{person}"));
+    let answer = place.consenso(&["run", "hospital.toml", "--entropy", "os", "--out", "out"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    let record = place.read("out/record.json");
+    let told = "whoever is one person by the column patient has at most 3 records in a file, and so 3: ε = ";
+    let (_, after) = record.split_once(told).unwrap_or_else(|| panic!("{record}"));
+    let epsilon: f64 = after.split(',').next().unwrap().parse().unwrap();
+    // By scipy: μ(0.5, 1e-6) = 0.124106, times 3√2, at δ = 1e-6.
+    assert!((epsilon - 2.386).abs() < 2e-3, "{epsilon}");
+}
+
 /// Runs and points of a sweep, cut into shares.
 const SHARED: &str = r#"
 name = "swept"

@@ -19,6 +19,7 @@ from ._cli import cli
 from ._core import ConsensoError, InputError, __version__
 from ._custom import CustomFit, CustomProblem
 from ._experiments import Record, built_in, reproduce, run
+from ._model import Model, load_model
 from ._site import Site, network
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetAccountant", "BudgetSpent", "ConsensoError", "CustomFit", "CustomProblem", "HuberRegressor", "InputError",
-    "LinearSVC", "LogisticRegression", "Record", "Ridge", "Site", "__version__", "accounting", "built_in", "cli",
-    "network", "noise", "reproduce", "run",
+    "LinearSVC", "LogisticRegression", "Model", "Record", "Ridge", "Site", "__version__", "accounting", "built_in", "cli",
+    "load_model", "network", "noise", "reproduce", "run",
 ]
 
 _ESTIMATORS = ("HuberRegressor", "LinearSVC", "LogisticRegression", "Ridge")

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
 from ._budget import BudgetAccountant, accountants
-from ._core import InputError
+from ._core import ConsensoError, InputError
 
 __all__ = ["Claim", "HuberRegressor", "LinearSVC", "LogisticRegression", "Ridge"]
 
@@ -139,25 +139,91 @@ class _Decentralized(BaseEstimator):
         centre, width, norm = self._scales(X)
         order, counts, names = self._sites(sites, len(X))
         graph, algorithm = self._algorithm()
-        scaled = (X - centre) / width
-        if self.bounds is not None:
-            np.clip(scaled, -1.0, 1.0, out=scaled)
-        rows = np.ascontiguousarray(scaled[order])
+        ranges = None
+        if self._scouts():
+            # Columns are scouted under a part of the budget: they go in as they are.
+            low, high = centre - width, centre + width
+            ranges = [(name, float(a), float(b)) for name, a, b in zip(self._columns(X.shape[1]), low, high)]
+            rows = np.ascontiguousarray(X if len(counts) == 1 else X[order])
+        else:
+            scaled = (X - centre) / width
+            if self.bounds is not None:
+                np.clip(scaled, -1.0, 1.0, out=scaled)
+            rows = np.ascontiguousarray(scaled[order])
         options = {
             "loss": loss, "dim": X.shape[1], "counts": counts, "names": names, "norm": norm,
             "intercept": bool(self.fit_intercept), "labels": labels, "epsilon": epsilon, "delta": delta,
             "neighbours": self.neighbours, "graph": graph, "algorithm": algorithm,
-            "regularization": float(self.regularization), "seed": _seed(self.random_state),
+            "regularization": float(self.regularization), "seed": _seed(self.random_state), "ranges": ranges,
         }
         if epsilon is not None:
             for accountant in accountants(self.accountant):
                 accountant.spend(epsilon, delta)
         answer = json.loads(_core.fit(json.dumps(options), rows.tobytes(), y[order].tobytes(), None))
+        self._within: Optional[tuple[Floats, Floats]] = None
         self.record_ = answer["record"]
         self.claim_ = None if answer["claim"] is None else Claim(answer["claim"])
         self.sites_ = np.array(names)
         self.n_iter_ = int(self.record_["algorithms"][0]["rounds"])
-        self._unscale(answer["mean"], answer["models"], centre, width)
+        self._file = answer["file"]
+        if ranges is None:
+            self._unscale(answer["mean"], answer["models"], centre, width)
+        else:
+            self._unscout(answer["mean"], answer["models"], answer["file"])
+
+    def _scouts(self) -> bool:
+        """Whether the columns are scouted, which is what works on features of any scale and sites of any size: wherever nothing asks for another way."""
+        table = {"kind": self.algorithm} if isinstance(self.algorithm, str) else dict(self.algorithm)
+        plain = self.trust == "local" and table == {"kind": "dgd"} and self.rounds is None
+        whole = self.data_norm is None and bool(self.fit_intercept) and self.neighbours == "replace-one"
+        return self.epsilon is not None and self.bounds is not None and plain and whole
+
+    def _columns(self, features: int) -> list[str]:
+        known = getattr(self, "feature_names_in_", None)
+        return [f"x{i + 1}" for i in range(features)] if known is None else [str(name) for name in known]
+
+    def _unscout(self, mean: list[float], models: list[list[float]], file: Any) -> None:
+        """Slopes in the units of X, where a column lies within what was scouted; beyond it counts as the nearest end."""
+        if file is None:
+            raise ConsensoError("the model did not end with finite numbers; a larger regularization or budget may help")
+        parts = file["encoder"]["columns"]
+        low, wide, centre, scale, limit = (
+            np.array([part[key] for part in parts]) for key in ("min", "width", "centre", "scale", "limit")
+        )
+        slope, offset = 1 / (wide * scale), -(low / wide + centre) / scale
+        reach = limit * scale
+        self._within = (low + wide * np.maximum(centre - reach, 0.0), low + wide * np.minimum(centre + reach, 1.0))
+
+        def linear(model: list[float]) -> tuple[Floats, Floats]:
+            per_output = np.asarray(model).reshape(-1, len(parts) + 1)
+            return per_output[:, :-1] * slope, per_output[:, -1] + per_output[:, :-1] @ offset
+
+        self._linear = linear(mean)
+        each = [linear(m) for m in models]
+        self.site_coefs_ = np.array([c for c, _ in each])
+        self.site_intercepts_ = np.array([i for _, i in each])
+
+    def save_model(self, path: Any) -> None:
+        """Write the model file of the command line, which ``consenso predict`` and :func:`consenso.load_model` apply to new records.
+
+        Only a model that scouted its columns has one: with ``bounds``, a budget and the default algorithm.
+        """
+        check_is_fitted(self)
+        if getattr(self, "_file", None) is None or not self._scouts():
+            raise InputError("this model has no file: fit with bounds=…, a budget and the default algorithm")
+        file = json.loads(json.dumps(self._file))
+        classes = getattr(self, "classes_", None)
+        if classes is not None:
+            names = [str(c) for c in classes]
+            old = file.get("classes", [])
+            file["classes"] = names
+            if file.get("positive") in old:
+                file["positive"] = names[old.index(file["positive"])]
+            for column in file["schema"].get("column", []):
+                if column.get("kind") == "label" and "classes" in column:
+                    column["classes"] = names
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(file, out)
 
     def _unscale(self, mean: list[float], models: list[list[float]], centre: Floats, width: Floats) -> None:
         def linear(model: list[float]) -> tuple[Floats, Floats]:
@@ -175,6 +241,9 @@ class _Decentralized(BaseEstimator):
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
         X = validate_data(self, _frame(X), accept_sparse="csr", dtype=np.float64, reset=False)
+        within = getattr(self, "_within", None)
+        if within is not None:
+            X = np.clip(X.toarray() if hasattr(X, "toarray") else X, *within)
         scores: Floats = np.asarray(X @ self.coef_.T) + self.intercept_
         return scores
 
@@ -416,6 +485,12 @@ class _Regressor(_Tags, RegressorMixin, _Decentralized):
         else:
             spread = float(y.std()) or 1.0
             low, high = float(y.mean()) - spread, float(y.mean()) + spread
+        if self._scouts():
+            self._train(X, np.clip(y, low, high), sites, loss(), (low, high))
+            coef, intercept = self._linear
+            self.coef_, self.intercept_ = coef[0], float(intercept[0])
+            self.site_coefs_, self.site_intercepts_ = self.site_coefs_[:, 0], self.site_intercepts_[:, 0]
+            return
         middle, half = (low + high) / 2, (high - low) / 2
         target = (y - middle) / half
         if self.bounds_y is not None:
@@ -486,7 +561,9 @@ class Ridge(_Regressor):
         """Fit the model; ``sites`` names the site of every row, one site by default."""
         # Without a budget nothing needs clipping; the number stands for none and is read as such.
         clip = _positive("clip", self.clip) if self.epsilon is not None else 1e300
-        self._fit(X, y, sites, lambda: {"loss": "ridge", "clip": clip})
+        # Scouted columns clip the gradient of a record as a whole.
+        loss: dict[str, Any] = {"loss": "ridge"} if self._scouts() else {"loss": "ridge", "clip": clip}
+        self._fit(X, y, sites, lambda: loss)
         return self
 
 

@@ -13,6 +13,7 @@ from typing import Any, Callable, Optional, Union
 from ._cli import AGAIN, answer, cli
 from ._core import InputError
 from ._experiments import _loads
+from ._model import write_csv
 
 __all__ = ["Site", "network"]
 
@@ -106,14 +107,7 @@ class Site:
         """
         site = _loads((self.folder / "site.toml").read_text(encoding="utf-8"), os.fspath(self.folder / "site.toml"))
         path = self.folder / str(site.get("records", "records.csv"))
-        if hasattr(frame, "write_csv"):
-            frame.write_csv(path)
-        elif hasattr(frame, "to_csv"):
-            frame.to_csv(path, index=False)
-        elif hasattr(frame, "to_pandas"):
-            frame.to_pandas().to_csv(path, index=False)
-        else:
-            raise InputError("a site's records come from a data frame: pandas, polars or pyarrow")
+        write_csv(frame, path)
         return path
 
     def __repr__(self) -> str:

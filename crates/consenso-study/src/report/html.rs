@@ -23,6 +23,7 @@ pub fn report_html(record: &Record) -> String {
         ("figures", figures_title(record), figures(record)),
         ("budgets", "Accuracy by budget", frontier::tables(record)),
         ("by-dimension", "Utility loss by dimension", dimension::table(record)),
+        ("map", "Who can tell what about whom", map(record)),
         ("privacy", "What is claimed", claims(record)),
         ("problem", "The problem", problem(record)),
         ("parameters", "Parameters", parameters(record)),
@@ -541,6 +542,30 @@ fn figures(record: &Record) -> String {
         false => "",
     };
     format!("{note}<div class=\"figures\">\n{all}</div>\n")
+}
+
+/// The pairwise map as a heat map, with what it means; nothing where there is none.
+fn map(record: &Record) -> String {
+    let Some(map) = &record.map else { return String::new() };
+    let up = |x: f64| consenso::privacy::printed_up(x, 3);
+    let more = if map.mean > 1.001 * map.mean_after_half {
+        format!(
+            " More gossip leaks more: after half of these rounds the mean was {}.",
+            up(map.mean_after_half)
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "<p>What each single agent can tell about a record of each other one from what its neighbours send, in the first {} rounds of {}: ε = {} in the mean, \
+         where all others together could tell up to {} (δ = {:e}).{more} This takes gradients as fixed numbers: a picture, and no claim.</p>\n<div class=\"scroll\">{}</div>\n",
+        map.rounds,
+        escape(&map.label),
+        up(map.mean),
+        up(map.claimed),
+        map.delta,
+        map.svg()
+    )
 }
 
 fn figures_title(record: &Record) -> &'static str {

@@ -20,9 +20,9 @@ pub fn shareable_html(shareable: &Shareable) -> String {
         let number = |key: &str| total.get(key).and_then(Value::as_f64).unwrap_or(f64::INFINITY);
         let _ = writeln!(
             main,
-            "<p><strong>Transcripts of the command: {}. All together: ε = {:.4}, δ = {:e}.</strong> Each claim below covers one of them.</p>",
+            "<p><strong>Transcripts of the command: {}. All together: ε = {}, δ = {:e}.</strong> Each claim below covers one of them.</p>",
             number("transcripts"),
-            (number("epsilon") * 1e4).ceil() / 1e4,
+            consenso::privacy::printed_up(number("epsilon"), 4),
             number("delta")
         );
     }
@@ -33,7 +33,7 @@ pub fn shareable_html(shareable: &Shareable) -> String {
         let text = |v: &Value| escape(v.as_str().unwrap_or("–"));
         let accuracy = a["test_accuracy"].as_f64().map_or("–".into(), |v| format!("{:.2} %", 100.0 * v));
         let epsilon =
-            a["epsilon"]["claim"].as_f64().map_or("–".into(), |e| format!("{:.4}", (e * 1e4).ceil() / 1e4));
+            a["epsilon"]["claim"].as_f64().map_or("–".into(), |e| consenso::privacy::printed_up(e, 4));
         let _ = writeln!(
             main,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{accuracy}</td><td>{epsilon}</td><td>{}</td></tr>",

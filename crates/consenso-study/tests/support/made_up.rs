@@ -10,6 +10,7 @@ pub(crate) fn record() -> Record {
     Record {
         kind: Default::default(),
         total_epsilon: None,
+        map: None,
         name: "adult".into(),
         seed: 7,
         runs: 10,

@@ -2,6 +2,7 @@
 
 use super::budget::Account;
 use super::check::{Experiment, Planned, Source};
+use super::correlated::Correlated;
 use super::run::player;
 use super::spec::Accounting;
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
@@ -10,9 +11,9 @@ use crate::audit::{
     WorstPair, audit,
 };
 use crate::data::{RawColumn, Records, RowBounds, Task};
-use crate::gate::{Gate, Ledger, Noise, RoundNoise};
+use crate::gate::{Gate, Ledger, Noise, Pair, Pairs, RoundNoise};
 use crate::graph::{Graph, Mixing};
-use crate::privacy::NeighbourRelation;
+use crate::privacy::{NeighbourRelation, correlated};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::protocol::{Memory, PublicFacts, View, Weights};
 use crate::random::{Purpose, Seed};
@@ -45,6 +46,9 @@ pub struct AlgorithmAudit {
     pub neighbours: NeighbourRelation,
     /// Whether the agent ever fell silent because of a record.
     pub silence: Silence,
+    /// Whether noise that neighbours share cancels in the sum of all messages; `None` where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancels: Option<bool>,
     /// What was found; `None` where nothing is claimed.
     #[serde(flatten)]
     pub audit: Option<Audit>,
@@ -88,9 +92,9 @@ impl Experiment {
                 planned.label
             ));
         }
-        if planned.budget.correlated.is_some() {
+        if planned.budget.correlated.is_some() && target != AuditTarget::Experiment {
             return Err(format!(
-                "{}: correlated noise is attacked by whole coalitions, which this auditor does not play; leave the algorithm out",
+                "{}: noise that neighbours share hides an agent among others; --target experiment attacks it with a coalition that reads every message",
                 planned.label
             ));
         }
@@ -102,16 +106,24 @@ impl Experiment {
                 planned.label
             ));
         }
-        let (mut found, mut silence) = (None, Silence::default());
+        let (mut found, mut silence, mut cancels) = (None, Silence::default(), None);
         if let Some(audited) = Audited::new(self, planned, locals) {
             let mut audit = audited.attack(target, options).map_err(|e| e.to_string())?;
             silence = audited.silence(options.seed);
-            if silence.told_apart > 0 {
+            cancels = audited.cancels(options.seed);
+            if silence.told_apart > 0 || cancels == Some(false) {
                 audit.verdict = Verdict::Violated;
             }
             found = Some(audit);
         }
-        Ok(AlgorithmAudit { label: planned.label.clone(), target, neighbours, silence, audit: found })
+        Ok(AlgorithmAudit {
+            label: planned.label.clone(),
+            target,
+            neighbours,
+            silence,
+            cancels,
+            audit: found,
+        })
     }
 
     pub(super) fn row_bounds(&self) -> RowBounds {
@@ -138,10 +150,113 @@ struct Audited<'a> {
     facts: PublicFacts,
     steps: Vec<Sensitivity>,
     neighbours: NeighbourRelation,
+    /// Who attacks noise that neighbours share, where there is some.
+    pool: Option<Pool>,
+    /// How agents are given such noise: tests put broken ways in its place.
+    equip: Equip,
 }
 
 /// The agent under attack.
 const AGENT: usize = 0;
+
+type Equip = fn(&Correlated, Gate, usize, &[u32], &Seed) -> Gate;
+
+/// A coalition against noise that neighbours share: it reads every message, knows all records but one, and the noise of its own edges.
+#[derive(Clone, Debug)]
+struct Pool {
+    coalition: Vec<u32>,
+    correlation: f64,
+    /// How everybody's noise is weighed to guess that of the agent under attack.
+    weights: Vec<f64>,
+    /// How much more hidden that agent is than the worst one, as a factor of a deviation.
+    spared: f64,
+}
+
+/// What a coalition makes of what it knows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Guess {
+    /// The best there is if all noise is as it should be.
+    Covariance,
+    /// Tries the noise of one of its own edges on all others: nothing, unless secrets are used twice.
+    OwnEdge,
+}
+
+/// Noise that counts for less in a guess is left out of it.
+const NEGLIGIBLE: f64 = 1e-7;
+
+impl Pool {
+    /// Of so many neighbours of the agent as may collude, those who leave it least hidden, one after the other.
+    fn new(graph: &Graph, colluders: usize, correlation: f64, worst: f64) -> Self {
+        let r = correlation * correlation;
+        // Of equals the one with the smallest number.
+        let better = |a: (f64, u32), b: (f64, u32)| if b.0 > a.0 * (1.0 + 1e-9) { b } else { a };
+        let mut coalition: Vec<u32> = Vec::new();
+        for _ in 0..colluders {
+            let with = |j: u32| {
+                let mut tried = coalition.clone();
+                tried.push(j);
+                correlated::resistances(graph, &tried, r)[AGENT]
+            };
+            let left = graph.neighbours(AGENT).iter().copied().filter(|j| !coalition.contains(j));
+            let Some(next) = left.map(|j| (with(j), j)).reduce(better) else { break };
+            coalition.push(next.1);
+        }
+        let weights = correlated::best_guess(graph, &coalition, AGENT, r);
+        let own = correlated::resistances(graph, &coalition, r)[AGENT];
+        Self { coalition, correlation, weights, spared: (worst / own).sqrt() }
+    }
+
+    /// What the coalition knows of the noise in agent `j`'s message.
+    fn known(
+        &self,
+        graph: &Graph,
+        j: usize,
+        round: u32,
+        noise: RoundNoise,
+        dim: usize,
+        seed: &Seed,
+    ) -> Vec<f64> {
+        let own = graph.neighbours(j).iter().filter(|a| self.coalition.contains(a));
+        let pairs: Vec<Pair> = own.map(|&a| Pair::new(j as u32, a, seed.clone())).collect();
+        Pairs::new(pairs, self.correlation).known(round, noise, dim).unwrap_or_else(|_| vec![0.0; dim])
+    }
+
+    /// Turns what the agent under attack sent into the best guess of it without the others' noise; `rest` is what any other agent's message holds beside its
+    /// known part.
+    #[expect(clippy::too_many_arguments, reason = "all that a coalition knows of a round")]
+    fn see(
+        &self,
+        guess: Guess,
+        graph: &Graph,
+        round: u32,
+        noise: RoundNoise,
+        seed: &Seed,
+        seen: &mut [f64],
+        mut rest: impl FnMut(usize) -> Vec<f64>,
+    ) {
+        let dim = seen.len();
+        let subtract = |from: &mut [f64], what: &[f64]| crate::kernel::axpy(-1.0, what, from);
+        subtract(seen, &self.known(graph, AGENT, round, noise, dim, seed));
+        if guess == Guess::OwnEdge {
+            let honest =
+                graph.neighbours(AGENT).iter().filter(|j| !self.coalition.contains(j)).count() as f64;
+            let Some(&spy) = self.coalition.first() else { return };
+            // The first agent has the smallest number of all: it adds on every edge.
+            let pair = Pair::new(AGENT as u32, spy, seed.clone());
+            if let Ok(v) = Pairs::new([pair], self.correlation).known(round, noise, dim) {
+                crate::kernel::axpy(-honest, &v, seen);
+            }
+            return;
+        }
+        for (j, &weight) in
+            self.weights.iter().enumerate().filter(|(j, w)| *j != AGENT && w.abs() > NEGLIGIBLE)
+        {
+            let mut left = rest(j);
+            subtract(&mut left, &self.known(graph, j, round, noise, dim, seed));
+            crate::kernel::axpy(weight, &left, seen);
+        }
+    }
+}
 
 impl<'a> Audited<'a> {
     /// `None` if nothing is claimed.
@@ -149,7 +264,7 @@ impl<'a> Audited<'a> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
         let (records, degree) = (locals[AGENT].records().len(), graph.degree(AGENT));
-        let Account { noise, ledger, price, steps, hidden_by, .. } =
+        let Account { noise, ledger, price, steps, hidden_by, inside, .. } =
             planned.budget.account(records, degree)?;
         let own = || noise.iter().map(RoundNoise::noise).collect();
         let hidden_by: Vec<Noise> = if hidden_by.is_empty() { own() } else { hidden_by.to_vec() };
@@ -159,11 +274,19 @@ impl<'a> Audited<'a> {
             // What stops at the budget never costs more than it.
             epsilon: privacy.epsilon.map_or(claim.epsilon, |budget| claim.epsilon.min(budget)),
             delta: claim.delta,
-            mu: (privacy.accounting == Accounting::Schedule)
+            // Noise inside a problem has an account of its own.
+            mu: (privacy.accounting == Accounting::Schedule && inside.is_empty())
                 .then(|| total_mu(steps, &hidden_by, ledger))
                 .flatten(),
         };
+        let pool = planned
+            .budget
+            .correlated
+            .as_ref()
+            .map(|c| Pool::new(graph, c.pairwise.colluders, c.pairwise.correlation, c.resistance()));
         Some(Self {
+            pool,
+            equip: Correlated::equip_gate,
             experiment,
             planned,
             locals,
@@ -193,15 +316,79 @@ impl<'a> Audited<'a> {
                 let stages = Stages::new(self);
                 audit(|trial| stages.play(trial), self.claimed, options)
             }
+            AuditTarget::Experiment if self.pool.is_some() => {
+                let whole = Whole::new(self);
+                // Two ways to guess, each with half of what the confidence leaves.
+                let options = Options { confidence: 0.5 + 0.5 * options.confidence, ..options };
+                let one = audit(|trial| whole.play(trial, Guess::Covariance), self.claimed, options)?;
+                let other = audit(|trial| whole.play(trial, Guess::OwnEdge), self.claimed, options)?;
+                let better = other.verdict == Verdict::Violated
+                    || (one.verdict == Verdict::Consistent && other.mu_lower > one.mu_lower);
+                Ok(if better { other } else { one })
+            }
             AuditTarget::Agent => {
                 let attack = self.agent();
                 audit(|trial| attack.play(trial), self.claimed, options)
             }
             AuditTarget::Experiment => {
                 let whole = Whole::new(self);
-                audit(|trial| whole.play(trial), self.claimed, options)
+                audit(|trial| whole.play(trial, Guess::Covariance), self.claimed, options)
             }
         }
+    }
+
+    /// The gate of agent `i`, with the noise that it shares with its neighbours.
+    fn gate(&self, i: usize, seed: &Seed) -> Gate {
+        let Self { planned, graph, locals, .. } = self;
+        let gate = planned.budget.gate(i, locals[i].records().len(), graph.degree(i), seed, false);
+        match &planned.budget.correlated {
+            Some(correlated) => (self.equip)(correlated, gate, i, graph.neighbours(i), seed),
+            None => gate,
+        }
+    }
+
+    /// Whether noise that neighbours share cancels: the sum of all messages must hold the agents' own noise and no more. `None` where nobody shares any, and where columns
+    /// are scouted (their totals are checked by what models become).
+    fn cancels(&self, seed: u64) -> Option<bool> {
+        const ROUNDS: u32 = 8;
+        self.pool.as_ref().filter(|_| self.planned.scouted.is_none())?;
+        let Self { planned, graph, mixing, locals, .. } = self;
+        let seed = Seed::from(seed).for_run(7);
+        let players = locals.iter().enumerate().map(|(i, local)| {
+            let (protocol, timetable) = (Arc::clone(&planned.protocol), Arc::clone(&planned.timetable));
+            Player::new(local.clone(), protocol, timetable, self.gate(i, &seed))
+        });
+        let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
+        let dim = network.dim();
+        let (mut squares, mut count) = (0.0, 0.0);
+        for round in 0..planned.timetable.rounds.min(ROUNDS) {
+            let before = network.rows().to_vec();
+            network.advance();
+            let mut sum = vec![0.0; dim];
+            for j in 0..locals.len() {
+                let left = self.left(&before, &network.rows()[j * dim..][..dim], j, round);
+                crate::kernel::axpy(1.0, &left, &mut sum);
+            }
+            let variance = locals.len() as f64 * self.noise.get(round as usize)?.noise().scale().powi(2);
+            squares += sum.iter().map(|x| x * x / variance).sum::<f64>();
+            count += dim as f64;
+        }
+        // χ² of so many numbers exceeds its mean by eight deviations less than once in 10¹².
+        Some(squares <= count + 8.0 * (2.0 * count).sqrt() + 40.0)
+    }
+
+    /// What a message of agent `j` holds beside what the adversary can compute of it from `rows`, all that was sent before, and from its records.
+    fn left(&self, rows: &[f64], sent: &[f64], j: usize, round: u32) -> Vec<f64> {
+        let (protocol, local, dim) = (&*self.planned.protocol, &self.locals[j], sent.len());
+        let neighbours = self.graph.neighbours(j);
+        let place = neighbours.partition_point(|&n| (n as usize) < j);
+        let weights = Weights { own: self.mixing.own(j), neighbours: self.mixing.neighbours(j) };
+        let view = View::new(rows, dim, j as u32, neighbours, place, weights, round)
+            .with_regularization(local.objective().regularization);
+        let (mut low, mut high, mut step) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);
+        protocol.interval(&view, &[], &mut low, &mut high);
+        protocol.step(&view, Memory::default(), &low, local, &mut Workspace::default(), &mut step);
+        sent.iter().zip(&low).zip(&step).map(|((x, l), s)| x - l - s).collect()
     }
 
     fn dearest_round(&self) -> (ReleaseAttack, Claimed) {
@@ -223,21 +410,27 @@ impl<'a> Audited<'a> {
     /// on alike.
     fn silence(&self, seed: u64) -> Silence {
         const TRIES: u32 = 48;
-        const ROUNDS: u32 = 3;
         const SIZES: [f64; 8] = [f64::MAX, 1e300, 1e160, 1e13, LARGEST_RECEIVED, 1e9, 1e6, 1.0];
         let degree = self.graph.degree(AGENT);
-        // Scouted columns have records of another kind, and steps that are clipped to a length whatever is received.
-        if self.planned.sharing.is_some() || self.planned.protocol.shares().is_some() || degree == 0 {
+        // Among shares there is nothing to try: a share is any word there is, none is refused for its value, their sum is a number of the fixed-point range, and
+        // a gradient at a point of that range is finite whatever the records are. That an agent's own vector leaves the range is counted in δ.
+        if self.planned.sharing.is_some() || degree == 0 {
             return Silence::default();
         }
+        // Scouted columns come in stages, the first of which are histograms; their record lies at one end of every column or at the other.
+        let (last, [one, other]) = if self.planned.scouted.is_some() {
+            (12, Stages::new(self).sides)
+        } else {
+            let [one, _, other] = Whole::new(self).first;
+            (3, [one, other])
+        };
         let edges: Vec<(u32, u32)> = (1..=degree as u32).map(|j| (0, j)).collect();
         let Ok(graph) = Graph::from_edges(degree + 1, &edges) else { return Silence::default() };
         let mixing = Mixing::metropolis(&graph);
         let counts = vec![self.locals[AGENT].records().len(); degree + 1];
-        let whole = Whole::new(self);
         let behaviour = |local: &LocalObjective, k: u32| {
             let noise = Seed::from(seed).for_run(u64::from(k));
-            let local = local.clone();
+            let local = local.apart();
             let player =
                 player(self.experiment, self.planned, (AGENT, &graph, &counts), local, &noise, false);
             let mut agent = Agent::new(0, &graph, &mixing, player);
@@ -246,7 +439,7 @@ impl<'a> Audited<'a> {
             while let Some(effect) = agent.poll() {
                 let Effect::Send(message) = effect else { continue };
                 seen.push((message.round(), 0, agent.player().stopped().is_some()));
-                if message.round() > ROUNDS {
+                if message.round() > last {
                     break;
                 }
                 for j in 1..=degree as u32 {
@@ -266,7 +459,7 @@ impl<'a> Audited<'a> {
             }
             seen
         };
-        let differs = |k: &u32| behaviour(&whole.first[0], *k) != behaviour(&whole.first[2], *k);
+        let differs = |k: &u32| behaviour(&one, *k) != behaviour(&other, *k);
         Silence { tried: TRIES, told_apart: (0..TRIES).filter(differs).count() as u32 }
     }
 
@@ -371,8 +564,20 @@ impl<'a> Stages<'a> {
                 let memory = Memory { public, private: &mut private.to_vec() };
                 protocol.step(&view, memory, &[], local, &mut work, step);
             }
-            let seen = active.iter().map(|&l| network.rows()[l as usize]);
-            for ((x, a), b) in seen.zip(&steps[0]).zip(&steps[1]) {
+            let mut seen: Vec<f64> = active.iter().map(|&l| network.rows()[l as usize]).collect();
+            if let (Some(pool), Some(&own)) = (&self.audited.pool, self.audited.noise.get(round as usize)) {
+                pool.see(Guess::Covariance, graph, round + 1, own, &trial.seed, &mut seen, |j| {
+                    let (public, private) = network.players()[j].memory().split_at(protocol.memory() * dim);
+                    let memory = Memory { public, private: &mut private.to_vec() };
+                    let neighbours = graph.neighbours(j);
+                    let weights = Weights { own: mixing.own(j), neighbours: mixing.neighbours(j) };
+                    let view = View::new(network.rows(), dim, j as u32, neighbours, 0, weights, round);
+                    let mut step = vec![0.0; active.len()];
+                    protocol.step(&view, memory, &[], &locals[j], &mut work, &mut step);
+                    active.iter().zip(&step).map(|(&l, s)| network.rows()[j * dim + l as usize] - s).collect()
+                });
+            }
+            for ((x, a), b) in seen.iter().zip(&steps[0]).zip(&steps[1]) {
                 ratio += (a - b) * (2.0 * x - a - b) / (2.0 * sigma * sigma);
             }
         }
@@ -427,7 +632,7 @@ impl<'a> Whole<'a> {
         Self { audited, pair, first, gains }
     }
 
-    fn play(&self, trial: &Trial) -> f64 {
+    fn play(&self, trial: &Trial, guess: Guess) -> f64 {
         let Audited { planned, graph, mixing, locals, hidden_by, .. } = self.audited;
         // Colluders, the last agents, know their own part of the noise: they add none.
         let honest = planned.budget.together.map_or(locals.len(), |together| together.honest());
@@ -435,7 +640,7 @@ impl<'a> Whole<'a> {
             let side = usize::from(trial.side == Side::Second);
             let local = if i == AGENT { self.first[side].clone() } else { local.clone() };
             let gate = if i < honest {
-                planned.budget.gate(i, locals[i].records().len(), graph.degree(i), &trial.seed, false)
+                self.audited.gate(i, &trial.seed)
             } else {
                 Gate::open(i as u64, trial.seed.clone())
             };
@@ -468,7 +673,17 @@ impl<'a> Whole<'a> {
                 self.subtract_others(&seat, &mut seen);
             }
             let k = round as usize;
-            watch.see(&seat, self.gains[k], hidden_by.get(k).copied(), &seen);
+            let mut hidden = hidden_by.get(k).copied();
+            if let (Some(pool), Some(&own), Some(Noise::Gaussian { sigma })) =
+                (&self.audited.pool, self.audited.noise.get(k), hidden)
+            {
+                pool.see(guess, graph, round + 1, own, &trial.seed, &mut seen, |j| {
+                    self.audited.left(&rows, &network.rows()[j * dim..][..dim], j, round)
+                });
+                let sigma = if guess == Guess::OwnEdge { own.noise().scale() } else { sigma * pool.spared };
+                hidden = Some(Noise::Gaussian { sigma });
+            }
+            watch.see(&seat, self.gains[k], hidden, &seen);
         }
         watch.ratio()
     }
@@ -582,5 +797,83 @@ mod tests {
         let experiment = experiment("", "kind = \"dgd\"\nrounds = 5");
         let found = experiment.audit(AuditTarget::Agent, Options::default()).unwrap();
         assert!(found[0].audit.is_none());
+    }
+}
+
+#[cfg(test)]
+mod correlated_tests {
+    use super::*;
+    use crate::experiment::{ExperimentSpec, Inputs};
+
+    fn experiment(graph: &str, algorithm: &str) -> Experiment {
+        let text = format!(
+            "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 10\nrecords_per_agent = 20\ndim = 2\n\
+             [graph]\n{graph}\n[privacy]\nepsilon = 6.0\ndelta = 1e-5\n[[algorithm]]\nkind = \"decor\"\nrounds = 4\ncorrelation = 20.0\n{algorithm}\n"
+        );
+        let spec: ExperimentSpec = toml::from_str(&text).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None })
+            .unwrap()
+    }
+
+    const OPTIONS: Options = Options { trials: 500, confidence: 1.0 - 1e-6, seed: 11 };
+
+    fn attacked(experiment: &Experiment, equip: Equip, coalition: Option<usize>) -> (Audit, Option<bool>) {
+        let locals = experiment.locals(0).unwrap();
+        let mut audited = Audited::new(experiment, &experiment.planned[0], &locals).unwrap();
+        audited.equip = equip;
+        if let (Some(size), Some(pool)) = (coalition, &audited.pool) {
+            audited.pool = Some(Pool::new(audited.graph, size, pool.correlation, 1.0));
+        }
+        (audited.attack(AuditTarget::Experiment, OPTIONS).unwrap(), audited.cancels(3))
+    }
+
+    /// As it should be: the coalition sees much of what is claimed, and no more.
+    #[test]
+    fn a_coalition_stays_below_the_claim_of_correlated_noise() {
+        for (graph, algorithm) in
+            [("kind = \"complete\"", "colluders = 2"), ("kind = \"ring\"", "colluders = 1")]
+        {
+            let (audit, cancels) = attacked(&experiment(graph, algorithm), Correlated::equip_gate, None);
+            assert_eq!((audit.verdict, cancels), (Verdict::Consistent, Some(true)), "{graph}: {audit:?}");
+            let claimed = audit.mu_claimed.unwrap();
+            assert!(audit.mu_lower > 0.05 * claimed, "{graph}: {} of {claimed}", audit.mu_lower);
+        }
+    }
+
+    /// Every edge with the noise of one edge: whoever stands at that edge subtracts it everywhere.
+    #[test]
+    fn a_reused_edge_secret_is_caught() {
+        let reused: Equip = |c, gate, agent, neighbours, seed| {
+            let pairs: Vec<Pair> =
+                neighbours.iter().map(|&j| Pair::reusing(agent as u32, j, seed.clone())).collect();
+            gate.with_pairs(Pairs::new(pairs, c.pairwise.correlation))
+        };
+        // The spy is agent 1, whose edge with agent 0 is the one that is used everywhere.
+        let (audit, _) = attacked(&experiment("kind = \"complete\"", "colluders = 1"), reused, None);
+        assert_eq!(audit.verdict, Verdict::Violated, "{audit:?}");
+    }
+
+    /// Planned as if nobody colluded, with both neighbours of an agent in the coalition.
+    #[test]
+    fn a_coalitions_edge_that_was_counted_as_honest_is_caught() {
+        let planned = experiment("kind = \"ring\"", "colluders = 0");
+        let (audit, _) = attacked(&planned, Correlated::equip_gate, Some(2));
+        assert_eq!(audit.verdict, Verdict::Violated, "{audit:?}");
+    }
+
+    #[test]
+    fn a_sign_that_does_not_cancel_is_caught() {
+        let adding: Equip = |c, gate, agent, neighbours, seed| {
+            let pairs: Vec<Pair> =
+                neighbours.iter().map(|&j| Pair::adding(agent as u32, j, seed.clone())).collect();
+            gate.with_pairs(Pairs::new(pairs, c.pairwise.correlation))
+        };
+        let one = experiment("kind = \"ring\"", "colluders = 1");
+        let locals = one.locals(0).unwrap();
+        let mut audited = Audited::new(&one, &one.planned[0], &locals).unwrap();
+        assert_eq!(audited.cancels(3), Some(true));
+        audited.equip = adding;
+        assert_eq!(audited.cancels(3), Some(false));
     }
 }

@@ -11,7 +11,7 @@ use crate::graph::Graph;
 use crate::privacy::calibrate::{self, Calibration, Request};
 use crate::privacy::distributed_noise::Together;
 use crate::privacy::filter::RenyiFilter;
-use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
+use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, RoundCosts, ShiftNorms};
 use crate::privacy::{Adversary, Claim, Composition, Event, Method, compose};
 use crate::problem::{Loss, Objective, Sensitivity};
 use crate::protocol::{self, PricedNoise, PricedRound, Protocol, PublicFacts, Response, Schedule};
@@ -67,8 +67,8 @@ pub(super) struct Account {
     pub(super) price: Option<Price>,
     /// ε after each round as the algorithm's authors would have it; empty where they published nothing.
     pub(super) published: Vec<f64>,
-    /// Pure ε by round, where the noise stands inside a problem; empty elsewhere, where sensitivity and noise say it.
-    pub(super) inside: Vec<f64>,
+    /// The event of every round, where the noise stands inside a problem; empty elsewhere, where sensitivity and noise say it.
+    pub(super) inside: Vec<Event>,
 }
 
 /// What the dearest agent pays.
@@ -265,7 +265,7 @@ pub(super) fn plan(
                 let mut account = if protocol.response() == Response::AtNoisedPoint {
                     Rounds::new(protocol, (records, degree), steps, facts, context)?.account(noise)?
                 } else {
-                    let kinds = (protocol.charges_ahead(), gain);
+                    let kinds = (protocol.charges_ahead(), gain, protocol.has_intervals());
                     let shares = protocol.shares();
                     account(&steps, noise, how.mechanism, facts, context, kinds, shares.as_deref())?
                 };
@@ -279,8 +279,8 @@ pub(super) fn plan(
         && price.claim.epsilon > epsilon
     {
         budget.warnings.push(format!(
-            "the noise given would cost ε = {:.4} over all rounds; agents stop when ε = {epsilon} is spent",
-            price.claim.epsilon
+            "the noise given would cost ε = {} over all rounds; agents stop when ε = {epsilon} is spent",
+            crate::privacy::printed_up(price.claim.epsilon, 4)
         ));
     }
     Ok(budget)
@@ -347,14 +347,15 @@ pub(super) fn bounded(context: &Context<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `ahead` says that some rounds are charged for others ([`Protocol::charges_ahead`]), `gain` that others' noise hides the agent too, and how much.
+/// `ahead` says that some rounds are charged for others ([`Protocol::charges_ahead`]), `gain` that others' noise hides the agent too, and how much, `intervals` that
+/// widths may lower a cost ([`Protocol::has_intervals`]).
 fn account(
     steps: &[Sensitivity],
     noise: Option<&NoiseSpec>,
     mechanism: Option<Mechanism>,
     facts: &PublicFacts,
     context: &Context<'_>,
-    (ahead, gain): (bool, Option<f64>),
+    (ahead, gain, intervals): (bool, Option<f64>, bool),
     shares: Option<&[f64]>,
 ) -> Result<Account, String> {
     let asked = context.spec.privacy.map(|p| PrivacySpec { mechanism: mechanism.or(p.mechanism), ..p });
@@ -409,7 +410,7 @@ fn account(
     }
     let shifts: Vec<f64> = steps.iter().map(|s| s.linf.min(s.l2)).collect();
     if privacy.accounting == Accounting::Filter {
-        let (ledger, claim) = filtered(steps, &noise, shifts, &privacy, context)?;
+        let (ledger, claim) = filtered(steps, &noise, (shifts, intervals), &privacy, context)?;
         let price = price_around(claim, serde_json::Value::Null, steps, &noise, facts);
         return Ok(Account {
             steps: steps.into(),
@@ -736,22 +737,12 @@ const FILTER_ORDERS: [f64; 4] = [0.75, 1.0, 1.35, 1.9];
 fn filtered(
     steps: &[Sensitivity],
     noise: &[Noise],
-    shifts: Vec<f64>,
+    (shifts, intervals): (Vec<f64>, bool),
     privacy: &PrivacySpec,
     context: &Context<'_>,
 ) -> Result<(Ledger, Claim), String> {
     let epsilon =
         privacy.epsilon.ok_or("privacy.accounting = \"filter\" needs privacy.epsilon, fixed in advance")?;
-    let rho: f64 = steps.iter().zip(noise).map(|(s, n)| 0.5 * (s.l2 / n.scale()).powi(2)).sum();
-    // The order that zCDP would use for this budget, from public numbers alone.
-    let best = 1.0 + (libm::log(1.0 / privacy.delta) / rho.max(1e-300)).sqrt();
-    let best = best.clamp(1.5, 1.0 + 2.0 * libm::log(1.0 / privacy.delta) / epsilon);
-    let orders: Vec<f64> = FILTER_ORDERS.iter().map(|f| 1.0 + (best - 1.0) * f).collect();
-    let filter = RenyiFilter::new(&orders, epsilon, privacy.delta).map_err(|e| e.to_string())?;
-    let kind = match noise.first() {
-        Some(Noise::Laplace { .. }) => IntervalNoise::Laplace,
-        _ => IntervalNoise::Gaussian,
-    };
     let rates: Vec<f64> = noise.iter().map(|n| 1.0 / n.scale()).collect();
     let norms: Vec<ShiftNorms> = steps
         .iter()
@@ -762,12 +753,15 @@ fn filtered(
             one: Some((s.l1 * r).next_up()),
         })
         .collect();
-    let reach = || norms.iter().map(|n| n.inf.min(n.two.unwrap_or(n.inf)).min(n.one.unwrap_or(n.inf)));
-    let (low, high) = (reach().fold(f64::INFINITY, f64::min), reach().fold(0.0, f64::max));
-    let table = RenyiTable::new(kind, low, high, &orders).map_err(|e| e.to_string())?;
-    let rounds =
-        norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-    let plan = FilterPlan::new(rounds, rates, shifts);
+    let gaussian = noise.iter().all(|n| matches!(n, Noise::Gaussian { .. }));
+    let mu: Vec<f64> = if gaussian {
+        let ratio = |(s, n): (&Sensitivity, &Noise)| (s.l2 / n.scale()).next_up();
+        steps.iter().zip(noise).map(ratio).collect()
+    } else {
+        Vec::new()
+    };
+    let (filter, rounds) = tracks(&norms, &mu, intervals, epsilon, privacy.delta)?;
+    let plan = FilterPlan::new(rounds, rates, shifts).with_gaussian(mu);
     let claim = Claim {
         epsilon,
         delta: privacy.delta,
@@ -776,11 +770,51 @@ fn filtered(
         adversary: Claim::COLLUDING_NEIGHBOURS.into(),
         against: Adversary::Local,
         sampler: sampler(noise, context.seeded),
-        caveats: vec![
+        caveats: vec![if filter.orders().is_empty() {
+            "filter over Σ μ²: the budget fixed in advance is the claim; releases stop before it is exceeded"
+                .into()
+        } else {
             "Rényi filter: the budget fixed in advance is the claim; releases stop before it is exceeded"
-                .into(),
-        ],
+                .into()
+        }],
         bounds: None,
     };
     Ok((Ledger::filter(Arc::new(plan), filter), caveats(claim, context)))
+}
+
+/// The filter of a schedule, and what each round costs at its orders.
+///
+/// Gaussian noise has Σ μ² in it, which widths do not touch. It stands alone, with all of δ, where widths can add nothing: the algorithm has no intervals, or the
+/// whole schedule fits without them. All of this is decided from public numbers before the first release.
+fn tracks(
+    norms: &[ShiftNorms],
+    mu: &[f64],
+    intervals: bool,
+    epsilon: f64,
+    delta: f64,
+) -> Result<(RenyiFilter, Vec<RoundCosts>), String> {
+    let gaussian = !mu.is_empty();
+    if gaussian {
+        let filter = RenyiFilter::with_gaussian(&[], epsilon, delta).map_err(|e| e.to_string())?;
+        let mut all = filter.clone();
+        if !intervals || mu.iter().all(|&mu| all.try_charge_gaussian(&[], mu).is_ok()) {
+            return Ok((filter, Vec::new()));
+        }
+    }
+    let rho: f64 = norms.iter().filter_map(|n| n.two).map(|v| 0.5 * v * v).sum();
+    // The order that zCDP would use for this budget, from public numbers alone.
+    let best = 1.0 + (libm::log(1.0 / delta) / rho.max(1e-300)).sqrt();
+    let best = best.clamp(1.5, 1.0 + 2.0 * libm::log(1.0 / delta) / epsilon);
+    let orders: Vec<f64> = FILTER_ORDERS.iter().map(|f| 1.0 + (best - 1.0) * f).collect();
+    let (filter, kind) = if gaussian {
+        (RenyiFilter::with_gaussian(&orders, epsilon, delta), IntervalNoise::Gaussian)
+    } else {
+        (RenyiFilter::new(&orders, epsilon, delta), IntervalNoise::Laplace)
+    };
+    let reach = || norms.iter().map(|n| n.inf.min(n.two.unwrap_or(n.inf)).min(n.one.unwrap_or(n.inf)));
+    let (low, high) = (reach().fold(f64::INFINITY, f64::min), reach().fold(0.0, f64::max));
+    let table = RenyiTable::new(kind, low, high, &orders).map_err(|e| e.to_string())?;
+    let rounds =
+        norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    Ok((filter.map_err(|e| e.to_string())?, rounds))
 }

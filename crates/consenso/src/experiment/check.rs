@@ -913,6 +913,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
     if let Some(scouted) = &planned.scouted {
         // All else follows from public numbers.
         table.insert("rounds".into(), i64::from(scouted.steps()).into());
+        table.extend(planned.protocol.parameters());
         return table;
     }
     table.insert("rounds".into(), i64::from(planned.timetable.rounds).into());

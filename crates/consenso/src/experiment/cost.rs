@@ -100,7 +100,7 @@ impl Experiment {
         let cost = self.cost().ok()?.cost;
         let one = |k: u32| {
             let group = cost.for_group(k, delta);
-            format!("{k}: ε = {:.3}, δ = {:e}", (group.epsilon * 1e3).ceil() / 1e3, group.delta)
+            format!("{k}: ε = {}, δ = {:e}", crate::privacy::printed_up(group.epsilon, 3), group.delta)
         };
         let table: Vec<String> = [1, 2, 5, 10].map(one).into();
         let person = match &*self.source {
@@ -133,7 +133,15 @@ impl Account {
     /// What the account's releases cost, in every way that is known, under the claim made for them.
     pub(super) fn cost(&self, claim: &Claim) -> StudyCost {
         let claimed = StudyCost::claimed(claim.epsilon, claim.delta);
-        let Ledger::Schedule { plan, .. } = &self.ledger else { return claimed };
+        let plan = match &self.ledger {
+            Ledger::Schedule { plan, .. } => plan,
+            // Σ μ² alone decides: whatever is released, it stays within its limit.
+            Ledger::Filter { filter, .. } if filter.orders().is_empty() => {
+                let limit = filter.gaussian().map(|g| g.limit().sqrt().next_up());
+                return limit.map_or(claimed, |mu| StudyCost::gaussian(claim.epsilon, claim.delta, mu));
+            }
+            _ => return claimed,
+        };
         // Noise inside a problem, or of several agents, is (ε, δ) and nothing simpler.
         if !self.inside.is_empty() || !self.hidden_by.is_empty() || self.noise.is_empty() {
             return claimed;

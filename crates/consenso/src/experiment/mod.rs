@@ -43,4 +43,4 @@ pub use spec::{
     NoiseSpec, NormName, Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
     Threshold, ThresholdRule,
 };
-pub use trust::{Exposed, ExposureReport, PairwiseMap};
+pub use trust::{ErrorAt, Exposed, ExposedRecord, ExposureReport};

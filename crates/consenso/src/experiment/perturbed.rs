@@ -1,10 +1,13 @@
-//! Accounts of noise that stands inside a problem: every round is a pure ε of its own (see `privacy::objective_perturbation`).
+//! Accounts of noise that stands inside a problem (see `privacy::objective_perturbation`): under Laplace and Gamma-norm noise every round is a pure ε of its own, under
+//! Gaussian noise a Rényi cost at one order, the best for the whole schedule.
 
 use super::budget::{Account, Context, Price, caveats, each};
 use super::spec::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
 use crate::gate::{Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::privacy::objective_perturbation::{Inside, Perturbation};
-use crate::privacy::{Claim, Composition, Event, compose};
+use crate::privacy::{
+    Adversary, Claim, Composition, Event, Mechanism as Release, Method, NeighbourRelation, compose, rdp,
+};
 use crate::problem::Sensitivity;
 use crate::protocol::{ASSUMED_RESIDUAL, Protocol, PublicFacts};
 use std::sync::Arc;
@@ -46,13 +49,14 @@ impl<'a> Rounds<'a> {
             Some(NoiseSpec::LaplaceRate(s)) => (Inside::Laplace, each(self.facts, s, |v| 1.0 / v)),
             Some(NoiseSpec::LaplaceScale(s)) => (Inside::Laplace, each(self.facts, s, |v| v)),
             Some(NoiseSpec::GammaRate(s)) => (Inside::GammaNorm, each(self.facts, s, |v| 1.0 / v)),
-            Some(NoiseSpec::Gaussian(_)) => return Err(NO_GAUSSIAN.into()),
+            Some(NoiseSpec::Gaussian(s)) => (Inside::Gaussian, each(self.facts, s, |v| v)),
             Some(NoiseSpec::None | NoiseSpec::Calibrated(_)) | None => {
-                (Inside::Laplace, self.calibrated(privacy.as_ref().ok_or("no budget")?)?)
+                self.calibrated(privacy.as_ref().ok_or("no budget")?)?
             }
         };
         let one = |&scale: &f64| match inside {
             Inside::Laplace => RoundNoise::new(Noise::Laplace { scale }),
+            Inside::Gaussian => RoundNoise::new(Noise::Gaussian { sigma: scale }),
             Inside::GammaNorm => RoundNoise::gamma_norm(scale),
         };
         let noise: Arc<[RoundNoise]> =
@@ -73,13 +77,16 @@ impl<'a> Rounds<'a> {
                         use \"schedule\""
                 .into());
         }
+        let shifts: Vec<f64> = self.steps.iter().map(|s| s.linf.min(s.l2)).collect();
+        if inside == Inside::Gaussian {
+            return self.gaussian_account(&scales, noise, shifts, &privacy);
+        }
         let costs = self.costs(inside, &scales);
         let composition = composed(&costs, privacy.delta)?;
         let allowed = match privacy.epsilon {
             Some(limit) if best(&composition) > limit => affordable(&costs, privacy.delta, limit)?,
             _ => self.facts.rounds,
         };
-        let shifts = self.steps.iter().map(|s| s.linf.min(s.l2)).collect();
         let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed, shifts)));
         let price = self.price(composition, &costs, inside, &scales, &privacy)?;
         Ok(Account {
@@ -89,8 +96,102 @@ impl<'a> Rounds<'a> {
             ledger,
             price: Some(price),
             published: Vec::new(),
-            inside: costs,
+            inside: costs.iter().map(|&cost| Event::pure(cost, 1)).collect(),
         })
+    }
+
+    /// The account of Gaussian noise of these deviations.
+    fn gaussian_account(
+        &self,
+        scales: &[f64],
+        noise: Arc<[RoundNoise]>,
+        shifts: Vec<f64>,
+        privacy: &PrivacySpec,
+    ) -> Result<Account, String> {
+        self.lower_rank(privacy)?;
+        let best = |rounds: usize| self.best_order(&scales[..rounds], privacy.delta);
+        let all = best(scales.len());
+        let allowed = match privacy.epsilon {
+            Some(limit) if all.1 > limit => {
+                let (mut low, mut high) = (0, scales.len());
+                while low + 1 < high {
+                    let middle = low.midpoint(high);
+                    if best(middle).1 <= limit { low = middle } else { high = middle }
+                }
+                low
+            }
+            _ => scales.len(),
+        };
+        // What is charged is what is released: the order is the best for these rounds.
+        let (order, _) = if allowed == 0 { all } else { best(allowed) };
+        let costs = self.renyi(scales, order);
+        let event = |&cost: &f64| Event::once(Release::Renyi { orders: vec![order], costs: vec![cost] });
+        let epsilon = if allowed == scales.len() { all.1 } else { spent(&costs, order, privacy.delta) };
+        let claim = Claim {
+            epsilon,
+            delta: privacy.delta,
+            method: Method::Rdp,
+            neighbours: privacy.neighbours,
+            adversary: Claim::COLLUDING_NEIGHBOURS.into(),
+            against: Adversary::Local,
+            sampler: self.sampler("Gaussian"),
+            caveats: vec!["objective perturbation with Gaussian noise: a Rényi cost a round from the l2 norm and the square of a record's relative curvature".into()],
+            bounds: None,
+        };
+        let price = Price {
+            claim: caveats(claim, self.context),
+            bounds: serde_json::json!({ "l2": { "rdp": epsilon, "order": order } }),
+            worst_case_pure: None,
+            paper_worst_case: Vec::new(),
+            realised: false,
+        };
+        Ok(Account {
+            steps: self.steps.as_slice().into(),
+            noise,
+            hidden_by: Arc::from([]),
+            ledger: Ledger::schedule(Arc::new(SchedulePlan::new(allowed as u32, shifts))),
+            price: Some(price),
+            published: Vec::new(),
+            inside: costs.iter().map(event).collect(),
+        })
+    }
+
+    /// Refuses neighbours that differ in more than one record's curvature.
+    fn lower_rank(&self, privacy: &PrivacySpec) -> Result<(), String> {
+        if privacy.neighbours == NeighbourRelation::AddRemove {
+            return Err(NO_GAUSSIAN.into());
+        }
+        Ok(())
+    }
+
+    /// Rényi costs by round at one order.
+    fn renyi(&self, scales: &[f64], order: f64) -> Vec<f64> {
+        let one = |(k, &scale): (usize, &f64)| {
+            self.perturbation(k, Inside::Gaussian, scale, self.steps[k].l2).renyi(order)
+        };
+        scales.iter().enumerate().map(one).collect()
+    }
+
+    /// The order at which these rounds cost least at δ, and that ε.
+    fn best_order(&self, scales: &[f64], delta: f64) -> (f64, f64) {
+        let cost = |lambda: f64| spent(&self.renyi(scales, 1.0 + lambda), 1.0 + lambda, delta);
+        // ε of a wide range of orders, then of a narrow one around the best.
+        let near = |centre: f64, ratio: f64, reach: i32| {
+            let tried = (-reach..=reach).map(|k| centre * libm::pow(ratio, f64::from(k)));
+            tried.map(|l| (l, cost(l))).min_by(|a, b| a.1.total_cmp(&b.1)).expect("an order was tried")
+        };
+        let wide = near(16.0, 1.4, 22);
+        let (lambda, epsilon) = near(wide.0, 1.04, 9);
+        (1.0 + lambda, epsilon)
+    }
+
+    fn sampler(&self, law: &str) -> String {
+        let source =
+            if self.context.seeded { "a seeded ChaCha12 stream" } else { "ChaCha12 keyed by OS entropy" };
+        format!(
+            "exact {law} noise inside the local problem, its solution released with a finishing Laplace noise that hides the \
+             solver's error, {source}"
+        )
     }
 
     /// The round `k` (from 0) under noise of `scale`, for a shift of the noise by `shift`.
@@ -106,6 +207,12 @@ impl<'a> Rounds<'a> {
                 self.weights[k],
                 self.context.spec.privacy.map(|p| p.neighbours).unwrap_or_default(),
             ),
+            curvature: {
+                let (tau, rank) = objective.curvature_sensitivity(bounds, self.records, self.weights[k]);
+                let zero_out =
+                    self.context.spec.privacy.is_some_and(|p| p.neighbours == NeighbourRelation::ZeroOut);
+                (tau, [rank, if zero_out { 0 } else { rank }])
+            },
             // Twice: the residual that is measured was itself rounded.
             solver_error: 2.0 * ASSUMED_RESIDUAL / (self.weights[k] + objective.strong_convexity()),
             dim: self.facts.dim,
@@ -117,19 +224,60 @@ impl<'a> Rounds<'a> {
         let dim = self.facts.dim as f64;
         let shift = |s: &Sensitivity| match inside {
             Inside::Laplace => s.l1.min((dim * s.linf).next_up()),
-            Inside::GammaNorm => s.l2,
+            Inside::GammaNorm | Inside::Gaussian => s.l2,
         };
         let one =
             |(k, &scale): (usize, &f64)| self.perturbation(k, inside, scale, shift(&self.steps[k])).cost();
         scales.iter().enumerate().map(one).collect()
     }
 
-    /// Laplace scales in proportion to each round's sensitivity, as small as the budget allows.
-    fn calibrated(&self, privacy: &PrivacySpec) -> Result<Vec<f64>, String> {
-        let epsilon = privacy.epsilon.ok_or("privacy.epsilon is missing")?;
-        if privacy.mechanism == Some(Mechanism::Gaussian) {
-            return Err(NO_GAUSSIAN.into());
+    /// The noise that meets the budget with the least variance, of the kinds that are allowed: Laplace 2s² a coordinate, Gaussian σ².
+    fn calibrated(&self, privacy: &PrivacySpec) -> Result<(Inside, Vec<f64>), String> {
+        let gaussian = match (privacy.mechanism, privacy.neighbours) {
+            (Some(Mechanism::Gaussian), _) => {
+                self.lower_rank(privacy)?;
+                return Ok((Inside::Gaussian, self.calibrated_gaussian(privacy)?));
+            }
+            (Some(Mechanism::Laplace), _) | (None, NeighbourRelation::AddRemove) => None,
+            (None, _) => self.calibrated_gaussian(privacy).ok(),
+        };
+        match (self.calibrated_laplace(privacy), gaussian) {
+            (Ok(laplace), Some(gaussian)) if gaussian[0] > std::f64::consts::SQRT_2 * laplace[0] => {
+                Ok((Inside::Laplace, laplace))
+            }
+            (_, Some(gaussian)) => Ok((Inside::Gaussian, gaussian)),
+            (laplace, None) => Ok((Inside::Laplace, laplace?)),
         }
+    }
+
+    /// Gaussian deviations in proportion to each round's sensitivity, as small as the budget allows.
+    fn calibrated_gaussian(&self, privacy: &PrivacySpec) -> Result<Vec<f64>, String> {
+        let epsilon = privacy.epsilon.ok_or("privacy.epsilon is missing")?;
+        let scales = |factor: f64| self.steps.iter().map(|s| s.l2 * factor).collect::<Vec<_>>();
+        let spent = |factor: f64| self.best_order(&scales(factor), privacy.delta).1;
+        let first = (self.steps.len() as f64).sqrt() / epsilon;
+        let mut high = first;
+        while spent(high) > epsilon {
+            high *= 2.0;
+            if high > 1e6 * first {
+                return Err(format!(
+                    "privacy.epsilon = {epsilon} does not even pay for the curvature of {} rounds: use a larger penalty, \
+                     fewer rounds or more records an agent",
+                    self.steps.len()
+                ));
+            }
+        }
+        let mut low = high * 1e-3;
+        while high > low * 1.001 {
+            let middle = (low * high).sqrt();
+            if spent(middle) > epsilon { low = middle } else { high = middle }
+        }
+        Ok(scales(high))
+    }
+
+    /// Laplace scales in proportion to each round's sensitivity, as small as the budget allows.
+    fn calibrated_laplace(&self, privacy: &PrivacySpec) -> Result<Vec<f64>, String> {
+        let epsilon = privacy.epsilon.ok_or("privacy.epsilon is missing")?;
         let scales = |factor: f64| self.steps.iter().map(|s| s.l1 * factor).collect::<Vec<_>>();
         let spent = |factor: f64| -> Result<f64, String> {
             Ok(best(&composed(&self.costs(Inside::Laplace, &scales(factor)), privacy.delta)?))
@@ -168,14 +316,9 @@ impl<'a> Rounds<'a> {
     ) -> Result<Price, String> {
         let (norm, law) = match inside {
             Inside::Laplace => ("l1", "Laplace"),
-            Inside::GammaNorm => ("l2", "Gamma-norm"),
+            Inside::GammaNorm | Inside::Gaussian => ("l2", "Gamma-norm"),
         };
-        let source =
-            if self.context.seeded { "a seeded ChaCha12 stream" } else { "ChaCha12 keyed by OS entropy" };
-        let sampler = format!(
-            "exact {law} noise inside the local problem, its solution released with a finishing Laplace noise that hides the \
-             solver's error, {source}"
-        );
+        let sampler = self.sampler(law);
         let bounds = serde_json::json!({ norm: composition });
         let mut claim = Claim::from_composition(composition, privacy.neighbours, sampler)
             .ok_or("no bound is valid for this schedule")?;
@@ -195,7 +338,7 @@ impl<'a> Rounds<'a> {
         let dim = self.facts.dim as f64;
         let paper = |(k, &scale): (usize, &f64)| match inside {
             Inside::Laplace => self.perturbation(k, inside, scale, dim * self.steps[k].linf).cost(),
-            Inside::GammaNorm => costs[k],
+            Inside::GammaNorm | Inside::Gaussian => costs[k],
         };
         let mut total = 0.0;
         let add = |cost: f64| {
@@ -208,8 +351,14 @@ impl<'a> Rounds<'a> {
     }
 }
 
-const NO_GAUSSIAN: &str = "noise: this algorithm puts its noise inside a problem, where Gaussian noise has no account here: use \
-                           laplace_rate, laplace_scale or gamma_rate, or kind = \"output-admm\"";
+const NO_GAUSSIAN: &str = "noise: this algorithm puts its noise inside a problem, and under neighbours = \"add-remove\" removing a record changes the whole \
+                           problem, for which Gaussian noise has no account here: use neighbours = \"replace-one\", or laplace_rate, laplace_scale or gamma_rate";
+
+/// ε at δ of rounds that cost so much at an order, rounded up: a filter of that order and ε lets them through.
+fn spent(costs: &[f64], order: f64, delta: f64) -> f64 {
+    let total = costs.iter().sum::<f64>() * (1.0 + f64::EPSILON * (costs.len() + 4) as f64);
+    rdp::convert(total, order, delta) * (1.0 + 1e-12)
+}
 
 /// Rounds of equal cost are one event.
 fn composed(costs: &[f64], delta: f64) -> Result<Composition, String> {

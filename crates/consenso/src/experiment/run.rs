@@ -383,6 +383,7 @@ fn put_point_together(
     let record = Record {
         kind: experiment.result_kind(),
         total_epsilon: experiment.total_epsilon(),
+        map: experiment.page_map(),
         name: experiment.spec.name.clone(),
         seed: experiment.spec.seed,
         runs: if algorithms.is_empty() { 0 } else { finished },
@@ -761,10 +762,9 @@ fn stated(experiment: &Experiment, claim: Claim) -> Claim {
     match total.transcripts {
         1 => claim.with_caveat("covers the one transcript of this command"),
         _ => claim.with_caveat(format!(
-            "covers one of the {} transcripts of this command; together they cost ε = {:.4}, δ = {:e}",
+            "covers one of the {} transcripts of this command; together they cost ε = {}, δ = {:e}",
             total.transcripts,
-            // Rounded up, so that what is printed is a claim too.
-            (total.epsilon * 1e4).ceil() / 1e4,
+            crate::privacy::printed_up(total.epsilon, 4),
             total.delta
         )),
     }

@@ -2,14 +2,16 @@
 
 use super::budget::{self, Company};
 use super::check::{Experiment, Planned, Source};
+use super::correlated::{self, Correlated};
 use super::spec::{AlgorithmSpec, ExperimentSpec, NoiseSpec};
 use crate::agent::Timetable;
 use crate::data::{Encoder, Encoding, RawLayout, Records, Task};
 use crate::graph::Graph;
+use crate::privacy::correlated::MOST_CORRELATION;
 use crate::privacy::{NeighbourRelation, gdp};
-use crate::problem::{Constraint, LocalObjective, Loss, Objective};
+use crate::problem::{Constraint, LocalObjective, Loss, Objective, SiteWeights, WeightRule};
 use crate::protocol::scouted::{Request, Scouted, loss_under};
-use crate::protocol::{MixRule, Protocol, PublicFacts};
+use crate::protocol::{MixRule, Pairwise, Protocol, PublicFacts};
 use std::sync::Arc;
 
 /// The raw columns if the experiment scouts them.
@@ -68,9 +70,9 @@ pub(super) fn plan(
 ) -> Result<(Planned, Vec<String>), String> {
     let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, protocol, .. } = algorithm;
     let kind = protocol.kind();
-    if kind != "dgd" {
+    if !["dgd", "decor"].contains(&kind) {
         return Err(format!(
-            "kind = \"{kind}\" cannot train on scouted columns: use kind = \"dgd\", or data.encoding = \"one-hot\""
+            "kind = \"{kind}\" cannot train on scouted columns: use kind = \"dgd\" or \"decor\", or data.encoding = \"one-hot\""
         ));
     }
     if protocol.parameters().contains_key("step") {
@@ -100,11 +102,32 @@ pub(super) fn plan(
             return Err("noise needs a budget where columns are scouted: set privacy.epsilon".into());
         }
     };
+    facts.private = mu.is_some();
+    let pairwise = protocol.pairwise(facts).map(|open| Pairwise {
+        // Totals are exact, so that shared noise costs nothing: as strong as it may be, unless the file says.
+        correlation: match protocol.parameters().get("correlation").and_then(serde_json::Value::as_f64) {
+            Some(given) => given,
+            None => MOST_CORRELATION,
+        },
+        ..open
+    });
+    let mut weights = context.spec.data.weights.clone();
+    if pairwise.is_some() {
+        if !weights.is_open() && weights != SiteWeights::Rule(WeightRule::Records) {
+            return Err("kind = \"decor\" needs sites that weigh by their records, or noise that neighbours share would not cancel: leave data.weights out".into());
+        }
+        weights = SiteWeights::Rule(WeightRule::Records);
+    }
+    let company = match pairwise {
+        Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), facts, context, graphs)?,
+        None => None,
+    };
     let request = Request {
         layout: Arc::clone(layout),
         loss: context.objective.loss,
         balanced: context.balanced,
-        weights: context.spec.data.weights.clone(),
+        weights,
+        pairwise: pairwise.map(|p| (p, company.as_ref().map_or(1.0, |c| 1.0 / c.gain()))),
         mu,
         reach: reach(neighbours),
         ridge: context.objective.regularization,
@@ -117,8 +140,16 @@ pub(super) fn plan(
     let warning = scouted.check(facts)?;
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
     let protocol: Arc<dyn Protocol> = Arc::clone(&scouted) as _;
-    let mut budget =
-        budget::plan(&*protocol, noise.as_ref(), None, facts, context, graphs, Company::default())?;
+    let mut budget = budget::plan(
+        &*protocol,
+        noise.as_ref(),
+        None,
+        facts,
+        context,
+        graphs,
+        Company { together: None, correlated: company },
+    )?;
+    correlated::correlate(&mut budget, facts, context)?;
     budget.noise_spec = noise;
     for account in budget.accounts_mut() {
         if let Some(price) = &mut account.price {
@@ -126,6 +157,9 @@ pub(super) fn plan(
         }
     }
     budget.settle();
+    if let (Some(price), Some(wanted)) = (&budget.price, context.spec.privacy.and_then(|p| p.adversary)) {
+        correlated::protects(&price.claim, wanted, facts.agents)?;
+    }
     let label = label.unwrap_or_else(|| kind.to_owned());
     let warnings =
         warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
@@ -165,6 +199,7 @@ pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> 
         reach: reach(privacy.neighbours),
         ridge: 0.0,
         steps: None,
+        pairwise: None,
     };
     Scouted::plan(&request, std::slice::from_ref(&experiment.counts), &experiment.graphs[..1]).ok()
 }
@@ -315,6 +350,14 @@ mod tests {
     }
 
     fn under(schema: &str, graph: &str, sites: usize, label: &str, loss: &str, privacy: &str) -> Experiment {
+        checked(schema, "kind = \"dgd\"", (graph, sites, label, loss, privacy)).unwrap()
+    }
+
+    fn checked(
+        schema: &str,
+        algorithm: &str,
+        (graph, sites, label, loss, privacy): (&str, usize, &str, &str, &str),
+    ) -> Result<Experiment, crate::experiment::SpecError> {
         let mut table = String::from("age,dose,sex,ward,site,y\n");
         let mut state = 1u64;
         let mut uniform = || {
@@ -342,12 +385,11 @@ mod tests {
         let data = Dataset::new(vec![records.clone()], Some(&records), Encoding::Scouted).unwrap();
         let text = format!(
             "name = \"made-up\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\npartition = {{ by = \"site\" }}\n\
-             [objective]\nloss = \"{loss}\"\n[graph]\n{graph}\n{privacy}\n[[algorithm]]\nkind = \"dgd\"\n"
+             [objective]\nloss = \"{loss}\"\n[graph]\n{graph}\n{privacy}\n[[algorithm]]\n{algorithm}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Data(Box::new(data));
         Experiment::check(Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None })
-            .unwrap()
     }
 
     const BINARY: &str = "classes = [\"no\", \"yes\"]";
@@ -355,6 +397,49 @@ mod tests {
 
     fn trained(experiment: &Experiment) -> Finished {
         run(experiment, &Silent).unwrap()
+    }
+
+    /// Noise that neighbours share cancels in every total: models come as near to those without noise as the own noise of all, and the whole of it is not needed.
+    #[test]
+    fn neighbours_who_share_noise_train_on_scouted_columns() {
+        use crate::audit::{Options, Verdict};
+        use crate::privacy::Adversary;
+        let budget = "[privacy]\nepsilon = 2.0\ndelta = 1e-6";
+        let ring = |privacy: &str, algorithm: &str| {
+            checked(SCHEMA, algorithm, ("kind = \"ring\"", 10, BINARY, "logistic", privacy)).unwrap()
+        };
+        let model = |e: &Experiment| trained(e).models[0].agents.clone();
+        let decor = ring(budget, "kind = \"decor\"\ncolluders = 1");
+        let claim = decor.planned[0].budget.price.as_ref().unwrap().claim.clone();
+        assert_eq!(claim.against, Adversary::coalition(1, true));
+        assert!((1.99..=2.0).contains(&claim.epsilon), "{}", claim.epsilon);
+        let found = model(&decor);
+        assert!(found.iter().all(|m| m == &found[0]), "all agents have one model");
+        // Nine honest agents in a row, a worst end: its noise is a ninth of what it would need alone, and a little more.
+        let account = decor.planned[0].budget.accounts().next().unwrap();
+        let ratio = account.hidden_by[0].scale() / account.noise[0].noise().scale();
+        assert!((2.9..3.01).contains(&ratio), "{ratio}");
+        let options = Options { trials: 400, confidence: 1.0 - 1e-6, seed: 5 };
+        let audit = decor
+            .audit(crate::experiment::AuditTarget::Experiment, options)
+            .unwrap()
+            .remove(0)
+            .audit
+            .unwrap();
+        assert_eq!(audit.verdict, Verdict::Consistent, "{audit:?}");
+        assert!(audit.mu_lower > 0.02 * audit.mu_claimed.unwrap(), "{audit:?}");
+        let refused = checked(
+            SCHEMA,
+            "kind = \"decor\"",
+            (
+                "kind = \"ring\"",
+                4,
+                BINARY,
+                "logistic",
+                &budget.replace("[privacy]", "[privacy]\nadversary = \"local\""),
+            ),
+        );
+        assert!(refused.unwrap_err().to_string().contains("is feared"));
     }
 
     /// Sums go up a tree and come down again: without noise every graph gives the model of the complete one, to rounding.

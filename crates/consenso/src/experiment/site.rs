@@ -60,8 +60,8 @@ pub struct SitePlan {
     steps: Arc<[Sensitivity]>,
     /// The noise that hides it, where it adds only a part of that; empty where its own does.
     hidden_by: Arc<[Noise]>,
-    /// Pure ε by round, where the noise stands inside a problem.
-    inside: Vec<f64>,
+    /// The event of every round, where the noise stands inside a problem.
+    inside: Vec<Event>,
 }
 
 impl SitePlan {
@@ -72,13 +72,14 @@ impl SitePlan {
         let step = self.steps.get(round as usize - 1).filter(|_| ledger.charged() == round);
         let noise = self.hidden_by.get(round as usize - 1).copied().or(noise);
         let (Some(step), Some(noise)) = (step, noise) else { return Charge::new() };
-        if let Some(&cost) = self.inside.get(round as usize - 1) {
-            return Charge::from([("inside".to_owned(), Event::pure(cost, 1))]);
+        if let Some(event) = self.inside.get(round as usize - 1) {
+            let key = if event.is_transcript_dependent() { "filter" } else { "inside" };
+            return Charge::from([(key.to_owned(), event.clone())]);
         }
-        if let Some((orders, costs)) = ledger.last_costs() {
+        if let Some((orders, costs, mu)) = ledger.last_costs(round) {
             let (orders, costs) = (orders.to_vec(), costs.to_vec());
             let mechanism = match noise {
-                Noise::Gaussian { .. } => Mechanism::IntervalGaussian { orders, costs },
+                Noise::Gaussian { .. } => Mechanism::IntervalGaussian { orders, costs, mu },
                 Noise::Laplace { scale } => {
                     let pure = (step.l1.min(self.dim as f64 * step.linf) / scale).next_up();
                     Mechanism::IntervalLaplace { orders, costs, pure }
@@ -304,10 +305,12 @@ mod tests {
             ("kind = \"dgd\"\nrounds = 9\nnoise = { laplace_scale = 6.0 }", 3),
             ("kind = \"rcd\"\nrounds = 9", 1),
             ("kind = \"rcd\"\nrounds = 9\norder = \"random\"", 1),
-            ("kind = \"dvp\"\nrounds = 9", 1),
+            ("kind = \"dvp\"\nrounds = 9\nmechanism", 1),
             ("kind = \"pp\"\nrounds = 9\nnoise = { gamma_rate = 0.4 }", 1),
         ] {
-            let (charges, claim) = charges(&experiment("", algorithm));
+            let laplace = algorithm.strip_suffix("\nmechanism");
+            let privacy = if laplace.is_some() { "mechanism = \"laplace\"" } else { "" };
+            let (charges, claim) = charges(&experiment(privacy, laplace.unwrap_or(algorithm)));
             assert_eq!(charges.len(), 9);
             assert!(charges.iter().all(|c| c.len() == norms), "{charges:?}");
             let of = |norm: &String| -> f64 {
@@ -332,8 +335,13 @@ mod tests {
         assert!((found / claim.epsilon - 1.0).abs() < 1e-6, "{found} {}", claim.epsilon);
         let (laplace, _) = cost("mechanism = \"laplace\"", "kind = \"dgd\"\nrounds = 9");
         assert!(laplace.mu.is_none() && laplace.rho.is_some_and(|rho| rho > 0.0), "{laplace:?}");
-        let (filter, _) = cost("accounting = \"filter\"", "kind = \"gd-star\"\nrounds = 9");
+        let wide = "kind = \"gd-star\"\nrounds = 9\nnoise = { gaussian = 0.1 }";
+        let (filter, _) = cost("accounting = \"filter\"", wide);
         assert_eq!((filter.mu, filter.rho), (None, None), "known as (ε, δ) only");
+        // Where widths play no part the filter is Σ μ², and the study as Gaussian as its releases.
+        let (filter, claim) = cost("accounting = \"filter\"", "kind = \"gd-star\"\nrounds = 9");
+        let found = gdp::epsilon_of_mu(filter.mu.unwrap(), 1e-5);
+        assert!((found / claim.epsilon - 1.0).abs() < 1e-9, "{found} {}", claim.epsilon);
         // Noise that is too small for the budget stops early, and what is never released is not charged.
         let (stopped, claim) = cost("", "kind = \"dgd\"\nrounds = 90\nnoise = { gaussian = 0.4 }");
         assert!(gdp::epsilon_of_mu(stopped.mu.unwrap(), 1e-5) <= claim.epsilon * (1.0 + 1e-9));
@@ -352,25 +360,61 @@ mod tests {
         assert_eq!(found, [true, false, false, false, true, false, false, false, true]);
     }
 
+    /// Gaussian noise inside a problem: one order, fixed in advance, whose filter lets through what was released and not another round.
+    #[test]
+    fn gaussian_noise_inside_a_problem_is_charged_at_one_order() {
+        for (kind, noise, all) in
+            [("dvp", "", true), ("pp", "", true), ("dvp", "noise = { gaussian = 0.4 }", false)]
+        {
+            let algorithm = format!("kind = \"{kind}\"\nrounds = 9\n{noise}");
+            let (charges, claim) = charges(&experiment("mechanism = \"gaussian\"", &algorithm));
+            assert_eq!(charges.len() == 9, all, "{kind} {noise}: {}", charges.len());
+            assert!(claim.epsilon <= 2.0 && claim.epsilon > 1.98, "{}", claim.epsilon);
+            let mut filter = None;
+            for charge in &charges {
+                let Mechanism::Renyi { orders, costs } = &charge["filter"].mechanism else {
+                    panic!("{charge:?}")
+                };
+                let filter = filter
+                    .get_or_insert_with(|| RenyiFilter::new(orders, claim.epsilon, claim.delta).unwrap());
+                filter.try_charge(costs).expect("what was released was within the claim");
+            }
+            let filter = filter.unwrap();
+            let one = filter.spent()[0] / charges.len() as f64;
+            assert!(filter.clone().try_charge(&[1.5 * one]).is_err(), "{kind} {noise}: {}", filter.used());
+        }
+    }
+
     #[test]
     fn the_charges_of_a_filter_stay_within_its_claim() {
-        let algorithm = "kind = \"gd-star\"\nrounds = 9";
-        let (charges, claim) = charges(&experiment("accounting = \"filter\"", algorithm));
-        assert!((1..9).contains(&charges.len()), "the filter stops the run: {}", charges.len());
-        let mut filter = None;
-        for charge in &charges {
-            let (orders, costs) = match &charge["filter"].mechanism {
-                Mechanism::IntervalGaussian { orders, costs } => (orders, costs),
-                Mechanism::IntervalLaplace { orders, costs, .. } => (orders, costs),
-                other => panic!("{other:?}"),
-            };
-            let new = || RenyiFilter::new(orders, claim.epsilon, claim.delta).unwrap();
-            filter
-                .get_or_insert_with(new)
-                .try_charge(costs)
+        for (noise, tracks, all) in [
+            // Calibrated noise fits without any width: Σ μ² alone, and the whole run.
+            ("", (0, true), true),
+            ("noise = { gaussian = 1.0 }", (4, true), false),
+            ("noise = { laplace_scale = 1.0 }", (4, false), false),
+        ] {
+            let algorithm = format!("kind = \"gd-star\"\nrounds = 9\n{noise}");
+            let (charges, claim) = charges(&experiment("accounting = \"filter\"", &algorithm));
+            assert_eq!(charges.len() == 9, all, "{noise}: {} charges", charges.len());
+            let mut filter = None;
+            for charge in &charges {
+                let (orders, costs, mu) = match &charge["filter"].mechanism {
+                    Mechanism::IntervalGaussian { orders, costs, mu } => (orders, costs, *mu),
+                    Mechanism::IntervalLaplace { orders, costs, .. } => (orders, costs, None),
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!((orders.len(), mu.is_some()), tracks, "{noise}");
+                let new = if mu.is_some() { RenyiFilter::with_gaussian } else { RenyiFilter::new };
+                let filter = filter.get_or_insert_with(|| new(orders, claim.epsilon, claim.delta).unwrap());
+                match mu {
+                    Some(mu) => filter.try_charge_gaussian(costs, mu),
+                    None => filter.try_charge(costs),
+                }
                 .expect("what was released was within the budget");
+            }
+            let used = filter.expect("a release").used();
+            assert!(used > if all { 0.99 } else { 0.3 }, "{noise}: {used}");
         }
-        assert!(filter.unwrap().used() > 0.5);
     }
 
     /// Realised losses depend on the records; a simulation keeps them, and a site's checkpoint has no place for them.

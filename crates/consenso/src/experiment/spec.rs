@@ -109,7 +109,7 @@ pub struct DataSpec {
     /// Share of the records to keep for testing when there is no `test` file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_out: Option<f64>,
-    /// How rows become numbers. Left out, `"scouted"` for records of one's own under a budget where every algorithm is `dgd` or `auto` with
+    /// How rows become numbers. Left out, `"scouted"` for records of one's own under a budget where every algorithm is `dgd`, `decor` or `auto` with
     /// open parameters (bundled records: `auto` alone), else `"one-hot"`.
     #[serde(default)]
     pub encoding: Encoding,
@@ -557,8 +557,12 @@ impl ExperimentSpec {
     /// finds.
     pub(crate) fn leaves_encoding_open(&self) -> bool {
         let open = |algorithm: &Parameters| {
-            (is_auto(algorithm) || algorithm.get("kind").and_then(Value::as_str) == Some("dgd"))
-                && algorithm.keys().all(|key| OPEN_KEYS.contains(&key.as_str()))
+            let kind = algorithm.get("kind").and_then(Value::as_str);
+            let decor = kind == Some("decor");
+            (is_auto(algorithm) || decor || kind == Some("dgd"))
+                && algorithm
+                    .keys()
+                    .all(|key| OPEN_KEYS.contains(&key.as_str()) || (decor && key.starts_with("collu")))
         };
         let budget = self.privacy.is_some_and(|p| {
             p.epsilon.is_some()

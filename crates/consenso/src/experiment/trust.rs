@@ -5,38 +5,11 @@ use crate::gate::exact;
 use crate::graph::Mixing;
 use crate::kernel;
 use crate::privacy::gdp;
-use crate::privacy::views::{Gossip, reconstruction};
+use crate::privacy::views::{CoalitionView, Gossip, PairwiseMap, reconstruction};
 use crate::problem::{LocalObjective, Workspace};
 use crate::random::{Purpose, Seed};
 use rayon::prelude::*;
 use serde::Serialize;
-
-/// ε of every agent against every single other one, over the first rounds of a run.
-#[derive(Clone, Debug, Serialize)]
-pub struct PairwiseMap {
-    /// The algorithm's name.
-    pub label: String,
-    /// How the figures are to be read: they are no claim.
-    pub view: &'static str,
-    /// N.
-    pub agents: usize,
-    /// Rounds that were looked at, from the first.
-    pub rounds: u32,
-    /// δ of every ε.
-    pub delta: f64,
-    /// `epsilon[i][j]`: of a record of agent i against agent j; 0 on the diagonal.
-    pub epsilon: Vec<Vec<f64>>,
-    /// Steps between i and j in the graph.
-    pub distance: Vec<Vec<u32>>,
-    /// The largest ε of the same rounds against whom the claim is made.
-    pub claimed: f64,
-    /// Mean ε by distance, from 1.
-    pub mean_by_distance: Vec<f64>,
-    /// Mean ε of all pairs after half of the rounds, to compare with [`Self::mean`]: longer gossip shows more.
-    pub mean_after_half: f64,
-    /// Mean ε of all pairs.
-    pub mean: f64,
-}
 
 /// What one observer makes of gossip without noise.
 #[derive(Clone, Debug, Serialize)]
@@ -55,6 +28,34 @@ pub struct ExposureReport {
     pub reconstructed_under_noise: Option<usize>,
     /// The ε of that algorithm's claim.
     pub epsilon: Option<f64>,
+    /// The best relative error at which any observer knows the gradient of an agent it never talks to, under the noise of other budgets.
+    pub error_by_epsilon: Vec<ErrorAt>,
+    /// What the same observer would know of an agent with a single record.
+    pub record: Option<ExposedRecord>,
+}
+
+/// How well the attack does under the noise of a budget.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ErrorAt {
+    /// ε.
+    pub epsilon: f64,
+    /// The smallest ‖reconstructed − gradient‖/‖gradient‖ over all observers and agents that are not their neighbours.
+    pub least: f64,
+    /// The median of the same.
+    pub median: f64,
+}
+
+/// A record that was read off a gradient.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ExposedRecord {
+    /// Whose it is.
+    pub agent: u32,
+    /// Steps from the observer.
+    pub distance: u32,
+    /// ‖reconstructed − record‖/‖record‖ without noise.
+    pub error: f64,
+    /// The same under the claim's noise, for an agent with as many records as it has; `None` without a claim.
+    pub error_under_noise: Option<f64>,
 }
 
 /// One agent as the observer reconstructs it.
@@ -83,6 +84,27 @@ impl Experiment {
     /// # Errors
     /// A text: no algorithm whose view is linear, or nothing claimed.
     pub fn pairwise_map(&self, rounds: u32) -> Result<PairwiseMap, String> {
+        self.map_with(rounds, &[])
+    }
+
+    /// The map for the page of a run: of few agents and the first rounds, so that it takes no time; `None` where no view is linear.
+    pub(super) fn page_map(&self) -> Option<PairwiseMap> {
+        const AGENTS: usize = 16;
+        const ROUNDS: u32 = 10;
+        if self.graphs[0].agents() > AGENTS { None } else { self.pairwise_map(ROUNDS).ok() }
+    }
+
+    /// [`Self::pairwise_map`] with what `observers` tell together beside it; none if there are no observers.
+    ///
+    /// # Errors
+    /// As [`Self::pairwise_map`], and for an observer that is no agent.
+    pub fn map_with(&self, rounds: u32, observers: &[u32]) -> Result<PairwiseMap, String> {
+        if let Some(bad) = observers.iter().find(|&&o| o as usize >= self.graphs[0].agents()) {
+            return Err(format!(
+                "there is no agent {bad}: they are numbered from 0 to {}",
+                self.graphs[0].agents() - 1
+            ));
+        }
         let privacy = self
             .spec
             .privacy
@@ -101,6 +123,13 @@ impl Experiment {
         )?;
         let rounds = rounds.clamp(1, planned.timetable.rounds);
         let map = |rounds: u32| self.map_of(planned, rounds, privacy.delta);
+        let coalition = match observers {
+            [] => None,
+            some => Some(CoalitionView {
+                observers: some.to_vec(),
+                epsilon: self.views_of(planned, rounds, privacy.delta, &[some.to_vec()])?.swap_remove(0),
+            }),
+        };
         let epsilon = map(rounds)?;
         let half = map(rounds.div_ceil(2))?;
         let graph = &self.graphs[0];
@@ -125,7 +154,7 @@ impl Experiment {
         };
         Ok(PairwiseMap {
             label: planned.label.clone(),
-            view: "non-adaptive view: gradients are taken as fixed, so this is no claim",
+            view: "non-adaptive view: gradients are taken as fixed, so this is no claim".into(),
             agents: n,
             rounds,
             delta: privacy.delta,
@@ -133,12 +162,27 @@ impl Experiment {
             mean_after_half: mean(&half),
             mean_by_distance: (1..=farthest).map(at).collect(),
             claimed,
+            coalition,
             epsilon,
             distance,
         })
     }
 
     fn map_of(&self, planned: &Planned, rounds: u32, delta: f64) -> Result<Vec<Vec<f64>>, String> {
+        let n = self.graphs[0].agents();
+        let alone: Vec<Vec<u32>> = (0..n as u32).map(|j| vec![j]).collect();
+        let columns = self.views_of(planned, rounds, delta, &alone)?;
+        Ok((0..n).map(|i| (0..n).map(|j| columns[j][i]).collect()).collect())
+    }
+
+    /// ε of every agent against each of these coalitions.
+    fn views_of(
+        &self,
+        planned: &Planned,
+        rounds: u32,
+        delta: f64,
+        coalitions: &[Vec<u32>],
+    ) -> Result<Vec<Vec<f64>>, String> {
         let graph = &self.graphs[0];
         let mixing = Mixing::metropolis(graph);
         let n = graph.agents();
@@ -155,9 +199,8 @@ impl Experiment {
         }
         let correlation = planned.budget.correlated.as_ref().map_or(0.0, |c| c.pairwise.correlation.powi(2));
         let gossip = Gossip { graph, mixing: &mixing, deviations, shifts, correlation };
-        let columns: Vec<Vec<f64>> = (0..n as u32).into_par_iter().map(|j| gossip.seen_by(&[j])).collect();
         let epsilon = |mu: f64| if mu > 0.0 { gdp::epsilon_of_mu(mu, delta) } else { 0.0 };
-        Ok((0..n).map(|i| (0..n).map(|j| epsilon(columns[j][i])).collect()).collect())
+        Ok(coalitions.par_iter().map(|c| gossip.seen_by(c).into_iter().map(epsilon).collect()).collect())
     }
 
     /// Plays the attack of Mrini, Cyffers and Bellet (2024) on this experiment's records and graph: every agent takes one gradient step from the public
@@ -223,7 +266,12 @@ impl Experiment {
         let all: Vec<Vec<Exposed>> = (0..n).into_par_iter().map(attack).collect();
         let observer = (0..n).max_by_key(|&o| (count(&all[o]), std::cmp::Reverse(o))).unwrap_or(0);
         let agents = all[observer].clone();
+        // What was found under one noise is found under another in proportion: the attack is linear, and without noise it has no error to speak of.
+        let error_by_epsilon = private.map(|p| self.errors(p, &all)).unwrap_or_default();
+        let record = self.record_behind(&locals, &gradients, &agents, noised.is_some());
         Ok(ExposureReport {
+            error_by_epsilon,
+            record,
             attacked: "one gradient of every agent at the public start, gossiped with fixed weights: what neighbours send while steps are short",
             rounds,
             observer: observer as u32,
@@ -233,6 +281,80 @@ impl Experiment {
                 .map(|_| all.iter().flatten().filter(|e| exact(e.error_under_noise)).count()),
             epsilon: private.and_then(|p| p.budget.price.as_ref()).map(|p| p.claim.epsilon),
             agents,
+        })
+    }
+
+    /// How well agents that nobody talks to are known under budgets from a tenth to a thousand, for Gaussian noise.
+    fn errors(&self, planned: &Planned, all: &[Vec<Exposed>]) -> Vec<ErrorAt> {
+        let Some((privacy, price)) = self.spec.privacy.zip(planned.budget.price.as_ref()) else {
+            return Vec::new();
+        };
+        if !planned.budget.is_gaussian() {
+            return Vec::new();
+        }
+        let far = all.iter().flatten().filter(|e| e.distance > 1);
+        let mut found: Vec<f64> = far.filter_map(|e| e.error_under_noise).collect();
+        found.sort_unstable_by(f64::total_cmp);
+        let (Some(&least), Some(&median)) = (found.first(), found.get(found.len() / 2)) else {
+            return Vec::new();
+        };
+        let Ok(own) = gdp::mu_for(price.claim.epsilon, privacy.delta) else { return Vec::new() };
+        let at = |&epsilon: &f64| {
+            let ratio = own / gdp::mu_for(epsilon, privacy.delta).ok()?;
+            Some(ErrorAt { epsilon, least: least * ratio, median: median * ratio })
+        };
+        [0.1, 1.0, 10.0, 100.0, 1000.0].iter().filter_map(at).collect()
+    }
+
+    /// The first record of the farthest agent whose gradient the observer knows, read off the gradient that it alone would have: a logistic gradient of one record is the record times a
+    /// number, and a constant feature tells the number. `None` where rows have no constant feature or the loss is another.
+    fn record_behind(
+        &self,
+        locals: &[LocalObjective],
+        gradients: &[Vec<f64>],
+        agents: &[Exposed],
+        under_noise: bool,
+    ) -> Option<ExposedRecord> {
+        let known = agents.iter().filter(|e| e.error.is_some_and(|e| e <= EXACT));
+        let exposed = known.max_by_key(|e| e.distance)?;
+        let agent = exposed.agent as usize;
+        let local = &locals[agent];
+        if !local.objective().loss.is_logistic() {
+            return None;
+        }
+        let records = local.records();
+        let one = LocalObjective::new(*local.objective(), records.select(&[0]));
+        let row = records.row(0);
+        let last = row.len().checked_sub(1)?;
+        let mut gradient = vec![0.0; row.len()];
+        one.data_gradient(&vec![0.0; row.len()], &mut gradient, &mut Workspace::default());
+        // The constant is the last feature, the same in all records.
+        let constant = row[last];
+        let same = (0..records.len()).all(|k| records.row(k).get(last) == Some(&constant));
+        if !same || constant == 0.0 || gradient[last] == 0.0 {
+            return None;
+        }
+        let error = |gradient: &[f64]| {
+            let slope = gradient[last] / constant;
+            let found: Vec<f64> = gradient.iter().map(|g| g / slope).collect();
+            kernel::distance(&found, &row) / kernel::norm(&row)
+        };
+        // The noise that this agent's gradient carries is for a mean of all its records: on a gradient of one of them it is as large.
+        let noise =
+            exposed.error_under_noise.filter(|_| under_noise).map(|e| e * kernel::norm(&gradients[agent]));
+        let noised = noise.map(|size| {
+            let mut stream = Seed::from(self.spec.seed).stream(Purpose::Audit, agent as u64, 1);
+            let mut direction: Vec<f64> =
+                gradient.iter().map(|_| rand::RngExt::random::<f64>(&mut stream) - 0.5).collect();
+            let length = kernel::norm(&direction);
+            direction.iter_mut().zip(&gradient).for_each(|(n, g)| *n = g + *n * size / length);
+            error(&direction)
+        });
+        Some(ExposedRecord {
+            agent: exposed.agent,
+            distance: exposed.distance,
+            error: error(&gradient),
+            error_under_noise: noised,
         })
     }
 
@@ -291,64 +413,4 @@ fn distances(graph: &crate::graph::Graph, from: usize) -> Vec<u32> {
         }
     }
     far
-}
-
-impl PairwiseMap {
-    /// One row for every ordered pair: agent, observer, distance, epsilon.
-    #[must_use]
-    pub fn csv(&self) -> String {
-        let mut out = String::from("agent,observer,distance,epsilon\n");
-        for (i, (row, far)) in self.epsilon.iter().zip(&self.distance).enumerate() {
-            for (j, (e, d)) in row.iter().zip(far).enumerate().filter(|(j, _)| *j != i) {
-                out.push_str(&format!("{i},{j},{d},{e}\n"));
-            }
-        }
-        out
-    }
-
-    /// A heat map as an SVG file: a row for every agent, a column for every observer; darker is more.
-    #[must_use]
-    pub fn svg(&self) -> String {
-        let n = self.agents.max(1);
-        let cell = (600 / n).clamp(4, 40);
-        let (left, top) = (70, 60);
-        let most = self.epsilon.iter().flatten().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-        let (width, height) = (left + n * cell + 130, top + n * cell + 30);
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-             <text x=\"{left}\" y=\"20\" font-size=\"14\">ε of each agent (row) against each single other one (column)</text>\n\
-             <text x=\"{left}\" y=\"38\">{} rounds, δ = {:e}; non-adaptive view, no claim</text>\n\
-             <text x=\"10\" y=\"{}\">agent</text>\n<text x=\"{left}\" y=\"54\">observer</text>\n",
-            self.rounds,
-            self.delta,
-            top + 12
-        );
-        for (i, row) in self.epsilon.iter().enumerate() {
-            for (j, &e) in row.iter().enumerate() {
-                let share = (e / most).clamp(0.0, 1.0);
-                let shade = |light: f64, dark: f64| (light + (dark - light) * share) as u8;
-                let (x, y) = (left + j * cell, top + i * cell);
-                let fill = if i == j {
-                    "#ffffff".to_owned()
-                } else {
-                    format!("#{:02x}{:02x}{:02x}", shade(247.0, 8.0), shade(251.0, 48.0), shade(255.0, 107.0))
-                };
-                out.push_str(&format!(
-                    "<rect x=\"{x}\" y=\"{y}\" width=\"{cell}\" height=\"{cell}\" fill=\"{fill}\"><title>{i} seen by {j}: ε = {e:.3}</title></rect>\n"
-                ));
-            }
-        }
-        let x = left + n * cell + 15;
-        out.push_str(&format!(
-            "<rect x=\"{x}\" y=\"{top}\" width=\"16\" height=\"16\" fill=\"#08306b\"/><text x=\"{}\" y=\"{}\">ε = {most:.3}</text>\n\
-             <rect x=\"{x}\" y=\"{}\" width=\"16\" height=\"16\" fill=\"#f7fbff\" stroke=\"#999\"/><text x=\"{}\" y=\"{}\">ε = 0</text>\n</svg>\n",
-            x + 22,
-            top + 13,
-            top + 24,
-            x + 22,
-            top + 37
-        ));
-        out
-    }
 }

@@ -22,10 +22,12 @@ pub(super) fn within_reach(centre: &[f64], noise: RoundNoise) -> bool {
 /// What ‖n‖₂ stays below, but for a chance of less than 2⁻¹⁰⁰.
 ///
 /// Gamma(d, s) exceeds s(d + √(2td) + t) with a chance of at most e^{−t}; t = 70. A Laplace vector has E‖n‖₂ ≤ s√(2d), and a function that moves no
-/// faster than its argument exceeds its mean by r with a chance of at most e^{−r/4s} for r ≥ 4s (Bobkov and Ledoux, 1997); r = 300s.
+/// faster than its argument exceeds its mean by r with a chance of at most e^{−r/4s} for r ≥ 4s (Bobkov and Ledoux, 1997); r = 300s. A Gaussian one
+/// exceeds its mean, at most σ√d, by r with a chance of at most e^{−r²/2σ²}; r = 12σ.
 pub(super) fn length(noise: RoundNoise, dim: usize) -> f64 {
     let d = dim as f64;
     let most = match noise.law {
+        Law::Independent if matches!(noise.noise, Noise::Gaussian { .. }) => d.sqrt() + 12.0,
         Law::Independent => (2.0 * d).sqrt() + 300.0,
         Law::GammaNorm => d + (140.0 * d).sqrt() + 70.0,
     };

@@ -48,8 +48,10 @@ impl SchedulePlan {
 /// What a filter charges by the round.
 #[derive(Debug)]
 pub struct FilterPlan {
-    /// Costs by round, for the orders of the filter.
+    /// Costs by round, for the orders of the filter; empty for a filter without orders.
     rounds: Vec<RoundCosts>,
+    /// Bound on the l2 shift over σ, by round, for a filter that adds up Σ μ²; empty for others.
+    mu: Vec<f64>,
     /// β_k, or 1/σ_k, by round.
     rates: Vec<f64>,
     /// Bound on one coordinate's shift, by round.
@@ -60,7 +62,13 @@ impl FilterPlan {
     /// What releases cost by round, at rates β_k or 1/σ_k; `shifts` bounds one coordinate's shift, by round.
     #[must_use]
     pub fn new(rounds: Vec<RoundCosts>, rates: Vec<f64>, shifts: Vec<f64>) -> Self {
-        Self { rounds, rates, shifts }
+        Self { rounds, mu: Vec::new(), rates, shifts }
+    }
+
+    /// Adds bounds on the l2 shift over σ, by round, for a filter that adds up Σ μ².
+    #[must_use]
+    pub fn with_gaussian(self, mu: Vec<f64>) -> Self {
+        Self { mu, ..self }
     }
 }
 
@@ -96,7 +104,7 @@ pub enum Ledger {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct LedgerState {
     charged: u32,
-    /// By order of the filter; empty for a schedule.
+    /// By track of the filter; empty for a schedule.
     spent: Vec<f64>,
 }
 
@@ -123,18 +131,22 @@ impl Ledger {
         }
     }
 
-    /// The orders of a filter and what the last release cost at each of them; `None` before the first, and for other accounts.
+    /// The orders of a filter and what the last release, of round `round`, cost at each of them, with its μ if the filter adds up Σ μ²; `None` before the first
+    /// release, and for other accounts.
     #[must_use]
-    pub fn last_costs(&self) -> Option<(&[f64], &[f64])> {
+    pub fn last_costs(&self, round: u32) -> Option<(&[f64], &[f64], Option<f64>)> {
         match self {
-            Self::Filter { filter, charged, costs, .. } if *charged > 0 => Some((filter.orders(), costs)),
+            Self::Filter { plan, filter, charged, costs, .. } if *charged > 0 => {
+                let mu = filter.gaussian().and_then(|_| plan.mu.get(round as usize - 1).copied());
+                Some((filter.orders(), costs, mu))
+            }
             _ => None,
         }
     }
 
     pub(super) fn state(&self) -> LedgerState {
         let spent = match self {
-            Self::Filter { filter, .. } => filter.spent().to_vec(),
+            Self::Filter { filter, .. } => filter.state(),
             _ => Vec::new(),
         };
         LedgerState { charged: self.charged(), spent }
@@ -170,11 +182,16 @@ impl Ledger {
             }
             Self::Filter { plan, filter, charged, costs, scratch } => {
                 let index = round as usize - 1;
-                let (Some(round_costs), Some(rate)) = (plan.rounds.get(index), plan.rates.get(index)) else {
-                    return Err(StopReason::BudgetSpent);
+                let spent = StopReason::BudgetSpent;
+                let rate = *plan.rates.get(index).ok_or(spent)?;
+                if !filter.orders().is_empty() {
+                    plan.rounds.get(index).ok_or(spent)?.charge(widths, rate, scratch, costs);
+                }
+                let charged_now = match filter.gaussian() {
+                    Some(_) => filter.try_charge_gaussian(costs, *plan.mu.get(index).ok_or(spent)?),
+                    None => filter.try_charge(costs),
                 };
-                round_costs.charge(widths, *rate, scratch, costs);
-                filter.try_charge(costs).map_err(|_| StopReason::BudgetSpent)?;
+                charged_now.map_err(|_| spent)?;
                 *charged += 1;
                 Ok(())
             }

@@ -24,6 +24,19 @@ impl Pair {
     }
 }
 
+#[cfg(test)]
+impl Pair {
+    /// A broken edge: the noise of edge (0, 1) for every edge there is.
+    pub(crate) fn reusing(me: u32, other: u32, secret: Seed) -> Self {
+        Self { edge: 1, ..Self::new(me, other, secret) }
+    }
+
+    /// A broken edge: both ends add.
+    pub(crate) fn adding(me: u32, other: u32, secret: Seed) -> Self {
+        Self { adds: true, ..Self::new(me, other, secret) }
+    }
+}
+
 /// The pairwise noise of an agent's edges (see [`correlated`](crate::privacy::correlated)).
 #[derive(Clone, Debug)]
 pub struct Pairs {
@@ -37,6 +50,21 @@ impl Pairs {
     #[must_use]
     pub fn new(edges: impl Into<Arc<[Pair]>>, correlation: f64) -> Self {
         Self { edges: edges.into(), correlation }
+    }
+
+    /// What these edges add in `round` to the message of the agent whose they are, under `own` noise: what the other ends of the edges know.
+    ///
+    /// # Errors
+    /// A deviation that does not fit the grid.
+    pub(crate) fn known(
+        &self,
+        round: u32,
+        own: super::RoundNoise,
+        dim: usize,
+    ) -> Result<Vec<f64>, NoiseError> {
+        let mut steps = vec![0; dim];
+        self.add(round, own.noise, own.grid, &mut Vec::new(), &mut Vec::new(), &mut steps)?;
+        Ok(steps.into_iter().map(|q| own.grid.value(q)).collect())
     }
 
     /// Adds the pairwise noise of `round` to `steps`, in steps of the grid; `zeros` and `drawn` are scratch.

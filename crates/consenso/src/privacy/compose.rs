@@ -155,7 +155,7 @@ impl Profile {
                     profile.transcript_dependent = true;
                     interval.add_times(event.count, *pure);
                 }
-                Mechanism::IntervalGaussian { .. } => {
+                Mechanism::IntervalGaussian { .. } | Mechanism::Renyi { .. } => {
                     profile.transcript_dependent = true;
                     profile.interval_gaussian = true;
                 }

@@ -96,6 +96,23 @@ pub fn resistances(graph: &Graph, coalition: &[u32], r: f64) -> Vec<f64> {
     (0..n).map(|i| if inside(i as u32) { 0.0 } else { inverse.as_ref().map_or(1.0, |g| g[(i, i)]) }).collect()
 }
 
+/// How a coalition weighs everybody's noise to guess that of `agent` best: the column of Σ_H⁻¹ that belongs to it, over its own entry, and 0 for the coalition itself. The
+/// guess leaves noise of variance σ²/[(I + r·L_H)⁻¹]_ii.
+#[must_use]
+pub fn best_guess(graph: &Graph, coalition: &[u32], agent: usize, r: f64) -> Vec<f64> {
+    let n = graph.agents();
+    let inside = |i: u32| coalition.contains(&i);
+    let mut m = DMatrix::<f64>::identity(n, n);
+    for (a, b) in graph.iter_edges().filter(|&(a, b)| !inside(a) && !inside(b)) {
+        add_edge(&mut m, a as usize, b as usize, r);
+    }
+    let unit = DVector::from_fn(n, |i, _| if i == agent { 1.0 } else { 0.0 });
+    let Some(column) = Cholesky::new(m).map(|c| c.solve(&unit)) else {
+        return unit.iter().copied().collect();
+    };
+    (0..n).map(|i| if inside(i as u32) { 0.0 } else { column[i] / column[agent] }).collect()
+}
+
 fn add_edge(m: &mut DMatrix<f64>, a: usize, b: usize, r: f64) {
     m[(a, a)] += r;
     m[(b, b)] += r;

@@ -62,6 +62,16 @@ pub enum Mechanism {
     },
     /// The same with Gaussian noise; it satisfies no pure ε.
     IntervalGaussian {
+        /// Rényi orders, increasing, each above 1; none where only `mu` is added up.
+        orders: Vec<f64>,
+        /// Rényi cost at each order.
+        costs: Vec<f64>,
+        /// The l2 shift over σ, which bounds the cost whatever the width; absent for filters that did not add it up.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mu: Option<f64>,
+    },
+    /// Any mechanism whose Rényi divergences are known at some orders: added up by a [filter](super::filter) of these orders and nothing else.
+    Renyi {
         /// Rényi orders, increasing, each above 1.
         orders: Vec<f64>,
         /// Rényi cost at each order.
@@ -108,9 +118,12 @@ impl Event {
         Self { mechanism: Mechanism::Zcdp { rho }, count }
     }
 
-    /// Whether the cost is a function of the transcript, so that only a filter may add it up.
+    /// Whether only a filter may add it up: the cost may be a function of the transcript.
     pub fn is_transcript_dependent(&self) -> bool {
-        matches!(self.mechanism, Mechanism::IntervalLaplace { .. } | Mechanism::IntervalGaussian { .. })
+        matches!(
+            self.mechanism,
+            Mechanism::IntervalLaplace { .. } | Mechanism::IntervalGaussian { .. } | Mechanism::Renyi { .. }
+        )
     }
 
     /// Checks every number of the event; `index` is its place in the caller's list, for the message.
@@ -131,10 +144,17 @@ impl Event {
             Mechanism::IntervalLaplace { pure, .. } if amount("pure", *pure).is_err() => {
                 amount("pure", *pure)
             }
+            Mechanism::IntervalGaussian { mu: Some(mu), .. } if amount("mu", *mu).is_err() => {
+                amount("mu", *mu)
+            }
             Mechanism::IntervalLaplace { orders, costs, .. }
-            | Mechanism::IntervalGaussian { orders, costs } => {
+            | Mechanism::IntervalGaussian { orders, costs, .. }
+            | Mechanism::Renyi { orders, costs } => {
                 costs.iter().try_for_each(|&cost| amount("costs", cost))?;
-                check_orders(index, orders)?;
+                let gaussian = matches!(self.mechanism, Mechanism::IntervalGaussian { mu: Some(_), .. });
+                if !(gaussian && orders.is_empty()) {
+                    check_orders(index, orders)?;
+                }
                 if orders.len() != costs.len() {
                     return Err(AccountingError::BadLength {
                         name: "costs",
@@ -171,7 +191,12 @@ impl Event {
                 Mechanism::IntervalGaussian {
                     orders: reader.numbers("orders")?,
                     costs: reader.numbers("costs")?,
+                    mu: fields.get("mu").map(|_| reader.number("mu")).transpose()?,
                 },
+                &["orders", "costs", "mu"],
+            ),
+            "renyi" => (
+                Mechanism::Renyi { orders: reader.numbers("orders")?, costs: reader.numbers("costs")? },
                 &["orders", "costs"],
             ),
             _ => return Err(AccountingError::UnknownMechanism { index, mechanism: name.to_owned() }),
@@ -306,7 +331,13 @@ mod tests {
             Event::pure(0.3, 5),
             Event::zcdp(0.4, 6),
             Event::once(interval),
-            Event::once(Mechanism::IntervalGaussian { orders: vec![2.0, 4.0], costs: vec![1e-3, 2e-3] }),
+            Event::once(Mechanism::IntervalGaussian {
+                orders: vec![2.0, 4.0],
+                costs: vec![1e-3, 2e-3],
+                mu: None,
+            }),
+            Event::once(Mechanism::IntervalGaussian { orders: vec![], costs: vec![], mu: Some(0.25) }),
+            Event::once(Mechanism::Renyi { orders: vec![8.0], costs: vec![1e-3] }),
             Event::once(Mechanism::PostProcessing),
         ];
         let text = serde_json::to_string(&events).unwrap();

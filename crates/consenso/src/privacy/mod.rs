@@ -56,3 +56,4 @@ pub use compose::{Bound, Composition, Method, Profile, compose};
 pub use error::AccountingError;
 pub use event::{Event, Mechanism, parse_events};
 pub use meaning::Meaning;
+pub use round::{printed_down, printed_up};

@@ -15,6 +15,31 @@ pub(crate) fn up(x: f64) -> f64 {
     (x * (1.0 + SLACK)).next_up()
 }
 
+/// So many decimals, rounded up: a printed cost is never below what it stands for.
+#[must_use]
+pub fn printed_up(value: f64, decimals: usize) -> String {
+    printed(value, decimals, |shown| shown < value, 1.0)
+}
+
+/// So many decimals, rounded down: a printed remainder is never above what is left.
+#[must_use]
+pub fn printed_down(value: f64, decimals: usize) -> String {
+    printed(value, decimals, |shown| shown > value, -1.0)
+}
+
+fn printed(value: f64, decimals: usize, wrong: impl Fn(f64) -> bool, by: f64) -> String {
+    if !value.is_finite() {
+        return if value > 0.0 { "∞".into() } else { value.to_string() };
+    }
+    let nearest = format!("{value:.decimals$}");
+    match nearest.parse::<f64>() {
+        Ok(shown) if wrong(shown) => {
+            format!("{:.decimals$}", shown + by * libm::pow(10.0, -(decimals as f64)))
+        }
+        _ => nearest,
+    }
+}
+
 /// A sum of non-negative terms that is never below the real sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct SumUp(f64);
@@ -56,6 +81,26 @@ mod tests {
         let mut product = SumUp::default();
         product.add_times(1000, 0.1);
         assert!(product.value() > 100.0 && product.value() < 100.0 * (1.0 + 1e-14));
+    }
+
+    #[test]
+    fn printed_numbers_err_on_the_safe_side() {
+        for (value, up, down) in [
+            (1.000_01, "1.0001", "1.0000"),
+            (0.999_99, "1.0000", "0.9999"),
+            (1.0, "1.0000", "1.0000"),
+            (0.1, "0.1000", "0.1000"),
+            (3e-9, "0.0001", "0.0000"),
+            (f64::INFINITY, "∞", "∞"),
+        ] {
+            assert_eq!((printed_up(value, 4).as_str(), printed_down(value, 4).as_str()), (up, down));
+        }
+        for k in 1..2000 {
+            let value = f64::from(k).sqrt() * 0.37;
+            let [up, down] =
+                [printed_up(value, 4), printed_down(value, 4)].map(|t| t.parse::<f64>().unwrap());
+            assert!(down <= value && value <= up && up - down < 1.01e-4, "{value}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@
 
 use super::error::{check_delta, check_epsilon};
 use super::normal::gaussian_delta;
-use super::round::SLACK;
+use super::round::{SLACK, printed_down, printed_up};
 use super::{AccountingError, gdp, zcdp};
 use serde::{Deserialize, Serialize};
 
@@ -223,8 +223,10 @@ pub enum NotLetIn {
     },
     /// It would cost more than is left.
     #[error(
-        "with this study the records would have cost ε = {would:.4} at δ = {delta:e}, above the limit of ε = {limit}; \
-         left for a next study: ε = {left:.4}"
+        "with this study the records would have cost ε = {} at δ = {delta:e}, above the limit of ε = {limit}; \
+         left for a next study: ε = {}",
+        printed_up(*would, 4),
+        printed_down(*left, 4)
     )]
     OverLimit {
         /// What all would cost with it.

@@ -12,6 +12,7 @@
 
 use crate::graph::{Graph, Mixing};
 use nalgebra::{Cholesky, DMatrix};
+use serde::{Deserialize, Serialize};
 
 /// Gossip with fixed weights and Gaussian noise in every round.
 #[derive(Debug)]
@@ -178,6 +179,107 @@ pub fn reconstruction(graph: &Graph, mixing: &Mixing, observer: u32, rounds: u32
         })
         .collect();
     Reconstruction { seen, coefficients }
+}
+
+/// ε of every agent against every single other one, over the first rounds of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairwiseMap {
+    /// The algorithm's name.
+    pub label: String,
+    /// How the figures are to be read: they are no claim.
+    pub view: String,
+    /// N.
+    pub agents: usize,
+    /// Rounds that were looked at, from the first.
+    pub rounds: u32,
+    /// δ of every ε.
+    pub delta: f64,
+    /// `epsilon[i][j]`: of a record of agent i against agent j; 0 on the diagonal.
+    pub epsilon: Vec<Vec<f64>>,
+    /// Steps between i and j in the graph.
+    pub distance: Vec<Vec<u32>>,
+    /// The largest ε of the same rounds against whom the claim is made.
+    pub claimed: f64,
+    /// Mean ε by distance, from 1.
+    pub mean_by_distance: Vec<f64>,
+    /// Mean ε of all pairs after half of the rounds, to compare with [`Self::mean`]: longer gossip shows more.
+    pub mean_after_half: f64,
+    /// Mean ε of all pairs.
+    pub mean: f64,
+    /// What a coalition sees, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coalition: Option<CoalitionView>,
+}
+
+/// What several agents tell together about each other one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoalitionView {
+    /// Who pools what they receive and know.
+    pub observers: Vec<u32>,
+    /// ε of a record of each agent against them; 0 for themselves.
+    pub epsilon: Vec<f64>,
+}
+
+impl PairwiseMap {
+    /// One row for every ordered pair: agent, observer, distance, epsilon.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut out = String::from("agent,observer,distance,epsilon\n");
+        for (i, (row, far)) in self.epsilon.iter().zip(&self.distance).enumerate() {
+            for (j, (e, d)) in row.iter().zip(far).enumerate().filter(|(j, _)| *j != i) {
+                out.push_str(&format!("{i},{j},{d},{e}\n"));
+            }
+        }
+        out
+    }
+
+    /// A heat map as an SVG file: a row for every agent, a column for every observer; darker is more.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        let n = self.agents.max(1);
+        let cell = (600 / n).clamp(4, 40);
+        let (left, top) = (70, 60);
+        let most = self.epsilon.iter().flatten().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+        let (width, height) = (left + n * cell + 130, top + n * cell + 30);
+        let mut out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+             <text x=\"{left}\" y=\"20\" font-size=\"14\">ε of each agent (row) against each single other one (column)</text>\n\
+             <text x=\"{left}\" y=\"38\">{} rounds, δ = {:e}; non-adaptive view, no claim</text>\n\
+             <text x=\"10\" y=\"{}\">agent</text>\n<text x=\"{left}\" y=\"54\">observer</text>\n",
+            self.rounds,
+            self.delta,
+            top + 12
+        );
+        for (i, row) in self.epsilon.iter().enumerate() {
+            for (j, &e) in row.iter().enumerate() {
+                let share = (e / most).clamp(0.0, 1.0);
+                let shade = |light: f64, dark: f64| (light + (dark - light) * share) as u8;
+                let (x, y) = (left + j * cell, top + i * cell);
+                let fill = if i == j {
+                    "#ffffff".to_owned()
+                } else {
+                    format!("#{:02x}{:02x}{:02x}", shade(247.0, 8.0), shade(251.0, 48.0), shade(255.0, 107.0))
+                };
+                out.push_str(&format!(
+                    "<rect x=\"{x}\" y=\"{y}\" width=\"{cell}\" height=\"{cell}\" fill=\"{fill}\"><title>{i} seen by {j}: ε = {}</title></rect>\n",
+                    super::printed_up(e, 3)
+                ));
+            }
+        }
+        let x = left + n * cell + 15;
+        out.push_str(&format!(
+            "<rect x=\"{x}\" y=\"{top}\" width=\"16\" height=\"16\" fill=\"#08306b\"/><text x=\"{}\" y=\"{}\">ε = {}</text>\n\
+             <rect x=\"{x}\" y=\"{}\" width=\"16\" height=\"16\" fill=\"#f7fbff\" stroke=\"#999\"/><text x=\"{}\" y=\"{}\">ε = 0</text>\n</svg>\n",
+            x + 22,
+            top + 13,
+            super::printed_up(most, 3),
+            top + 24,
+            x + 22,
+            top + 37
+        ));
+        out
+    }
 }
 
 #[cfg(test)]

@@ -177,7 +177,8 @@ impl Loss {
             Self::WeightedLogistic { clip, .. } => (LossKind::Logistic, (clip < 1.0).then_some(clip), None),
             Self::Ridge { clip } => (LossKind::Ridge, finite(clip), None),
             Self::Huber { delta } => (LossKind::Huber, None, Some(delta)),
-            Self::SquaredHinge { clip } => (LossKind::SquaredHinge, Some(clip), None),
+            // 1 is what `named` takes where nothing is said.
+            Self::SquaredHinge { clip } => (LossKind::SquaredHinge, (clip != 1.0).then_some(clip), None),
             Self::Softmax { .. } => (LossKind::Softmax, None, None),
         }
     }

@@ -83,6 +83,14 @@ impl Objective {
         self.loss.outputs() as f64 * libm::log1p(relative) * (1.0 + 1e-14)
     }
 
+    /// What one record may add to the curvature of f + (weight/2)‖x‖², relative to what is there without it: τ = c₁R²/(b(weight + m)), and in how many directions
+    /// (the classes of a softmax, 1 otherwise).
+    #[must_use]
+    pub fn curvature_sensitivity(&self, bounds: &RowBounds, records: usize, weight: f64) -> (f64, usize) {
+        let one = self.loss.curvature() * bounds.l2 * bounds.l2 / records as f64;
+        (one / (weight + self.strong_convexity()) * (1.0 + 1e-14), self.loss.outputs())
+    }
+
     /// [`Self::volume_sensitivity`] between neighbours of any relation.
     ///
     /// Where a record is removed the others' weight grows from 1/b to 1/(b−1). Let S be the sum of their Hessians, each positive with a trace of at most r·c₁R², and

@@ -332,6 +332,10 @@ impl Protocol for Admm {
         }
     }
 
+    fn has_intervals(&self) -> bool {
+        self.aggregation != Aggregation::Fixed
+    }
+
     fn interval(&self, view: &View<'_>, dual: &[f64], low: &mut [f64], high: &mut [f64]) {
         let (penalty, scale) = (self.penalty(), 1.0 / view.degree() as f64);
         let shrink = if self.exact { 0.0 } else { view.regularization() };

@@ -96,6 +96,10 @@ impl Protocol for ConsensusAdmm {
         Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
     }
 
+    fn has_intervals(&self) -> bool {
+        false
+    }
+
     fn interval(&self, view: &View<'_>, dual: &[f64], low: &mut [f64], high: &mut [f64]) {
         let (weight, scale) = (self.weight(view.degree()), 0.5 / view.degree() as f64);
         view.neighbour_sum(low);

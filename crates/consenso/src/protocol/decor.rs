@@ -17,6 +17,9 @@ pub struct Decor {
     /// c: how many agents may pool what they know. One, unless a file says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colluders: Option<usize>,
+    /// c as a share of all agents, rounded down, where `colluders` is open: 0.25 for a quarter of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colluder_share: Option<f64>,
     /// σ_cor/σ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
@@ -30,13 +33,18 @@ pub struct Decor {
 const STRENGTH: f64 = 2.0;
 
 impl Decor {
-    fn colluders(&self) -> usize {
-        self.colluders.unwrap_or(1)
+    fn colluders(&self, facts: &PublicFacts) -> usize {
+        // A share that is none asks for too many, which is refused with their number.
+        let number = |share: f64| {
+            if (0.0..1.0).contains(&share) { (share * facts.agents as f64) as usize } else { facts.agents }
+        };
+        let share = self.colluder_share.map(number);
+        self.colluders.or(share).unwrap_or(1)
     }
 
     /// r·deg = (a − 1)·m, see [`STRENGTH`].
     fn correlation(&self, facts: &PublicFacts) -> f64 {
-        let honest = facts.agents.saturating_sub(self.colluders()).max(1) as f64;
+        let honest = facts.agents.saturating_sub(self.colluders(facts)).max(1) as f64;
         let degree = 0.5 * (facts.degrees.0 + facts.degrees.1) as f64;
         let open = ((STRENGTH - 1.0) * honest / degree.max(1.0)).sqrt();
         self.correlation.unwrap_or(open.clamp(0.5, crate::privacy::correlated::MOST_CORRELATION))
@@ -49,11 +57,12 @@ impl Protocol for Decor {
     }
 
     fn pairwise(&self, facts: &PublicFacts) -> Option<Pairwise> {
-        Some(Pairwise { colluders: self.colluders(), correlation: self.correlation(facts) })
+        Some(Pairwise { colluders: self.colluders(facts), correlation: self.correlation(facts) })
     }
 
     fn resolve(&mut self, facts: &PublicFacts) {
-        self.colluders = Some(self.colluders());
+        self.colluders = Some(self.colluders(facts));
+        self.colluder_share = None;
         self.correlation = Some(self.correlation(facts));
         self.step.get_or_insert_with(|| super::dgd::default_step(facts));
     }

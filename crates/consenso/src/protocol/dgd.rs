@@ -162,6 +162,10 @@ impl Protocol for Dgd {
         gradient.scaled(eta(self.step.as_ref(), round))
     }
 
+    fn has_intervals(&self) -> bool {
+        false
+    }
+
     fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
         view.mix(low);
         let shrink = -eta(self.step.as_ref(), view.round() + 1) * view.regularization();

@@ -80,6 +80,10 @@ impl Protocol for Extra {
         gradient.scaled(if round == 1 { self.alpha() } else { 2.0 * self.alpha() })
     }
 
+    fn has_intervals(&self) -> bool {
+        false
+    }
+
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
         view.mix(low);
         let shrink = self.alpha() * view.regularization();

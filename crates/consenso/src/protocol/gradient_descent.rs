@@ -110,6 +110,10 @@ impl Protocol for GradientDescent {
         gradient.scaled(super::dgd::eta(self.step.as_ref(), round))
     }
 
+    fn has_intervals(&self) -> bool {
+        self.aggregation != Aggregation::Fixed
+    }
+
     fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
         let common = view.common();
         let agents = (view.degree() + 1) as f64;

@@ -542,6 +542,12 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         view.mix(out);
     }
 
+    /// Whether an interval may be wider than nothing, so that its width may lower the cost of a release. False only where it never is: a filter then
+    /// does without what only widths need.
+    fn has_intervals(&self) -> bool {
+        true
+    }
+
     /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]);
 

@@ -51,6 +51,10 @@ impl Protocol for NeighbourhoodDescent {
         gradient.scaled(super::dgd::eta(self.step.as_ref(), round))
     }
 
+    fn has_intervals(&self) -> bool {
+        self.aggregation != Aggregation::Fixed
+    }
+
     fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
         low.copy_from_slice(view.own());
         high.copy_from_slice(view.own());

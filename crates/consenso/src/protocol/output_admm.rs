@@ -69,6 +69,10 @@ impl Protocol for OutputAdmm {
         Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
     }
 
+    fn has_intervals(&self) -> bool {
+        false
+    }
+
     fn interval(&self, view: &View<'_>, dual: &[f64], low: &mut [f64], high: &mut [f64]) {
         half_way(view, dual, self.penalty(), low);
         high.copy_from_slice(low);

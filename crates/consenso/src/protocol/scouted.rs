@@ -30,11 +30,18 @@
 //! Calibration clips so that its noise stays below 0.05 a step: where a budget allows it nothing is clipped there, and its equations are those of
 //! the likelihood itself.
 //!
+//! # Noise that neighbours share
+//! Under `kind = "decor"` the two ends of every edge also add ± the same secret noise to their sums ([`correlated`](crate::privacy::correlated)). The theorem there takes
+//! all messages as seen by the coalition, so that sums may travel as below, and rounds as adaptive, so that stages may follow one another. All sites weigh alike
+//! (w_i/b_i is one number), so shared noise cancels in every total, and models, which are functions of totals, never hold any of it: nothing is lost by making it as strong as
+//! its account goes. The mean-squared error of a total is N·σ², and σ² = σ_local²·R with R the worst resistance, which falls with σ_cor/σ (Rayleigh): the largest
+//! ratio has the least error. r below is multiplied by √R, and everything follows.
+//!
 //! # How sums travel
 //! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up a breadth-first tree from a centre of the graph
 //! and the total comes down, 2·height exchanges, each a public function of releases and free. Every connected graph gives the same model.
 
-use super::{Memory, Parameters, Protocol, PublicFacts, View};
+use super::{Memory, Pairwise, Parameters, Protocol, PublicFacts, View};
 use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout};
 use crate::graph::Graph;
@@ -88,6 +95,8 @@ pub(crate) struct Request {
     pub(crate) ridge: f64,
     /// Training steps, if the file says.
     pub(crate) steps: Option<u32>,
+    /// Noise that neighbours share, and how much smaller a site's own noise may be for it: √R.
+    pub(crate) pairwise: Option<(Pairwise, f64)>,
 }
 
 /// What every run of an experiment has in common: its timetable.
@@ -178,7 +187,8 @@ impl Recipe {
         let even = request.mu.map_or(0.0, |mu| request.reach * 2.0 * columns / (mu * mu));
         let weights = request.weights.of(records, even).map_err(|e| format!("weights: {e}"))?;
         let factors: Vec<f64> = weights.iter().zip(records).map(|(w, &b)| w / b as f64).collect();
-        let r = factors.iter().map(|f| f * f).sum::<f64>().sqrt();
+        let own = request.pairwise.map_or(1.0, |(_, own)| own);
+        let r = own * factors.iter().map(|f| f * f).sum::<f64>().sqrt();
         let others = layout.classes().map_or(1, |k| k - 1) as f64;
         let per_mu = request.mu.map_or(0.0, |mu| request.reach / 2.0 * r / mu);
         let q = 4.0 * columns * others * per_mu;
@@ -677,7 +687,8 @@ impl Scouted {
         let weights = SiteWeights::Rule(crate::problem::WeightRule::Records);
         let layout = Arc::clone(layout);
         let (mu, steps, balanced) = (None, None, false);
-        let request = Request { layout, loss, balanced, weights, mu, reach: 2.0, ridge: 0.0, steps };
+        let request =
+            Request { layout, loss, balanced, weights, mu, reach: 2.0, ridge: 0.0, steps, pairwise: None };
         let recipe = Recipe::new(&request, records).ok()?;
         let (mut cells, mut total) = (vec![0.0; recipe.cells()], vec![0.0; recipe.cells()]);
         for (local, factor) in locals.iter().zip(&recipe.factors) {
@@ -823,7 +834,11 @@ impl Scouted {
 
 impl Protocol for Scouted {
     fn kind(&self) -> &'static str {
-        "dgd"
+        if self.recipe.request.pairwise.is_some() { "decor" } else { "dgd" }
+    }
+
+    fn pairwise(&self, _: &PublicFacts) -> Option<Pairwise> {
+        self.recipe.request.pairwise.map(|(pairwise, _)| pairwise)
     }
 
     fn resolve(&mut self, _: &PublicFacts) {}
@@ -835,7 +850,8 @@ impl Protocol for Scouted {
     fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
         let recipe = &self.recipe;
         let (heavy, weight) = largest(recipe.weights.iter().copied());
-        let (loud, noise) = largest(recipe.factors.iter().map(|f| (f / recipe.r).powi(2)));
+        let all: f64 = recipe.factors.iter().map(|f| f * f).sum();
+        let (loud, noise) = largest(recipe.factors.iter().map(|f| f * f / all));
         let several = recipe.weights.len() > 2;
         let noisy =
             several && recipe.request.mu.is_some() && noise > 0.5 && !recipe.request.weights.is_precise();
@@ -884,7 +900,12 @@ impl Protocol for Scouted {
     }
 
     fn parameters(&self) -> Parameters {
-        Parameters::new()
+        let mut table = Parameters::new();
+        if let Some((pairwise, _)) = self.recipe.request.pairwise {
+            table.insert("colluders".into(), pairwise.colluders.into());
+            table.insert("correlation".into(), pairwise.correlation.into());
+        }
+        table
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {
