@@ -68,7 +68,7 @@ use super::format::{Format, TextEncoding, default_missing};
 /// ```
 ///
 /// `reviewed` has no default: whoever writes a schema says whether it is public. With `reviewed = false` everything works but
-/// [`super::RowBounds::public`] is false, so that no privacy claim can rest on it.
+/// `RowBounds::public` is false, so that no privacy claim can rest on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SchemaSpec", into = "SchemaSpec")]
 pub struct Schema {

@@ -349,7 +349,7 @@ pub struct Pairwise {
     pub correlation: f64,
 }
 
-/// |x⁺[l]| ≤ `factor`·max_j |x_j[l]| + `step`, noise apart: see [`Protocol::drift`].
+/// `|x⁺[l]| ≤ factor·max_j |x_j[l]| + step`, noise apart: see [`Protocol::drift`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
     /// What the largest of the last releases is multiplied by, at least 1.

@@ -1,7 +1,7 @@
 //! Losses that see a record only through its margin m = zᵀx and its label y, one file each.
 //!
 //! A new one is a file here that implements [`MarginLoss`], and a variant of [`Loss`](super::Loss) with its line in the table beside it. What
-//! claims rest on is [`MarginLoss::steepest`] and [`MarginLoss::curvature`]; `tests/problem.rs` holds every loss to both and its derivatives to each other.
+//! claims rest on is [`MarginLoss::steepest`] and [`MarginLoss::curvature`]; `tests/paper/problem.rs` of `consenso-study` holds every loss to both and its derivatives to each other.
 
 mod logistic;
 mod residual;

@@ -62,7 +62,7 @@ impl TryRng for Scripted<'_> {
 
 #[test]
 fn golden_vectors_agree_word_for_word() {
-    let cases: Vec<Golden> = serde_json::from_str(include_str!("golden/noise.json")).unwrap();
+    let cases: Vec<Golden> = serde_json::from_str(include_str!("../golden/noise.json")).unwrap();
     assert!(cases.len() > 300);
     for (i, case) in cases.iter().enumerate() {
         let scale = f64::from_bits(case.scale);

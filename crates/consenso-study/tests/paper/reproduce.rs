@@ -1,9 +1,7 @@
 //! The reproduction: verdicts follow their rules, every table has the columns it documents, the page is whole.
 
-#[path = "support/html.rs"]
-mod html;
-#[path = "support/made_up.rs"]
-mod made_up;
+use crate::html;
+use crate::made_up;
 
 use consenso::record::{AlgorithmRecord, PublishedRecord, Record, Spread};
 use consenso_study::experiment::built_in;

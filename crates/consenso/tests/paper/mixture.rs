@@ -22,7 +22,7 @@ fn close(what: &str, row: &[f64], ours: f64, reference: f64, tolerance: f64) {
 #[test]
 fn theorem_2_2_density_and_loss_match_ten_thousand_references() {
     let mut count = 0;
-    for row in rows(include_str!("golden/mixture_points.csv")) {
+    for row in rows(include_str!("../golden/mixture_points.csv")) {
         let [omega, beta, shift, x, density, loss] = row[..] else { panic!("row {row:?}") };
         let ours = mixture::log_density(omega, beta, x).unwrap();
         close("log density", &row, ours, density, 1e-14 * (1.0 + density.abs() + (beta * x).abs()));
@@ -39,7 +39,7 @@ fn theorem_2_2_density_and_loss_match_ten_thousand_references() {
 #[test]
 fn theorem_2_3_amplification_and_renyi_cost_match_the_references_from_above() {
     let mut count = 0;
-    for row in rows(include_str!("golden/mixture_costs.csv")) {
+    for row in rows(include_str!("../golden/mixture_costs.csv")) {
         let [u, v, order, exact, printed, bound, renyi] = row[..] else { panic!("row {row:?}") };
         let mixture = LaplaceMixture::from_scaled(u, v).unwrap();
         let gamma = mixture.gamma();
@@ -151,7 +151,7 @@ proptest! {
 #[test]
 fn gaussian_interval_matches_the_references_from_above() {
     let mut count = 0;
-    for row in rows(include_str!("golden/mixture_gauss.csv")) {
+    for row in rows(include_str!("../golden/mixture_gauss.csv")) {
         let [u, v, order, x, density, loss, renyi, fisher] = row[..] else { panic!("row {row:?}") };
         let interval = GaussianInterval::from_scaled(u, v).unwrap();
         close("log density", &row, interval.log_density(x), density, 1e-14 * (4.0 + density.abs() + u));

@@ -5,7 +5,7 @@ use consenso_study::{SchemaFile as _, bundled};
 use serde_json::Value;
 
 fn golden() -> Value {
-    serde_json::from_str(include_str!("golden/adult.json")).expect("golden file")
+    serde_json::from_str(include_str!("../golden/adult.json")).expect("golden file")
 }
 
 fn close(a: f64, b: f64, relative: f64) -> bool {

@@ -1,6 +1,6 @@
 //! Theorems 3.1 to 3.4, 4.1, 4.2, coordinate descent and the working stability rule, held to what runs really do.
 
-mod common;
+use crate::common;
 
 use common::Door;
 use consenso::agent::Timetable;

@@ -36,7 +36,7 @@ fn reference_values_of_the_specification() {
 
 #[test]
 fn pld_agrees_with_dp_accounting() {
-    for case in golden(include_str!("golden/pld.json")) {
+    for case in golden(include_str!("../golden/pld.json")) {
         let epsilon = compose(&case.events, case.delta).unwrap().pld.value().expect("PLD is valid here");
         let excess = epsilon / case.epsilon - 1.0;
         println!("{} δ={:e}: {epsilon} against {}: {excess:e}", case.name, case.delta, case.epsilon);
@@ -47,7 +47,7 @@ fn pld_agrees_with_dp_accounting() {
 
 #[test]
 fn kov_agrees_with_exact_rational_arithmetic() {
-    for case in golden(include_str!("golden/kov.json")) {
+    for case in golden(include_str!("../golden/kov.json")) {
         let epsilon = compose(&case.events, case.delta).unwrap().kov.value().expect("KOV is valid here");
         let distinct = case.events.len() > 1;
         let excess = epsilon / case.epsilon - 1.0;

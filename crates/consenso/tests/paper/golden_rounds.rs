@@ -11,8 +11,8 @@ use consenso::protocol::{
 };
 use serde_json::Value;
 
-const ROUNDS: &str = include_str!("golden/rounds.json");
-const OPTIMUM: &str = include_str!("golden/optimum.json");
+const ROUNDS: &str = include_str!("../golden/rounds.json");
+const OPTIMUM: &str = include_str!("../golden/optimum.json");
 const TOLERANCE: f64 = 2e-15;
 /// For minimisers: the local solver stops at a gradient of 1e-13.
 const SOLVED: f64 = 1e-12;

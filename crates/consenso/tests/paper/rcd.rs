@@ -1,6 +1,6 @@
 //! Private coordinate descent: where it converges to, what it costs, and that nothing but the round's coordinates ever changes.
 
-mod common;
+use crate::common;
 
 use common::Door;
 use consenso::agent::Timetable;
@@ -366,7 +366,7 @@ fn claimed(privacy: &str, algorithm: &str) -> f64 {
 /// (ε, δ) by a program that knows the formula and nothing of this one; the uses of coordinates are counted here.
 #[test]
 fn epsilon_agrees_with_the_golden_formula() {
-    let golden: serde_json::Value = serde_json::from_str(include_str!("golden/rcd.json")).unwrap();
+    let golden: serde_json::Value = serde_json::from_str(include_str!("../golden/rcd.json")).unwrap();
     let case = &golden[0];
     let of = |c: u32| case["epsilon_by_uses"][c.to_string()].as_f64().expect("a golden value");
     for (order, kind) in [("shuffle", Order::Shuffle), ("random", Order::Random)] {

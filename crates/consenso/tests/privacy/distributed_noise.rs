@@ -136,7 +136,7 @@ struct Golden {
 /// Distances by direct convolution (tests/golden/distributed_noise.py) against the lemma.
 #[test]
 fn lemma_the_bound_holds_and_for_two_summands_has_the_right_exponent() {
-    let cases: Vec<Golden> = serde_json::from_str(include_str!("golden/distributed_noise.json")).unwrap();
+    let cases: Vec<Golden> = serde_json::from_str(include_str!("../golden/distributed_noise.json")).unwrap();
     for Golden { m, s, function_of_sum, rounded_sum } in cases {
         let bound = rounding_distance(m, s);
         assert!(function_of_sum <= bound, "m = {m}, s = {s}: {function_of_sum} > {bound}");
@@ -571,7 +571,7 @@ mod correlated {
     #[test]
     fn golden_values_of_an_independent_program() {
         let cases: Vec<serde_json::Value> =
-            serde_json::from_str(include_str!("golden/correlated.json")).unwrap();
+            serde_json::from_str(include_str!("../golden/correlated.json")).unwrap();
         assert_eq!(cases.len(), 36);
         for case in cases {
             let number = |key: &str| case[key].as_f64().unwrap();

@@ -1,7 +1,6 @@
 //! The algorithms without noise against what the paper, corrected, says of them (docs/paper.md sections 2, 6 and 8).
 
-#[path = "../../consenso/tests/common/mod.rs"]
-mod common;
+use crate::common;
 
 use common::Door;
 use consenso::agent::Timetable;

@@ -1,6 +1,6 @@
 //! One state machine, two drivers: the transcript is the same bit for bit whatever the threads, the faults and the order of arrival.
 
-mod common;
+use crate::common;
 
 use common::Door;
 use consenso::agent::{AbsenceError, Agent, Checkpoint, Effect, Message, Refusal, RestoreError, Timetable};

@@ -1,7 +1,6 @@
 //! Algorithm 3, the secret-shared exchange: the iterates are those of the plain one, and the sum is all that anybody learns.
 
-#[path = "../../consenso/tests/common/mod.rs"]
-mod common;
+use crate::common;
 
 use common::Door;
 use consenso::agent::{Player, Timetable};

@@ -1,9 +1,7 @@
 //! The report: well-formed, escaped, whole whatever the numbers are, and axes that a reader can use.
 
-#[path = "support/html.rs"]
-mod html;
-#[path = "support/made_up.rs"]
-mod made_up;
+use crate::html;
+use crate::made_up;
 
 use consenso::record::{Record, Spread, SweepPoint};
 use consenso_study::report::{Axis, Figure, Point, Reference, Scale, Series, figures, report_html, ticks};

@@ -1,0 +1,12 @@
+//! Files: records, schemas, sweeps and reports.
+
+#[path = "../support/html.rs"]
+mod html;
+#[path = "../support/made_up.rs"]
+mod made_up;
+
+mod data_adult;
+mod data_load;
+mod data_partition;
+mod report;
+mod sweep;
