@@ -64,21 +64,30 @@ const ALONG_ONE_LINE: f64 = 0.75;
 
 /// A gradient method no theorem covers; `product` is η·M.
 pub(super) fn open(product: f64, why: &str) -> Assessment {
-    let limit = 2.0 / ALONG_ONE_LINE;
-    let assessment = if product < 2.0 {
-        Assessment::open(format!("step·M = {} < 2: each step descends", short(product)))
+    let (limit, product) = (2.0 / ALONG_ONE_LINE, product.max(0.0));
+    let inequality = if product < 2.0 {
+        format!("step·M = {} < 2: each step descends", short(product))
     } else if product < limit {
-        let inequality = format!(
+        format!(
             "step·M = {} < {}: each step descends unless more than three quarters of all curvature lie along one direction",
             short(product),
             short(limit)
-        );
-        Assessment::new(Standing::PredictedStable, "working rule", inequality)
+        )
     } else {
         let text = "for records that lie along one line it diverges; a step below 2/M cannot";
-        Assessment::open(format!("step·M = {} ≥ {}: {text}", short(product), short(limit)))
+        format!("step·M = {} ≥ {}: {text}", short(product), short(limit))
     };
-    Assessment { not_certified: Some(why.into()), ..assessment }
+    Assessment { not_certified: Some(why.into()), ..Assessment::open(inequality) }
+}
+
+/// The same for full gradients with fixed weights, where the rule was tried: below its limit they are predicted to be stable.
+fn working(product: f64, why: &str) -> Assessment {
+    let open = open(product, why);
+    if product >= 2.0 / ALONG_ONE_LINE {
+        return open;
+    }
+    let rule = Assessment::new(Standing::PredictedStable, "working rule", open.inequality);
+    Assessment { not_certified: open.not_certified, ..rule }
 }
 
 /// A method that is proved for η ≤ (1 + λ_min(W))/M.
@@ -133,15 +142,16 @@ impl Protocol for Dgd {
         let largest =
             (1..=ground.facts.rounds.max(1)).map(|k| eta(self.step.as_ref(), k)).fold(0.0, f64::max);
         if ground.constraint != Constraint::None {
-            return open(largest * ground.facts.smoothness, "the theorem has no constraint set");
+            return working(largest * ground.facts.smoothness, "the theorem has no constraint set");
         }
         let theorem = "Yuan, Ling and Yin (2016), Theorem 1";
-        assess_step(
-            largest,
-            ground,
-            theorem,
-            "gradients stay bounded; agents end within O(step) of the optimum",
-        )
+        let promise = "gradients stay bounded; agents end within O(step) of the optimum";
+        let found = assess_step(largest, ground, theorem, promise);
+        if found.standing != Standing::Open {
+            return found;
+        }
+        let rule = working(largest * ground.facts.smoothness, &found.not_certified.unwrap_or_default());
+        Assessment { nearest_certified: found.nearest_certified, ..rule }
     }
 
     fn parameters(&self) -> Parameters {
