@@ -87,15 +87,6 @@ fn killed_processes_never_draw_noise_twice() {
     assert!(models.iter().all(|m| m.len() == 14));
 }
 
-/// Histograms, partial sums on their way through a tree, training and calibration all survive a crash: a site goes on with what it had.
-#[test]
-fn killed_processes_of_a_scouted_study_end_with_the_bits_of_an_undisturbed_run() {
-    let study = "name = \"net\"\nseed = 11\nruns = 1\n[data]\nsource = \"heart-flamby\"\nencoding = \"scouted\"\n\
-                 [graph]\nkind = \"path\"\n[privacy]\nepsilon = 8.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 300\n";
-    let killed = compare("kill-scouted", study, 4, (12, 20..150, 5));
-    assert!(killed >= 4, "the run was over too soon: {killed} kills");
-}
-
 fn ten(rounds: u32) -> String {
     let graph = "kind = \"random\"\nedges = 20";
     experiment(10, graph, &format!("kind = \"admm\"\nrounds = {rounds}\ngossip = 0"))
