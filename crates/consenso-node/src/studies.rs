@@ -230,7 +230,7 @@ mod tests {
         let reserved = StudyCost::claimed(1.0, 0.0);
         let pure = spent(&[charge("l1", Mechanism::Laplace { epsilon: 0.1 })], reserved);
         assert!((pure.epsilon - 0.1).abs() < 1e-12 && pure.epsilon >= 0.1 && pure.delta == 0.0, "{pure:?}");
-        let filter = Mechanism::IntervalGaussian { orders: vec![2.0], costs: vec![0.1] };
+        let filter = Mechanism::IntervalGaussian { orders: vec![2.0], costs: vec![0.1], mu: None };
         let reserved = StudyCost { epsilon: 1.0, delta: 1e-6, mu: None, rho: None };
         assert_eq!(spent(&[charge("filter", filter)], reserved), reserved);
     }
