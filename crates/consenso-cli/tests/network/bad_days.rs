@@ -78,12 +78,12 @@ fn a_connected_but_silent_neighbour_counts_as_away() {
 fn who_waits_for_somebody_else_is_not_taken_for_silent() {
     let net = Net::new("chain", 3, &long(3, "kind = \"path\""), "seed");
     (0..3).for_each(|site| net.set(site, "keep_alive_seconds", 1000.0));
-    net.set(0, "deadline_seconds", 2.0);
+    net.set(0, "deadline_seconds", 3.0);
     let mut all = running(&net);
     let silent = all[2].child().id().to_string();
     Command::new("kill").args(["-STOP", &silent]).status().unwrap();
-    // Longer than the silence that site-0 stands.
-    std::thread::sleep(Duration::from_secs(8));
+    // Longer than the silence that site-0 stands; with signs of life it waits as long for each of the three.
+    std::thread::sleep(Duration::from_secs(6));
     assert!(all[0].is_running(), "site-1 waits for site-2, and says so");
     Command::new("kill").args(["-CONT", &silent]).status().unwrap();
     let before = net.audit_len(0);
