@@ -63,13 +63,16 @@ impl Room {
         python
     }
 
-    /// Builds the library as every other crate is, and puts it where Python looks beside the sources.
+    /// Builds the library and puts it where Python looks beside the sources.
     fn build(&self) -> bool {
         let library = self.target.join("debug/libconsenso_core.so");
         let beside = self.package.join("python/consenso/_core.abi3.so");
         let copy =
             |from: &Path| std::fs::copy(from, &beside).map_err(|e| eprintln!("{}: {e}", from.display()));
-        succeeds(cargo().args(["build", "--quiet", "-p", "consenso-python"])) && copy(&library).is_ok()
+        // Unoptimised: the tests are small, and the build is what takes the time.
+        let mut build = cargo();
+        build.args(["build", "--quiet", "-p", "consenso-python"]).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+        succeeds(&mut build) && copy(&library).is_ok()
     }
 
     /// Tests, types and notebooks of what [`Self::build`] made.
