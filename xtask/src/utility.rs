@@ -278,7 +278,10 @@ fn page(sets: &[Set], found: &BTreeMap<String, Found>, quick: bool) -> String {
              ![Consenso beside a trusted curator and no privacy](figures/utility.svg)\n";
     for (last, title) in [
         (false, "Sets that defaults were developed with"),
-        (true, "Sets that were looked at once, at the end"),
+        (
+            true,
+            "Sets kept apart from the others; two (star98, anes96) were looked at while constants were derived",
+        ),
     ] {
         let _ = write!(
             page,
