@@ -65,7 +65,8 @@ impl Room {
 
     /// Builds the library and puts it where Python looks beside the sources.
     fn build(&self) -> bool {
-        let library = self.target.join("debug/libconsenso_core.so");
+        let name = format!("{}consenso_core{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        let library = self.target.join("debug").join(name);
         let beside = self.package.join("python/consenso/_core.abi3.so");
         let copy =
             |from: &Path| std::fs::copy(from, &beside).map_err(|e| eprintln!("{}: {e}", from.display()));

@@ -357,14 +357,11 @@ fn claims(out: &mut String, record: &Record) {
         out.push_str("\nseeded simulation: these figures hold only for a run on OS entropy\n");
     }
     if let Some(total) = &record.total_epsilon {
-        let _ = writeln!(
-            out,
-            "\nall {} transcript{} of this command together: ε = {}, δ = {:e}",
-            total.transcripts,
-            if total.transcripts == 1 { "" } else { "s" },
-            rounded_up(total.epsilon, 5),
-            total.delta
-        );
+        let of = match total.transcripts {
+            1 => "the one transcript of this command".to_owned(),
+            many => format!("all {many} transcripts of this command together"),
+        };
+        let _ = writeln!(out, "\n{of}: ε = {}, δ = {:e}", rounded_up(total.epsilon, 5), total.delta);
     }
 }
 

@@ -342,13 +342,18 @@ impl RecordsLedger {
         }
         let least = |spent: Option<f64>, reserved: Option<f64>| match (spent, reserved) {
             (Some(spent), Some(reserved)) => Some(spent.min(reserved)),
-            (spent, reserved) => reserved.or(spent),
+            (_, reserved) => reserved,
         };
-        let cost = StudyCost {
-            epsilon: spent.epsilon.min(reserved.epsilon),
-            delta: spent.delta.min(reserved.delta),
-            mu: least(spent.mu, reserved.mu),
-            rho: least(spent.rho, reserved.rho),
+        let nothing = spent.epsilon == 0.0 && spent.delta == 0.0;
+        let cost = if nothing {
+            spent
+        } else {
+            StudyCost {
+                epsilon: spent.epsilon.min(reserved.epsilon),
+                delta: spent.delta.min(reserved.delta),
+                mu: least(spent.mu, reserved.mu),
+                rho: least(spent.rho, reserved.rho),
+            }
         };
         let time = now();
         self.add(Entry::GivenBack { id: id.to_owned(), cost, time })

@@ -120,15 +120,13 @@ pub fn spent(charges: &[Charge], reserved: StudyCost) -> StudyCost {
     });
     let least = |found: Option<f64>, reserved: Option<f64>| match (found, reserved) {
         (Some(found), Some(reserved)) => Some(found.min(reserved)),
-        (found, reserved) => reserved.or(found),
-    };
-    let (epsilon, delta) = match pure {
-        Some(pure) if pure < reserved.epsilon => (pure, 0.0),
-        _ => (reserved.epsilon, reserved.delta),
+        // What the whole study has no μ or ρ for has something beside its charges, a δ for rounding say: its parts have none either.
+        (_, reserved) => reserved,
     };
     StudyCost {
-        epsilon,
-        delta,
+        epsilon: pure.map_or(reserved.epsilon, |pure| pure.min(reserved.epsilon)),
+        // Also where charges are pure: a proof may leave out events of its own.
+        delta: reserved.delta,
         mu: least(mu_squared.map(|m| m.sqrt().next_up()), reserved.mu),
         rho: least(rho, reserved.rho),
     }
@@ -233,5 +231,16 @@ mod tests {
         let filter = Mechanism::IntervalGaussian { orders: vec![2.0], costs: vec![0.1], mu: None };
         let reserved = StudyCost { epsilon: 1.0, delta: 1e-6, mu: None, rho: None };
         assert_eq!(spent(&[charge("filter", filter)], reserved), reserved);
+    }
+
+    /// Shared noise costs a δ beside its μ, so a study in it reserves no μ: giving it up must not make one of its charges.
+    #[test]
+    fn what_was_reserved_without_a_mu_is_given_up_without_one() {
+        let reserved = StudyCost { epsilon: 1.0, delta: 1e-6, mu: None, rho: None };
+        let part = spent(&[charge("l2", Mechanism::Gaussian { mu: 0.02 })], reserved);
+        assert_eq!(part, reserved);
+        let pure = spent(&[charge("l1", Mechanism::Pure { epsilon: 0.1 })], reserved);
+        assert_eq!((pure.delta, pure.mu), (1e-6, None), "the δ of the proof stays");
+        assert!(pure.epsilon < 0.11);
     }
 }

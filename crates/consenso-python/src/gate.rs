@@ -3,17 +3,11 @@
 use crate::{ConsensoError, entropy, floats, input};
 use consenso::gate::exact::{self, Grid, Noise};
 use consenso::privacy::calibrate::{Noise as NoiseKind, Request, calibrate};
-use consenso::problem::Sensitivity;
+use consenso::problem::{Sensitivity, rounding_of_unit_sum};
 use consenso::random::{Purpose, Seed};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{Value, json};
-
-/// What b unit vectors, summed in floating point, can be off by on two neighbours.
-fn rounding(records: usize) -> f64 {
-    let b = records as f64;
-    2.0 * (b + 64.0) * b * (f64::EPSILON / 2.0)
-}
 
 /// One site's door. Its noise is calibrated for a number of releases; there is no further one.
 #[pyclass(module = "consenso._core")]
@@ -54,7 +48,7 @@ impl Gate {
         let (mut schedule, mut claim) = (Vec::new(), None);
         if let Some(epsilon) = epsilon {
             // A replaced record takes one unit vector out of the sum and puts another in.
-            let step = Sensitivity::from_l2(2.0 + rounding(records), dim);
+            let step = Sensitivity::from_l2(2.0 + rounding_of_unit_sum(records), dim);
             let mut request = Request::new(epsilon, delta, rounds, dim, step);
             request.noise = Some(NoiseKind::Gaussian);
             let found = calibrate(&request).map_err(input)?;

@@ -144,14 +144,8 @@ def test_ctrl_c_stops_a_long_run():
         child.kill()
 
 
-def test_runs_with_real_noise_are_booked_beside_the_records(tmp_path):
-    rows = "\n".join(f"{i % 100},{'yes' if i % 100 > 50 else 'no'}" for i in range(2000))
-    for name in "ab":
-        (tmp_path / f"{name}.csv").write_text("age,ill\n" + rows + "\n")
-    (tmp_path / "schema.toml").write_text(
-        'reviewed = true\n[[column]]\nname = "age"\nkind = "numeric"\nmin = 0\nmax = 100\n'
-        '[[column]]\nname = "ill"\nkind = "label"\nclasses = ["no", "yes"]\n'
-    )
+def test_runs_with_real_noise_are_booked_beside_the_records(two_files):
+    tmp_path = two_files
     (tmp_path / "e.toml").write_text(
         'name = "e"\nruns = 1\n[data]\npath = "*.csv"\nschema = "schema.toml"\n'
         '[graph]\nkind = "complete"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = "dgd"\n'

@@ -208,14 +208,8 @@ def test_experiments(tmp_path):
         consenso.run(SMALL, algorithm__0__kind="dgdd")
 
 
-def test_an_experiment_of_files(tmp_path):
-    rows = "\n".join(f"{i % 100},{'yes' if i % 100 > 50 else 'no'}" for i in range(400))
-    for name in "ab":
-        (tmp_path / f"{name}.csv").write_text("age,ill\n" + rows + "\n")
-    (tmp_path / "schema.toml").write_text(
-        'reviewed = true\n[[column]]\nname = "age"\nkind = "numeric"\nmin = 0\nmax = 100\n'
-        '[[column]]\nname = "ill"\nkind = "label"\nclasses = ["no", "yes"]\n'
-    )
+def test_an_experiment_of_files(two_files):
+    tmp_path = two_files
     (tmp_path / "e.toml").write_text(
         'name = "e"\nruns = 1\n[data]\npath = "*.csv"\nschema = "schema.toml"\nhold_out = 0.2\n'
         '[graph]\nkind = "complete"\n[[algorithm]]\nkind = "dgd"\n'

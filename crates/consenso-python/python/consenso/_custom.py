@@ -13,6 +13,7 @@ import numpy.typing as npt
 from . import _core
 from ._budget import BudgetAccountant, accountants
 from ._core import InputError
+from ._sites import by_site
 
 __all__ = ["CustomFit", "CustomProblem"]
 
@@ -106,7 +107,8 @@ class CustomProblem:
             raise InputError(f"X has {len(X)} records and y {len(y)}; both need the same number, at least one")
         if not isinstance(rounds, numbers.Integral) or rounds < 1:
             raise InputError(f"rounds={rounds!r} must be a whole number from 1")
-        places = _places(sites, len(X))
+        order, counts, _ = by_site(sites, len(X))
+        places = np.split(order, np.cumsum(counts)[:-1])
         if epsilon is not None:
             for charged in accountants(accountant):
                 charged.spend(float(epsilon), float(delta))
@@ -137,12 +139,3 @@ class CustomProblem:
         claim = max(claims, key=lambda c: c["epsilon"]) if claims else None
         return CustomFit(x, claim, int(rounds))
 
-
-def _places(sites: Any, rows: int) -> list[npt.NDArray[np.int64]]:
-    if sites is None:
-        return [np.arange(rows)]
-    labels = np.asarray(sites)
-    if labels.ndim != 1 or len(labels) != rows:
-        raise InputError(f"sites must name the site of each of the {rows} records; its shape is {labels.shape}")
-    names, codes = np.unique(labels.astype(str) if labels.dtype == object else labels, return_inverse=True)
-    return [np.flatnonzero(codes == code) for code in range(len(names))]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import _core
 from ._budget import BudgetAccountant, accountants
 from ._core import ConsensoError, InputError
+from ._sites import by_site
 
 __all__ = ["Claim", "HuberRegressor", "LinearSVC", "LogisticRegression", "Ridge"]
 
@@ -97,19 +98,6 @@ class _Decentralized(BaseEstimator):
         longest = float(np.sqrt((scaled**2).sum(axis=1).max()))
         return centre, width, max(longest, 1e-12)
 
-    def _sites(self, sites: Any, rows: int) -> tuple[npt.NDArray[np.int64], list[int], list[str]]:
-        """The order of rows by site, how many each has, and their names."""
-        if sites is None:
-            return np.arange(rows), [rows], ["site 1"]
-        labels = np.asarray(sites)
-        if labels.ndim != 1 or len(labels) != rows:
-            raise InputError(f"sites must name the site of each of the {rows} rows; its shape is {labels.shape}")
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            raise InputError("sites: some rows have no site (NaN)")
-        names, codes = np.unique(labels.astype(str) if labels.dtype == object else labels, return_inverse=True)
-        counts = np.bincount(codes, minlength=len(names))
-        return np.argsort(codes, kind="stable"), counts.tolist(), [str(n) for n in names]
-
     def _algorithm(self) -> tuple[dict[str, Any], dict[str, Any]]:
         graph = _graph(self.graph)
         given = self.algorithm
@@ -137,7 +125,7 @@ class _Decentralized(BaseEstimator):
         if not isinstance(self.regularization, numbers.Real) or not 0 <= float(self.regularization) < math.inf:
             raise InputError(f"regularization={self.regularization!r} must be a number from 0")
         centre, width, norm = self._scales(X)
-        order, counts, names = self._sites(sites, len(X))
+        order, counts, names = by_site(sites, len(X))
         graph, algorithm = self._algorithm()
         ranges = None
         if self._scouts():

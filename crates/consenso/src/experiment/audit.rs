@@ -286,7 +286,7 @@ impl<'a> Audited<'a> {
             .map(|c| Pool::new(graph, c.pairwise.colluders, c.pairwise.correlation, c.resistance()));
         Some(Self {
             pool,
-            equip: Correlated::equip_gate,
+            equip: Correlated::equip,
             experiment,
             planned,
             locals,
@@ -834,7 +834,7 @@ mod correlated_tests {
         for (graph, algorithm) in
             [("kind = \"complete\"", "colluders = 2"), ("kind = \"ring\"", "colluders = 1")]
         {
-            let (audit, cancels) = attacked(&experiment(graph, algorithm), Correlated::equip_gate, None);
+            let (audit, cancels) = attacked(&experiment(graph, algorithm), Correlated::equip, None);
             assert_eq!((audit.verdict, cancels), (Verdict::Consistent, Some(true)), "{graph}: {audit:?}");
             let claimed = audit.mu_claimed.unwrap();
             assert!(audit.mu_lower > 0.05 * claimed, "{graph}: {} of {claimed}", audit.mu_lower);
@@ -858,7 +858,7 @@ mod correlated_tests {
     #[test]
     fn a_coalitions_edge_that_was_counted_as_honest_is_caught() {
         let planned = experiment("kind = \"ring\"", "colluders = 0");
-        let (audit, _) = attacked(&planned, Correlated::equip_gate, Some(2));
+        let (audit, _) = attacked(&planned, Correlated::equip, Some(2));
         assert_eq!(audit.verdict, Verdict::Violated, "{audit:?}");
     }
 

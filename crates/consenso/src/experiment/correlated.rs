@@ -87,17 +87,6 @@ impl Correlated {
         self.exposure.resistance
     }
 
-    /// [`Self::equip`] as a plain function.
-    pub(super) fn equip_gate(
-        correlated: &Self,
-        gate: Gate,
-        agent: usize,
-        neighbours: &[u32],
-        seed: &Seed,
-    ) -> Gate {
-        correlated.equip(gate, agent, neighbours, seed)
-    }
-
     /// Gives `gate` the pairwise noise of its agent's edges. In a simulation all secrets come from the run's own seed.
     pub(super) fn equip(&self, gate: Gate, agent: usize, neighbours: &[u32], seed: &Seed) -> Gate {
         let pairs: Vec<Pair> = neighbours.iter().map(|&j| Pair::new(agent as u32, j, seed.clone())).collect();

@@ -145,8 +145,9 @@ impl Standardised {
     }
 }
 
-/// What b summed unit vectors can be off by in floating point, on two neighbours.
-pub(crate) fn rounding(records: usize) -> f64 {
+/// What a sum of `records` vectors of length at most one can be off by in floating point, on two neighbours together: to be added to how far one record moves it.
+#[must_use]
+pub fn rounding(records: usize) -> f64 {
     let b = records as f64;
     2.0 * (b + 64.0) * b * (f64::EPSILON / 2.0)
 }

@@ -15,6 +15,7 @@ pub mod sensitivity;
 pub mod solve;
 pub(crate) mod weights;
 
+pub use clipped::rounding as rounding_of_unit_sum;
 pub use constraint::Constraint;
 pub use costs::Costs;
 pub use coupling::Coupling;
