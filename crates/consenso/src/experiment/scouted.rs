@@ -177,6 +177,22 @@ pub(super) fn plan(
     Ok((planned, warnings))
 }
 
+/// Gives the messages of all scouted algorithms one length, that of the longest: histograms have more bins where there is less noise, and all
+/// train on the same problem. What is added is zeros and noise that nobody reads, so no claim changes.
+pub(super) fn same_width(planned: &mut [Planned], facts: &mut PublicFacts) {
+    let widths = || planned.iter().filter_map(|p| Some(p.scouted.as_ref()?.shape.width));
+    let Some(widest) = widths().max() else { return };
+    facts.dim = widest;
+    for one in planned {
+        let Some(scouted) = one.scouted.as_ref().filter(|s| s.shape.width < widest) else { continue };
+        let mut wider = Scouted::clone(scouted);
+        wider.shape.width = widest;
+        let wider = Arc::new(wider);
+        one.protocol = Arc::clone(&wider) as _;
+        one.scouted = Some(wider);
+    }
+}
+
 /// How often a record's share moves a sum. What is removed also changes the number that sums are divided by.
 fn reach(neighbours: NeighbourRelation) -> f64 {
     if neighbours == NeighbourRelation::ZeroOut { 1.0 } else { 2.0 }
@@ -436,6 +452,21 @@ mod tests {
             ),
         );
         assert!(refused.unwrap_err().to_string().contains("is feared"));
+    }
+
+    /// Less noise has finer histograms, so that the messages of two algorithms differ in length; both run on the same agents.
+    #[test]
+    fn algorithms_of_several_widths_run_side_by_side() {
+        let budget = "[privacy]\nepsilon = 20.0\ndelta = 1e-6";
+        let both = "kind = \"dgd\"\nrounds = 2\n[[algorithm]]\nkind = \"decor\"\ncolluders = 0\nrounds = 2";
+        let side_by_side = |algorithms: &str| {
+            checked(SCHEMA, algorithms, ("kind = \"ring\"", 10, BINARY, "logistic", budget)).unwrap()
+        };
+        let experiment = side_by_side(both);
+        let cells: Vec<usize> =
+            experiment.planned.iter().map(|p| p.scouted.as_ref().unwrap().recipe.cells()).collect();
+        assert!(cells[0] < cells[1], "{cells:?}");
+        assert_eq!(trained(&experiment).models.len(), 2);
     }
 
     /// Sums go up a tree and come down again: without noise every graph gives the model of the complete one, to rounding.

@@ -92,7 +92,7 @@ impl Standardised {
             kernel::all_margins(self.records.layout(), x, slopes);
         }
         // Slopes are clipped before classes are weighted, so that both are clipped alike; divided by the heaviest weight no record exceeds one.
-        let plain = if loss.is_logistic() { Loss::Logistic } else { loss };
+        let plain = loss.without_class_weights();
         let unit = if clip.is_infinite() { 1.0 } else { loss.heaviest() };
         let mut own = vec![0.0; outputs];
         for (j, (&label, &norm)) in self.records.labels().iter().zip(&self.norms).enumerate() {
