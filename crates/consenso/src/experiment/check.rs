@@ -349,10 +349,10 @@ impl Experiment {
             warnings.append(&mut warned);
             planned.push(one);
         }
+        scouted::level(&mut planned, &mut facts);
         if layout.is_none() && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
             warnings.extend(loudest_site(&counts[0]));
         }
-        scouted::same_width(&mut planned, &mut facts);
         distinct_labels(&mut planned);
         let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
         let work = counts[0].iter().sum::<usize>() * features;

@@ -177,19 +177,19 @@ pub(super) fn plan(
     Ok((planned, warnings))
 }
 
-/// Gives the messages of all scouted algorithms one length, that of the longest: histograms have more bins where there is less noise, and all
-/// train on the same problem. What is added is zeros and noise that nobody reads, so no claim changes.
-pub(super) fn same_width(planned: &mut [Planned], facts: &mut PublicFacts) {
-    let widths = || planned.iter().filter_map(|p| Some(p.scouted.as_ref()?.shape.width));
-    let Some(widest) = widths().max() else { return };
-    facts.dim = widest;
+/// Gives the messages of all algorithms the length of the longest: how fine histograms are follows from an algorithm's noise, and agents have records of one shape.
+/// What is added is never drawn on nor read (`Scouted::active`), so that no account changes.
+pub(super) fn level(planned: &mut [Planned], facts: &mut PublicFacts) {
+    let Some(width) = planned.iter().filter_map(|p| Some(p.scouted.as_ref()?.shape.width)).max() else {
+        return;
+    };
+    facts.dim = width;
     for one in planned {
-        let Some(scouted) = one.scouted.as_ref().filter(|s| s.shape.width < widest) else { continue };
-        let mut wider = Scouted::clone(scouted);
-        wider.shape.width = widest;
-        let wider = Arc::new(wider);
-        one.protocol = Arc::clone(&wider) as _;
-        one.scouted = Some(wider);
+        if let Some(narrow) = one.scouted.as_ref().filter(|s| s.shape.width < width) {
+            let wide = Arc::new(narrow.with_width(width));
+            one.protocol = Arc::clone(&wide) as _;
+            one.scouted = Some(wide);
+        }
     }
 }
 
@@ -454,19 +454,23 @@ mod tests {
         assert!(refused.unwrap_err().to_string().contains("is feared"));
     }
 
-    /// Less noise has finer histograms, so that the messages of two algorithms differ in length; both run on the same agents.
+    /// The finer histograms of one algorithm made messages longer than another's, which ended the run.
     #[test]
-    fn algorithms_of_several_widths_run_side_by_side() {
-        let budget = "[privacy]\nepsilon = 20.0\ndelta = 1e-6";
-        let both = "kind = \"dgd\"\nrounds = 2\n[[algorithm]]\nkind = \"decor\"\ncolluders = 0\nrounds = 2";
-        let side_by_side = |algorithms: &str| {
-            checked(SCHEMA, algorithms, ("kind = \"ring\"", 10, BINARY, "logistic", budget)).unwrap()
+    fn algorithms_with_histograms_of_their_own_run_side_by_side() {
+        let (local, shared) = ("kind = \"dgd\"\nrounds = 2", "kind = \"decor\"\nrounds = 2");
+        let made = |algorithm: &str, epsilon: f64| {
+            let privacy = format!("[privacy]\nepsilon = {epsilon}\ndelta = 1e-6");
+            checked(SCHEMA, algorithm, ("kind = \"ring\"", 6, BINARY, "logistic", &privacy)).unwrap()
         };
-        let experiment = side_by_side(both);
-        let cells: Vec<usize> =
-            experiment.planned.iter().map(|p| p.scouted.as_ref().unwrap().recipe.cells()).collect();
-        assert!(cells[0] < cells[1], "{cells:?}");
-        assert_eq!(trained(&experiment).models.len(), 2);
+        let width = |algorithm: &str, epsilon| made(algorithm, epsilon).facts.dim;
+        let apart = [1.0, 2.0, 4.0, 8.0, 16.0].into_iter().find(|&e| width(local, e) < width(shared, e));
+        let epsilon = apart.expect("a budget under which less noise means finer histograms");
+        let both = made(&format!("{local}\n[[algorithm]]\n{shared}"), epsilon);
+        assert_eq!(both.facts.dim, width(shared, epsilon));
+        assert_eq!(width(&format!("{shared}\n[[algorithm]]\n{local}"), epsilon), width(shared, epsilon));
+        let models = |e: &Experiment| trained(e).models[0].agents.clone();
+        let (alone, both) = (models(&made(local, epsilon)), models(&both));
+        assert!(alone.iter().zip(&both).all(|(a, b)| a[..] == b[..a.len()]), "the same bits");
     }
 
     /// Sums go up a tree and come down again: without noise every graph gives the model of the complete one, to rounding.

@@ -273,7 +273,7 @@ impl Recipe {
         self.request.loss.outputs() * (self.request.layout.features() + 1)
     }
 
-    pub(crate) fn cells(&self) -> usize {
+    fn cells(&self) -> usize {
         let layout = &self.request.layout;
         (0..layout.columns().len()).map(|c| self.column_cells(c)).sum::<usize>() + self.label_cells()
     }
@@ -683,6 +683,12 @@ impl Scouted {
             scouting: scouting_share(&request.layout),
         };
         Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, seat: None })
+    }
+
+    /// Makes messages longer; the numbers behind a sum's own are not used.
+    pub(crate) fn with_width(&self, width: usize) -> Self {
+        let shape = Shape { width: self.shape.width.max(width), ..self.shape };
+        Self { recipe: Arc::clone(&self.recipe), shape, seat: None }
     }
 
     /// The standard of all records without noise.
