@@ -58,8 +58,9 @@ fn a_site_judges_the_model_on_what_it_held_out() {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-held-out");
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(&place).unwrap();
-    for site in ["a", "b"] {
-        let rows = (0..40).map(|k| format!("{};{}\n", 20 + k, if k >= 20 { "yes" } else { "no" }));
+    // Two sites with the same records would share a ledger.
+    for (site, youngest) in [("a", 20), ("b", 21)] {
+        let rows = (0..40).map(|k| format!("{};{}\n", youngest + k, if k >= 20 { "yes" } else { "no" }));
         fs::write(place.join(format!("{site}.csv")), format!("age;ill\n{}", rows.collect::<String>()))
             .unwrap();
     }
