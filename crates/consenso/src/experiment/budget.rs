@@ -404,7 +404,7 @@ fn account(
         chargeable_ahead(&noise, &privacy)?;
     }
     if shares.is_some() && privacy.accounting == Accounting::Filter {
-        return Err("privacy.accounting = \"filter\" charges by the width of intervals, and scouted columns have none: use \
+        return Err("privacy.accounting = \"filter\" charges by the width of intervals, and neither scouted columns nor muffliato have any: use \
              accounting = \"schedule\""
             .into());
     }
@@ -517,7 +517,7 @@ fn calibrated_by_shares(
 ) -> Result<Calibration, String> {
     if privacy.mechanism == Some(Mechanism::Laplace) {
         return Err(
-            "noise: the stages of scouted columns share a Gaussian budget: leave mechanism out".into()
+            "noise: rounds that share a budget unevenly (stages of scouted columns, steps of muffliato) have Gaussian noise: leave mechanism out".into()
         );
     }
     let charged = || steps.iter().zip(shares).filter(|(step, _)| step.l2 > 0.0);
@@ -532,8 +532,9 @@ fn calibrated_by_shares(
         noise: Some(calibrate::Noise::Gaussian),
     };
     let mut found = calibrate::calibrate(&request).map_err(|e| e.to_string())?;
+    let least = found.schedule.iter().copied().fold(f64::INFINITY, f64::min);
     let mut scales = found.schedule.iter().copied();
-    let one = |step: &Sensitivity| if step.l2 > 0.0 { scales.next().unwrap_or(f64::NAN) } else { 1.0 };
+    let one = |step: &Sensitivity| if step.l2 > 0.0 { scales.next().unwrap_or(f64::NAN) } else { least };
     found.schedule = steps.iter().map(one).collect();
     Ok(found)
 }

@@ -448,6 +448,22 @@ mod tests {
         assert!(refused.unwrap_err().to_string().contains("is feared"));
     }
 
+    /// Sums on their way hold shared noise that has not cancelled yet. They were cut to the size that own noise may have, and models were worse than with noise of one's own.
+    #[test]
+    fn noise_that_neighbours_share_changes_no_total() {
+        let model = |correlation: f64| {
+            let algorithm =
+                format!("kind = \"decor\"\nrounds = 3\ncolluders = 4\ncorrelation = {correlation}");
+            let ring = ("kind = \"ring\"", 6, BINARY, "logistic", "[privacy]\nepsilon = 1.0\ndelta = 1e-6");
+            trained(&checked(SCHEMA, &algorithm, ring).unwrap()).models[0].agents.clone()
+        };
+        // Four colluders leave nobody two honest neighbours in a row on a ring of six: all hide themselves, whatever is shared.
+        let (little, much) = (model(1.0), model(30.0));
+        for (a, b) in little.iter().flatten().zip(much.iter().flatten()) {
+            assert!((a - b).abs() <= 1e-9 * (1.0 + a.abs()), "{a} {b}");
+        }
+    }
+
     /// The finer histograms of one algorithm made messages longer than another's, which ended the run.
     #[test]
     fn algorithms_with_histograms_of_their_own_run_side_by_side() {

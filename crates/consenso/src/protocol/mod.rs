@@ -22,6 +22,7 @@ mod gradient_descent;
 mod gradient_tracking;
 pub mod linear_admm;
 mod mixing;
+mod muffliato;
 mod neighbourhood;
 mod output_admm;
 mod pdop;
@@ -43,6 +44,7 @@ pub use gradient_tracking::GradientTracking;
 pub use linear_admm::LinearAdmm;
 pub(crate) use mixing::MixName;
 pub use mixing::MixRule;
+pub use muffliato::Muffliato;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use output_admm::OutputAdmm;
 pub use pdop::Pdop;
@@ -661,6 +663,7 @@ algorithms! {
     "gd-star" => NeighbourhoodDescent,
     "dgd" => Dgd,
     "decor" => Decor,
+    "muffliato" => Muffliato,
     "extra" => Extra,
     "gradient-tracking" => GradientTracking,
     "consensus-admm" => ConsensusAdmm,

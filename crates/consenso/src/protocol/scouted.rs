@@ -118,6 +118,8 @@ pub(crate) struct Shape {
     histograms: usize,
     /// Share of μ² for them.
     scouting: f64,
+    /// Most neighbours of a site.
+    degree: usize,
 }
 
 impl Shape {
@@ -673,6 +675,7 @@ impl Scouted {
             records: records.iter().flatten().copied().max().unwrap_or(1),
             histograms: recipes.iter().map(|r| r.histograms).max().unwrap_or(1),
             scouting: scouting_share(&request.layout),
+            degree: graphs.iter().map(|g| g.max_degree()).max().unwrap_or(0),
         };
         Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, seat: None })
     }
@@ -804,8 +807,11 @@ impl Scouted {
         }
         let reach = self.recipe.request.reach;
         let moves = if sum == 0 { (reach * self.shape.histograms as f64).sqrt() } else { reach };
-        // Noise is rounded up to its grid, and no more than a little.
-        let sigma = 1.01 * (moves + self.rounding()) / (mu * share.sqrt());
+        // Noise is rounded up to its grid, and no more than a little. What neighbours share beside their own is in a site's message too, and cancels only in the total.
+        let company = self.recipe.request.pairwise.map_or(1.0, |(pairwise, own)| {
+            own * (1.0 + pairwise.correlation.powi(2) * self.shape.degree as f64).sqrt()
+        });
+        let sigma = 1.01 * company * (moves + self.rounding()) / (mu * share.sqrt());
         let releases = f64::from(self.sums()) * self.recipe.weights.len() as f64;
         let log = libm::log(releases / super::CHANCE);
         sigma * ((self.length(sum) as f64).sqrt() + (2.0 * log).sqrt())
