@@ -18,7 +18,7 @@ def peak():
 
 
 def main():
-    megabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 200.0
+    megabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     rows = int(megabytes * 1e6 / 8 / 20)
     rng = np.random.default_rng(0)
     X = np.empty((rows, 20))
