@@ -274,14 +274,8 @@ fn pooled(
     standard: &[f64],
     locals: &[LocalObjective],
 ) -> LocalObjective {
-    let rows = locals.iter().map(|l| l.records().len()).sum();
-    let mut all = Records::with_capacity(layout.features() + 1, rows);
-    for local in locals {
-        let encoded = layout.encode(standard, local.records());
-        for row in 0..encoded.len() {
-            all.push_entries(encoded.entries(row), encoded.labels()[row]);
-        }
-    }
+    let blocks: Vec<Records> = locals.iter().map(|l| layout.encode(standard, l.records())).collect();
+    let all = Records::joined(&blocks.iter().collect::<Vec<_>>());
     LocalObjective::new(
         Objective { loss: experiment.loss_under(Some(standard)), ..experiment.objective },
         all,
