@@ -174,6 +174,28 @@ impl Driven {
         }
     }
 
+    /// The state after `released` exchanges, of which others still have the last; why not, if the algorithm remembers more.
+    pub(crate) fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, String> {
+        match self {
+            Self::Plain(agent) => agent.rejoined(released, own).map_err(|e| e.to_string()),
+            Self::Shared(..) => {
+                Err("a vector that left in shares is with nobody: no neighbour can give it back".into())
+            }
+        }
+    }
+
+    /// What an exchange costs by the schedule; `None` where that depends on the transcript.
+    pub(crate) fn scheduled(&self, round: u32, plan: &SitePlan) -> Option<Charge> {
+        plan.scheduled(round, self.player().gate())
+    }
+
+    /// Has exchanges up to this one charged without using the records.
+    pub(crate) fn spare(&mut self, until: u32) {
+        if let Self::Plain(agent) = self {
+            agent.spare(until);
+        }
+    }
+
     /// What the exchange that was just drawn cost.
     pub(crate) fn charge(&self, round: u32, plan: &SitePlan) -> Charge {
         let gate = self.player().gate();

@@ -12,6 +12,7 @@ use crate::equivocation::{Received, Verdict, Watch};
 pub use crate::error::NodeError;
 use crate::folder::{Away, Folder, FolderError, graph_digest};
 use crate::frame::{Digest, Frame, Hex, Told, VERSION_BEFORE, blake3, sha256};
+use crate::held::Held;
 use crate::identity::Identity;
 use crate::link::{self, Event, Links, Shared};
 use crate::progress::{Link, Watched};
@@ -228,14 +229,16 @@ impl Prepared {
             agent.restore(checkpoint)?;
         }
         let mut spending = Spending::new();
-        let (mut settled, mut confirmed) = (false, Vec::new());
+        let (mut settled, mut confirmed, mut unsure) = (false, Vec::new(), 0);
         store.scan(|row| match &row.entry {
             _ if row.study != study.number => {}
+            Entry::Restored { until, .. } => unsure = *until,
             Entry::Release { charge, .. } => spending.add(charge),
             Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
             Entry::Settled { .. } => settled = true,
             _ => {}
         })?;
+        agent.spare(unsure);
         Ok(Self {
             weights: weights(experiment.graph(), folder.me),
             watch: Watch::new(experiment.graph(), folder.me),
@@ -285,6 +288,13 @@ impl Prepared {
         for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
             (n.confirmed, n.acked) = (true, n.acked.max(last));
         }
+        let held = match agent.is_shared() {
+            true => None,
+            false => {
+                let file = system(crate::held::path(&folder).display().to_string());
+                Some(Held::open(&folder, &agent.neighbours(), plan.width, recent.is_empty()).map_err(file)?)
+            }
+        };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
         let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have };
         let shared = Arc::new(Shared::new(folder, edges, audit, sender, wire));
@@ -326,6 +336,7 @@ impl Prepared {
             compared: 0,
             neighbours,
             recent,
+            held,
         })
     }
 }
@@ -367,6 +378,8 @@ pub(crate) struct Node {
     compared: u32,
     /// The last releases: (round, bytes).
     recent: VecDeque<(u32, Bytes)>,
+    /// The last releases of neighbours, should one of them lose its disk.
+    held: Option<Held>,
     #[cfg(test)]
     lie: Option<crate::liars::Lie>,
     progress: Watched,
@@ -722,6 +735,10 @@ impl Node {
                     // The same again is no news, and must not fill the disk.
                     if round > n.heard {
                         n.heard = round;
+                        if let (Some(held), Some(seal)) = (&self.held, &seal) {
+                            // Before anything is answered: what this site has gone on from, it can give back. A full disk stops it at its next release.
+                            let _ = held.keep(peer, round, &bytes, seal);
+                        }
                         self.log.push(Line::Received { peer, round, bytes, seal });
                     }
                 }
@@ -734,6 +751,7 @@ impl Node {
                 self.watch.heard(peer, round, summary);
             }
             Frame::Told { round, all } if n.version > VERSION_BEFORE => self.told(peer, round, &all),
+            Frame::Lost if n.version > VERSION_BEFORE => self.give_back(peer),
             Frame::Farewell { head } if n.version > VERSION_BEFORE => {
                 if !std::mem::replace(&mut n.bye, true) {
                     let line = json!({ "peer": n.name, "ledger": Hex(&head).to_string() });
@@ -750,6 +768,22 @@ impl Node {
             _ => self.refuse(peer, "a frame out of place"),
         }
         self.part(peer)
+    }
+
+    /// A neighbour lost its state: it gets what this site has of it, which only its own signature makes worth anything.
+    fn give_back(&mut self, peer: u32) {
+        self.write_log();
+        let kept = self.held.as_ref().map(|held| held.of(peer)).unwrap_or_default();
+        let (name, rounds) = (&self.neighbours[&peer].name, kept.iter().map(|k| k.0).collect::<Vec<_>>());
+        self.shared.audit.of_peer("gave-back", name, json!({ "peer": name, "rounds": rounds }));
+        if kept.is_empty() {
+            self.send(peer, Frame::Kept { left: 0, release: None }.encode());
+        }
+        let mut left = kept.len() as u8;
+        for (_, seal, bytes) in kept {
+            left -= 1;
+            self.send(peer, Frame::Kept { left, release: Some((seal, bytes)) }.encode());
+        }
     }
 
     /// Ends the links to neighbours that say they have more than was released here, and have not said within `patience` that they went on without

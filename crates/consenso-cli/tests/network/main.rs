@@ -9,6 +9,7 @@ mod lifecycle;
 mod mistakes;
 mod recorder;
 mod refusals;
+mod rejoin;
 mod shares;
 mod transcript;
 
