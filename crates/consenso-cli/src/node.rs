@@ -91,6 +91,9 @@ struct Run {
     /// spent stays spent), or `other` people's
     #[arg(long, value_parser = ["same", "other"], value_name = "WHOSE")]
     edited_records: Option<String>,
+    /// Exit with 1 when asked to stop before the model is ready: for a Job, which takes 0 for done
+    #[arg(long)]
+    until_done: bool,
     /// Serve a live page of this site on this machine; its address is printed
     #[arg(long)]
     dashboard: bool,
@@ -326,7 +329,14 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
         Err(error) if error.is_input() => return Err(Failure::Input(error.into())),
         Err(error) => return Err(Failure::Run(error.into())),
     };
-    finish(&folder, &experiment, &options, &outcome, json || args.lines)
+    finish(&folder, &experiment, &options, &outcome, json || args.lines)?;
+    if args.until_done && outcome.model.is_none() {
+        return Err(Failure::Run(anyhow!(
+            "asked to stop after round {}, before the model was ready",
+            outcome.round
+        )));
+    }
+    Ok(())
 }
 
 /// Says where the node stands: a JSON line ten times a second for a parent, a line now and then for a person or a journal.

@@ -122,6 +122,9 @@ pub enum NodeError {
         /// What it said.
         what: String,
     },
+    /// A secret-shared round cannot be what its shares add up to.
+    #[error("{0}")]
+    Shares(String),
     /// Neighbours are away.
     #[error(
         "{names} not heard of for {seconds:.0} s; the state is kept, and a new start goes on from round {round}"
@@ -157,13 +160,18 @@ fn help(error: &LedgerError) -> &'static str {
 }
 
 impl NodeError {
+    /// Whether it says something of neighbours, from what they sent or did not send, that other neighbours should know.
+    pub(crate) fn is_about_others(&self) -> bool {
+        matches!(self, Self::Away { .. } | Self::Alone { .. } | Self::OutOfRange { .. } | Self::Shares(_))
+    }
+
     /// Whether the user must mend something before another start can work.
     #[must_use]
     pub fn is_input(&self) -> bool {
         match self {
             // Others may come back, or tell the truth next time.
             Self::Away { .. } | Self::Alone { .. } | Self::Forgot { .. } | Self::OutOfRange { .. } => false,
-            Self::Unanswered { .. } | Self::Contradicted { .. } => false,
+            Self::Shares(_) | Self::Unanswered { .. } | Self::Contradicted { .. } => false,
             Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
             Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
             _ => true,

@@ -539,6 +539,9 @@ mod tests {
             ("yours", Frame::Yours { round: 3, blake3: [0x44; 32], seal: seal() }),
             ("study", Frame::Study("name".into())),
             ("farewell", Frame::Farewell { head: [0x55; 32] }),
+            ("lost", Frame::Lost),
+            ("kept", Frame::Kept { left: 1, release: Some((seal(), release(1, 3, &[1.5]))) }),
+            ("kept-nothing", Frame::Kept { left: 0, release: None }),
         ];
         let mut expected: Vec<(String, String)> = frames
             .iter()

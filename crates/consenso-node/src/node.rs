@@ -296,7 +296,8 @@ impl Prepared {
             }
         };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have };
+        let staleness = agent.staleness();
+        let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have, staleness };
         let shared = Arc::new(Shared::new(folder, edges, audit, sender, wire));
         let listen = format!(
             "{}: listen = \"{}\"",
@@ -402,7 +403,26 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Runs to the end. Who ends because of somebody else tells its neighbours whom it means: they would blame whoever is gone.
     pub(crate) async fn run(mut self) -> Result<Outcome, NodeError> {
+        let ended = self.go_on().await;
+        if let Err(error) = &ended
+            && error.is_about_others()
+        {
+            let words = error.to_string();
+            let words = words.lines().next().unwrap_or_default();
+            let said = Frame::Refused(format!("{} stopped: {words}", self.shared.folder.site.name)).encode();
+            let all: Vec<u32> = self.neighbours.keys().copied().collect();
+            for peer in all {
+                self.send(peer, said.clone());
+            }
+        }
+        self.neighbours.clear();
+        self.links.close().await;
+        ended
+    }
+
+    async fn go_on(&mut self) -> Result<Outcome, NodeError> {
         if self.agent.model().is_some() {
             self.done = Some((Instant::now(), StopReason::Finished));
         }
@@ -431,8 +451,6 @@ impl Node {
                 self.audit("stop", json!({ "round": outcome.round, "reason": outcome.reason }));
                 self.shared.audit.sync();
                 self.report();
-                self.neighbours.clear();
-                self.links.close().await;
                 return Ok(outcome);
             }
             if !moved {
@@ -470,7 +488,11 @@ impl Node {
     /// Does what the agent wants done, until something is on its way (true) or the agent waits for somebody (false).
     fn advance(&mut self) -> Result<bool, NodeError> {
         loop {
-            match self.draft().map_err(NodeError::Experiment)? {
+            let wanted = self.draft().map_err(|words| match self.agent.is_forged() {
+                true => NodeError::Shares(words),
+                false => NodeError::Experiment(words),
+            })?;
+            match wanted {
                 Some(Wanted::Commit { round, bytes }) => return self.release(round, bytes).map(|()| true),
                 Some(Wanted::Done(reason)) => return self.finish(reason).map(|()| true),
                 Some(Wanted::Nothing) => {}
@@ -675,7 +697,9 @@ impl Node {
         self.shared.audit.of_peer("link-up", &n.name, json!({ "peer": n.name, "have": have, "key": key }));
         (n.spoke, n.version, n.seal) = (Instant::now(), version, None);
         // It has an exchange when it has this site's part of it, which was durable here before it left; or when it went on without this site, and says so next.
-        n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
+        let last = self.recent.back().map_or(0, |r| r.0);
+        let staleness = self.agent.staleness();
+        n.ahead = (have.saturating_sub(staleness) > last).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
         if let Some((round, blake3, seal)) =
             n.last.clone().filter(|_| version > VERSION_BEFORE && n.ahead.is_none())
@@ -691,7 +715,9 @@ impl Node {
         if n.refused.is_none() {
             n.lost = None;
         }
-        let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
+        // Where vectors of different rounds are mixed, the newest is all that it can use, and what it may have forgotten.
+        let needed = |round: u32| if staleness > 0 { round == last } else { round > have };
+        let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| needed(round)).collect();
         for round in rounds {
             self.send_release(peer, round);
         }
@@ -706,7 +732,7 @@ impl Node {
     }
 
     fn frame(&mut self, peer: u32, link: u64, frame: Frame, bytes: Bytes) -> Result<(), NodeError> {
-        let last = self.agent.last(&self.plan);
+        let (last, staleness) = (self.agent.last(&self.plan), self.agent.staleness());
         let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if n.outgoing.as_ref().is_none_or(|o| o.0 != link) {
             // Of a link that a newer one has replaced; what it said comes again.
@@ -731,7 +757,7 @@ impl Node {
                 Ok(round) => {
                     let seal = n.seal.take().map(|seal| seal.1);
                     (n.lost, n.refused, n.suspected) = (None, None, None);
-                    n.acked = n.acked.max(round.saturating_sub(1));
+                    n.acked = n.acked.max(round.saturating_sub(1 + staleness));
                     // The same again is no news, and must not fill the disk.
                     if round > n.heard {
                         n.heard = round;
@@ -761,6 +787,8 @@ impl Node {
             }
             Frame::Refused(reason) => {
                 (n.outgoing, n.ahead) = (None, None);
+                n.refused.get_or_insert_with(|| format!("it said: {reason}"));
+                n.lost.get_or_insert_with(Instant::now);
                 let (name, reason) = (n.name.clone(), format!("it refused: {reason}"));
                 self.write_log();
                 self.shared.audit.refused(&name, &reason);
@@ -1004,7 +1032,7 @@ impl Node {
         let round = self.agent.round();
         if let Some(since) = self.stop {
             // A round ends when its exchange is complete and the next release is on disk and on its way.
-            let mid_round = self.neighbours.values().any(|n| n.heard > round);
+            let mid_round = self.agent.staleness() == 0 && self.neighbours.values().any(|n| n.heard > round);
             if !mid_round || since.elapsed() > GRACE {
                 let reason = StopReason::Interrupted;
                 let round = self.agent.rounds(round);
@@ -1054,11 +1082,14 @@ impl Node {
         let replaced = |(&peer, n): (&u32, &Neighbour)| {
             let key = self.shared.key_of(peer).filter(|_| n.outgoing.is_some())?;
             let pin = peers.get(peer as usize)?.pin.clone();
-            (Hex(&sha256(&[&key])).to_string() != pin).then_some(peer)
+            let shown = sha256(&[&key]);
+            let other = (Hex(&shown).to_string() != pin)
+                .then(|| "the pin of its key was replaced in peers.toml".to_owned());
+            other.or_else(|| self.shared.folder.revoked(&shown)).map(|reason| (peer, reason))
         };
-        let found: Vec<u32> = self.neighbours.iter().filter_map(replaced).collect();
-        for peer in found {
-            self.refuse(peer, "the pin of its key was replaced in peers.toml");
+        let found: Vec<(u32, String)> = self.neighbours.iter().filter_map(replaced).collect();
+        for (peer, reason) in found {
+            self.refuse(peer, &reason);
             self.shared.cut(peer);
         }
     }
@@ -1181,8 +1212,8 @@ fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
         .neighbours()
         .into_iter()
         .map(|j| {
-            // What is complete was heard from all.
-            let heard = agent.round();
+            // What is complete was heard from all, or something not much older.
+            let heard = agent.round().saturating_sub(agent.staleness());
             (j, Neighbour { heard, ..Neighbour::new(&folder.peers[j as usize].name) })
         })
         .collect();

@@ -7,10 +7,12 @@ mod http2;
 mod kill;
 mod lifecycle;
 mod mistakes;
+mod partitions;
 mod recorder;
 mod refusals;
 mod rejoin;
 mod shares;
+mod stragglers;
 mod transcript;
 
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};

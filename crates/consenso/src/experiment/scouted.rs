@@ -68,7 +68,8 @@ pub(super) fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, protocol, .. } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, staleness, protocol, .. } =
+        algorithm;
     let kind = protocol.kind();
     if !["dgd", "decor"].contains(&kind) {
         return Err(format!(
@@ -81,6 +82,9 @@ pub(super) fn plan(
     let foreign = [("tail", tail.is_some()), ("gossip", gossip.is_some()), ("exchange", sharing.is_some())];
     if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
         return Err(format!("{key} has no place where columns are scouted: leave it out"));
+    }
+    if staleness > 0 {
+        return Err("staleness: where columns are scouted every sum needs everybody's part of the same round; leave it out, or set data.encoding = \"one-hot\"".into());
     }
     if mixing != MixRule::Average {
         return Err("mixing: where columns are scouted sums are made, not mixes, and what a site can add to one is bounded; leave it out, or set \
@@ -171,6 +175,7 @@ pub(super) fn plan(
         budget,
         sharing: None,
         mixing: MixRule::Average,
+        staleness: 0,
         reach: None,
         scouted: Some(scouted),
     };
