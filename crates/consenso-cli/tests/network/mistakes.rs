@@ -57,8 +57,6 @@ fn a_network_that_could_not_run_is_not_made() {
     study("kind = \"dgd\"\nrounds = 0");
     refused(&place, &files, &["study.toml", "rounds"]);
     // What `up` would refuse is refused before anything is made.
-    study("kind = \"dgd\"\n[[algorithm]]\nkind = \"admm\"");
-    refused(&place, &files, &["a network runs one algorithm"]);
     study("kind = \"admm\"\nstaleness = 2");
     refused(&place, &files, &["study.toml", "kind admm needs every neighbour's vector of the same round"]);
     study("kind = \"dgd\"");

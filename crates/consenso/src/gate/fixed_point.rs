@@ -216,7 +216,7 @@ impl FixedPoint {
 
     /// Whether sums modulo 2^64 can be of N numbers within the range.
     #[must_use]
-    pub fn holds(&self, sums: &[u64]) -> bool {
+    pub fn adds_up_to(&self, sums: &[u64]) -> bool {
         let most = self.limit.saturating_mul(i64::from(self.agents)).unsigned_abs();
         sums.iter().all(|sum| sum.cast_signed().unsigned_abs() <= most)
     }

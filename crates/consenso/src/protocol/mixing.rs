@@ -123,13 +123,16 @@ fn nearest(view: &View<'_>, left_out: usize, out: &mut [f64]) {
     kept.sort_unstable();
     let weights = view.weights.neighbours;
     let total = view.weights.own + kept.iter().map(|&k| weights[k]).sum::<f64>();
-    for (out, x) in out.iter_mut().zip(own) {
-        *out = view.weights.own / total * x;
-    }
+    out.copy_from_slice(own);
     let mut kept = kept.into_iter().peekable();
     for (k, row) in view.neighbours().enumerate() {
-        if kept.next_if_eq(&k).is_some() {
-            kernel::axpy(weights[k] / total, row, out);
+        if kept.next_if_eq(&k).is_none() {
+            continue;
+        }
+        // As a difference, so that agents that agree stay where they are.
+        let share = weights[k] / total;
+        for ((out, x), own) in out.iter_mut().zip(row).zip(own) {
+            *out += share * (x - own);
         }
     }
 }

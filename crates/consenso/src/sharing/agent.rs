@@ -424,7 +424,7 @@ impl SharingAgent {
         if !self.done.is_multiple_of(2) {
             return true;
         }
-        if !self.code.holds(&self.total) {
+        if !self.code.adds_up_to(&self.total) {
             let (round, agents, range) = (self.round(), self.code.agents(), self.code.range());
             self.failed = Some(ShareError::Forged { round, agents, range });
             return true;

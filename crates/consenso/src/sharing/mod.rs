@@ -150,9 +150,9 @@ mod tests {
     fn a_sum_that_no_vectors_in_range_have_is_told_from_one() {
         let code = FixedPoint::new(4, 2.0, 20).expect("fits");
         let most = code.encode(2.0).expect("in range").cast_unsigned() * 4;
-        assert!(code.holds(&[0, most, most.wrapping_neg()]));
-        assert!(!code.holds(&[0, most + 1]) && !code.holds(&[(most + 1).wrapping_neg()]));
-        assert!(!code.holds(&[1 << 63]) && !code.holds(&[0x1234_5678_9abc_def0]));
+        assert!(code.adds_up_to(&[0, most, most.wrapping_neg()]));
+        assert!(!code.adds_up_to(&[0, most + 1]) && !code.adds_up_to(&[(most + 1).wrapping_neg()]));
+        assert!(!code.adds_up_to(&[1 << 63]) && !code.adds_up_to(&[0x1234_5678_9abc_def0]));
     }
 
     #[test]
