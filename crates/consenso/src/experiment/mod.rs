@@ -25,6 +25,7 @@ mod site;
 mod spec;
 mod sweep;
 mod trust;
+mod view_attack;
 
 pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};
@@ -44,3 +45,4 @@ pub use spec::{
     Threshold, ThresholdRule,
 };
 pub use trust::{ErrorAt, Exposed, ExposedRecord, ExposureReport};
+pub use view_attack::{MapAttack, NearestPair};
