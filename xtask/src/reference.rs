@@ -79,10 +79,6 @@ const SAID_HERE: &[(&str, &str)] = &[
         "How many neighbours of an agent may lie under robust mixing; 1 by default, never more than half.",
     ),
     ("AlgorithmCommon.clip", "The longest difference to one's own vector that counts under clipped mixing."),
-    (
-        "AlgorithmCommon.staleness",
-        "By how many rounds a neighbour's vector may be old when it is mixed, so that one slow link does not hold up everybody; 0 by default. For `dgd` and `rcd`; costs no privacy.",
-    ),
     ("AlgorithmCommon.range", "The largest number an agent may have to share."),
     ("AlgorithmCommon.fraction_bits", "Bits after the point of a shared number."),
     ("AlgorithmCommon.colluders", "How many agents may pool what they know against the others' noise."),

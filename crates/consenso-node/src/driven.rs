@@ -192,14 +192,6 @@ impl Driven {
         }
     }
 
-    /// By how many exchanges a neighbour's part may be old.
-    pub(crate) fn staleness(&self) -> u32 {
-        match self {
-            Self::Plain(agent) => agent.staleness(),
-            Self::Shared(..) => 0,
-        }
-    }
-
     /// What an exchange costs by the schedule; `None` where that depends on the transcript.
     pub(crate) fn scheduled(&self, round: u32, plan: &SitePlan) -> Option<Charge> {
         plan.scheduled(round, self.player().gate())

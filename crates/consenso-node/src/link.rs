@@ -84,7 +84,6 @@ pub(crate) struct Shared {
     neighbours: Vec<u32>,
     graph: Digest,
     dim: usize,
-    staleness: u32,
     /// Exchanges that are complete and durable here.
     pub(crate) have: AtomicU32,
     pub(crate) audit: AuditLog,
@@ -109,8 +108,6 @@ pub(crate) struct Study {
     pub(crate) dim: usize,
     /// Exchanges that are complete and durable already.
     pub(crate) have: u32,
-    /// How many rounds more than two may be under way.
-    pub(crate) staleness: u32,
 }
 
 impl Shared {
@@ -121,7 +118,7 @@ impl Shared {
         events: mpsc::Sender<Event>,
         wire: Arc<dyn Wire>,
     ) -> Self {
-        let Study { neighbours, graph, dim, have, staleness } = study;
+        let Study { neighbours, graph, dim, have } = study;
         let (have, links, running) = (AtomicU32::new(have), AtomicU64::new(0), Mutex::default());
         let connections = folder.peers.iter().map(|_| Arc::default()).collect();
         let (keys, old) = (Mutex::default(), Mutex::default());
@@ -130,7 +127,6 @@ impl Shared {
             neighbours,
             graph,
             dim,
-            staleness,
             have,
             audit,
             events,
@@ -176,16 +172,9 @@ impl Shared {
         Duration::from_secs_f64(self.folder.site.keep_alive_seconds)
     }
 
-    /// Frames that may wait in one direction.
-    fn queue(&self) -> usize {
-        QUEUE + 6 * self.staleness as usize
-    }
-
-    /// Windows that hold two frames, so that a large model need not wait for the other end's consent; more where more rounds are under way.
+    /// Windows that hold two frames, so that a large model need not wait for the other end's consent.
     fn window(&self) -> u32 {
-        u32::try_from((2 + self.staleness as usize) * frame::longest(self.dim))
-            .unwrap_or(u32::MAX / 4)
-            .clamp(1 << 16, 1 << 30)
+        u32::try_from(2 * frame::longest(self.dim)).unwrap_or(u32::MAX / 4).clamp(1 << 16, 1 << 30)
     }
 }
 
@@ -415,7 +404,7 @@ impl tonic::server::StreamingService<Bytes> for Exchange {
         let Some(&Caller(peer)) = request.extensions().get::<Caller>() else {
             return std::future::ready(Err(Status::unauthenticated("no certificate")));
         };
-        let (outgoing, frames) = mpsc::channel(self.0.queue());
+        let (outgoing, frames) = mpsc::channel(QUEUE);
         edge(&self.0, peer, true, outgoing, request.into_inner());
         let frames: Outgoing = Box::pin(ReceiverStream::new(frames).map(Ok));
         std::future::ready(Ok(Response::new(frames)))
@@ -491,7 +480,7 @@ async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Stream
         .map_err(|e| format!("{address}: {e}"))?;
     let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(frame::longest(shared.dim));
     grpc.ready().await.map_err(|e| format!("{address}: {e}"))?;
-    let (outgoing, frames) = mpsc::channel(shared.queue());
+    let (outgoing, frames) = mpsc::channel(QUEUE);
     let path = http::uri::PathAndQuery::from_static(PATH);
     let answered = grpc.streaming(Request::new(ReceiverStream::new(frames)), path, Raw);
     let incoming = timeout(HANDSHAKE, answered)
@@ -747,7 +736,7 @@ pub(crate) mod tests_api {
         events: mpsc::Sender<Event>,
     ) -> Arc<Shared> {
         let audit = AuditLog::open(log).unwrap();
-        let study = Study { neighbours: vec![peer], graph, dim, have: 0, staleness: 0 };
+        let study = Study { neighbours: vec![peer], graph, dim, have: 0 };
         Arc::new(Shared::new(folder.clone(), study, audit, events, Arc::new(Tcp)))
     }
 

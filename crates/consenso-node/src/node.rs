@@ -296,8 +296,7 @@ impl Prepared {
             }
         };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let staleness = agent.staleness();
-        let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have, staleness };
+        let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have };
         let shared = Arc::new(Shared::new(folder, edges, audit, sender, wire));
         let listen = format!(
             "{}: listen = \"{}\"",
@@ -697,9 +696,7 @@ impl Node {
         self.shared.audit.of_peer("link-up", &n.name, json!({ "peer": n.name, "have": have, "key": key }));
         (n.spoke, n.version, n.seal) = (Instant::now(), version, None);
         // It has an exchange when it has this site's part of it, which was durable here before it left; or when it went on without this site, and says so next.
-        let last = self.recent.back().map_or(0, |r| r.0);
-        let staleness = self.agent.staleness();
-        n.ahead = (have.saturating_sub(staleness) > last).then(|| (Instant::now(), have));
+        n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
         if let Some((round, blake3, seal)) =
             n.last.clone().filter(|_| version > VERSION_BEFORE && n.ahead.is_none())
@@ -715,9 +712,7 @@ impl Node {
         if n.refused.is_none() {
             n.lost = None;
         }
-        // Where vectors of different rounds are mixed, the newest is all that it can use, and what it may have forgotten.
-        let needed = |round: u32| if staleness > 0 { round == last } else { round > have };
-        let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| needed(round)).collect();
+        let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
         for round in rounds {
             self.send_release(peer, round);
         }
@@ -732,7 +727,7 @@ impl Node {
     }
 
     fn frame(&mut self, peer: u32, link: u64, frame: Frame, bytes: Bytes) -> Result<(), NodeError> {
-        let (last, staleness) = (self.agent.last(&self.plan), self.agent.staleness());
+        let last = self.agent.last(&self.plan);
         let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if n.outgoing.as_ref().is_none_or(|o| o.0 != link) {
             // Of a link that a newer one has replaced; what it said comes again.
@@ -757,7 +752,7 @@ impl Node {
                 Ok(round) => {
                     let seal = n.seal.take().map(|seal| seal.1);
                     (n.lost, n.refused, n.suspected) = (None, None, None);
-                    n.acked = n.acked.max(round.saturating_sub(1 + staleness));
+                    n.acked = n.acked.max(round.saturating_sub(1));
                     // The same again is no news, and must not fill the disk.
                     if round > n.heard {
                         n.heard = round;
@@ -1032,7 +1027,7 @@ impl Node {
         let round = self.agent.round();
         if let Some(since) = self.stop {
             // A round ends when its exchange is complete and the next release is on disk and on its way.
-            let mid_round = self.agent.staleness() == 0 && self.neighbours.values().any(|n| n.heard > round);
+            let mid_round = self.neighbours.values().any(|n| n.heard > round);
             if !mid_round || since.elapsed() > GRACE {
                 let reason = StopReason::Interrupted;
                 let round = self.agent.rounds(round);
@@ -1212,8 +1207,8 @@ fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
         .neighbours()
         .into_iter()
         .map(|j| {
-            // What is complete was heard from all, or something not much older.
-            let heard = agent.round().saturating_sub(agent.staleness());
+            // What is complete was heard from all.
+            let heard = agent.round();
             (j, Neighbour { heard, ..Neighbour::new(&folder.peers[j as usize].name) })
         })
         .collect();

@@ -7,7 +7,7 @@
 //! # What is never drawn again
 //! Neighbours may hide the newest releases. A site releases round r after it has every neighbour's round r − 1, and an honest neighbour releases round r − 1 after it has this site's
 //! round r − 2: so a site is never more than two rounds ahead of what an honest neighbour holds. **If one neighbour that answered is honest, at most the rounds R + 1 and R + 2 were ever
-//! released** (with `staleness = s` rounds R + 1 to R + 2 + 2s, by the same count). They are charged and use no record: the site passes on a mix of what was released, which is no function of its records beyond R. So whatever noise left before, no second one does.
+//! released.** Both are charged and use no record: the site passes on a mix of what was released, which is no function of its records beyond R. So whatever noise left before, no second one does.
 //! Without that assumption the witness of `site.toml` decides: it counts releases before they leave, and all rounds up to its count are spared.
 //!
 //! A release that reached nobody is lost with the disk and harms nobody.
@@ -165,7 +165,7 @@ pub(crate) async fn rejoin_over(
     }
     let until = match seen {
         Some(seen) => u32::try_from(seen.saturating_sub(others)).unwrap_or(u32::MAX),
-        None => restored + 2 + 2 * agent.staleness(),
+        None => restored + 2,
     };
     let until = until.max(logged).max(restored).min(agent.last(&plan));
     assumed.extend(assumptions(seen, restored, until));
@@ -297,8 +297,7 @@ async fn ask(
     let key = Identity::read(&folder.path).and_then(|identity| public_key(identity.certificate()))?;
     let (sender, mut events) = mpsc::channel(4 * agent.neighbours().len() + 16);
     let graph = graph_digest(experiment.graph());
-    let staleness = agent.staleness();
-    let edges = link::Study { neighbours: agent.neighbours(), graph, dim: width, have: 0, staleness };
+    let edges = link::Study { neighbours: agent.neighbours(), graph, dim: width, have: 0 };
     let shared = Arc::new(Shared::new(folder.clone(), edges, audit, sender, wire));
     let links = link::start(Arc::clone(&shared)).await.map_err(system("the address to listen at".into()))?;
     let name = |j: u32| folder.peers[j as usize].name.clone();
@@ -377,9 +376,8 @@ async fn ask(
     drop(senders);
     let most = found.releases.keys().next_back().copied().unwrap_or(0);
     // Whoever has completed an exchange has this site's part of it. One that shows none cannot be gone on with: its next release waits for what nobody has.
-    if let Some((&peer, have)) = claimed
-        .iter()
-        .find(|(peer, have)| have.saturating_sub(staleness) > most && found.answers.contains_key(peer))
+    if let Some((&peer, have)) =
+        claimed.iter().find(|(peer, have)| **have > most && found.answers.contains_key(peer))
     {
         let reason =
             said.get(&peer).map_or_else(|| "shows no signed release that late".to_owned(), Clone::clone);

@@ -685,10 +685,6 @@ pub struct Agent {
     queue: std::collections::VecDeque<Effect>,
     draft: Draft,
     model: Option<Vec<f64>>,
-    /// By how many rounds a neighbour's release may be old when it is mixed.
-    staleness: u32,
-    /// The rounds of the rows, by neighbour, where they may be of different ones; `None` while nothing is known after a restart.
-    newest: Vec<Option<u32>>,
 }
 
 impl Agent {
@@ -713,25 +709,9 @@ impl Agent {
             queue: std::collections::VecDeque::new(),
             draft: Draft::default(),
             model: None,
-            staleness: 0,
-            newest: vec![Some(0); n],
             player,
             neighbours,
         }
-    }
-
-    /// Has the agent mix the newest releases it has, each up to so many rounds old, instead of waiting for all of one round. Mixing releases is post-processing: what is
-    /// charged, and when, stays the same. For algorithms that [allow it](Protocol::allows_staleness).
-    #[must_use]
-    pub fn with_staleness(mut self, most: u32) -> Self {
-        self.staleness = if self.player.protocol.allows_staleness() { most } else { 0 };
-        self
-    }
-
-    /// By how many rounds a neighbour's release may be old when it is mixed.
-    #[must_use]
-    pub fn staleness(&self) -> u32 {
-        self.staleness
     }
 
     /// The player inside.
@@ -772,15 +752,8 @@ impl Agent {
     /// Neighbours whose release of the next round has not come in, and is waited for.
     pub fn awaited(&self) -> impl Iterator<Item = u32> + '_ {
         let open = self.own.is_some() && self.model.is_none();
-        let oldest = oldest(self.round + 1, self.staleness, self.player.timetable.rounds);
-        let slots = self.neighbours.iter().zip(&self.waiting[0]).zip(self.away.iter().zip(&self.newest));
-        let missing = move |slot: &Option<Arc<[f64]>>, newest: &Option<u32>| match self.staleness {
-            0 => slot.is_none(),
-            _ => newest.is_none_or(|round| round < oldest),
-        };
-        slots
-            .filter(move |((_, slot), (away, newest))| open && away.is_none() && missing(slot, newest))
-            .map(|((&j, _), _)| j)
+        let slots = self.neighbours.iter().zip(&self.waiting[0]).zip(&self.away);
+        slots.filter(move |((_, slot), away)| open && slot.is_none() && away.is_none()).map(|((&j, _), _)| j)
     }
 
     /// Goes on without a neighbour from the next exchange on: its place in every sum and its weight in every mix are the agent's own,
@@ -842,7 +815,6 @@ impl Agent {
             return Err(RestoreError::Shape { what: "the model" });
         }
         (self.round, self.remembers) = (saved.round, saved.round == 0);
-        self.newest.fill(self.remembers.then_some(0));
         self.away.clone_from(&saved.away);
         self.own = saved.own.as_deref().map(Arc::from);
         self.model.clone_from(&saved.model);
@@ -894,9 +866,6 @@ impl Agent {
         if let Some(what) = self.player.out_of_range(round, slot, values) {
             return Err(Refusal::OutOfRange { from, round, what });
         }
-        if self.staleness > 0 {
-            return self.take_newest(slot, message);
-        }
         if round >= 1 && round <= self.round {
             let start = (slot + 1) * self.dim;
             let compared = self.remembers && round == self.round;
@@ -913,27 +882,6 @@ impl Agent {
             Some(_) => Ok(()),
             empty => {
                 *empty = Some(Arc::clone(values));
-                Ok(())
-            }
-        }
-    }
-
-    /// Takes in a release that replaces the one before, whatever came between.
-    fn take_newest(&mut self, slot: usize, message: &Message) -> Result<(), Refusal> {
-        let &Message { from, round, ref values } = message;
-        // It went on from a release of this agent that is at most so old.
-        let released = self.round + u32::from(self.own.is_some());
-        let last = (released + self.staleness + 1).min(self.player.timetable.exchanges());
-        if round == 0 || round > last {
-            return Err(Refusal::OutOfTurn { from, round, expected: released.max(1) });
-        }
-        let row = &mut self.rows[(slot + 1) * self.dim..(slot + 2) * self.dim];
-        match self.newest[slot] {
-            Some(known) if known > round => Ok(()),
-            Some(known) if known == round && !same(row, values) => Err(Refusal::Equivocation { from, round }),
-            _ => {
-                row.copy_from_slice(values);
-                self.newest[slot] = Some(round);
                 Ok(())
             }
         }
@@ -971,9 +919,7 @@ impl Agent {
         let rows = self.rows[self.dim..].chunks_exact_mut(self.dim);
         for ((row, values), away) in rows.zip(&mut self.waiting[0]).zip(&self.away) {
             let values = values.take().filter(|_| away.is_none());
-            if self.staleness == 0 || away.is_some() {
-                row.copy_from_slice(values.as_deref().unwrap_or(&own));
-            }
+            row.copy_from_slice(values.as_deref().unwrap_or(&own));
         }
         self.waiting.swap(0, 1);
         self.remembers = true;
@@ -992,10 +938,4 @@ impl Agent {
 /// The same bits: 0 and −0 are different bytes on the wire.
 fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
-}
-
-/// The oldest round that a neighbour's release may be of in exchange `round`. What is mixed after the last charged round are averages: older releases are none.
-pub(crate) fn oldest(round: u32, staleness: u32, rounds: u32) -> u32 {
-    let oldest = round.saturating_sub(staleness);
-    if round > rounds { oldest.max(rounds + 1) } else { oldest }
 }

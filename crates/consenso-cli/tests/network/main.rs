@@ -12,7 +12,6 @@ mod recorder;
 mod refusals;
 mod rejoin;
 mod shares;
-mod stragglers;
 mod transcript;
 
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};

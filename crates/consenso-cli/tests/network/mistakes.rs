@@ -56,9 +56,6 @@ fn a_network_that_could_not_run_is_not_made() {
     fs::write(place.join("schema.toml"), reviewed).unwrap();
     study("kind = \"dgd\"\nrounds = 0");
     refused(&place, &files, &["study.toml", "rounds"]);
-    // What `up` would refuse is refused before anything is made.
-    study("kind = \"admm\"\nstaleness = 2");
-    refused(&place, &files, &["study.toml", "kind admm needs every neighbour's vector of the same round"]);
     study("kind = \"dgd\"");
     refused(
         &place,

@@ -97,8 +97,6 @@ pub(super) struct Planned {
     pub(super) sharing: Option<FixedPoint>,
     /// How agents combine their neighbours' vectors.
     pub(super) mixing: MixRule,
-    /// By how many rounds a neighbour's vector may be old when it is mixed.
-    pub(super) staleness: u32,
     /// The largest number of an honest agent's message, where a rule gives one.
     pub(super) reach: Option<f64>,
     /// What it is where columns are scouted; `protocol` is the same.
@@ -802,18 +800,8 @@ fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec {
-        label,
-        rounds,
-        noise,
-        max_dim,
-        tail,
-        gossip,
-        sharing,
-        mixing,
-        staleness,
-        mut protocol,
-    } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, mut protocol } =
+        algorithm;
     if let Some(most) = max_dim.filter(|&most| most < facts.dim) {
         return Err(format!(
             "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
@@ -901,7 +889,6 @@ fn plan(
             budget,
             sharing,
             mixing,
-            staleness,
             scouted: None,
         },
         warnings,
@@ -938,9 +925,6 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
     table.extend(planned.protocol.parameters());
     table.extend(shared::keys(planned));
     table.extend(range::keys(planned.mixing));
-    if planned.staleness > 0 {
-        table.insert("staleness".into(), planned.staleness.into());
-    }
     if let Some(noise) = &planned.budget.noise_spec
         && let Ok(noise) = serde_json::to_value(noise)
     {

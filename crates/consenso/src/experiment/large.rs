@@ -260,9 +260,6 @@ fn residents(
             (counts, Box::new(make))
         }
     };
-    if planned.staleness > 0 {
-        return Err("staleness is simulated in one process: leave it out, or run without mpirun".into());
-    }
     let make = |agent: usize| -> Player {
         player(experiment, planned, (agent, graph, &counts), local(agent), &noise, true)
     };

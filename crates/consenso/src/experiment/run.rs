@@ -452,10 +452,6 @@ fn one_run(
     if let Some(rows) = experiment.start(instance.run) {
         network.start_from(&rows);
     }
-    if planned.staleness > 0 {
-        let seed = Seed::from(experiment.spec.seed).for_run(u64::from(instance.run));
-        network = network.stale(planned.staleness, seed);
-    }
     if let Some(code) = planned.sharing {
         network = network.secret_shared(code).map_err(|e| e.to_string())?;
     }

@@ -68,8 +68,7 @@ pub(super) fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, staleness, protocol, .. } =
-        algorithm;
+    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, protocol, .. } = algorithm;
     let kind = protocol.kind();
     if !["dgd", "decor"].contains(&kind) {
         return Err(format!(
@@ -82,9 +81,6 @@ pub(super) fn plan(
     let foreign = [("tail", tail.is_some()), ("gossip", gossip.is_some()), ("exchange", sharing.is_some())];
     if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
         return Err(format!("{key} has no place where columns are scouted: leave it out"));
-    }
-    if staleness > 0 {
-        return Err("staleness: where columns are scouted every sum needs everybody's part of the same round; leave it out, or set data.encoding = \"one-hot\"".into());
     }
     if mixing != MixRule::Average {
         return Err("mixing: where columns are scouted sums are made, not mixes, and what a site can add to one is bounded; leave it out, or set \
@@ -175,7 +171,6 @@ pub(super) fn plan(
         budget,
         sharing: None,
         mixing: MixRule::Average,
-        staleness: 0,
         reach: None,
         scouted: Some(scouted),
     };
@@ -279,14 +274,8 @@ fn pooled(
     standard: &[f64],
     locals: &[LocalObjective],
 ) -> LocalObjective {
-    let rows = locals.iter().map(|l| l.records().len()).sum();
-    let mut all = Records::with_capacity(layout.features() + 1, rows);
-    for local in locals {
-        let encoded = layout.encode(standard, local.records());
-        for row in 0..encoded.len() {
-            all.push_entries(encoded.entries(row), encoded.labels()[row]);
-        }
-    }
+    let blocks: Vec<Records> = locals.iter().map(|l| layout.encode(standard, l.records())).collect();
+    let all = Records::joined(&blocks.iter().collect::<Vec<_>>());
     LocalObjective::new(
         Objective { loss: experiment.loss_under(Some(standard)), ..experiment.objective },
         all,

@@ -149,10 +149,7 @@ impl Experiment {
             return Err("exchange = \"secret-shared\" has no vectors to send".into());
         }
         let graph = &self.graphs[0];
-        let staleness = planned.staleness;
-        let agent =
-            Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player).with_staleness(staleness);
-        Ok(Site { agent, plan })
+        Ok(Site { agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player), plan })
     }
 
     /// What agent `agent` is about to do, whichever way it exchanges.

@@ -306,8 +306,6 @@ pub struct AlgorithmSpec {
     pub sharing: Option<SharingSpec>,
     /// How agents combine their neighbours' vectors.
     pub mixing: MixRule,
-    /// By how many rounds a neighbour's vector may be old when it is mixed.
-    pub staleness: u32,
     /// The algorithm with its own parameters.
     pub protocol: Box<dyn Protocol>,
 }
@@ -442,8 +440,6 @@ struct AlgorithmCommon {
     mixing: MixName,
     liars: Option<usize>,
     clip: Option<f64>,
-    #[serde(default)]
-    staleness: u32,
 }
 
 /// Keys that leave an algorithm's choices open.
@@ -453,13 +449,10 @@ fn is_auto(algorithm: &Parameters) -> bool {
     algorithm.get("kind").and_then(Value::as_str) == Some("auto")
 }
 
-/// Most rounds by which a mixed vector may be old: a bound on what is under way.
-const MAX_STALENESS: u32 = 64;
-
 /// Most rounds of an algorithm: a bound on everything that is kept by the round.
 pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 
-const COMMON_KEYS: [&str; 14] = [
+const COMMON_KEYS: [&str; 13] = [
     "label",
     "rounds",
     "noise",
@@ -473,7 +466,6 @@ const COMMON_KEYS: [&str; 14] = [
     "mixing",
     "liars",
     "clip",
-    "staleness",
 ];
 
 impl ExperimentSpec {
@@ -758,7 +750,6 @@ fn parse_algorithm(
         mixing,
         liars,
         clip,
-        staleness,
         ..
     } = common;
     let sharing =
@@ -802,28 +793,7 @@ fn parse_algorithm(
             Some("use kind = \"dgd\", \"rcd\" or \"pdop\", or leave mixing out".into()),
         ));
     }
-    if staleness > MAX_STALENESS {
-        return Err(fail(
-            "staleness",
-            format!("staleness = {staleness} is more than {MAX_STALENESS} rounds"),
-            None,
-        ));
-    }
-    if staleness > 0 && !protocol.allows_staleness() {
-        return Err(fail(
-            "staleness",
-            format!("kind {kind} needs every neighbour's vector of the same round"),
-            Some("use kind = \"dgd\" or \"rcd\", or leave staleness out".into()),
-        ));
-    }
-    if staleness > 0 && sharing.is_some() {
-        return Err(fail(
-            "staleness",
-            "secret shares add up within one round: leave staleness out".into(),
-            None,
-        ));
-    }
-    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, staleness, protocol })
+    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, protocol })
 }
 
 fn did_you_mean(near: &str) -> String {

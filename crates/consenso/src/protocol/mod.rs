@@ -442,11 +442,6 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether neighbours' vectors may be of different rounds: so where all it does is to mix the newest it has, and it remembers nothing else.
-    fn allows_staleness(&self) -> bool {
-        self.mixes() && self.allows_absence() && self.memory() + self.private_memory() == 0
-    }
-
     /// How far the message of round `round` can lie outside the range of the last releases, given the largest number of any data gradient;
     /// noise apart. `None` where nothing bounds it.
     fn drift(&self, _round: u32, _gradient: f64, _facts: &PublicFacts) -> Option<Drift> {

@@ -20,8 +20,6 @@ pub struct Faults {
     pub retry_after: f64,
     /// Times in which the graph is cut.
     pub partitions: Vec<Partition>,
-    /// An edge whose messages take so many times as long, both ways.
-    pub slow: Option<(u32, u32, f64)>,
 }
 
 /// A cut: between `from` and `until` nothing passes between agents below `split` and the others.
@@ -161,11 +159,6 @@ impl Sending {
         let copies = if !lost && chance.random::<f64>() < faults.duplication { 2 } else { 1 };
         for _ in 0..copies {
             let delay = faults.delay.0 + chance.random::<f64>() * (faults.delay.1 - faults.delay.0);
-            let ends = (message.from().min(to as u32), message.from().max(to as u32));
-            let delay = match faults.slow {
-                Some((a, b, times)) if ends == (a.min(b), a.max(b)) => delay * times,
-                _ => delay,
-            };
             let at = now + if lost { faults.retry_after.max(1e-3) } else { delay };
             queue.push(Reverse(InFlight { at, order, to, message: message.clone(), attempt, lost }));
         }

@@ -5,7 +5,6 @@
 mod messages;
 mod parted;
 mod shared;
-mod stale;
 
 pub use messages::{Faults, Partition, Traffic, over_messages};
 pub use parted::{Division, Parted, PartedState, Ranks, ThreadRanks};
@@ -14,7 +13,6 @@ use crate::agent::{Player, Seat};
 use crate::gate::Draft;
 use crate::graph::{Graph, Mixing};
 use crate::protocol::{Common, Weights};
-use crate::random::Seed;
 use crate::sharing::{FixedPoint, ShareError};
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -39,7 +37,6 @@ pub struct Lockstep {
     draft: Draft,
     exchange: Option<shared::Exchange>,
     failure: Option<ShareError>,
-    stale: Option<stale::History>,
 }
 
 impl Lockstep {
@@ -65,16 +62,7 @@ impl Lockstep {
             draft,
             exchange: None,
             failure: None,
-            stale: None,
         }
-    }
-
-    /// Has every agent mix vectors of its neighbours that are up to `most` rounds old. How old is drawn from the seed, edge by edge and round by round; nobody goes back to an
-    /// older vector than it has seen, and the rounds of gossip mix one another only.
-    #[must_use]
-    pub fn stale(mut self, most: u32, seed: Seed) -> Self {
-        self.stale = (most > 0).then(|| stale::History::new(most, seed, &self.graph, self.rows.len()));
-        self
     }
 
     /// The same agents, exchanging secret shares: only the sum of their vectors is revealed.
@@ -140,8 +128,7 @@ impl Lockstep {
 
     /// One round: every agent takes in the last releases and makes its next.
     pub fn advance(&mut self) {
-        let Self { players, graph, mixing, dim, grain, round, rows, next, draft, exchange, failure, stale } =
-            self;
+        let Self { players, graph, mixing, dim, grain, round, rows, next, draft, exchange, failure } = self;
         if let Some(exchange) = exchange {
             if failure.is_none() {
                 *failure = exchange.advance(players, *round, *grain, rows).err();
@@ -150,8 +137,7 @@ impl Lockstep {
             return;
         }
         let common = common(players, graph, rows, *dim);
-        let stale = stale.as_mut().map(|s| s.look(graph, *round, players[0].timetable().rounds, rows));
-        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref(), stale };
+        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
         // Back and forth: what one round read last is still in the cache when the next begins. The order changes no result.
         let back = !round.is_multiple_of(2);
         if players.len() <= *grain {
@@ -179,7 +165,7 @@ impl Lockstep {
     #[must_use]
     pub fn current_models(&self) -> Vec<f64> {
         let Self { players, graph, mixing, round, rows, .. } = self;
-        let table = Table { graph, mixing, rows, round: *round, common: None, stale: None };
+        let table = Table { graph, mixing, rows, round: *round, common: None };
         let dim = self.model_dim();
         let mut models = vec![0.0; players.len() * dim];
         for (i, (player, model)) in players.iter().zip(models.chunks_exact_mut(dim.max(1))).enumerate() {
@@ -190,13 +176,12 @@ impl Lockstep {
 
     /// Takes in the last exchange and gives every agent's model.
     pub fn finish(&mut self) -> Vec<Vec<f64>> {
-        let Self { players, graph, mixing, dim, round, rows, exchange, stale, .. } = self;
+        let Self { players, graph, mixing, dim, round, rows, exchange, .. } = self;
         if let Some(exchange) = exchange {
             return exchange.finish(players, *round);
         }
         let common = common(players, graph, rows, *dim);
-        let stale = stale.as_mut().map(|s| s.look(graph, *round, players[0].timetable().rounds, rows));
-        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref(), stale };
+        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
         players.iter_mut().enumerate().map(|(i, player)| player.finish(&table.seat(i))).collect()
     }
 }
@@ -213,20 +198,15 @@ struct Table<'a> {
     rows: &'a [f64],
     round: u32,
     common: Option<&'a Common>,
-    stale: Option<&'a stale::History>,
 }
 
 impl<'a> Table<'a> {
     fn seat(&self, agent: usize) -> Seat<'a> {
         let neighbours = self.graph.neighbours(agent);
-        let (rows, me, seen) = match self.stale {
-            Some(history) => history.of(agent),
-            None => (self.rows, agent as u32, neighbours),
-        };
         Seat {
-            rows,
-            me,
-            neighbours: seen,
+            rows: self.rows,
+            me: agent as u32,
+            neighbours,
             place: neighbours.partition_point(|&j| (j as usize) < agent),
             weights: Weights { own: self.mixing.own(agent), neighbours: self.mixing.neighbours(agent) },
             round: self.round,

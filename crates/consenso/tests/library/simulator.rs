@@ -185,7 +185,6 @@ fn faults() -> [(&'static str, Faults); 5] {
                 duplication: 0.9,
                 retry_after: 1.0,
                 partitions: vec![cut(0.0, 900.0, 1)],
-                slow: None,
             },
         ),
     ]
@@ -289,67 +288,6 @@ fn threads_do_not_change_a_bit() {
         let one = with(1);
         assert_eq!(one, with(2), "{:?}", setting.protocol);
         assert_eq!(one, setting.messages(&Faults::default(), 1).0, "{:?}", setting.protocol);
-    }
-}
-
-/// One link ten times slower made everybody ten times slower; whoever may mix older vectors waits for it no longer.
-#[test]
-fn a_slow_link_does_not_hold_up_who_may_mix_older_vectors() {
-    let dgd: Arc<dyn Protocol> = Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) });
-    let timetable = Timetable { rounds: 60, tail_from: 40, gossip: 6 };
-    let mut setting = Setting::new(dgd, 8, 20, 3, timetable);
-    let values =
-        |agents: &[Agent]| agents.iter().flat_map(|a| a.model().unwrap().to_vec()).collect::<Vec<f64>>();
-    let run = |setting: &Setting, staleness: u32, faults: &Faults| {
-        let agents = setting.agents().into_iter().map(|a| a.with_staleness(staleness)).collect();
-        let neighbours = |i: usize| setting.graph.neighbours(i).to_vec();
-        let (agents, traffic) = over_messages(agents, neighbours, faults, &Seed::from(3)).unwrap();
-        // Every agent made every release once: what is charged does not depend on what was mixed.
-        let made: Vec<(u32, u32)> = traffic.transcript.iter().map(|m| (m.round(), m.from())).collect();
-        let all: Vec<(u32, u32)> = (1..=66).flat_map(|round| (0..8).map(move |i| (round, i))).collect();
-        assert_eq!(made, all);
-        (values(&agents), traffic.milliseconds)
-    };
-    let slow = Some((0, setting.graph.neighbours(0)[0], 10.0));
-    let faults = Faults { delay: (1.0, 1.0), slow, ..Faults::default() };
-    let calm = Faults { delay: (1.0, 1.0), ..Faults::default() };
-    setting.door = Door::Open;
-    let ((fast, at_best), (same, waiting), (stale, passing)) =
-        (run(&setting, 0, &calm), run(&setting, 0, &faults), run(&setting, 9, &faults));
-    assert_eq!(bits(&fast), bits(&same), "waiting changes nothing but the time");
-    assert!(waiting > 8.0 * at_best && passing < 1.6 * at_best, "{at_best} {waiting} {passing}");
-    let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    let size = far(&fast, &vec![0.0; fast.len()]);
-    assert!(far(&stale, &fast) < 0.05 * size, "{} of {size}", far(&stale, &fast));
-    // Under reordering, loss and duplication it ends too.
-    setting.door = Door::Noisy { noise, budget: None };
-    for (_, faults) in self::faults() {
-        run(&setting, 3, &faults);
-    }
-}
-
-/// In lockstep ages come from a seed: the same seed, the same run; and where nothing may be old, the run without.
-#[test]
-fn stale_vectors_in_lockstep_are_drawn_from_a_seed_and_converge() {
-    let dgd: Arc<dyn Protocol> = Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) });
-    let mut setting = Setting::new(dgd, 8, 20, 3, Timetable { rounds: 60, tail_from: 40, gossip: 6 });
-    setting.door = Door::Open;
-    let run = |most: u32, seed: u64| {
-        let mut run =
-            Lockstep::new(setting.players(), Arc::clone(&setting.graph), Arc::clone(&setting.mixing))
-                .stale(most, Seed::from(seed));
-        (0..66).for_each(|_| run.advance());
-        run.finish().concat()
-    };
-    let fresh = run(0, 1);
-    assert_eq!(bits(&fresh), setting.lockstep().models.concat());
-    let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    let size = far(&fresh, &vec![0.0; fresh.len()]);
-    for most in [1, 4, 9] {
-        let (one, again, other) = (run(most, 1), run(most, 1), run(most, 2));
-        assert_eq!(bits(&one), bits(&again));
-        assert_ne!(bits(&one), bits(&other));
-        assert!(far(&one, &fresh) < 0.05 * size, "{most}: {} of {size}", far(&one, &fresh));
     }
 }
 
