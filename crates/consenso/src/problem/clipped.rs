@@ -13,6 +13,13 @@
 //! most 2, setting one's summand to zero by at most 1, at every x. It follows that ‖·‖_∞ ≤ 2 and ‖·‖₁ ≤ 2√d. The norms in floating point are
 //! rounded up before they divide (as [`to_unit_norm`](crate::data) does), and a slope that is not finite counts as zero, so the bound
 //! holds for the stored numbers too; summing b of them adds at most (b + 64)·2⁻⁵³·b on either neighbour, which [`rounding`] bounds.
+//!
+//! **By codes.** Where rows are kept as codes ([`Codes`](crate::data)), z_j = base + its numbers + Σ_p value_p(c_jp)·e, the sum is taken as
+//! base·Σ_j t_j + (numbers) + Σ value·B with t_j = c_j·s_j and B_l the sum of t_j over the rows of level l. |t_j| ≤ 1/‖z_j‖₂ ≤ 1, for the intercept is 1, so
+//! with u = 2⁻⁵³ and n = b + 300 (no number is the sum of more: b rows, 256 combinations of levels, a few products) feature l of a category is off by at
+//! most n·u·(|base_l|·b + |value_l|·b_l), b_l the rows of that level. No level adds more than v = 2/√floor to a row, base_l = −p_l·value_l with shares
+//! Σp_l ≤ 1 in each of the S categories, and Σ_l b_l = b, so over all features ‖·‖₂ ≤ n·u·b·2√S·v; the numbers add n·u·b as above (each
+//! record's vector has length at most one), and second-order terms fit between n and b + 512: [`rounding_by_codes`].
 
 use super::{Loss, Workspace};
 use crate::data::{RawLayout, Records};
@@ -94,29 +101,37 @@ impl Standardised {
         // Slopes are clipped before classes are weighted, so that both are clipped alike; divided by the heaviest weight no record exceeds one.
         let plain = if loss.is_logistic() { Loss::Logistic } else { loss };
         let unit = if clip.is_infinite() { 1.0 } else { loss.heaviest() };
-        let mut own = vec![0.0; outputs];
-        for (j, (&label, &norm)) in self.records.labels().iter().zip(&self.norms).enumerate() {
-            for (c, s) in own.iter_mut().enumerate() {
-                *s = slopes[c * rows + j];
+        let (labels, norms) = (self.records.labels(), &self.norms);
+        // What a record's slopes are multiplied by, given their length. (A NaN is no larger than the clip, and then not finite.)
+        let factor = |length: f64, label: f64| {
+            let factor = if clip.is_infinite() { 1.0 } else { 1.0 / length.max(clip) };
+            if length.is_finite() { factor * (loss.weight(label) / unit) } else { 0.0 }
+        };
+        // Where a factor is zero its slope may be infinite.
+        let clipped = |slope: f64, factor: f64| if factor == 0.0 { 0.0 } else { slope * factor };
+        if outputs == 1 {
+            plain.slopes(labels, &mut slopes);
+            let up = 1.0 + 9.0 * f64::EPSILON;
+            for ((s, &label), &norm) in slopes.iter_mut().zip(labels).zip(norms) {
+                *s = clipped(*s, factor(s.abs() * up * norm, label));
             }
-            slope(plain, label, &mut own);
-            let length = kernel::norm(&own) * (1.0 + (outputs + 8) as f64 * f64::EPSILON) * norm;
-            let factor = if clip.is_infinite() {
-                1.0
-            } else if length > clip {
-                1.0 / length
-            } else {
-                1.0 / clip
-            };
-            let factor = if length.is_finite() { factor * (loss.weight(label) / unit) } else { 0.0 };
-            for (c, s) in own.iter().enumerate() {
-                // Where a factor is zero its slope may be infinite.
-                slopes[c * rows + j] = if factor == 0.0 { 0.0 } else { s * factor };
+        } else {
+            let mut own = vec![0.0; outputs];
+            let up = 1.0 + (outputs + 8) as f64 * f64::EPSILON;
+            for (j, (&label, &norm)) in labels.iter().zip(norms).enumerate() {
+                for (c, s) in own.iter_mut().enumerate() {
+                    *s = slopes[c * rows + j];
+                }
+                softmax_slopes(label, &mut own);
+                let factor = factor(kernel::norm(&own) * up * norm, label);
+                for (c, s) in own.iter().enumerate() {
+                    slopes[c * rows + j] = clipped(*s, factor);
+                }
             }
         }
         let blocks = out.chunks_exact_mut(features).zip(slopes.chunks_exact(rows.max(1)));
         for (out, slopes) in blocks {
-            kernel::weighted_sum(self.records.layout(), slopes, &mut work.sums, out);
+            kernel::weighted_sum(self.records.layout(), slopes, &mut work.scratch, out);
         }
     }
 
@@ -132,11 +147,10 @@ impl Standardised {
         let mut sum = [0.0; 2];
         for (&score, &label) in scores.iter().zip(self.records.labels()) {
             let z = if score.is_finite() { score.clamp(-reach, reach) } else { 0.0 };
-            let mut own = [a * z + b];
-            slope(Loss::Logistic, label, &mut own);
-            let length = own[0].abs() * (z * z + 1.0).sqrt() * (1.0 + 16.0 * f64::EPSILON);
+            let own = Loss::Logistic.slope(a * z + b, label);
+            let length = own.abs() * (z * z + 1.0).sqrt() * (1.0 + 16.0 * f64::EPSILON);
             if length.is_finite() {
-                let factor = own[0] / length.max(clip);
+                let factor = own / length.max(clip);
                 sum[0] += factor * z;
                 sum[1] += factor;
             }
@@ -152,21 +166,22 @@ pub fn rounding(records: usize) -> f64 {
     2.0 * (b + 64.0) * b * (f64::EPSILON / 2.0)
 }
 
-/// φ' at the scores in `own`, in place.
-fn slope(loss: Loss, label: f64, own: &mut [f64]) {
-    match loss {
-        Loss::Softmax { .. } => {
-            let top = own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let mut total = 0.0;
-            for s in own.iter_mut() {
-                *s = libm::exp(*s - top);
-                total += *s;
-            }
-            own.iter_mut().for_each(|s| *s /= total);
-            own[label as usize] -= 1.0;
-        }
-        margin => own[0] = margin.slope(own[0], label),
+/// The same of a sum that may be taken by codes: `factor` is 1 + 2√S·v ([`RawLayout::coded_rounding`]).
+pub(crate) fn rounding_by_codes(records: usize, factor: f64) -> f64 {
+    let b = records as f64;
+    2.0 * (b + 512.0) * b * (f64::EPSILON / 2.0) * factor
+}
+
+/// φ' of a softmax at the scores in `own`, in place.
+fn softmax_slopes(label: f64, own: &mut [f64]) {
+    let top = own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut total = 0.0;
+    for s in own.iter_mut() {
+        *s = libm::exp(*s - top);
+        total += *s;
     }
+    own.iter_mut().for_each(|s| *s /= total);
+    own[label as usize] -= 1.0;
 }
 
 #[cfg(test)]

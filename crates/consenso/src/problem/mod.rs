@@ -24,7 +24,7 @@ pub use neighbours::NeighbourRelation;
 pub use sensitivity::Sensitivity;
 pub use weights::{SiteWeights, WeightRule};
 
-use crate::data::{Lanes8, Layout, Records, RowBounds};
+use crate::data::{Layout, Records, RowBounds};
 use crate::kernel;
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub struct LocalObjective {
 /// Scratch space for gradients: one a thread, reused for every agent.
 #[derive(Default)]
 pub struct Workspace {
-    sums: Vec<Lanes8>,
+    scratch: kernel::Scratch,
     margins: Vec<f64>,
     whole: Vec<f64>,
 }

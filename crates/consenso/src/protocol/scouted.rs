@@ -783,6 +783,12 @@ impl Scouted {
         }
     }
 
+    /// What a site's sum of clipped gradients can be off by in floating point, on two neighbours together.
+    fn rounding(&self) -> f64 {
+        let factor = self.recipe.request.layout.coded_rounding(self.recipe.floor);
+        clipped::rounding_by_codes(self.shape.records, factor)
+    }
+
     /// The l2 norm of the noise on one site's sum, but for a chance of 10^−12 in a whole run: √d + √(2·log) deviations (Gaussian concentration).
     fn largest_noise(&self, sum: u32) -> f64 {
         let Some(mu) = self.recipe.request.mu else { return 0.0 };
@@ -799,7 +805,7 @@ impl Scouted {
         let reach = self.recipe.request.reach;
         let moves = if sum == 0 { (reach * self.shape.histograms as f64).sqrt() } else { reach };
         // Noise is rounded up to its grid, and no more than a little.
-        let sigma = 1.01 * (moves + clipped::rounding(self.shape.records)) / (mu * share.sqrt());
+        let sigma = 1.01 * (moves + self.rounding()) / (mu * share.sqrt());
         let releases = f64::from(self.sums()) * self.recipe.weights.len() as f64;
         let log = libm::log(releases / super::CHANCE);
         sigma * ((self.length(sum) as f64).sqrt() + (2.0 * log).sqrt())
@@ -925,7 +931,7 @@ impl Protocol for Scouted {
             let m = self.shape.histograms as f64;
             return Sensitivity { l1: reach * m, l2: (reach * m).sqrt().next_up(), linf: 1.0 };
         }
-        Sensitivity::from_l2(reach + clipped::rounding(self.shape.records), self.length(sum))
+        Sensitivity::from_l2(reach + self.rounding(), self.length(sum))
     }
 
     fn active(&self, round: u32, _: usize) -> Option<Vec<u32>> {
