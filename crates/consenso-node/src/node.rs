@@ -75,6 +75,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long a lost link may take to come back under [`Away::Stop`].
 const BLINK: Duration = Duration::from_secs(1);
 
+/// What stands before a neighbour's own reason to leave.
+const THEIR_WORDS: &str = "it said: ";
+
 /// How often a site that waits says so.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
@@ -709,6 +712,8 @@ impl Node {
         }
         n.acked = n.acked.max(have);
         n.ever_up = true;
+        // What it said when it left is over when it is back; what was wrong with what it sent is not.
+        n.refused = n.refused.take().filter(|reason| !reason.starts_with(THEIR_WORDS));
         if n.refused.is_none() {
             n.lost = None;
         }
@@ -782,7 +787,7 @@ impl Node {
             }
             Frame::Refused(reason) => {
                 (n.outgoing, n.ahead) = (None, None);
-                n.refused.get_or_insert_with(|| format!("it said: {reason}"));
+                n.refused.get_or_insert_with(|| format!("{THEIR_WORDS}{reason}"));
                 n.lost.get_or_insert_with(Instant::now);
                 let (name, reason) = (n.name.clone(), format!("it refused: {reason}"));
                 self.write_log();
