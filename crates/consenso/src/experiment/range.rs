@@ -93,7 +93,7 @@ pub(super) fn keys(mixing: MixRule) -> Parameters {
     if let Ok(name) = serde_json::to_value(mixing.name()) {
         table.insert("mixing".into(), name);
     }
-    if let MixRule::Clipped { liars, .. } | MixRule::Trimmed { liars } = mixing {
+    if let MixRule::Clipped { liars, .. } | MixRule::Trimmed { liars } | MixRule::Nearest { liars } = mixing {
         table.insert("liars".into(), liars.into());
     }
     if let MixRule::Clipped { clip: Some(clip), .. } = mixing {
@@ -217,7 +217,7 @@ mod tests {
             (plan.claim.unwrap().epsilon.to_bits(), plan.cost.unwrap().mu.unwrap().to_bits())
         };
         let average = claim("");
-        for rule in ["clipped", "trimmed", "median"] {
+        for rule in ["clipped", "trimmed", "median", "nearest"] {
             assert_eq!(claim(&format!("mixing = \"{rule}\"")), average, "{rule}");
         }
     }

@@ -5,7 +5,7 @@ use super::check::{Experiment, Planned, Source};
 use super::run::player;
 use super::spec::Accounting;
 use crate::agent::{Agent, Player, Timetable};
-use crate::gate::{Ledger, Noise};
+use crate::gate::{Gate, Ledger, Noise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
@@ -92,6 +92,15 @@ impl SitePlan {
             (norm.name().to_owned(), event)
         };
         Norm::that_bound(noise).iter().map(one).collect()
+    }
+}
+
+impl SitePlan {
+    /// What the release of `round` costs by the schedule, which is known before it; `None` where it depends on the transcript.
+    #[must_use]
+    pub fn scheduled(&self, round: u32, gate: &Gate) -> Option<Charge> {
+        let ledger = gate.ledger().after(round)?;
+        Some(self.charge(round, gate.noise(round), &ledger))
     }
 }
 

@@ -778,8 +778,9 @@ fn parse_algorithm(
             return Err(fail("clip", "clip belongs to clipped mixing".into(), Some(help)));
         }
         MixName::Trimmed => MixRule::Trimmed { liars: liars.unwrap_or(1) },
+        MixName::Nearest => MixRule::Nearest { liars: liars.unwrap_or(1) },
         _ if liars.is_some() => {
-            let help = "add mixing = \"clipped\" or \"trimmed\", or leave it out".to_owned();
+            let help = "add mixing = \"nearest\", \"clipped\" or \"trimmed\", or leave it out".to_owned();
             return Err(fail("liars", "liars belongs to robust mixing".into(), Some(help)));
         }
         MixName::Median => MixRule::Median,

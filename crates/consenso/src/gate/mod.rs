@@ -302,6 +302,16 @@ impl Gate {
         self.ledger.resume(&state.ledger)
     }
 
+    /// The state after the charges of rounds 1 to `charged`; `None` where their costs depend on the transcript.
+    pub(crate) fn state_after(&self, charged: u32) -> Option<GateState> {
+        Some(GateState { ledger: self.ledger.after(charged)?.state(), realised: self.realised })
+    }
+
+    /// Charges a round whose release will use no record.
+    pub(crate) fn spend(&mut self, round: u32) -> Result<(), StopReason> {
+        self.ledger.charge(round, &[])
+    }
+
     /// The noise of a round, from 1; `None` beyond the schedule and for an open gate.
     #[must_use]
     pub fn noise(&self, round: u32) -> Option<Noise> {
