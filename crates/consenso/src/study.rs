@@ -711,6 +711,7 @@ fn dataset(
                     ..LoadReport::default()
                 },
                 test_report: None,
+                test_sites: None,
             };
             (data, encode)
         }

@@ -263,9 +263,9 @@ impl<'a> Audited<'a> {
     fn new(experiment: &'a Experiment, planned: &'a Planned, locals: &'a [LocalObjective]) -> Option<Self> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
-        let (records, degree) = (locals[AGENT].records().len(), graph.degree(AGENT));
+        let (stake, degree) = (locals[AGENT].stake(), graph.degree(AGENT));
         let Account { noise, ledger, price, steps, hidden_by, inside, .. } =
-            planned.budget.account(records, degree)?;
+            planned.budget.account(stake, degree)?;
         let own = || noise.iter().map(RoundNoise::noise).collect();
         let hidden_by: Vec<Noise> = if hidden_by.is_empty() { own() } else { hidden_by.to_vec() };
         let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
@@ -340,7 +340,7 @@ impl<'a> Audited<'a> {
     /// The gate of agent `i`, with the noise that it shares with its neighbours.
     fn gate(&self, i: usize, seed: &Seed) -> Gate {
         let Self { planned, graph, locals, .. } = self;
-        let gate = planned.budget.gate(i, locals[i].records().len(), graph.degree(i), seed, false);
+        let gate = planned.budget.gate(i, locals[i].stake(), graph.degree(i), seed, false);
         match &planned.budget.correlated {
             Some(correlated) => (self.equip)(correlated, gate, i, graph.neighbours(i), seed),
             None => gate,
@@ -481,6 +481,7 @@ impl<'a> Audited<'a> {
                 weights: self.mixing.neighbours(AGENT).to_vec(),
             },
         )
+        .weighted(local.weight())
     }
 }
 
@@ -605,14 +606,14 @@ impl<'a> Whole<'a> {
             let all = local.records();
             let mut records: Records = all.select(&(1..all.len()).collect::<Vec<_>>());
             records.push(&row, label);
-            LocalObjective::new(*local.objective(), records)
+            local.on(records)
         };
         let zero = (vec![0.0; features], pair.record(Side::First).1);
         // Where a record is removed, the second data set is the real others alone.
         let second = match audited.neighbours {
             NeighbourRelation::AddRemove => {
                 let all = local.records();
-                LocalObjective::new(*local.objective(), all.select(&(1..all.len()).collect::<Vec<_>>()))
+                local.on(all.select(&(1..all.len()).collect::<Vec<_>>()))
             }
             _ => with(pair.record(Side::Second)),
         };

@@ -25,6 +25,8 @@ mod site;
 mod spec;
 mod sweep;
 mod trust;
+#[cfg(test)]
+mod weighted;
 
 pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};

@@ -20,12 +20,6 @@ pub(super) fn layout(
     source: &Source,
 ) -> Result<Option<Arc<RawLayout>>, (&'static str, String)> {
     if spec.data.encoding != Encoding::Scouted {
-        if !spec.data.weights.is_open() {
-            return Err((
-                "weights",
-                "sites can be weighted where columns are scouted: add encoding = \"scouted\"".into(),
-            ));
-        }
         return Ok(None);
     }
     let Source::Data(data) = source else {
@@ -178,7 +172,7 @@ pub(super) fn plan(
 }
 
 /// How often a record's share moves a sum. What is removed also changes the number that sums are divided by.
-fn reach(neighbours: NeighbourRelation) -> f64 {
+pub(super) fn reach(neighbours: NeighbourRelation) -> f64 {
     if neighbours == NeighbourRelation::ZeroOut { 1.0 } else { 2.0 }
 }
 
@@ -643,9 +637,9 @@ mod tests {
         let heavy = experiment("kind = \"complete\"", 3, BINARY, "logistic", BUDGET);
         let said = heavy.warnings().join(" ");
         assert!(said.contains("site 3 has 68 % of the weight") && !said.contains("of the noise"), "{said}");
-        let loud = super::super::check::loudest_site(&[3000, 20, 3000]).unwrap();
+        let loud = super::super::check::loudest_site(&[3000, 20, 3000], None).unwrap();
         assert!(loud.starts_with("site 2 with its 20 records brings 100 % of all noise"), "{loud}");
-        assert_eq!(super::super::check::loudest_site(&[300, 200, 300, 400]), None);
+        assert_eq!(super::super::check::loudest_site(&[300, 200, 300, 400], None), None);
     }
 
     /// The encoder of a fitted model gives the rows that training used.

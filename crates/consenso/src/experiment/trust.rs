@@ -145,7 +145,7 @@ impl Experiment {
             all.iter().sum::<f64>() / all.len().max(1) as f64
         };
         let claimed = {
-            let account = planned.budget.account(self.counts[0], graph.degree(0)).ok_or("no account")?;
+            let account = planned.budget.account(self.stake(0), graph.degree(0)).ok_or("no account")?;
             let hides =
                 |k: usize| account.hidden_by.get(k).map_or(account.noise[k].noise().scale(), |n| n.scale());
             let mu: f64 =
@@ -186,7 +186,7 @@ impl Experiment {
         let graph = &self.graphs[0];
         let mixing = Mixing::metropolis(graph);
         let n = graph.agents();
-        let account = |i: usize| planned.budget.account(self.counts[i], graph.degree(i)).ok_or("no account");
+        let account = |i: usize| planned.budget.account(self.stake(i), graph.degree(i)).ok_or("no account");
         let first = account(0)?;
         let deviations: Vec<f64> =
             first.noise.iter().take(rounds as usize).map(|n| n.noise().scale()).collect();
@@ -323,7 +323,7 @@ impl Experiment {
             return None;
         }
         let records = local.records();
-        let one = LocalObjective::new(*local.objective(), records.select(&[0]));
+        let one = local.on(records.select(&[0]));
         let row = records.row(0);
         let last = row.len().checked_sub(1)?;
         let mut gradient = vec![0.0; row.len()];
@@ -363,9 +363,9 @@ impl Experiment {
         let graph = &self.graphs[0];
         let neighbours = self.spec.privacy?.neighbours;
         let one = |(i, g): (usize, &Vec<f64>)| {
-            let account = planned.budget.account(self.counts[i], graph.degree(i))?;
+            let account = planned.budget.account(self.stake(i), graph.degree(i))?;
             let noise = account.noise.first()?;
-            let gain = account.steps.first()?.l2 / self.gradient_sensitivity(self.counts[i], neighbours).l2;
+            let gain = account.steps.first()?.l2 / self.gradient_sensitivity(self.stake(i), neighbours).l2;
             let step: Vec<f64> = g.iter().map(|g| g * gain).collect();
             let mut q = vec![0; step.len()];
             let mut stream = Seed::from(self.spec.seed).stream(Purpose::Audit, i as u64, 0);

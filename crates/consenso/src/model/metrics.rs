@@ -15,6 +15,9 @@ pub struct Metrics {
     /// Mean over the classes of the share of their records that is answered right: 1/C for a model that answers one class for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balanced_accuracy: Option<f64>,
+    /// Mean over the sites of the accuracy on each site's own test records, where it is known which are whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site_accuracy: Option<f64>,
     /// Area under the ROC curve, ties counted half. Two classes, both present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auc: Option<f64>,
@@ -103,6 +106,28 @@ impl Metrics {
         Some(Self { rows: labels.len(), ..metrics })
     }
 
+    /// The same figures with the mean accuracy over sites, `sites` being whose record each of these is.
+    pub(crate) fn by_site(
+        mut self,
+        loss: &Loss,
+        scores: &[f64],
+        labels: &[f64],
+        threshold: f64,
+        sites: &[u32],
+    ) -> Self {
+        let width = scores.len() / labels.len().max(1);
+        let all: std::collections::BTreeSet<u32> = sites.iter().copied().collect();
+        let one = |site: &u32| {
+            let rows = || (0..labels.len()).filter(|&row| sites[row] == *site);
+            let scores: Vec<f64> = rows().flat_map(|row| &scores[row * width..][..width]).copied().collect();
+            let labels: Vec<f64> = rows().map(|row| labels[row]).collect();
+            Self::of_scores(loss, &scores, &labels, threshold)?.accuracy
+        };
+        let each: Option<Vec<f64>> = all.iter().map(one).collect();
+        self.site_accuracy = each.map(|each| each.iter().sum::<f64>() / each.len() as f64);
+        self
+    }
+
     /// Means over runs: a bin of a calibration curve weighs by its records.
     #[must_use]
     pub fn mean(runs: &[Self]) -> Option<Self> {
@@ -125,6 +150,7 @@ impl Metrics {
             rows: first.rows,
             accuracy: over(&|m| m.accuracy),
             balanced_accuracy: over(&|m| m.balanced_accuracy),
+            site_accuracy: over(&|m| m.site_accuracy),
             auc: over(&|m| m.auc),
             average_precision: over(&|m| m.average_precision),
             f1: over(&|m| m.f1),
