@@ -19,8 +19,9 @@ use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::weights::Stake;
-use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
+use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, SiteWeights, WeightRule};
 use crate::protocol::scouted::{Scouted, largest};
+use crate::protocol::staged::Staged;
 use crate::protocol::{Algorithms, MixRule, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
@@ -100,8 +101,10 @@ pub(super) struct Planned {
     pub(super) mixing: MixRule,
     /// The largest number of an honest agent's message, where a rule gives one.
     pub(super) reach: Option<f64>,
-    /// What it is where columns are scouted; `protocol` is the same.
+    /// What scouts the columns, where they are scouted; `protocol` is the same, or has it as its first stage.
     pub(super) scouted: Option<Arc<Scouted>>,
+    /// The algorithm behind that stage, if it is another one; `protocol` is the same.
+    pub(super) staged: Option<Arc<Staged>>,
 }
 
 /// A sound experiment.
@@ -265,6 +268,15 @@ impl Experiment {
         let layout = scouted::layout(&spec, &source).map_err(|(key, message)| fail(key, message))?;
         let weights = match &layout {
             None => site_weights(&spec, &counts, features).map_err(|message| fail("weights", message))?,
+            // What scouting itself makes is weighted when it is added up; an algorithm after it has weights in its objective.
+            Some(layout) if algorithms.iter().any(scouted::is_staged) => {
+                let mut precise = spec.clone();
+                if spec.data.weights.is_open() {
+                    precise.data.weights = SiteWeights::Rule(WeightRule::Precision);
+                }
+                site_weights(&precise, &counts, layout.features())
+                    .map_err(|message| fail("weights", message))?
+            }
             Some(_) => Vec::new(),
         };
         let heaviest = budget::heaviest(&weights);
@@ -688,7 +700,7 @@ fn missing_notes(report: &LoadReport) -> Vec<String> {
 
 /// The clip of a logistic slope that was left open under a budget: ½ if, without it, the budget would not pay for the steps a
 /// gradient method needs to converge. It halves the noise, and the bias costs less than that is worth.
-fn open_clip(
+pub(super) fn open_clip(
     spec: &ExperimentSpec,
     objective: &Objective,
     bounds: &RowBounds,
@@ -703,7 +715,7 @@ fn open_clip(
 }
 
 /// μ/B₂ of a budget, if there is one: of a mean of several agents, with B₂ the root of the mean of their squares, for noise adds up so.
-fn budget_per_sensitivity(
+pub(super) fn budget_per_sensitivity(
     privacy: &super::PrivacySpec,
     objective: &Objective,
     bounds: &RowBounds,
@@ -967,6 +979,7 @@ fn plan(
             sharing,
             mixing,
             scouted: None,
+            staged: None,
         },
         warnings,
     ))
@@ -988,6 +1001,14 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
     let mut table = Parameters::new();
     table.insert("kind".into(), planned.protocol.kind().into());
     table.insert("label".into(), planned.label.clone().into());
+    if let Some(staged) = &planned.staged {
+        let (rounds, tail, gossip) = staged.timetable();
+        table.insert("rounds".into(), i64::from(rounds).into());
+        table.insert("tail".into(), tail.into());
+        table.insert("gossip".into(), i64::from(gossip).into());
+        table.extend(planned.protocol.parameters());
+        return table;
+    }
     if let Some(scouted) = &planned.scouted {
         // All else follows from public numbers.
         table.insert("rounds".into(), i64::from(scouted.steps()).into());

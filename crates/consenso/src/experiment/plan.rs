@@ -90,7 +90,7 @@ impl Experiment {
             };
             return Recommendation { text: text.into(), noise_share: None };
         };
-        let scouting = self.planned.iter().find_map(|p| p.scouted.as_deref());
+        let scouting = self.planned.iter().filter(|p| p.staged.is_none()).find_map(|p| p.scouted.as_deref());
         let found = scouted::instead(self, epsilon);
         let Some(best) = scouting.or(found.as_ref()) else {
             let text = "Run it as it is: the budget decides the noise, and open parameters follow from it.";

@@ -96,7 +96,7 @@ fn every_algorithm_finds_the_weighted_optimum() {
                 checked(weights, graph, algorithm).unwrap_or_else(|e| panic!("{algorithm}: {e}"));
             let gap = run(&experiment, &Silent).unwrap().record.algorithms[0].optimum_gap;
             // A random point between the two agents farthest apart moves on as long as steps do.
-            let least = if algorithm.starts_with("kind = \"gd\"\nrounds") { 1e-3 } else { 1e-4 };
+            let least = if algorithm.starts_with("kind = \"gd\"\nrounds") { 5e-3 } else { 1e-4 };
             assert!(gap.abs() < least, "{algorithm} on {graph} with {weights}: {gap}");
         }
     }

@@ -346,6 +346,21 @@ mod tests {
 
     /// Worked out by hand from the definitions that scikit-learn documents for `roc_auc_score`, `average_precision_score`, `f1_score`, `log_loss`
     /// and `balanced_accuracy_score`, on p = σ(margin), with a tie across the classes.
+    /// A small site counts as much as a large one.
+    #[test]
+    fn accuracy_over_sites_is_the_mean_of_the_sites() {
+        let (scores, labels, sites) = ([1.0, 1.0, 1.0, -1.0], [1.0, 1.0, 1.0, 1.0], [0, 0, 0, 7]);
+        let plain = Metrics::of_scores(&Loss::Logistic, &scores, &labels, 0.5).unwrap();
+        assert_eq!((plain.accuracy, plain.site_accuracy), (Some(0.75), None));
+        let judged = plain.by_site(&Loss::Logistic, &scores, &labels, 0.5, &sites);
+        assert_eq!(judged.site_accuracy, Some(0.5));
+        let softmax = Loss::Softmax { classes: 2 };
+        let pairs = [0.0, 1.0, 1.0, 0.0, 0.0, 1.0];
+        let labels = [1.0, 1.0, 1.0];
+        let judged = Metrics::of_scores(&softmax, &pairs, &labels, 0.5).unwrap();
+        assert_eq!(judged.by_site(&softmax, &pairs, &labels, 0.5, &[1, 1, 2]).site_accuracy, Some(0.75));
+    }
+
     #[test]
     fn two_classes_by_the_usual_definitions() {
         let margins = [-2.0, -1.0, -0.5, 0.25, 0.25, 1.0, 3.0, -0.75];

@@ -17,7 +17,7 @@
 use super::{Loss, Workspace};
 use crate::data::{RawLayout, Records};
 use crate::kernel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Records of one site whose features are standardised once the standard is known.
 pub(crate) struct Raw {
@@ -33,6 +33,8 @@ pub(crate) struct Standardised {
     pub(crate) records: Records,
     /// ‖z_j‖₂, rounded up.
     norms: Vec<f64>,
+    /// The same rows as rows of at most unit length, once an algorithm asked for them.
+    unit: OnceLock<super::LocalObjective>,
 }
 
 impl std::fmt::Debug for Raw {
@@ -73,7 +75,27 @@ impl Standardised {
     fn new(records: Records) -> Self {
         let up = 1.0 + (records.dim() + 8) as f64 * f64::EPSILON;
         let norms = (0..records.len()).map(|j| kernel::norm(&records.row(j)) * up).collect();
-        Self { records, norms }
+        Self { records, norms, unit: OnceLock::new() }
+    }
+
+    /// The objective on these rows, each shortened to `length` where it is longer and divided by it: z·min(1/length, 1/‖z‖), so that no row is longer than one whatever
+    /// the record was (norms are rounded up before they divide). A run asks for one objective and length only.
+    pub(crate) fn in_units(
+        &self,
+        objective: super::Objective,
+        length: f64,
+        weight: f64,
+    ) -> &super::LocalObjective {
+        self.unit.get_or_init(|| {
+            let mut records = Records::with_capacity(self.records.dim(), self.records.len());
+            for (j, (&label, &norm)) in self.records.labels().iter().zip(&self.norms).enumerate() {
+                // Two roundings more: of the product, and of the length itself.
+                let by = length.max(norm) * (1.0 + 4.0 * f64::EPSILON);
+                let row: Vec<f64> = self.records.row(j).iter().map(|z| z / by).collect();
+                records.push(&row, label);
+            }
+            super::LocalObjective::new(objective, records).weighted(weight)
+        })
     }
 
     /// S(x) for the clip G; without a clip (G infinite) the plain sum of the gradients.

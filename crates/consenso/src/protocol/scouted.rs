@@ -731,6 +731,65 @@ impl Scouted {
         Some(recipe.standard(&total))
     }
 
+    /// The same as agent `agent` of this graph runs it.
+    pub(crate) fn at_seat(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Self> {
+        let recipe = Recipe::new(&self.recipe.request, records).ok()?;
+        let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
+        let seat = if self.shape.complete {
+            Seat { agent, neighbours, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
+        } else {
+            let tree = Tree::of(graph);
+            let place = |j: usize| graph.neighbours(agent).binary_search(&(j as u32)).ok();
+            let children = (0..graph.agents()).filter(|&j| j != agent && tree.parent[j] == agent);
+            let parent = Some(tree.parent[agent]).filter(|&p| p != agent).and_then(place);
+            Seat {
+                agent,
+                neighbours,
+                children: children.filter_map(|j| Some((place(j)?, j))).collect(),
+                parent,
+                height: tree.height[agent],
+                depth: tree.depth[agent],
+                tree: tree.height(),
+            }
+        };
+        Some(Self { recipe: Arc::new(recipe), shape: self.shape, seat: Some(seat) })
+    }
+
+    /// Exchanges after which everybody knows the standard.
+    pub(crate) fn scouting_rounds(&self) -> u32 {
+        self.shape.exchanges
+    }
+
+    /// Numbers of a message that scouting uses.
+    pub(crate) fn scouted_numbers(&self) -> usize {
+        self.recipe.cells()
+    }
+
+    /// Numbers of the memory that scouting uses.
+    pub(crate) fn scouting_memory(&self) -> usize {
+        4 * self.shape.width
+    }
+
+    /// The standard in the memory of an agent; all of it is a function of releases.
+    pub(crate) fn known_standard<'a>(&self, memory: &'a [f64]) -> &'a [f64] {
+        &memory[2 * self.shape.width..][..self.recipe.request.layout.standard_len()]
+    }
+
+    /// The standard before anything is scouted.
+    pub(crate) fn blind_standard(&self) -> Vec<f64> {
+        self.recipe.request.layout.blind(self.recipe.floor)
+    }
+
+    /// The share of μ² that scouting has.
+    pub(crate) fn scouting_share(&self) -> f64 {
+        self.shape.scouting()
+    }
+
+    /// The usual length of a row under a standard.
+    pub(crate) fn usual_length(&self, standard: &[f64]) -> f64 {
+        (self.recipe.request.layout.effective_dim(standard) + 1.0).sqrt()
+    }
+
     /// Sums that are made: one of histograms, one for every step.
     fn sums(&self) -> u32 {
         1 + self.shape.steps + if self.shape.calibrated { CALIBRATION_STEPS } else { 0 }
@@ -1092,26 +1151,7 @@ impl Protocol for Scouted {
     }
 
     fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
-        let recipe = Recipe::new(&self.recipe.request, records).ok()?;
-        let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
-        let seat = if self.shape.complete {
-            Seat { agent, neighbours, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
-        } else {
-            let tree = Tree::of(graph);
-            let place = |j: usize| graph.neighbours(agent).binary_search(&(j as u32)).ok();
-            let children = (0..graph.agents()).filter(|&j| j != agent && tree.parent[j] == agent);
-            let parent = Some(tree.parent[agent]).filter(|&p| p != agent).and_then(place);
-            Seat {
-                agent,
-                neighbours,
-                children: children.filter_map(|j| Some((place(j)?, j))).collect(),
-                parent,
-                height: tree.height[agent],
-                depth: tree.depth[agent],
-                tree: tree.height(),
-            }
-        };
-        Some(Arc::new(Self { recipe: Arc::new(recipe), shape: self.shape, seat: Some(seat) }))
+        Some(Arc::new(self.at_seat(agent, graph, records)?))
     }
 
     fn model_of(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
