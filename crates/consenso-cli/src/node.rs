@@ -530,9 +530,13 @@ impl LogCheck {
     }
 }
 
+/// An (ε, δ) that was spent, its ε rounded up.
+fn amount(a: EpsilonDelta) -> String {
+    format!("ε = {}, δ = {:e}", printed_up(a.epsilon, 6), a.delta)
+}
+
 /// What all studies cost together, by both rules, and which of them holds.
 fn describe(s: &books::Standing) -> String {
-    let amount = |a: EpsilonDelta| format!("ε = {}, δ = {:e}", printed_up(a.epsilon, 6), a.delta);
     let holds = |rule: Rule| if s.rule == rule { "   ← this rule holds" } else { "" };
     let mut text = format!("budget     {} for all studies of these records\n", amount(s.limit));
     text += &format!("sum        {}{}\n", amount(s.sum), holds(Rule::Sum));
@@ -620,12 +624,13 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
         text += &standing.as_ref().map_or("budget     none: nothing is protected\n".to_owned(), describe);
         if let Some(ledger) = &elsewhere {
             text += &format!(
-                "records    {} studies of these records in {}: ε = {}, δ = {:e} ({})\n",
+                "records    {} studies of these records in {}: ε = {}, δ = {:e} ({}); added up {}\n",
                 ledger.studies,
                 ledger.ledger.display(),
                 printed_up(ledger.spent.epsilon, 6),
                 ledger.spent.delta,
-                ledger.rule.meaning()
+                ledger.rule.meaning(),
+                amount(ledger.sum),
             );
         }
         if let Some(left) = remaining {

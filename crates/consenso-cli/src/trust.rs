@@ -163,10 +163,40 @@ fn exposure_text(found: &ExposureReport) -> String {
             record.agent, record.distance, record.error
         );
     }
+    if let Some(attack) = &found.map_attack {
+        let _ = writeln!(
+            out,
+            "\nthe map of {} under attack: every agent weighs what it hears in {} rounds by its likelihood ratio, {} draws a side;\n\
+             of {} pairs {} told more than the map says (all lower bounds hold with probability {}), and in the mean {:.0} % of its μ",
+            attack.label,
+            attack.rounds,
+            attack.trials,
+            attack.pairs,
+            if attack.above == 0 { "none".to_owned() } else { attack.above.to_string() },
+            attack.confidence,
+            100.0 * attack.mean_share
+        );
+        if let Some(pair) = &attack.nearest {
+            let _ = writeln!(
+                out,
+                "nearest: agent {} seen by agent {}, ε ≥ {:.4} of {}",
+                pair.agent,
+                pair.observer,
+                (pair.lower * 1e4).floor() / 1e4,
+                table::rounded_up(pair.epsilon, 4)
+            );
+        }
+    }
     if !found.error_by_epsilon.is_empty() {
-        out.push_str("\n       ε   least relative error of a gradient   median\n");
-        for e in &found.error_by_epsilon {
-            let _ = writeln!(out, "{:8}   {:>34.1e}   {:.1e}", e.epsilon, e.least, e.median);
+        for noise in found.error_by_epsilon.chunk_by(|a, b| a.label == b.label) {
+            let _ = writeln!(
+                out,
+                "\nthe attack on agents the observer never talks to, under the noise of {}\n       ε   least relative error of a gradient   median",
+                noise[0].label
+            );
+            for e in noise {
+                let _ = writeln!(out, "{:8}   {:>34.1e}   {:.1e}", e.epsilon, e.least, e.median);
+            }
         }
     }
     out

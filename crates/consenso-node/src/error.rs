@@ -25,7 +25,7 @@ pub enum NodeError {
     #[error("{}{}", .0, help(.0))]
     Records(LedgerError),
     /// The checkpoint does not fit the experiment.
-    #[error(transparent)]
+    #[error("{}{}", .0, restore_help(.0))]
     Restore(#[from] RestoreError),
     /// Another process runs this site.
     #[error("{0}: another process runs this site")]
@@ -123,6 +123,19 @@ impl From<LedgerError> for NodeError {
     }
 }
 
+/// What to do about a checkpoint that does not fit.
+fn restore_help(error: &RestoreError) -> &'static str {
+    match error {
+        RestoreError::Shape { what: "the ledger" } => {
+            "\n  help: the study was begun by another version of consenso, which kept its account (accounting = \"filter\") in another way. Nothing was released by this start, and what \
+             was charged stays charged: finish the study with the version that began it, or give it up with `consenso node abandon` and begin another"
+        }
+        _ => {
+            "\n  help: the study was begun by another version of consenso, or the folder's files are not of one time: finish it with the version that began it, or restore the folder"
+        }
+    }
+}
+
 /// What to do about the records' ledger.
 fn help(error: &LedgerError) -> &'static str {
     match error {
@@ -146,6 +159,20 @@ impl NodeError {
             Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
             Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
             _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A filter's account has another shape since Σ μ² is added up: whoever updates in the middle of a study is told what to do.
+    #[test]
+    fn a_study_begun_by_another_version_says_how_it_can_end() {
+        let said = NodeError::from(RestoreError::Shape { what: "the ledger" }).to_string();
+        for part in ["begun by another version", "Nothing was released", "node abandon"] {
+            assert!(said.contains(part), "{said}");
         }
     }
 }

@@ -159,6 +159,8 @@ fn the_same_records_under_two_folders_have_one_budget() {
     let left = audited["remaining"]["epsilon"].as_f64().unwrap();
     assert!(left > 0.2 && left < 0.9, "Σ μ² leaves more than 0.2 of 1.2: {audited}");
     assert_eq!(audited["records_ledger"]["studies"], 1, "{audited}");
+    let said = text(&consenso().args(["node", "audit"]).arg(first.folder(0)).output().unwrap());
+    assert!(said.contains("1 studies of these records in") && said.contains("; added up ε = "), "{said}");
     // A changed file is asked about, and is not silently a new one.
     let csv = fs::read_to_string(place.join("a.csv")).unwrap().replace("33,yes", "34,yes");
     fs::write(place.join("a.csv"), csv).unwrap();

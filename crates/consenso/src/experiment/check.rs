@@ -352,6 +352,7 @@ impl Experiment {
             warnings.append(&mut warned);
             planned.push(one);
         }
+        scouted::level(&mut planned, &mut facts);
         if layout.is_none() && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
             warnings.extend(loudest_site(&counts[0], weights.first().map(Vec::as_slice)));
         }

@@ -25,6 +25,7 @@ mod site;
 mod spec;
 mod sweep;
 mod trust;
+mod view_attack;
 #[cfg(test)]
 mod weighted;
 
@@ -46,3 +47,4 @@ pub use spec::{
     Threshold, ThresholdRule,
 };
 pub use trust::{ErrorAt, Exposed, ExposedRecord, ExposureReport};
+pub use view_attack::{MapAttack, NearestPair};

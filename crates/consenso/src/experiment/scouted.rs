@@ -292,6 +292,22 @@ pub(super) fn plan(
     Ok((planned, warnings))
 }
 
+/// Gives the messages of all algorithms the length of the longest: how fine histograms are follows from an algorithm's noise, and agents have records of one shape.
+/// What is added is never drawn on nor read (`Scouted::active`), so that no account changes.
+pub(super) fn level(planned: &mut [Planned], facts: &mut PublicFacts) {
+    let Some(width) = planned.iter().filter_map(|p| Some(p.scouted.as_ref()?.shape.width)).max() else {
+        return;
+    };
+    facts.dim = width;
+    for one in planned {
+        if let Some(narrow) = one.scouted.as_ref().filter(|s| s.shape.width < width) {
+            let wide = Arc::new(narrow.with_width(width));
+            one.protocol = Arc::clone(&wide) as _;
+            one.scouted = Some(wide);
+        }
+    }
+}
+
 /// How often a record's share moves a sum. What is removed also changes the number that sums are divided by.
 pub(super) fn reach(neighbours: NeighbourRelation) -> f64 {
     if neighbours == NeighbourRelation::ZeroOut { 1.0 } else { 2.0 }
@@ -551,6 +567,25 @@ mod tests {
             ),
         );
         assert!(refused.unwrap_err().to_string().contains("is feared"));
+    }
+
+    /// The finer histograms of one algorithm made messages longer than another's, which ended the run.
+    #[test]
+    fn algorithms_with_histograms_of_their_own_run_side_by_side() {
+        let (local, shared) = ("kind = \"dgd\"\nrounds = 2", "kind = \"decor\"\nrounds = 2");
+        let made = |algorithm: &str, epsilon: f64| {
+            let privacy = format!("[privacy]\nepsilon = {epsilon}\ndelta = 1e-6");
+            checked(SCHEMA, algorithm, ("kind = \"ring\"", 6, BINARY, "logistic", &privacy)).unwrap()
+        };
+        let width = |algorithm: &str, epsilon| made(algorithm, epsilon).facts.dim;
+        let apart = [1.0, 2.0, 4.0, 8.0, 16.0].into_iter().find(|&e| width(local, e) < width(shared, e));
+        let epsilon = apart.expect("a budget under which less noise means finer histograms");
+        let both = made(&format!("{local}\n[[algorithm]]\n{shared}"), epsilon);
+        assert_eq!(both.facts.dim, width(shared, epsilon));
+        assert_eq!(width(&format!("{shared}\n[[algorithm]]\n{local}"), epsilon), width(shared, epsilon));
+        let models = |e: &Experiment| trained(e).models[0].agents.clone();
+        let (alone, both) = (models(&made(local, epsilon)), models(&both));
+        assert!(alone.iter().zip(&both).all(|(a, b)| a[..] == b[..a.len()]), "the same bits");
     }
 
     /// Sums go up a tree and come down again: without noise every graph gives the model of the complete one, to rounding.

@@ -1,7 +1,8 @@
 //! Who can learn what about whom: the pairwise map of an experiment, and the attack on the same records without noise.
 
 use super::check::{Experiment, Planned};
-use crate::gate::exact;
+use super::view_attack::MapAttack;
+use crate::gate::{Pair, Pairs, exact};
 use crate::graph::Mixing;
 use crate::kernel;
 use crate::privacy::gdp;
@@ -28,15 +29,19 @@ pub struct ExposureReport {
     pub reconstructed_under_noise: Option<usize>,
     /// The ε of that algorithm's claim.
     pub epsilon: Option<f64>,
-    /// The best relative error at which any observer knows the gradient of an agent it never talks to, under the noise of other budgets.
+    /// The best relative error at which any observer knows the gradient of an agent it never talks to, under other budgets, for every algorithm with Gaussian noise.
     pub error_by_epsilon: Vec<ErrorAt>,
     /// What the same observer would know of an agent with a single record.
     pub record: Option<ExposedRecord>,
+    /// The pairwise map under attack; `None` where no algorithm has one.
+    pub map_attack: Option<MapAttack>,
 }
 
 /// How well the attack does under the noise of a budget.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ErrorAt {
+    /// Whose noise: the algorithm's name.
+    pub label: String,
     /// ε.
     pub epsilon: f64,
     /// The smallest ‖reconstructed − gradient‖/‖gradient‖ over all observers and agents that are not their neighbours.
@@ -109,18 +114,7 @@ impl Experiment {
             .spec
             .privacy
             .ok_or("a map needs [privacy] with a delta: without noise see `consenso privacy exposure`")?;
-        if self.layout.is_some() {
-            return Err(NOT_SCOUTED.into());
-        }
-        let fits = |p: &&Planned| {
-            p.scouted.is_none()
-                && matches!(p.protocol.kind(), "dgd" | "decor")
-                && p.budget.price.is_some()
-                && p.budget.is_gaussian()
-        };
-        let planned = self.planned.iter().find(fits).ok_or(
-            "no algorithm here has a linear view: a map needs kind = \"dgd\" or \"decor\" with Gaussian noise (privacy.mechanism = \"gaussian\")",
-        )?;
+        let planned = self.linear()?;
         let rounds = rounds.clamp(1, planned.timetable.rounds);
         let map = |rounds: u32| self.map_of(planned, rounds, privacy.delta);
         let coalition = match observers {
@@ -168,6 +162,22 @@ impl Experiment {
         })
     }
 
+    /// The first algorithm whose views are linear.
+    pub(super) fn linear(&self) -> Result<&Planned, String> {
+        if self.layout.is_some() {
+            return Err(NOT_SCOUTED.into());
+        }
+        let fits = |p: &&Planned| {
+            p.scouted.is_none()
+                && matches!(p.protocol.kind(), "dgd" | "decor")
+                && p.budget.price.is_some()
+                && p.budget.is_gaussian()
+        };
+        self.planned.iter().find(fits).ok_or_else(|| {
+            "no algorithm here has a linear view: a map needs kind = \"dgd\" or \"decor\" with Gaussian noise (privacy.mechanism = \"gaussian\")".into()
+        })
+    }
+
     fn map_of(&self, planned: &Planned, rounds: u32, delta: f64) -> Result<Vec<Vec<f64>>, String> {
         let n = self.graphs[0].agents();
         let alone: Vec<Vec<u32>> = (0..n as u32).map(|j| vec![j]).collect();
@@ -183,24 +193,35 @@ impl Experiment {
         delta: f64,
         coalitions: &[Vec<u32>],
     ) -> Result<Vec<Vec<f64>>, String> {
-        let graph = &self.graphs[0];
-        let mixing = Mixing::metropolis(graph);
-        let n = graph.agents();
-        let account = |i: usize| planned.budget.account(self.stake(i), graph.degree(i)).ok_or("no account");
-        let first = account(0)?;
-        let deviations: Vec<f64> =
-            first.noise.iter().take(rounds as usize).map(|n| n.noise().scale()).collect();
-        let mut shifts = Vec::with_capacity(n);
-        for i in 0..n {
-            let own = account(i)?;
-            // Agents with more records have less noise and smaller steps; the quotient is what counts.
-            let scale = |k: usize| deviations[k] / own.noise[k].noise().scale();
-            shifts.push((0..deviations.len()).map(|k| own.steps[k].l2 * scale(k)).collect());
-        }
-        let correlation = planned.budget.correlated.as_ref().map_or(0.0, |c| c.pairwise.correlation.powi(2));
-        let gossip = Gossip { graph, mixing: &mixing, deviations, shifts, correlation };
+        let mixing = Mixing::metropolis(&self.graphs[0]);
+        let gossip = self.gossip_of(planned, rounds, &mixing)?;
         let epsilon = |mu: f64| if mu > 0.0 { gdp::epsilon_of_mu(mu, delta) } else { 0.0 };
         Ok(coalitions.par_iter().map(|c| gossip.seen_by(c).into_iter().map(epsilon).collect()).collect())
+    }
+
+    /// The first rounds of `planned` as linear gossip.
+    pub(super) fn gossip_of<'a>(
+        &'a self,
+        planned: &Planned,
+        rounds: u32,
+        mixing: &'a Mixing,
+    ) -> Result<Gossip<'a>, String> {
+        let graph = &*self.graphs[0];
+        let account = |i: usize| planned.budget.account(self.stake(i), graph.degree(i)).ok_or("no account");
+        let scale = |i: usize, k: usize| Ok::<f64, String>(account(i)?.noise[k].noise().scale());
+        let rounds = (rounds as usize).min(account(0)?.noise.len());
+        let deviations = (0..rounds).map(|k| scale(0, k)).collect::<Result<Vec<f64>, _>>()?;
+        let (mut shifts, mut relative) = (Vec::new(), Vec::new());
+        for i in 0..graph.agents() {
+            // Agents with more records have less noise and smaller steps. Should the quotient differ by round, the least is what hides.
+            let quotients = (0..rounds).map(|k| Ok(scale(i, k)? / deviations[k]));
+            let least =
+                quotients.collect::<Result<Vec<f64>, String>>()?.into_iter().fold(f64::INFINITY, f64::min);
+            relative.push(if least.is_finite() { least } else { 1.0 });
+            shifts.push(account(i)?.steps.iter().take(rounds).map(|s| s.l2).collect());
+        }
+        let correlation = planned.budget.correlated.as_ref().map_or(0.0, |c| c.pairwise.correlation.powi(2));
+        Ok(Gossip { graph, mixing, deviations, relative, shifts, correlation })
     }
 
     /// Plays the attack of Mrini, Cyffers and Bellet (2024) on this experiment's records and graph: every agent takes one gradient step from the public
@@ -234,42 +255,60 @@ impl Experiment {
         let rounds = n.min(40) as u32;
         let plans: Vec<_> =
             (0..n as u32).into_par_iter().map(|o| reconstruction(graph, &mixing, o, rounds)).collect();
-        let clear = gossip(graph, &mixing, &gradients, rounds);
-        let private = self.planned.iter().find(|p| p.scouted.is_none() && p.budget.price.is_some());
-        let noised =
-            private.and_then(|p| self.noised(p, &gradients)).map(|g| gossip(graph, &mixing, &g, rounds));
-        let attack = |observer: usize| -> Vec<Exposed> {
-            let far = distances(graph, observer);
+        let attack = |observer: usize, messages: &[Vec<Vec<f64>>]| -> Vec<Option<f64>> {
             let plan = &plans[observer];
-            let error = |messages: &[Vec<Vec<f64>>], agent: usize, c: &[f64]| {
+            let one = |agent: usize| {
                 let mut found = vec![0.0; dim];
                 let sent =
                     messages.iter().flat_map(|round| plan.seen.iter().map(move |&u| &round[u as usize]));
-                for (c, message) in c.iter().zip(sent) {
+                for (c, message) in plan.coefficients[agent].as_ref()?.iter().zip(sent) {
                     kernel::axpy(*c, message, &mut found);
                 }
-                kernel::distance(&found, &gradients[agent]) / kernel::norm(&gradients[agent])
+                Some(kernel::distance(&found, &gradients[agent]) / kernel::norm(&gradients[agent]))
             };
-            let one = |agent: usize| {
-                let coefficients = plan.coefficients[agent].as_ref();
-                Exposed {
-                    agent: agent as u32,
-                    distance: far[agent],
-                    error: coefficients.map(|c| error(&clear, agent, c)),
-                    error_under_noise: noised.as_ref().and_then(|m| coefficients.map(|c| error(m, agent, c))),
-                }
+            (0..n).map(one).collect()
+        };
+        let clear = gossip(graph, &mixing, &gradients, rounds);
+        let under = |p: &Planned| -> Option<Vec<Vec<Option<f64>>>> {
+            let heard = |observer: usize| {
+                Some(attack(
+                    observer,
+                    &gossip(graph, &mixing, &self.noised(p, &gradients, observer)?, rounds),
+                ))
+            };
+            (0..n).into_par_iter().map(heard).collect()
+        };
+        let private: Vec<&Planned> =
+            self.planned.iter().filter(|p| p.scouted.is_none() && p.budget.price.is_some()).collect();
+        let noised = private.first().and_then(|p| under(p));
+        let exposed = |observer: usize| -> Vec<Exposed> {
+            let (far, clear) = (distances(graph, observer), attack(observer, &clear));
+            let one = |agent: usize| Exposed {
+                agent: agent as u32,
+                distance: far[agent],
+                error: clear[agent],
+                error_under_noise: noised.as_ref().and_then(|all| all[observer][agent]),
             };
             (0..n).filter(|&a| a != observer).map(one).collect()
         };
         let exact = |e: Option<f64>| e.is_some_and(|e| e <= EXACT);
         let count = |all: &[Exposed]| all.iter().filter(|e| e.distance > 1 && exact(e.error)).count();
-        let all: Vec<Vec<Exposed>> = (0..n).into_par_iter().map(attack).collect();
+        let all: Vec<Vec<Exposed>> = (0..n).into_par_iter().map(exposed).collect();
         let observer = (0..n).max_by_key(|&o| (count(&all[o]), std::cmp::Reverse(o))).unwrap_or(0);
         let agents = all[observer].clone();
         // What was found under one noise is found under another in proportion: the attack is linear, and without noise it has no error to speak of.
-        let error_by_epsilon = private.map(|p| self.errors(p, &all)).unwrap_or_default();
+        let mut error_by_epsilon = Vec::new();
+        for (k, p) in private.iter().enumerate().filter(|(_, p)| p.budget.is_gaussian()) {
+            let found = if k == 0 { noised.clone() } else { under(p) };
+            let Some(found) = found else { continue };
+            let far = all.iter().zip(&found).flat_map(|(exposed, found)| {
+                exposed.iter().filter(|e| e.distance > 1).filter_map(|e| found[e.agent as usize])
+            });
+            error_by_epsilon.extend(self.errors(p, far.collect()));
+        }
         let record = self.record_behind(&locals, &gradients, &agents, noised.is_some());
         Ok(ExposureReport {
+            map_attack: self.attack_map().ok(),
             error_by_epsilon,
             record,
             attacked: "one gradient of every agent at the public start, gossiped with fixed weights: what neighbours send while steps are short",
@@ -279,21 +318,16 @@ impl Experiment {
             reconstructed_under_noise: noised
                 .as_ref()
                 .map(|_| all.iter().flatten().filter(|e| exact(e.error_under_noise)).count()),
-            epsilon: private.and_then(|p| p.budget.price.as_ref()).map(|p| p.claim.epsilon),
+            epsilon: private.first().and_then(|p| p.budget.price.as_ref()).map(|p| p.claim.epsilon),
             agents,
         })
     }
 
-    /// How well agents that nobody talks to are known under budgets from a tenth to a thousand, for Gaussian noise.
-    fn errors(&self, planned: &Planned, all: &[Vec<Exposed>]) -> Vec<ErrorAt> {
+    /// How well agents that nobody talks to are known under budgets from a tenth to a thousand, for Gaussian noise; `found` are the errors under the budget there is.
+    fn errors(&self, planned: &Planned, mut found: Vec<f64>) -> Vec<ErrorAt> {
         let Some((privacy, price)) = self.spec.privacy.zip(planned.budget.price.as_ref()) else {
             return Vec::new();
         };
-        if !planned.budget.is_gaussian() {
-            return Vec::new();
-        }
-        let far = all.iter().flatten().filter(|e| e.distance > 1);
-        let mut found: Vec<f64> = far.filter_map(|e| e.error_under_noise).collect();
         found.sort_unstable_by(f64::total_cmp);
         let (Some(&least), Some(&median)) = (found.first(), found.get(found.len() / 2)) else {
             return Vec::new();
@@ -301,7 +335,8 @@ impl Experiment {
         let Ok(own) = gdp::mu_for(price.claim.epsilon, privacy.delta) else { return Vec::new() };
         let at = |&epsilon: &f64| {
             let ratio = own / gdp::mu_for(epsilon, privacy.delta).ok()?;
-            Some(ErrorAt { epsilon, least: least * ratio, median: median * ratio })
+            let label = planned.label.clone();
+            Some(ErrorAt { label, epsilon, least: least * ratio, median: median * ratio })
         };
         [0.1, 1.0, 10.0, 100.0, 1000.0].iter().filter_map(at).collect()
     }
@@ -358,19 +393,28 @@ impl Experiment {
         })
     }
 
-    /// The gradients as the first release of `planned` would carry them; `None` where its noise stands elsewhere.
-    fn noised(&self, planned: &Planned, gradients: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+    /// The gradients as the first release of `planned` would carry them, without the noise that `observer` shares with its neighbours; `None` where its noise stands elsewhere.
+    fn noised(&self, planned: &Planned, gradients: &[Vec<f64>], observer: usize) -> Option<Vec<Vec<f64>>> {
         let graph = &self.graphs[0];
         let neighbours = self.spec.privacy?.neighbours;
+        let seed = Seed::from(self.spec.seed);
         let one = |(i, g): (usize, &Vec<f64>)| {
             let account = planned.budget.account(self.stake(i), graph.degree(i))?;
-            let noise = account.noise.first()?;
+            let noise = *account.noise.first()?;
             let gain = account.steps.first()?.l2 / self.gradient_sensitivity(self.stake(i), neighbours).l2;
             let step: Vec<f64> = g.iter().map(|g| g * gain).collect();
             let mut q = vec![0; step.len()];
-            let mut stream = Seed::from(self.spec.seed).stream(Purpose::Audit, i as u64, 0);
+            let mut stream = seed.stream(Purpose::Audit, i as u64, 0);
             exact::release(&mut stream, &step, &[], noise.noise(), noise.grid(), &mut q).ok()?;
-            Some(q.iter().map(|&q| noise.grid().value(q) / gain).collect())
+            let mut released: Vec<f64> = q.iter().map(|&q| noise.grid().value(q) / gain).collect();
+            if let Some(correlated) = planned.budget.correlated.as_ref().filter(|_| i != observer) {
+                let hidden = graph.neighbours(i).iter().filter(|&&j| j as usize != observer);
+                let pairs: Vec<Pair> = hidden.map(|&j| Pair::new(i as u32, j, seed.clone())).collect();
+                let shared =
+                    Pairs::new(pairs, correlated.pairwise.correlation).known(1, noise, g.len()).ok()?;
+                kernel::axpy(1.0 / gain, &shared, &mut released);
+            }
+            Some(released)
         };
         gradients.iter().enumerate().map(one).collect()
     }

@@ -21,8 +21,10 @@ pub struct Gossip<'a> {
     pub graph: &'a Graph,
     /// W.
     pub mixing: &'a Mixing,
-    /// σ of every agent's own noise, by round.
+    /// σ of the first agent's own noise, by round.
     pub deviations: Vec<f64>,
+    /// How many times larger every agent's own noise is, the same in all rounds: 1 for the first. Noise that neighbours share is measured by the first agent's.
+    pub relative: Vec<f64>,
     /// How far a record moves the step, in the l2 norm, by round: for every agent.
     pub shifts: Vec<Vec<f64>>,
     /// (σ_cor/σ)²; 0 for noise that is each agent's own.
@@ -42,11 +44,40 @@ fn dense(graph: &Graph, mixing: &Mixing) -> DMatrix<f64> {
     w
 }
 
+/// What observers see of all others: x_u^t as linear functions of the steps and noises they do not know.
+struct Sight {
+    /// Whose messages they receive.
+    seen: Vec<usize>,
+    /// By how many rounds ago: what a number that entered then counts in the messages of those seen.
+    rows: Vec<DMatrix<f64>>,
+    /// The covariance of all noise in what they see.
+    factor: Cholesky<f64, nalgebra::Dyn>,
+}
+
+impl Sight {
+    /// B_i: a row for every message that was seen, round by round; a column for every round's step of agent `i`.
+    fn of(&self, i: usize) -> DMatrix<f64> {
+        let (k, rounds) = (self.seen.len(), self.rows.len());
+        DMatrix::from_fn(k * rounds, rounds, |row, tau| {
+            let (t, a) = (row / k, row % k);
+            if t >= tau { self.rows[t - tau][(a, i)] } else { 0.0 }
+        })
+    }
+}
+
+/// How an observer best tells whether the steps of one agent were moved.
+#[derive(Clone, Debug)]
+pub(crate) struct BestTest {
+    /// What is added to the agent's step in every round: as far as a record moves it, with the signs that are seen best.
+    pub(crate) moved: Vec<f64>,
+    /// What every message counts, round by round and by whom it is from: the likelihood ratio, but for a constant.
+    pub(crate) weights: Vec<f64>,
+}
+
 impl Gossip<'_> {
-    /// μ of what `observers` together can tell about a record of each agent; 0 for themselves. Non-adaptive, see the module.
-    #[must_use]
-    pub fn seen_by(&self, observers: &[u32]) -> Vec<f64> {
-        let Self { graph, deviations, shifts, correlation, .. } = self;
+    /// What `observers` see; `None` where they see nothing, an error where rounding makes their covariance none.
+    fn sight(&self, observers: &[u32]) -> Result<Option<Sight>, ()> {
+        let Self { graph, deviations, correlation, .. } = self;
         let (n, rounds) = (graph.agents(), deviations.len());
         let is_observer = |i: usize| observers.contains(&(i as u32));
         let seen: Vec<usize> = {
@@ -58,9 +89,8 @@ impl Gossip<'_> {
             all
         };
         let k = seen.len();
-        let mut mu = vec![0.0; n];
         if k == 0 || rounds == 0 {
-            return mu;
+            return Ok(None);
         }
         // R_a: rows of W^a of those seen, without what observers know of their own.
         let w = dense(graph, self.mixing);
@@ -70,7 +100,10 @@ impl Gossip<'_> {
             rows.push(DMatrix::from_fn(k, n, |a, v| if is_observer(v) { 0.0 } else { power[(a, v)] }));
             power = &power * &w;
         }
-        let mut covariance = DMatrix::<f64>::identity(n, n);
+        let mut covariance = DMatrix::<f64>::zeros(n, n);
+        for (i, relative) in self.relative.iter().enumerate() {
+            covariance[(i, i)] = relative * relative;
+        }
         for (a, b) in
             graph.iter_edges().filter(|&(a, b)| !is_observer(a as usize) && !is_observer(b as usize))
         {
@@ -93,15 +126,24 @@ impl Gossip<'_> {
                 }
             }
         }
-        // Every message has fresh noise of its sender in it, so the matrix is positive definite; should rounding say otherwise, nothing is hidden.
-        let Some(factor) = Cholesky::new(gram) else { return vec![f64::INFINITY; n] };
-        for i in (0..n).filter(|&i| !is_observer(i)) {
-            let coefficient = |row: usize, tau: usize| {
-                let (t, a) = (row / k, row % k);
-                if t >= tau { rows[t - tau][(a, i)] } else { 0.0 }
-            };
-            let b = DMatrix::from_fn(size, rounds, coefficient);
-            let Some(z) = factor.l_dirty().solve_lower_triangular(&b) else {
+        // Every message has fresh noise of its sender in it, so the matrix is positive definite.
+        Cholesky::new(gram).map(|factor| Some(Sight { seen, rows, factor })).ok_or(())
+    }
+
+    /// μ of what `observers` together can tell about a record of each agent; 0 for themselves. Non-adaptive, see the module.
+    #[must_use]
+    pub fn seen_by(&self, observers: &[u32]) -> Vec<f64> {
+        let Self { graph, deviations, shifts, correlation, relative, .. } = self;
+        let (n, rounds) = (graph.agents(), deviations.len());
+        let mut mu = vec![0.0; n];
+        let sight = match self.sight(observers) {
+            Ok(Some(sight)) => sight,
+            Ok(None) => return mu,
+            // Should rounding say that there is no noise, nothing is hidden.
+            Err(()) => return vec![f64::INFINITY; n],
+        };
+        for i in (0..n).filter(|&i| !observers.contains(&(i as u32))) {
+            let Some(z) = sight.factor.l_dirty().solve_lower_triangular(&sight.of(i)) else {
                 mu[i] = f64::INFINITY;
                 continue;
             };
@@ -118,10 +160,41 @@ impl Gossip<'_> {
         // Whoever saw all messages would see no less.
         let hidden = super::correlated::resistances(graph, observers, *correlation);
         for (i, mu) in mu.iter_mut().enumerate() {
-            let all: f64 = deviations.iter().zip(&shifts[i]).map(|(s, d)| (d / s).powi(2) * hidden[i]).sum();
+            let all: f64 = deviations
+                .iter()
+                .zip(&shifts[i])
+                .map(|(s, d)| (d / s / relative[i]).powi(2) * hidden[i])
+                .sum();
             *mu = mu.min((all * (1.0 + 1e-9)).sqrt());
         }
         mu
+    }
+
+    /// The best test of `observer` for every agent, and whose messages it weighs; `None` for itself and for those it sees nothing of.
+    pub(crate) fn best_tests(&self, observer: u32) -> (Vec<usize>, Vec<Option<BestTest>>) {
+        let Ok(Some(sight)) = self.sight(&[observer]) else {
+            return (Vec::new(), vec![None; self.graph.agents()]);
+        };
+        let test = |i: usize| {
+            let b = sight.of(i);
+            let p = b.transpose() * sight.factor.solve(&b);
+            let mut moved = self.shifts[i].clone();
+            // Signs one after the other, as long as that is seen better.
+            let gain = |moved: &[f64], tau: usize| {
+                (0..moved.len())
+                    .filter(|&o| o != tau)
+                    .map(|o| p[(tau, o)] * moved[tau] * moved[o])
+                    .sum::<f64>()
+            };
+            while let Some(tau) = (0..moved.len()).find(|&tau| gain(&moved, tau) < -1e-12 * p[(tau, tau)]) {
+                moved[tau] = -moved[tau];
+            }
+            let weights = sight.factor.solve(&(&b * nalgebra::DVector::from_column_slice(&moved)));
+            let some = i as u32 != observer && weights.iter().any(|w| *w != 0.0);
+            some.then(|| BestTest { moved, weights: weights.iter().copied().collect() })
+        };
+        let tests = (0..self.graph.agents()).map(test).collect();
+        (sight.seen, tests)
     }
 }
 
@@ -294,7 +367,8 @@ mod tests {
 
     fn gossip<'a>(graph: &'a Graph, mixing: &'a Mixing, rounds: usize, correlation: f64) -> Gossip<'a> {
         let shifts = vec![vec![1.0; rounds]; graph.agents()];
-        Gossip { graph, mixing, deviations: vec![2.0; rounds], shifts, correlation }
+        let relative = vec![1.0; graph.agents()];
+        Gossip { graph, mixing, deviations: vec![2.0; rounds], relative, shifts, correlation }
     }
 
     #[test]

@@ -710,6 +710,12 @@ impl Scouted {
         Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, seat: None })
     }
 
+    /// Makes messages longer; the numbers behind a sum's own are not used.
+    pub(crate) fn with_width(&self, width: usize) -> Self {
+        let shape = Shape { width: self.shape.width.max(width), ..self.shape };
+        Self { recipe: Arc::clone(&self.recipe), shape, seat: None }
+    }
+
     /// The standard of all records without noise.
     pub(crate) fn exact_standard(
         layout: &Arc<RawLayout>,
