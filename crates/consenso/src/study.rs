@@ -504,7 +504,8 @@ impl Study {
         self
     }
 
-    /// Sets how much each site counts where columns are scouted; by precision, a function of announced sizes and budget, by default.
+    /// Sets how much each site counts. Where columns are scouted it is by precision, a function of announced sizes and budget, by default; elsewhere
+    /// all sites count the same by default.
     pub fn weights(mut self, weights: SiteWeights) -> Self {
         self.spec.data.weights = weights;
         self
@@ -729,6 +730,7 @@ fn dataset(
                     ..LoadReport::default()
                 },
                 test_report: None,
+                test_sites: None,
             };
             (data, encode)
         }

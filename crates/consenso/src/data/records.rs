@@ -333,6 +333,16 @@ impl RowBounds {
         Self { l1, l2, linf, public: true }
     }
 
+    /// Bounds of rows √`weight` times as long, rounded up; the same ones for a weight of 1.
+    pub(crate) fn stretched(&self, weight: f64) -> Self {
+        if weight == 1.0 {
+            return *self;
+        }
+        let by = weight.sqrt().next_up();
+        let up = |r: f64| (r * by).next_up();
+        Self { l1: up(self.l1), l2: up(self.l2), linf: up(self.linf), public: self.public }
+    }
+
     /// Returns the bound on ‖z‖₁.
     #[must_use]
     pub fn l1(&self) -> f64 {

@@ -10,7 +10,6 @@
 
 use super::budget::{Budget, Context};
 use crate::gate::Noise;
-use crate::privacy::NeighbourRelation;
 use crate::protocol::{CHANCE, MixRule, Parameters, Protocol, PublicFacts};
 
 /// R; `None` where nothing bounds a message.
@@ -26,7 +25,7 @@ pub(super) fn reach(
         return None;
     }
     // One record alone is an upper bound on the mean of many.
-    let gradient = context.objective.sensitivity(context.bounds, 1, NeighbourRelation::ZeroOut).linf;
+    let gradient = context.steepest();
     let numbers = facts.agents as f64 * f64::from(facts.rounds.max(1)) * facts.dim as f64;
     let log = libm::log(2.0 * numbers / CHANCE);
     let (mut steps, mut noise) = (0.0, Tails::default());

@@ -122,7 +122,7 @@ pub struct DataSpec {
     /// Another division than equal and random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionSpec>,
-    /// How much each site counts: `"precision"`, `"records"`, `"equal"`, or a list with one number per site. By precision where
+    /// How much each site counts, in every algorithm: `"precision"`, `"records"`, `"equal"`, or a list with one number per site. By precision where
     /// columns are scouted, all sites alike elsewhere.
     #[serde(default, skip_serializing_if = "SiteWeights::is_open")]
     pub weights: SiteWeights,

@@ -24,7 +24,7 @@
 use super::{Loss, Workspace};
 use crate::data::{RawLayout, Records};
 use crate::kernel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Records of one site whose features are standardised once the standard is known.
 pub(crate) struct Raw {
@@ -40,6 +40,8 @@ pub(crate) struct Standardised {
     pub(crate) records: Records,
     /// ‖z_j‖₂, rounded up.
     norms: Vec<f64>,
+    /// The same rows as rows of at most unit length, once an algorithm asked for them.
+    unit: OnceLock<super::LocalObjective>,
 }
 
 impl std::fmt::Debug for Raw {
@@ -80,7 +82,27 @@ impl Standardised {
     fn new(records: Records) -> Self {
         let up = 1.0 + (records.dim() + 8) as f64 * f64::EPSILON;
         let norms = (0..records.len()).map(|j| kernel::norm(&records.row(j)) * up).collect();
-        Self { records, norms }
+        Self { records, norms, unit: OnceLock::new() }
+    }
+
+    /// The objective on these rows, each shortened to `length` where it is longer and divided by it: z·min(1/length, 1/‖z‖), so that no row is longer than one whatever
+    /// the record was (norms are rounded up before they divide). A run asks for one objective and length only.
+    pub(crate) fn in_units(
+        &self,
+        objective: super::Objective,
+        length: f64,
+        weight: f64,
+    ) -> &super::LocalObjective {
+        self.unit.get_or_init(|| {
+            let mut records = Records::with_capacity(self.records.dim(), self.records.len());
+            for (j, (&label, &norm)) in self.records.labels().iter().zip(&self.norms).enumerate() {
+                // Two roundings more: of the product, and of the length itself.
+                let by = length.max(norm) * (1.0 + 4.0 * f64::EPSILON);
+                let row: Vec<f64> = self.records.row(j).iter().map(|z| z / by).collect();
+                records.push(&row, label);
+            }
+            super::LocalObjective::new(objective, records).weighted(weight)
+        })
     }
 
     /// S(x) for the clip G; without a clip (G infinite) the plain sum of the gradients.
@@ -135,27 +157,50 @@ impl Standardised {
         }
     }
 
-    /// The same for a score that was trained, in its slope and offset (a, b): the gradient of the logistic loss of a·z + b, z the score
-    /// without its intercept, kept within ±`reach`.
-    pub(crate) fn calibration_sum(&self, x: &[f64], reach: f64, (a, b): (f64, f64), clip: f64) -> [f64; 2] {
-        let mut scores = vec![0.0; self.records.len()];
-        let mut plain = x.to_vec();
-        if let Some(intercept) = plain.last_mut() {
-            *intercept = 0.0;
+    /// The same for scores that were trained, in their slope a and offsets b_c: the gradient of the loss of a·z_c + b_c, z_c the score of class c
+    /// (one score for two classes) without its intercept, kept within ±`reach`. `at` holds a, then the b_c.
+    ///
+    /// A record's summand is (Σ_c s_c z_c, s) over its length or the clip, whichever is longer, s being its slopes: at most one long, as before.
+    pub(crate) fn calibration_sum(
+        &self,
+        loss: Loss,
+        x: &[f64],
+        reach: f64,
+        at: &[f64],
+        clip: f64,
+        sum: &mut [f64],
+    ) {
+        let (rows, features) = (self.records.len(), self.records.dim());
+        let outputs = at.len() - 1;
+        let mut scores = vec![0.0; rows * outputs];
+        for (x, scores) in x.chunks_exact(features).zip(scores.chunks_exact_mut(rows.max(1))) {
+            let mut plain = x.to_vec();
+            plain[features - 1] = 0.0;
+            kernel::all_margins(self.records.layout(), &plain, scores);
         }
-        kernel::all_margins(self.records.layout(), &plain, &mut scores);
-        let mut sum = [0.0; 2];
-        for (&score, &label) in scores.iter().zip(self.records.labels()) {
-            let z = if score.is_finite() { score.clamp(-reach, reach) } else { 0.0 };
-            let own = Loss::Logistic.slope(a * z + b, label);
-            let length = own.abs() * (z * z + 1.0).sqrt() * (1.0 + 16.0 * f64::EPSILON);
+        sum.fill(0.0);
+        let (mut z, mut own) = (vec![0.0; outputs], vec![0.0; outputs]);
+        for (j, &label) in self.records.labels().iter().enumerate() {
+            for (c, z) in z.iter_mut().enumerate() {
+                let score = scores[c * rows + j];
+                *z = if score.is_finite() { score.clamp(-reach, reach) } else { 0.0 };
+                own[c] = at[0] * *z + at[1 + c];
+            }
+            match loss {
+                Loss::Softmax { .. } => softmax_slopes(label, &mut own),
+                margin => own[0] = margin.slope(own[0], label),
+            }
+            let along = kernel::dot(&own, &z);
+            let length = (along * along + kernel::dot(&own, &own)).sqrt()
+                * (1.0 + 16.0 * (outputs + 8) as f64 * f64::EPSILON);
             if length.is_finite() {
-                let factor = own / length.max(clip);
-                sum[0] += factor * z;
-                sum[1] += factor;
+                let factor = 1.0 / length.max(clip);
+                sum[0] += factor * along;
+                for (sum, own) in sum[1..].iter_mut().zip(&own) {
+                    *sum += factor * own;
+                }
             }
         }
-        sum
     }
 }
 
@@ -187,6 +232,31 @@ fn softmax_slopes(label: f64, own: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The same of the slope and the offsets of scores, of one score and of several.
+    #[test]
+    fn one_record_moves_a_calibration_sum_by_at_most_two() {
+        for (loss, labels) in [(Loss::Logistic, [-1.0, 1.0]), (Loss::Softmax { classes: 3 }, [0.0, 2.0])] {
+            for scale in [0.0, 0.3, 5.0, 1e200, f64::MAX] {
+                let x: Vec<f64> = (0..3 * loss.outputs()).map(|l| scale * [1.0, -0.5, 0.25][l % 3]).collect();
+                for at in [vec![1.0; 1 + loss.outputs()], vec![-40.0; 1 + loss.outputs()]] {
+                    for (row, label) in [[2.5, -2.5, 1.0], [1e-9, 0.0, 1.0], [1e160, 1.0, 1.0]]
+                        .into_iter()
+                        .flat_map(|row| labels.map(|label| (row, label)))
+                    {
+                        for clip in [1e-3, 0.7, 10.0] {
+                            let mut records = Records::with_capacity(3, 1);
+                            records.push(&row, label);
+                            let mut sum = vec![0.0; 1 + loss.outputs()];
+                            let rows = Standardised::new(records);
+                            rows.calibration_sum(loss, &x, 3.0, &at, clip, &mut sum);
+                            assert!(kernel::norm(&sum) <= 1.0 + 1e-15, "{loss:?} {row:?} {scale} {sum:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
 
     /// Whatever the record, the model and the label are, it adds a vector of length at most one; neighbours are at most two apart.
     #[test]

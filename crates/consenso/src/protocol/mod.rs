@@ -31,6 +31,7 @@ mod published;
 mod rcd;
 pub mod schedule;
 pub(crate) mod scouted;
+pub(crate) mod staged;
 
 pub(crate) use admm::ASSUMED_RESIDUAL;
 pub use admm::Admm;
@@ -68,6 +69,9 @@ use std::sync::Arc;
 pub struct View<'a> {
     rows: &'a [f64],
     dim: usize,
+    /// Numbers from one row to the next, and where the part that is seen begins in each.
+    stride: usize,
+    offset: usize,
     me: u32,
     neighbours: &'a [u32],
     weights: Weights<'a>,
@@ -96,6 +100,8 @@ impl<'a> View<'a> {
         Self {
             rows,
             dim,
+            stride: dim,
+            offset: 0,
             me,
             neighbours,
             weights,
@@ -106,6 +112,13 @@ impl<'a> View<'a> {
             common: None,
             mixing: MixRule::Average,
         }
+    }
+
+    /// A part of every message, of `dim` numbers from `offset` on, as an algorithm that began after `done` rounds sees it.
+    pub(crate) fn part(mut self, offset: usize, dim: usize, done: u32) -> Self {
+        (self.offset, self.dim, self.common) = (self.offset + offset, dim, None);
+        self.round = self.round.saturating_sub(done);
+        self
     }
 
     /// The same view with what all agents would compute alike already computed.
@@ -246,7 +259,7 @@ impl<'a> View<'a> {
     }
 
     fn row(&self, j: u32) -> &'a [f64] {
-        let start = j as usize * self.dim;
+        let start = j as usize * self.stride + self.offset;
         &self.rows[start..start + self.dim]
     }
 }
