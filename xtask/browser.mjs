@@ -124,6 +124,18 @@ async function checkPage(name) {
     await close();
   }
 
+  // On paper of 182 mm: the still figures, tables as tables, nothing beyond the edge.
+  const paper = await open(file, { viewport: { width: 688, height: 980 } });
+  await paper.page.emulateMedia({ media: "print" });
+  const printed = await paper.page.evaluate(() => ({
+    over: document.documentElement.scrollWidth - innerWidth,
+    cut: [...document.querySelectorAll("table")].filter((t) => t.checkVisibility() && !t.closest("details:not([open])") && t.getBoundingClientRect().right > innerWidth + 1).map((t) => t.textContent.trim().slice(0, 60)),
+    live: [...document.querySelectorAll("figure.chart .live")].filter((e) => e.offsetParent).length,
+  }));
+  assert.deepEqual(printed, { over: 0, cut: [], live: 0 }, `${name}: printed`);
+  checks += 1;
+  await paper.close();
+
   const still = await open(file, { viewport: { width: 1280, height: 900 }, javaScriptEnabled: false });
   check((await still.page.locator("figure.chart .still > svg").count()) === ids.length, `${name}: figures without scripts`);
   for (const id of ids) check(await still.page.locator(`figure[id="${id}"] .still > svg`).isVisible(), `${name}/${id}: visible without scripts`);
@@ -155,7 +167,17 @@ async function checkText(page, name) {
 }
 
 try {
-  for (const name of readdirSync(folder).sort()) await checkPage(name);
+  // One page's fault does not hide another's.
+  let failed = 0;
+  for (const name of readdirSync(folder).sort()) {
+    try {
+      await checkPage(name);
+    } catch (fault) {
+      failed += 1;
+      process.stderr.write(`${name}: ${fault.message}\n`);
+    }
+  }
+  assert.equal(failed, 0, `${failed} pages fail`);
   process.stdout.write(`${checks} checks passed; screenshots are in ${folder}\n`);
 } finally {
   await browser.close();

@@ -139,12 +139,12 @@ const STUDIES: [[&str; 3]; 2] = [
     [
         "live",
         "[graph]\nkind = \"random\"\nedges = 9\n[[algorithm]]\nkind = \"admm\"\nrounds = 5000\n",
-        "largest distance to a neighbour's release",
+        "largest distance to a neighbour's moving average",
     ],
     [
         "live-shares",
         "[graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 2000\nexchange = \"secret-shared\"\n",
-        "how far each round moved the shared sum",
+        "how far the shared sum still moves",
     ],
 ];
 

@@ -26,6 +26,8 @@ pub(crate) struct Args {
     /// Change a key of the experiment, as for `consenso run`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    format: files::FormatArgs,
     /// What is put under attack
     #[arg(long, value_enum, default_value_t = Target::Agent)]
     target: Target,
@@ -65,7 +67,7 @@ impl Target {
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     args.threads.start()?;
-    let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
+    let experiment = files::checked(args.experiment.as_deref(), &args.set, &args.format)?;
     let (target, trials) = args.target.with_trials();
     let options =
         Options { trials: args.trials.unwrap_or(trials), confidence: args.confidence, seed: args.seed };

@@ -3,18 +3,24 @@
 use crate::overrides::{self, Override};
 use anyhow::Result;
 use consenso::data::{Format, Schema, Table, TextEncoding};
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, SpecError};
+use consenso::experiment::{Experiment, ExperimentSpec, FormatSpec, Inputs, SpecError};
 use consenso_study::files::{self, FileError};
 pub(crate) use consenso_study::files::{
     Drafted, ExperimentText as Text, draft_schema, expand, experiment, inputs, read_schema,
 };
 use std::path::Path;
 
-/// A checked experiment, `adult` if none is named, with the changes of `--set` applied and their errors in place.
-pub(crate) fn checked(name: Option<&str>, set: &[String]) -> Result<Experiment, crate::Failure> {
+/// A checked experiment, `adult` if none is named, with the changes of `--set` applied and their errors in place; its files are
+/// written as the command line says.
+pub(crate) fn checked(
+    name: Option<&str>,
+    set: &[String],
+    format: &FormatArgs,
+) -> Result<Experiment, crate::Failure> {
     let text = experiment(name.unwrap_or("adult"))?;
     let changes = set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
-    let spec = overrides::read(&text.text, &text.file, &changes)?;
+    let mut spec = overrides::read(&text.text, &text.file, &changes)?;
+    format.set(&mut spec);
     let original = text.text.clone();
     let located = |error: SpecError| overrides::relocate(error, &original, &changes);
     Ok(Experiment::check(opened(text, spec, None, located)?).map_err(located)?)
@@ -33,9 +39,10 @@ pub(crate) fn opened(
     })
 }
 
-/// Reads the records of one file under a schema, which LIBSVM can do without.
-pub(crate) fn read_table(path: &Path, schema: Option<&Schema>) -> Result<Table> {
-    Ok(files::read_table(path, schema, None)?)
+/// Reads the records of one file under a schema; an experiment may say how the file is written.
+#[cfg(feature = "network")]
+pub(crate) fn read_table(path: &Path, schema: &Schema, format: &FormatSpec) -> Result<Table> {
+    Ok(files::read_table(path, Some(schema), Some(&format.over(schema.format())))?)
 }
 
 /// Reads the records of one file under a schema; the command line may say how the file is written.
@@ -63,13 +70,17 @@ pub(crate) struct FormatArgs {
 impl FormatArgs {
     /// What the command line says, and what `format` says where it says nothing.
     pub(crate) fn over(&self, format: &Format) -> Format {
-        Format {
-            delimiter: self.delimiter.or(format.delimiter),
-            decimal: self.decimal.or(format.decimal),
-            thousands: self.thousands.or(format.thousands),
-            encoding: self.encoding.or(format.encoding),
-            ..format.clone()
-        }
+        let Self { delimiter, decimal, thousands, encoding } = *self;
+        FormatSpec { delimiter, decimal, thousands, encoding }.over(format)
+    }
+
+    /// Writes what the command line says into an experiment, so that the resolved one repeats it.
+    pub(crate) fn set(&self, spec: &mut ExperimentSpec) {
+        let said = &mut spec.data.format;
+        said.delimiter = self.delimiter.or(said.delimiter);
+        said.decimal = self.decimal.or(said.decimal);
+        said.thousands = self.thousands.or(said.thousands);
+        said.encoding = self.encoding.or(said.encoding);
     }
 }
 

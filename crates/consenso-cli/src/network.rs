@@ -40,7 +40,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum NetworkCommand {
-    New(New),
+    New(Box<New>),
     Up(Up),
 }
 
@@ -58,6 +58,8 @@ struct New {
     /// Change a key of the experiment, as in `consenso run`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    format: files::FormatArgs,
     /// Which of the experiment's algorithms [default: the first]
     #[arg(long, value_name = "LABEL")]
     algorithm: Option<String>,
@@ -114,6 +116,7 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
     let text = files::experiment(&args.experiment)?;
     let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
     let mut spec = overrides::read(&text.text, &text.file, &changes)?;
+    args.format.set(&mut spec);
     spec.runs = 1;
     let from_files = match spec.origin(&text.text, &text.file)? {
         Origin::Files(pattern) => Some(pattern.to_owned()),
@@ -246,14 +249,8 @@ fn from_site_files(
     let schema_path = text.folder.join(schema_path);
     let schema = files::read_schema(&schema_path)?;
     let schema_text = fs::read_to_string(&schema_path).with_context(|| schema_path.display().to_string())?;
-    if spec.data.hold_out.is_some() {
-        return Err(
-            anyhow!(
-                "data.hold_out: a site trains on all of its file; leave test records out of it and judge the model with \
-                 `consenso predict SITE_DIR HELD_OUT.csv`, which sends nothing; or give public ones to all with data.test"
-            )
-            .into()
-        );
+    if spec.data.hold_out.is_some() && spec.data.test.is_some() {
+        return Err(anyhow!("data.hold_out: there are test records in a file: keep test or hold_out").into());
     }
     if spec.privacy.is_some() && !schema.is_reviewed() {
         return Err(anyhow!(
@@ -275,7 +272,7 @@ fn from_site_files(
             .into());
         }
         let count = |path: &PathBuf| {
-            let table = files::read_table(path, Some(&schema))?;
+            let table = files::read_table(path, &schema, &spec.data.format)?;
             let records = table.len();
             first.get_or_insert(table);
             Ok(records)
@@ -284,6 +281,16 @@ fn from_site_files(
     } else {
         args.records.clone()
     };
+    // What a site holds out of its file it trains nobody's model on: the others count the rest.
+    let trains = |rows: usize| match spec.data.hold_out {
+        Some(share) => Dataset::held_out(share, rows).map(|held| rows - held),
+        None => Ok(rows),
+    };
+    let counts = counts
+        .into_iter()
+        .map(trains)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| anyhow!("data.hold_out: {e}"))?;
     let edges = edges(&spec, &text.folder)?;
     if let GraphSpec::File { path } = &mut spec.graph {
         *path = consenso_node::folder::EDGES.into();
@@ -304,7 +311,7 @@ fn from_site_files(
     data.path = Some(consenso_node::folder::RECORDS.into());
     data.schema = Some(consenso_node::folder::SCHEMA.into());
     if let Some(test) = &data.test {
-        files::read_table(&text.folder.join(test), Some(&schema))?;
+        files::read_table(&text.folder.join(test), &schema, &data.format)?;
         data.test = Some(crate::node::TEST.into());
     }
     (data.partition, data.agents, data.records_per_agent) = (None, None, None);
@@ -323,7 +330,8 @@ fn check_as_site(
     counts: &[usize],
     edges: Option<&String>,
 ) -> Result<(), Failure> {
-    let source = Source::Data(Box::new(Dataset::new(vec![table], None, spec.data.encoding)?));
+    let dataset = crate::node::held_apart(Dataset::new(vec![table], None, spec.data.encoding)?, spec)?;
+    let source = Source::Data(Box::new(dataset));
     let edges = edges.map(|list| (consenso_node::folder::EDGES.to_owned(), list.clone()));
     let (file, text) = (text.file.clone(), text.text.clone());
     let inputs = Inputs { file: file.clone(), text, spec: spec.clone(), source, edges, entropy: None };
@@ -686,7 +694,17 @@ fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bo
         output::print_json(&json!({ "sites": ends, "largest_distance": apart, "seconds": seconds }));
         return Ok(());
     }
-    let mut table = table::plain(&["site", "rounds", "seconds", "ε", "resends", "test accuracy"], 1);
+    let (own, regression) = (
+        ends.iter().any(|end| end["test_records"] == "own"),
+        ends.iter().any(|end| end["test_metrics"]["r2"].is_number()),
+    );
+    let judged = match (own, regression) {
+        (true, false) => "accuracy on its own held-out records",
+        (true, true) => "R² on its own held-out records",
+        (false, false) => "test accuracy",
+        (false, true) => "test R²",
+    };
+    let mut table = table::plain(&["site", "rounds", "seconds", "ε", "resends", judged], 1);
     for end in ends {
         let percent = |v: &Value| v.as_f64().map_or("–".to_owned(), |a| format!("{:.2} %", 100.0 * a));
         table.add_row(vec![
@@ -695,7 +713,10 @@ fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bo
             format!("{:.2}", end["seconds"].as_f64().unwrap_or(0.0)),
             end["epsilon"].as_f64().map_or("–".to_owned(), |e| printed_up(e, 4)),
             end["resends"].to_string(),
-            percent(&end["test_accuracy"]),
+            match regression {
+                true => end["test_metrics"]["r2"].as_f64().map_or("–".to_owned(), |r2| format!("{r2:.4}")),
+                false => percent(&end["test_accuracy"]),
+            },
         ]);
     }
     output::print(&format!(

@@ -6,8 +6,10 @@ use anyhow::{Context as _, anyhow};
 use consenso::agent::Checkpoint;
 use consenso::data::Dataset;
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
+use consenso::model::Metrics;
 use consenso::privacy::studies::{EpsilonDelta, Rule};
 use consenso::privacy::{printed_down, printed_up};
+use consenso::random::Seed;
 use consenso_ledger::{Edited, RecordsLedger};
 use consenso_node::audit_log::Echo;
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
@@ -220,29 +222,34 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
         return Ok(Experiment::check(files::inputs(text, spec, entropy)?)?);
     }
     let schema = files::read_schema(&folder.path.join(folder::SCHEMA))?;
-    let table = files::read_table(&folder.records(), Some(&schema))?;
+    let table = files::read_table(&folder.records(), &schema, &spec.data.format)?;
     let counts: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
-    if table.len() != counts[folder.me] {
+    let held = match spec.data.hold_out {
+        Some(share) => Dataset::held_out(share, table.len())?,
+        None => 0,
+    };
+    let trains = table.len() - held;
+    if trains != counts[folder.me] {
         let (records, announced) = (folder.records(), counts[folder.me]);
+        let held = if held == 0 { String::new() } else { format!(" (and {held} held out)") };
         return Err(anyhow!(
-            "{}: {} records, but {announced} were announced to the other sites in peers.toml, and the noise of all depends on it\n  \
+            "{}: {trains} records{held}, but {announced} were announced to the other sites in peers.toml, and the noise of all depends on it\n  \
              help: train on the file that was announced, or agree on a new peers.toml",
-            records.display(),
-            table.len()
+            records.display()
         )
         .into());
     }
     // Public test records change nothing that this site does; without them its model is just not judged.
     let test = folder.path.join(TEST);
     let test = match &spec.data.test {
-        Some(_) if test.exists() => Some(files::read_table(&test, Some(&schema))?),
+        Some(_) if test.exists() => Some(files::read_table(&test, &schema, &spec.data.format)?),
         Some(_) => {
             eprintln!("warning: {}: is not there, so the model will not be judged by it", test.display());
             None
         }
         None => None,
     };
-    let dataset = Dataset::new(vec![table], test.as_ref(), spec.data.encoding)?;
+    let dataset = held_apart(Dataset::new(vec![table], test.as_ref(), spec.data.encoding)?, &spec)?;
     let edges_path = folder.path.join(folder::EDGES);
     let edges = fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
     let source = Source::Data(Box::new(dataset));
@@ -284,6 +291,15 @@ fn rejoin(args: &Rejoin, json: bool) -> Result<(), Failure> {
     }
     output::print(&(text + &format!("next       consenso node run {}", args.folder.display())));
     Ok(())
+}
+
+/// Takes the records a site holds out, if its study says so, from those it trains on. They judge the model for its operator: nothing
+/// that is computed from them is sent, stored or served.
+pub(crate) fn held_apart(dataset: Dataset, spec: &ExperimentSpec) -> Result<Dataset, Failure> {
+    match spec.data.hold_out {
+        Some(share) => Ok(dataset.hold_out(share, &Seed::from(spec.seed))?),
+        None => Ok(dataset),
+    }
 }
 
 fn run(args: &Run, json: bool) -> Result<(), Failure> {
@@ -396,6 +412,15 @@ fn print_line(line: &str) -> bool {
     writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
 }
 
+/// How well the model does on test records, in one line.
+fn judgement(metrics: &Metrics, own: bool) -> String {
+    let whose = match own {
+        true => "this site's held-out records (for its operator: exact, not to be shared)",
+        false => "the public test records",
+    };
+    format!("\non {} of {whose}: {}", metrics.rows, table::metrics_line(metrics))
+}
+
 fn finish(
     folder: &Folder,
     experiment: &Experiment,
@@ -404,17 +429,21 @@ fn finish(
     json: bool,
 ) -> Result<(), Failure> {
     let progress = options.progress.get();
-    let accuracy = outcome.model.as_ref().and_then(|m| experiment.test_accuracy(m));
+    let metrics = outcome.model.as_ref().and_then(|m| experiment.metrics(0, m));
+    let accuracy = metrics.as_ref().and_then(|m| m.accuracy);
+    // What this site held out is nobody else's business; public test records are everybody's.
+    let own = experiment.spec().data.hold_out.is_some();
     if json {
         let value = json!({
             "site": folder.site.name, "finished": outcome.model.is_some(), "reason": outcome.reason, "round": outcome.round,
             "seconds": progress.seconds, "resends": progress.resends, "test_accuracy": accuracy,
+            "test_metrics": metrics, "test_records": if own { "own" } else { "public" },
             "unconfirmed": outcome.unconfirmed, "epsilon": progress.budget,
             "without": outcome.without, "everybodys_model": outcome.model.is_some() && outcome.without.is_empty(),
         });
         output::print(&value.to_string());
     } else if outcome.model.is_some() {
-        let accuracy = accuracy.map_or_else(String::new, |a| format!(", test accuracy {:.2} %", 100.0 * a));
+        let judged = metrics.as_ref().map_or_else(String::new, |m| judgement(m, own));
         let how = if outcome.without.is_empty() {
             "done".to_owned()
         } else {
@@ -424,7 +453,7 @@ fn finish(
             )
         };
         output::print(&format!(
-            "{}: {how} after {} rounds in {:.1} s{accuracy}\nthe model: consenso node model {}",
+            "{}: {how} after {} rounds in {:.1} s{judged}\nthe model: consenso node model {}",
             folder.site.name,
             outcome.round,
             progress.seconds,

@@ -31,12 +31,14 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
+    format: files::FormatArgs,
+    #[command(flatten)]
     threads: Threads,
 }
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     args.threads.start()?;
-    let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
+    let experiment = files::checked(args.experiment.as_deref(), &args.set, &args.format)?;
     let (constants, plans) = (experiment.constants(), experiment.plan());
     let (name, advice) = (&experiment.spec().name, experiment.recommendation());
     if json {

@@ -86,8 +86,9 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     }
     eprintln!("{}", spoken(&place.display().to_string(), rows.len(), skipped, metrics.as_ref()));
     for (column, count) in &new.report().clamped {
+        let (values, were) = if *count == 1 { ("value", "was") } else { ("values", "were") };
         eprintln!(
-            "warning: {count} values of column \"{column}\" were outside its declared range and clamped"
+            "warning: {count} {values} of column \"{column}\" {were} outside its declared range and clamped"
         );
     }
     Ok(())

@@ -47,6 +47,8 @@ pub(crate) struct Args {
     /// or algorithm.rounds=50 for all algorithms; an empty value removes the key
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    format: files::FormatArgs,
     /// Folder to write, which must not exist yet [default: runs/<name>-<seed>, or the next free number]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -201,6 +203,7 @@ fn prepare(
     let text = files::experiment(args.experiment.as_deref().unwrap_or("adult"))?;
     let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
     let mut spec = overrides::read(&text.text, &text.file, &changes)?;
+    args.format.set(&mut spec);
     spec.seed = args.seed.unwrap_or(spec.seed);
     let name = match args.shard {
         Some(Shard(share)) => format!("{}-{}-of-{}", spec.name, share.index(), share.of()),

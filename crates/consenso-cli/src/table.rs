@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use consenso::model::Metrics;
-use consenso::record::{AlgorithmRecord, Record, Spread, SweepPoint};
+use consenso::record::{AlgorithmRecord, Record, ResultKind, Spread, SweepPoint};
 use consenso_study::report::{exponent, growth};
 use consenso_study::reproduce::Reproduction;
 use std::fmt::Write as _;
@@ -41,6 +41,12 @@ pub(crate) fn summary(record: &Record) -> String {
     out.push_str(&text(&results(record)));
     for algorithm in &record.algorithms {
         notes(&mut out, algorithm);
+    }
+    if Shown::of(record) == Shown::Nothing && record.kind != ResultKind::Simulation {
+        out.push_str(
+            "no metrics, for there are no test records: hold_out = 0.2 under [data] keeps a share of the records for testing,\n\
+             test = \"FILE.csv\" names a file of others; `consenso predict` judges the model on labelled records later\n",
+        );
     }
     sweep(&mut out, record);
     claims(&mut out, record);

@@ -27,6 +27,8 @@ pub(crate) struct MapArgs {
     /// Change a key of the experiment, as for `consenso run`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    format: files::FormatArgs,
     /// Rounds to look at, from the first
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     rounds: u32,
@@ -55,10 +57,12 @@ pub(crate) struct ExposureArgs {
     /// Change a key of the experiment, as for `consenso run`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    format: files::FormatArgs,
 }
 
 pub(crate) fn map(args: &MapArgs, json: bool) -> Result<(), Failure> {
-    let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
+    let experiment = files::checked(args.experiment.as_deref(), &args.set, &args.format)?;
     let map = experiment.map_with(args.rounds, &args.observers).map_err(|message| anyhow!(message))?;
     if let Some(folder) = &args.out {
         let name = folder.display();
@@ -115,7 +119,7 @@ fn map_text(map: &PairwiseMap) -> String {
 }
 
 pub(crate) fn exposure(args: &ExposureArgs, json: bool) -> Result<(), Failure> {
-    let experiment = files::checked(args.experiment.as_deref(), &args.set)?;
+    let experiment = files::checked(args.experiment.as_deref(), &args.set, &args.format)?;
     let found = experiment.exposure().map_err(|message| anyhow!(message))?;
     if json {
         output::print_json(&json!(found));

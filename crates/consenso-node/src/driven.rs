@@ -28,16 +28,59 @@ pub(crate) enum Wanted {
 
 /// An agent of either kind.
 pub(crate) enum Driven {
-    Plain(Box<Agent>),
+    Plain(Box<Agent>, Apart),
     Shared(Box<SharingAgent>, Steps),
 }
 
-/// How far what a round reveals to everybody is from what the round before did.
+/// A mean over about the latest share of the rounds: noise of single rounds goes, what the run does stays.
+#[derive(Default)]
+struct Moving(Vec<f64>);
+
+impl Moving {
+    /// Takes in the vector of a round; the first after a start is the mean.
+    fn add(&mut self, share: f64, round: u32, vector: &[f64]) {
+        if self.0.len() != vector.len() {
+            self.0 = vector.to_vec();
+            return;
+        }
+        let weight = (1.0 / (share * f64::from(round.max(1)))).min(1.0);
+        self.0.iter_mut().zip(vector).for_each(|(mean, x)| *mean += weight * (x - *mean));
+    }
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+}
+
+/// How far the mean of what an agent released of late is from that of each neighbour's releases.
+#[derive(Default)]
+pub(crate) struct Apart {
+    round: u32,
+    /// Its own, then its neighbours', one after the other.
+    means: Moving,
+}
+
+impl Apart {
+    fn look(&mut self, agent: &Agent) {
+        if agent.round() != self.round && !agent.releases().is_empty() {
+            self.round = agent.round();
+            self.means.add(0.25, self.round, agent.releases());
+        }
+    }
+
+    fn largest(&self, neighbours: usize) -> f64 {
+        let mut means = self.means.0.chunks_exact((self.means.0.len() / (neighbours + 1)).max(1));
+        let Some(own) = means.next() else { return 0.0 };
+        means.map(|mean| distance(mean, own)).fold(0.0, f64::max)
+    }
+}
+
+/// How far what the latest rounds reveal to everybody is from what the rounds before them did.
 #[derive(Default)]
 pub(crate) struct Steps {
     round: u32,
-    /// What this round revealed; empty after a start, when it is not known.
-    revealed: Vec<f64>,
+    /// Means of what was revealed, over an eighth and over half of the rounds; empty after a start, when it is not known.
+    means: (Moving, Moving),
     length: Option<f64>,
 }
 
@@ -51,10 +94,11 @@ impl Steps {
         if round == self.round {
             return;
         }
-        let moved =
-            |before: &[f64]| revealed.iter().zip(before).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
-        let known = !self.revealed.is_empty();
-        *self = Self { round, length: known.then(|| moved(&self.revealed)), revealed: revealed.to_vec() };
+        let (late, long) = &mut self.means;
+        late.add(0.125, round, revealed);
+        self.length = (!long.0.is_empty()).then(|| distance(&late.0, &long.0));
+        long.add(0.5, round, revealed);
+        self.round = round;
     }
 }
 
@@ -65,19 +109,19 @@ impl Driven {
             return Ok((Self::Shared(Box::new(agent), Steps::default()), plan));
         }
         let Site { agent, plan } = experiment.site(me)?;
-        Ok((Self::Plain(Box::new(agent)), plan))
+        Ok((Self::Plain(Box::new(agent), Apart::default()), plan))
     }
 
     pub(crate) fn neighbours(&self) -> Vec<u32> {
         match self {
-            Self::Plain(agent) => agent.neighbours().to_vec(),
+            Self::Plain(agent, _) => agent.neighbours().to_vec(),
             Self::Shared(agent, _) => agent.neighbours(),
         }
     }
 
     fn player(&self) -> &Player {
         match self {
-            Self::Plain(agent) => agent.player(),
+            Self::Plain(agent, _) => agent.player(),
             Self::Shared(agent, _) => agent.player(),
         }
     }
@@ -85,7 +129,7 @@ impl Driven {
     /// Exchanges complete.
     pub(crate) fn round(&self) -> u32 {
         match self {
-            Self::Plain(agent) => agent.round(),
+            Self::Plain(agent, _) => agent.round(),
             Self::Shared(agent, _) => agent.exchanges(),
         }
     }
@@ -93,35 +137,35 @@ impl Driven {
     /// Exchanges of the whole run.
     pub(crate) fn last(&self, plan: &SitePlan) -> u32 {
         match self {
-            Self::Plain(_) => plan.timetable.exchanges(),
+            Self::Plain(..) => plan.timetable.exchanges(),
             Self::Shared(agent, _) => agent.last(),
         }
     }
 
     pub(crate) fn model(&self) -> Option<&[f64]> {
         match self {
-            Self::Plain(agent) => agent.model(),
+            Self::Plain(agent, _) => agent.model(),
             Self::Shared(agent, _) => agent.model(),
         }
     }
 
     pub(crate) fn awaited(&self) -> Vec<u32> {
         match self {
-            Self::Plain(agent) => agent.awaited().collect(),
+            Self::Plain(agent, _) => agent.awaited().collect(),
             Self::Shared(agent, _) => agent.awaited(),
         }
     }
 
     pub(crate) fn away(&self) -> Vec<(u32, u32)> {
         match self {
-            Self::Plain(agent) => agent.away().collect(),
+            Self::Plain(agent, _) => agent.away().collect(),
             Self::Shared(..) => Vec::new(),
         }
     }
 
     pub(crate) fn go_without(&mut self, neighbour: u32) -> Result<(), String> {
         match self {
-            Self::Plain(agent) => agent.go_without(neighbour).map_err(|e| e.to_string()),
+            Self::Plain(agent, _) => agent.go_without(neighbour).map_err(|e| e.to_string()),
             Self::Shared(..) => {
                 Err("a sum of secret shares needs everybody's: without one it stays hidden".into())
             }
@@ -131,7 +175,7 @@ impl Driven {
     /// Whether the run failed because of what somebody else shared.
     pub(crate) fn is_forged(&self) -> bool {
         match self {
-            Self::Plain(_) => false,
+            Self::Plain(_, _) => false,
             Self::Shared(agent, _) => matches!(agent.failure(), Some(ShareError::Forged { .. })),
         }
     }
@@ -143,7 +187,7 @@ impl Driven {
     /// Rounds that so many exchanges make.
     pub(crate) fn rounds(&self, exchanges: u32) -> u32 {
         match self {
-            Self::Plain(_) => exchanges,
+            Self::Plain(..) => exchanges,
             Self::Shared(..) => exchanges / 2,
         }
     }
@@ -151,7 +195,7 @@ impl Driven {
     /// Rounds that so many exchanges begin.
     pub(crate) fn begun(&self, exchanges: u32) -> u32 {
         match self {
-            Self::Plain(_) => exchanges,
+            Self::Plain(..) => exchanges,
             Self::Shared(..) => exchanges.div_ceil(2),
         }
     }
@@ -159,21 +203,21 @@ impl Driven {
     /// What can be said of convergence from what all sites know: releases, or sums.
     pub(crate) fn convergence(&self) -> Convergence {
         match self {
-            Self::Plain(agent) => Convergence::Disagreement(agent.disagreement()),
+            Self::Plain(agent, apart) => Convergence::Disagreement(apart.largest(agent.neighbours().len())),
             Self::Shared(_, steps) => Convergence::Step(steps.length),
         }
     }
 
     pub(crate) fn checkpoint(&self) -> Checkpoint {
         match self {
-            Self::Plain(agent) => agent.checkpoint(),
+            Self::Plain(agent, _) => agent.checkpoint(),
             Self::Shared(agent, _) => agent.checkpoint(),
         }
     }
 
     pub(crate) fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
         match self {
-            Self::Plain(agent) => agent.restore(saved),
+            Self::Plain(agent, _) => agent.restore(saved),
             Self::Shared(agent, steps) => {
                 agent.restore(saved)?;
                 *steps = Steps::after(agent.round());
@@ -185,7 +229,7 @@ impl Driven {
     /// The state after `released` exchanges, of which others still have the last; why not, if the algorithm remembers more.
     pub(crate) fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, String> {
         match self {
-            Self::Plain(agent) => agent.rejoined(released, own).map_err(|e| e.to_string()),
+            Self::Plain(agent, _) => agent.rejoined(released, own).map_err(|e| e.to_string()),
             Self::Shared(..) => {
                 Err("a vector that left in shares is with nobody: no neighbour can give it back".into())
             }
@@ -199,7 +243,7 @@ impl Driven {
 
     /// Has exchanges up to this one charged without using the records.
     pub(crate) fn spare(&mut self, until: u32) {
-        if let Self::Plain(agent) = self {
+        if let Self::Plain(agent, _) = self {
             agent.spare(until);
         }
     }
@@ -208,7 +252,7 @@ impl Driven {
     pub(crate) fn charge(&self, round: u32, plan: &SitePlan) -> Charge {
         let gate = self.player().gate();
         let round = match self {
-            Self::Plain(_) => round,
+            Self::Plain(..) => round,
             // A sum of shares is a function of what others sent.
             Self::Shared(..) if round.is_multiple_of(2) => return Charge::new(),
             Self::Shared(..) => round.div_ceil(2),
@@ -219,16 +263,20 @@ impl Driven {
     /// What to do next; `None` until another message comes.
     pub(crate) fn poll(&mut self) -> Result<Option<Wanted>, String> {
         match self {
-            Self::Plain(agent) => Ok(agent.poll().map(|effect| match effect {
-                Effect::Charge { round } => {
-                    let Some(Effect::Send(m)) = agent.poll() else {
-                        unreachable!("an agent's charge is followed by its message")
-                    };
-                    Wanted::Commit { round, bytes: frame::release(m.from(), round, m.values()) }
-                }
-                Effect::Send(_) => Wanted::Nothing,
-                Effect::Done(reason) => Wanted::Done(reason),
-            })),
+            Self::Plain(agent, apart) => {
+                let effect = agent.poll();
+                apart.look(agent);
+                Ok(effect.map(|effect| match effect {
+                    Effect::Charge { round } => {
+                        let Some(Effect::Send(m)) = agent.poll() else {
+                            unreachable!("an agent's charge is followed by its message")
+                        };
+                        Wanted::Commit { round, bytes: frame::release(m.from(), round, m.values()) }
+                    }
+                    Effect::Send(_) => Wanted::Nothing,
+                    Effect::Done(reason) => Wanted::Done(reason),
+                }))
+            }
             Self::Shared(agent, steps) => {
                 let effect = agent.poll().map_err(|e| e.to_string())?;
                 steps.look(agent.round(), agent.revealed());
@@ -279,7 +327,7 @@ impl Driven {
     /// Takes in what `peer` sent for an exchange; its number. What was known already changes nothing.
     pub(crate) fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, String> {
         match (self, frame) {
-            (Self::Plain(agent), Frame::Release { from, round, values }) => {
+            (Self::Plain(agent, _), Frame::Release { from, round, values }) => {
                 if from != peer {
                     return Err(format!("a release of agent {from} on the edge to agent {peer}"));
                 }

@@ -88,10 +88,20 @@ pub fn prometheus(progress: &Progress) -> String {
     gauge("refusals_total", "counter", "Callers and messages refused.", progress.refusals as f64);
     match progress.convergence {
         Convergence::Disagreement(value) => {
-            gauge("disagreement", "gauge", "Largest distance to a neighbour's last release.", value);
+            gauge(
+                "disagreement",
+                "gauge",
+                "Largest distance to a neighbour, between means of the latest quarter of all releases.",
+                value,
+            );
         }
         Convergence::Step(Some(value)) => {
-            gauge("step", "gauge", "How far the last round moved the sum that all sites know.", value);
+            gauge(
+                "step",
+                "gauge",
+                "How far the sum that all sites know still moves: the latest eighth of the rounds against the latest half.",
+                value,
+            );
         }
         Convergence::Step(None) => {}
     }

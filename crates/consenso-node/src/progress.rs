@@ -52,10 +52,11 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "measure", content = "value")]
 pub enum Convergence {
-    /// max_j ‖x_j − x_i‖: the largest distance to a neighbour's release of the round.
+    /// max_j ‖x̄_j − x̄_i‖: the largest distance to a neighbour, where x̄ is the mean of what each released in about the latest quarter of the
+    /// rounds.
     Disagreement(f64),
-    /// ‖m_k − m_{k−1}‖ of the mean or sum m_k that round k reveals to all: under secret shares nothing else is known. `None` before the second
-    /// round after a start.
+    /// How far the mean of what about the latest eighth of the rounds revealed to all is from that of the latest half: under secret shares
+    /// nothing but these sums is known. `None` before the second round after a start.
     Step(Option<f64>),
 }
 

@@ -445,8 +445,8 @@ mod tests {
                 let state = again.rejoined(4, released[0].last().map(Vec::as_slice)).unwrap();
                 again.restore(&state).unwrap();
                 again.spare(6);
-                for from in 1..3 {
-                    let values = released[from].last().unwrap().clone().into();
+                for (from, sent) in released.iter().enumerate().take(3).skip(1) {
+                    let values = sent.last().unwrap().clone().into();
                     again
                         .handle(from as u32, Frame::Release { from: from as u32, round: 4, values })
                         .unwrap();

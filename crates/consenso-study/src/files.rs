@@ -4,7 +4,7 @@
 
 use crate::{SchemaFile as _, bundled, packed};
 use consenso::data::{
-    DataError, Dataset, Draft, DraftOptions, Format, Schema, SchemaError, Table, csv, libsvm,
+    DataError, Dataset, Draft, DraftOptions, Format, Schema, SchemaError, Table, TextEncoding, csv, libsvm,
 };
 use consenso::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
 use consenso::graph::GraphSpec;
@@ -94,7 +94,7 @@ pub fn experiment(name: &str) -> Result<ExperimentText> {
     let text = fs::read_to_string(path).named(|| {
         let built_in: Vec<&str> = crate::experiment::BUILT_IN.iter().map(|e| e.0).collect();
         format!(
-            "{name}: cannot be read{}; give an experiment file or a built-in experiment ({})",
+            "{name}: cannot be read{}\n  help: give an experiment file or a built-in experiment: {}",
             did_you_mean(path, &built_in),
             built_in.join(", ")
         )
@@ -232,13 +232,14 @@ fn tables(experiment: &ExperimentText, spec: &ExperimentSpec, pattern: &str) -> 
         let message = "several files need one public schema";
         Err(SpecError::at_key(&experiment.file, &experiment.text, "data", message, help))?;
     }
-    let train: Vec<Table> =
-        paths.iter().map(|path| read_table(path, schema.as_ref(), None)).collect::<Result<_>>()?;
+    let read = |path: &Path, schema: Option<&Schema>| {
+        let format = schema.map(|schema| data.format.over(schema.format()));
+        read_table(path, schema, format.as_ref())
+    };
+    let train: Vec<Table> = paths.iter().map(|path| read(path, schema.as_ref())).collect::<Result<_>>()?;
     // Test records follow the training records' schema, even where that was drafted.
     let test = match &data.test {
-        Some(path) => {
-            Some(read_table(&experiment.folder.join(path), train.first().map(Table::schema), None)?)
-        }
+        Some(path) => Some(read(&experiment.folder.join(path), train.first().map(Table::schema))?),
         None => None,
     };
     Ok(Tables { train, test })
@@ -282,7 +283,9 @@ pub fn read_schema(path: &Path) -> Result<Schema> {
     let name = path.display();
     let text = fs::read_to_string(path).named(|| {
         let near = did_you_mean(path, &[]);
-        format!("{name}: cannot be read{near}; `consenso data schema RECORDS.csv --out {name}` drafts one")
+        format!(
+            "{name}: cannot be read{near}\n  help: `consenso data schema RECORDS.csv --out {name}` drafts one"
+        )
     })?;
     Schema::from_toml(&text).map_err(|source| FileError::Schema { file: name.to_string(), source })
 }
@@ -328,16 +331,28 @@ struct File {
     layout: Layout,
     /// What it was packed with.
     packed: Option<&'static str>,
+    /// Whether the text was made here, from a workbook or a file of columns.
+    made: bool,
 }
 
 impl File {
     fn of(path: &Path, bytes: Vec<u8>) -> Result<Self> {
         let (bytes, packed) =
             packed::unpack(bytes).named(|| format!("{}: cannot be read", path.display()))?;
-        let bytes = crate::sheets::as_text(bytes)
+        let (bytes, made) = crate::sheets::as_text(bytes)
             .map_err(|what| FileError::Unfit(format!("{}: {what}", path.display())))?;
-        let layout = Layout::of(path, &bytes);
-        Ok(Self { bytes, layout, packed })
+        let layout = if made.is_some() { Layout::Csv } else { Layout::of(path, &bytes) };
+        Ok(Self { bytes, layout, packed: packed.or(made), made: made.is_some() })
+    }
+
+    /// How the file is written: as somebody said, unless its text was made here; then only the words for "unknown" are theirs.
+    fn format(&self, said: &Format) -> Format {
+        let mut format = said.clone();
+        if self.made {
+            (format.delimiter, format.quote, format.decimal) = (Some(','), Some('"'), Some('.'));
+            (format.thousands, format.comment, format.encoding) = (None, None, Some(TextEncoding::Utf8));
+        }
+        format
     }
 }
 
@@ -353,7 +368,7 @@ fn read_bytes(path: &Path) -> Result<File> {
 /// # Errors
 /// [`FileError`] names the file, the line and the column.
 pub fn read_table(path: &Path, schema: Option<&Schema>, format: Option<&Format>) -> Result<Table> {
-    table(path, read_bytes(path)?, schema, format)
+    table(path, &read_bytes(path)?, schema, format)
 }
 
 /// Reads the records of a file whose bytes somebody else has read.
@@ -361,16 +376,17 @@ pub fn read_table(path: &Path, schema: Option<&Schema>, format: Option<&Format>)
 /// # Errors
 /// As [`read_table`].
 pub fn table_of(path: &Path, bytes: Vec<u8>, schema: Option<&Schema>) -> Result<Table> {
-    table(path, File::of(path, bytes)?, schema, None)
+    table(path, &File::of(path, bytes)?, schema, None)
 }
 
-fn table(path: &Path, file: File, schema: Option<&Schema>, format: Option<&Format>) -> Result<Table> {
-    let (name, File { bytes, layout, packed }) = (path.display().to_string(), file);
-    match (layout, schema) {
-        (Layout::Libsvm, _) => Ok(libsvm::read(&bytes[..], &name, schema)?),
+fn table(path: &Path, file: &File, schema: Option<&Schema>, format: Option<&Format>) -> Result<Table> {
+    let name = path.display().to_string();
+    match (file.layout, schema) {
+        (Layout::Libsvm, _) => Ok(libsvm::read(&file.bytes[..], &name, schema)?),
         (_, Some(schema)) => {
-            let table = csv::read_as(&bytes[..], &name, schema, format.unwrap_or(schema.format()))?;
-            Ok(match packed {
+            let format = file.format(format.unwrap_or(schema.format()));
+            let table = csv::read_as(&file.bytes[..], &name, schema, &format)?;
+            Ok(match file.packed {
                 Some(packed) => table.unpacked(packed),
                 None => table,
             })
@@ -387,10 +403,13 @@ fn table(path: &Path, file: File, schema: Option<&Schema>, format: Option<&Forma
 /// As [`read_table`].
 pub fn read_new(path: &Path, schema: &Schema, format: Option<&Format>) -> Result<(Table, Vec<bool>)> {
     let name = path.display().to_string();
-    let File { bytes, layout, .. } = read_bytes(path)?;
-    let table = match layout {
-        Layout::Libsvm => libsvm::read(&bytes[..], &name, Some(schema))?,
-        _ => csv::read_unlabelled(&bytes[..], &name, schema, format.unwrap_or(schema.format()))?,
+    let file = read_bytes(path)?;
+    let table = match file.layout {
+        Layout::Libsvm => libsvm::read(&file.bytes[..], &name, Some(schema))?,
+        _ => {
+            let format = file.format(format.unwrap_or(schema.format()));
+            csv::read_unlabelled(&file.bytes[..], &name, schema, &format)?
+        }
     };
     let mut kept = vec![false; (table.report().rows + table.report().dropped_missing) as usize];
     table.row_numbers().iter().filter_map(|&row| usize::try_from(row).ok()).for_each(|row| kept[row] = true);
@@ -425,7 +444,7 @@ pub fn draft_schema(paths: &[PathBuf], mut options: DraftOptions) -> Result<Draf
     let (mut files, mut packings) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.display().to_string();
-        let File { bytes, layout, packed } = read_bytes(path)?;
+        let File { bytes, layout, packed, .. } = read_bytes(path)?;
         match layout {
             Layout::Libsvm if paths.len() > 1 => {
                 return unfit(format!(

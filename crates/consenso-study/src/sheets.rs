@@ -1,26 +1,31 @@
-//! Spreadsheets and Parquet files as the CSV that everything else reads, where the crate was built with the feature for them.
+//! Spreadsheets, Parquet and Arrow files as the CSV that everything else reads, where the crate was built with the feature for them.
 
-/// The bytes of a file of records as text: those of a workbook (feature `xlsx`) or of a Parquet file (feature `parquet`) as CSV, all
-/// others as they are; what was not built in is named by whoever reads the text.
+/// The bytes of a file of records as text: those of a workbook (feature `xlsx`), of a Parquet file (feature `parquet`) or of an Arrow
+/// file or stream (feature `arrow`) as CSV, all others as they are; what was not built in is named by whoever reads the text.
+/// Also says which kind of file it was.
 ///
 /// # Errors
 /// What is wrong with such a file.
-pub(crate) fn as_text(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+pub(crate) fn as_text(bytes: Vec<u8>) -> Result<(Vec<u8>, Option<&'static str>), String> {
     match &bytes[..] {
         #[cfg(feature = "xlsx")]
-        [b'P', b'K', 3, 4, ..] | [0xd0, 0xcf, 0x11, 0xe0, ..] => workbook(&bytes),
+        [b'P', b'K', 3, 4, ..] | [0xd0, 0xcf, 0x11, 0xe0, ..] => Ok((workbook(&bytes)?, Some("workbook"))),
         #[cfg(feature = "parquet")]
-        [b'P', b'A', b'R', b'1', ..] => parquet(bytes),
-        _ => Ok(bytes),
+        [b'P', b'A', b'R', b'1', ..] => Ok((parquet(bytes)?, Some("Parquet"))),
+        #[cfg(feature = "arrow")]
+        [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, ..] => {
+            Ok((arrow(&bytes)?, Some("Arrow")))
+        }
+        _ => Ok((bytes, None)),
     }
 }
 
 /// Lines of quoted cells.
-#[cfg(any(feature = "xlsx", feature = "parquet"))]
+#[cfg(any(feature = "xlsx", feature = "parquet", feature = "arrow"))]
 #[derive(Default)]
 struct Lines(Vec<u8>);
 
-#[cfg(any(feature = "xlsx", feature = "parquet"))]
+#[cfg(any(feature = "xlsx", feature = "parquet", feature = "arrow"))]
 impl Lines {
     fn add(&mut self, cells: impl Iterator<Item = String>) {
         for (index, cell) in cells.enumerate() {
@@ -102,6 +107,47 @@ fn parquet(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     };
     for row in reader.get_row_iter(None).map_err(wrong)? {
         lines.add(row.map_err(wrong)?.get_column_iter().map(|(_, field)| cell(field)));
+    }
+    Ok(lines.0)
+}
+
+/// A file with its footer (`.arrow`, `.feather`), or a stream.
+#[cfg(feature = "arrow")]
+fn arrow(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    use arrow_array::{Array as _, RecordBatch};
+    use arrow_cast::display::{ArrayFormatter, FormatOptions};
+    use arrow_ipc::reader::{FileReader, StreamReader};
+    let wrong = |e: &dyn std::fmt::Display| {
+        format!("is no Arrow file that can be read, lz4 or uncompressed ({e}); export it as CSV")
+    };
+    let input = std::io::Cursor::new(bytes);
+    let (schema, batches): (_, Box<dyn Iterator<Item = Result<RecordBatch, _>>>) = match bytes.first() {
+        Some(b'A') => {
+            let reader = FileReader::try_new(input, None).map_err(|e| wrong(&e))?;
+            (reader.schema(), Box::new(reader))
+        }
+        _ => {
+            let reader = StreamReader::try_new(input, None).map_err(|e| wrong(&e))?;
+            (reader.schema(), Box::new(reader))
+        }
+    };
+    let mut lines = Lines::default();
+    lines.add(schema.fields().iter().map(|field| field.name().clone()));
+    let options = FormatOptions::new();
+    for batch in batches {
+        let batch = batch.map_err(|e| wrong(&e))?;
+        let columns: Vec<ArrayFormatter<'_>> = (batch.columns().iter())
+            .map(|column| ArrayFormatter::try_new(column, &options))
+            .collect::<Result<_, _>>()
+            .map_err(|e| wrong(&e))?;
+        for row in 0..batch.num_rows() {
+            let cells =
+                columns.iter().zip(batch.columns()).map(|(shown, column)| match column.is_null(row) {
+                    true => String::new(),
+                    false => shown.value(row).to_string(),
+                });
+            lines.add(cells);
+        }
     }
     Ok(lines.0)
 }

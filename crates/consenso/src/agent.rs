@@ -726,15 +726,11 @@ impl Agent {
         self.round
     }
 
-    /// The largest distance ‖x_j − x_i‖ to a neighbour's release in the last complete exchange: a function of releases alone.
+    /// Returns what was released in the last complete exchange, one vector after the other: its own, then its neighbours'. Empty after it
+    /// was restored, until an exchange is complete.
     #[must_use]
-    pub fn disagreement(&self) -> f64 {
-        if !self.remembers {
-            return 0.0;
-        }
-        let mut rows = self.rows.chunks_exact(self.dim.max(1));
-        let Some(own) = rows.next() else { return 0.0 };
-        rows.map(|row| crate::kernel::distance(row, own)).fold(0.0, f64::max)
+    pub fn releases(&self) -> &[f64] {
+        if self.remembers { &self.rows } else { &[] }
     }
 
     /// The model, once [`Effect::Done`] was polled.

@@ -818,10 +818,10 @@ mod tests {
         shape.everywhere(3, -0.7);
         shape.category(2, 1, |l| (0, 2.0 * l as f64 - 1.1));
         if scaled {
-            shape.scaling_number()
+            shape.scaling_number();
         } else {
-            shape.constant(1.0)
-        };
+            shape.constant(1.0);
+        }
         let mut codes = crate::data::Records::coded(std::sync::Arc::new(shape), rows);
         for j in 0..rows {
             let numbers = [number(j), 0.1 + 0.01 * j as f64];
@@ -860,9 +860,9 @@ mod tests {
                 let (labels, scratch, gradient) = (codes.labels(), &mut scratch, &mut out);
                 let pass = CodedPass { rows, labels, x: &x, link: Slope, scratch, gradient };
                 if portable {
-                    pass.run(Portable)
+                    pass.run(Portable);
                 } else {
-                    pass.dispatch()
+                    pass.dispatch();
                 };
                 out
             };

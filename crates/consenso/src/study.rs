@@ -393,7 +393,8 @@ impl Study {
     pub fn new(sites: &[Rows], loss: Loss) -> Self {
         let (kind, clip, huber_delta) = loss.name();
         let class_weight = match loss {
-            Loss::WeightedLogistic { negative, positive, .. } => {
+            Loss::WeightedLogistic { negative, positive, .. }
+            | Loss::WeightedSquaredHinge { negative, positive, .. } => {
                 Some(ClassWeight::Given([negative, positive]))
             }
             _ => None,

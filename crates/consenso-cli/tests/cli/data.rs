@@ -61,10 +61,11 @@ fn a_drafted_schema_must_be_reviewed() {
     place.consenso(&["data", "schema", "records.csv", "--label", "il"]).refused(&["did you mean \"ill\"?"]);
 }
 
-/// A workbook and a Parquet file hold the same records as the CSV they are read as.
-#[cfg(any(feature = "xlsx", feature = "parquet"))]
+/// A workbook, a Parquet file and Arrow files hold the same records as the CSV they are read as, also under a schema that was drafted
+/// from a file with semicolons and decimal commas.
+#[cfg(any(feature = "xlsx", feature = "parquet", feature = "arrow"))]
 #[test]
-fn workbooks_and_parquet_files_are_read_as_they_are() {
+fn workbooks_and_files_of_columns_are_read_as_they_are() {
     let place = Place::new("sheets");
     place.write("records.csv", "ward,age,day,ill\n\"a, \"\"old\"\"\",40,2021-01-05,yes\nb,51.5,2021-02-06,no\nb,,2021-03-07,no\n\"a, \"\"old\"\"\",63,2021-04-08,yes\n");
     let draft = |file: &str| {
@@ -73,8 +74,24 @@ fn workbooks_and_parquet_files_are_read_as_they_are() {
         answer.stdout
     };
     let files = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files/records.");
-    let kinds = [("xlsx", cfg!(feature = "xlsx")), ("parquet", cfg!(feature = "parquet"))];
+    place.write("german.csv", "ward;age;day;ill\na;40,5;2021-01-05;yes\nb;51,5;2021-02-06;no\n");
+    let german = draft("german.csv").replace("[\"a\", \"b\"]", "['a, \"old\"', \"b\"]");
+    assert!(german.contains("decimal = \",\""), "{german}");
+    place.write("german.toml", &german);
+    let kinds = [
+        ("xlsx", cfg!(feature = "xlsx")),
+        ("parquet", cfg!(feature = "parquet")),
+        ("feather", cfg!(feature = "arrow")),
+        ("arrows", cfg!(feature = "arrow")),
+    ];
     for (kind, _) in kinds.into_iter().filter(|k| k.1) {
-        assert_eq!(draft(&format!("{files}{kind}")), draft("records.csv"), "{kind}");
+        let file = format!("{files}{kind}");
+        assert_eq!(draft(&file), draft("records.csv"), "{kind}");
+        let checked = place.consenso(&["data", "check", &file, "--schema", "german.toml", "--json"]).json();
+        assert_eq!(
+            (&checked["rows"], &checked["dropped_missing"]),
+            (&3.into(), &1.into()),
+            "{kind}: {checked}"
+        );
     }
 }

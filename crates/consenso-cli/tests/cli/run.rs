@@ -142,6 +142,29 @@ fn one_file_a_site_and_libsvm() {
     assert_eq!(value["problem"]["agents"], 2);
 }
 
+/// A file whose schema says another delimiter is read with the command line's, which the resolved experiment keeps; without test records the
+/// table says how to have some.
+#[test]
+fn the_command_line_says_how_a_file_is_written() {
+    let place = Place::new("written");
+    let schema = SCHEMA.replace("reviewed = true", "reviewed = true\nheader = false\ndelimiter = \",\"");
+    let records = RECORDS.split_once('\n').unwrap().1.replace(',', "|");
+    place.write("schema.toml", &schema).write("records.csv", &records).write("mine.toml", HOSPITAL);
+    place.consenso(&["run", "mine.toml"]).refused(&["records.csv"]);
+    let answer = place.consenso(&["run", "mine.toml", "--delimiter", "|", "--out", "first"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(
+        answer.stdout.contains("no metrics, for there are no test records: hold_out = 0.2"),
+        "{}",
+        answer.stdout
+    );
+    assert!(place.read("first/experiment.toml").contains("delimiter = \"|\""));
+    let again = place.consenso(&["run", "first/experiment.toml", "--out", "second"]);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert_eq!(place.read("first/trace.csv"), place.read("second/trace.csv"));
+    assert_eq!(place.consenso(&["plan", "mine.toml", "--delimiter", "|"]).code, 0);
+}
+
 #[test]
 fn built_in_experiments_can_be_listed_copied_and_run() {
     let place = Place::new("built_in");

@@ -52,6 +52,59 @@ fn an_abandoned_study_gives_back_what_it_did_not_charge() {
     assert!(audit.status.success(), "{}", text(&audit));
 }
 
+/// What a site holds out judges the model for its operator; nothing of it is in the site's folder, and the others count the rest.
+#[test]
+fn a_site_judges_the_model_on_what_it_held_out() {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-held-out");
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).unwrap();
+    for site in ["a", "b"] {
+        let rows = (0..40).map(|k| format!("{};{}\n", 20 + k, if k >= 20 { "yes" } else { "no" }));
+        fs::write(place.join(format!("{site}.csv")), format!("age;ill\n{}", rows.collect::<String>()))
+            .unwrap();
+    }
+    let schema = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n[[column]]\nname = \"ill\"\n\
+                  kind = \"label\"\nclasses = [\"no\", \"yes\"]\n";
+    fs::write(place.join("schema.toml"), schema).unwrap();
+    let study = "name = \"held\"\nruns = 1\n[data]\npath = \"?.csv\"\nschema = \"schema.toml\"\nhold_out = 0.25\n[graph]\n\
+                 kind = \"complete\"\n[privacy]\nepsilon = 5.0\ndelta = 1e-4\n[[algorithm]]\nkind = \"dgd\"\nrounds = 4\n";
+    fs::write(place.join("study.toml"), study).unwrap();
+    let addresses: Vec<String> = crate::ports(2).iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let addresses = addresses.join(",");
+    let new = [
+        "network",
+        "new",
+        "net",
+        "--sites",
+        "a,b",
+        "--experiment",
+        "study.toml",
+        "--delimiter",
+        ";",
+        "--addresses",
+        &addresses,
+    ];
+    let made = consenso().current_dir(&place).args(new).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    let peers = fs::read_to_string(place.join("net/a/peers.toml")).unwrap();
+    assert_eq!(peers.matches("records = 30").count(), 2, "{peers}");
+    let up = consenso().current_dir(&place).args(["network", "up", "net", "--json"]).output().unwrap();
+    assert!(up.status.success(), "{}", text(&up));
+    let value: Value = serde_json::from_slice(&up.stdout).unwrap();
+    for end in value["sites"].as_array().unwrap() {
+        assert_eq!(
+            (&end["test_records"], &end["test_metrics"]["rows"]),
+            (&"own".into(), &10.into()),
+            "{end}"
+        );
+        assert!(end["test_accuracy"].is_number(), "{end}");
+    }
+    for name in ["audit.jsonl", "experiment.toml", "peers.toml"] {
+        let text = fs::read_to_string(place.join("net/a").join(name)).unwrap();
+        assert!(!text.contains("accuracy"), "{name}: {text}");
+    }
+}
+
 /// A ledger can be held against what its neighbours received, signed by the site itself.
 #[test]
 fn a_neighbours_log_proves_what_was_released() {

@@ -5,7 +5,7 @@ use super::format::{count, epsilon, escape, exact, number, percent, seconds, tho
 use super::{chart, dimension, frontier, judged, page};
 use consenso::model::Metrics;
 use consenso::privacy::Meaning;
-use consenso::record::{AlgorithmRecord, EpsilonRecord, Record};
+use consenso::record::{AlgorithmRecord, EpsilonRecord, Record, ResultKind};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,9 +165,10 @@ fn results(record: &Record) -> String {
     let explained: Vec<&str> =
         shown.iter().map(|&k| COLUMNS[k].explained).filter(|text| !text.is_empty()).collect();
     let mut notes = explained.join(" ");
-    let has_accuracy = record.algorithms.iter().any(|a| a.test_accuracy.is_some());
-    if !has_accuracy && matches!(record.problem.loss.as_str(), "logistic" | "softmax") {
-        notes.push_str(" No accuracy: the experiment has no test records (<code>data.hold_out</code> or <code>data.test</code>).");
+    let judged = record.algorithms.iter().any(|a| a.test_accuracy.is_some() || a.metrics.is_some());
+    let classifies = matches!(record.problem.loss.as_str(), "logistic" | "softmax");
+    if !judged && (classifies || record.kind != ResultKind::Simulation) {
+        notes.push_str(" No metrics: the experiment has no test records (<code>data.hold_out</code> or <code>data.test</code>).");
     }
     if record.algorithms.iter().any(|algorithm| no_better(record, algorithm)) {
         notes.push_str(" † No better than always answering the most frequent class.");
@@ -558,7 +559,7 @@ fn map(record: &Record) -> String {
     };
     format!(
         "<p>What each single agent can tell about a record of each other one from what its neighbours send, in the first {} rounds of {}: ε = {} in the mean, \
-         where all others together could tell up to {} (δ = {:e}).{more} This takes gradients as fixed numbers: a picture, and no claim.</p>\n<div class=\"scroll\">{}</div>\n",
+         where all others together could tell up to {} (δ = {:e}).{more} This takes gradients as fixed numbers: a picture, and no claim.</p>\n<div class=\"map\">{}</div>\n",
         map.rounds,
         escape(&map.label),
         up(map.mean),

@@ -11,7 +11,7 @@ use rand::RngExt;
 
 const CLASSES: usize = 3;
 
-const LOSSES: [Loss; 10] = [
+const LOSSES: [Loss; 11] = [
     Loss::Logistic,
     Loss::ClippedLogistic { clip: 0.5 },
     Loss::ClippedLogistic { clip: 0.2 },
@@ -21,6 +21,7 @@ const LOSSES: [Loss; 10] = [
     Loss::Ridge { clip: 0.3 },
     Loss::Huber { delta: 0.3 },
     Loss::SquaredHinge { clip: 0.8 },
+    Loss::WeightedSquaredHinge { clip: 0.7, negative: 0.5, positive: 3.5 },
     Loss::Softmax { classes: CLASSES },
 ];
 

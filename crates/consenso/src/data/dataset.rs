@@ -262,19 +262,28 @@ impl Dataset {
         partition.divide(self, seed)
     }
 
+    /// Returns how many of so many records [`Self::hold_out`] moves to the test records.
+    ///
+    /// # Errors
+    /// [`DataError::HoldOut`] if either side would be empty.
+    pub fn held_out(share: f64, rows: usize) -> Result<usize, DataError> {
+        let held = (share * rows as f64).round() as usize;
+        match share > 0.0 && share < 1.0 && held > 0 && held < rows {
+            true => Ok(held),
+            false => Err(DataError::HoldOut { share, rows }),
+        }
+    }
+
     /// Moves a random share of the training records to the test records, which must not exist yet.
     ///
     /// # Errors
     /// [`DataError::HoldOut`] if either side would be empty, [`DataError::TestExists`] if there are test records.
     pub fn hold_out(mut self, share: f64, seed: &Seed) -> Result<Self, DataError> {
         let rows = self.train.len();
-        let held = (share * rows as f64).round() as usize;
         if let Some(test) = &self.test {
             return Err(DataError::TestExists { source_name: self.source, rows: test.len() });
         }
-        if !(share > 0.0 && share < 1.0) || held == 0 || held >= rows {
-            return Err(DataError::HoldOut { share, rows });
-        }
+        let held = Self::held_out(share, rows)?;
         let mut order: Vec<usize> = (0..rows).collect();
         shuffle(&mut seed.stream(Purpose::Data, SHARED, HOLD_OUT_ROUND), &mut order);
         let (test, train) = order.split_at_mut(held);

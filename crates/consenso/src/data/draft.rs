@@ -405,6 +405,10 @@ impl Drafter<'_> {
             self.warn(name, "has no value in any record, so it is drafted as ignored");
             return Column::new(name, Kind::Ignored);
         }
+        if let ([value], true) = (&categories[..], cells.known >= ENOUGH) {
+            self.warn(name, &format!("every record holds {value:?}, so it is drafted as ignored"));
+            return Column::new(name, Kind::Ignored);
+        }
         if !unknown.is_empty() {
             self.warn(
                 name,
@@ -446,6 +450,10 @@ impl Drafter<'_> {
         column.missing_words = cells.texts.keys().filter(|c| form.number(c).is_none()).cloned().collect();
         column.date = Some(form);
         self.warn(name, &format!("dates ({format}), read as days since {}", origin()));
+        self.comment(
+            name,
+            "min and max are the first and the last date of the records. Replace them by what is public, such as whole years",
+        );
         column
     }
 

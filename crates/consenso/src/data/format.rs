@@ -266,16 +266,21 @@ pub(super) fn decode(
 
 /// Files people have that are no text, by their first bytes.
 fn not_text(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    const EXPORT: &str = "open it and export the sheet as CSV (UTF-8)";
-    const COLUMNS: &str = "export it as CSV, for example pandas.read_parquet(…).to_csv(…, index=False)";
+    const EXPORT: &str =
+        "open it and export the sheet as CSV (UTF-8), or build this program with `--features xlsx`";
+    const PARQUET: &str = "export it as CSV, for example pandas.read_parquet(…).to_csv(…, index=False), \
+                           or build this program with `--features parquet`";
+    const ARROW: &str = "export it as CSV, for example pandas.read_feather(…).to_csv(…, index=False), \
+                         or build this program with `--features arrow`";
     const UNPACK: &str = "unpack it first; the command line unpacks .gz and .zst";
-    let kinds: [(&[u8], &str, &str); 10] = [
+    let kinds: [(&[u8], &str, &str); 11] = [
         (b"\x1f\x8b", "compressed with gzip", UNPACK),
         (b"\x28\xb5\x2f\xfd", "compressed with zstd", UNPACK),
         (b"PK\x03\x04", "an Excel workbook or a zip archive", EXPORT),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook", EXPORT),
-        (b"PAR1", "a Parquet file", COLUMNS),
-        (b"ARROW1", "an Arrow (Feather) file", COLUMNS),
+        (b"PAR1", "a Parquet file", PARQUET),
+        (b"ARROW1", "an Arrow (Feather) file", ARROW),
+        (b"\xff\xff\xff\xff", "an Arrow stream", ARROW),
         (b"BZh", "compressed with bzip2", UNPACK),
         (b"\xfd7zXZ\0", "compressed with xz", UNPACK),
         (b"SQLite format 3\0", "a SQLite database", "export the table as CSV"),

@@ -42,6 +42,7 @@ pub use records::{LANES, Records, RowBounds};
 pub(crate) use records::{Lanes8, Layout, Nonzeros};
 pub use schema::{Column, Kind, Known, Label, MISSING_CATEGORY, Missing, Schema, SchemaSpec};
 pub use scouted::{RawColumn, RawLayout};
+pub(crate) use summary::HIGH_CLAMPING;
 pub use summary::{ClassCount, ColumnSummary, EncodingSummary, Summary};
 pub(crate) use synthetic::some_columns;
 pub use synthetic::{Synthetic, SyntheticError, SyntheticTask};

@@ -113,8 +113,9 @@ impl Summary {
             } else {
                 String::new()
             };
+            let (lie, were) = if clamped == 1 { ("value lies", "was") } else { ("values lie", "were") };
             remarks.push(format!(
-                "column \"{name}\": {clamped} values lie outside the declared range and were clamped{much}"
+                "column \"{name}\": {clamped} {lie} outside the declared range and {were} clamped{much}"
             ));
         }
         for (column, count) in &report.inexact {
@@ -129,7 +130,10 @@ impl Summary {
         if self.dropped_missing > 0 {
             let share = 100.0 * self.dropped_missing as f64 / (self.rows + self.dropped_missing) as f64;
             let dropped = self.dropped_missing;
-            remarks.push(format!("{dropped} records ({share:.1} %) miss a value and were dropped"));
+            remarks.push(match dropped {
+                1 => format!("1 record ({share:.1} %) misses a value and was dropped"),
+                _ => format!("{dropped} records ({share:.1} %) miss a value and were dropped"),
+            });
         }
         let present = self.classes.iter().filter(|class| class.count > 0).count();
         if let (1, Some(class)) = (present, self.classes.iter().find(|class| class.count > 0)) {
@@ -142,7 +146,7 @@ impl Summary {
 }
 
 /// Where more values than this are clamped, the range deserves a look.
-const HIGH_CLAMPING: f64 = 0.05;
+pub(crate) const HIGH_CLAMPING: f64 = 0.05;
 
 fn column_summaries(table: &Table) -> Vec<ColumnSummary> {
     let report = table.report();

@@ -12,12 +12,13 @@ use super::spec::{
 use super::sweep;
 use crate::agent::Timetable;
 use crate::data::{
-    Dataset, Encoding, Kind, LoadReport, Partition, RawLayout, Records, RowBounds, Shard, Synthetic,
-    SyntheticTask, Task,
+    Dataset, Encoding, HIGH_CLAMPING, Kind, LoadReport, Partition, RawLayout, Records, RowBounds, Shard,
+    Synthetic, SyntheticTask, Task,
 };
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
+use crate::problem::loss::balanced_weights;
 use crate::problem::weights::Stake;
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, SiteWeights, WeightRule};
 use crate::protocol::scouted::{Scouted, largest};
@@ -315,8 +316,25 @@ impl Experiment {
         let mut warnings = notes(&spec, records.0);
         if let Source::Data(data) = &*source {
             for (column, count) in &data.report.clamped {
+                let share = *count as f64 / (data.report.rows as f64).max(1.0);
+                let much = match share > HIGH_CLAMPING {
+                    true => {
+                        format!(
+                            " ({:.0} % of them): widen the range, if a wider one is public",
+                            100.0 * share
+                        )
+                    }
+                    false => String::new(),
+                };
+                let (values, were) = if *count == 1 { ("value", "was") } else { ("values", "were") };
                 warnings.push(format!(
-                    "{count} values of column \"{column}\" were outside its declared range and clamped"
+                    "{count} {values} of column \"{column}\" {were} outside its declared range and clamped{much}"
+                ));
+            }
+            for (column, count) in &data.report.inexact {
+                let integers = if *count == 1 { "integer" } else { "integers" };
+                warnings.push(format!(
+                    "column \"{column}\" holds {count} {integers} beyond 2^53, which a number cannot tell apart; is it an identifier?"
                 ));
             }
             if spec.data.path.is_some() {
@@ -583,12 +601,16 @@ fn judge(
 ) -> Result<(f64, bool), (&'static str, String)> {
     let (weight, threshold) = (spec.objective.class_weight, spec.objective.threshold);
     let declare = "declare prevalence = <share of the positive class> at the label in the schema, from public knowledge";
-    for (key, given) in [("class_weight", weight.is_some()), ("threshold", threshold.is_some())] {
-        if given && !loss.is_logistic() {
-            return Err((key, "is for two classes and the logistic loss: leave it out".into()));
-        }
+    if threshold.is_some() && !loss.is_logistic() {
+        return Err(("threshold", "is for two classes and the logistic loss: leave it out".into()));
     }
-    let slope = loss.largest_slope().unwrap_or(1.0);
+    if weight.is_some() && !loss.is_binary() {
+        let why = "is for two classes, with the logistic or the squared-hinge loss: leave it out";
+        return Err(("class_weight", why.into()));
+    }
+    let weigh = |loss: &mut Loss, weights| {
+        *loss = loss.with_class_weights(weights).unwrap_or(*loss);
+    };
     let mut estimated = false;
     match (weight, shares) {
         (None, _) => {}
@@ -596,10 +618,10 @@ fn judge(
             if ![negative, positive].iter().all(|w| (1e-3..=1e3).contains(w)) {
                 return Err(("class_weight", "weights must lie between 0.001 and 1000".into()));
             }
-            *loss = Loss::WeightedLogistic { clip: slope, negative, positive };
+            weigh(loss, [negative, positive]);
         }
         (Some(ClassWeight::Rule(_)), Some([negative, positive])) if negative > 0.0 && positive > 0.0 => {
-            *loss = Loss::balanced(negative, positive).with_slopes_up_to(slope);
+            weigh(loss, balanced_weights(negative, positive));
         }
         (Some(ClassWeight::Rule(_)), _) if spec.data.encoding == Encoding::Scouted => estimated = true,
         (Some(ClassWeight::Rule(_)), _) => {
@@ -682,13 +704,16 @@ fn missing_notes(report: &LoadReport) -> Vec<String> {
     let mut notes = Vec::new();
     if report.dropped_missing > 0 {
         let (dropped, all) = (report.dropped_missing, report.rows + report.dropped_missing);
+        let (miss, were) = if dropped == 1 { ("misses", "was") } else { ("miss", "were") };
         notes.push(format!(
-            "{dropped} of {all} records miss a value and were dropped; `missing` in the schema can keep such records"
+            "{dropped} of {all} records {miss} a value and {were} dropped; `missing` in the schema can keep such records"
         ));
     }
-    for (column, count) in &report.imputed {
-        notes
-            .push(format!("{count} missing values of column \"{column}\" were filled in as the schema says"));
+    for (column, &count) in &report.imputed {
+        let (values, were) = if count == 1 { ("value", "was") } else { ("values", "were") };
+        notes.push(format!(
+            "{count} missing {values} of column \"{column}\" {were} filled in as the schema says"
+        ));
     }
     if report.dropped_person > 0 {
         let dropped = report.dropped_person;

@@ -42,9 +42,9 @@ pub use run::{Finished, Job, Observer, Silent, Trained, put_together, run, run_p
 pub use shared::SharingSpec;
 pub use site::{Charge, SharingSite, Site, SitePlan};
 pub use spec::{
-    Accounting, AlgorithmSpec, Balanced, CalibratedSpec, ClassWeight, DataSpec, ExperimentSpec, Mechanism,
-    NoiseSpec, NormName, Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError, SweepSpec,
-    Threshold, ThresholdRule,
+    Accounting, AlgorithmSpec, Balanced, CalibratedSpec, ClassWeight, DataSpec, ExperimentSpec, FormatSpec,
+    Mechanism, NoiseSpec, NormName, Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError,
+    SweepSpec, Threshold, ThresholdRule,
 };
 pub use trust::{ErrorAt, Exposed, ExposedRecord, ExposureReport};
 pub use view_attack::{MapAttack, NearestPair};

@@ -942,6 +942,12 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
                 let clipped = if clip < 1.0 { format!("; slopes clipped at {clip}") } else { String::new() };
                 format!("logistic (classes weighted {negative:.3} and {positive:.3}{clipped})")
             }
+            Loss::WeightedSquaredHinge { negative, positive, .. } => {
+                format!("squared-hinge (classes weighted {negative:.3} and {positive:.3})")
+            }
+            Loss::SquaredHinge { .. } if experiment.balanced => {
+                "squared-hinge (classes balanced by shares estimated within the budget)".into()
+            }
             Loss::Logistic if experiment.balanced => {
                 "logistic (classes balanced by shares estimated within the budget)".into()
             }

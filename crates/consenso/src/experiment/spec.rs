@@ -2,7 +2,7 @@
 
 use super::problem::ProblemSpec;
 use super::shared::{ExchangeKind, SharingSpec};
-use crate::data::Encoding;
+use crate::data::{Encoding, Format, TextEncoding};
 use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
 use crate::problem::{Constraint, LossKind, SiteWeights};
@@ -106,7 +106,11 @@ pub struct DataSpec {
     /// Test records, in a file of the same schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
-    /// Share of the records to keep for testing when there is no `test` file.
+    /// How the files are written, where the schema does not say so or what it says does not hold: `{ delimiter = ";", encoding = "latin-1" }`.
+    #[serde(default, skip_serializing_if = "FormatSpec::is_open")]
+    pub format: FormatSpec,
+    /// Share of the records to keep for testing when there is no `test` file. In a network every site keeps it from its own file and judges
+    /// the model with it, for its operator alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_out: Option<f64>,
     /// How rows become numbers. Left out, `"scouted"` for records of one's own under a budget where every algorithm is `dgd`, `decor` or `auto` with
@@ -143,6 +147,44 @@ pub struct DataSpec {
     pub informative: Option<usize>,
 }
 
+/// `[data.format]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FormatSpec {
+    /// What stands between two cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<char>,
+    /// The decimal mark, `.` or `,`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decimal: Option<char>,
+    /// The mark between thousands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thousands: Option<char>,
+    /// The text's encoding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<TextEncoding>,
+}
+
+impl FormatSpec {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns what is said here, and what `format` says where nothing is.
+    #[must_use]
+    pub fn over(&self, format: &Format) -> Format {
+        Format {
+            delimiter: self.delimiter.or(format.delimiter),
+            decimal: self.decimal.or(format.decimal),
+            thousands: self.thousands.or(format.thousands),
+            encoding: self.encoding.or(format.encoding),
+            ..format.clone()
+        }
+    }
+}
+
 /// `partition = { by = "occupation" }` or `{ dirichlet = 0.3 }`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -169,7 +211,7 @@ pub struct ObjectiveSpec {
     /// Where the Huber loss becomes linear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huber_delta: Option<f64>,
-    /// How much each of two classes counts: `"balanced"`, so that each counts half by its public share (`prevalence` of the schema's label; with
+    /// How much each of two classes counts, for the logistic and the squared-hinge loss: `"balanced"`, so that each counts half by its public share (`prevalence` of the schema's label; with
     /// `data.encoding = "scouted"` also estimated within the budget), or the weights of the negative and of the positive class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_weight: Option<ClassWeight>,

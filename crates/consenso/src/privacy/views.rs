@@ -313,10 +313,12 @@ impl PairwiseMap {
         let cell = (600 / n).clamp(4, 40);
         let (left, top) = (70, 60);
         let most = self.epsilon.iter().flatten().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-        let (width, height) = (left + n * cell + 130, top + n * cell + 30);
+        // Wide enough for its title, however few the agents.
+        let (width, height) = ((left + n * cell + 130).max(left + 440), top + n * cell + 30);
         let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+             font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">\n\
+             <rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
              <text x=\"{left}\" y=\"20\" font-size=\"14\">ε of each agent (row) against each single other one (column)</text>\n\
              <text x=\"{left}\" y=\"38\">{} rounds, δ = {:e}; non-adaptive view, no claim</text>\n\
              <text x=\"10\" y=\"{}\">agent</text>\n<text x=\"{left}\" y=\"54\">observer</text>\n",
@@ -330,7 +332,7 @@ impl PairwiseMap {
                 let shade = |light: f64, dark: f64| (light + (dark - light) * share) as u8;
                 let (x, y) = (left + j * cell, top + i * cell);
                 let fill = if i == j {
-                    "#ffffff".to_owned()
+                    "none".to_owned()
                 } else {
                     format!("#{:02x}{:02x}{:02x}", shade(247.0, 8.0), shade(251.0, 48.0), shade(255.0, 107.0))
                 };

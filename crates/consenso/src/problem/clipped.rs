@@ -121,7 +121,7 @@ impl Standardised {
             kernel::all_margins(self.records.layout(), x, slopes);
         }
         // Slopes are clipped before classes are weighted, so that both are clipped alike; divided by the heaviest weight no record exceeds one.
-        let plain = if loss.is_logistic() { Loss::Logistic } else { loss };
+        let plain = loss.without_class_weights();
         let unit = if clip.is_infinite() { 1.0 } else { loss.heaviest() };
         let (labels, norms) = (self.records.labels(), &self.norms);
         // What a record's slopes are multiplied by, given their length. (A NaN is no larger than the clip, and then not finite.)

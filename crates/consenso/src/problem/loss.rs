@@ -53,6 +53,18 @@ pub enum Loss {
         #[serde(default = "unclipped", skip_serializing_if = "is_unclipped")]
         clip: f64,
     },
+    /// The squared hinge of one class counted more than that of the other: w_y times [`Self::SquaredHinge`], clipped before it is weighted.
+    ///
+    /// One record moves a gradient by `clip` times the larger weight.
+    WeightedSquaredHinge {
+        /// Largest slope that counts before it is weighted; infinite when nothing is clipped, and left out of files then.
+        #[serde(default = "unclipped", skip_serializing_if = "is_unclipped")]
+        clip: f64,
+        /// Weight of the class −1.
+        negative: f64,
+        /// Weight of the class +1.
+        positive: f64,
+    },
     /// −log softmax_y(Xz) for C classes; the model is X row by row (class-major), labels 0…C−1.
     Softmax {
         /// How many classes.
@@ -81,6 +93,9 @@ macro_rules! by_loss {
             Loss::Ridge { clip } => by_loss!(@ $loss, losses::Ridge { clip }, $body),
             Loss::Huber { delta } => by_loss!(@ $loss, losses::Huber { delta }, $body),
             Loss::SquaredHinge { clip } => by_loss!(@ $loss, losses::SquaredHinge { clip }, $body),
+            Loss::WeightedSquaredHinge { clip, negative, positive } => {
+                by_loss!(@ $loss, losses::WeightedSquaredHinge { clip, negative, positive }, $body)
+            }
             Loss::Softmax { classes: $classes } => $many,
         }
     };
@@ -93,6 +108,11 @@ macro_rules! by_loss {
 /// What a margin loss says of itself as a type.
 fn binary<L: MarginLoss>(_: L) -> bool {
     L::BINARY
+}
+
+/// Weights with which classes of these shares count half each: a class of share p weighs 1/(2p).
+pub(crate) fn balanced_weights(negative: f64, positive: f64) -> [f64; 2] {
+    [negative, positive].map(|share| 0.5 * (negative + positive) / share)
 }
 
 /// Names of losses.
@@ -178,7 +198,9 @@ impl Loss {
             Self::Ridge { clip } => (LossKind::Ridge, finite(clip), None),
             Self::Huber { delta } => (LossKind::Huber, None, Some(delta)),
             // 1 is what `named` takes where nothing is said.
-            Self::SquaredHinge { clip } => (LossKind::SquaredHinge, (clip != 1.0).then_some(clip), None),
+            Self::SquaredHinge { clip } | Self::WeightedSquaredHinge { clip, .. } => {
+                (LossKind::SquaredHinge, (clip != 1.0).then_some(clip), None)
+            }
             Self::Softmax { .. } => (LossKind::Softmax, None, None),
         }
     }
@@ -199,6 +221,9 @@ impl Loss {
             Self::WeightedLogistic { .. } => self.with_slopes_up_to(1.0),
             Self::Ridge { .. } => Self::Ridge { clip: f64::INFINITY },
             Self::SquaredHinge { .. } => Self::SquaredHinge { clip: f64::INFINITY },
+            Self::WeightedSquaredHinge { negative, positive, .. } => {
+                Self::WeightedSquaredHinge { clip: f64::INFINITY, negative, positive }
+            }
             loss => loss,
         }
     }
@@ -236,7 +261,8 @@ impl Loss {
     #[must_use]
     pub fn weight(&self, label: f64) -> f64 {
         match *self {
-            Self::WeightedLogistic { negative, positive, .. } => {
+            Self::WeightedLogistic { negative, positive, .. }
+            | Self::WeightedSquaredHinge { negative, positive, .. } => {
                 if label > 0.0 {
                     positive
                 } else {
@@ -256,8 +282,27 @@ impl Loss {
     /// The logistic loss in which each class counts half, for classes with these public shares: a class of share p weighs 1/(2p).
     #[must_use]
     pub fn balanced(negative: f64, positive: f64) -> Self {
-        let weight = |share: f64| 0.5 * (negative + positive) / share;
-        Self::WeightedLogistic { clip: 1.0, negative: weight(negative), positive: weight(positive) }
+        let [negative, positive] = balanced_weights(negative, positive);
+        Self::WeightedLogistic { clip: 1.0, negative, positive }
+    }
+
+    /// The same loss of two classes with these weights, clipped as before; `None` for other losses.
+    pub(crate) fn with_class_weights(self, [negative, positive]: [f64; 2]) -> Option<Self> {
+        match self {
+            Self::SquaredHinge { clip } | Self::WeightedSquaredHinge { clip, .. } => {
+                Some(Self::WeightedSquaredHinge { clip, negative, positive })
+            }
+            _ => self.largest_slope().map(|clip| Self::WeightedLogistic { clip, negative, positive }),
+        }
+    }
+
+    /// The loss in which classes count alike and no logistic slope is clipped.
+    pub(crate) fn without_class_weights(self) -> Self {
+        match self {
+            Self::WeightedSquaredHinge { clip, .. } => Self::SquaredHinge { clip },
+            loss if loss.is_logistic() => Self::Logistic,
+            loss => loss,
+        }
     }
 
     /// A logistic loss with its slopes clipped at `clip` before they are weighted; 1 clips nothing. Other losses stay as they are.

@@ -49,6 +49,7 @@ use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout};
 use crate::graph::Graph;
 use crate::problem::clipped::{self, Standardised};
+use crate::problem::loss::balanced_weights;
 use crate::problem::weights::SiteWeights;
 use crate::problem::{LocalObjective, Loss, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
@@ -457,6 +458,10 @@ impl Recipe {
                 let part = self.request.layout.label_part(standard);
                 0.25 * (negative * part[0] + positive * part[1])
             }
+            Loss::WeightedSquaredHinge { negative, positive, .. } => {
+                let part = self.request.layout.label_part(standard);
+                negative * part[0] + positive * part[1]
+            }
             loss => loss.curvature(),
         }
     }
@@ -566,8 +571,11 @@ pub(crate) fn largest(shares: impl Iterator<Item = f64>) -> (usize, f64) {
 
 /// The loss of a run that found this standard: where classes are balanced by estimated shares, with their weights.
 pub(crate) fn loss_under(layout: &RawLayout, loss: Loss, balanced: bool, standard: &[f64]) -> Loss {
-    match layout.label_part(standard) {
-        &[negative, positive] if balanced => Loss::balanced(negative, positive),
+    match *layout.label_part(standard) {
+        [negative, positive] if balanced && loss.is_logistic() => Loss::balanced(negative, positive),
+        [negative, positive] if balanced => {
+            loss.with_class_weights(balanced_weights(negative, positive)).unwrap_or(loss)
+        }
         _ => loss,
     }
 }

@@ -231,6 +231,7 @@ fn every_loss_attains_its_sensitivity_bound_and_none_exceeds_it() {
         Loss::Ridge { clip: 2.0 },
         Loss::Huber { delta: 0.5 },
         Loss::SquaredHinge { clip: 1.0 },
+        Loss::WeightedSquaredHinge { clip: 0.5, negative: 3.0, positive: 0.6 },
         Loss::Softmax { classes: 3 },
     ];
     for loss in losses {

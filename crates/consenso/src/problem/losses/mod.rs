@@ -6,10 +6,12 @@
 mod logistic;
 mod residual;
 mod squared_hinge;
+mod weighted;
 
 pub(super) use logistic::{ClippedLogistic, Logistic, WeightedLogistic};
 pub(super) use residual::{Huber, Ridge};
 pub(super) use squared_hinge::SquaredHinge;
+pub(super) use weighted::WeightedSquaredHinge;
 
 use crate::kernel::Link;
 
