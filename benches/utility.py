@@ -41,6 +41,15 @@ def sets():
     rand = sm.datasets.randhie.load_pandas().data
     yield "randhie", "regression", rand.drop(columns="mdvis"), np.minimum(rand.mdvis, 20.0).to_numpy(), (), 20
     star = sm.datasets.star98.load_pandas().data
+    # Sets that nobody looked at while defaults were made: their figures are read once.
+    choice = sm.datasets.modechoice.load_pandas().data
+    yield "modechoice", "binary", choice[["mode", "ttme", "invc", "invt", "gc", "hinc", "psize"]].astype({"mode": int}), choice.choice.astype(int).to_numpy(), ("mode",), 5
+    iris = sk.load_iris(as_frame=True)
+    columns = iris.data.copy()
+    columns.columns = [str(c).replace(" ", "_") for c in columns.columns]
+    yield "iris", "classes", columns, iris.target.to_numpy(), (), 3
+    engel = sm.datasets.engel.load_pandas().data
+    yield "engel", "regression", engel[["income"]], engel.foodexp.to_numpy(), (), 4
     yield "star98", "regression", star.iloc[:, 2:14], (star.NABOVE / (star.NABOVE + star.NBELOW)).to_numpy(), (), 5
 
 

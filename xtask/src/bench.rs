@@ -121,7 +121,9 @@ fn simulate(million: bool) -> bool {
     say(&format!("  consenso               {noise:8.4}"));
     say(&format!("  without noise          {open:8.4}   {:5.2}× ours", open / noise));
     say(&format!("  with a Rényi filter    {filter:8.4}   {:5.2}× ours", filter / noise));
-    say("\nLogistic gradient, one thread: nanoseconds a row");
+    say(
+        "\nLogistic gradient, one thread: nanoseconds a row (d = 106: six numbers and eight categories, kept as codes)",
+    );
     for line in lines("gradient") {
         let (streamed, floor) = (number(&line, "streamed_ns"), number(&line, "floor_ns"));
         say(&format!(

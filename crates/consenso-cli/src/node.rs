@@ -16,7 +16,7 @@ use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
 use consenso_node::store::{Entry, Row, Store};
-use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, network, node};
+use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, network, node, rejoin};
 use consenso_study::ExperimentFile as _;
 use serde_json::json;
 use std::collections::HashSet;
@@ -51,6 +51,7 @@ enum NodeCommand {
     /// List a site's studies: which are finished, and what each reserved and charged
     Studies(Site),
     Abandon(studies::Abandon),
+    Rejoin(Rejoin),
     Report(studies::Report),
     Model(Model),
     /// Make a new witness for a site whose witness is lost
@@ -92,6 +93,9 @@ struct Run {
     /// spent stays spent), or `other` people's
     #[arg(long, value_parser = ["same", "other"], value_name = "WHOSE")]
     edited_records: Option<String>,
+    /// Exit with 1 when asked to stop before the model is ready: for a Job, which takes 0 for done
+    #[arg(long)]
+    until_done: bool,
     /// Serve a live page of this site on this machine; its address is printed
     #[arg(long)]
     dashboard: bool,
@@ -101,6 +105,23 @@ struct Run {
     /// Print where it stands as JSON lines, for the process that started this one
     #[arg(long, hide = true)]
     lines: bool,
+}
+
+/// Put back what neighbours hold of a site that lost its disk
+///
+/// For a folder whose state.db is gone or an old copy; key, certificate, site.toml, peers.toml and the study's files must be there. All neighbours are asked, so they must run.
+/// What they give back is signed by this site itself. All of it is booked as spent, and rounds that may have been released besides use no record. `consenso node run` goes on then.
+#[derive(clap::Args)]
+struct Rejoin {
+    /// Folder of the site
+    folder: PathBuf,
+    /// Do not ask this neighbour, which is gone or does not tell the truth
+    #[arg(long, value_name = "SITE")]
+    without: Vec<String>,
+    /// What is to be thought of records that changed since studies were charged to them: `same` people's, edited (what was
+    /// spent stays spent), or `other` people's
+    #[arg(long, value_parser = ["same", "other"], value_name = "WHOSE")]
+    edited_records: Option<String>,
 }
 
 #[derive(clap::Args)]
@@ -156,6 +177,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         NodeCommand::Audit(args) => audit(args, json),
         NodeCommand::Studies(site) => studies::list(&site.folder, json),
         NodeCommand::Abandon(args) => studies::abandon(args, json),
+        NodeCommand::Rejoin(args) => rejoin(args, json),
         NodeCommand::Report(args) => studies::report(args, json),
         NodeCommand::Model(args) => model(args, json),
         NodeCommand::Witness(site) => witness(&site.folder, json),
@@ -234,6 +256,43 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
     Ok(Experiment::check_site(Inputs { file, text, spec, source, edges, entropy }, &counts)?)
 }
 
+fn edited(word: Option<&str>) -> Edited {
+    match word {
+        Some("same") => Edited::Same,
+        Some(_) => Edited::Other,
+        None => Edited::Ask,
+    }
+}
+
+fn rejoin(args: &Rejoin, json: bool) -> Result<(), Failure> {
+    let folder = Folder::read(&args.folder)?;
+    let experiment = experiment(&folder)?;
+    let done = rejoin::rejoin(&folder, &experiment, &args.without, edited(args.edited_records.as_deref()));
+    let done = match done {
+        Ok(done) => done,
+        Err(error) if error.is_input() => return Err(Failure::Input(error.into())),
+        Err(error) => return Err(Failure::Run(error.into())),
+    };
+    if json {
+        output::print_json(&json!(done));
+        return Ok(());
+    }
+    let mut text = format!(
+        "study      {}: rounds {} to {} put back, all of them spent\n",
+        done.study,
+        done.known + 1,
+        done.restored
+    );
+    for answer in &done.answered {
+        text += &format!("answered   {} has rounds up to {}\n", answer.site, answer.has);
+    }
+    for sentence in &done.assumed {
+        text += &format!("assumed    {sentence}\n");
+    }
+    output::print(&(text + &format!("next       consenso node run {}", args.folder.display())));
+    Ok(())
+}
+
 /// Takes the records a site holds out, if its study says so, from those it trains on. They judge the model for its operator: nothing
 /// that is computed from them is sent, stored or served.
 pub(crate) fn held_apart(dataset: Dataset, spec: &ExperimentSpec) -> Result<Dataset, Failure> {
@@ -267,11 +326,7 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
         "json" => Echo::Json,
         _ => Echo::Text,
     };
-    let edited = match args.edited_records.as_deref() {
-        Some("same") => Edited::Same,
-        Some(_) => Edited::Other,
-        None => Edited::Ask,
-    };
+    let edited = edited(args.edited_records.as_deref());
     let options = Options { echo, edited, ..Options::default() };
     let over = AtomicBool::new(false);
     let text = fs::read_to_string(args.folder.join(folder::EXPERIMENT)).unwrap_or_default();
@@ -290,7 +345,14 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
         Err(error) if error.is_input() => return Err(Failure::Input(error.into())),
         Err(error) => return Err(Failure::Run(error.into())),
     };
-    finish(&folder, &experiment, &options, &outcome, json || args.lines)
+    finish(&folder, &experiment, &options, &outcome, json || args.lines)?;
+    if args.until_done && outcome.model.is_none() {
+        return Err(Failure::Run(anyhow!(
+            "asked to stop after round {}, before the model was ready",
+            outcome.round
+        )));
+    }
+    Ok(())
 }
 
 /// Says where the node stands: a JSON line ten times a second for a parent, a line now and then for a person or a journal.

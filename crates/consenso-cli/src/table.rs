@@ -215,6 +215,7 @@ pub(crate) fn metrics_line(m: &Metrics) -> String {
     };
     percent("accuracy", m.accuracy);
     percent("balanced accuracy", m.balanced_accuracy);
+    percent("mean accuracy over sites", m.site_accuracy);
     let f1 = if m.confusion.len() > 2 { "macro F1" } else { "F1" };
     for (name, value) in [("AUC", m.auc), (f1, m.f1), ("log loss", m.log_loss), ("R²", m.r2)] {
         said.extend(value.map(|v| format!("{name} {v:.4}")));

@@ -65,9 +65,14 @@ impl AuditLog {
     /// # Errors
     /// What the file system says.
     pub fn open(folder: &Path) -> std::io::Result<Self> {
-        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(FILE))?;
+        Self::open_file(&folder.join(FILE))
+    }
+
+    /// Opens a log of another name.
+    pub(crate) fn open_file(path: &Path) -> std::io::Result<Self> {
+        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         // A line that was cut off must not take the next one along.
-        if ends_in_the_middle(&folder.join(FILE))? {
+        if ends_in_the_middle(path)? {
             file.write_all(b"\n")?;
         }
         Ok(Self {

@@ -58,6 +58,9 @@ impl Target {
     pub(crate) fn read(folder: &Folder, peer: u32) -> Result<Self, String> {
         let (peers, known) = folder.peers_now().map_err(|e| e.to_string())?;
         let (site, known) = (&peers[peer as usize], &known[peer as usize]);
+        if let Some(reason) = folder.revoked(&known.pin) {
+            return Err(reason);
+        }
         Ok(Self {
             address: site.address.clone().ok_or("it has no address in peers.toml")?,
             name: ServerName::try_from(site.name.clone()).map_err(|e| e.to_string())?,

@@ -133,6 +133,7 @@ impl Auditor {
             | Entry::Study { .. }
             | Entry::Confirmed { .. }
             | Entry::Abandoned { .. }
+            | Entry::Restored { .. }
             | Entry::Settled { .. } => {}
         }
     }

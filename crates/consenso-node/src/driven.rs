@@ -9,7 +9,7 @@ use bytes::Bytes;
 use consenso::agent::{Agent, Checkpoint, Effect, Message, Player, RestoreError};
 use consenso::experiment::{Charge, Experiment, SharingSite, Site, SitePlan};
 use consenso::gate::StopReason;
-use consenso::sharing::{Phase, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
+use consenso::sharing::{Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent};
 
 /// What an agent wants done.
 pub(crate) enum Wanted {
@@ -172,6 +172,14 @@ impl Driven {
         }
     }
 
+    /// Whether the run failed because of what somebody else shared.
+    pub(crate) fn is_forged(&self) -> bool {
+        match self {
+            Self::Plain(_, _) => false,
+            Self::Shared(agent, _) => matches!(agent.failure(), Some(ShareError::Forged { .. })),
+        }
+    }
+
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Shared(..))
     }
@@ -215,6 +223,28 @@ impl Driven {
                 *steps = Steps::after(agent.round());
                 Ok(())
             }
+        }
+    }
+
+    /// The state after `released` exchanges, of which others still have the last; why not, if the algorithm remembers more.
+    pub(crate) fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, String> {
+        match self {
+            Self::Plain(agent, _) => agent.rejoined(released, own).map_err(|e| e.to_string()),
+            Self::Shared(..) => {
+                Err("a vector that left in shares is with nobody: no neighbour can give it back".into())
+            }
+        }
+    }
+
+    /// What an exchange costs by the schedule; `None` where that depends on the transcript.
+    pub(crate) fn scheduled(&self, round: u32, plan: &SitePlan) -> Option<Charge> {
+        plan.scheduled(round, self.player().gate())
+    }
+
+    /// Has exchanges up to this one charged without using the records.
+    pub(crate) fn spare(&mut self, until: u32) {
+        if let Self::Plain(agent, _) = self {
+            agent.spare(until);
         }
     }
 
@@ -408,6 +438,38 @@ mod tests {
         let after = steps(true);
         assert_eq!(after[0], [None, None, told[0][2]]);
         assert_eq!(after[1..], told[1..]);
+    }
+
+    /// It was the victim's next vector that did not fit, and the victim that was blamed.
+    #[test]
+    fn what_is_no_share_is_not_blamed_on_whoever_received_it() {
+        let mut agents: Vec<Driven> = (0..3).map(|me| driven(me).0).collect();
+        let mut ends = Vec::new();
+        for _ in 0..6 {
+            let mut flying = Vec::new();
+            for (me, agent) in agents.iter_mut().enumerate() {
+                match agent.poll() {
+                    Ok(Some(Wanted::Commit { bytes, .. })) => flying.extend(
+                        [0, 1, 2].into_iter().filter_map(|j| Some((me as u32, j, agent.part(j, &bytes)?))),
+                    ),
+                    Err(words) => ends.push((words, agent.is_forged())),
+                    _ => {}
+                }
+            }
+            for (from, to, bytes) in flying {
+                let mut frame = Frame::decode(&bytes).unwrap();
+                if let Frame::Words { round: 1, words, .. } = &mut frame
+                    && (from, to) == (0, 1)
+                {
+                    *words = words.iter().map(|word| word ^ 0x5555_5555_5555_5555).collect();
+                }
+                agents[to as usize].handle(from, frame).unwrap();
+            }
+        }
+        assert!(ends.len() >= 3, "{ends:?}");
+        for (words, forged) in ends {
+            assert!(forged && words.contains("somebody sent what is no share"), "{words}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum NodeError {
     Running(String),
     /// The durable state is gone, but the site has run before.
     #[error(
-        "{0}: the audit log shows that this site has run, but its ledger (state.db) is missing\n  help: restore it; without it nobody knows what was spent"
+        "{0}: the audit log shows that this site has run, but its ledger (state.db) is missing\n  help: restore it; if it is lost for good, `consenso node rejoin` puts back what neighbours have of it"
     )]
     LedgerMissing(String),
     /// The durable state is older than what the site has done.
@@ -54,7 +54,7 @@ pub enum NodeError {
     },
     /// A neighbour has a release that this site signed and its ledger does not know.
     #[error(
-        "{peer} has exchange {have} of this site, signed with this site's key, and the ledger (state.db) ends with exchange {released}: the folder is an old copy\n  help: restore the newest; an older one would charge and draw again what was sent already"
+        "{peer} has exchange {have} of this site, signed with this site's key, and the ledger (state.db) ends with exchange {released}: the folder is an old copy\n  help: restore the newest; an older one would charge and draw again what was sent already. If there is none, `consenso node rejoin` brings this one up to date from what neighbours have"
     )]
     OldCopy {
         /// Who has it.
@@ -102,6 +102,29 @@ pub enum NodeError {
         /// When it came.
         round: u32,
     },
+    /// A site that lost its disk was not answered by all neighbours.
+    #[error(
+        "{names} did not answer within {seconds:.0} s: nothing was restored\n  help: start them (`consenso node run`) and ask again; `--without NAME` restores from the others' word alone"
+    )]
+    Unanswered {
+        /// Who.
+        names: String,
+        /// How long they were waited for.
+        seconds: f64,
+    },
+    /// What a neighbour says of this site's releases cannot be.
+    #[error(
+        "{site}: {what}; nothing was restored\n  help: ask {site} for its audit log, which has this site's signatures; `--without {site}` restores from the others' word alone"
+    )]
+    Contradicted {
+        /// Who.
+        site: String,
+        /// What it said.
+        what: String,
+    },
+    /// A secret-shared round cannot be what its shares add up to.
+    #[error("{0}")]
+    Shares(String),
     /// Neighbours are away.
     #[error(
         "{names} not heard of for {seconds:.0} s; the state is kept, and a new start goes on from round {round}"
@@ -150,12 +173,18 @@ fn help(error: &LedgerError) -> &'static str {
 }
 
 impl NodeError {
+    /// Whether it says something of neighbours, from what they sent or did not send, that other neighbours should know.
+    pub(crate) fn is_about_others(&self) -> bool {
+        matches!(self, Self::Away { .. } | Self::Alone { .. } | Self::OutOfRange { .. } | Self::Shares(_))
+    }
+
     /// Whether the user must mend something before another start can work.
     #[must_use]
     pub fn is_input(&self) -> bool {
         match self {
             // Others may come back, or tell the truth next time.
             Self::Away { .. } | Self::Alone { .. } | Self::Forgot { .. } | Self::OutOfRange { .. } => false,
+            Self::Shares(_) | Self::Unanswered { .. } | Self::Contradicted { .. } => false,
             Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
             Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
             _ => true,

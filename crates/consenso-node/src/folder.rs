@@ -27,6 +27,9 @@ pub const EDGES: &str = "edges.txt";
 pub const PEERS: &str = "peers.toml";
 /// This site.
 pub const SITE: &str = "site.toml";
+
+/// Pins of keys that are not believed any more, if there are any.
+pub const REVOKED: &str = "revoked.txt";
 /// The site's records, unless `site.toml` says otherwise.
 pub const RECORDS: &str = "records.csv";
 
@@ -303,6 +306,36 @@ impl Folder {
         }
         let known = known(&self.path, &peers)?;
         Ok((peers, known))
+    }
+
+    /// Why the key with this pin is not believed any more, if it is in the list of revoked keys (`revoked.txt`: a pin a line, `#` before a remark). The list is read for every
+    /// handshake, whatever `peers.toml` says; one that cannot be read lets nobody in.
+    pub(crate) fn revoked(&self, pin: &Digest) -> Option<String> {
+        let path = self.path.join(REVOKED);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return None,
+            Err(cause) => return Some(format!("{}: {cause}", path.display())),
+        };
+        for (index, line) in text.lines().enumerate() {
+            let word = line.split('#').next().unwrap_or_default().trim();
+            match unhex(word) {
+                _ if word.is_empty() => {}
+                Some(bytes) if bytes.len() == 32 => {
+                    if bytes == pin {
+                        return Some(format!("its key is revoked ({REVOKED}, line {})", index + 1));
+                    }
+                }
+                _ => {
+                    return Some(format!(
+                        "{}: line {} is no pin (64 hexadecimal digits)",
+                        path.display(),
+                        index + 1
+                    ));
+                }
+            }
+        }
+        None
     }
 
     /// Who calls whom on the edge to `peer`: the one with the larger number calls, unless only the other way is possible.

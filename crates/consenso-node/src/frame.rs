@@ -97,6 +97,15 @@ pub enum Frame {
         /// The receiver's own signature.
         seal: Seal,
     },
+    /// The sender lost its state: what does the receiver have of it?
+    Lost,
+    /// A release of the receiver, which lost its state, as it sent and signed it; or nothing.
+    Kept {
+        /// How many more follow.
+        left: u8,
+        /// The receiver's own signature and the bytes it signed.
+        release: Option<(Seal, Bytes)>,
+    },
     /// The sender's experiment file, for a peer whose study is another one.
     Study(String),
     /// Both ends have everything: the edge is done. The last row of the sender's ledger, for the receiver's log.
@@ -158,10 +167,15 @@ const TOLD: u8 = 9;
 const YOURS: u8 = 10;
 const STUDY: u8 = 11;
 const FAREWELL: u8 = 12;
+const LOST: u8 = 13;
+const KEPT: u8 = 14;
 
 const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
 const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
 const WORDS_HEAD: usize = RELEASE_HEAD + 4;
+
+/// What a release has in front of it when it is given back to its sender.
+const KEPT_HEAD: usize = 1 + 1 + 4 + MAX_SIGNATURE;
 
 /// Longest text of an experiment that is sent to a peer with another one.
 const MAX_STUDY: usize = 16 << 10;
@@ -169,7 +183,7 @@ const MAX_STUDY: usize = 16 << 10;
 /// The longest frame of a model of `dim` numbers.
 #[must_use]
 pub fn longest(dim: usize) -> usize {
-    (WORDS_HEAD + 8 * dim).max(HELLO_LENGTH).max(1 + MAX_REASON).max(1 + MAX_STUDY)
+    (WORDS_HEAD + 8 * dim + KEPT_HEAD).max(HELLO_LENGTH).max(1 + MAX_REASON).max(1 + MAX_STUDY)
 }
 
 /// The bytes of a release: what is hashed, made durable and sent, again and again the same.
@@ -265,6 +279,15 @@ impl Frame {
                 [&[STUDY], &text.as_bytes()[..end]].concat().into()
             }
             Self::Farewell { head } => [&[FAREWELL][..], head].concat().into(),
+            Self::Lost => Bytes::from_static(&[LOST]),
+            Self::Kept { left, release } => {
+                let mut bytes = vec![KEPT, *left];
+                if let Some((seal, release)) = release {
+                    put_seal(&mut bytes, seal);
+                    bytes.extend_from_slice(release);
+                }
+                bytes.into()
+            }
         }
     }
 
@@ -356,6 +379,19 @@ impl Frame {
             STUDY if rest.len() > MAX_STUDY => Err(FrameError::Text),
             STUDY => Ok(Self::Study(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned())),
             FAREWELL => exactly(33).map(|()| Self::Farewell { head: digest(rest) }),
+            LOST => exactly(1).map(|()| Self::Lost),
+            KEPT => {
+                let (head, mut rest) = take(rest, 1)?;
+                let left = head[0];
+                if rest.is_empty() {
+                    return Ok(Self::Kept { left, release: None });
+                }
+                let seal = take_seal(&mut rest)?;
+                if rest.is_empty() {
+                    return Err(FrameError::Empty);
+                }
+                Ok(Self::Kept { left, release: Some((seal, Bytes::copy_from_slice(rest))) })
+            }
             _ => Err(FrameError::Kind(kind)),
         }
     }
@@ -503,6 +539,9 @@ mod tests {
             ("yours", Frame::Yours { round: 3, blake3: [0x44; 32], seal: seal() }),
             ("study", Frame::Study("name".into())),
             ("farewell", Frame::Farewell { head: [0x55; 32] }),
+            ("lost", Frame::Lost),
+            ("kept", Frame::Kept { left: 1, release: Some((seal(), release(1, 3, &[1.5]))) }),
+            ("kept-nothing", Frame::Kept { left: 0, release: None }),
         ];
         let mut expected: Vec<(String, String)> = frames
             .iter()

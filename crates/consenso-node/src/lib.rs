@@ -15,6 +15,7 @@ mod equivocation;
 mod error;
 pub mod folder;
 pub mod frame;
+mod held;
 pub mod identity;
 #[cfg(test)]
 mod liars;
@@ -24,6 +25,7 @@ pub mod network;
 pub mod node;
 pub mod progress;
 pub mod receipts;
+pub mod rejoin;
 pub mod seal;
 #[cfg(test)]
 mod simulated;

@@ -355,6 +355,9 @@ async fn greet(shared: &Shared, stream: Connection) -> Result<Called, String> {
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let certificate = certificate.ok_or("no certificate")?;
     let caller = recognise(certificate, &known)?;
+    if let Some(reason) = shared.folder.revoked(&known[caller].pin) {
+        return Err(format!("{}: {reason}", known[caller].name));
+    }
     shared.learn(caller as u32, certificate);
     let counted = Counted::new(&shared.connections[caller]);
     let counted =

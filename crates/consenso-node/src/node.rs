@@ -12,6 +12,7 @@ use crate::equivocation::{Received, Verdict, Watch};
 pub use crate::error::NodeError;
 use crate::folder::{Away, Folder, FolderError, graph_digest};
 use crate::frame::{Digest, Frame, Hex, Told, VERSION_BEFORE, blake3, sha256};
+use crate::held::Held;
 use crate::identity::Identity;
 use crate::link::{self, Event, Links, Shared};
 use crate::progress::{Link, Watched};
@@ -73,6 +74,9 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How long a lost link may take to come back under [`Away::Stop`].
 const BLINK: Duration = Duration::from_secs(1);
+
+/// What stands before a neighbour's own reason to leave.
+const THEIR_WORDS: &str = "it said: ";
 
 /// How often a site that waits says so.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
@@ -228,14 +232,16 @@ impl Prepared {
             agent.restore(checkpoint)?;
         }
         let mut spending = Spending::new();
-        let (mut settled, mut confirmed) = (false, Vec::new());
+        let (mut settled, mut confirmed, mut unsure) = (false, Vec::new(), 0);
         store.scan(|row| match &row.entry {
             _ if row.study != study.number => {}
+            Entry::Restored { until, .. } => unsure = *until,
             Entry::Release { charge, .. } => spending.add(charge),
             Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
             Entry::Settled { .. } => settled = true,
             _ => {}
         })?;
+        agent.spare(unsure);
         Ok(Self {
             weights: weights(experiment.graph(), folder.me),
             watch: Watch::new(experiment.graph(), folder.me),
@@ -285,6 +291,13 @@ impl Prepared {
         for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
             (n.confirmed, n.acked) = (true, n.acked.max(last));
         }
+        let held = match agent.is_shared() {
+            true => None,
+            false => {
+                let file = system(crate::held::path(&folder).display().to_string());
+                Some(Held::open(&folder, &agent.neighbours(), plan.width, recent.is_empty()).map_err(file)?)
+            }
+        };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
         let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have };
         let shared = Arc::new(Shared::new(folder, edges, audit, sender, wire));
@@ -326,6 +339,7 @@ impl Prepared {
             compared: 0,
             neighbours,
             recent,
+            held,
         })
     }
 }
@@ -367,6 +381,8 @@ pub(crate) struct Node {
     compared: u32,
     /// The last releases: (round, bytes).
     recent: VecDeque<(u32, Bytes)>,
+    /// The last releases of neighbours, should one of them lose its disk.
+    held: Option<Held>,
     #[cfg(test)]
     lie: Option<crate::liars::Lie>,
     progress: Watched,
@@ -389,7 +405,26 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Runs to the end. Who ends because of somebody else tells its neighbours whom it means: they would blame whoever is gone.
     pub(crate) async fn run(mut self) -> Result<Outcome, NodeError> {
+        let ended = self.go_on().await;
+        if let Err(error) = &ended
+            && error.is_about_others()
+        {
+            let words = error.to_string();
+            let words = words.lines().next().unwrap_or_default();
+            let said = Frame::Refused(format!("{} stopped: {words}", self.shared.folder.site.name)).encode();
+            let all: Vec<u32> = self.neighbours.keys().copied().collect();
+            for peer in all {
+                self.send(peer, said.clone());
+            }
+        }
+        self.neighbours.clear();
+        self.links.close().await;
+        ended
+    }
+
+    async fn go_on(&mut self) -> Result<Outcome, NodeError> {
         if self.agent.model().is_some() {
             self.done = Some((Instant::now(), StopReason::Finished));
         }
@@ -418,8 +453,6 @@ impl Node {
                 self.audit("stop", json!({ "round": outcome.round, "reason": outcome.reason }));
                 self.shared.audit.sync();
                 self.report();
-                self.neighbours.clear();
-                self.links.close().await;
                 return Ok(outcome);
             }
             if !moved {
@@ -457,7 +490,11 @@ impl Node {
     /// Does what the agent wants done, until something is on its way (true) or the agent waits for somebody (false).
     fn advance(&mut self) -> Result<bool, NodeError> {
         loop {
-            match self.draft().map_err(NodeError::Experiment)? {
+            let wanted = self.draft().map_err(|words| match self.agent.is_forged() {
+                true => NodeError::Shares(words),
+                false => NodeError::Experiment(words),
+            })?;
+            match wanted {
                 Some(Wanted::Commit { round, bytes }) => return self.release(round, bytes).map(|()| true),
                 Some(Wanted::Done(reason)) => return self.finish(reason).map(|()| true),
                 Some(Wanted::Nothing) => {}
@@ -675,6 +712,8 @@ impl Node {
         }
         n.acked = n.acked.max(have);
         n.ever_up = true;
+        // What it said when it left is over when it is back; what was wrong with what it sent is not.
+        n.refused = n.refused.take().filter(|reason| !reason.starts_with(THEIR_WORDS));
         if n.refused.is_none() {
             n.lost = None;
         }
@@ -722,6 +761,10 @@ impl Node {
                     // The same again is no news, and must not fill the disk.
                     if round > n.heard {
                         n.heard = round;
+                        if let (Some(held), Some(seal)) = (&self.held, &seal) {
+                            // Before anything is answered: what this site has gone on from, it can give back. A full disk stops it at its next release.
+                            let _ = held.keep(peer, round, &bytes, seal);
+                        }
                         self.log.push(Line::Received { peer, round, bytes, seal });
                     }
                 }
@@ -734,6 +777,7 @@ impl Node {
                 self.watch.heard(peer, round, summary);
             }
             Frame::Told { round, all } if n.version > VERSION_BEFORE => self.told(peer, round, &all),
+            Frame::Lost if n.version > VERSION_BEFORE => self.give_back(peer),
             Frame::Farewell { head } if n.version > VERSION_BEFORE => {
                 if !std::mem::replace(&mut n.bye, true) {
                     let line = json!({ "peer": n.name, "ledger": Hex(&head).to_string() });
@@ -743,6 +787,8 @@ impl Node {
             }
             Frame::Refused(reason) => {
                 (n.outgoing, n.ahead) = (None, None);
+                n.refused.get_or_insert_with(|| format!("{THEIR_WORDS}{reason}"));
+                n.lost.get_or_insert_with(Instant::now);
                 let (name, reason) = (n.name.clone(), format!("it refused: {reason}"));
                 self.write_log();
                 self.shared.audit.refused(&name, &reason);
@@ -750,6 +796,22 @@ impl Node {
             _ => self.refuse(peer, "a frame out of place"),
         }
         self.part(peer)
+    }
+
+    /// A neighbour lost its state: it gets what this site has of it, which only its own signature makes worth anything.
+    fn give_back(&mut self, peer: u32) {
+        self.write_log();
+        let kept = self.held.as_ref().map(|held| held.of(peer)).unwrap_or_default();
+        let (name, rounds) = (&self.neighbours[&peer].name, kept.iter().map(|k| k.0).collect::<Vec<_>>());
+        self.shared.audit.of_peer("gave-back", name, json!({ "peer": name, "rounds": rounds }));
+        if kept.is_empty() {
+            self.send(peer, Frame::Kept { left: 0, release: None }.encode());
+        }
+        let mut left = kept.len() as u8;
+        for (_, seal, bytes) in kept {
+            left -= 1;
+            self.send(peer, Frame::Kept { left, release: Some((seal, bytes)) }.encode());
+        }
     }
 
     /// Ends the links to neighbours that say they have more than was released here, and have not said within `patience` that they went on without
@@ -1020,11 +1082,14 @@ impl Node {
         let replaced = |(&peer, n): (&u32, &Neighbour)| {
             let key = self.shared.key_of(peer).filter(|_| n.outgoing.is_some())?;
             let pin = peers.get(peer as usize)?.pin.clone();
-            (Hex(&sha256(&[&key])).to_string() != pin).then_some(peer)
+            let shown = sha256(&[&key]);
+            let other = (Hex(&shown).to_string() != pin)
+                .then(|| "the pin of its key was replaced in peers.toml".to_owned());
+            other.or_else(|| self.shared.folder.revoked(&shown)).map(|reason| (peer, reason))
         };
-        let found: Vec<u32> = self.neighbours.iter().filter_map(replaced).collect();
-        for peer in found {
-            self.refuse(peer, "the pin of its key was replaced in peers.toml");
+        let found: Vec<(u32, String)> = self.neighbours.iter().filter_map(replaced).collect();
+        for (peer, reason) in found {
+            self.refuse(peer, &reason);
             self.shared.cut(peer);
         }
     }

@@ -75,8 +75,10 @@ pub fn compare(rows: &[Row], owner: Owner<'_>, neighbour: u32, log: &Path) -> st
         let hash = line["blake3"].as_str().unwrap_or_default();
         let signed = is_signed(&line, &study, owner, neighbour, round, hash);
         match released.get_mut(&(study.clone(), round)) {
-            // Shares are charged together, and each receiver has a part: its hash is not the ledger's.
-            Some((known, seen)) if known == hash || line["exchange"].is_u64() => {
+            // Shares are charged together, and each receiver has a part: its hash is not the ledger's. A release that was lost with a disk has its charge and no hash.
+            Some((known, seen))
+                if known == hash || line["exchange"].is_u64() || (known.is_empty() && signed) =>
+            {
                 if !std::mem::replace(seen, true) {
                     found.agree += 1;
                     found.signed += usize::from(signed);

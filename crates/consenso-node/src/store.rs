@@ -8,6 +8,7 @@ use crate::books::{self, Admission};
 use crate::clock;
 use crate::frame::{Digest, Frame, Hex, blake3, sha256, unhex};
 use crate::witness::{Seen, Witness};
+use bytes::Bytes;
 use consenso::agent::Checkpoint;
 use consenso::experiment::Charge;
 use consenso::privacy::Claim;
@@ -193,6 +194,17 @@ pub enum Entry {
         round: u32,
         /// Its agent number.
         neighbour: u32,
+    },
+    /// The state was lost, and what neighbours have of this site was put back: its last release, signed by itself.
+    Restored {
+        /// Exchanges that neighbours have.
+        round: u32,
+        /// Up to here there may have been more: these are charged, and use no record.
+        until: u32,
+        /// Who answered, by agent number.
+        answered: Vec<u32>,
+        /// When.
+        time: String,
     },
     /// The study was given up: it counts for this much from here on.
     Abandoned {
@@ -636,6 +648,37 @@ impl Store {
                 .map_err(|cause| StoreError::File { path: witness.path().to_owned(), cause })?;
         }
         Ok(digest)
+    }
+
+    /// Makes durable what was put back of a lost state: the charges of the exchanges that the ledger does not know, what neighbours have of the last ones, and the state after them.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(crate) fn restore(
+        &mut self,
+        study: i64,
+        lost: Vec<(u32, Charge)>,
+        known: &[(u32, Bytes)],
+        restored: Entry,
+        checkpoint: Checkpoint,
+    ) -> Result<(), StoreError> {
+        let hash = |round: u32| {
+            known.iter().find(|k| k.0 == round).map_or_else(String::new, |k| Hex(&blake3(&k.1)).to_string())
+        };
+        let count = lost.len() as u64;
+        let rows = lost
+            .into_iter()
+            .map(|(round, charge)| (study, Entry::Release { round, blake3: hash(round), charge }));
+        let entries: Vec<(i64, Entry)> = rows.chain([(study, restored)]).collect();
+        self.append(&entries, |db, head| {
+            for (round, bytes) in known {
+                let slot = 2 * (study - 1) + i64::from(round % 2);
+                db.prepare_cached(KEEP)?.execute(params![slot, study, round, bytes.as_ref()])?;
+            }
+            save(db, study, head, checkpoint)
+        })?;
+        self.releases += count;
+        Ok(())
     }
 
     /// Makes anything else durable that changes the state.

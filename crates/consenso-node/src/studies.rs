@@ -176,6 +176,8 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
     let reserved = claim.as_deref().map(|claim| reserved(claim, *cost));
     let spent = match (given_up(&rows, number), reserved) {
         (Some(before), _) => Some(before),
+        // Rounds that may have been released before a disk was lost are not booked one by one yet.
+        (None, Some(reserved)) if unsure(&rows, number) > study.releases => Some(reserved),
         (None, Some(reserved)) => {
             let charges: Vec<Charge> =
                 rows.iter().filter(|row| row.study == number).filter_map(charged).collect();
@@ -193,6 +195,15 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
             .give_back(id, spent)?;
     }
     Ok(GivenUp { study: number, reserved, spent })
+}
+
+/// Up to which exchange there may have been releases that the ledger lost.
+fn unsure(rows: &[Row], study: i64) -> u32 {
+    let until = |row: &Row| match row.entry {
+        Entry::Restored { until, .. } if row.study == study => Some(until),
+        _ => None,
+    };
+    rows.iter().filter_map(until).max().unwrap_or(0)
 }
 
 fn charged(row: &Row) -> Option<Charge> {

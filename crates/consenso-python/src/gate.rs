@@ -1,12 +1,12 @@
 //! The door for gradients that come from Python: it clips every record's, adds up, noises and charges.
 
-use crate::{ConsensoError, entropy, floats, input};
+use crate::{ConsensoError, contiguous, entropy, input};
 use consenso::gate::exact::{self, Grid, Noise};
 use consenso::privacy::calibrate::{Noise as NoiseKind, Request, calibrate};
 use consenso::problem::{Sensitivity, rounding_of_unit_sum};
 use consenso::random::{Purpose, Seed};
+use numpy::{PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use serde_json::{Value, json};
 
 /// One site's door. Its noise is calibrated for a number of releases; there is no further one.
@@ -71,8 +71,12 @@ impl Gate {
     /// Clips every row of float64 gradients, adds them up, noises and charges; returns the sum in the rows' unit.
     ///
     /// A row that is not finite counts as zero: an exception would tell that there is one.
-    fn release<'py>(&mut self, py: Python<'py>, rows: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        let rows: Vec<f64> = floats(rows).collect();
+    fn release<'py>(
+        &mut self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let rows = contiguous(&rows)?;
         if rows.len() != self.records * self.dim {
             return Err(input(format!(
                 "{} numbers instead of {} records of {}",
@@ -89,16 +93,16 @@ impl Gate {
         }
         // Charged before anything is drawn.
         self.released += 1;
-        let sum = py.detach(|| self.clipped_sum(&rows));
+        let sum = py.detach(|| self.clipped_sum(rows));
         let Some(&sigma) = self.schedule.get(self.released - 1) else {
-            return Ok(bytes(py, sum.iter().map(|s| s * self.clip)));
+            return Ok(PyArray1::from_iter(py, sum.iter().map(|s| s * self.clip)));
         };
         let noise = Noise::Gaussian { sigma };
         let grid = Grid::for_scale(sigma).map_err(input)?;
         let mut steps = vec![0; self.dim];
         let mut stream = self.seed.stream(Purpose::Release, self.site, self.released as u64);
         exact::release(&mut stream, &sum, &[], noise, grid, &mut steps).map_err(input)?;
-        Ok(bytes(py, steps.iter().map(|&q| grid.value(q) * self.clip)))
+        Ok(PyArray1::from_iter(py, steps.iter().map(|&q| grid.value(q) * self.clip)))
     }
 
     /// What is claimed, as JSON; `None` without privacy.
@@ -125,8 +129,4 @@ impl Gate {
         }
         sum
     }
-}
-
-fn bytes<'py>(py: Python<'py>, values: impl Iterator<Item = f64>) -> Bound<'py, PyBytes> {
-    PyBytes::new(py, &values.flat_map(f64::to_ne_bytes).collect::<Vec<u8>>())
 }

@@ -1,13 +1,16 @@
 //! `consenso._core`: what the Python package `consenso` asks of the library.
 //!
-//! Arrays cross the border as the bytes of C-ordered float64, everything else as JSON; the pure-Python layer in `python/consenso` makes both.
+//! Arrays of C-ordered float64 are read where numpy has them, everything else crosses the border as JSON; the pure-Python layer in `python/consenso` makes both.
 //! Long work runs on a thread of its own while the caller's thread, without the interpreter's lock, looks for Ctrl-C and reports progress.
 
 mod gate;
 
 use consenso::Loss;
-use consenso::data::Schema;
-use consenso::experiment::{self, Experiment, ExperimentSpec, Inputs, Observer, Source};
+use consenso::data::{Kind, Schema, Table};
+use consenso::experiment::{
+    self, Experiment, ExperimentSpec, Inputs, Job, Observer, Part, Piece, Share, Source, put_together,
+    run_pieces,
+};
 use consenso::gate::exact::{self, Grid, Noise};
 use consenso::graph::GraphSpec;
 use consenso::privacy::calibrate::{
@@ -16,21 +19,24 @@ use consenso::privacy::calibrate::{
 use consenso::privacy::{NeighbourRelation, compose as composed, mixture, parse_events};
 use consenso::random::{Purpose, Seed};
 use consenso::study::{Bounds, Rows, Study, StudyError};
+use consenso_study::bundled::adult_tables;
 use consenso_study::files::{self, Tables, table_of};
 use consenso_study::{ExperimentFile as _, SchemaFile as _};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Deserialize;
 use serde_json::json;
+use std::borrow::Cow;
 use std::ffi::OsString;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-create_exception!(consenso, ConsensoError, PyException, "Whatever goes wrong in Consenso.");
+create_exception!(consenso, ConsensoError, PyException, "A run failed; the text says why.");
 create_exception!(
     consenso,
     InputError,
@@ -42,77 +48,99 @@ fn input(error: impl std::fmt::Display) -> PyErr {
     InputError::new_err(error.to_string())
 }
 
-/// What a run on another thread tells the caller's.
-#[derive(Default)]
+/// What a run on another thread tells the caller's, and the other way round.
 struct Watch {
+    began: Instant,
     cancelled: AtomicBool,
     done: AtomicU64,
+    /// Exchanges there will be; 0 where nobody knows yet.
+    total: AtomicU64,
+    /// Whether the total is known from the beginning.
+    fixed: bool,
+    stage: Mutex<String>,
 }
 
-struct Watcher {
-    watch: Arc<Watch>,
-    stage: std::sync::Mutex<Instant>,
+impl Watch {
+    fn new(total: Option<u64>) -> Self {
+        Self {
+            began: Instant::now(),
+            cancelled: AtomicBool::new(false),
+            done: AtomicU64::new(0),
+            total: AtomicU64::new(total.unwrap_or(0)),
+            fixed: total.is_some(),
+            stage: Mutex::default(),
+        }
+    }
+
+    fn report(&self) -> (u64, u64, String) {
+        let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed), stage)
+    }
 }
 
-impl Observer for Watcher {
-    fn stage(&self, _: &str, _: u64) {
-        if let Ok(mut began) = self.stage.lock() {
-            *began = Instant::now();
+impl Observer for Watch {
+    fn stage(&self, name: &str, exchanges: u64) {
+        name.clone_into(&mut self.stage.lock().unwrap_or_else(PoisonError::into_inner));
+        if !self.fixed {
+            self.total.fetch_add(exchanges, Ordering::Relaxed);
         }
     }
 
     fn advanced(&self, exchanges: u64) {
-        self.watch.done.fetch_add(exchanges, Ordering::Relaxed);
+        self.done.fetch_add(exchanges, Ordering::Relaxed);
     }
 
     fn seconds(&self) -> f64 {
-        self.stage.lock().map_or(0.0, |began| began.elapsed().as_secs_f64())
+        self.began.elapsed().as_secs_f64()
     }
 
     fn cancelled(&self) -> bool {
-        self.watch.cancelled.load(Ordering::Relaxed)
+        self.cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// Runs `work` on a thread of its own; Ctrl-C cancels it, `progress(done)` is called about ten times a second.
-fn watched<T: Send + 'static>(
+/// Runs `work` on a thread of its own, without the interpreter's lock; Ctrl-C cancels it, `progress(done, total, stage)` is called about
+/// ten times a second.
+fn watched<T: Send>(
     py: Python<'_>,
-    progress: Option<Py<PyAny>>,
-    work: impl FnOnce(&dyn Observer) -> Result<T, PyErr> + Send + 'static,
+    progress: Option<&Py<PyAny>>,
+    watch: &Watch,
+    work: impl FnOnce(&dyn Observer) -> Result<T, PyErr> + Send,
 ) -> PyResult<T> {
-    let watch = Arc::new(Watch::default());
     let (sender, receiver) = channel();
-    let shared = Arc::clone(&watch);
-    let worker = std::thread::spawn(move || {
-        let watcher = Watcher { watch: shared, stage: std::sync::Mutex::new(Instant::now()) };
-        let _ = sender.send(work(&watcher));
-    });
-    let receiver = std::sync::Mutex::new(receiver);
-    let mut stopped: Option<PyErr> = None;
-    let result = loop {
-        let received = py.detach(|| {
-            let receiver = receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?;
-            receiver.recv_timeout(Duration::from_millis(100))
+    let receiver = Mutex::new(receiver);
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            let _ = sender.send(work(watch));
         });
-        match received {
-            Ok(result) => break result,
-            Err(RecvTimeoutError::Disconnected) => {
-                break Err(PyRuntimeError::new_err("consenso failed inside; please report it"));
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                if stopped.is_some() {
-                    continue;
+        let mut stopped: Option<PyErr> = None;
+        let result = loop {
+            let received = py.detach(|| {
+                let receiver = receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?;
+                receiver.recv_timeout(Duration::from_millis(100))
+            });
+            match received {
+                Ok(result) => break result,
+                Err(RecvTimeoutError::Disconnected) => {
+                    break Err(PyRuntimeError::new_err("consenso failed inside; please report it"));
                 }
-                let told = progress.as_ref().map(|p| p.call1(py, (watch.done.load(Ordering::Relaxed),)));
-                if let Err(error) = py.check_signals().and(told.transpose().map(|_| ())) {
-                    watch.cancelled.store(true, Ordering::Relaxed);
-                    stopped = Some(error);
+                Err(RecvTimeoutError::Timeout) if stopped.is_some() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    let told = progress.map(|p| p.call1(py, watch.report()));
+                    if let Err(error) = py.check_signals().and(told.transpose().map(|_| ())) {
+                        watch.cancelled.store(true, Ordering::Relaxed);
+                        stopped = Some(error);
+                    }
                 }
             }
+        };
+        // A thread that panicked must not take this one along.
+        let _ = py.detach(|| worker.join());
+        if let (None, Some(progress)) = (&stopped, progress) {
+            progress.call1(py, watch.report())?;
         }
-    };
-    let _ = py.detach(|| worker.join());
-    stopped.map_or(result, Err)
+        stopped.map_or(result, Err)
+    })
 }
 
 /// What an estimator asks for.
@@ -126,6 +154,9 @@ struct Fit {
     names: Vec<String>,
     norm: f64,
     intercept: bool,
+    /// How columns are scaled before their norm counts; as they are without.
+    #[serde(default)]
+    scale: Option<Scale>,
     /// Public ranges of the columns, instead of a norm.
     #[serde(default)]
     ranges: Option<Vec<(String, f64, f64)>>,
@@ -140,16 +171,43 @@ struct Fit {
     seed: Option<u64>,
 }
 
-fn floats(bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
-    bytes.chunks_exact(8).map(|b| f64::from_ne_bytes(b.try_into().unwrap_or_default()))
+/// Columns become (value − centre)/width, within [−1, 1] where `clamp` is set.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scale {
+    centre: Vec<f64>,
+    width: Vec<f64>,
+    clamp: bool,
 }
 
-fn study(fit: &Fit, rows: &[u8], labels: &[u8]) -> Result<Study, PyErr> {
-    let (rows, labels): (Vec<f64>, Vec<f64>) = (floats(rows).collect(), floats(labels).collect());
+impl Scale {
+    fn row(&self, row: &[f64]) -> Vec<f64> {
+        let scaled = row.iter().zip(self.centre.iter().zip(&self.width)).map(|(v, (c, w))| (v - c) / w);
+        if self.clamp { scaled.map(|v| v.clamp(-1.0, 1.0)).collect() } else { scaled.collect() }
+    }
+}
+
+/// The numbers of an array that lies in memory row after row, where they are.
+fn contiguous<'a, D: numpy::ndarray::Dimension, T: numpy::Element>(
+    array: &'a numpy::PyReadonlyArray<'_, T, D>,
+) -> PyResult<&'a [T]> {
+    array.as_slice().map_err(|_| input("an array is not contiguous: numpy.ascontiguousarray makes it so"))
+}
+
+/// A study of rows that stay where Python has them; each site's are copied once, when they are clipped.
+fn study(fit: &Fit, rows: &[f64], labels: &[f64], order: Option<&[i64]>) -> Result<Study, PyErr> {
     let total: usize = fit.counts.iter().sum();
-    if fit.dim == 0 || rows.len() != total * fit.dim || labels.len() != total {
+    if fit.dim == 0
+        || rows.len() != total * fit.dim
+        || labels.len() != total
+        || order.is_some_and(|o| o.len() != total)
+    {
         return Err(input("rows, labels and sites do not have the same length"));
     }
+    let at = |place: usize| {
+        let row = order.map_or(place, |o| usize::try_from(o[place]).unwrap_or(usize::MAX));
+        if row < total { Ok(row) } else { Err(input("the order of the rows leads outside of them")) }
+    };
     let mut bounds = match &fit.ranges {
         Some(ranges) => Bounds::named(ranges.iter().map(|(name, low, high)| (name, *low, *high))),
         None if fit.intercept => Bounds::norm(fit.norm).with_intercept(),
@@ -161,11 +219,16 @@ fn study(fit: &Fit, rows: &[u8], labels: &[u8]) -> Result<Study, PyErr> {
     let mut start = 0;
     let mut sites = Vec::with_capacity(fit.counts.len());
     for (count, name) in fit.counts.iter().zip(&fit.names) {
-        let range = start..start + count;
+        let own = (start..start + count).map(at).collect::<Result<Vec<usize>, _>>()?;
         start += count;
-        let own = rows[range.start * fit.dim..range.end * fit.dim].chunks_exact(fit.dim);
+        let labels: Vec<f64> = own.iter().map(|&i| labels[i]).collect();
+        let row = |&i: &usize| {
+            let row = &rows[i * fit.dim..(i + 1) * fit.dim];
+            fit.scale.as_ref().map_or(Cow::Borrowed(row), |scale| Cow::Owned(scale.row(row)))
+        };
         sites.push(
-            Rows::clip(own, &labels[range], &bounds).map_err(|e| input(format!("site \"{name}\": {e}")))?,
+            Rows::clip(own.iter().map(row), &labels, &bounds)
+                .map_err(|e| input(format!("site \"{name}\": {e}")))?,
         );
     }
     let mut study = Study::new(&sites, fit.loss)
@@ -182,19 +245,22 @@ fn study(fit: &Fit, rows: &[u8], labels: &[u8]) -> Result<Study, PyErr> {
     })
 }
 
-/// Fits models on the rows of several sites; see `consenso._estimators`.
+/// Fits models on the rows of several sites; see `consenso._estimators`. Rows are read where numpy has them.
 #[pyfunction]
+#[pyo3(signature = (options, rows, labels, order, progress))]
 fn fit(
     py: Python<'_>,
     options: &str,
-    rows: &[u8],
-    labels: &[u8],
+    rows: PyReadonlyArray2<'_, f64>,
+    labels: PyReadonlyArray1<'_, f64>,
+    order: Option<PyReadonlyArray1<'_, i64>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let fit: Fit = serde_json::from_str(options).map_err(input)?;
-    let study = study(&fit, rows, labels)?;
-    watched(py, progress, move |observer| {
-        let fitted = study.run_watched(observer).map_err(study_error)?;
+    let (rows, labels) = (contiguous(&rows)?, contiguous(&labels)?);
+    let order = order.as_ref().map(contiguous).transpose()?;
+    watched(py, progress.as_ref(), &Watch::new(None), move |observer| {
+        let fitted = study(&fit, rows, labels, order)?.run_watched(observer).map_err(study_error)?;
         let claim = fitted.claim().map(|c| {
             json!({ "epsilon": c.epsilon, "delta": c.delta, "method": c.method.to_string(),
                 "neighbours": c.neighbours.name(), "adversary": c.adversary, "sampler": c.sampler,
@@ -202,7 +268,7 @@ fn fit(
         });
         let answer = json!({
             "models": fitted.models(), "mean": fitted.model(), "claim": claim, "record": fitted.record(),
-            "file": fitted.model_file(),
+            "shareable": fitted.shareable(), "file": fitted.model_file(),
         });
         Ok(answer.to_string())
     })
@@ -216,31 +282,85 @@ fn study_error(error: StudyError) -> PyErr {
     }
 }
 
-/// Runs an experiment: its TOML text, and the files it names as (name, bytes). Returns the record and the models as JSON.
-#[pyfunction]
-#[pyo3(signature = (file, text, files, schema, test, edges, os_entropy, progress))]
-#[expect(clippy::too_many_arguments, reason = "the Python layer calls it, by keyword")]
-fn run(
-    py: Python<'_>,
+/// What an experiment is made from: its name, its TOML text, and the files it names as (name, content).
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Task {
     file: String,
     text: String,
     files: Vec<(String, Vec<u8>)>,
     schema: Option<String>,
     test: Option<(String, Vec<u8>)>,
     edges: Option<(String, String)>,
-    os_entropy: bool,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<String> {
-    let spec = ExperimentSpec::from_toml(&text, &file).map_err(input)?;
+}
+
+impl Task {
+    fn check(self, entropy: Option<[u8; 32]>) -> PyResult<Experiment> {
+        let Self { file, text, files, schema, test, edges } = self;
+        let spec = ExperimentSpec::from_toml(&text, &file).map_err(input)?;
+        let source = source(&spec, &text, &file, files, schema.as_deref(), test)?;
+        Experiment::check(Inputs { file, text, spec, source, edges, entropy }).map_err(input)
+    }
+}
+
+fn finished(finished: &experiment::Finished) -> String {
+    let model = |m: &experiment::Trained| json!({ "label": m.label, "agents": m.agents, "mean": m.mean });
+    let models: Vec<_> = finished.models.iter().map(model).collect();
+    json!({ "record": finished.record, "models": models }).to_string()
+}
+
+/// Runs an experiment and returns the record and the models as JSON.
+#[pyfunction]
+fn run(py: Python<'_>, task: Task, os_entropy: bool, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let entropy = if os_entropy { Some(entropy()?) } else { None };
-    let source = source(&spec, &text, &file, files, schema.as_deref(), test)?;
-    watched(py, progress, move |observer| {
-        let inputs = Inputs { file, text, spec, source, edges, entropy };
-        let experiment = Experiment::check(inputs).map_err(input)?;
-        let finished = experiment::run(&experiment, observer).map_err(ConsensoError::new_err)?;
-        let model = |m: &experiment::Trained| json!({ "label": m.label, "agents": m.agents, "mean": m.mean });
-        let models: Vec<_> = finished.models.iter().map(model).collect();
-        Ok(json!({ "record": finished.record, "models": models }).to_string())
+    let experiment = py.detach(|| task.check(entropy))?;
+    watched(py, progress.as_ref(), &Watch::new(Some(experiment.exchanges())), |observer| {
+        let done = experiment::run(&experiment, observer).map_err(ConsensoError::new_err)?;
+        Ok(finished(&done))
+    })
+}
+
+/// Returns how many shares an experiment can be divided into: its runs at every point of a sweep.
+#[pyfunction]
+fn shares(py: Python<'_>, task: Task) -> PyResult<usize> {
+    let experiment = py.detach(|| task.check(None))?;
+    Ok(experiment.places(None).iter().filter(|p| p.part == Part::Grounds).count())
+}
+
+/// Does one share of an experiment, from 1, and returns its pieces; see `merge`.
+#[pyfunction]
+fn share<'py>(
+    py: Python<'py>,
+    task: Task,
+    index: u32,
+    of: u32,
+    os_entropy: bool,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let share = Share::new(index, of).ok_or_else(|| input(format!("share {index} of {of} is none")))?;
+    let entropy = if os_entropy { Some(entropy()?) } else { None };
+    let experiment = py.detach(|| task.check(entropy))?;
+    let pieces = watched(py, None, &Watch::new(None), |observer| {
+        let job = Job { share: Some(share), ..Job::default() };
+        let (pieces, _) = run_pieces(&experiment, job, observer).map_err(ConsensoError::new_err)?;
+        postcard::to_stdvec(&pieces).map_err(|e| ConsensoError::new_err(e.to_string()))
+    })?;
+    Ok(PyBytes::new(py, &pieces))
+}
+
+/// Puts the shares of an experiment together: the record of one run, bit for bit.
+#[pyfunction]
+fn merge(py: Python<'_>, task: Task, shares: Vec<Vec<u8>>, os_entropy: bool) -> PyResult<String> {
+    // Nothing is drawn here: the experiment only says what noise it was that its shares drew.
+    let entropy = if os_entropy { Some(entropy()?) } else { None };
+    py.detach(|| {
+        let experiment = task.check(entropy)?;
+        let mut pieces = Vec::new();
+        for bytes in &shares {
+            let part: Vec<Piece> = postcard::from_bytes(bytes)
+                .map_err(|e| input(format!("a share is not of this version: {e}")))?;
+            pieces.extend(part);
+        }
+        Ok(finished(&put_together(&experiment, pieces, false)))
     })
 }
 
@@ -339,20 +459,20 @@ fn renyi(omega: f64, beta: f64, shift: f64, order: f64) -> PyResult<f64> {
     mixture::renyi(omega, beta, shift, order).map_err(input)
 }
 
-/// Returns values with exact noise on a grid of the noise's scale, as bytes of float64.
+/// Returns values with exact noise on a grid of the noise's scale, and the grid's step.
 #[pyfunction]
 fn noise<'py>(
     py: Python<'py>,
     kind: &str,
-    values: &[u8],
+    values: PyReadonlyArray1<'py, f64>,
     scale: f64,
     seed: Option<u64>,
-) -> PyResult<(Bound<'py, PyBytes>, f64)> {
+) -> PyResult<(Bound<'py, PyArray1<f64>>, f64)> {
     let noise = match kind {
         "laplace" => Noise::Laplace { scale },
         _ => Noise::Gaussian { sigma: scale },
     };
-    let values: Vec<f64> = floats(values).collect();
+    let values = contiguous(&values)?;
     let grid = Grid::for_scale(noise.scale()).map_err(input)?;
     let seed = match seed {
         Some(seed) => Seed::from(seed),
@@ -361,12 +481,40 @@ fn noise<'py>(
     let released = py.detach(|| {
         let mut steps = vec![0; values.len()];
         let mut stream = seed.stream(Purpose::Release, 0, 0);
-        exact::release(&mut stream, &values, &[], noise, grid, &mut steps)?;
-        Ok::<_, exact::NoiseError>(
-            steps.iter().flat_map(|&q| grid.value(q).to_ne_bytes()).collect::<Vec<u8>>(),
-        )
+        exact::release(&mut stream, values, &[], noise, grid, &mut steps)?;
+        Ok::<_, exact::NoiseError>(steps.iter().map(|&q| grid.value(q)).collect::<Vec<f64>>())
     });
-    Ok((PyBytes::new(py, &released.map_err(input)?), grid.step()))
+    Ok((PyArray1::from_vec(py, released.map_err(input)?), grid.step()))
+}
+
+/// What the bundled Adult records are as numbers: features row after row (categories as their place in the list of names), labels 0 or
+/// 1, the same of the test records, and about the columns, as JSON.
+type Bundled<'py> = (
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    String,
+);
+
+/// Returns the bundled Adult records as numbers.
+#[pyfunction]
+fn adult(py: Python<'_>) -> PyResult<Bundled<'_>> {
+    let failed = |e: consenso::data::DataError| ConsensoError::new_err(e.to_string());
+    let (train, test) = py.detach(adult_tables).map_err(failed)?;
+    let column = |c: &consenso::data::Column| match &c.kind {
+        Kind::Numeric { min, max } => json!({ "name": c.name, "low": min, "high": max }),
+        Kind::Categorical { categories } => {
+            json!({ "name": c.name, "low": 0, "high": categories.len() - 1, "categories": categories })
+        }
+        _ => json!({ "name": c.name }),
+    };
+    let columns: Vec<_> = train.schema().features().map(column).collect();
+    let rows = |t: &Table| (0..t.len()).flat_map(|i| t.row(i).into_owned()).collect::<Vec<f64>>();
+    let labels = |t: &Table| t.labels().iter().map(|y| (y + 1.0) / 2.0).collect::<Vec<f64>>();
+    let array = |values| PyArray1::from_vec(py, values);
+    let about = serde_json::Value::from(columns).to_string();
+    Ok((array(rows(&train)), array(labels(&train)), array(rows(&test)), array(labels(&test)), about))
 }
 
 /// Runs the command line with these words and returns its exit code; `again` is what starts Python with this package anew.
@@ -385,6 +533,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
         wrap_pyfunction!(fit, module)?,
         wrap_pyfunction!(run, module)?,
+        wrap_pyfunction!(shares, module)?,
+        wrap_pyfunction!(share, module)?,
+        wrap_pyfunction!(merge, module)?,
+        wrap_pyfunction!(adult, module)?,
         wrap_pyfunction!(built_in, module)?,
         wrap_pyfunction!(built_ins, module)?,
         wrap_pyfunction!(compose, module)?,

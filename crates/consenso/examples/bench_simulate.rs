@@ -128,11 +128,41 @@ fn bandwidth(threads: usize) -> f64 {
 }
 
 /// Fused multiply-adds a second of one thread, from the gradient of a block that stays in the first-level cache.
-fn gradient(dim: usize, rows: usize, times: usize) -> f64 {
+fn gradient(records: Records, times: usize) -> f64 {
+    let (rows, dim) = (records.len(), records.dim());
     let objective = Objective { loss: Loss::Logistic, regularization: 0.0 };
-    let local = LocalObjective::new(objective, synthetic(1, rows, dim, &Seed::from(3)).remove(0));
+    let local = LocalObjective::new(objective, records);
     let (x, mut g, mut work) = (vec![0.01; dim], vec![0.0; dim], Workspace::default());
     best(times, || seconds(|| local.data_gradient(&x, &mut g, &mut work))) / rows as f64
+}
+
+/// Rows of six numbers and eight categories, one-hot, as Adult's are (d = 106): kept as codes.
+fn categories(rows: usize) -> Records {
+    use consenso::data::{Column, Encoder, Encoding, Format, Kind, Label, Schema, csv};
+    let word = |level: usize| format!("w{level}");
+    let levels = [9, 16, 7, 15, 6, 5, 2, 41];
+    let mut columns: Vec<Column> =
+        (0..6).map(|c| Column::new(format!("n{c}"), Kind::Numeric { min: 0.0, max: 1.0 })).collect();
+    columns.extend(levels.iter().enumerate().map(|(c, &levels)| {
+        Column::new(format!("c{c}"), Kind::Categorical { categories: (0..levels).map(word).collect() })
+    }));
+    columns.push(Column::new("label", Kind::Label(Label::Classes(vec!["no".into(), "yes".into()]))));
+    let mut text: String = columns.iter().map(|c| format!("{},", c.name)).collect();
+    text.pop();
+    for j in 0..rows {
+        text.push('\n');
+        (0..6).for_each(|c| text.push_str(&format!("0.{},", (j * 37 + c * 11) % 97)));
+        // Multiplied and shifted, so that neighbours in the file have different levels.
+        let mixed = |c: usize| (j + c).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        levels
+            .iter()
+            .enumerate()
+            .for_each(|(c, &levels)| text.push_str(&format!("{},", word(mixed(c) % levels))));
+        text.push_str(if j % 3 == 0 { "yes" } else { "no" });
+    }
+    let schema = Schema::new(columns, Format::default(), true).expect("a schema");
+    let table = csv::read(text.as_bytes(), "rows", &schema).expect("rows");
+    Encoder::new(&schema, Encoding::OneHot).expect("an encoder").encode_table(&table)
 }
 
 fn main() {
@@ -144,11 +174,16 @@ fn main() {
     println!(r#"{{"name":"example-b","open_ms":{open:.5},"noise_ms":{noisy:.5},"filter_ms":{filtered:.5}}}"#);
     let (one, two) = (bandwidth(1), bandwidth(2));
     println!(r#"{{"name":"bandwidth","one":{one:.4e},"two":{two:.4e}}}"#);
-    for dim in [14, 105, 1000] {
-        // 64 MB of records, far beyond the caches: the floor is memory. Then one small block: the floor is arithmetic.
-        let streamed = gradient(dim, 8_000_000 / dim, 7);
-        let cached = gradient(dim, (2000 / dim).max(4), 2000);
-        let floor = (dim * 8 + 8) as f64 / one;
+    // 64 MB of records, far beyond the caches: the floor is memory. Then one small block: the floor is arithmetic.
+    let dense = |dim: usize, rows: usize| synthetic(1, rows, dim, &Seed::from(3)).remove(0);
+    let mut blocks: Vec<(Records, Records)> = Vec::new();
+    blocks.extend([14, 105, 1000].map(|dim| (dense(dim, 8_000_000 / dim), dense(dim, (2000 / dim).max(4)))));
+    blocks.push((categories(1_000_000), categories(3000)));
+    for (large, small) in blocks {
+        let dim = large.dim();
+        // What is kept of a row, and its label.
+        let floor = (large.stored() as f64 / large.len() as f64 * 8.0 + 8.0) / one;
+        let (streamed, cached) = (gradient(large, 7), gradient(small, 2000));
         println!(
             r#"{{"name":"gradient","dim":{dim},"streamed_ns":{:.2},"floor_ns":{:.2},"cached_ns":{:.2}}}"#,
             streamed * 1e9,

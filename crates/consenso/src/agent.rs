@@ -61,6 +61,8 @@ pub struct Player {
     tail: Vec<f64>,
     tail_rounds: u32,
     stopped: Option<(u32, StopReason)>,
+    /// Rounds up to this one may have been released before what was kept of them was lost.
+    unsure: u32,
 }
 
 impl Player {
@@ -78,7 +80,8 @@ impl Player {
         // Without averaging there is no tail to keep.
         let tail = if timetable.tail_from < timetable.rounds { vec![0.0; dim] } else { Vec::new() };
         let mixing = MixRule::Average;
-        Self { local, protocol, timetable, mixing, gate, memory, tail, tail_rounds: 0, stopped: None }
+        let (tail_rounds, stopped, unsure) = (0, None, 0);
+        Self { local, protocol, timetable, mixing, gate, memory, tail, tail_rounds, stopped, unsure }
     }
 
     /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](Protocol::mixes) them.
@@ -153,6 +156,28 @@ impl Player {
         Ok(())
     }
 
+    /// Has no round up to this one use the records: what it says may have been said before, with other noise, by whoever lost its state. Each is charged as
+    /// if it had used them, and passes on a function of what was released.
+    pub fn spare(&mut self, until: u32) {
+        self.unsure = until;
+    }
+
+    /// What an agent remembers that released rounds 1 to `released`, of which all but the last message is lost.
+    fn state_after(&self, released: u32) -> Result<PlayerState, RejoinError> {
+        let kind = self.protocol.kind();
+        if self.protocol.private_memory() > 0 {
+            return Err(RejoinError::Private { kind });
+        }
+        if self.protocol.memory() > 0 {
+            return Err(RejoinError::Remembers { kind });
+        }
+        let charged = released.min(self.timetable.rounds);
+        let gate = self.gate.state_after(charged).ok_or(RejoinError::Filter { kind })?;
+        let allowed = self.gate.ledger().allowed();
+        let stopped = allowed.filter(|a| charged > *a).map(|a| (a + 1, StopReason::BudgetSpent));
+        Ok(PlayerState { memory: Vec::new(), tail: Vec::new(), tail_rounds: 0, stopped, gate })
+    }
+
     /// From which round on its budget kept it from using its records, if it did.
     #[must_use]
     pub fn stopped(&self) -> Option<(u32, StopReason)> {
@@ -162,7 +187,7 @@ impl Player {
     /// Takes in everybody's releases of round `seat.round` and writes this agent's next message to `out`.
     pub fn play<'a>(&mut self, seat: &Seat<'_>, draft: &mut Draft, out: &'a mut [f64]) -> Release<'a> {
         self.absorb(seat);
-        let Self { local, protocol, timetable, mixing, gate, memory, tail, stopped, .. } = self;
+        let Self { local, protocol, timetable, mixing, gate, memory, tail, stopped, unsure, .. } = self;
         let view = view(seat, &**protocol, local, gate).with_mixing(*mixing);
         let next = seat.round + 1;
         if next > timetable.rounds {
@@ -175,6 +200,10 @@ impl Player {
                 out.copy_from_slice(view.own());
                 out[..tail.len()].copy_from_slice(tail);
             });
+        }
+        if stopped.is_none() && next <= *unsure {
+            *stopped = gate.spend(next).err().map(|reason| (next, reason));
+            return gate.forward(next, out, |out| protocol.idle(&view, out));
         }
         if stopped.is_some() {
             return gate.forward(next, out, |out| protocol.idle(&view, out));
@@ -493,6 +522,31 @@ pub enum AbsenceError {
     },
 }
 
+/// Why an agent that lost its state cannot go on from what others have of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RejoinError {
+    /// Its next message depends on what only it knew.
+    #[error("{kind} remembers what depends on the records, such as an earlier gradient: nobody else has it")]
+    Private {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// Its next message depends on all rounds before.
+    #[error("{kind} remembers sums over all rounds, and neighbours keep the last two only")]
+    Remembers {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// What its releases cost depends on the whole transcript.
+    #[error(
+        "{kind} under accounting = \"filter\": what releases cost depends on all that was sent, and neighbours keep the last two rounds only"
+    )]
+    Filter {
+        /// The algorithm.
+        kind: &'static str,
+    },
+}
+
 /// What an agent wants done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -766,6 +820,26 @@ impl Agent {
             self.queue.push_back(Effect::Send(Message { from: self.id, round, values }));
         }
         Ok(())
+    }
+
+    /// The state of an agent that lost it after its release of round `released`, which others still have; `None` if they have none.
+    ///
+    /// Only for algorithms whose next message is a function of the last releases and of the schedule. An average of the agent's own releases begins
+    /// anew. Whoever cannot know whether there were more releases must [spare](Player::spare) their rounds.
+    ///
+    /// # Errors
+    /// An algorithm that remembers more than that.
+    pub fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, RejoinError> {
+        let player = self.player.state_after(released)?;
+        let (agent, away) = (self.id, vec![None; self.away.len()]);
+        let own = own.filter(|_| released > 0).map(<[f64]>::to_vec);
+        let round = released.saturating_sub(1);
+        Ok(Checkpoint { agent, round, own, away, model: None, player, shares: None })
+    }
+
+    /// Has rounds up to this one charged and not use the records; see [`Player::spare`].
+    pub fn spare(&mut self, until: u32) {
+        self.player.spare(until);
     }
 
     /// Takes a message in. Duplicates of what is known are accepted and change nothing.

@@ -5,7 +5,7 @@
 //! machine changes the speed and never a bit of the result. Outside those kernels nothing uses a fused multiply-add: without the
 //! target feature it is a call into a library, ten times the price of the sum.
 
-use crate::data::{LANES, Lanes8, Layout, Nonzeros};
+use crate::data::{Codes, LANES, LEVELS, Lanes8, Layout, Nonzeros};
 
 type Eight = [f64; LANES];
 
@@ -184,6 +184,8 @@ pub(crate) fn exp<S: Lanes>(s: S, t: S::V) -> S::V {
 
 /// A loss that sees a record only through its margin zᵀx and its label: the derivative in the margin.
 pub(crate) trait Link: Copy {
+    /// Whether the margin matters.
+    const MARGIN: bool = true;
     /// φ'(margin, label) of eight rows.
     fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V;
 }
@@ -204,6 +206,7 @@ impl Link for Weighted {
 struct Given;
 
 impl Link for Given {
+    const MARGIN: bool = false;
     #[inline(always)]
     fn slope<S: Lanes>(self, _: S, _: S::V, weight: S::V) -> S::V {
         weight
@@ -344,7 +347,9 @@ impl<L: Link> Kernel for Pass<'_, L> {
         for (number, (tiles, labels)) in both.enumerate() {
             let mut slopes = [ZERO; BATCH];
             let slopes = &mut slopes[..labels.len().div_ceil(LANES)];
-            all(s, tiles, x, slopes);
+            if L::MARGIN {
+                all(s, tiles, x, slopes);
+            }
             let (full, last) = labels.as_chunks::<LANES>();
             for (slope, label) in slopes.iter_mut().zip(full) {
                 *slope = s.store(link.slope(s, s.load(slope), s.load(&Lanes8(*label))));
@@ -389,17 +394,26 @@ impl<S: Lanes, K: Kernel> pulp::NullaryFnOnce for On<S, K> {
     }
 }
 
-/// `gradient = Σ_j φ'(z_jᵀx, y_j)·z_j`; `sums` is scratch.
+/// Room that kernels work in, kept from one pass to the next.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    sums: Vec<Lanes8>,
+    tables: Vec<Table>,
+    bins: Vec<Bins>,
+}
+
+/// `gradient = Σ_j φ'(z_jᵀx, y_j)·z_j`.
 pub(crate) fn gradient<L: Link>(
     rows: Layout<'_>,
     labels: &[f64],
     x: &[f64],
     link: L,
-    sums: &mut Vec<Lanes8>,
+    scratch: &mut Scratch,
     gradient: &mut [f64],
 ) {
     match rows {
         Layout::Tiles(tiles) => {
+            let sums = &mut scratch.sums;
             sums.resize(x.len(), ZERO);
             if labels.is_empty() {
                 gradient.fill(0.0);
@@ -410,6 +424,10 @@ pub(crate) fn gradient<L: Link>(
             gradient.fill(0.0);
             SparsePass { rows, labels, x, link, gradient }.dispatch();
         }
+        Layout::Coded(rows) => {
+            scratch.prepare(rows, x, L::MARGIN);
+            CodedPass { rows, labels, x, link, scratch, gradient }.dispatch();
+        }
     }
 }
 
@@ -418,16 +436,16 @@ pub(crate) fn weighted_gram(
     rows: Layout<'_>,
     weights: &[f64],
     v: &[f64],
-    sums: &mut Vec<Lanes8>,
+    scratch: &mut Scratch,
     out: &mut [f64],
 ) {
-    gradient(rows, weights, v, Weighted, sums, out);
+    gradient(rows, weights, v, Weighted, scratch, out);
 }
 
 /// `out = Σ_j w_j z_j`.
-pub(crate) fn weighted_sum(rows: Layout<'_>, weights: &[f64], sums: &mut Vec<Lanes8>, out: &mut [f64]) {
+pub(crate) fn weighted_sum(rows: Layout<'_>, weights: &[f64], scratch: &mut Scratch, out: &mut [f64]) {
     let zero = vec![0.0; out.len()];
-    gradient(rows, weights, &zero, Given, sums, out);
+    gradient(rows, weights, &zero, Given, scratch, out);
 }
 
 /// Margins z_jᵀx of all rows.
@@ -438,6 +456,11 @@ pub(crate) fn all_margins(rows: Layout<'_>, x: &[f64], out: &mut [f64]) {
             for (row, out) in out.iter_mut().enumerate() {
                 *out = sparse_margin(rows.row(row), x);
             }
+        }
+        Layout::Coded(rows) => {
+            let mut scratch = Scratch::default();
+            scratch.prepare(rows, x, true);
+            CodedMargins { rows, x, tables: &scratch.tables, out }.dispatch();
         }
     }
 }
@@ -509,6 +532,172 @@ impl<L: Link> Kernel for SparsePass<'_, L> {
             }
         }
     }
+}
+
+/// φ'(margin, label) in place of the margins.
+pub(crate) fn slopes<L: Link>(link: L, labels: &[f64], margins: &mut [f64]) {
+    Slopes { link, labels, margins }.dispatch();
+}
+
+struct Slopes<'a, L> {
+    link: L,
+    labels: &'a [f64],
+    margins: &'a mut [f64],
+}
+
+impl<L: Link> Kernel for Slopes<'_, L> {
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        for (margins, labels) in self.margins.chunks_mut(LANES).zip(self.labels.chunks(LANES)) {
+            let (mut margin, mut label) = ([0.0; LANES], [0.0; LANES]);
+            margin[..margins.len()].copy_from_slice(margins);
+            label[..labels.len()].copy_from_slice(labels);
+            let slope = self.link.slope(s, s.load(&Lanes8(margin)), s.load(&Lanes8(label)));
+            margins.copy_from_slice(&s.store(slope).0[..margins.len()]);
+        }
+    }
+}
+
+/// What each combination of levels of one group adds to a margin.
+type Table = [f64; LEVELS];
+/// Sums of slopes by combination of levels: four, for rows that follow each other would wait for each other's sum.
+type Bins = [[f64; 4]; LEVELS];
+
+impl Scratch {
+    /// Tables for x, and empty sums.
+    fn prepare(&mut self, rows: &Codes, x: &[f64], margins: bool) {
+        self.tables.resize(rows.groups.len(), [0.0; LEVELS]);
+        self.bins.resize(rows.groups.len(), [[0.0; 4]; LEVELS]);
+        for ((group, table), bins) in rows.groups.iter().zip(&mut self.tables).zip(&mut self.bins) {
+            if margins {
+                for (table, entries) in table.iter_mut().zip(group.entries()) {
+                    *table = entries.iter().map(|&(column, value)| value * x[column as usize]).sum();
+                }
+            }
+            bins[..group.levels()].fill([0.0; 4]);
+        }
+        self.sums.clear();
+        self.sums.resize(rows.shape.numbers.len() + 1, ZERO);
+    }
+}
+
+/// Margins of one tile of coded rows; `constant` is that of their base.
+#[inline(always)]
+fn coded_margins<S: Lanes>(
+    s: S,
+    rows: &Codes,
+    tile: usize,
+    tables: &[Table],
+    constant: f64,
+    x: &[f64],
+) -> S::V {
+    let mut levels = [0.0; LANES];
+    for (codes, table) in rows.codes_of(tile).iter().zip(tables) {
+        for lane in 0..LANES {
+            levels[lane] += table[usize::from(codes[lane])];
+        }
+    }
+    let (levels, numbers) = (s.load(&Lanes8(levels)), rows.numbers_of(tile));
+    let mut margin = s.splat(constant);
+    for (number, &column) in numbers.iter().zip(&rows.shape.numbers) {
+        margin = s.fma(s.load(number), s.splat(x[column as usize]), margin);
+    }
+    match rows.shape.scale {
+        Some(k) => s.fma(levels, s.load(&numbers[k]), margin),
+        None => s.add(levels, margin),
+    }
+}
+
+struct CodedMargins<'a> {
+    rows: &'a Codes,
+    x: &'a [f64],
+    tables: &'a [Table],
+    out: &'a mut [f64],
+}
+
+impl Kernel for CodedMargins<'_> {
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        let Self { rows, x, tables, out } = self;
+        let constant = dot(&rows.shape.base, x);
+        for (tile, out) in out.chunks_mut(LANES).enumerate() {
+            let margins = s.store(coded_margins(s, rows, tile, tables, constant, x));
+            out.copy_from_slice(&margins.0[..out.len()]);
+        }
+    }
+}
+
+/// `gradient = Σ_j φ'(z_jᵀx, y_j)·z_j` over codes: slopes are summed by level, and every level's sum is written to its features at the end.
+struct CodedPass<'a, L> {
+    rows: &'a Codes,
+    labels: &'a [f64],
+    x: &'a [f64],
+    link: L,
+    scratch: &'a mut Scratch,
+    gradient: &'a mut [f64],
+}
+
+impl<L: Link> Kernel for CodedPass<'_, L> {
+    #[inline(always)]
+    fn run<S: Lanes>(self, s: S) {
+        let Self { rows, labels, x, link, scratch, gradient } = self;
+        let Scratch { sums, tables, bins } = scratch;
+        let (constant, shape) = (if L::MARGIN { dot(&rows.shape.base, x) } else { 0.0 }, &*rows.shape);
+        let (total, sums) = sums.split_last_mut().expect("one more than there are numbers");
+        // All margins of a batch, then all slopes, then all sums, as in `Pass`.
+        for (batch, labels) in labels.chunks(BATCH * LANES).enumerate() {
+            let (first, mut slopes) = (batch * BATCH, [ZERO; BATCH]);
+            let slopes = &mut slopes[..labels.len().div_ceil(LANES)];
+            if L::MARGIN {
+                for (t, slope) in slopes.iter_mut().enumerate() {
+                    *slope = s.store(coded_margins(s, rows, first + t, tables, constant, x));
+                }
+            }
+            for (slope, labels) in slopes.iter_mut().zip(labels.chunks(LANES)) {
+                let mut label = [0.0; LANES];
+                label[..labels.len()].copy_from_slice(labels);
+                *slope = s.store(link.slope(s, s.load(slope), s.load(&Lanes8(label))));
+                // Rows that are not there have a base all the same.
+                slope.0[labels.len()..].fill(0.0);
+            }
+            for (t, slope) in slopes.iter().enumerate() {
+                let (slope, numbers) = (s.load(slope), rows.numbers_of(first + t));
+                for (sum, number) in sums.iter_mut().zip(numbers) {
+                    *sum = s.store(s.fma(slope, s.load(number), s.load(sum)));
+                }
+                *total = s.store(s.add(s.load(total), slope));
+                let scaled = match shape.scale {
+                    Some(k) => s.store(s.mul(slope, s.load(&numbers[k]))),
+                    None => s.store(slope),
+                };
+                for (codes, bins) in rows.codes_of(first + t).iter().zip(&mut *bins) {
+                    for lane in 0..LANES {
+                        bins[usize::from(codes[lane])][lane % 4] += scaled.0[lane];
+                    }
+                }
+            }
+        }
+        gradient.fill(0.0);
+        axpy(add_up(s, total), &shape.base, gradient);
+        for (sum, &column) in sums.iter().zip(&shape.numbers) {
+            gradient[column as usize] += add_up(s, sum);
+        }
+        for (group, bins) in rows.groups.iter().zip(bins) {
+            for (sum, entries) in bins.iter().zip(group.entries()) {
+                let sum = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+                for &(column, value) in entries {
+                    gradient[column as usize] += value * sum;
+                }
+            }
+        }
+    }
+}
+
+/// The sum of eight.
+#[inline(always)]
+fn add_up<S: Lanes>(s: S, eight: &Lanes8) -> f64 {
+    let zero = s.splat(0.0);
+    s.totals([s.load(eight), zero, zero, zero])[0]
 }
 
 /// xᵀy in a fixed order.
@@ -610,13 +799,74 @@ mod tests {
             let x: Vec<f64> = (0..40).map(|c| libm::cos(c as f64)).collect();
             let of = |records: &crate::data::Records| {
                 let (mut g, mut m) = (vec![0.0; 40], vec![0.0; rows]);
-                gradient(records.layout(), records.labels(), &x, Slope, &mut Vec::new(), &mut g);
+                gradient(records.layout(), records.labels(), &x, Slope, &mut Scratch::default(), &mut g);
                 all_margins(records.layout(), &x, &mut m);
                 (g, m)
             };
             let (want, got) = (of(&dense), of(&sparse));
             assert!(distance(&want.0, &got.0) < 1e-14 * rows as f64);
             assert!(distance(&want.1, &got.1) < 1e-14 * rows as f64);
+        }
+    }
+
+    /// Rows of two numbers, two categories and a constant, with or without a scale, as codes and as they are.
+    fn coded(rows: usize, scaled: bool) -> (crate::data::Records, crate::data::Records) {
+        let mut shape = crate::data::Shape::default();
+        shape.number();
+        shape.category(30, 30, |l| (l, 0.3 + l as f64));
+        shape.category(5, 5, |l| (l, 1.0 - 0.1 * l as f64));
+        shape.everywhere(3, -0.7);
+        shape.category(2, 1, |l| (0, 2.0 * l as f64 - 1.1));
+        if scaled {
+            shape.scaling_number();
+        } else {
+            shape.constant(1.0);
+        }
+        let mut codes = crate::data::Records::coded(std::sync::Arc::new(shape), rows);
+        for j in 0..rows {
+            let numbers = [number(j), 0.1 + 0.01 * j as f64];
+            codes.push_coded(numbers.into_iter(), |part| (j * 7 + j / 3) % [30, 5, 2][part], sign(j));
+        }
+        let mut plain = crate::data::Records::with_capacity(codes.dim(), rows);
+        (0..rows).for_each(|j| plain.push(&codes.row(j), codes.labels()[j]));
+        (codes, plain)
+    }
+
+    #[test]
+    fn codes_give_the_gradient_of_the_rows_they_stand_for() {
+        for (rows, scaled) in [(1, true), (7, false), (64, true), (100, false), (1003, true), (1003, false)] {
+            let (codes, plain) = coded(rows, scaled);
+            assert!(matches!(codes.layout(), Layout::Coded(_)) && matches!(plain.layout(), Layout::Tiles(_)));
+            let x: Vec<f64> = (0..codes.dim()).map(|c| 0.3 * libm::cos(c as f64)).collect();
+            let weights: Vec<f64> = (0..rows).map(number).collect();
+            let of = |records: &crate::data::Records| {
+                let (dim, scratch) = (records.dim(), &mut Scratch::default());
+                let mut all = vec![vec![0.0; dim], vec![0.0; dim], vec![0.0; dim], vec![0.0; rows]];
+                gradient(records.layout(), records.labels(), &x, Slope, scratch, &mut all[0]);
+                weighted_gram(records.layout(), &weights, &x, scratch, &mut all[1]);
+                weighted_sum(records.layout(), &weights, scratch, &mut all[2]);
+                all_margins(records.layout(), &x, &mut all[3]);
+                all
+            };
+            for (got, want) in of(&codes).iter().zip(of(&plain)) {
+                let size = norm(&want).max(rows as f64);
+                assert!(distance(got, &want) < 1e-13 * size, "{rows} rows: {got:?} for {want:?}");
+            }
+            // The machine changes no bit.
+            let Layout::Coded(rows) = codes.layout() else { unreachable!("codes") };
+            let run = |portable: bool| {
+                let (mut scratch, mut out) = (Scratch::default(), vec![0.0; codes.dim()]);
+                scratch.prepare(rows, &x, true);
+                let (labels, scratch, gradient) = (codes.labels(), &mut scratch, &mut out);
+                let pass = CodedPass { rows, labels, x: &x, link: Slope, scratch, gradient };
+                if portable {
+                    pass.run(Portable);
+                } else {
+                    pass.dispatch();
+                };
+                out
+            };
+            assert_eq!(run(true), run(false));
         }
     }
 
@@ -630,7 +880,7 @@ mod tests {
             let mut records = crate::data::Records::with_capacity(dim, rows);
             data.chunks(dim).for_each(|row| records.push(row, 1.0));
             let mut got = vec![0.0; dim];
-            weighted_gram(records.layout(), &weights, &v, &mut Vec::new(), &mut got);
+            weighted_gram(records.layout(), &weights, &v, &mut Scratch::default(), &mut got);
             let mut want = vec![0.0; dim];
             for (row, w) in data.chunks(dim).zip(&weights) {
                 axpy(w * dot(row, &v), row, &mut want);

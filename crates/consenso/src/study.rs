@@ -17,7 +17,7 @@ use crate::model::Model;
 use crate::privacy::{Claim, NeighbourRelation};
 use crate::problem::{Constraint, Loss, SiteWeights};
 use crate::protocol::{Algorithms, Parameters, Protocol};
-use crate::record::Record;
+use crate::record::{Record, ResultKind, Shareable};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub struct Rows {
     bounds: Arc<Bounds>,
     dim: usize,
     /// Row after row.
-    values: Arc<[f64]>,
+    values: Arc<Vec<f64>>,
     labels: Arc<[f64]>,
     clipped: usize,
 }
@@ -164,6 +164,14 @@ impl Rows {
             if row.len() != dim || dim == 0 {
                 return fail(format!("row {number} has {} features, not {}", row.len(), dim.max(1)));
             }
+            if values.is_empty() {
+                // As many as there are labels: a vector that grows would need up to three times the room.
+                values.reserve_exact(labels.len().saturating_mul(dim));
+            }
+            let start = values.len();
+            values.extend_from_slice(row);
+            // What is looked at is the copy that is kept.
+            let row = &mut values[start..];
             if let Some(place) = row.iter().position(|v| !v.is_finite()) {
                 return fail(format!(
                     "row {number}, feature {}: {} is not a finite number",
@@ -171,9 +179,7 @@ impl Rows {
                     row[place]
                 ));
             }
-            let start = values.len();
-            values.extend_from_slice(row);
-            if bounds.shape.confine(&mut values[start..]) {
+            if bounds.shape.confine(row) {
                 clipped += 1;
                 if let Some(refused) = refuse {
                     return fail(format!("row {number} lies {refused}"));
@@ -203,7 +209,7 @@ impl Rows {
         Ok(Self {
             bounds: Arc::new(bounds.clone()),
             dim,
-            values: values.into(),
+            values: Arc::new(values),
             labels: labels.into(),
             clipped,
         })
@@ -499,7 +505,8 @@ impl Study {
         self
     }
 
-    /// Sets how much each site counts where columns are scouted; by precision, a function of announced sizes and budget, by default.
+    /// Sets how much each site counts. Where columns are scouted it is by precision, a function of announced sizes and budget, by default; elsewhere
+    /// all sites count the same by default.
     pub fn weights(mut self, weights: SiteWeights) -> Self {
         self.spec.data.weights = weights;
         self
@@ -555,10 +562,22 @@ impl Study {
     /// # Errors
     /// As [`Self::run`], and [`StudyError::Cancelled`].
     pub fn run_watched(self, observer: &dyn Observer) -> Result<Fitted, StudyError> {
+        let rows_in_memory = match &self.input {
+            Input::Rows { test, .. } => Some(test.is_some()),
+            Input::File(_) => None,
+        };
         let (experiment, mut encode, loss) = self.prepare()?;
         let mut finished = experiment::run(&experiment, observer).map_err(StudyError::Run)?;
         if finished.models.is_empty() {
             return Err(StudyError::Cancelled);
+        }
+        if let Some(public_test) = rows_in_memory {
+            // Rows that a caller brings are somebody's records, unlike bundled ones.
+            finished.record.kind = match (experiment.is_seeded(), experiment.cost()) {
+                (true, _) => ResultKind::Seeded,
+                (false, Err(_)) => ResultKind::Unprotected,
+                (false, Ok(_)) => ResultKind::Shareable { public_test },
+            };
         }
         let file = finished.model_files(&experiment).into_iter().next().map(|(_, file)| file);
         if let Some(Encode::Ranged { encoder, .. }) = &mut encode
@@ -712,6 +731,7 @@ fn dataset(
                     ..LoadReport::default()
                 },
                 test_report: None,
+                test_sites: None,
             };
             (data, encode)
         }
@@ -794,10 +814,17 @@ impl Fitted {
         self.claim.as_ref()
     }
 
-    /// Returns everything that happened: parameters, curves, metrics on test rows.
+    /// Returns everything that happened: parameters, curves, metrics on test rows. Much of it is exact, and as private as the rows.
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.finished.record
+    }
+
+    /// Returns the part of the record that may be shared: functions of charged releases and of public facts. `None` unless the noise
+    /// was the operating system's and the algorithm has a claim.
+    #[must_use]
+    pub fn shareable(&self) -> Option<Shareable> {
+        Shareable::of(&self.finished.record)
     }
 
     /// Returns the model as the file that the command line writes and reads: schema, encoding, names, weights and claim. `None` where
@@ -921,13 +948,13 @@ mod tests {
     fn rows_are_clipped_or_refused_and_never_let_through() {
         let norm = Bounds::norm(1.0);
         let long = Rows::clip([[3.0, 4.0], [0.6, 0.8]], &[1.0, -1.0], &norm).unwrap();
-        assert_eq!((&*long.values, long.clipped()), (&[0.6000000000000001, 0.8, 0.6, 0.8][..], 1));
+        assert_eq!((&long.values[..], long.clipped()), (&[0.6000000000000001, 0.8, 0.6, 0.8][..], 1));
         assert!(Rows::check([[3.0, 4.0]], &[1.0], &norm).unwrap_err().to_string().contains("row 1"));
         let huge = Rows::clip([[1e300, -1e300]], &[1.0], &norm).unwrap();
         assert!(huge.values.iter().map(|v| v * v).sum::<f64>() <= 1.0 + 1e-12);
         let ranges = Bounds::ranges([(0.0, 1.0), (-2.0, 2.0)]).labels(0.0, 1.0);
         let inside = Rows::clip([[7.0, -9.0]], &[5.0], &ranges).unwrap();
-        assert_eq!((&*inside.values, inside.labels[0]), (&[1.0, -2.0][..], 1.0));
+        assert_eq!((&inside.values[..], inside.labels[0]), (&[1.0, -2.0][..], 1.0));
         for bad in [f64::NAN, f64::INFINITY] {
             assert!(Rows::clip([[bad, 0.0]], &[1.0], &norm).is_err());
             assert!(Rows::clip([[0.0, 0.0]], &[bad], &norm).is_err());
@@ -948,6 +975,11 @@ mod tests {
         assert_ne!(one.models(), other.models());
         assert!(one.claim().unwrap().epsilon <= 1.0);
         assert!(seeded(1).claim().unwrap().to_string().contains("seeded"));
+        let shared = one.shareable().unwrap().value().to_string();
+        assert!(shared.contains("claim") && !shared.contains("objective\":") && !shared.contains("curve"));
+        assert_eq!(seeded(1).shareable(), None, "noise that somebody can draw again protects nothing");
+        let open = Study::new(&sites, Loss::Logistic).run().unwrap();
+        assert_eq!((open.record().kind, open.shareable()), (ResultKind::Seeded, None));
         assert!(!one.claim().unwrap().to_string().contains("seeded"));
     }
 

@@ -168,3 +168,51 @@ fn a_report_is_signed_and_a_changed_one_is_found() {
     let (output, found) = check(&page);
     assert_eq!((output.status.code(), &found["signed"]), (Some(1), &false.into()));
 }
+
+/// Two folders as the release before left them, in the middle of a study: it goes on, and its ledger only grows. (The keys are of this test alone; `golden/README.md` says how they were made.)
+#[test]
+fn folders_of_the_release_before_go_on() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/network/golden");
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-golden");
+    let _ = fs::remove_dir_all(&root);
+    let names = vec!["site-0".to_owned(), "site-1".to_owned()];
+    for (name, port) in names.iter().zip(crate::ports(2)) {
+        let to = root.join(name);
+        fs::create_dir_all(&to).unwrap();
+        for file in fs::read_dir(golden.join(name)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+        for secret in ["key.pem", "state.db"] {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(to.join(secret), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let known = if name == "site-0" { "127.0.0.1:7461" } else { "127.0.0.1:7462" };
+        fs::write(root.join(format!("{name}.port")), format!("{known} 127.0.0.1:{port}")).unwrap();
+    }
+    // Addresses are no part of a study: the ports of the day are not those of the test.
+    let ports: Vec<String> =
+        names.iter().map(|name| fs::read_to_string(root.join(format!("{name}.port"))).unwrap()).collect();
+    for name in &names {
+        for file in ["peers.toml", "site.toml"] {
+            let path = root.join(name).join(file);
+            let mut text = fs::read_to_string(&path).unwrap();
+            for (known, now) in ports.iter().filter_map(|line| line.split_once(' ')) {
+                text = text.replace(known, now);
+            }
+            fs::write(path, text).unwrap();
+        }
+    }
+    let net = Net { root, names };
+    finish(net.start_all(), LIMIT);
+    let rows = consenso_node::store::Store::look(&net.folder(0)).unwrap().rows().unwrap();
+    let head = consenso_node::frame::Hex(&rows[42].hash).to_string();
+    assert_eq!(
+        head, "4614519b0fc47a9aad7513db80ab52c31b206b3a9195d3bf11e9990225e8702d",
+        "what was written stays"
+    );
+    assert_eq!(net.transcript().len(), 2 * 402, "every round once, before and after");
+    net.assert_one_payload_a_round();
+    let (audit, _) = asked(&["node", "audit"], &net.folder(1), &[]);
+    assert!(audit.status.success(), "{}", text(&audit));
+}

@@ -7,8 +7,10 @@ mod http2;
 mod kill;
 mod lifecycle;
 mod mistakes;
+mod partitions;
 mod recorder;
 mod refusals;
+mod rejoin;
 mod shares;
 mod transcript;
 

@@ -90,6 +90,7 @@ impl Ear {
             | Frame::Heard { .. }
             | Frame::Told { .. } => return Ok(()),
             Frame::Yours { .. } | Frame::Study(_) | Frame::Farewell { .. } => return Ok(()),
+            Frame::Lost | Frame::Kept { .. } => return Ok(()),
             Frame::Refused(reason) => return Err(format!("refused: {reason}")),
         };
         if sender as usize != self.way.0 {

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import accounting, noise
+from . import accounting, datasets, noise
 from ._budget import BudgetAccountant, BudgetSpent
 from ._cli import cli
 from ._core import ConsensoError, InputError, __version__
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BudgetAccountant", "BudgetSpent", "ConsensoError", "CustomFit", "CustomProblem", "HuberRegressor", "InputError",
     "LinearSVC", "LogisticRegression", "Model", "Record", "Ridge", "Site", "__version__", "accounting", "built_in", "cli",
-    "load_model", "network", "noise", "reproduce", "run",
+    "datasets", "load_model", "network", "noise", "reproduce", "run",
 ]
 
 _ESTIMATORS = ("HuberRegressor", "LinearSVC", "LogisticRegression", "Ridge")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import numbers
+from contextlib import nullcontext
 from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from . import _core
 from ._budget import BudgetAccountant, accountants
 from ._core import InputError
+from ._progress import progress_of
 from ._sites import by_site
 
 __all__ = ["CustomFit", "CustomProblem"]
@@ -95,12 +97,12 @@ class CustomProblem:
         start: Optional[Sequence[float]] = None,
         accountant: Optional[BudgetAccountant] = None,
         random_state: Optional[int] = None,
-        progress: bool = False,
+        progress: Optional[bool] = None,
     ) -> CustomFit:
         """Train; ``sites`` names the site of every record, one site by default.
 
         Steps are Adam's on the noised mean gradient, which is post-processing: ``learning_rate`` is its α. The number of records
-        of each site counts as public.
+        of each site counts as public. ``progress`` shows how far it is; by default in a terminal and in a notebook.
         """
         X, y = np.asarray(X), np.asarray(y)
         if len(X) != len(y) or len(X) == 0:
@@ -108,33 +110,34 @@ class CustomProblem:
         if not isinstance(rounds, numbers.Integral) or rounds < 1:
             raise InputError(f"rounds={rounds!r} must be a whole number from 1")
         order, counts, _ = by_site(sites, len(X))
-        places = np.split(order, np.cumsum(counts)[:-1])
-        if epsilon is not None:
-            for charged in accountants(accountant):
-                charged.spend(float(epsilon), float(delta))
+        places = np.split(np.arange(len(X)) if order is None else order, np.cumsum(counts)[:-1])
+        x = np.zeros(self.dim) if start is None else np.array(start, dtype=np.float64)
+        if x.shape != (self.dim,):
+            raise InputError(f"start has shape {x.shape}, not ({self.dim},)")
         gates = [
             _core.Gate(epsilon, delta, int(rounds), self.dim, self.clip, len(place), random_state, index)
             for index, place in enumerate(places)
         ]
-        x = np.zeros(self.dim) if start is None else np.array(start, dtype=np.float64)
-        if x.shape != (self.dim,):
-            raise InputError(f"start has shape {x.shape}, not ({self.dim},)")
+        if epsilon is not None:
+            for charged in accountants(accountant):
+                charged.spend(float(epsilon), float(delta))
         first, second = np.zeros(self.dim), np.zeros(self.dim)
-        for k in range(1, int(rounds) + 1):
-            total = np.zeros(self.dim)
-            for gate, place in zip(gates, places):
-                rows = np.ascontiguousarray(self.per_record_gradients(x.copy(), X[place], y[place]), dtype=np.float64)
-                if rows.shape != (len(place), self.dim):
-                    raise InputError(
-                        f"per_record_gradients returned shape {rows.shape}, not ({len(place)}, {self.dim}): a row for each record"
-                    )
-                total += np.frombuffer(gate.release(rows.tobytes()), dtype=np.float64)
-            mean = total / len(X)
-            first = 0.9 * first + 0.1 * mean
-            second = 0.999 * second + 0.001 * mean**2
-            x -= learning_rate * (first / (1 - 0.9**k)) / (np.sqrt(second / (1 - 0.999**k)) + 1e-8)
-            if progress:
-                print(f"\rround {k}/{rounds}", end="" if k < rounds else "\n", flush=True)
+        with progress_of(progress, "CustomProblem") or nullcontext() as show:
+            for k in range(1, int(rounds) + 1):
+                total = np.zeros(self.dim)
+                for gate, place in zip(gates, places):
+                    rows = np.ascontiguousarray(self.per_record_gradients(x.copy(), X[place], y[place]), dtype=np.float64)
+                    if rows.shape != (len(place), self.dim):
+                        raise InputError(
+                            f"per_record_gradients returned shape {rows.shape}, not ({len(place)}, {self.dim}): a row for each record"
+                        )
+                    total += gate.release(rows)
+                mean = total / len(X)
+                first = 0.9 * first + 0.1 * mean
+                second = 0.999 * second + 0.001 * mean**2
+                x -= learning_rate * (first / (1 - 0.9**k)) / (np.sqrt(second / (1 - 0.999**k)) + 1e-8)
+                if show is not None:
+                    show(k, int(rounds), "")
         claims = [json.loads(c) for c in (gate.claim() for gate in gates) if c is not None]
         claim = max(claims, key=lambda c: c["epsilon"]) if claims else None
         return CustomFit(x, claim, int(rounds))

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import math
 import numbers
+from contextlib import nullcontext
 from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import _core
+from . import _arrow, _core
 from ._budget import BudgetAccountant, accountants
 from ._core import ConsensoError, InputError
+from ._progress import progress_of
 from ._sites import by_site
 
 __all__ = ["Claim", "HuberRegressor", "LinearSVC", "LogisticRegression", "Ridge"]
@@ -70,6 +73,25 @@ def _positive(name: str, value: Any) -> float:
 class _Decentralized(BaseEstimator):
     """What all estimators share."""
 
+    epsilon: Optional[float]
+    delta: float
+    bounds: Any
+    data_norm: Optional[float]
+    graph: Any
+    algorithm: Union[str, dict[str, Any]]
+    trust: str
+    rounds: Optional[int]
+    regularization: float
+    fit_intercept: bool
+    neighbours: str
+    accountant: Optional[BudgetAccountant]
+    random_state: Any
+    progress: Optional[bool]
+    coef_: Floats
+    intercept_: Any
+    n_features_in_: int
+    _file: Any
+
     def _scales(self, X: Floats) -> tuple[Floats, Floats, float]:
         """Centre and width that columns are scaled by, and the norm that rows are clipped to: public where a budget is kept."""
         features = X.shape[1]
@@ -91,12 +113,13 @@ class _Decentralized(BaseEstimator):
                 "bounds are missing, and they are never learnt from the data: give bounds=(lowest, highest), what is "
                 "publicly known of each column, or data_norm=… for rows that are scaled already"
             )
-        # Nothing is private: the data may scale themselves.
-        centre, width = X.mean(axis=0), X.std(axis=0)
+        # Nothing is private: the data may scale themselves. Block by block, so that no second copy is made.
+        blocks = [X[i : i + 65536] for i in range(0, len(X), 65536)]
+        centre = X.mean(axis=0)
+        width = np.sqrt(sum(((block - centre) ** 2).sum(axis=0) for block in blocks) / len(X))
         width = np.where(width > 1e-12 * np.maximum(1.0, np.abs(centre)), width, 1.0)
-        scaled = (X - centre) / width
-        longest = float(np.sqrt((scaled**2).sum(axis=1).max()))
-        return centre, width, max(longest, 1e-12)
+        longest = max(float((((block - centre) / width) ** 2).sum(axis=1).max()) for block in blocks)
+        return centre, width, max(math.sqrt(longest), 1e-12)
 
     def _algorithm(self) -> tuple[dict[str, Any], dict[str, Any]]:
         graph = _graph(self.graph)
@@ -127,19 +150,15 @@ class _Decentralized(BaseEstimator):
         centre, width, norm = self._scales(X)
         order, counts, names = by_site(sites, len(X))
         graph, algorithm = self._algorithm()
-        ranges = None
+        ranges = scale = None
         if self._scouts():
             # Columns are scouted under a part of the budget: they go in as they are.
             low, high = centre - width, centre + width
             ranges = [(name, float(a), float(b)) for name, a, b in zip(self._columns(X.shape[1]), low, high)]
-            rows = np.ascontiguousarray(X if len(counts) == 1 else X[order])
-        else:
-            scaled = (X - centre) / width
-            if self.bounds is not None:
-                np.clip(scaled, -1.0, 1.0, out=scaled)
-            rows = np.ascontiguousarray(scaled[order])
+        elif centre.any() or (width != 1.0).any() or self.bounds is not None:
+            scale = {"centre": centre.tolist(), "width": width.tolist(), "clamp": self.bounds is not None}
         options = {
-            "loss": loss, "dim": X.shape[1], "counts": counts, "names": names, "norm": norm,
+            "loss": loss, "dim": X.shape[1], "counts": counts, "names": names, "norm": norm, "scale": scale,
             "intercept": bool(self.fit_intercept), "labels": labels, "epsilon": epsilon, "delta": delta,
             "neighbours": self.neighbours, "graph": graph, "algorithm": algorithm,
             "regularization": float(self.regularization), "seed": _seed(self.random_state), "ranges": ranges,
@@ -147,9 +166,14 @@ class _Decentralized(BaseEstimator):
         if epsilon is not None:
             for accountant in accountants(self.accountant):
                 accountant.spend(epsilon, delta)
-        answer = json.loads(_core.fit(json.dumps(options), rows.tobytes(), y[order].tobytes(), None))
+        # The rows are read where they are, in the order of their sites.
+        rows, target = (np.require(a, np.float64, ["C", "A"]) for a in (X, y))
+        with progress_of(self.progress, type(self).__name__) or nullcontext() as progress:
+            answer = json.loads(_core.fit(json.dumps(options), rows, target, order, progress))
         self._within: Optional[tuple[Floats, Floats]] = None
-        self.record_ = answer["record"]
+        # What may be shared, and what is as private as the records.
+        self.record_ = answer["shareable"] or answer["record"]
+        self.private_record_ = answer["record"]
         self.claim_ = None if answer["claim"] is None else Claim(answer["claim"])
         self.sites_ = np.array(names)
         self.n_iter_ = int(self.record_["algorithms"][0]["rounds"])
@@ -158,6 +182,13 @@ class _Decentralized(BaseEstimator):
             self._unscale(answer["mean"], answer["models"], centre, width)
         else:
             self._unscout(answer["mean"], answer["models"], answer["file"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if (state.get("record_") or {}).get("kind") == "shareable":
+            # A pickle is made to be handed on: exact figures of the records do not go along.
+            state.pop("private_record_", None)
+        return state
 
     def _scouts(self) -> bool:
         """Whether the columns are scouted, which is what works on features of any scale and sites of any size: wherever nothing asks for another way."""
@@ -228,7 +259,16 @@ class _Decentralized(BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        X = validate_data(self, _frame(X), accept_sparse="csr", dtype=np.float64, reset=False)
+        if _streams(X):
+            names, X = _arrow.columns(X)
+            known = getattr(self, "feature_names_in_", None)
+            if known is not None and list(known) != names:
+                raise InputError(f"the columns {names} are not those of the fit, {list(known)}, in the same order")
+            X = check_array(X)
+            if X.shape[1] != self.n_features_in_:
+                raise InputError(f"X has {X.shape[1]} columns, and the model was fitted on {self.n_features_in_}")
+        else:
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         within = getattr(self, "_within", None)
         if within is not None:
             X = np.clip(X.toarray() if hasattr(X, "toarray") else X, *within)
@@ -236,15 +276,18 @@ class _Decentralized(BaseEstimator):
         return scores
 
     def _validate(self, X: Any, y: Any, **how: Any) -> tuple[Floats, Any]:
-        X, y = validate_data(self, _frame(X), y, accept_sparse="csr", dtype=np.float64, order="C", **how)
+        names = None
+        if _streams(X):
+            names, X = _arrow.columns(X)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", **how)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
         return (X.toarray() if hasattr(X, "toarray") else X), y
 
 
-def _frame(X: Any) -> Any:
-    """Arrow tables that are no arrays yet, by way of their own conversion."""
-    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "iloc") and hasattr(X, "to_pandas"):
-        return X.to_pandas()
-    return X
+def _streams(X: Any) -> bool:
+    """Whether X is an Arrow stream and nothing that scikit-learn can read by itself."""
+    return hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")
 
 
 class _Tags:
@@ -315,12 +358,17 @@ class LogisticRegression(_Classifier):
         μ of (μ/2)‖x‖² beside the mean loss, in scaled columns.
     fit_intercept : bool, default=True
         Whether to add a column of ones.
+    prevalence : float, optional
+        The share of the second of two classes, where it is publicly known: both classes then count half, as scikit-learn's
+        ``class_weight="balanced"`` does with a share that it learns from the records. A rare class costs more noise.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Which data sets the budget makes indistinguishable.
     accountant : BudgetAccountant, optional
         Charged with (ε, δ) before every fit.
     random_state : int, optional
         A seed, for science: the claim then says that it holds only for noise of the operating system, the default.
+    progress : bool, optional
+        Whether to show how far a fit is; by default in a terminal and in a notebook, once it takes half a second.
 
     Attributes
     ----------
@@ -331,7 +379,9 @@ class LogisticRegression(_Classifier):
     claim_ : Claim or None
         What is claimed about privacy.
     record_ : dict
-        Everything that happened.
+        What happened. Under a budget and noise of the operating system it holds only what may be shared.
+    private_record_ : dict
+        Everything that happened, with exact figures: as private as the records. Where ``record_`` may be shared, a pickle leaves it out.
     classes_, sites_ : ndarray
         Names of the classes and of the sites.
 
@@ -355,9 +405,11 @@ class LogisticRegression(_Classifier):
         rounds: Optional[int] = None,
         regularization: float = 1e-3,
         fit_intercept: bool = True,
+        prevalence: Optional[float] = None,
         neighbours: str = "replace-one",
         accountant: Optional[BudgetAccountant] = None,
         random_state: Any = None,
+        progress: Optional[bool] = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -369,15 +421,22 @@ class LogisticRegression(_Classifier):
         self.rounds = rounds
         self.regularization = regularization
         self.fit_intercept = fit_intercept
+        self.prevalence = prevalence
         self.neighbours = neighbours
         self.accountant = accountant
         self.random_state = random_state
+        self.progress = progress
 
     def fit(self, X: Any, y: Any, sites: Any = None) -> "LogisticRegression":
         """Fit the model; ``sites`` names the site of every row, one site by default."""
         X, labels = self._classes(X, y)
         count = len(self.classes_)
         loss: dict[str, Any] = {"loss": "logistic"} if count == 2 else {"loss": "softmax", "classes": count}
+        if self.prevalence is not None:
+            share = _positive("prevalence", self.prevalence)
+            if count > 2 or not 0.0005 <= share <= 0.9995:
+                raise InputError(f"prevalence={share} must lie between 0.0005 and 0.9995, and there must be two classes ({count} here)")
+            loss = {"loss": "weighted-logistic", "clip": 1.0, "negative": 0.5 / (1.0 - share), "positive": 0.5 / share}
         if count == 2:
             labels = 2.0 * labels - 1.0
         self._train(X, labels, sites, loss, None)
@@ -422,6 +481,7 @@ class LinearSVC(_Classifier):
         neighbours: str = "replace-one",
         accountant: Optional[BudgetAccountant] = None,
         random_state: Any = None,
+        progress: Optional[bool] = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -436,6 +496,7 @@ class LinearSVC(_Classifier):
         self.neighbours = neighbours
         self.accountant = accountant
         self.random_state = random_state
+        self.progress = progress
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -455,6 +516,8 @@ class LinearSVC(_Classifier):
 
 
 class _Regressor(_Tags, RegressorMixin, _Decentralized):
+    bounds_y: Any
+
     def _fit(self, X: Any, y: Any, sites: Any, loss: Any) -> None:
         X, y = self._validate(X, y, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
@@ -528,6 +591,7 @@ class Ridge(_Regressor):
         neighbours: str = "replace-one",
         accountant: Optional[BudgetAccountant] = None,
         random_state: Any = None,
+        progress: Optional[bool] = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -544,6 +608,7 @@ class Ridge(_Regressor):
         self.neighbours = neighbours
         self.accountant = accountant
         self.random_state = random_state
+        self.progress = progress
 
     def fit(self, X: Any, y: Any, sites: Any = None) -> "Ridge":
         """Fit the model; ``sites`` names the site of every row, one site by default."""
@@ -582,6 +647,7 @@ class HuberRegressor(_Regressor):
         neighbours: str = "replace-one",
         accountant: Optional[BudgetAccountant] = None,
         random_state: Any = None,
+        progress: Optional[bool] = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -598,6 +664,7 @@ class HuberRegressor(_Regressor):
         self.neighbours = neighbours
         self.accountant = accountant
         self.random_state = random_state
+        self.progress = progress
 
     def fit(self, X: Any, y: Any, sites: Any = None) -> "HuberRegressor":
         """Fit the model; ``sites`` names the site of every row, one site by default."""

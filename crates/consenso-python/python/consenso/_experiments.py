@@ -8,14 +8,22 @@ import json
 import os
 import sys
 import tempfile
+import threading
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
 from . import _core
 from ._cli import cli
 from ._core import InputError
 from ._format import round_up
+from ._progress import progress_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     import pandas
@@ -48,9 +56,10 @@ def run(
     entropy : {"seed", "os"}
         ``"seed"`` repeats bit for bit, for science; ``"os"`` draws the noise that a privacy claim holds for.
     progress : bool, optional
-        Whether to show progress; by default on a terminal.
+        Whether to show how far it is; by default in a terminal and in a notebook, once it takes half a second.
     executor : concurrent.futures.Executor, optional
-        Where to run: a process pool, Dask, mpi4py.futures, submitit. A ``Future`` of the record comes back then.
+        Where to run: a process pool, Dask, mpi4py.futures, submitit. A ``Future`` of the record comes back then. Every run of every
+        point of a sweep is a task of its own, and the record is that of one process, bit for bit.
     out : path, optional
         The folder of a run with ``entropy="os"`` on records from files, which is the command line's: it holds what may be shared, and
         ``private/`` the rest; the cost is booked in the ledger beside the records. ``runs/NAME-os`` by default.
@@ -69,9 +78,25 @@ def run(
         # Real noise on one's own records: the command line keeps the ledger and tells what may be shared from what may not.
         return executor.submit(_booked, task, out) if executor is not None else _booked(task, out)
     if executor is not None:
-        future: Future[Record] = executor.submit(_run, task, entropy == "os", False)
-        return future
-    return _run(task, entropy == "os", sys.stderr.isatty() if progress is None else progress)
+        return _submit(executor, task, entropy == "os")
+    return _run(task, entropy == "os", progress)
+
+
+def _submit(executor: Any, task: dict[str, Any], os_entropy: bool) -> "Future[Record]":
+    """One task for each share; a thread waits for all of them and puts them together."""
+    count = min(_core.shares(task), 256)
+    shares = [executor.submit(_core.share, task, index, count, os_entropy) for index in range(1, count + 1)]
+    whole: Future[Record] = Future()
+    whole.set_running_or_notify_cancel()
+
+    def wait() -> None:
+        try:
+            whole.set_result(_record(_core.merge(task, [share.result() for share in shares], os_entropy)))
+        except BaseException as error:  # it is the caller's, wherever it was raised
+            whole.set_exception(error)
+
+    threading.Thread(target=wait, name="consenso.run", daemon=True).start()
+    return whole
 
 
 def reproduce(figure: str = "all", out: Union[str, "os.PathLike[str]", None] = None) -> Any:
@@ -101,25 +126,14 @@ def _booked(task: dict[str, Any], out: Union[str, "os.PathLike[str]", None]) -> 
     return Record(record, models)
 
 
-def _run(task: dict[str, Any], os_entropy: bool, progress: bool) -> "Record":
-    show = _progress(task["file"]) if progress else None
-    try:
-        text = _core.run(
-            task["file"], task["text"], task["files"], task["schema"], task["test"], task["edges"], os_entropy, show
-        )
-    finally:
-        if show is not None:
-            sys.stderr.write("\n")
+def _run(task: dict[str, Any], os_entropy: bool, progress: Optional[bool]) -> "Record":
+    with progress_of(progress, task["file"]) or nullcontext() as show:
+        return _record(_core.run(task, os_entropy, show))
+
+
+def _record(text: str) -> "Record":
     answer = json.loads(text)
     return Record(answer["record"], answer["models"])
-
-
-def _progress(name: str) -> Callable[[int], None]:
-    def show(done: int) -> None:
-        sys.stderr.write(f"\r{name}: {done} exchanges")
-        sys.stderr.flush()
-
-    return show
 
 
 def _prepare(experiment: Experiment, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,22 +212,9 @@ def _override(table: Any, keys: list[str], value: Any, whole: str) -> None:
 
 def _loads(text: str, name: str) -> dict[str, Any]:
     try:
-        import tomllib
-    except ModuleNotFoundError:  # Python 3.10
-        return _loads_by_core(text, name)
-    try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{name}: {error}") from None
-
-
-def _loads_by_core(text: str, name: str) -> dict[str, Any]:
-    try:
-        import tomli
-    except ModuleNotFoundError:
-        raise InputError(f"{name}: Python 3.10 needs the package tomli to read an experiment file") from None
-    loaded: dict[str, Any] = tomli.loads(text)
-    return loaded
 
 
 def _dumps(table: Mapping[str, Any]) -> str:

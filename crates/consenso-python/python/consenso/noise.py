@@ -40,6 +40,5 @@ def _noise(kind: str, values: npt.ArrayLike, scale: float, seed: Any) -> npt.NDA
         raise InputError(f"values are not numbers: {error}") from None
     if seed is not None and not (isinstance(seed, (int, np.integer)) and 0 <= int(seed) < 2**64):
         raise InputError(f"seed={seed!r} must be a whole number from 0")
-    shape = np.shape(values)
-    released, _ = _core.noise(kind, array.tobytes(), float(scale), None if seed is None else int(seed))
-    return np.frombuffer(released, dtype=np.float64).reshape(shape).copy()
+    released, _ = _core.noise(kind, array.reshape(-1), float(scale), None if seed is None else int(seed))
+    return released.reshape(np.shape(values))

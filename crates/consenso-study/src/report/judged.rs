@@ -23,9 +23,10 @@ fn four_digits(value: f64) -> String {
     number(value, 4)
 }
 
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     Column { head: "Accuracy, %", value: |m| m.accuracy, text: percent },
     Column { head: "Balanced accuracy, %", value: |m| m.balanced_accuracy, text: percent },
+    Column { head: "Mean accuracy over sites, %", value: |m| m.site_accuracy, text: percent },
     Column { head: "AUC", value: |m| m.auc, text: three },
     Column { head: "Average precision", value: |m| m.average_precision, text: three },
     Column { head: "F1", value: |m| m.f1, text: three },

@@ -80,6 +80,13 @@ impl AgentAttack {
         Self { protocol, timetable, noise, ledger, pair, locals, weights, gains, rows }
     }
 
+    /// Attacks the same agent where its site counts `weight` = N·w_i times.
+    #[must_use]
+    pub fn weighted(mut self, weight: f64) -> Self {
+        self.locals = self.locals.map(|local| local.weighted(weight));
+        self
+    }
+
     /// Plays all rounds and returns the log-likelihood ratio of the transcript, first against second data set.
     #[must_use]
     pub fn play(&self, trial: &Trial) -> f64 {
@@ -164,7 +171,7 @@ impl<'a> Watch<'a> {
         records: usize,
     ) -> Self {
         let dim = protocol.width(without.dim());
-        let direction = pair.direction().iter().map(|g| -g / records as f64).collect();
+        let direction = pair.direction().iter().map(|g| -g * without.weight() / records as f64).collect();
         Self {
             protocol,
             without,

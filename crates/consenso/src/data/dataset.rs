@@ -83,6 +83,8 @@ pub struct Dataset {
     pub(crate) report: LoadReport,
     /// What happened while loading the test records.
     pub(crate) test_report: Option<LoadReport>,
+    /// Which site each test record is of, where that is known.
+    pub(crate) test_sites: Option<Vec<u32>>,
 }
 
 impl fmt::Debug for Dataset {
@@ -147,6 +149,7 @@ impl Dataset {
             }),
             report: all.report().clone(),
             test_report: test.map(|test| test.report().clone()),
+            test_sites: None,
             source,
         })
     }
@@ -217,6 +220,17 @@ impl Dataset {
         &self.report
     }
 
+    /// Says which site each test record is of, so that a model is also judged by the mean over the sites' test parts.
+    ///
+    /// # Panics
+    /// Unless there is a number for every test record.
+    #[must_use]
+    pub fn with_test_sites(mut self, sites: Vec<u32>) -> Self {
+        assert_eq!(sites.len(), self.test.as_ref().map_or(0, Records::len), "a site for every test record");
+        self.test_sites = Some(sites);
+        self
+    }
+
     /// Returns what happened while loading the test records.
     #[must_use]
     pub fn test_report(&self) -> Option<&LoadReport> {
@@ -276,6 +290,8 @@ impl Dataset {
         test.sort_unstable();
         train.sort_unstable();
         self.test = Some(self.train.select(test));
+        let by_file = self.groupings.iter().find(|g| g.column == FILE);
+        self.test_sites = by_file.map(|g| test.iter().map(|&row| g.codes[row]).collect());
         self.train = self.train.select(train);
         for grouping in &mut self.groupings {
             grouping.codes = train.iter().map(|&row| grouping.codes[row]).collect();

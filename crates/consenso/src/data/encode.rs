@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::codes::Shape;
 use super::scouted::{self, RawColumn, RawLayout};
 use super::{DataError, Kind, Records, RowBounds, Schema, Table};
 
@@ -433,10 +435,14 @@ impl Encoder {
         }
     }
 
-    /// Encodes all records of a table, which must follow the encoder's schema: as their non-zeros alone where most features are zero, which
-    /// shows in the first rows.
+    /// Encodes all records of a table, which must follow the encoder's schema: as codes where most features are those of categories, as
+    /// their non-zeros alone where most are zero, which shows in the first rows.
     #[must_use]
     pub fn encode_table(&self, table: &Table) -> Records {
+        let (shape, columns) = self.shape();
+        if shape.pays() && (0..table.len()).all(|index| table.listed(index).is_none()) {
+            return self.encode_as_codes(table, shape, &columns);
+        }
         let sample = table.len().min(32);
         let mut records = Records::sparse(self.dim());
         (0..sample).for_each(|index| self.push(table, index, &mut records));
@@ -444,6 +450,46 @@ impl Encoder {
             records = Records::with_capacity(self.dim(), table.len());
         }
         (records.len()..table.len()).for_each(|index| self.push(table, index, &mut records));
+        records
+    }
+
+    /// How rows are kept as codes, and the column of each of their categories.
+    fn shape(&self) -> (Shape, Vec<usize>) {
+        let (mut shape, mut columns) = (Shape::default(), Vec::new());
+        for (c, part) in self.parts.iter().enumerate() {
+            match part {
+                Part::OneOf { count } => {
+                    shape.category(*count, *count, |l| (l, 1.0));
+                    columns.push(c);
+                }
+                Part::Levels { shares, floor } => {
+                    if scouted::category(&mut shape, shares, *floor) {
+                        columns.push(c);
+                    }
+                }
+                _ => shape.number(),
+            }
+        }
+        match (self.bias, self.unit_rows) {
+            // A bias of 1, scaled with the row, is what the row was scaled by.
+            (true, true) => shape.scaling_number(),
+            (true, false) => shape.constant(1.0),
+            (false, _) => {}
+        }
+        (shape, columns)
+    }
+
+    fn encode_as_codes(&self, table: &Table, shape: Shape, columns: &[usize]) -> Records {
+        let (shape, mut row) = (Arc::new(shape), Vec::new());
+        let mut records = Records::coded(Arc::clone(&shape), table.len());
+        for (index, &label) in table.labels().iter().enumerate() {
+            let values = table.row(index);
+            row.clear();
+            row.resize(self.dim(), 0.0);
+            self.encode(&values, &mut row);
+            let numbers = shape.numbers.iter().map(|&n| row[n as usize]);
+            records.push_coded(numbers, |part| values[columns[part]] as usize, label);
+        }
         records
     }
 

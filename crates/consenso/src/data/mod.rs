@@ -9,6 +9,7 @@
 //! bound a privacy claim rests on ([`RowBounds`]) follows from the schema alone, and values outside it are clamped
 //! ([`LoadReport`] counts them). Loaders read from any `impl Read`; opening files is the caller's business.
 
+mod codes;
 pub mod csv;
 mod dataset;
 mod date;
@@ -25,6 +26,9 @@ mod summary;
 mod synthetic;
 mod table;
 
+#[cfg(test)]
+pub(crate) use codes::Shape;
+pub(crate) use codes::{Codes, LEVELS};
 pub use dataset::{Dataset, Grouping, Task};
 pub use date::{DateForm, Day};
 pub use draft::{Draft, DraftOptions};

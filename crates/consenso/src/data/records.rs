@@ -1,6 +1,8 @@
 //! The private rows of one agent, as the kernels want them.
 
+use super::codes::{Codes, Shape};
 use std::fmt;
+use std::sync::Arc;
 
 /// Rows in a tile: as many as a kernel works on side by side.
 pub const LANES: usize = 8;
@@ -13,7 +15,8 @@ pub(crate) struct Lanes8(pub(crate) [f64; LANES]);
 /// Encoded rows and labels of one agent.
 ///
 /// Dense rows are kept in tiles of [`LANES`] rows, feature by feature, so that a kernel works on eight rows at once without ever adding
-/// across a register; the last tile is filled up with zeros. Rows that are mostly zeros are kept as their non-zeros alone.
+/// across a register; the last tile is filled up with zeros. Rows that are mostly zeros are kept as their non-zeros alone, and rows made of
+/// categories as the categories' codes.
 /// Labels are ±1 for two classes, 0…C−1 for more, a real number for regression.
 ///
 /// `Debug` prints the shape, never a value: records are private.
@@ -29,6 +32,7 @@ enum Features {
     /// Tile after tile, `dim` entries each.
     Tiles(Vec<Lanes8>),
     Sparse(Nonzeros),
+    Coded(Codes),
 }
 
 /// The non-zero features of all rows, row by row.
@@ -67,6 +71,7 @@ impl Nonzeros {
 pub(crate) enum Layout<'a> {
     Tiles(&'a [Lanes8]),
     Sparse(&'a Nonzeros),
+    Coded(&'a Codes),
 }
 
 impl fmt::Debug for Records {
@@ -89,6 +94,24 @@ impl Records {
         Self { dim, features: Features::Sparse(Nonzeros::new()), labels: Vec::new() }
     }
 
+    /// An empty block with room for about `rows` rows of that shape.
+    pub(crate) fn coded(shape: Arc<Shape>, rows: usize) -> Self {
+        let labels = Vec::with_capacity(rows);
+        Self { dim: shape.dim(), features: Features::Coded(Codes::new(shape, rows)), labels }
+    }
+
+    /// Adds a row by its numbers, in the order of their features, and its level in every category. Panics if rows are not kept as codes.
+    pub(crate) fn push_coded(
+        &mut self,
+        numbers: impl Iterator<Item = f64>,
+        level: impl Fn(usize) -> usize,
+        label: f64,
+    ) {
+        let Features::Coded(codes) = &mut self.features else { unreachable!("rows kept as codes") };
+        codes.push(numbers, level);
+        self.labels.push(label);
+    }
+
     /// Adds one row. Panics if `row` is not `dim` long: encoders own that invariant.
     pub fn push(&mut self, row: &[f64], label: f64) {
         assert_eq!(row.len(), self.dim, "a row of {} features in a block of {}", row.len(), self.dim);
@@ -99,6 +122,12 @@ impl Records {
     pub fn push_entries(&mut self, entries: impl Iterator<Item = (u32, f64)>, label: f64) {
         let dim = self.dim;
         let inside = |e: &(u32, f64)| assert!((e.0 as usize) < dim, "column {} of {dim}", e.0);
+        if let Features::Coded(_) = self.features {
+            // A row that no encoder made: all are kept as such from now on.
+            let mut plain = Self::with_capacity(dim, self.len() + 1);
+            (0..self.len()).for_each(|row| plain.push(&self.row(row), self.labels[row]));
+            *self = plain;
+        }
         match &mut self.features {
             Features::Tiles(tiles) => {
                 let lane = self.labels.len() % LANES;
@@ -111,6 +140,7 @@ impl Records {
                 }
             }
             Features::Sparse(nonzeros) => nonzeros.push(entries.inspect(inside)),
+            Features::Coded(_) => unreachable!("made plain above"),
         }
         self.labels.push(label);
     }
@@ -128,6 +158,10 @@ impl Records {
         let mut out = match &self.features {
             Features::Tiles(_) => Self::with_capacity(self.dim, rows.len()),
             Features::Sparse(_) => Self::sparse(self.dim),
+            Features::Coded(codes) => {
+                let labels = rows.iter().map(|&row| self.labels[row]).collect();
+                return Self { dim: self.dim, features: Features::Coded(codes.select(rows)), labels };
+            }
         };
         for &row in rows {
             out.push_entries(self.entries(row), self.labels[row]);
@@ -135,10 +169,68 @@ impl Records {
         out
     }
 
+    /// All rows of blocks of one width, one after the other.
+    #[must_use]
+    pub(crate) fn joined<'a>(blocks: &[&'a Self]) -> Self {
+        let code = |block: &&'a Self| match &block.features {
+            Features::Coded(codes) => Some(codes),
+            _ => None,
+        };
+        let codes: Option<Vec<_>> = blocks.iter().map(code).collect();
+        let dim = blocks.first().map_or(0, |b| b.dim);
+        if let Some(features) = codes.and_then(|codes| Codes::joined(&codes)) {
+            let labels = blocks.iter().flat_map(|b| b.labels.iter().copied()).collect();
+            return Self { dim, features: Features::Coded(features), labels };
+        }
+        let mut out = match blocks.first().map(|b| &b.features) {
+            Some(Features::Sparse(_)) => Self::sparse(dim),
+            _ => Self::with_capacity(dim, blocks.iter().map(|b| b.len()).sum()),
+        };
+        for block in blocks {
+            (0..block.len()).for_each(|row| out.push_entries(block.entries(row), block.labels[row]));
+        }
+        out
+    }
+
+    /// Some rows, divided by their feature `unit` (which is left out), every other feature times its factor, and with `last` as one more feature.
+    #[must_use]
+    pub(crate) fn rescaled(&self, rows: &[usize], unit: Option<u32>, factors: &[f64], last: f64) -> Self {
+        let mut out = match &self.features {
+            Features::Coded(codes) if codes.scaled_by() == unit => {
+                let labels = rows.iter().map(|&row| self.labels[row]).collect();
+                let features = Features::Coded(codes.rescaled(rows, factors, last));
+                return Self { dim: self.dim + 1, features, labels };
+            }
+            Features::Sparse(_) => Self::sparse(self.dim + 1),
+            _ => Self::with_capacity(self.dim + 1, rows.len()),
+        };
+        for &row in rows {
+            let whole = self.unit_of(row, unit);
+            let entries = self.entries(row).filter(|e| e.1 != 0.0 && Some(e.0) != unit);
+            let entries = entries.map(|(c, v)| (c, v / whole * factors[c as usize]));
+            out.push_entries(entries.chain([(self.dim as u32, last)]), self.labels[row]);
+        }
+        out
+    }
+
+    /// What a row has in the feature `unit`; 1 if it has none.
+    pub(crate) fn unit_of(&self, row: usize, unit: Option<u32>) -> f64 {
+        match (&self.features, unit) {
+            (_, None) => 1.0,
+            (Features::Tiles(tiles), Some(unit)) => {
+                tiles[row / LANES * self.dim + unit as usize].0[row % LANES]
+            }
+            (_, unit) => self.entries(row).find(|e| Some(e.0) == unit).map_or(1.0, |e| e.1),
+        }
+    }
+
     /// The same records, as their non-zeros alone where most features are zero: kernels then read a fraction of the memory.
     /// Whether it pays off shows in the first rows; one-hot encodings have as many non-zeros in every row.
     #[must_use]
     pub fn compressed(self) -> Self {
+        if matches!(self.features, Features::Coded(_)) {
+            return self;
+        }
         let sample = self.len().min(32);
         let filled = (0..sample).flat_map(|row| self.entries(row)).filter(|e| e.1 != 0.0).count();
         if matches!(self.features, Features::Sparse(_)) || 4 * filled > sample * self.dim {
@@ -156,6 +248,7 @@ impl Records {
         match &self.features {
             Features::Tiles(tiles) => Layout::Tiles(tiles),
             Features::Sparse(nonzeros) => Layout::Sparse(nonzeros),
+            Features::Coded(codes) => Layout::Coded(codes),
         }
     }
 
@@ -177,28 +270,36 @@ impl Records {
         self.dim
     }
 
-    /// Features kept: all of them, or the non-zero ones.
+    /// Numbers kept: all features, the non-zero ones, or numbers and codes.
     #[must_use]
     pub fn stored(&self) -> usize {
         match &self.features {
             Features::Tiles(tiles) => tiles.len() * LANES,
             Features::Sparse(nonzeros) => nonzeros.values.len(),
+            Features::Coded(codes) => codes.stored(),
         }
     }
 
     /// One row's features by column: all of them, or the non-zero ones.
     pub fn entries(&self, index: usize) -> impl Iterator<Item = (u32, f64)> + '_ {
-        let (tile, nonzeros): (&[Lanes8], (&[u32], &[f64])) = match &self.features {
-            Features::Tiles(tiles) => (&tiles[index / LANES * self.dim..][..self.dim], (&[], &[])),
-            Features::Sparse(nonzeros) => (&[], nonzeros.row(index)),
-        };
+        let (mut tile, mut nonzeros, mut decoded): (&[Lanes8], (&[u32], &[f64]), _) =
+            (&[], (&[], &[]), Vec::new());
+        match &self.features {
+            Features::Tiles(tiles) => tile = &tiles[index / LANES * self.dim..][..self.dim],
+            Features::Sparse(rows) => nonzeros = rows.row(index),
+            Features::Coded(codes) => decoded = codes.row(index),
+        }
         let dense = (0..).zip(tile.iter().map(move |lanes| lanes.0[index % LANES]));
-        dense.chain(nonzeros.0.iter().copied().zip(nonzeros.1.iter().copied()))
+        let decoded = (0..).zip(decoded).filter(|e| e.1 != 0.0);
+        dense.chain(nonzeros.0.iter().copied().zip(nonzeros.1.iter().copied())).chain(decoded)
     }
 
     /// One row, zeros and all.
     #[must_use]
     pub fn row(&self, index: usize) -> Vec<f64> {
+        if let Features::Coded(codes) = &self.features {
+            return codes.row(index);
+        }
         let mut row = vec![0.0; self.dim];
         self.entries(index).for_each(|(column, value)| row[column as usize] = value);
         row
@@ -230,6 +331,16 @@ impl RowBounds {
     #[must_use]
     pub const fn declared(l1: f64, l2: f64, linf: f64) -> Self {
         Self { l1, l2, linf, public: true }
+    }
+
+    /// Bounds of rows √`weight` times as long, rounded up; the same ones for a weight of 1.
+    pub(crate) fn stretched(&self, weight: f64) -> Self {
+        if weight == 1.0 {
+            return *self;
+        }
+        let by = weight.sqrt().next_up();
+        let up = |r: f64| (r * by).next_up();
+        Self { l1: up(self.l1), l2: up(self.l2), linf: up(self.linf), public: self.public }
     }
 
     /// Returns the bound on ‖z‖₁.

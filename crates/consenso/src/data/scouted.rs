@@ -4,8 +4,10 @@
 //! look like on the whole (centre and scale of every number, the share of every level, the same of the label) and is public, because it is
 //! computed from noised histograms that were charged for. With it a raw record becomes a row of features of about unit variance.
 
+use super::codes::Shape;
 use super::{Column, Kind, Records, Schema, Task};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How far from its centre a number counts at least, in scales. The standard says how far it does.
 pub(crate) const LIMIT: f64 = 2.5;
@@ -233,16 +235,85 @@ impl RawLayout {
     /// All raw records as standardised rows.
     #[must_use]
     pub fn encode(&self, standard: &[f64], raw: &Records) -> Records {
-        let mut records = Records::with_capacity(self.features() + 1, raw.len());
-        for index in 0..raw.len() {
-            let values = raw.row(index);
-            records.push_with(|row| {
-                self.standardise(standard, &values, row);
-                self.standard_label(standard, raw.labels()[index])
+        let (shape, columns) = self.shape(standard);
+        let coded = shape.pays();
+        let mut records = if coded {
+            Records::coded(Arc::new(shape), raw.len())
+        } else {
+            Records::with_capacity(self.features() + 1, raw.len())
+        };
+        let limit = self.floor_and_limit(standard).1;
+        for (index, &label) in raw.labels().iter().enumerate() {
+            let (values, label) = (raw.row(index), self.standard_label(standard, label));
+            if !coded {
+                records.push_with(|row| {
+                    self.standardise(standard, &values, row);
+                    label
+                });
+                continue;
+            }
+            let mut from = 0;
+            let numbers = values.iter().zip(&self.columns).filter_map(|(&value, column)| {
+                let at = from;
+                from += match *column {
+                    RawColumn::Number => 2,
+                    RawColumn::Levels(levels) => levels,
+                };
+                let is_number = *column == RawColumn::Number;
+                is_number.then(|| number(value, standard[at], standard[at + 1], limit))
             });
+            records.push_coded(numbers, |part| values[columns[part]] as usize, label);
         }
         records
     }
+
+    /// How standardised rows are kept as codes, and the raw column of each of their categories.
+    fn shape(&self, standard: &[f64]) -> (Shape, Vec<usize>) {
+        let floor = self.floor_and_limit(standard).0;
+        let (mut shape, mut columns, mut from) = (Shape::default(), Vec::new(), 0);
+        for (c, column) in self.columns.iter().enumerate() {
+            match *column {
+                RawColumn::Number => {
+                    shape.number();
+                    from += 2;
+                }
+                RawColumn::Levels(levels) => {
+                    if category(&mut shape, &standard[from..from + levels], floor) {
+                        columns.push(c);
+                    }
+                    from += levels;
+                }
+            }
+        }
+        shape.constant(1.0);
+        (shape, columns)
+    }
+
+    /// How much larger than of the rows themselves, at most, the rounding of a sum is that was taken by codes: for S categories
+    /// 1 + 2√S·v, where no level adds more than v = 2/√floor ([`clipped`](crate::problem) has the proof).
+    pub(crate) fn coded_rounding(&self, floor: f64) -> f64 {
+        let categories = self.columns.iter().filter(|c| matches!(c, RawColumn::Levels(_))).count();
+        1.0 + 4.0 * (categories as f64 / floor).sqrt()
+    }
+}
+
+/// Adds the features of a category to rows kept as codes, as [`level`] writes them; whether it has any.
+pub(super) fn category(shape: &mut Shape, shares: &[f64], floor: f64) -> bool {
+    let levels = shares.len();
+    match levels {
+        0 | 1 => return false,
+        2 => shape.category(2, 1, |code| {
+            let mut own = [0.0];
+            level(code, shares, floor, &mut own);
+            (0, own[0])
+        }),
+        _ => {
+            let (at, spread) = (shape.dim(), |p: f64| (p * (1.0 - p) + floor).sqrt());
+            shares.iter().enumerate().for_each(|(l, &p)| shape.everywhere(at + l, -p / spread(p)));
+            shape.category(levels, levels, |l| (l, 1.0 / spread(shares[l])));
+        }
+    }
+    true
 }
 
 /// The scale of a number that nobody looked for, as a share of its range.

@@ -263,9 +263,9 @@ impl<'a> Audited<'a> {
     fn new(experiment: &'a Experiment, planned: &'a Planned, locals: &'a [LocalObjective]) -> Option<Self> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
-        let (records, degree) = (locals[AGENT].records().len(), graph.degree(AGENT));
+        let (stake, degree) = (locals[AGENT].stake(), graph.degree(AGENT));
         let Account { noise, ledger, price, steps, hidden_by, inside, .. } =
-            planned.budget.account(records, degree)?;
+            planned.budget.account(stake, degree)?;
         let own = || noise.iter().map(RoundNoise::noise).collect();
         let hidden_by: Vec<Noise> = if hidden_by.is_empty() { own() } else { hidden_by.to_vec() };
         let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
@@ -340,7 +340,7 @@ impl<'a> Audited<'a> {
     /// The gate of agent `i`, with the noise that it shares with its neighbours.
     fn gate(&self, i: usize, seed: &Seed) -> Gate {
         let Self { planned, graph, locals, .. } = self;
-        let gate = planned.budget.gate(i, locals[i].records().len(), graph.degree(i), seed, false);
+        let gate = planned.budget.gate(i, locals[i].stake(), graph.degree(i), seed, false);
         match &planned.budget.correlated {
             Some(correlated) => (self.equip)(correlated, gate, i, graph.neighbours(i), seed),
             None => gate,
@@ -481,6 +481,7 @@ impl<'a> Audited<'a> {
                 weights: self.mixing.neighbours(AGENT).to_vec(),
             },
         )
+        .weighted(local.weight())
     }
 }
 
@@ -521,7 +522,7 @@ impl<'a> Stages<'a> {
             let all = local.records();
             let mut records: Records = all.select(&(1..all.len()).collect::<Vec<_>>());
             records.push(&row, label);
-            experiment.objective_on(records)
+            experiment.objective_on(records).weighted(local.weight())
         };
         let last: Vec<f64> = layout.columns().iter().map(end).collect();
         let sides = [with(vec![0.0; last.len()], label), with(last, label)];
@@ -543,6 +544,8 @@ impl<'a> Stages<'a> {
             .unwrap_or_else(|| Arc::clone(&planned.protocol));
         let (dim, mut ratio, mut work) = (network.dim(), 0.0, Workspace::default());
         for round in 0..planned.timetable.rounds {
+            let rows = network.rows().to_vec();
+            let mut memory = network.players()[AGENT].memory().to_vec();
             network.advance();
             if network.players()[AGENT].stopped().is_some() {
                 break;
@@ -554,17 +557,25 @@ impl<'a> Stages<'a> {
             };
             let weights = Weights { own: mixing.own(AGENT), neighbours: mixing.neighbours(AGENT) };
             let neighbours = graph.neighbours(AGENT);
-            let view = View::new(network.rows(), dim, AGENT as u32, neighbours, 0, weights, round);
-            // What it remembers is a function of releases, so the adversary has it too.
-            let memory = network.players()[AGENT].memory();
-            let (public, private) = memory.split_at(protocol.memory() * dim);
+            let view = View::new(&rows, dim, AGENT as u32, neighbours, 0, weights, round)
+                .with_regularization(experiment.objective.regularization);
+            // What it remembers is a function of releases, so the adversary has it too; of a private part it knows all but one record.
+            let (public, private) = memory.split_at_mut(protocol.memory() * dim);
+            if round > 0 {
+                protocol.absorb(&view, public);
+            }
             let active = protocol.active(round + 1, dim).unwrap_or_else(|| (0..dim as u32).collect());
+            let (mut low, mut high) = (vec![0.0; active.len()], vec![0.0; active.len()]);
+            protocol.interval(&view, public, &mut low, &mut high);
+            // The middle of an interval is exact where it has no width, and a fair guess elsewhere.
+            low.iter_mut().zip(&high).for_each(|(low, high)| *low = 0.5 * (*low + high));
             let mut steps = [vec![0.0; active.len()], vec![0.0; active.len()]];
             for (step, local) in steps.iter_mut().zip(&sides) {
                 let memory = Memory { public, private: &mut private.to_vec() };
-                protocol.step(&view, memory, &[], local, &mut work, step);
+                protocol.step(&view, memory, &low, local, &mut work, step);
             }
-            let mut seen: Vec<f64> = active.iter().map(|&l| network.rows()[l as usize]).collect();
+            let mut seen: Vec<f64> =
+                active.iter().zip(&low).map(|(&l, low)| network.rows()[l as usize] - low).collect();
             if let (Some(pool), Some(&own)) = (&self.audited.pool, self.audited.noise.get(round as usize)) {
                 pool.see(Guess::Covariance, graph, round + 1, own, &trial.seed, &mut seen, |j| {
                     let (public, private) = network.players()[j].memory().split_at(protocol.memory() * dim);
@@ -605,14 +616,14 @@ impl<'a> Whole<'a> {
             let all = local.records();
             let mut records: Records = all.select(&(1..all.len()).collect::<Vec<_>>());
             records.push(&row, label);
-            LocalObjective::new(*local.objective(), records)
+            local.on(records)
         };
         let zero = (vec![0.0; features], pair.record(Side::First).1);
         // Where a record is removed, the second data set is the real others alone.
         let second = match audited.neighbours {
             NeighbourRelation::AddRemove => {
                 let all = local.records();
-                LocalObjective::new(*local.objective(), all.select(&(1..all.len()).collect::<Vec<_>>()))
+                local.on(all.select(&(1..all.len()).collect::<Vec<_>>()))
             }
             _ => with(pair.record(Side::Second)),
         };

@@ -12,7 +12,8 @@ use crate::privacy::calibrate::{self, Calibration, Request};
 use crate::privacy::distributed_noise::Together;
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, RoundCosts, ShiftNorms};
-use crate::privacy::{Adversary, Claim, Composition, Event, Method, compose};
+use crate::privacy::{Adversary, Claim, Composition, Event, Method, NeighbourRelation, compose};
+use crate::problem::weights::Stake;
 use crate::problem::{Loss, Objective, Sensitivity};
 use crate::protocol::{self, PricedNoise, PricedRound, Protocol, PublicFacts, Response, Schedule};
 use crate::random::Seed;
@@ -28,6 +29,8 @@ pub(super) struct Context<'a> {
     pub(super) bounds: &'a RowBounds,
     /// Records of every agent, by run.
     pub(super) counts: &'a [Vec<usize>],
+    /// What the objective of every agent is multiplied by, by run; empty where all agents count the same.
+    pub(super) weights: &'a [Vec<f64>],
     /// The linear constraint, if the agents share one.
     pub(super) tied: Option<&'a Tied>,
     /// Whether classes are balanced by shares that the run estimates.
@@ -36,8 +39,54 @@ pub(super) struct Context<'a> {
     pub(super) seeded: bool,
 }
 
-/// Agents with as many records and neighbours have the same sensitivity, so the same noise and account.
-type Class = (usize, usize);
+impl Context<'_> {
+    /// What is public of agent `agent` of run `run`.
+    pub(super) fn stake(&self, run: usize, agent: usize) -> Stake {
+        let weight = self.weights.get(run).map_or(1.0, |w| w[agent]);
+        Stake { records: self.counts[run][agent], weight }
+    }
+
+    /// All agents of all runs.
+    pub(super) fn stakes(&self) -> impl Iterator<Item = Stake> + '_ {
+        let run = move |run: usize| (0..self.counts[run].len()).map(move |agent| self.stake(run, agent));
+        (0..self.counts.len()).flat_map(run)
+    }
+
+    /// How far one record moves the gradient of such an agent.
+    fn sensitivity(&self, stake: Stake, neighbours: NeighbourRelation) -> Sensitivity {
+        self.objective.sensitivity_of(self.bounds, stake, neighbours)
+    }
+
+    /// The agent whose gradient one record moves farthest: with equal weights the smallest one.
+    pub(super) fn loudest(&self, facts: &PublicFacts) -> Stake {
+        if self.weights.is_empty() {
+            return Stake { records: facts.records, weight: 1.0 };
+        }
+        let moves = |s: &Stake| self.sensitivity(*s, NeighbourRelation::ReplaceOne).l2;
+        let smallest = Stake { records: facts.records, weight: 1.0 };
+        self.stakes().max_by(|a, b| moves(a).total_cmp(&moves(b))).unwrap_or(smallest)
+    }
+
+    /// The largest N·w_i.
+    pub(super) fn heaviest(&self) -> f64 {
+        heaviest(self.weights)
+    }
+
+    /// The largest number of any agent's data gradient: one record alone is an upper bound on the mean of many.
+    pub(super) fn steepest(&self) -> f64 {
+        let one = Stake { records: 1, weight: self.heaviest() };
+        self.sensitivity(one, NeighbourRelation::ZeroOut).linf
+    }
+}
+
+/// The largest of the weights of all runs, 1 where there are none.
+pub(super) fn heaviest(weights: &[Vec<f64>]) -> f64 {
+    let largest = weights.iter().flatten().copied().fold(0.0, f64::max);
+    if weights.is_empty() { 1.0 } else { largest }
+}
+
+/// Agents with as many records, the same weight and as many neighbours have the same sensitivity, so the same noise and account.
+type Class = ((usize, u64), usize);
 
 /// The noise and the account of every class of agents.
 #[derive(Debug)]
@@ -86,21 +135,21 @@ pub(super) struct Price {
 }
 
 impl Budget {
-    /// The gate of one agent, who has `records` records and `degree` neighbours. Only a simulation keeps realised losses: they depend on the
+    /// The gate of one agent with `degree` neighbours. Only a simulation keeps realised losses: they depend on the
     /// records, and a site's durable state needs none of them.
     pub(super) fn gate(
         &self,
         agent: usize,
-        records: usize,
+        stake: Stake,
         degree: usize,
         seed: &Seed,
         simulated: bool,
     ) -> Gate {
-        let Some(account) = self.account(records, degree) else {
+        let Some(account) = self.account(stake, degree) else {
             // An agent nobody planned for must not go out without noise.
             assert!(
                 self.accounts.is_empty(),
-                "agent {agent} has no account for {records} records, {degree} neighbours"
+                "agent {agent} has no account for {stake:?}, {degree} neighbours"
             );
             return Gate::open(agent as u64, seed.clone());
         };
@@ -112,8 +161,8 @@ impl Budget {
     }
 
     /// The account of such an agent, if it has one.
-    pub(super) fn account(&self, records: usize, degree: usize) -> Option<&Account> {
-        self.accounts.get(&(records, if self.degree_matters { degree } else { 0 }))
+    pub(super) fn account(&self, stake: Stake, degree: usize) -> Option<&Account> {
+        self.accounts.get(&(stake.key(), if self.degree_matters { degree } else { 0 }))
     }
 
     /// Standard deviation of a coordinate's noise by round, of the agents with the most; empty without noise.
@@ -246,30 +295,30 @@ pub(super) fn plan(
     }
     let neighbours = context.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
     let declared = context.tied.and_then(|t| t.gradient);
-    let gradient = |records: usize| {
-        declared.unwrap_or_else(|| context.objective.sensitivity(context.bounds, records, neighbours))
-    };
-    let steps = |records: usize, degree: usize| -> Vec<Sensitivity> {
-        let gradient = gradient(records);
+    let gradient = |stake: Stake| declared.unwrap_or_else(|| context.sensitivity(stake, neighbours));
+    let steps = |stake: Stake, degree: usize| -> Vec<Sensitivity> {
+        let gradient = gradient(stake);
         let step = |k| protocol.step_sensitivity(k, degree, &gradient, facts);
         (1..=facts.rounds).map(|k| known_in(how.norm, step(k), facts.dim)).collect()
     };
-    budget.degree_matters = steps(facts.records, facts.degrees.0) != steps(facts.records, facts.degrees.1);
-    for (graph, counts) in graphs.iter().zip(context.counts) {
-        for (agent, &records) in counts.iter().enumerate() {
-            let class = (records, if budget.degree_matters { graph.degree(agent) } else { 0 });
+    let loudest = context.loudest(facts);
+    budget.degree_matters = steps(loudest, facts.degrees.0) != steps(loudest, facts.degrees.1);
+    for (run, (graph, counts)) in graphs.iter().zip(context.counts).enumerate() {
+        for agent in 0..counts.len() {
+            let stake = context.stake(run, agent);
+            let class = (stake.key(), if budget.degree_matters { graph.degree(agent) } else { 0 });
             if let std::collections::btree_map::Entry::Vacant(entry) = budget.accounts.entry(class) {
                 let degree = if budget.degree_matters { class.1 } else { facts.degrees.0 };
                 // What hides a sum must hide its most sensitive summand; all agents have one schedule, so that they stop together.
-                let steps = steps(gain.map_or(records, |_| facts.records), degree);
+                let steps = steps(gain.map_or(stake, |_| loudest), degree);
                 let mut account = if protocol.response() == Response::AtNoisedPoint {
-                    Rounds::new(protocol, (records, degree), steps, facts, context)?.account(noise)?
+                    Rounds::new(protocol, (stake, degree), steps, facts, context)?.account(noise)?
                 } else {
                     let kinds = (protocol.charges_ahead(), gain, protocol.has_intervals());
                     let shares = protocol.shares();
                     account(&steps, noise, how.mechanism, facts, context, kinds, shares.as_deref())?
                 };
-                account.published = published(protocol, &account.noise, records, degree, facts, context);
+                account.published = published(protocol, &account.noise, stake, degree, facts, context);
                 entry.insert(account);
             }
         }
@@ -286,20 +335,21 @@ pub(super) fn plan(
     Ok(budget)
 }
 
-/// What the algorithm's authors would charge. Their accounts are for classification with rows of at most unit length.
+/// What the algorithm's authors would charge. Their accounts are for classification with rows of at most unit length, where all agents count the same.
 fn published(
     protocol: &dyn Protocol,
     noise: &[RoundNoise],
-    records: usize,
+    stake: Stake,
     degree: usize,
     facts: &PublicFacts,
     context: &Context<'_>,
 ) -> Vec<f64> {
     let Some(privacy) = context.spec.privacy else { return Vec::new() };
-    if context.objective.loss != Loss::Logistic || context.bounds.l2 > 1.0 + 1e-9 {
+    let records = stake.records;
+    if context.objective.loss != Loss::Logistic || context.bounds.l2 > 1.0 + 1e-9 || stake.weight != 1.0 {
         return Vec::new();
     }
-    let gradient = context.objective.sensitivity(context.bounds, records, privacy.neighbours);
+    let gradient = context.sensitivity(stake, privacy.neighbours);
     let price = |(round, noise): (u32, &RoundNoise)| {
         let laplace = noise.laplace_rate().map(|rate| PricedNoise::Laplace { rate });
         let gamma = || noise.gamma_rate().map(|rate| PricedNoise::Gamma { rate });
@@ -404,7 +454,7 @@ fn account(
         chargeable_ahead(&noise, &privacy)?;
     }
     if shares.is_some() && privacy.accounting == Accounting::Filter {
-        return Err("privacy.accounting = \"filter\" charges by the width of intervals, and scouted columns have none: use \
+        return Err("privacy.accounting = \"filter\" charges by the width of intervals, and neither scouted columns nor muffliato have any: use \
              accounting = \"schedule\""
             .into());
     }
@@ -517,7 +567,7 @@ fn calibrated_by_shares(
 ) -> Result<Calibration, String> {
     if privacy.mechanism == Some(Mechanism::Laplace) {
         return Err(
-            "noise: the stages of scouted columns share a Gaussian budget: leave mechanism out".into()
+            "noise: rounds that share a budget unevenly (stages of scouted columns, steps of muffliato) have Gaussian noise: leave mechanism out".into()
         );
     }
     let charged = || steps.iter().zip(shares).filter(|(step, _)| step.l2 > 0.0);
@@ -532,8 +582,9 @@ fn calibrated_by_shares(
         noise: Some(calibrate::Noise::Gaussian),
     };
     let mut found = calibrate::calibrate(&request).map_err(|e| e.to_string())?;
+    let least = found.schedule.iter().copied().fold(f64::INFINITY, f64::min);
     let mut scales = found.schedule.iter().copied();
-    let one = |step: &Sensitivity| if step.l2 > 0.0 { scales.next().unwrap_or(f64::NAN) } else { 1.0 };
+    let one = |step: &Sensitivity| if step.l2 > 0.0 { scales.next().unwrap_or(f64::NAN) } else { least };
     found.schedule = steps.iter().map(one).collect();
     Ok(found)
 }
@@ -702,6 +753,13 @@ pub(super) fn caveats(claim: Claim, context: &Context<'_>) -> Claim {
         }
         _ => claim.with_caveat("every agent's number of records is taken as public"),
     };
+    if !context.weights.is_empty() {
+        claim = claim.with_caveat(format!(
+            "{}: a site's gradient, and how far one record moves it, is multiplied by up to {:.3}",
+            context.spec.data.weights.in_words(),
+            context.heaviest()
+        ));
+    }
     if context.spec.privacy.is_some_and(|p| p.neighbours == crate::privacy::NeighbourRelation::Paper) {
         claim = claim.with_caveat(
             "the paper's convention B = 1/b; replacing a record moves the gradient by up to twice that",

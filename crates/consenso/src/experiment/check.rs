@@ -19,8 +19,10 @@ use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::loss::balanced_weights;
-use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity};
+use crate::problem::weights::Stake;
+use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, SiteWeights, WeightRule};
 use crate::protocol::scouted::{Scouted, largest};
+use crate::protocol::staged::Staged;
 use crate::protocol::{Algorithms, MixRule, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
 use crate::sharing::FixedPoint;
@@ -100,8 +102,10 @@ pub(super) struct Planned {
     pub(super) mixing: MixRule,
     /// The largest number of an honest agent's message, where a rule gives one.
     pub(super) reach: Option<f64>,
-    /// What it is where columns are scouted; `protocol` is the same.
+    /// What scouts the columns, where they are scouted; `protocol` is the same, or has it as its first stage.
     pub(super) scouted: Option<Arc<Scouted>>,
+    /// The algorithm behind that stage, if it is another one; `protocol` is the same.
+    pub(super) staged: Option<Arc<Staged>>,
 }
 
 /// A sound experiment.
@@ -118,6 +122,8 @@ pub struct Experiment {
     pub(super) records: (usize, usize),
     /// Records of every agent in the first run.
     pub(super) counts: Vec<usize>,
+    /// What the objective of every agent is multiplied by, by run; empty where all agents count the same.
+    weights: Vec<Vec<f64>>,
     /// Whether the source holds the records of one agent alone.
     pub(super) alone: bool,
     pub(super) graphs: Vec<Arc<Graph>>,
@@ -260,8 +266,22 @@ impl Experiment {
             let all = || counts.iter().flatten().copied();
             (all().min().unwrap_or(0), all().max().unwrap_or(0))
         };
-        let mut facts = facts(&spec, &objective, &bounds, &graphs, records.0, features);
         let layout = scouted::layout(&spec, &source).map_err(|(key, message)| fail(key, message))?;
+        let weights = match &layout {
+            None => site_weights(&spec, &counts, features).map_err(|message| fail("weights", message))?,
+            // What scouting itself makes is weighted when it is added up; an algorithm after it has weights in its objective.
+            Some(layout) if algorithms.iter().any(scouted::is_staged) => {
+                let mut precise = spec.clone();
+                if spec.data.weights.is_open() {
+                    precise.data.weights = SiteWeights::Rule(WeightRule::Precision);
+                }
+                site_weights(&precise, &counts, layout.features())
+                    .map_err(|message| fail("weights", message))?
+            }
+            Some(_) => Vec::new(),
+        };
+        let heaviest = budget::heaviest(&weights);
+        let mut facts = facts(&spec, &objective, &bounds.stretched(heaviest), &graphs, records.0, features);
         if layout.is_some() {
             objective = scouted::objective(objective, &spec, counts[0].iter().sum());
         }
@@ -336,6 +356,7 @@ impl Experiment {
                 objective: &objective,
                 bounds: &bounds,
                 counts: &counts,
+                weights: &weights,
                 balanced: estimated,
                 seeded: entropy.is_none(),
                 tied: tied.as_ref(),
@@ -351,7 +372,7 @@ impl Experiment {
         }
         scouted::level(&mut planned, &mut facts);
         if layout.is_none() && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
-            warnings.extend(loudest_site(&counts[0]));
+            warnings.extend(loudest_site(&counts[0], weights.first().map(Vec::as_slice)));
         }
         distinct_labels(&mut planned);
         let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
@@ -368,6 +389,7 @@ impl Experiment {
             facts,
             records,
             counts: counts.into_iter().next().unwrap_or_default(),
+            weights,
             alone,
             graphs,
             tied,
@@ -463,14 +485,29 @@ impl Experiment {
         Some(rows)
     }
 
-    /// How far the gradient of an agent with `records` records moves between neighbours.
+    /// How far the gradient of such an agent moves between neighbours.
     pub(super) fn gradient_sensitivity(
         &self,
-        records: usize,
+        stake: Stake,
         neighbours: crate::privacy::NeighbourRelation,
     ) -> Sensitivity {
         let declared = self.tied.as_ref().and_then(|t| t.gradient);
-        declared.unwrap_or_else(|| self.objective.sensitivity(&self.row_bounds(), records, neighbours))
+        declared.unwrap_or_else(|| self.objective.sensitivity_of(&self.row_bounds(), stake, neighbours))
+    }
+
+    /// N·w_i of an agent, 1 where all agents count the same or columns are scouted, whose sums are weighted when they are made.
+    pub(super) fn weight(&self, run: u32, agent: usize) -> f64 {
+        self.weights.get(run as usize).map_or(1.0, |weights| weights[agent])
+    }
+
+    /// The largest of them.
+    pub(super) fn heaviest(&self) -> f64 {
+        budget::heaviest(&self.weights)
+    }
+
+    /// What is public of an agent of the first run.
+    pub(super) fn stake(&self, agent: usize) -> Stake {
+        Stake { records: self.counts[agent], weight: self.weight(0, agent) }
     }
 
     /// Whether the noise comes from the experiment's seed.
@@ -482,11 +519,16 @@ impl Experiment {
     /// The agents' objectives in repetition `run`.
     pub(super) fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, String> {
         let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
-        let local = |records: Records| self.objective_on(records);
+        let local =
+            |(agent, records): (usize, Records)| self.objective_on(records).weighted(self.weight(run, agent));
         match &*self.source {
-            Source::Synthetic(problem) => {
-                Ok(problem.generate(&seed).map_err(|e| e.to_string())?.into_iter().map(local).collect())
-            }
+            Source::Synthetic(problem) => Ok(problem
+                .generate(&seed)
+                .map_err(|e| e.to_string())?
+                .into_iter()
+                .enumerate()
+                .map(local)
+                .collect()),
             Source::Costs => {
                 let costs = self.tied.iter().flat_map(|t| &t.costs);
                 Ok(costs.map(|c| LocalObjective::from_costs(Arc::clone(c))).collect())
@@ -494,7 +536,7 @@ impl Experiment {
             Source::Data(_) if self.alone => Err("the records of the other agents are not here".into()),
             Source::Data(data) => {
                 let shards = shards(&self.spec, data, &seed)?;
-                Ok(shards.iter().map(|shard| local(data.train.select(&shard.rows))).collect())
+                Ok(shards.iter().map(|shard| data.train.select(&shard.rows)).enumerate().map(local).collect())
             }
         }
     }
@@ -630,18 +672,31 @@ fn notes(spec: &ExperimentSpec, records: usize) -> Vec<String> {
 }
 
 /// Where all sites count the same, noise of a site's mean grows with 1/b: one small site can bring most of it.
-pub(super) fn loudest_site(records: &[usize]) -> Option<String> {
-    let all: f64 = records.iter().map(|&b| (b as f64).powi(-2)).sum();
-    let (site, share) = largest(records.iter().map(|&b| (b as f64).powi(-2) / all));
-    (records.len() > 2 && share > 0.5).then(|| {
-        format!(
-            "site {} with its {} records brings {:.0} % of all noise, because sites count the same; encoding = \"scouted\" under [data] \
-             weighs them by precision",
+pub(super) fn loudest_site(records: &[usize], weights: Option<&[f64]>) -> Option<String> {
+    let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
+    let noise: Vec<f64> = records.iter().enumerate().map(|(i, &b)| (weight(i) / b as f64).powi(2)).collect();
+    let all: f64 = noise.iter().sum();
+    let (site, share) = largest(noise.iter().map(|n| n / all));
+    let (heavy, heaviest) = largest((0..records.len()).map(|i| weight(i) / records.len() as f64));
+    let mut said = Vec::new();
+    if records.len() > 2 && heaviest > 0.5 {
+        said.push(format!(
+            "site {} has {:.0} % of the weight: the model is mostly about its records; weights = \"equal\" under [data] makes all sites count the same, at \
+             the price of more noise",
+            heavy + 1,
+            100.0 * heaviest
+        ));
+    }
+    if records.len() > 2 && share > 0.5 && (weights.is_none() || site != heavy) {
+        let why = if weights.is_none() { ", because sites count the same" } else { "" };
+        said.push(format!(
+            "site {} with its {} records brings {:.0} % of all noise{why}; weights = \"precision\" under [data] lets it count for less",
             site + 1,
             records[site],
             100.0 * share
-        )
-    })
+        ));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 /// What became of records with missing values.
@@ -671,28 +726,57 @@ fn missing_notes(report: &LoadReport) -> Vec<String> {
 
 /// The clip of a logistic slope that was left open under a budget: ½ if, without it, the budget would not pay for the steps a
 /// gradient method needs to converge. It halves the noise, and the bias costs less than that is worth.
-fn open_clip(
+pub(super) fn open_clip(
     spec: &ExperimentSpec,
     objective: &Objective,
     bounds: &RowBounds,
     facts: &PublicFacts,
 ) -> Option<f64> {
     let privacy = spec.privacy.filter(|_| objective.loss.is_logistic() && spec.objective.clip.is_none())?;
-    let budget = budget_per_sensitivity(&privacy, objective, bounds, facts.records)?;
+    let one = Stake { records: facts.records, weight: 1.0 };
+    let budget = budget_per_sensitivity(&privacy, objective, bounds, std::iter::once(one))?;
     let scarce = PublicFacts { budget: Some(budget), ..*facts }.worthwhile(f64::INFINITY)
         < crate::protocol::ENOUGH_STEPS;
     scarce.then_some(0.5)
 }
 
-/// μ/B₂ of a budget, if there is one.
-fn budget_per_sensitivity(
+/// μ/B₂ of a budget, if there is one: of a mean of several agents, with B₂ the root of the mean of their squares, for noise adds up so.
+pub(super) fn budget_per_sensitivity(
     privacy: &super::PrivacySpec,
     objective: &Objective,
     bounds: &RowBounds,
-    records: usize,
+    stakes: impl Iterator<Item = Stake>,
 ) -> Option<f64> {
-    let gradient = objective.sensitivity(bounds, records, privacy.neighbours);
-    Some(gdp::mu_for(privacy.epsilon?, privacy.delta).ok()? / gradient.l2)
+    let all: Vec<f64> =
+        stakes.map(|stake| objective.sensitivity_of(bounds, stake, privacy.neighbours).l2).collect();
+    let gradient = match &all[..] {
+        [one] => *one,
+        all => (all.iter().map(|b| b * b).sum::<f64>() / all.len() as f64).sqrt(),
+    };
+    Some(gdp::mu_for(privacy.epsilon?, privacy.delta).ok()? / gradient)
+}
+
+/// N·w_i of every agent, by run; empty where all agents count the same.
+fn site_weights(
+    spec: &ExperimentSpec,
+    counts: &[Vec<usize>],
+    features: usize,
+) -> Result<Vec<Vec<f64>>, String> {
+    if spec.data.weights.is_open() {
+        return Ok(Vec::new());
+    }
+    if spec.problem.is_some() {
+        return Err("agents of [problem] have variables of their own, so none counts more in a common model: leave weights out".into());
+    }
+    // Noise of variance reach²·D/(μb)² in a gradient's D numbers against a sampling variance of 1/b: both are equal at c records.
+    let mu = spec.privacy.and_then(|p| Some((gdp::mu_for(p.epsilon?, p.delta).ok()?, p.neighbours)));
+    let even = mu.map_or(0.0, |(mu, neighbours)| {
+        let reach = scouted::reach(neighbours);
+        reach * reach * features as f64 / (mu * mu)
+    });
+    let all: Vec<Vec<f64>> =
+        counts.iter().map(|records| spec.data.weights.multiples(records, even)).collect::<Result<_, _>>()?;
+    Ok(if all.iter().flatten().all(|&w| w == 1.0) { Vec::new() } else { all })
 }
 
 /// The linear constraint of `[problem]`, if there is one.
@@ -851,8 +935,14 @@ fn plan(
     if privacy.is_some_and(|p| p.epsilon.is_some()) {
         budget::bounded(context)?;
     }
-    facts.budget =
-        privacy.and_then(|p| budget_per_sensitivity(&p, context.objective, context.bounds, facts.records));
+    facts.budget = privacy.and_then(|p| {
+        let (objective, bounds) = (context.objective, context.bounds);
+        if context.weights.is_empty() {
+            budget_per_sensitivity(&p, objective, bounds, std::iter::once(context.loudest(&facts)))
+        } else {
+            budget_per_sensitivity(&p, objective, bounds, context.stakes())
+        }
+    });
     let together =
         sharing.as_ref().map(|s| shared::together(s, noise.as_ref(), &facts, context)).transpose()?.flatten();
     if let Some(together) = together {
@@ -915,6 +1005,7 @@ fn plan(
             sharing,
             mixing,
             scouted: None,
+            staged: None,
         },
         warnings,
     ))
@@ -936,6 +1027,14 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
     let mut table = Parameters::new();
     table.insert("kind".into(), planned.protocol.kind().into());
     table.insert("label".into(), planned.label.clone().into());
+    if let Some(staged) = &planned.staged {
+        let (rounds, tail, gossip) = staged.timetable();
+        table.insert("rounds".into(), i64::from(rounds).into());
+        table.insert("tail".into(), tail.into());
+        table.insert("gossip".into(), i64::from(gossip).into());
+        table.extend(planned.protocol.parameters());
+        return table;
+    }
     if let Some(scouted) = &planned.scouted {
         // All else follows from public numbers.
         table.insert("rounds".into(), i64::from(scouted.steps()).into());

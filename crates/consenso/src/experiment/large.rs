@@ -261,7 +261,8 @@ fn residents(
         }
     };
     let make = |agent: usize| -> Player {
-        player(experiment, planned, (agent, graph, &counts), local(agent), &noise, true)
+        let local = local(agent).weighted(experiment.weight(run, agent));
+        player(experiment, planned, (agent, graph, &counts), local, &noise, true)
     };
     Ok(Parted::new(graph, Arc::new(Mixing::metropolis(graph)), division, rank, make))
 }

@@ -26,6 +26,8 @@ mod spec;
 mod sweep;
 mod trust;
 mod view_attack;
+#[cfg(test)]
+mod weighted;
 
 pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};

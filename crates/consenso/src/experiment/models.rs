@@ -130,14 +130,20 @@ impl Experiment {
         let found = planned.and_then(|p| {
             Some((super::scouted::split(p, weights)?.0, self.fitted(&p.label, weights).ok()?.1))
         });
-        match (&self.layout, found) {
+        let scores = match (&self.layout, found) {
             // The coefficients of the model file on the rows they were trained on, and labels as they are: what `predict` computes.
-            (Some(layout), Some((standard, x))) => {
-                let scores = problem::scores(loss, &layout.encode(standard, &test), &x);
-                Metrics::of_scores(loss, &scores, test.labels(), self.threshold)
-            }
-            _ => Metrics::of(loss, &test, weights, self.threshold),
-        }
+            (Some(layout), Some((standard, x))) => problem::scores(loss, &layout.encode(standard, &test), &x),
+            _ => problem::scores(loss, &test, weights),
+        };
+        let metrics = Metrics::of_scores(loss, &scores, test.labels(), self.threshold)?;
+        let sites = match &*self.source {
+            Source::Data(data) => data.test_sites.as_deref(),
+            _ => None,
+        };
+        Some(match sites {
+            Some(sites) => metrics.by_site(loss, &scores, test.labels(), self.threshold, sites),
+            None => metrics,
+        })
     }
 
     /// Names of the classes in the order of their labels; empty for regression and costs.

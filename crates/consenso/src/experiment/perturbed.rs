@@ -9,6 +9,7 @@ use crate::privacy::{
     Adversary, Claim, Composition, Event, Mechanism as Release, Method, NeighbourRelation, compose, rdp,
 };
 use crate::problem::Sensitivity;
+use crate::problem::weights::Stake;
 use crate::protocol::{ASSUMED_RESIDUAL, Protocol, PublicFacts};
 use std::sync::Arc;
 
@@ -18,16 +19,16 @@ pub(super) struct Rounds<'a> {
     steps: Vec<Sensitivity>,
     /// D by round.
     weights: Vec<f64>,
-    records: usize,
+    stake: Stake,
     facts: &'a PublicFacts,
     context: &'a Context<'a>,
 }
 
 impl<'a> Rounds<'a> {
-    /// Of an agent with `records` records and `degree` neighbours.
+    /// Of an agent with `degree` neighbours.
     pub(super) fn new(
         protocol: &dyn Protocol,
-        (records, degree): (usize, usize),
+        (stake, degree): (Stake, usize),
         steps: Vec<Sensitivity>,
         facts: &'a PublicFacts,
         context: &'a Context<'a>,
@@ -39,7 +40,7 @@ impl<'a> Rounds<'a> {
                 protocol.kind()
             ));
         }
-        Ok(Self { steps, weights, records, facts, context })
+        Ok(Self { steps, weights, stake, facts, context })
     }
 
     /// The noise of every round with its account: the user's, or as little as the budget allows.
@@ -197,18 +198,21 @@ impl<'a> Rounds<'a> {
     /// The round `k` (from 0) under noise of `scale`, for a shift of the noise by `shift`.
     fn perturbation(&self, k: usize, inside: Inside, scale: f64, shift: f64) -> Perturbation {
         let Context { objective, bounds, .. } = self.context;
+        // A Hessian that is multiplied by w is that of rows √w times as long.
+        let bounds = &bounds.stretched(self.stake.weight);
         Perturbation {
             inside,
             scale,
             shift,
             volume: objective.volume_sensitivity_between(
                 bounds,
-                self.records,
+                self.stake.records,
                 self.weights[k],
                 self.context.spec.privacy.map(|p| p.neighbours).unwrap_or_default(),
             ),
             curvature: {
-                let (tau, rank) = objective.curvature_sensitivity(bounds, self.records, self.weights[k]);
+                let (tau, rank) =
+                    objective.curvature_sensitivity(bounds, self.stake.records, self.weights[k]);
                 let zero_out =
                     self.context.spec.privacy.is_some_and(|p| p.neighbours == NeighbourRelation::ZeroOut);
                 (tau, [rank, if zero_out { 0 } else { rank }])

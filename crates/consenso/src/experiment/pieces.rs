@@ -129,6 +129,7 @@ struct Every {
     rows: usize,
     accuracy: Option<f64>,
     balanced_accuracy: Option<f64>,
+    site_accuracy: Option<f64>,
     auc: Option<f64>,
     average_precision: Option<f64>,
     f1: Option<f64>,

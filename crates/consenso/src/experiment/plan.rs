@@ -6,6 +6,7 @@ use super::scouted;
 use crate::graph::Graph;
 use crate::kernel;
 use crate::problem::solve::Minimiser;
+use crate::problem::weights::Stake;
 use crate::problem::{Constraint, LocalObjective, Workspace};
 use crate::protocol::{Parameters, PublicFacts};
 use crate::record::CertifiedCurve;
@@ -89,7 +90,7 @@ impl Experiment {
             };
             return Recommendation { text: text.into(), noise_share: None };
         };
-        let scouting = self.planned.iter().find_map(|p| p.scouted.as_deref());
+        let scouting = self.planned.iter().filter(|p| p.staged.is_none()).find_map(|p| p.scouted.as_deref());
         let found = scouted::instead(self, epsilon);
         let Some(best) = scouting.or(found.as_ref()) else {
             let text = "Run it as it is: the budget decides the noise, and open parameters follow from it.";
@@ -178,7 +179,10 @@ impl Experiment {
             facts: PublicFacts { rounds: planned.timetable.rounds, ..self.facts },
             connectivity,
             // One record alone is an upper bound on the mean of many.
-            gradient: self.gradient_sensitivity(1, crate::privacy::NeighbourRelation::ZeroOut),
+            gradient: self.gradient_sensitivity(
+                Stake { records: 1, weight: self.heaviest() },
+                crate::privacy::NeighbourRelation::ZeroOut,
+            ),
             outputs: self.objective.loss.outputs(),
             constraint: match &self.tied {
                 Some(tied) if tied.limited => Constraint::Box { low: f64::MIN, high: f64::MAX },

@@ -10,7 +10,6 @@
 
 use super::budget::{Budget, Context};
 use crate::gate::Noise;
-use crate::privacy::NeighbourRelation;
 use crate::protocol::{CHANCE, MixRule, Parameters, Protocol, PublicFacts};
 
 /// R; `None` where nothing bounds a message.
@@ -26,7 +25,7 @@ pub(super) fn reach(
         return None;
     }
     // One record alone is an upper bound on the mean of many.
-    let gradient = context.objective.sensitivity(context.bounds, 1, NeighbourRelation::ZeroOut).linf;
+    let gradient = context.steepest();
     let numbers = facts.agents as f64 * f64::from(facts.rounds.max(1)) * facts.dim as f64;
     let log = libm::log(2.0 * numbers / CHANCE);
     let (mut steps, mut noise) = (0.0, Tails::default());
@@ -93,7 +92,7 @@ pub(super) fn keys(mixing: MixRule) -> Parameters {
     if let Ok(name) = serde_json::to_value(mixing.name()) {
         table.insert("mixing".into(), name);
     }
-    if let MixRule::Clipped { liars, .. } | MixRule::Trimmed { liars } = mixing {
+    if let MixRule::Clipped { liars, .. } | MixRule::Trimmed { liars } | MixRule::Nearest { liars } = mixing {
         table.insert("liars".into(), liars.into());
     }
     if let MixRule::Clipped { clip: Some(clip), .. } = mixing {
@@ -217,7 +216,7 @@ mod tests {
             (plan.claim.unwrap().epsilon.to_bits(), plan.cost.unwrap().mu.unwrap().to_bits())
         };
         let average = claim("");
-        for rule in ["clipped", "trimmed", "median"] {
+        for rule in ["clipped", "trimmed", "median", "nearest"] {
             assert_eq!(claim(&format!("mixing = \"{rule}\"")), average, "{rule}");
         }
     }

@@ -38,24 +38,15 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
         return None;
     }
     let bias = experiment.unscaled_by();
-    let scales = scales(locals, dim, bias)?;
-    let prepare = |rows: &mut dyn Iterator<Item = (&Records, usize)>| {
-        let mut out = Records::sparse(dim + 1);
-        for (records, row) in rows {
-            let whole = bias.map_or(1.0, |b| value(records, row, b));
-            let entries = records.entries(row).filter(|e| e.1 != 0.0 && Some(e.0) != bias);
-            let entries = entries.map(|(c, v)| (c, v / whole * scales[c as usize]));
-            out.push_entries(entries.chain([(dim as u32, INTERCEPT)]), records.labels()[row]);
-        }
-        out
-    };
-    let all = || locals.iter().flat_map(|l| (0..l.records().len()).map(move |row| (l.records(), row)));
+    let all = Records::joined(&locals.iter().map(LocalObjective::records).collect::<Vec<_>>());
+    let scales = scales(&all, bias)?;
+    let prepare = |records: &Records, rows: &[usize]| records.rescaled(rows, bias, &scales, INTERCEPT);
     // Every fifth record validates; shards are in random or in site order, so each agent gives its share.
-    let fit = prepare(&mut all().enumerate().filter(|(i, _)| i % 5 != 4).map(|(_, r)| r));
-    let held = prepare(&mut all().enumerate().filter(|(i, _)| i % 5 == 4).map(|(_, r)| r));
+    let (held, fit): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(|i| i % 5 == 4);
     if fit.is_empty() || held.is_empty() {
         return None;
     }
+    let (fit, held) = (prepare(&all, &fit), prepare(&all, &held));
     let solve = |records: Records, grid: &[f64]| {
         let mut local = LocalObjective::new(Objective { loss, regularization: 0.0 }, records);
         let mut found: Vec<(f64, Vec<f64>)> = Vec::new();
@@ -73,10 +64,9 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     };
     let tried = solve(fit, &GRID);
     let best = tried.iter().map(|(mu, x)| (*mu, worth(x))).min_by(|a, b| a.1.total_cmp(&b.1))?.0;
-    let (_, x) = solve(prepare(&mut all()), &[best]).pop()?;
-    let test = test.as_ref();
-    let metrics =
-        Metrics::of(&loss, &prepare(&mut (0..test.len()).map(|row| (test, row))), &x, experiment.threshold)?;
+    let every = |records: &Records| prepare(records, &(0..records.len()).collect::<Vec<_>>());
+    let (_, x) = solve(every(&all), &[best]).pop()?;
+    let metrics = Metrics::of(&loss, &every(&test), &x, experiment.threshold)?;
     Some(named(best, metrics.in_units(unit)))
 }
 
@@ -88,25 +78,18 @@ pub(super) fn named(regularization: f64, metrics: Metrics) -> Reference {
 const ABOUT: &str = "all records in one place, every record the same weight, columns scaled to unit variance, \
                      regularization chosen on a fifth of the training records; no privacy";
 
-fn value(records: &Records, row: usize, column: u32) -> f64 {
-    records.entries(row).find(|e| e.0 == column).map_or(1.0, |e| e.1)
-}
-
 /// One over the standard deviation of every column, 0 for a column that never changes.
-fn scales(locals: &[LocalObjective], dim: usize, bias: Option<u32>) -> Option<Vec<f64>> {
-    let (mut sums, mut squares, mut rows) = (vec![0.0; dim], vec![0.0; dim], 0.0);
-    for local in locals {
-        let records = local.records();
-        for row in 0..records.len() {
-            rows += 1.0;
-            let whole = bias.map_or(1.0, |b| value(records, row, b));
-            for (column, v) in records.entries(row) {
-                let v = v / whole;
-                sums[column as usize] += v;
-                squares[column as usize] += v * v;
-            }
+fn scales(records: &Records, bias: Option<u32>) -> Option<Vec<f64>> {
+    let (mut sums, mut squares) = (vec![0.0; records.dim()], vec![0.0; records.dim()]);
+    for row in 0..records.len() {
+        let whole = records.unit_of(row, bias);
+        for (column, v) in records.entries(row) {
+            let v = v / whole;
+            sums[column as usize] += v;
+            squares[column as usize] += v * v;
         }
     }
+    let rows = records.len() as f64;
     let scale = |(sum, square): (&f64, &f64)| {
         let variance: f64 = square / rows - (sum / rows) * (sum / rows);
         if variance > 1e-12 * (square / rows) { 1.0 / variance.sqrt() } else { 0.0 }

@@ -524,7 +524,7 @@ pub(super) fn player(
     seed: &Seed,
     simulated: bool,
 ) -> Player {
-    let gate = planned.budget.gate(agent, local.records().len(), graph.degree(agent), seed, simulated);
+    let gate = planned.budget.gate(agent, local.stake(), graph.degree(agent), seed, simulated);
     let gate = match &planned.budget.correlated {
         Some(correlated) => correlated.equip(gate, agent, graph.neighbours(agent), seed),
         None => gate,
@@ -580,7 +580,12 @@ fn judge(
             true => models[0].clone(),
             false => mean_row(models.iter().map(Vec::as_slice), dim),
         };
-        outcome.metrics = Metrics::of(loss, test, &mean, experiment.threshold).map(Kept);
+        outcome.metrics = match &experiment.layout {
+            // Through a standard these are means of what the model file says, which is asked below.
+            Some(_) => Metrics::of(loss, test, &mean, experiment.threshold),
+            None => experiment.metrics(instance.run, &mean),
+        }
+        .map(Kept);
     }
     outcome
 }
@@ -672,7 +677,7 @@ fn published_so_far(
 ) -> Option<Spread> {
     let graph = &experiment.graphs[instance.run as usize];
     Spread::of(instance.locals.iter().enumerate().filter_map(|(i, local)| {
-        let published = &planned.budget.account(local.records().len(), graph.degree(i))?.published;
+        let published = &planned.budget.account(local.stake(), graph.degree(i))?.published;
         match round as usize {
             0 => (!published.is_empty()).then_some(0.0),
             round => published.get(round - 1).copied(),

@@ -1,17 +1,18 @@
 //! Experiments whose columns are scouted: what they allow, how they are planned, and what their models are judged by.
 
 use super::budget::{self, Company};
-use super::check::{Experiment, Planned, Source};
+use super::check::{Experiment, Planned, Source, budget_per_sensitivity, open_clip};
 use super::correlated::{self, Correlated};
-use super::spec::{AlgorithmSpec, ExperimentSpec, NoiseSpec};
+use super::spec::{AlgorithmSpec, ExperimentSpec, MAX_ROUNDS, NoiseSpec};
 use crate::agent::Timetable;
-use crate::data::{Encoder, Encoding, RawLayout, Records, Task};
+use crate::data::{Encoder, Encoding, RawLayout, Records, RowBounds, Task};
 use crate::graph::Graph;
 use crate::privacy::correlated::MOST_CORRELATION;
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, SiteWeights, WeightRule};
 use crate::protocol::scouted::{Request, Scouted, loss_under};
-use crate::protocol::{MixRule, Pairwise, Protocol, PublicFacts};
+use crate::protocol::staged::Staged;
+use crate::protocol::{MixRule, Pairwise, Protocol, PublicFacts, Response};
 use std::sync::Arc;
 
 /// The raw columns if the experiment scouts them.
@@ -20,12 +21,6 @@ pub(super) fn layout(
     source: &Source,
 ) -> Result<Option<Arc<RawLayout>>, (&'static str, String)> {
     if spec.data.encoding != Encoding::Scouted {
-        if !spec.data.weights.is_open() {
-            return Err((
-                "weights",
-                "sites can be weighted where columns are scouted: add encoding = \"scouted\"".into(),
-            ));
-        }
         return Ok(None);
     }
     let Source::Data(data) = source else {
@@ -60,6 +55,127 @@ pub(super) fn objective(objective: Objective, spec: &ExperimentSpec, records: us
     Objective { loss, regularization }
 }
 
+/// Whether an algorithm runs behind a stage that scouts: `dgd` and `decor` have one of their own.
+pub(super) fn is_staged(algorithm: &AlgorithmSpec) -> bool {
+    !["dgd", "decor"].contains(&algorithm.protocol.kind())
+}
+
+/// Plans an algorithm that begins once columns are scouted; see [`staged`](crate::protocol::staged).
+fn plan_staged(
+    algorithm: AlgorithmSpec,
+    layout: &Arc<RawLayout>,
+    facts: &mut PublicFacts,
+    context: &budget::Context<'_>,
+    graphs: &[Arc<Graph>],
+) -> Result<(Planned, Vec<String>), String> {
+    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, mut protocol, .. } = algorithm;
+    let kind = protocol.kind();
+    let instead = "use kind = \"dgd\", or data.encoding = \"one-hot\"";
+    let why = match context.spec.privacy.filter(|_| noise.is_none()) {
+        _ if kind == "linear-admm" => Some("its agents have variables of their own"),
+        None => Some("it scouts within a budget, and without noise nothing is gained by it"),
+        Some(_) if protocol.response() == Response::AtNoisedPoint => Some(
+            "its noise stands inside a problem, whose account is no part of a Gaussian budget that scouting shares",
+        ),
+        Some(_) if protocol.charges_ahead() => {
+            Some("one charge covers an epoch of its coordinates under one noise, and scouting has another")
+        }
+        Some(_) if context.balanced => {
+            Some("class_weight = \"balanced\" waits for shares that it does not look at")
+        }
+        Some(_) if sharing.is_some() => {
+            Some("exchange = \"secret-shared\" reveals sums alone, and histograms are passed on")
+        }
+        Some(_) if mixing != MixRule::Average => {
+            Some("mixing other than the average would mix histograms too")
+        }
+        Some(_) => None,
+    };
+    if let Some(why) = why {
+        return Err(format!("kind = \"{kind}\" cannot train on scouted columns: {why}; {instead}"));
+    }
+    let privacy = context.spec.privacy.ok_or("no budget")?;
+    if privacy.neighbours == NeighbourRelation::Paper {
+        return Err("neighbours = \"paper\" is for the paper's own encoding: use replace-one".into());
+    }
+    let epsilon =
+        privacy.epsilon.ok_or("noise needs a budget where columns are scouted: set privacy.epsilon")?;
+    let request = Request {
+        layout: Arc::clone(layout),
+        loss: context.objective.loss,
+        balanced: false,
+        weights: context.spec.data.weights.clone(),
+        pairwise: None,
+        mu: Some(gdp::mu_for(epsilon, privacy.delta).map_err(|e| e.to_string())?),
+        reach: reach(privacy.neighbours),
+        ridge: 0.0,
+        steps: Some(1),
+    };
+    let scout = Scouted::plan(&request, context.counts, graphs)?;
+    let features = layout.features() + 1;
+    let unit = RowBounds::declared((features as f64).sqrt().next_up(), 1.0, 1.0);
+    let mut objective = *context.objective;
+    if let Loss::Ridge { .. } = objective.loss {
+        // Labels are standardised: what is more than two deviations off counts as two.
+        objective.loss = Loss::Ridge { clip: 2.0 };
+    }
+    let stretched = unit.stretched(context.heaviest());
+    let mut inner = PublicFacts {
+        dim: objective.dim(features),
+        smoothness: objective.smoothness(&stretched),
+        coordinate_smoothness: objective.coordinate_smoothness(&stretched),
+        coordinate_sensitivity: objective.coordinate_sensitivity(),
+        strong_convexity: objective.strong_convexity(),
+        rounds: 0,
+        private: true,
+        budget: None,
+        ..*facts
+    };
+    if let Some(clip) = open_clip(context.spec, &objective, &unit, &inner) {
+        objective.loss = objective.loss.with_slopes_up_to(clip);
+    }
+    let left = (1.0 - scout.scouting_share()).sqrt();
+    inner.budget =
+        budget_per_sensitivity(&privacy, &objective, &unit, context.stakes()).map(|budget| budget * left);
+    inner.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&inner)).clamp(1, MAX_ROUNDS);
+    protocol.resolve(&inner);
+    let averaged = ((tail.unwrap_or(0.5) * f64::from(inner.rounds)).round() as u32).clamp(1, inner.rounds);
+    let gossip = gossip.unwrap_or_else(|| budget::default_gossip(&inner));
+    let scouted = Arc::new(scout.clone());
+    let before_mean = inner.rounds - averaged;
+    let staged = Arc::new(Staged::new(scout, Arc::from(protocol), inner, objective, (before_mean, gossip)));
+    let warning = staged.check(&inner)?;
+    let context = budget::Context { objective: &objective, bounds: &unit, ..*context };
+    *facts = PublicFacts { dim: scouted.shape.width, rounds: staged.rounds(), ..inner };
+    let all = PublicFacts { dim: staged.width(facts.dim), ..*facts };
+    let protocol: Arc<dyn Protocol> = Arc::clone(&staged) as _;
+    let mut budget = budget::plan(&*protocol, None, None, &all, &context, graphs, Company::default())?;
+    for price in budget.accounts_mut().filter_map(|account| account.price.as_mut()) {
+        price.claim.caveats.push(staged.split_of_the_budget());
+    }
+    budget.settle();
+    if let (Some(price), Some(wanted)) = (&budget.price, privacy.adversary) {
+        correlated::protects(&price.claim, wanted, facts.agents)?;
+    }
+    let label = label.unwrap_or_else(|| kind.to_owned());
+    let warnings =
+        warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
+    let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
+    let planned = Planned {
+        place: context.place,
+        label,
+        protocol,
+        timetable: Arc::new(timetable),
+        budget,
+        sharing: None,
+        mixing: MixRule::Average,
+        reach: None,
+        scouted: Some(scouted),
+        staged: Some(staged),
+    };
+    Ok((planned, warnings))
+}
+
 /// Plans one algorithm.
 pub(super) fn plan(
     algorithm: AlgorithmSpec,
@@ -68,13 +184,11 @@ pub(super) fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
+    if is_staged(&algorithm) {
+        return plan_staged(algorithm, layout, facts, context, graphs);
+    }
     let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, protocol, .. } = algorithm;
     let kind = protocol.kind();
-    if !["dgd", "decor"].contains(&kind) {
-        return Err(format!(
-            "kind = \"{kind}\" cannot train on scouted columns: use kind = \"dgd\" or \"decor\", or data.encoding = \"one-hot\""
-        ));
-    }
     if protocol.parameters().contains_key("step") {
         return Err("step is chosen from public numbers where columns are scouted: leave it out".into());
     }
@@ -173,6 +287,7 @@ pub(super) fn plan(
         mixing: MixRule::Average,
         reach: None,
         scouted: Some(scouted),
+        staged: None,
     };
     Ok((planned, warnings))
 }
@@ -194,7 +309,7 @@ pub(super) fn level(planned: &mut [Planned], facts: &mut PublicFacts) {
 }
 
 /// How often a record's share moves a sum. What is removed also changes the number that sums are divided by.
-fn reach(neighbours: NeighbourRelation) -> f64 {
+pub(super) fn reach(neighbours: NeighbourRelation) -> f64 {
     if neighbours == NeighbourRelation::ZeroOut { 1.0 } else { 2.0 }
 }
 
@@ -274,14 +389,8 @@ fn pooled(
     standard: &[f64],
     locals: &[LocalObjective],
 ) -> LocalObjective {
-    let rows = locals.iter().map(|l| l.records().len()).sum();
-    let mut all = Records::with_capacity(layout.features() + 1, rows);
-    for local in locals {
-        let encoded = layout.encode(standard, local.records());
-        for row in 0..encoded.len() {
-            all.push_entries(encoded.entries(row), encoded.labels()[row]);
-        }
-    }
+    let blocks: Vec<Records> = locals.iter().map(|l| layout.encode(standard, l.records())).collect();
+    let all = Records::joined(&blocks.iter().collect::<Vec<_>>());
     LocalObjective::new(
         Objective { loss: experiment.loss_under(Some(standard)), ..experiment.objective },
         all,
@@ -454,6 +563,22 @@ mod tests {
         assert!(refused.unwrap_err().to_string().contains("is feared"));
     }
 
+    /// Sums on their way hold shared noise that has not cancelled yet. They were cut to the size that own noise may have, and models were worse than with noise of one's own.
+    #[test]
+    fn noise_that_neighbours_share_changes_no_total() {
+        let model = |correlation: f64| {
+            let algorithm =
+                format!("kind = \"decor\"\nrounds = 3\ncolluders = 4\ncorrelation = {correlation}");
+            let ring = ("kind = \"ring\"", 6, BINARY, "logistic", "[privacy]\nepsilon = 1.0\ndelta = 1e-6");
+            trained(&checked(SCHEMA, &algorithm, ring).unwrap()).models[0].agents.clone()
+        };
+        // Four colluders leave nobody two honest neighbours in a row on a ring of six: all hide themselves, whatever is shared.
+        let (little, much) = (model(1.0), model(30.0));
+        for (a, b) in little.iter().flatten().zip(much.iter().flatten()) {
+            assert!((a - b).abs() <= 1e-9 * (1.0 + a.abs()), "{a} {b}");
+        }
+    }
+
     /// The finer histograms of one algorithm made messages longer than another's, which ended the run.
     #[test]
     fn algorithms_with_histograms_of_their_own_run_side_by_side() {
@@ -505,8 +630,14 @@ mod tests {
     /// Agents that exchange messages have the simulator's models, bit for bit, and are charged what they claim.
     #[test]
     fn messages_give_the_simulators_models() {
-        for graph in ["kind = \"complete\"", "kind = \"path\""] {
-            let experiment = experiment(graph, 5, BINARY, "logistic", BUDGET);
+        for (graph, algorithm) in [
+            ("kind = \"complete\"", "kind = \"dgd\""),
+            ("kind = \"path\"", "kind = \"dgd\""),
+            ("kind = \"path\"", "kind = \"admm\"\nrounds = 8"),
+            ("kind = \"ring\"", "kind = \"gradient-tracking\"\nrounds = 8"),
+            ("kind = \"complete\"", "kind = \"extra\"\nrounds = 8"),
+        ] {
+            let experiment = checked(SCHEMA, algorithm, (graph, 5, BINARY, "logistic", BUDGET)).unwrap();
             let simulated = trained(&experiment).models[0].agents.clone();
             let sites: Vec<_> = (0..5).map(|i| experiment.site(i).unwrap()).collect();
             let plan = |i: usize| &sites[i].plan;
@@ -558,6 +689,76 @@ mod tests {
             let found = found[0].audit.expect("a claim");
             assert_eq!(found.verdict, Verdict::Consistent, "{loss}: {found:?}");
             assert!(found.mu_lower > 0.3 * found.mu_claimed.unwrap(), "{loss}: {found:?}");
+        }
+    }
+
+    /// Algorithms that begin once columns are scouted learn from them, end with the standard that all agents share, keep their budget and write down what
+    /// repeats them; what cannot says why and what to do.
+    #[test]
+    fn other_kinds_begin_once_columns_are_scouted() {
+        let budget = BUDGET.replace("3.0", "60.0");
+        for kind in [
+            "admm\"",
+            "admm\"\naggregation = \"fixed\"",
+            "admm\"\nexact = true",
+            "extra\"",
+            "gradient-tracking\"",
+            "consensus-admm\"",
+            "output-admm\"",
+            "gd\"",
+            "gd-star\"",
+            "pdop\"",
+        ] {
+            let algorithm = format!("kind = \"{kind}\nrounds = 60");
+            let graph = if kind == "gd\"" { "kind = \"complete\"" } else { "kind = \"ring\"" };
+            let experiment = checked(SCHEMA, &algorithm, (graph, 5, BINARY, "logistic", &budget)).unwrap();
+            let claim = experiment.claim(0).unwrap();
+            assert!(claim.epsilon <= 60.0 && claim.epsilon > 58.0, "{kind}: {}", claim.epsilon);
+            assert!(
+                claim.caveats.join(" ").contains("10 % scouts the columns, 90 % trains"),
+                "{:?}",
+                claim.caveats
+            );
+            let finished = trained(&experiment);
+            let auc = finished.record.algorithms[0].test_auc.unwrap();
+            assert!(auc > 0.7, "{kind}: {auc}");
+            let models = &finished.models[0].agents;
+            let standard = |m: &Vec<f64>| split(&experiment.planned[0], m).unwrap().0.to_vec();
+            assert!(models.iter().all(|m| standard(m) == standard(&models[0])), "{kind}");
+            let written = experiment.resolved_for_network(&experiment.planned[0].label).unwrap();
+            assert_eq!(written.algorithm[0]["rounds"], 60, "{kind}");
+        }
+        for (kind, why) in [
+            ("pp", "its noise stands inside a problem"),
+            ("dvp", "its noise stands inside a problem"),
+            ("rcd", "one charge covers an epoch"),
+            ("admm\"\nnoise = \"none", "without noise nothing is gained"),
+        ] {
+            let algorithm = format!("kind = \"{kind}\"");
+            let refused = checked(SCHEMA, &algorithm, ("kind = \"ring\"", 5, BINARY, "logistic", &budget));
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains(why) && said.contains("use kind = \"dgd\""), "{said}");
+        }
+    }
+
+    /// The same attack on algorithms behind a scouting stage, one with a private memory, one that solves problems; rows that are as long as they can be.
+    #[test]
+    fn an_audit_of_staged_algorithms_stays_below_the_claim() {
+        use crate::audit::{Options, Verdict};
+        for (algorithm, label, loss, least) in [
+            ("kind = \"admm\"\naggregation = \"fixed\"\nrounds = 6", BINARY, "logistic", 0.15),
+            ("kind = \"extra\"\nrounds = 6", BINARY, "logistic", 0.0),
+            ("kind = \"admm\"\nexact = true\naggregation = \"fixed\"\nrounds = 4", BINARY, "logistic", 0.05),
+            ("kind = \"gradient-tracking\"\nrounds = 6", "min = -4\nmax = 4", "ridge", 0.15),
+        ] {
+            let budget = BUDGET.replace("3.0", "8.0");
+            let seats = ("kind = \"complete\"", 2, label, loss, &*budget);
+            let experiment = checked(SCHEMA, algorithm, seats).unwrap();
+            let options = Options { trials: 1_500, confidence: 1.0 - 1e-6, seed: 3 };
+            let found = experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();
+            let found = found[0].audit.expect("a claim");
+            assert_eq!(found.verdict, Verdict::Consistent, "{algorithm}: {found:?}");
+            assert!(found.mu_lower >= least * found.mu_claimed.unwrap(), "{algorithm}: {found:?}");
         }
     }
 
@@ -678,9 +879,9 @@ mod tests {
         let heavy = experiment("kind = \"complete\"", 3, BINARY, "logistic", BUDGET);
         let said = heavy.warnings().join(" ");
         assert!(said.contains("site 3 has 68 % of the weight") && !said.contains("of the noise"), "{said}");
-        let loud = super::super::check::loudest_site(&[3000, 20, 3000]).unwrap();
+        let loud = super::super::check::loudest_site(&[3000, 20, 3000], None).unwrap();
         assert!(loud.starts_with("site 2 with its 20 records brings 100 % of all noise"), "{loud}");
-        assert_eq!(super::super::check::loudest_site(&[300, 200, 300, 400]), None);
+        assert_eq!(super::super::check::loudest_site(&[300, 200, 300, 400], None), None);
     }
 
     /// The encoder of a fitted model gives the rows that training used.

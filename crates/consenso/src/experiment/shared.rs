@@ -5,8 +5,8 @@ use super::check::Planned;
 use super::problem::Tied;
 use super::spec::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
 use crate::gate::{Grid, Noise, RoundNoise};
+use crate::privacy::Adversary;
 use crate::privacy::distributed_noise::{TAIL, Together};
-use crate::privacy::{Adversary, NeighbourRelation};
 use crate::protocol::{Needs, Parameters, Protocol, PublicFacts};
 use crate::sharing::{FixedPoint, ShareError};
 use serde::Deserialize;
@@ -278,7 +278,7 @@ fn reach(protocol: &dyn Protocol, facts: &PublicFacts, context: &Context<'_>, pa
         return within;
     }
     // One record alone is an upper bound on the mean of many.
-    let gradient = context.objective.sensitivity(context.bounds, 1, NeighbourRelation::ZeroOut).linf;
+    let gradient = context.steepest();
     let wide = |x: f64| x * (1.0 + 1e-9) + 1e-9;
     let (mut before, mut largest) = (0.0, 0.0f64);
     for round in 1..=facts.rounds {

@@ -5,10 +5,11 @@ use super::check::{Experiment, Planned, Source};
 use super::run::player;
 use super::spec::Accounting;
 use crate::agent::{Agent, Player, Timetable};
-use crate::gate::{Ledger, Noise};
+use crate::gate::{Gate, Ledger, Noise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
+use crate::problem::weights::Stake;
 use crate::problem::{LocalObjective, Sensitivity};
 use crate::sharing::SharingAgent;
 use std::collections::BTreeMap;
@@ -92,6 +93,15 @@ impl SitePlan {
             (norm.name().to_owned(), event)
         };
         Norm::that_bound(noise).iter().map(one).collect()
+    }
+}
+
+impl SitePlan {
+    /// What the release of `round` costs by the schedule, which is known before it; `None` where it depends on the transcript.
+    #[must_use]
+    pub fn scheduled(&self, round: u32, gate: &Gate) -> Option<Charge> {
+        let ledger = gate.ledger().after(round)?;
+        Some(self.charge(round, gate.noise(round), &ledger))
     }
 }
 
@@ -190,7 +200,7 @@ impl Experiment {
                 "there are {records} records, but {announced} were announced to the other sites: the noise of all depends on it"
             ));
         }
-        let plan = self.site_plan(planned, records, graph.degree(agent));
+        let plan = self.site_plan(planned, local.stake(), graph.degree(agent));
         let player = player(self, planned, (agent, graph, &self.counts), local, &seed, false);
         Ok((planned, player, plan))
     }
@@ -199,20 +209,20 @@ impl Experiment {
         match &*self.source {
             Source::Data(data) if self.alone => {
                 let all: Vec<usize> = (0..data.train.len()).collect();
-                Ok(self.objective_on(data.train.select(&all)))
+                Ok(self.objective_on(data.train.select(&all)).weighted(self.weight(0, agent)))
             }
             _ => Ok(self.locals(0)?.swap_remove(agent)),
         }
     }
 
-    fn site_plan(&self, planned: &Planned, records: usize, degree: usize) -> SitePlan {
-        let account = planned.budget.account(records, degree);
+    fn site_plan(&self, planned: &Planned, stake: Stake, degree: usize) -> SitePlan {
+        let account = planned.budget.account(stake, degree);
         SitePlan {
             kind: planned.protocol.kind(),
             timetable: Arc::clone(&planned.timetable),
             dim: self.facts.dim,
             width: planned.protocol.width(self.facts.dim),
-            records,
+            records: stake.records,
             claim: account.and_then(|account| self.account_claim(account)),
             cost: account.and_then(|account| Some(account.cost(&self.account_claim(account)?))),
             seeded: self.is_seeded(),

@@ -126,7 +126,7 @@ pub struct DataSpec {
     /// Another division than equal and random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionSpec>,
-    /// How much each site counts: `"precision"`, `"records"`, `"equal"`, or a list with one number per site. By precision where
+    /// How much each site counts, in every algorithm: `"precision"`, `"records"`, `"equal"`, or a list with one number per site. By precision where
     /// columns are scouted, all sites alike elsewhere.
     #[serde(default, skip_serializing_if = "SiteWeights::is_open")]
     pub weights: SiteWeights,
@@ -820,8 +820,9 @@ fn parse_algorithm(
             return Err(fail("clip", "clip belongs to clipped mixing".into(), Some(help)));
         }
         MixName::Trimmed => MixRule::Trimmed { liars: liars.unwrap_or(1) },
+        MixName::Nearest => MixRule::Nearest { liars: liars.unwrap_or(1) },
         _ if liars.is_some() => {
-            let help = "add mixing = \"clipped\" or \"trimmed\", or leave it out".to_owned();
+            let help = "add mixing = \"nearest\", \"clipped\" or \"trimmed\", or leave it out".to_owned();
             return Err(fail("liars", "liars belongs to robust mixing".into(), Some(help)));
         }
         MixName::Median => MixRule::Median,

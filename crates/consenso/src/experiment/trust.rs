@@ -139,7 +139,7 @@ impl Experiment {
             all.iter().sum::<f64>() / all.len().max(1) as f64
         };
         let claimed = {
-            let account = planned.budget.account(self.counts[0], graph.degree(0)).ok_or("no account")?;
+            let account = planned.budget.account(self.stake(0), graph.degree(0)).ok_or("no account")?;
             let hides =
                 |k: usize| account.hidden_by.get(k).map_or(account.noise[k].noise().scale(), |n| n.scale());
             let mu: f64 =
@@ -207,7 +207,7 @@ impl Experiment {
         mixing: &'a Mixing,
     ) -> Result<Gossip<'a>, String> {
         let graph = &*self.graphs[0];
-        let account = |i: usize| planned.budget.account(self.counts[i], graph.degree(i)).ok_or("no account");
+        let account = |i: usize| planned.budget.account(self.stake(i), graph.degree(i)).ok_or("no account");
         let scale = |i: usize, k: usize| Ok::<f64, String>(account(i)?.noise[k].noise().scale());
         let rounds = (rounds as usize).min(account(0)?.noise.len());
         let deviations = (0..rounds).map(|k| scale(0, k)).collect::<Result<Vec<f64>, _>>()?;
@@ -358,7 +358,7 @@ impl Experiment {
             return None;
         }
         let records = local.records();
-        let one = LocalObjective::new(*local.objective(), records.select(&[0]));
+        let one = local.on(records.select(&[0]));
         let row = records.row(0);
         let last = row.len().checked_sub(1)?;
         let mut gradient = vec![0.0; row.len()];
@@ -399,9 +399,9 @@ impl Experiment {
         let neighbours = self.spec.privacy?.neighbours;
         let seed = Seed::from(self.spec.seed);
         let one = |(i, g): (usize, &Vec<f64>)| {
-            let account = planned.budget.account(self.counts[i], graph.degree(i))?;
+            let account = planned.budget.account(self.stake(i), graph.degree(i))?;
             let noise = *account.noise.first()?;
-            let gain = account.steps.first()?.l2 / self.gradient_sensitivity(self.counts[i], neighbours).l2;
+            let gain = account.steps.first()?.l2 / self.gradient_sensitivity(self.stake(i), neighbours).l2;
             let step: Vec<f64> = g.iter().map(|g| g * gain).collect();
             let mut q = vec![0; step.len()];
             let mut stream = seed.stream(Purpose::Audit, i as u64, 0);

@@ -56,7 +56,7 @@ const AIM: f64 = 2.5;
 /// Rounds that are attacked.
 const ROUNDS: u32 = 5;
 /// Numbers to draw, about.
-const DRAWS: usize = 800_000;
+const DRAWS: usize = 400_000;
 
 /// Where noise comes from: n draws of an agent's own noise in a round, and of what an edge adds to its smaller end.
 type Source<'a> = dyn Fn(usize, u32, usize) -> Result<Vec<f64>, String> + Sync + 'a;
@@ -95,7 +95,7 @@ impl Experiment {
     }
 
     fn own_noise(&self, planned: &Planned, agent: usize, round: u32) -> Result<RoundNoise, String> {
-        let account = planned.budget.account(self.counts[agent], self.graphs[0].degree(agent));
+        let account = planned.budget.account(self.stake(agent), self.graphs[0].degree(agent));
         account.and_then(|a| a.noise.get(round as usize - 1).copied()).ok_or_else(|| "no account".into())
     }
 }

@@ -95,6 +95,19 @@ pub enum ShareError {
         /// The declared range.
         range: f64,
     },
+    /// Somebody's shares add up to no vector.
+    #[error(
+        "the sum of round {round} is beyond what {agents} vectors within ±{range} add up to: somebody sent what is no share. Whoever it was, this agent's own vector was in range; \
+         whose it was cannot be seen without opening everybody's, so the run is over"
+    )]
+    Forged {
+        /// When.
+        round: u32,
+        /// N.
+        agents: usize,
+        /// The declared range.
+        range: f64,
+    },
     /// Somebody left: the shares it holds are needed.
     #[error(
         "agent {from} dropped out in round {round}: without its shares the sum stays hidden, and the run is over"
@@ -199,6 +212,13 @@ impl FixedPoint {
     #[must_use]
     pub fn saturate(&self, q: i64) -> i64 {
         q.clamp(-self.limit, self.limit)
+    }
+
+    /// Whether sums modulo 2^64 can be of N numbers within the range.
+    #[must_use]
+    pub fn adds_up_to(&self, sums: &[u64]) -> bool {
+        let most = self.limit.saturating_mul(i64::from(self.agents)).unsigned_abs();
+        sums.iter().all(|sum| sum.cast_signed().unsigned_abs() <= most)
     }
 
     /// The mean of N numbers whose encodings add up to `sum` modulo 2^64.

@@ -144,6 +144,27 @@ impl Ledger {
         }
     }
 
+    /// The account after rounds 1 to `charged`, as far as the budget allowed them; `None` where costs depend on the transcript.
+    #[must_use]
+    pub fn after(&self, charged: u32) -> Option<Self> {
+        match self {
+            Self::Open => Some(Self::Open),
+            Self::Schedule { plan, .. } => {
+                Some(Self::Schedule { plan: Arc::clone(plan), charged: charged.min(plan.allowed) })
+            }
+            Self::Filter { .. } => None,
+        }
+    }
+
+    /// How many releases a schedule that was composed in advance allows; `None` for other accounts.
+    #[must_use]
+    pub fn allowed(&self) -> Option<u32> {
+        match self {
+            Self::Schedule { plan, .. } => Some(plan.allowed),
+            _ => None,
+        }
+    }
+
     pub(super) fn state(&self) -> LedgerState {
         let spent = match self {
             Self::Filter { filter, .. } => filter.state(),

@@ -256,11 +256,15 @@ impl Gate {
     ) -> bool {
         let objective = local.objective();
         // The solver takes rows for unit rows: no problem may be posed that it would take for one beyond rounding.
-        let unit = objective.loss.curvature() + objective.regularization;
+        let unit = local.weight().max(1.0) * objective.loss.curvature() + objective.regularization;
         let smoothness = self.smoothness.map_or(unit, |public| public.max(unit));
         let weight = protocol.solved_weight(view.round() + 1, view.degree()) + objective.regularization;
         // Around the centre, moved into the set, the solution is no farther than the records pull; costs are solved in closed form.
-        let pull = if local.costs().is_some() { 0.0 } else { objective.steepness(smoothness) / weight };
+        let pull = if local.costs().is_some() {
+            0.0
+        } else {
+            objective.steepness(smoothness, local.weight()) / weight
+        };
         let reach = centre + 2.0 * kernel::norm(view.own()) + pull;
         reach <= solve::largest_solvable(weight, smoothness, view.dim())
     }
@@ -300,6 +304,16 @@ impl Gate {
         }
         self.realised = self.realised.and(state.realised);
         self.ledger.resume(&state.ledger)
+    }
+
+    /// The state after the charges of rounds 1 to `charged`; `None` where their costs depend on the transcript.
+    pub(crate) fn state_after(&self, charged: u32) -> Option<GateState> {
+        Some(GateState { ledger: self.ledger.after(charged)?.state(), realised: self.realised })
+    }
+
+    /// Charges a round whose release will use no record.
+    pub(crate) fn spend(&mut self, round: u32) -> Result<(), StopReason> {
+        self.ledger.charge(round, &[])
     }
 
     /// The noise of a round, from 1; `None` beyond the schedule and for an open gate.

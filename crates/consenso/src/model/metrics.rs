@@ -15,6 +15,9 @@ pub struct Metrics {
     /// Mean over the classes of the share of their records that is answered right: 1/C for a model that answers one class for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balanced_accuracy: Option<f64>,
+    /// Mean over the sites of the accuracy on each site's own test records, where it is known which are whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site_accuracy: Option<f64>,
     /// Area under the ROC curve, ties counted half. Two classes, both present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auc: Option<f64>,
@@ -103,6 +106,28 @@ impl Metrics {
         Some(Self { rows: labels.len(), ..metrics })
     }
 
+    /// The same figures with the mean accuracy over sites, `sites` being whose record each of these is.
+    pub(crate) fn by_site(
+        mut self,
+        loss: &Loss,
+        scores: &[f64],
+        labels: &[f64],
+        threshold: f64,
+        sites: &[u32],
+    ) -> Self {
+        let width = scores.len() / labels.len().max(1);
+        let all: std::collections::BTreeSet<u32> = sites.iter().copied().collect();
+        let one = |site: &u32| {
+            let rows = || (0..labels.len()).filter(|&row| sites[row] == *site);
+            let scores: Vec<f64> = rows().flat_map(|row| &scores[row * width..][..width]).copied().collect();
+            let labels: Vec<f64> = rows().map(|row| labels[row]).collect();
+            Self::of_scores(loss, &scores, &labels, threshold)?.accuracy
+        };
+        let each: Option<Vec<f64>> = all.iter().map(one).collect();
+        self.site_accuracy = each.map(|each| each.iter().sum::<f64>() / each.len() as f64);
+        self
+    }
+
     /// Means over runs: a bin of a calibration curve weighs by its records.
     #[must_use]
     pub fn mean(runs: &[Self]) -> Option<Self> {
@@ -125,6 +150,7 @@ impl Metrics {
             rows: first.rows,
             accuracy: over(&|m| m.accuracy),
             balanced_accuracy: over(&|m| m.balanced_accuracy),
+            site_accuracy: over(&|m| m.site_accuracy),
             auc: over(&|m| m.auc),
             average_precision: over(&|m| m.average_precision),
             f1: over(&|m| m.f1),
@@ -320,6 +346,21 @@ mod tests {
 
     /// Worked out by hand from the definitions that scikit-learn documents for `roc_auc_score`, `average_precision_score`, `f1_score`, `log_loss`
     /// and `balanced_accuracy_score`, on p = σ(margin), with a tie across the classes.
+    /// A small site counts as much as a large one.
+    #[test]
+    fn accuracy_over_sites_is_the_mean_of_the_sites() {
+        let (scores, labels, sites) = ([1.0, 1.0, 1.0, -1.0], [1.0, 1.0, 1.0, 1.0], [0, 0, 0, 7]);
+        let plain = Metrics::of_scores(&Loss::Logistic, &scores, &labels, 0.5).unwrap();
+        assert_eq!((plain.accuracy, plain.site_accuracy), (Some(0.75), None));
+        let judged = plain.by_site(&Loss::Logistic, &scores, &labels, 0.5, &sites);
+        assert_eq!(judged.site_accuracy, Some(0.5));
+        let softmax = Loss::Softmax { classes: 2 };
+        let pairs = [0.0, 1.0, 1.0, 0.0, 0.0, 1.0];
+        let labels = [1.0, 1.0, 1.0];
+        let judged = Metrics::of_scores(&softmax, &pairs, &labels, 0.5).unwrap();
+        assert_eq!(judged.by_site(&softmax, &pairs, &labels, 0.5, &[1, 1, 2]).site_accuracy, Some(0.75));
+    }
+
     #[test]
     fn two_classes_by_the_usual_definitions() {
         let margins = [-2.0, -1.0, -0.5, 0.25, 0.25, 1.0, 3.0, -0.75];

@@ -13,11 +13,18 @@
 //! most 2, setting one's summand to zero by at most 1, at every x. It follows that ‖·‖_∞ ≤ 2 and ‖·‖₁ ≤ 2√d. The norms in floating point are
 //! rounded up before they divide (as [`to_unit_norm`](crate::data) does), and a slope that is not finite counts as zero, so the bound
 //! holds for the stored numbers too; summing b of them adds at most (b + 64)·2⁻⁵³·b on either neighbour, which [`rounding`] bounds.
+//!
+//! **By codes.** Where rows are kept as codes ([`Codes`](crate::data)), z_j = base + its numbers + Σ_p value_p(c_jp)·e, the sum is taken as
+//! base·Σ_j t_j + (numbers) + Σ value·B with t_j = c_j·s_j and B_l the sum of t_j over the rows of level l. |t_j| ≤ 1/‖z_j‖₂ ≤ 1, for the intercept is 1, so
+//! with u = 2⁻⁵³ and n = b + 300 (no number is the sum of more: b rows, 256 combinations of levels, a few products) feature l of a category is off by at
+//! most n·u·(|base_l|·b + |value_l|·b_l), b_l the rows of that level. No level adds more than v = 2/√floor to a row, base_l = −p_l·value_l with shares
+//! Σp_l ≤ 1 in each of the S categories, and Σ_l b_l = b, so over all features ‖·‖₂ ≤ n·u·b·2√S·v; the numbers add n·u·b as above (each
+//! record's vector has length at most one), and second-order terms fit between n and b + 512: [`rounding_by_codes`].
 
 use super::{Loss, Workspace};
 use crate::data::{RawLayout, Records};
 use crate::kernel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Records of one site whose features are standardised once the standard is known.
 pub(crate) struct Raw {
@@ -33,6 +40,8 @@ pub(crate) struct Standardised {
     pub(crate) records: Records,
     /// ‖z_j‖₂, rounded up.
     norms: Vec<f64>,
+    /// The same rows as rows of at most unit length, once an algorithm asked for them.
+    unit: OnceLock<super::LocalObjective>,
 }
 
 impl std::fmt::Debug for Raw {
@@ -73,7 +82,27 @@ impl Standardised {
     fn new(records: Records) -> Self {
         let up = 1.0 + (records.dim() + 8) as f64 * f64::EPSILON;
         let norms = (0..records.len()).map(|j| kernel::norm(&records.row(j)) * up).collect();
-        Self { records, norms }
+        Self { records, norms, unit: OnceLock::new() }
+    }
+
+    /// The objective on these rows, each shortened to `length` where it is longer and divided by it: z·min(1/length, 1/‖z‖), so that no row is longer than one whatever
+    /// the record was (norms are rounded up before they divide). A run asks for one objective and length only.
+    pub(crate) fn in_units(
+        &self,
+        objective: super::Objective,
+        length: f64,
+        weight: f64,
+    ) -> &super::LocalObjective {
+        self.unit.get_or_init(|| {
+            let mut records = Records::with_capacity(self.records.dim(), self.records.len());
+            for (j, (&label, &norm)) in self.records.labels().iter().zip(&self.norms).enumerate() {
+                // Two roundings more: of the product, and of the length itself.
+                let by = length.max(norm) * (1.0 + 4.0 * f64::EPSILON);
+                let row: Vec<f64> = self.records.row(j).iter().map(|z| z / by).collect();
+                records.push(&row, label);
+            }
+            super::LocalObjective::new(objective, records).weighted(weight)
+        })
     }
 
     /// S(x) for the clip G; without a clip (G infinite) the plain sum of the gradients.
@@ -94,54 +123,84 @@ impl Standardised {
         // Slopes are clipped before classes are weighted, so that both are clipped alike; divided by the heaviest weight no record exceeds one.
         let plain = loss.without_class_weights();
         let unit = if clip.is_infinite() { 1.0 } else { loss.heaviest() };
-        let mut own = vec![0.0; outputs];
-        for (j, (&label, &norm)) in self.records.labels().iter().zip(&self.norms).enumerate() {
-            for (c, s) in own.iter_mut().enumerate() {
-                *s = slopes[c * rows + j];
+        let (labels, norms) = (self.records.labels(), &self.norms);
+        // What a record's slopes are multiplied by, given their length. (A NaN is no larger than the clip, and then not finite.)
+        let factor = |length: f64, label: f64| {
+            let factor = if clip.is_infinite() { 1.0 } else { 1.0 / length.max(clip) };
+            if length.is_finite() { factor * (loss.weight(label) / unit) } else { 0.0 }
+        };
+        // Where a factor is zero its slope may be infinite.
+        let clipped = |slope: f64, factor: f64| if factor == 0.0 { 0.0 } else { slope * factor };
+        if outputs == 1 {
+            plain.slopes(labels, &mut slopes);
+            let up = 1.0 + 9.0 * f64::EPSILON;
+            for ((s, &label), &norm) in slopes.iter_mut().zip(labels).zip(norms) {
+                *s = clipped(*s, factor(s.abs() * up * norm, label));
             }
-            slope(plain, label, &mut own);
-            let length = kernel::norm(&own) * (1.0 + (outputs + 8) as f64 * f64::EPSILON) * norm;
-            let factor = if clip.is_infinite() {
-                1.0
-            } else if length > clip {
-                1.0 / length
-            } else {
-                1.0 / clip
-            };
-            let factor = if length.is_finite() { factor * (loss.weight(label) / unit) } else { 0.0 };
-            for (c, s) in own.iter().enumerate() {
-                // Where a factor is zero its slope may be infinite.
-                slopes[c * rows + j] = if factor == 0.0 { 0.0 } else { s * factor };
+        } else {
+            let mut own = vec![0.0; outputs];
+            let up = 1.0 + (outputs + 8) as f64 * f64::EPSILON;
+            for (j, (&label, &norm)) in labels.iter().zip(norms).enumerate() {
+                for (c, s) in own.iter_mut().enumerate() {
+                    *s = slopes[c * rows + j];
+                }
+                softmax_slopes(label, &mut own);
+                let factor = factor(kernel::norm(&own) * up * norm, label);
+                for (c, s) in own.iter().enumerate() {
+                    slopes[c * rows + j] = clipped(*s, factor);
+                }
             }
         }
         let blocks = out.chunks_exact_mut(features).zip(slopes.chunks_exact(rows.max(1)));
         for (out, slopes) in blocks {
-            kernel::weighted_sum(self.records.layout(), slopes, &mut work.sums, out);
+            kernel::weighted_sum(self.records.layout(), slopes, &mut work.scratch, out);
         }
     }
 
-    /// The same for a score that was trained, in its slope and offset (a, b): the gradient of the logistic loss of a·z + b, z the score
-    /// without its intercept, kept within ±`reach`.
-    pub(crate) fn calibration_sum(&self, x: &[f64], reach: f64, (a, b): (f64, f64), clip: f64) -> [f64; 2] {
-        let mut scores = vec![0.0; self.records.len()];
-        let mut plain = x.to_vec();
-        if let Some(intercept) = plain.last_mut() {
-            *intercept = 0.0;
+    /// The same for scores that were trained, in their slope a and offsets b_c: the gradient of the loss of a·z_c + b_c, z_c the score of class c
+    /// (one score for two classes) without its intercept, kept within ±`reach`. `at` holds a, then the b_c.
+    ///
+    /// A record's summand is (Σ_c s_c z_c, s) over its length or the clip, whichever is longer, s being its slopes: at most one long, as before.
+    pub(crate) fn calibration_sum(
+        &self,
+        loss: Loss,
+        x: &[f64],
+        reach: f64,
+        at: &[f64],
+        clip: f64,
+        sum: &mut [f64],
+    ) {
+        let (rows, features) = (self.records.len(), self.records.dim());
+        let outputs = at.len() - 1;
+        let mut scores = vec![0.0; rows * outputs];
+        for (x, scores) in x.chunks_exact(features).zip(scores.chunks_exact_mut(rows.max(1))) {
+            let mut plain = x.to_vec();
+            plain[features - 1] = 0.0;
+            kernel::all_margins(self.records.layout(), &plain, scores);
         }
-        kernel::all_margins(self.records.layout(), &plain, &mut scores);
-        let mut sum = [0.0; 2];
-        for (&score, &label) in scores.iter().zip(self.records.labels()) {
-            let z = if score.is_finite() { score.clamp(-reach, reach) } else { 0.0 };
-            let mut own = [a * z + b];
-            slope(Loss::Logistic, label, &mut own);
-            let length = own[0].abs() * (z * z + 1.0).sqrt() * (1.0 + 16.0 * f64::EPSILON);
+        sum.fill(0.0);
+        let (mut z, mut own) = (vec![0.0; outputs], vec![0.0; outputs]);
+        for (j, &label) in self.records.labels().iter().enumerate() {
+            for (c, z) in z.iter_mut().enumerate() {
+                let score = scores[c * rows + j];
+                *z = if score.is_finite() { score.clamp(-reach, reach) } else { 0.0 };
+                own[c] = at[0] * *z + at[1 + c];
+            }
+            match loss {
+                Loss::Softmax { .. } => softmax_slopes(label, &mut own),
+                margin => own[0] = margin.slope(own[0], label),
+            }
+            let along = kernel::dot(&own, &z);
+            let length = (along * along + kernel::dot(&own, &own)).sqrt()
+                * (1.0 + 16.0 * (outputs + 8) as f64 * f64::EPSILON);
             if length.is_finite() {
-                let factor = own[0] / length.max(clip);
-                sum[0] += factor * z;
-                sum[1] += factor;
+                let factor = 1.0 / length.max(clip);
+                sum[0] += factor * along;
+                for (sum, own) in sum[1..].iter_mut().zip(&own) {
+                    *sum += factor * own;
+                }
             }
         }
-        sum
     }
 }
 
@@ -152,26 +211,52 @@ pub fn rounding(records: usize) -> f64 {
     2.0 * (b + 64.0) * b * (f64::EPSILON / 2.0)
 }
 
-/// φ' at the scores in `own`, in place.
-fn slope(loss: Loss, label: f64, own: &mut [f64]) {
-    match loss {
-        Loss::Softmax { .. } => {
-            let top = own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let mut total = 0.0;
-            for s in own.iter_mut() {
-                *s = libm::exp(*s - top);
-                total += *s;
-            }
-            own.iter_mut().for_each(|s| *s /= total);
-            own[label as usize] -= 1.0;
-        }
-        margin => own[0] = margin.slope(own[0], label),
+/// The same of a sum that may be taken by codes: `factor` is 1 + 2√S·v ([`RawLayout::coded_rounding`]).
+pub(crate) fn rounding_by_codes(records: usize, factor: f64) -> f64 {
+    let b = records as f64;
+    2.0 * (b + 512.0) * b * (f64::EPSILON / 2.0) * factor
+}
+
+/// φ' of a softmax at the scores in `own`, in place.
+fn softmax_slopes(label: f64, own: &mut [f64]) {
+    let top = own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut total = 0.0;
+    for s in own.iter_mut() {
+        *s = libm::exp(*s - top);
+        total += *s;
     }
+    own.iter_mut().for_each(|s| *s /= total);
+    own[label as usize] -= 1.0;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The same of the slope and the offsets of scores, of one score and of several.
+    #[test]
+    fn one_record_moves_a_calibration_sum_by_at_most_two() {
+        for (loss, labels) in [(Loss::Logistic, [-1.0, 1.0]), (Loss::Softmax { classes: 3 }, [0.0, 2.0])] {
+            for scale in [0.0, 0.3, 5.0, 1e200, f64::MAX] {
+                let x: Vec<f64> = (0..3 * loss.outputs()).map(|l| scale * [1.0, -0.5, 0.25][l % 3]).collect();
+                for at in [vec![1.0; 1 + loss.outputs()], vec![-40.0; 1 + loss.outputs()]] {
+                    for (row, label) in [[2.5, -2.5, 1.0], [1e-9, 0.0, 1.0], [1e160, 1.0, 1.0]]
+                        .into_iter()
+                        .flat_map(|row| labels.map(|label| (row, label)))
+                    {
+                        for clip in [1e-3, 0.7, 10.0] {
+                            let mut records = Records::with_capacity(3, 1);
+                            records.push(&row, label);
+                            let mut sum = vec![0.0; 1 + loss.outputs()];
+                            let rows = Standardised::new(records);
+                            rows.calibration_sum(loss, &x, 3.0, &at, clip, &mut sum);
+                            assert!(kernel::norm(&sum) <= 1.0 + 1e-15, "{loss:?} {row:?} {scale} {sum:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
 
     /// Whatever the record, the model and the label are, it adds a vector of length at most one; neighbours are at most two apart.
     #[test]

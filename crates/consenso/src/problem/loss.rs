@@ -345,7 +345,7 @@ impl Loss {
     pub(super) fn gradient(&self, records: &Records, x: &[f64], out: &mut [f64], work: &mut Workspace) {
         by_loss!(
             self,
-            loss => kernel::gradient(records.layout(), records.labels(), x, loss, &mut work.sums, out),
+            loss => kernel::gradient(records.layout(), records.labels(), x, loss, &mut work.scratch, out),
             classes => softmax_gradient(records, classes, x, out)
         );
     }
@@ -353,6 +353,15 @@ impl Loss {
     /// φ'(margin, label) of a margin loss, clipped.
     pub(super) fn slope(&self, margin: f64, label: f64) -> f64 {
         by_loss!(self, loss => loss.slope_at(margin, label), _classes => unreachable!("a softmax has a slope a class"))
+    }
+
+    /// φ'(margin, label) of every row of a margin loss, clipped, in place of the margins.
+    pub(super) fn slopes(&self, labels: &[f64], margins: &mut [f64]) {
+        by_loss!(
+            self,
+            loss => kernel::slopes(loss, labels, margins),
+            _classes => unreachable!("a softmax has a slope a class")
+        );
     }
 
     /// Some coordinates of Σ_j ∇φ(x; z_j, y_j), where `rows` are kept as their non-zeros: only those that have one of them are looked at, and x is
@@ -420,7 +429,7 @@ impl Curvature<'_> {
     pub(super) fn apply(&self, v: &[f64], out: &mut [f64], work: &mut Workspace) {
         let records = self.records;
         if self.classes == 0 {
-            kernel::weighted_gram(records.layout(), &self.weights, v, &mut work.sums, out);
+            kernel::weighted_gram(records.layout(), &self.weights, v, &mut work.scratch, out);
             return;
         }
         out.fill(0.0);

@@ -1,4 +1,5 @@
-//! What an agent minimises: f_i(x) = (1/b) Σ_j φ(x; z_j, y_j) + (μ/2)‖x‖².
+//! What an agent minimises: f_i(x) = (1/b) Σ_j φ(x; z_j, y_j) + (μ/2)‖x‖², the mean multiplied by N·w_i where sites have weights w_i, so that
+//! (1/N) Σ_i f_i is the weighted objective.
 //!
 //! The data term is private; the regulariser is public, and is kept apart so that a protocol can put it on the public side of its
 //! draft. Every loss has a gradient that one record moves by a bounded amount (see [`sensitivity`]).
@@ -24,7 +25,7 @@ pub use neighbours::NeighbourRelation;
 pub use sensitivity::Sensitivity;
 pub use weights::{SiteWeights, WeightRule};
 
-use crate::data::{Lanes8, Layout, Records, RowBounds};
+use crate::data::{Layout, Records, RowBounds};
 use crate::kernel;
 use std::sync::Arc;
 
@@ -72,12 +73,14 @@ pub struct LocalObjective {
     costs: Option<Arc<Costs>>,
     /// Records that are kept raw until their columns are scouted.
     raw: Option<Arc<clipped::Raw>>,
+    /// N·w_i, which the mean over the records is multiplied by.
+    weight: f64,
 }
 
 /// Scratch space for gradients: one a thread, reused for every agent.
 #[derive(Default)]
 pub struct Workspace {
-    sums: Vec<Lanes8>,
+    scratch: kernel::Scratch,
     margins: Vec<f64>,
     whole: Vec<f64>,
 }
@@ -92,7 +95,7 @@ impl LocalObjective {
     /// f_i on `records`.
     #[must_use]
     pub fn new(objective: Objective, records: impl Into<Arc<Records>>) -> Self {
-        Self { objective, records: records.into(), costs: None, raw: None }
+        Self { objective, records: records.into(), costs: None, raw: None, weight: 1.0 }
     }
 
     /// f_i as costs instead of records: the function itself counts as the one record.
@@ -102,7 +105,7 @@ impl LocalObjective {
         let mut records = Records::with_capacity(costs.dim(), 1);
         records.push(&vec![0.0; costs.dim()], 0.0);
         let objective = Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 };
-        Self { objective, records: records.into(), costs: Some(costs), raw: None }
+        Self { objective, records: records.into(), costs: Some(costs), raw: None, weight: 1.0 }
     }
 
     /// Raw records, to be standardised in a run whose messages have `width` numbers.
@@ -113,7 +116,7 @@ impl LocalObjective {
         width: usize,
     ) -> Self {
         let raw = Some(Arc::new(clipped::Raw::new(Arc::clone(layout), width)));
-        Self { objective, records: records.into(), costs: None, raw }
+        Self { objective, records: records.into(), costs: None, raw, weight: 1.0 }
     }
 
     /// The same objective with room of its own for standardised rows, for runs side by side.
@@ -125,6 +128,35 @@ impl LocalObjective {
     /// What is known of its records if they are raw.
     pub(crate) fn raw(&self) -> Option<&clipped::Raw> {
         self.raw.as_deref()
+    }
+
+    /// Multiplies the mean over the records by `weight` = N·w_i, what this site counts beside the others; the regulariser stays as it is, for the weights of
+    /// all sites add up to N.
+    #[must_use]
+    pub fn weighted(mut self, weight: f64) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// Returns N·w_i, 1 where all sites count the same.
+    #[must_use]
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// Returns the same function of other records.
+    pub(crate) fn on(&self, records: impl Into<Arc<Records>>) -> Self {
+        Self::new(self.objective, records).weighted(self.weight)
+    }
+
+    /// What is public of this agent.
+    pub(crate) fn stake(&self) -> weights::Stake {
+        weights::Stake { records: self.records.len(), weight: self.weight }
+    }
+
+    /// What a record's loss counts for.
+    fn per_record(&self) -> f64 {
+        self.weight / self.records.len() as f64
     }
 
     /// The same records under another μ.
@@ -164,7 +196,8 @@ impl LocalObjective {
         if let Some(costs) = &self.costs {
             return costs.value(x);
         }
-        let data = self.objective.loss.total(&self.records, x, work) / self.records.len() as f64;
+        let data =
+            self.weight * (self.objective.loss.total(&self.records, x, work) / self.records.len() as f64);
         0.5 * self.objective.regularization * kernel::dot(x, x) + data
     }
 
@@ -174,17 +207,17 @@ impl LocalObjective {
             Loss::Ridge { clip } => Loss::Huber { delta: clip },
             loss => loss,
         };
-        let data = loss.total(&self.records, x, work) / self.records.len() as f64;
+        let data = self.weight * (loss.total(&self.records, x, work) / self.records.len() as f64);
         0.5 * self.objective.regularization * kernel::dot(x, x) + data
     }
 
-    /// The private part of the gradient: (1/b) Σ_j ∇φ(x; z_j, y_j), clipped where the loss says so.
+    /// The private part of the gradient: (1/b) Σ_j ∇φ(x; z_j, y_j), clipped where the loss says so, times the [weight](Self::weight).
     pub fn data_gradient(&self, x: &[f64], out: &mut [f64], work: &mut Workspace) {
         if let Some(costs) = &self.costs {
             return costs.gradient(x, out);
         }
         self.objective.loss.gradient(&self.records, x, out, work);
-        let scale = 1.0 / self.records.len() as f64;
+        let scale = self.per_record();
         for g in out {
             *g *= scale;
         }
@@ -205,7 +238,7 @@ impl LocalObjective {
         match (self.records.layout(), self.objective.loss) {
             (Layout::Sparse(rows), loss) if self.costs.is_none() && loss.outputs() == 1 => {
                 loss.sparse_gradient_at((rows, &self.records), x, point, coordinates, out);
-                let scale = 1.0 / self.records.len() as f64;
+                let scale = self.per_record();
                 out.iter_mut().for_each(|g| *g *= scale);
             }
             _ => {
@@ -238,7 +271,7 @@ impl LocalObjective {
             curvature.apply(&unit, &mut column, work);
             unit[c] = 0.0;
             for (r, v) in column.iter().enumerate() {
-                hessian[(r, c)] = v / self.records.len() as f64;
+                hessian[(r, c)] = self.weight * (v / self.records.len() as f64);
             }
             hessian[(c, c)] += self.objective.regularization;
         }

@@ -11,6 +11,7 @@
 //! and adding one to b records moves it by at most 2L·R_q/(b+1). Everything here is computed from public bounds; nothing looks at a record.
 
 use super::NeighbourRelation;
+use super::weights::Stake;
 use super::{Loss, Objective};
 use crate::data::RowBounds;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,20 @@ impl Objective {
         }
         let bound = |r: f64| (r * (reach / b + rounding)).next_up().next_up();
         Sensitivity { l1: bound(l1), l2: bound(l2), linf: bound(linf) }
+    }
+}
+
+impl Objective {
+    /// [`Self::sensitivity`] of an agent whose mean counts N·w_i times: the gradient is multiplied by a public number.
+    pub(crate) fn sensitivity_of(
+        &self,
+        bounds: &RowBounds,
+        stake: Stake,
+        neighbours: NeighbourRelation,
+    ) -> Sensitivity {
+        let plain = self.sensitivity(bounds, stake.records, neighbours);
+        // The product with the weight is rounded once more, which the slack of a term covers.
+        if stake.weight == 1.0 { plain } else { plain.scaled(stake.weight) }
     }
 }
 
@@ -131,11 +146,11 @@ impl Objective {
 }
 
 impl Objective {
-    /// A bound on the data term's ‖∇f‖₂ for rows so long that ∇f is `smoothness`-Lipschitz (M = c₁R² + μ gives R).
+    /// A bound on the data term's ‖∇f‖₂ for rows so long that ∇f is `smoothness`-Lipschitz (M ≥ w·c₁R² + μ bounds R), w = N·w_i being the agent's weight.
     #[must_use]
-    pub(crate) fn steepness(&self, smoothness: f64) -> f64 {
-        let l2 = ((smoothness - self.regularization).max(0.0) / self.loss.curvature()).sqrt();
-        self.loss.record_gradient(&RowBounds { l1: l2, l2, linf: l2, public: true }).1
+    pub(crate) fn steepness(&self, smoothness: f64, weight: f64) -> f64 {
+        let l2 = ((smoothness - self.regularization).max(0.0) / (weight * self.loss.curvature())).sqrt();
+        weight * self.loss.record_gradient(&RowBounds { l1: l2, l2, linf: l2, public: true }).1
     }
 }
 

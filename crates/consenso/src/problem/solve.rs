@@ -61,7 +61,8 @@ pub fn proximal_step(
 ) -> f64 {
     let smooth = std::slice::from_ref(f);
     let extra = proximal.weight + f.objective.regularization;
-    let most = largest_solvable(extra, f.objective.loss.curvature() + f.objective.regularization, x.len());
+    let bend = f.weight.max(1.0) * f.objective.loss.curvature() + f.objective.regularization;
+    let most = largest_solvable(extra, bend, x.len());
     let within = kernel::norm(proximal.centre).max(kernel::norm(x)) <= most;
     let steps = if within { SURE_STEPS } else { MAX_PROJECTED };
     if *set != Constraint::None {
@@ -192,7 +193,7 @@ fn newton(
         let apply = |v: &[f64], out: &mut [f64], work: &mut Workspace| {
             let each = |i: usize, out: &mut [f64], work: &mut Workspace| {
                 curvature[i].apply(v, out, work);
-                let scale = 1.0 / agents[i].records.len() as f64;
+                let scale = agents[i].per_record();
                 out.iter_mut().for_each(|o| *o *= scale);
             };
             mean_of(agents.len(), dim, out, each, work);
@@ -361,8 +362,8 @@ mod tests {
                 let most = largest_solvable(weight + regularization, loss.curvature() + regularization, dim);
                 for part in [0.0, 1e-6, 0.01, 0.5] {
                     let f = problem(&mut stream, loss, dim, regularization);
-                    let pull =
-                        f.objective.steepness(loss.curvature() + regularization) / (weight + regularization);
+                    let pull = f.objective.steepness(loss.curvature() + regularization, 1.0)
+                        / (weight + regularization);
                     let size = part * (most - pull).max(0.0);
                     let centre: Vec<f64> = unit(&mut stream, dim).iter().map(|c| c * size).collect();
                     for set in [Constraint::None, Constraint::L2Ball { radius: 0.3 * (size + 1.0) }] {

@@ -22,9 +22,35 @@ impl SiteWeights {
         matches!(self, Self::Open | Self::Rule(WeightRule::Precision))
     }
 
+    /// What sites count by, in words.
+    pub(crate) fn in_words(&self) -> &'static str {
+        match self {
+            Self::Open | Self::Rule(WeightRule::Precision) => {
+                "sites weigh by the precision of what they say, a function of their announced numbers of records and the budget"
+            }
+            Self::Rule(WeightRule::Records) => "sites weigh by their announced numbers of records",
+            Self::Rule(WeightRule::Equal) => "all sites weigh the same",
+            Self::Given(_) => "sites have the weights that the experiment gives",
+        }
+    }
+
     /// Whether the file leaves it open.
     pub(crate) fn is_open(&self) -> bool {
         *self == Self::Open
+    }
+}
+
+/// What is public of an agent: how many records it has, and N·w_i, which its mean loss is multiplied by; 1 where all agents count the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stake {
+    pub(crate) records: usize,
+    pub(crate) weight: f64,
+}
+
+impl Stake {
+    /// Agents of one key have the same sensitivity.
+    pub(crate) fn key(self) -> (usize, u64) {
+        (self.records, self.weight.to_bits())
     }
 }
 
@@ -62,5 +88,16 @@ impl SiteWeights {
         };
         let total: f64 = raw.iter().sum();
         Ok(raw.iter().map(|w| w / total).collect())
+    }
+
+    /// N·w_i of the same sites, exactly 1 for each where all have the same weight.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn multiples(&self, records: &[usize], even: f64) -> Result<Vec<f64>, String> {
+        let weights = self.of(records, even)?;
+        let same = weights.iter().all(|w| w == &weights[0]);
+        let agents = weights.len() as f64;
+        Ok(weights.iter().map(|w| if same { 1.0 } else { agents * w }).collect())
     }
 }

@@ -7,6 +7,9 @@
 //! * **trimmed** (Yang and Bajwa, 2019): coordinate by coordinate, the mean of the agent's own and its neighbours' numbers without the `liars`
 //!   smallest and the `liars` largest.
 //! * **median**: coordinate by coordinate, the median of the same numbers.
+//! * **nearest** (nearest-neighbour averaging; Farhadkhani, Guerraoui, Gupta, Hoang, Pinot and Stephan, 2023): the weighted average without the `liars` neighbours whose
+//!   vectors lie farthest from the agent's own. Where trimming takes as many honest numbers away on the other side, and with them moves the mean by a part of the noise in every
+//!   round, this takes whole vectors: liars that stand out of the noise are left out and leave no trace, those that hide in it move the average by no more than honest noise does.
 //!
 //! An agent with n neighbours leaves out at most ⌊n/2⌋: of two or more neighbours the larger part must tell the truth, and with a single neighbour
 //! nobody could tell. What every rule gives lies, coordinate by coordinate, between numbers that the agent and its honest neighbours released
@@ -36,6 +39,8 @@ pub(crate) enum MixName {
     Trimmed,
     /// Coordinate by coordinate the median.
     Median,
+    /// The average without the farthest vectors.
+    Nearest,
 }
 
 /// How an agent combines its own vector and its neighbours'.
@@ -58,6 +63,11 @@ pub enum MixRule {
     },
     /// The median, coordinate by coordinate.
     Median,
+    /// The average without the neighbours that are farthest from the agent's own vector.
+    Nearest {
+        /// How many neighbours may lie: as many are left out.
+        liars: usize,
+    },
 }
 
 impl MixRule {
@@ -68,6 +78,7 @@ impl MixRule {
             Self::Clipped { .. } => MixName::Clipped,
             Self::Trimmed { .. } => MixName::Trimmed,
             Self::Median => MixName::Median,
+            Self::Nearest { .. } => MixName::Nearest,
         }
     }
 
@@ -80,6 +91,7 @@ impl MixRule {
             Self::Trimmed { liars } => trimmed(view, liars.min(view.degree() / 2), out),
             // All but the middle one or two.
             Self::Median => trimmed(view, view.degree() / 2, out),
+            Self::Nearest { liars } => nearest(view, liars.min(view.degree() / 2), out),
         }
     }
 }
@@ -95,6 +107,30 @@ fn clipped(view: &View<'_>, liars: usize, clip: Option<f64>, out: &mut [f64]) {
     let reach = clip.map_or(farthest, |clip| clip.min(farthest));
     for ((row, &weight), &distance) in view.neighbours().zip(view.weights.neighbours).zip(&distances) {
         let share = if distance > reach { weight * (reach / distance) } else { weight };
+        for ((out, x), own) in out.iter_mut().zip(row).zip(own) {
+            *out += share * (x - own);
+        }
+    }
+}
+
+fn nearest(view: &View<'_>, left_out: usize, out: &mut [f64]) {
+    let own = view.own();
+    let mut far: Vec<(f64, usize)> =
+        view.neighbours().map(|row| kernel::distance(row, own)).enumerate().map(|(k, d)| (d, k)).collect();
+    // Of two that are equally far the one with the larger number goes: the order of arrival decides nothing.
+    far.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut kept: Vec<usize> = far[..far.len() - left_out].iter().map(|f| f.1).collect();
+    kept.sort_unstable();
+    let weights = view.weights.neighbours;
+    let total = view.weights.own + kept.iter().map(|&k| weights[k]).sum::<f64>();
+    out.copy_from_slice(own);
+    let mut kept = kept.into_iter().peekable();
+    for (k, row) in view.neighbours().enumerate() {
+        if kept.next_if_eq(&k).is_none() {
+            continue;
+        }
+        // As a difference, so that agents that agree stay where they are.
+        let share = weights[k] / total;
         for ((out, x), own) in out.iter_mut().zip(row).zip(own) {
             *out += share * (x - own);
         }
@@ -131,8 +167,23 @@ mod tests {
         out
     }
 
-    const ROBUST: [MixRule; 3] =
-        [MixRule::Clipped { liars: 1, clip: None }, MixRule::Trimmed { liars: 1 }, MixRule::Median];
+    const ROBUST: [MixRule; 4] = [
+        MixRule::Clipped { liars: 1, clip: None },
+        MixRule::Trimmed { liars: 1 },
+        MixRule::Median,
+        MixRule::Nearest { liars: 1 },
+    ];
+
+    /// Trimming answers a liar on one side by dropping an honest number on the other.
+    #[test]
+    fn a_liar_that_stands_out_leaves_no_trace_in_the_average_of_the_nearest() {
+        let honest = [[1.0, 0.0], [0.0, 1.0], [-1.0, -0.5]];
+        let all = [honest[0], honest[1], honest[2], [9.0, 9.0]];
+        let out = mixed(MixRule::Nearest { liars: 1 }, [0.0, 0.0], &all);
+        assert!((out[0] - 0.0).abs() < 1e-15 && (out[1] - 0.125).abs() < 1e-15, "the mean of four: {out:?}");
+        let trimmed = mixed(MixRule::Trimmed { liars: 1 }, [0.0, 0.0], &all);
+        assert!(trimmed[0] > 0.3, "{trimmed:?}");
+    }
 
     #[test]
     fn one_liar_among_three_neighbours_cannot_pull_an_agent_away() {

@@ -22,6 +22,7 @@ mod gradient_descent;
 mod gradient_tracking;
 pub mod linear_admm;
 mod mixing;
+mod muffliato;
 mod neighbourhood;
 mod output_admm;
 mod pdop;
@@ -30,6 +31,7 @@ mod published;
 mod rcd;
 pub mod schedule;
 pub(crate) mod scouted;
+pub(crate) mod staged;
 
 pub(crate) use admm::ASSUMED_RESIDUAL;
 pub use admm::Admm;
@@ -43,6 +45,7 @@ pub use gradient_tracking::GradientTracking;
 pub use linear_admm::LinearAdmm;
 pub(crate) use mixing::MixName;
 pub use mixing::MixRule;
+pub use muffliato::Muffliato;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use output_admm::OutputAdmm;
 pub use pdop::Pdop;
@@ -66,6 +69,9 @@ use std::sync::Arc;
 pub struct View<'a> {
     rows: &'a [f64],
     dim: usize,
+    /// Numbers from one row to the next, and where the part that is seen begins in each.
+    stride: usize,
+    offset: usize,
     me: u32,
     neighbours: &'a [u32],
     weights: Weights<'a>,
@@ -94,6 +100,8 @@ impl<'a> View<'a> {
         Self {
             rows,
             dim,
+            stride: dim,
+            offset: 0,
             me,
             neighbours,
             weights,
@@ -104,6 +112,13 @@ impl<'a> View<'a> {
             common: None,
             mixing: MixRule::Average,
         }
+    }
+
+    /// A part of every message, of `dim` numbers from `offset` on, as an algorithm that began after `done` rounds sees it.
+    pub(crate) fn part(mut self, offset: usize, dim: usize, done: u32) -> Self {
+        (self.offset, self.dim, self.common) = (self.offset + offset, dim, None);
+        self.round = self.round.saturating_sub(done);
+        self
     }
 
     /// The same view with what all agents would compute alike already computed.
@@ -244,7 +259,7 @@ impl<'a> View<'a> {
     }
 
     fn row(&self, j: u32) -> &'a [f64] {
-        let start = j as usize * self.dim;
+        let start = j as usize * self.stride + self.offset;
         &self.rows[start..start + self.dim]
     }
 }
@@ -661,6 +676,7 @@ algorithms! {
     "gd-star" => NeighbourhoodDescent,
     "dgd" => Dgd,
     "decor" => Decor,
+    "muffliato" => Muffliato,
     "extra" => Extra,
     "gradient-tracking" => GradientTracking,
     "consensus-admm" => ConsensusAdmm,

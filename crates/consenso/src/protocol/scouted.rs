@@ -8,7 +8,8 @@
 //! 2. **Train**: K noisy sums of gradients on standardised rows, each record's gradient clipped to length G and divided by G
 //!    ([`clipped`](crate::problem), with the proof): replacing a record moves a sum by at most 2, whatever the records are.
 //!    Noise and claim are therefore known before anything is scouted; G itself follows from the public result of stage 1.
-//! 3. **Calibrate** (a twentieth of μ², logistic, where its noise is small): slope and offset of the score, twelve noisy gradients of length 2.
+//! 3. **Calibrate** (a twentieth of μ², classes, where its noise is small): slope and offset of the score, one offset a class where there are
+//!    several, twelve noisy gradients.
 //!
 //! # Numbers of the plan
 //! With w_i ∝ b_i²/(b_i + 4D/μ²), r = √Σ(w_i/b_i)² turns the noise of a site's sum into the noise of the weighted mean. q = 4D(k − 1)r/μ compares the
@@ -25,7 +26,9 @@
 //! - S grows and ρ falls with μ: with a larger budget the filter is closer to the optimum in every direction, so that **more budget is never
 //!   worse** beyond the noise of a run: at fixed records the expected error λν²τ²/(λ²τ² + ν²) of each direction is increasing in ν, and ν ∝ 1/μ.
 //!
-//! The clip shrinks with √q, for a shorter clip trades bias for noise. A number counts up to the distance from its centre at which it alone would
+//! The clip shrinks with √q, for a shorter clip trades bias for noise. Where slopes are bounded (classes) nothing is gained by a clip beyond a record's
+//! usual length at the start. A regression's residuals have no bound: a fixed clip would bias long-tailed labels for ever, however large the budget, so
+//! there the clip grows as q falls, and its noise, which goes with clip·q, still falls with √q. A number counts up to the distance from its centre at which it alone would
 //! have half of a clipped gradient's squared length, and up to 2.5 scales in any case: with little noise long tails are signal.
 //! Calibration clips so that its noise stays below 0.05 a step: where a budget allows it nothing is clipped there, and its equations are those of
 //! the likelihood itself.
@@ -119,6 +122,8 @@ pub(crate) struct Shape {
     histograms: usize,
     /// Share of μ² for them.
     scouting: f64,
+    /// Most neighbours of a site.
+    degree: usize,
 }
 
 impl Shape {
@@ -171,6 +176,16 @@ fn scouting_share(layout: &RawLayout) -> f64 {
     SCOUTING * unknown.max(1) as f64 / all as f64
 }
 
+/// The longest clip, in units of a record's gradient at the start.
+fn longest_clip(loss: Loss) -> f64 {
+    match loss {
+        Loss::Ridge { .. } => 64.0,
+        // No residual counts for more than δ deviations.
+        Loss::Huber { delta } => (1.5 * delta).clamp(1.0, 64.0),
+        _ => 1.0,
+    }
+}
+
 fn bins(noise: f64) -> usize {
     let most = 64.0;
     let wanted = libm::exp2(libm::floor(libm::log2((1.0 / (EMPTY_BELOW * noise)).clamp(1.0, most))));
@@ -214,6 +229,8 @@ impl Recipe {
         });
         let histograms = levels + label + if bins_found > 1 { p } else { 0 };
         let per_clip = 2.0 * per_mu * (f64::from(CALIBRATION_STEPS) / CALIBRATION).sqrt();
+        // The noise of a slope and an offset a class, as long as that of one slope and one offset would be times this.
+        let several = (0.5 * (1 + request.loss.outputs()) as f64).sqrt();
         Ok(Self {
             factors,
             weights,
@@ -224,13 +241,13 @@ impl Recipe {
             label_bins,
             pooled,
             floor: q.clamp(RARE.0, RARE.1),
-            clip_share: (0.35 / q.sqrt()).clamp(0.4, 1.0),
+            clip_share: (0.35 / q.sqrt()).clamp(0.4, longest_clip(request.loss)),
             calibration_clip: (CALIBRATION_AIM / per_clip).clamp(CALIBRATION_CLIP.0, CALIBRATION_CLIP.1),
             // Weighted classes have no probabilities to calibrate.
             calibrated: request.mu.is_some()
-                && request.loss == Loss::Logistic
+                && matches!(request.loss, Loss::Logistic | Loss::Softmax { .. })
                 && !request.balanced
-                && CALIBRATION_CLIP.0 * per_clip < CALIBRATION_NOISE,
+                && CALIBRATION_CLIP.0 * per_clip * several < CALIBRATION_NOISE,
             histograms,
             request: request.clone(),
         })
@@ -498,18 +515,37 @@ impl Recipe {
 
     /// One step of slope and offset.
     fn recalibrate(&self, number: u32, mean: &[f64], state: &mut State<'_>) {
-        let intercept = state.mean[state.mean.len() - 1];
-        let tally = &mut *state.tally;
+        let classes = self.request.loss.outputs();
+        let offset_step = 0.75 / self.curvature(state.standard);
+        let (intercepts, tally) = (self.intercepts(state.mean), &mut *state.tally);
+        // The slope and the offsets, their means so far, and how many are in those.
+        let (at, rest) = tally[1..].split_at_mut(1 + classes);
+        let (means, count) = rest.split_at_mut(1 + classes);
         if number == 0 {
-            (tally[1], tally[2]) = (1.0, intercept);
+            at[0] = 1.0;
+            at[1..].copy_from_slice(&intercepts);
         }
-        tally[1] -= self.calibration_clip * mean[0];
-        tally[2] -= 3.0 * self.calibration_clip * mean[1];
+        for (c, (at, gradient)) in at.iter_mut().zip(mean).enumerate() {
+            let step = if c == 0 { 1.0 } else { offset_step };
+            *at -= step * self.calibration_clip * gradient;
+        }
         if number >= CALIBRATION_SKIPPED {
-            tally[5] += 1.0;
-            tally[3] += (tally[1] - tally[3]) / tally[5];
-            tally[4] += (tally[2] - tally[4]) / tally[5];
+            count[0] += 1.0;
+            for (mean, at) in means.iter_mut().zip(at) {
+                *mean += (*at - *mean) / count[0];
+            }
         }
+    }
+
+    /// The intercepts of the scores.
+    fn intercepts(&self, x: &[f64]) -> Vec<f64> {
+        let width = self.request.layout.features() + 1;
+        x.chunks_exact(width).map(|block| block[width - 1]).collect()
+    }
+
+    /// Numbers of [`State::tally`]: iterates in the mean, slope and offsets, their means, how many are in those.
+    fn tally(&self) -> usize {
+        4 + 2 * self.request.loss.outputs()
     }
 
     /// The model of a state: where a third stage is over, with its slope and offset.
@@ -517,9 +553,13 @@ impl Recipe {
         let width = self.request.layout.features() + 1;
         let begun = state.tally[0] > 0.0 || self.request.mu.is_none();
         out.copy_from_slice(if begun { state.mean } else { state.x });
-        if state.tally[5] > 0.0 {
-            out[..width - 1].iter_mut().for_each(|x| *x *= state.tally[3].max(0.05));
-            out[width - 1] = state.tally[4];
+        let classes = self.request.loss.outputs();
+        let means = &state.tally[2 + classes..];
+        if means[1 + classes] > 0.0 {
+            for (block, offset) in out.chunks_exact_mut(width).zip(&means[1..]) {
+                block[..width - 1].iter_mut().for_each(|x| *x *= means[0].max(0.05));
+                block[width - 1] = *offset;
+            }
         }
     }
 }
@@ -531,9 +571,9 @@ pub(crate) fn largest(shares: impl Iterator<Item = f64>) -> (usize, f64) {
 
 /// The loss of a run that found this standard: where classes are balanced by estimated shares, with their weights.
 pub(crate) fn loss_under(layout: &RawLayout, loss: Loss, balanced: bool, standard: &[f64]) -> Loss {
-    match layout.label_part(standard) {
-        &[negative, positive] if balanced && loss.is_logistic() => Loss::balanced(negative, positive),
-        &[negative, positive] if balanced => {
+    match *layout.label_part(standard) {
+        [negative, positive] if balanced && loss.is_logistic() => Loss::balanced(negative, positive),
+        [negative, positive] if balanced => {
             loss.with_class_weights(balanced_weights(negative, positive)).unwrap_or(loss)
         }
         _ => loss,
@@ -570,12 +610,9 @@ struct State<'a> {
     x: &'a mut [f64],
     /// The mean of the iterates.
     mean: &'a mut [f64],
-    /// Iterates in it; slope and offset; their means; how many are in those.
+    /// Iterates in it; slope and offsets; their means; how many are in those.
     tally: &'a mut [f64],
 }
-
-/// Numbers of [`State::tally`].
-const TALLY: usize = 6;
 
 /// The algorithm, before or after it knows whose it is.
 #[derive(Clone, Debug)]
@@ -671,7 +708,7 @@ impl Scouted {
         }
         let first = &recipes[0];
         let coefficients = first.coefficients();
-        let state = request.layout.standard_len() + coefficients + TALLY;
+        let state = request.layout.standard_len() + coefficients + first.tally();
         let shape = Shape {
             steps: request.steps.unwrap_or_else(|| first.default_steps()),
             calibrated: first.calibrated,
@@ -681,6 +718,7 @@ impl Scouted {
             records: records.iter().flatten().copied().max().unwrap_or(1),
             histograms: recipes.iter().map(|r| r.histograms).max().unwrap_or(1),
             scouting: scouting_share(&request.layout),
+            degree: graphs.iter().map(|g| g.max_degree()).max().unwrap_or(0),
         };
         Ok(Self { recipe: Arc::new(recipes.swap_remove(0)), shape, seat: None })
     }
@@ -710,6 +748,65 @@ impl Scouted {
             crate::kernel::axpy(*factor, &cells, &mut total);
         }
         Some(recipe.standard(&total))
+    }
+
+    /// The same as agent `agent` of this graph runs it.
+    pub(crate) fn at_seat(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Self> {
+        let recipe = Recipe::new(&self.recipe.request, records).ok()?;
+        let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
+        let seat = if self.shape.complete {
+            Seat { agent, neighbours, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
+        } else {
+            let tree = Tree::of(graph);
+            let place = |j: usize| graph.neighbours(agent).binary_search(&(j as u32)).ok();
+            let children = (0..graph.agents()).filter(|&j| j != agent && tree.parent[j] == agent);
+            let parent = Some(tree.parent[agent]).filter(|&p| p != agent).and_then(place);
+            Seat {
+                agent,
+                neighbours,
+                children: children.filter_map(|j| Some((place(j)?, j))).collect(),
+                parent,
+                height: tree.height[agent],
+                depth: tree.depth[agent],
+                tree: tree.height(),
+            }
+        };
+        Some(Self { recipe: Arc::new(recipe), shape: self.shape, seat: Some(seat) })
+    }
+
+    /// Exchanges after which everybody knows the standard.
+    pub(crate) fn scouting_rounds(&self) -> u32 {
+        self.shape.exchanges
+    }
+
+    /// Numbers of a message that scouting uses.
+    pub(crate) fn scouted_numbers(&self) -> usize {
+        self.recipe.cells()
+    }
+
+    /// Numbers of the memory that scouting uses.
+    pub(crate) fn scouting_memory(&self) -> usize {
+        4 * self.shape.width
+    }
+
+    /// The standard in the memory of an agent; all of it is a function of releases.
+    pub(crate) fn known_standard<'a>(&self, memory: &'a [f64]) -> &'a [f64] {
+        &memory[2 * self.shape.width..][..self.recipe.request.layout.standard_len()]
+    }
+
+    /// The standard before anything is scouted.
+    pub(crate) fn blind_standard(&self) -> Vec<f64> {
+        self.recipe.request.layout.blind(self.recipe.floor)
+    }
+
+    /// The share of μ² that scouting has.
+    pub(crate) fn scouting_share(&self) -> f64 {
+        self.shape.scouting()
+    }
+
+    /// The usual length of a row under a standard.
+    pub(crate) fn usual_length(&self, standard: &[f64]) -> f64 {
+        (self.recipe.request.layout.effective_dim(standard) + 1.0).sqrt()
     }
 
     /// Sums that are made: one of histograms, one for every step.
@@ -779,7 +876,7 @@ impl Scouted {
         } else if sum <= self.shape.steps {
             self.recipe.coefficients()
         } else {
-            2
+            1 + self.recipe.request.loss.outputs()
         }
     }
 
@@ -789,6 +886,12 @@ impl Scouted {
             0 => Some((self.shape.histograms.max(1) as f64).sqrt() * (1.0 + 1e-9)),
             _ => self.recipe.request.mu.map(|_| 1.0 + 1e-9),
         }
+    }
+
+    /// What a site's sum of clipped gradients can be off by in floating point, on two neighbours together.
+    fn rounding(&self) -> f64 {
+        let factor = self.recipe.request.layout.coded_rounding(self.recipe.floor);
+        clipped::rounding_by_codes(self.shape.records, factor)
     }
 
     /// The l2 norm of the noise on one site's sum, but for a chance of 10^−12 in a whole run: √d + √(2·log) deviations (Gaussian concentration).
@@ -806,8 +909,11 @@ impl Scouted {
         }
         let reach = self.recipe.request.reach;
         let moves = if sum == 0 { (reach * self.shape.histograms as f64).sqrt() } else { reach };
-        // Noise is rounded up to its grid, and no more than a little.
-        let sigma = 1.01 * (moves + clipped::rounding(self.shape.records)) / (mu * share.sqrt());
+        // Noise is rounded up to its grid, and no more than a little. What neighbours share beside their own is in a site's message too, and cancels only in the total.
+        let company = self.recipe.request.pairwise.map_or(1.0, |(pairwise, own)| {
+            own * (1.0 + pairwise.correlation.powi(2) * self.shape.degree as f64).sqrt()
+        });
+        let sigma = 1.01 * company * (moves + self.rounding()) / (mu * share.sqrt());
         let releases = f64::from(self.sums()) * self.recipe.weights.len() as f64;
         let log = libm::log(releases / super::CHANCE);
         sigma * ((self.length(sum) as f64).sqrt() + (2.0 * log).sqrt())
@@ -827,7 +933,7 @@ impl Scouted {
         let (standard, rest) = rest.split_at_mut(self.recipe.request.layout.standard_len());
         let (x, rest) = rest.split_at_mut(self.recipe.coefficients());
         let (mean, rest) = rest.split_at_mut(self.recipe.coefficients());
-        State { partial, total, standard, x, mean, tally: &mut rest[..TALLY] }
+        State { partial, total, standard, x, mean, tally: &mut rest[..self.recipe.tally()] }
     }
 
     /// Applies the total of a sum.
@@ -933,7 +1039,7 @@ impl Protocol for Scouted {
             let m = self.shape.histograms as f64;
             return Sensitivity { l1: reach * m, l2: (reach * m).sqrt().next_up(), linf: 1.0 };
         }
-        Sensitivity::from_l2(reach + clipped::rounding(self.shape.records), self.length(sum))
+        Sensitivity::from_l2(reach + self.rounding(), self.length(sum))
     }
 
     fn active(&self, round: u32, _: usize) -> Option<Vec<u32>> {
@@ -968,11 +1074,14 @@ impl Protocol for Scouted {
         if sum <= self.shape.steps {
             rows.clipped_sum(loss, x, clip, step, work);
         } else {
-            let first = sum == self.shape.steps + 1;
-            let intercept = mean[mean.len() - 1];
-            let at = if first { (1.0, intercept) } else { (tally[1], tally[2]) };
+            let mut at = vec![1.0];
+            if sum == self.shape.steps + 1 {
+                at.extend(self.recipe.intercepts(mean));
+            } else {
+                at = tally[1..2 + self.recipe.request.loss.outputs()].to_vec();
+            }
             let clip = self.recipe.calibration_clip;
-            step.copy_from_slice(&rows.calibration_sum(mean, SCORE_REACH, at, clip));
+            rows.calibration_sum(self.recipe.request.loss, mean, SCORE_REACH, &at, clip, step);
         }
     }
 
@@ -1070,26 +1179,7 @@ impl Protocol for Scouted {
     }
 
     fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
-        let recipe = Recipe::new(&self.recipe.request, records).ok()?;
-        let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
-        let seat = if self.shape.complete {
-            Seat { agent, neighbours, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
-        } else {
-            let tree = Tree::of(graph);
-            let place = |j: usize| graph.neighbours(agent).binary_search(&(j as u32)).ok();
-            let children = (0..graph.agents()).filter(|&j| j != agent && tree.parent[j] == agent);
-            let parent = Some(tree.parent[agent]).filter(|&p| p != agent).and_then(place);
-            Seat {
-                agent,
-                neighbours,
-                children: children.filter_map(|j| Some((place(j)?, j))).collect(),
-                parent,
-                height: tree.height[agent],
-                depth: tree.depth[agent],
-                tree: tree.height(),
-            }
-        };
-        Some(Arc::new(Self { recipe: Arc::new(recipe), shape: self.shape, seat: Some(seat) }))
+        Some(Arc::new(self.at_seat(agent, graph, records)?))
     }
 
     fn model_of(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {

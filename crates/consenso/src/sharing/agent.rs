@@ -373,6 +373,9 @@ impl SharingAgent {
             } else if !self.take_in() {
                 break;
             }
+            if let Some(failure) = &self.failed {
+                return Err(failure.clone());
+            }
         }
         Ok(self.queue.pop_front())
     }
@@ -419,6 +422,11 @@ impl SharingAgent {
         self.waiting[1].fill(None);
         (self.done, self.sent) = (self.done + 1, false);
         if !self.done.is_multiple_of(2) {
+            return true;
+        }
+        if !self.code.adds_up_to(&self.total) {
+            let (round, agents, range) = (self.round(), self.code.agents(), self.code.range());
+            self.failed = Some(ShareError::Forged { round, agents, range });
             return true;
         }
         let set = self.player.gate().constraint();

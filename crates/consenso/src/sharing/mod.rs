@@ -147,6 +147,15 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_that_no_vectors_in_range_have_is_told_from_one() {
+        let code = FixedPoint::new(4, 2.0, 20).expect("fits");
+        let most = code.encode(2.0).expect("in range").cast_unsigned() * 4;
+        assert!(code.adds_up_to(&[0, most, most.wrapping_neg()]));
+        assert!(!code.adds_up_to(&[0, most + 1]) && !code.adds_up_to(&[(most + 1).wrapping_neg()]));
+        assert!(!code.adds_up_to(&[1 << 63]) && !code.adds_up_to(&[0x1234_5678_9abc_def0]));
+    }
+
+    #[test]
     fn the_largest_sum_is_read_with_its_sign() {
         let code = FixedPoint::new(4, 1048576.0f64.next_down(), 41).unwrap();
         for end in [code.range(), -code.range()] {

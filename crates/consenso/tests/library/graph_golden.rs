@@ -12,7 +12,11 @@ fn metropolis_weights_are_those_of_the_golden_rounds() {
     let cases = golden["cases"].as_array().unwrap();
     let mixing: Vec<&Value> =
         cases.iter().map(|case| &case["inputs"]["mixing"]).filter(|m| !m.is_null()).collect();
-    assert_eq!(mixing.len(), 8, "dgd, decor, extra, gradient-tracking, rcd, rcd-block, pdop and pdop-ball");
+    assert_eq!(
+        mixing.len(),
+        9,
+        "dgd, decor, muffliato, extra, gradient-tracking, rcd, rcd-block, pdop and pdop-ball"
+    );
     for matrix in mixing {
         let matrix: Vec<Vec<f64>> = serde_json::from_value(matrix.clone()).unwrap();
         for (i, row) in matrix.iter().enumerate() {

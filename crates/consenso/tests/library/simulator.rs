@@ -10,8 +10,8 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::{LocalObjective, Loss, Objective};
 use consenso::protocol::{
     Admm, Aggregation, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
-    GradientDescent, GradientTracking, KINDS, MixRule, NeighbourhoodDescent, Order, OutputAdmm, Pdop,
-    PenaltyPerturbation, Protocol, Schedule,
+    GradientDescent, GradientTracking, KINDS, MixRule, Muffliato, NeighbourhoodDescent, Order, OutputAdmm,
+    Pdop, PenaltyPerturbation, Protocol, Schedule,
 };
 use consenso::random::Seed;
 use consenso::simulate::{Faults, Lockstep, Partition, Traffic, over_messages};
@@ -138,6 +138,7 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
         Arc::new(Decor { step: step(), ..Decor::default() }),
         Arc::new(NeighbourhoodDescent { step: step(), aggregation: Aggregation::Fixed }),
         Arc::new(Dgd { step: step() }),
+        Arc::new(Muffliato::new(0.9, 2)),
         Arc::new(Extra { step: Some(0.3) }),
         Arc::new(GradientTracking { step: step() }),
         Arc::new(ConsensusAdmm { penalty: Some(0.3) }),

@@ -6,7 +6,7 @@ use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{
     Admm, Aggregation, Common, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
-    GradientDescent, GradientTracking, Memory, NeighbourhoodDescent, Order, OutputAdmm, Pdop,
+    GradientDescent, GradientTracking, Memory, Muffliato, NeighbourhoodDescent, Order, OutputAdmm, Pdop,
     PenaltyPerturbation, Protocol, Response, Schedule, View, Weights,
 };
 use serde_json::Value;
@@ -123,6 +123,12 @@ impl Table {
             let mut memory = self.memory[agent].clone();
             let view = self.view(agent);
             let (public, private) = memory.split_at_mut(protocol.memory() * self.width);
+            if protocol.passes_on(self.round + 1) {
+                let mut passed = vec![0.0; self.width];
+                protocol.pass_on(&view, public, &mut passed);
+                next.extend(passed);
+                continue;
+            }
             protocol.interval(&view, public, &mut low, &mut high);
             protocol.keep(&view, public);
             let of = |values: &[f64], k: usize| values[4 * agent + active[k] as usize % 4];
@@ -246,6 +252,12 @@ fn algorithm_2_star() {
 fn decor() {
     let decor = Decor { step: Some(Schedule::Constant(0.9)), ..Decor::default() };
     check("decor", &decor, as_drawn, TOLERANCE);
+}
+
+/// A noised step, and a round that mixes only.
+#[test]
+fn muffliato_for_two_rounds() {
+    check("muffliato", &Muffliato::new(0.9, 1), as_drawn, TOLERANCE);
 }
 
 #[test]
@@ -426,6 +438,7 @@ fn every_algorithm_has_a_golden_round() {
         "gd-star",
         "dgd",
         "decor",
+        "muffliato",
         "extra",
         "gradient-tracking",
         "consensus-admm",

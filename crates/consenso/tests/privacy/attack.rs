@@ -405,3 +405,25 @@ fn gaussian_noise_inside_a_problem_is_audited_below_its_claim() {
     // μ of (4, 1e-5) is 0.97.
     assert!(gaussian.mu_lower > 0.3, "an audit that sees nothing says nothing: {}", gaussian.mu_lower);
 }
+
+/// Noise once, mixing many times: mixing costs nothing, so that three noised steps among twelve rounds have the claim and the noise of three, and the auditor, who sees all twelve, finds no
+/// more and nearly as much.
+#[test]
+fn mixing_after_noise_once_tells_no_more_than_the_noised_steps() {
+    let options = Options { trials: 4_000, confidence: 1.0 - 1e-6, seed: 7 };
+    let found = |algorithm: &str| {
+        let one = experiment("epsilon = 4.0\nmechanism = \"gaussian\"", algorithm);
+        let record = run(&one, &Silent).unwrap().record;
+        let audit = one.audit(AuditTarget::Agent, options).unwrap().remove(0);
+        assert_eq!(audit.silence.told_apart, 0);
+        (record.algorithms[0].noise.clone(), audit.audit.unwrap())
+    };
+    let (noise, all) =
+        found("kind = \"muffliato\"\nstep = 1.0\nmixings = 3\nrounds = 12\ngossip = 0\ntail = 0.0");
+    let (wanted, three) = found("kind = \"dgd\"\nstep = 1.0\nrounds = 3\ngossip = 0\ntail = 0.0");
+    assert_eq!(noise, wanted);
+    assert_eq!((all.verdict, three.verdict), (Verdict::Consistent, Verdict::Consistent));
+    assert!((all.mu_claimed.unwrap() / three.mu_claimed.unwrap() - 1.0).abs() < 1e-6, "{all:?} {three:?}");
+    // Three thousand counted trials leave a third of it unseen.
+    assert!(all.mu_lower > 0.6 * all.mu_claimed.unwrap(), "{all:?}");
+}

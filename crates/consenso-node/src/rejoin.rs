@@ -1,0 +1,466 @@
+//! A site that lost its disk comes back: neighbours hold its last releases with its own signatures, so that they cannot invent any.
+//!
+//! # What is restored
+//! The last release R that any neighbour proves, its charge and those of all before it (the schedule knows them), and the state after it, for algorithms whose next
+//! message is a function of the last releases: `dgd`, `rcd`, `neighbourhood` and `gd` with fixed weights. Others remember more than neighbours keep, and are refused with the reason.
+//!
+//! # What is never drawn again
+//! Neighbours may hide the newest releases. A site releases round r after it has every neighbour's round r − 1, and an honest neighbour releases round r − 1 after it has this site's
+//! round r − 2: so a site is never more than two rounds ahead of what an honest neighbour holds. **If one neighbour that answered is honest, at most the rounds R + 1 and R + 2 were ever
+//! released.** Both are charged and use no record: the site passes on a mix of what was released, which is no function of its records beyond R. So whatever noise left before, no second one does.
+//! Without that assumption the witness of `site.toml` decides: it counts releases before they leave, and all rounds up to its count are spared.
+//!
+//! A release that reached nobody is lost with the disk and harms nobody.
+
+use crate::admission::{agrees, reserve};
+use crate::audit_log::{self, AuditLog};
+use crate::driven::Driven;
+use crate::error::NodeError;
+use crate::folder::{Folder, graph_digest};
+use crate::frame::{Frame, VERSION_BEFORE, blake3};
+use crate::identity::{Identity, public_key};
+use crate::link::{self, Event, Shared};
+use crate::node::{lock, opening};
+use crate::seal::Statement;
+use crate::store::{Entry, Store};
+use crate::wire::{Tcp, Wire};
+use crate::witness::Witness;
+use bytes::Bytes;
+use consenso::experiment::Experiment;
+use consenso_ledger::{Edited, RecordsLedger};
+use serde::Serialize;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+/// What a neighbour said.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// Its name.
+    pub site: String,
+    /// The newest exchange of this site that it proved to have; 0 for none.
+    pub has: u32,
+}
+
+/// What was restored, and what that rests on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rejoined {
+    /// The study's number in the ledger.
+    pub study: i64,
+    /// Exchanges that the ledger knew.
+    pub known: u32,
+    /// The last exchange that was restored.
+    pub restored: u32,
+    /// Exchanges up to this one are charged and use no record, for they may have been released.
+    pub spared_until: u32,
+    /// Who answered.
+    pub answered: Vec<Answer>,
+    /// Who was not asked.
+    pub without: Vec<String>,
+    /// How many releases the witness has seen.
+    pub witness: Option<u64>,
+    /// What the operator must know: each a sentence.
+    pub assumed: Vec<String>,
+}
+
+/// What neighbours have of this site.
+struct Asked {
+    /// Proved releases by exchange.
+    releases: BTreeMap<u32, (Bytes, Vec<f64>)>,
+    answers: BTreeMap<u32, u32>,
+}
+
+/// Asks all neighbours but those named in `without`, and makes durable what they have. `node run` goes on from there.
+///
+/// # Errors
+/// A site that runs, an algorithm that remembers more, a neighbour that does not answer or contradicts, or a budget that does not allow the study.
+pub fn rejoin(
+    folder: &Folder,
+    experiment: &Experiment,
+    without: &[String],
+    edited: Edited,
+) -> Result<Rejoined, NodeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|cause| NodeError::System { what: "the network's thread".into(), cause })?;
+    runtime.block_on(rejoin_over(folder, experiment, without, edited, Arc::new(Tcp)))
+}
+
+pub(crate) async fn rejoin_over(
+    folder: &Folder,
+    experiment: &Experiment,
+    without: &[String],
+    edited: Edited,
+    wire: Arc<dyn Wire>,
+) -> Result<Rejoined, NodeError> {
+    let _lock = lock(folder)?;
+    folder.known()?;
+    agrees(folder, experiment)?;
+    let (agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
+    let words = |why: String| {
+        NodeError::Experiment(format!(
+            "rejoin: {why}\n  help: restore the folder from a backup, or have all sites give the study up (`consenso node abandon`) and begin another one"
+        ))
+    };
+    agent.rejoined(0, None).map_err(words)?;
+    let unknown: Vec<&String> =
+        without.iter().filter(|name| folder.peers.iter().all(|p| p.name != **name)).collect();
+    if let Some(name) = unknown.first() {
+        return Err(NodeError::Experiment(format!("--without {name}: there is no such site in peers.toml")));
+    }
+    let asked: BTreeSet<u32> = agent
+        .neighbours()
+        .into_iter()
+        .filter(|&j| !without.contains(&folder.peers[j as usize].name))
+        .collect();
+    if asked.is_empty() {
+        return Err(NodeError::Experiment("rejoin: nobody is left to be asked".into()));
+    }
+    finished(folder)?;
+    let logged = logged(folder);
+    let found = ask(folder, experiment, &agent, plan.width, asked, wire).await?;
+    let restored = found.releases.keys().next_back().copied().unwrap_or(0);
+    // The ledger, which may be an old copy.
+    let seen = witnessed(folder)?;
+    let mut store = Store::open(&folder.path, plan.width)?;
+    let opening = opening(folder, experiment, &plan)?;
+    let books = experiment.has_own_records() && !opening.seeded;
+    let mut assumed = Vec::new();
+    let study = store.begin_after(&opening, |id, limit| {
+        let own = books.then(|| folder.records());
+        let Some((records, cost)) = own.zip(opening.cost) else { return Ok(id) };
+        let before = match id {
+            Some(_) => id,
+            // What neighbours hold was released, so the study is in the ledger beside the records: unless that was lost, too.
+            None if restored > 0 => {
+                let name = format!("{} {}", opening.site, crate::folder::short(&opening.experiment));
+                let ledger = RecordsLedger::open(&records, folder.ledger().as_deref(), edited)?;
+                let known = ledger.studies().filter(|s| s.name == name && s.cost == cost).last().map(|s| s.id.clone());
+                if known.is_none() {
+                    assumed.push(format!(
+                        "{} knew nothing of this study: it was lost as well, and what other studies of these records cost is forgotten. \
+                         If there were any, lower `budget` in site.toml by what they cost",
+                        ledger.path().display()
+                    ));
+                }
+                known
+            }
+            None => None,
+        };
+        reserve(folder, &records, edited, &opening, cost, before, limit).map(Some)
+    })?;
+    let (mut known, mut others) = (0, 0);
+    store.scan(|row| match row.entry {
+        Entry::Release { round, .. } if row.study == study.number => known = known.max(round),
+        Entry::Release { .. } => others += 1,
+        _ => {}
+    })?;
+    if known > restored || study.checkpoint.as_ref().is_some_and(|c| c.model().is_some()) {
+        return Err(NodeError::Experiment(format!(
+            "the ledger (state.db) knows {known} exchanges of this study, and neighbours have {restored}: nothing is lost; `consenso node run` goes on"
+        )));
+    }
+    let until = match seen {
+        Some(seen) => u32::try_from(seen.saturating_sub(others)).unwrap_or(u32::MAX),
+        None => restored + 2,
+    };
+    let until = until.max(logged).max(restored).min(agent.last(&plan));
+    assumed.extend(assumptions(seen, restored, until));
+    let own = found.releases.get(&restored).map(|release| &release.1[..]);
+    let checkpoint = agent.rejoined(restored, own).map_err(NodeError::Experiment)?;
+    let charge = |round| Some((round, agent.scheduled(round, &plan)?));
+    let lost: Option<Vec<_>> = (known + 1..=restored).map(charge).collect();
+    let lost =
+        lost.ok_or_else(|| NodeError::Experiment("what was released has no price by the schedule".into()))?;
+    let bytes: Vec<(u32, Bytes)> =
+        found.releases.range(restored.saturating_sub(1)..).map(|(&r, b)| (r, b.0.clone())).collect();
+    let time = crate::clock::text(crate::clock::now());
+    let answered: Vec<u32> = found.answers.keys().copied().collect();
+    // The log that is there is of a ledger that is gone: it is kept, and the next start writes another one.
+    put_aside(folder)?;
+    let entry = Entry::Restored { round: restored, until, answered, time };
+    store.restore(study.number, lost, &bytes, entry, checkpoint)?;
+    if let Some(path) = folder.witness() {
+        store.new_witness(&path)?;
+    }
+    let name = |j: u32| folder.peers[j as usize].name.clone();
+    Ok(Rejoined {
+        study: study.number,
+        known,
+        restored,
+        spared_until: until,
+        answered: found.answers.into_iter().map(|(j, has)| Answer { site: name(j), has }).collect(),
+        without: without.to_vec(),
+        witness: seen,
+        assumed,
+    })
+}
+
+/// A study that is over needs nobody's word.
+fn finished(folder: &Folder) -> Result<(), NodeError> {
+    if !folder.path.join(crate::store::FILE).exists() {
+        return Ok(());
+    }
+    let (mut this, mut over) = (None, false);
+    let wanted = crate::frame::Hex(&folder.study).to_string();
+    Store::look(&folder.path)?.scan(|row| match &row.entry {
+        Entry::Study { experiment, .. } if *experiment == wanted => this = Some(row.study),
+        Entry::Done { .. } => over |= this == Some(row.study),
+        _ => {}
+    })?;
+    match over {
+        true => Err(NodeError::Experiment(
+            "the ledger (state.db) has this study to its end: nothing is lost".into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+fn assumptions(seen: Option<u64>, restored: u32, until: u32) -> Vec<String> {
+    let spared = match until - restored {
+        0 => "no round is spared".to_owned(),
+        _ => format!(
+            "rounds {} to {until} are charged and use no record, for they may have been released before the disk was lost",
+            restored + 1
+        ),
+    };
+    match seen {
+        Some(seen) => {
+            vec![format!("the witness has seen {seen} releases, whatever neighbours say: {spared}")]
+        }
+        None => vec![format!(
+            "there is no witness: that at least one of the neighbours that answered tells the truth is taken for granted. Then {spared}. If all of them hide later releases, \
+             records are used again that were used in those rounds, and more is spent than the ledger says"
+        )],
+    }
+}
+
+/// How many releases the site's witness has seen.
+fn witnessed(folder: &Folder) -> Result<Option<u64>, NodeError> {
+    let Some(path) = folder.witness() else { return Ok(None) };
+    match Witness::open(&path) {
+        Ok(witness) => Ok(Some(witness.seen().releases)),
+        Err(cause) => Err(NodeError::System {
+            what: format!(
+                "{} (the witness of site.toml; without it take the line out, and read what is assumed then)",
+                path.display()
+            ),
+            cause,
+        }),
+    }
+}
+
+/// The last exchange that the site's own log says was released in this study, should the log have outlived the ledger.
+fn logged(folder: &Folder) -> u32 {
+    use std::io::BufRead as _;
+    let Ok(file) = std::fs::File::open(folder.path.join(audit_log::FILE)) else { return 0 };
+    let study = crate::frame::Hex(&folder.study).to_string();
+    let (mut this, mut last) = (false, 0);
+    for line in std::io::BufReader::new(file).split(b'\n').map_while(Result::ok) {
+        let Ok(line) = serde_json::from_slice::<serde_json::Value>(&line) else { continue };
+        if line["event"] == "start" {
+            this = line["study"] == study.as_str();
+        }
+        if this && line["event"] == "released" {
+            last = last.max(line["round"].as_u64().and_then(|r| u32::try_from(r).ok()).unwrap_or(0));
+        }
+    }
+    last
+}
+
+fn put_aside(folder: &Folder) -> Result<(), NodeError> {
+    let log = folder.path.join(audit_log::FILE);
+    if !log.exists() {
+        return Ok(());
+    }
+    let time = crate::clock::text(crate::clock::now()).replace(':', "");
+    let aside = folder.path.join(format!("audit.before-{time}.jsonl"));
+    std::fs::rename(&log, &aside)
+        .map_err(|cause| NodeError::System { what: log.display().to_string(), cause })
+}
+
+/// Asks until everybody has answered.
+async fn ask(
+    folder: &Folder,
+    experiment: &Experiment,
+    agent: &Driven,
+    width: usize,
+    mut open: BTreeSet<u32>,
+    wire: Arc<dyn Wire>,
+) -> Result<Asked, NodeError> {
+    let system = |what: String| move |cause| NodeError::System { what, cause };
+    let log = folder.path.join("rejoin.jsonl");
+    let audit = AuditLog::open_file(&log).map_err(system(log.display().to_string()))?;
+    let key = Identity::read(&folder.path).and_then(|identity| public_key(identity.certificate()))?;
+    let (sender, mut events) = mpsc::channel(4 * agent.neighbours().len() + 16);
+    let graph = graph_digest(experiment.graph());
+    let edges = link::Study { neighbours: agent.neighbours(), graph, dim: width, have: 0 };
+    let shared = Arc::new(Shared::new(folder.clone(), edges, audit, sender, wire));
+    let links = link::start(Arc::clone(&shared)).await.map_err(system("the address to listen at".into()))?;
+    let name = |j: u32| folder.peers[j as usize].name.clone();
+    let patience = Duration::from_secs_f64(folder.site.deadline_seconds);
+    let began = Instant::now();
+    let mut said: BTreeMap<u32, String> = BTreeMap::new();
+    let mut claimed: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut found = Asked { releases: BTreeMap::new(), answers: BTreeMap::new() };
+    let mut senders = BTreeMap::new();
+    while !open.is_empty() {
+        let left = patience.saturating_sub(began.elapsed());
+        let Ok(Some(event)) = timeout(left, events.recv()).await else {
+            let names: Vec<String> = open
+                .iter()
+                .map(|&j| match said.get(&j) {
+                    Some(reason) => format!("{} ({reason})", name(j)),
+                    None => name(j),
+                })
+                .collect();
+            let names = names.join(", ");
+            return Err(NodeError::Unanswered { names, seconds: began.elapsed().as_secs_f64() });
+        };
+        match event {
+            Event::Up { peer, version, have, outgoing, .. } if open.contains(&peer) => {
+                if version <= VERSION_BEFORE {
+                    said.insert(peer, "its consenso is too old to give anything back".into());
+                    continue;
+                }
+                claimed.insert(peer, have);
+                drop(outgoing.try_send(Frame::Lost.encode()));
+                senders.insert(peer, outgoing);
+            }
+            Event::Frame { peer, frame: Frame::Refused(reason), .. } => {
+                said.insert(peer, format!("it refused: {reason}"));
+            }
+            Event::Frame { peer, frame: Frame::Kept { left, release }, .. } if open.contains(&peer) => {
+                if let Some((seal, bytes)) = release {
+                    let me = folder.me as u32;
+                    let (round, values) = match Frame::decode(&bytes) {
+                        Ok(Frame::Release { from, round, values }) if from == me && values.len() == width => {
+                            (round, values)
+                        }
+                        _ => return Err(contradicts(name(peer), "what it holds is no release of this site")),
+                    };
+                    let statement =
+                        Statement { study: folder.study, from: me, to: None, round, blake3: blake3(&bytes) };
+                    // A place of the file that was being written when the process ended; or a lie, which is worth nothing.
+                    if statement.is_signed_by(&key, &seal) {
+                        let known =
+                            found.releases.entry(round).or_insert_with(|| (bytes.clone(), values.to_vec()));
+                        if known.0 != bytes {
+                            return Err(contradicts(
+                                name(peer),
+                                &format!(
+                                    "it has another release of round {round} than its neighbours, and this site signed both: two copies of the folder have run"
+                                ),
+                            ));
+                        }
+                        let has = found.answers.entry(peer).or_default();
+                        *has = round.max(*has);
+                    } else {
+                        said.insert(
+                            peer,
+                            format!("its release of round {round} is not signed with this site's key"),
+                        );
+                    }
+                }
+                if left == 0 {
+                    found.answers.entry(peer).or_default();
+                    open.remove(&peer);
+                }
+            }
+            _ => {}
+        }
+    }
+    drop(senders);
+    let most = found.releases.keys().next_back().copied().unwrap_or(0);
+    // Whoever has completed an exchange has this site's part of it. One that shows none cannot be gone on with: its next release waits for what nobody has.
+    if let Some((&peer, have)) =
+        claimed.iter().find(|(peer, have)| **have > most && found.answers.contains_key(peer))
+    {
+        let reason =
+            said.get(&peer).map_or_else(|| "shows no signed release that late".to_owned(), Clone::clone);
+        return Err(contradicts(
+            name(peer),
+            &format!("it says that it has exchange {have} of this site; {reason}"),
+        ));
+    }
+    shared.audit.write("rejoin", json!({ "restored": most, "answers": found.answers.len() }));
+    links.close().await;
+    Ok(found)
+}
+
+fn contradicts(site: String, what: &str) -> NodeError {
+    NodeError::Contradicted { site, what: what.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::driven::{Driven, Wanted};
+    use crate::frame::Frame;
+    use consenso::experiment::{Experiment, ExperimentSpec, Inputs, SitePlan, Source};
+
+    const STUDY: &str = "name = \"three\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 20\ndim = 2\n\
+        [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 9\ngossip = 0\n";
+
+    fn driven(me: usize) -> (Driven, SitePlan) {
+        let spec: ExperimentSpec = toml::from_str(STUDY).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let (file, text) = ("three".into(), STUDY.into());
+        let inputs = Inputs { file, text, spec, source, edges: None, entropy: None };
+        Driven::new(&Experiment::check(inputs).unwrap(), me).unwrap()
+    }
+
+    /// Rounds that may have been released before are charged once more by nobody, and hold nothing but a mix of releases.
+    #[test]
+    fn spared_rounds_are_charged_and_use_no_record() {
+        let (mut agents, plan) = ((0..3).map(|me| driven(me).0).collect::<Vec<_>>(), driven(0).1);
+        let mut released: Vec<Vec<Vec<f64>>> = vec![Vec::new(); 3];
+        let mut charges = Vec::new();
+        while agents.iter().any(|a| a.model().is_none()) {
+            let mut sent = Vec::new();
+            for (me, agent) in agents.iter_mut().enumerate() {
+                while let Ok(Some(wanted)) = agent.poll() {
+                    let Wanted::Commit { round, bytes } = wanted else { continue };
+                    if me == 0 {
+                        charges.push(agent.charge(round, &plan));
+                        assert_eq!(agent.charge(round, &plan), agent.scheduled(round, &plan).unwrap());
+                    }
+                    let Ok(Frame::Release { values, .. }) = Frame::decode(&bytes) else {
+                        panic!("a release")
+                    };
+                    released[me].push(values.to_vec());
+                    sent.push((me as u32, bytes));
+                }
+            }
+            for (from, bytes) in sent {
+                for to in (0..3u32).filter(|to| *to != from) {
+                    agents[to as usize].handle(from, Frame::decode(&bytes).unwrap()).unwrap();
+                }
+            }
+            if released[0].len() == 4 {
+                // The disk is lost after round 4, which the others have.
+                let mut again = driven(0).0;
+                let state = again.rejoined(4, released[0].last().map(Vec::as_slice)).unwrap();
+                again.restore(&state).unwrap();
+                again.spare(6);
+                for (from, sent) in released.iter().enumerate().take(3).skip(1) {
+                    let values = sent.last().unwrap().clone().into();
+                    again
+                        .handle(from as u32, Frame::Release { from: from as u32, round: 4, values })
+                        .unwrap();
+                }
+                agents[0] = again;
+            }
+        }
+        let mixed = |round: usize, l: usize| (0..3).map(|i| released[i][round - 1][l]).sum::<f64>() / 3.0;
+        let noise = |round: usize| {
+            (0..2).map(|l| (released[0][round - 1][l] - mixed(round - 1, l)).abs()).fold(0.0, f64::max)
+        };
+        assert!(noise(5) < 1e-12 && noise(6) < 1e-12, "{} {}", noise(5), noise(6));
+        assert!(noise(4) > 1e-3 && noise(7) > 1e-3, "{} {}", noise(4), noise(7));
+        assert_eq!(charges.len(), 9, "every round once");
+        assert!(charges.iter().all(|c| !c.is_empty()));
+    }
+}
