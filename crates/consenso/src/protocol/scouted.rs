@@ -229,6 +229,8 @@ impl Recipe {
         });
         let histograms = levels + label + if bins_found > 1 { p } else { 0 };
         let per_clip = 2.0 * per_mu * (f64::from(CALIBRATION_STEPS) / CALIBRATION).sqrt();
+        // The noise of a slope and an offset a class, as long as that of one slope and one offset would be times this.
+        let several = (0.5 * (1 + request.loss.outputs()) as f64).sqrt();
         Ok(Self {
             factors,
             weights,
@@ -245,7 +247,7 @@ impl Recipe {
             calibrated: request.mu.is_some()
                 && matches!(request.loss, Loss::Logistic | Loss::Softmax { .. })
                 && !request.balanced
-                && CALIBRATION_CLIP.0 * per_clip < CALIBRATION_NOISE,
+                && CALIBRATION_CLIP.0 * per_clip * several < CALIBRATION_NOISE,
             histograms,
             request: request.clone(),
         })
