@@ -140,7 +140,6 @@ impl Room {
             && succeeds(clean_python().args(["-m", "consenso", "privacy", "explain", "--epsilon", "1"]))
             && succeeds(clean_python().args(INSTALL).arg("scikit-learn>=1.6"))
             && bench("command_line.py")
-            && bench("memory.py")
             && bench("noise.py")
     }
 

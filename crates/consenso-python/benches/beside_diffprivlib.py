@@ -1,6 +1,6 @@
 """Test accuracy on Adult at ε = 1 beside diffprivlib's central LogisticRegression, with who is trusted in each row.
 
-`cargo xtask python --compare` makes both environments and runs this; by hand: python benches/beside_diffprivlib.py PYTHON_WITH_DIFFPRIVLIB
+`cargo xtask python --compare` makes both environments and runs this; by hand: python benches/beside_diffprivlib.py PYTHON_WITH_DIFFPRIVLIB [SEEDS]
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-SEEDS = range(10)
+SEEDS = range(int(sys.argv[2]) if len(sys.argv) > 2 else 10)
 
 CENTRAL = """
 import json, sys, warnings
