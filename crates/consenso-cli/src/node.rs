@@ -880,7 +880,7 @@ fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
     }
     found.push(if path.join(consenso_node::store::FILE).exists() {
         match ledger(path) {
-            Ok((_, rows)) => ("ledger", Mark::Good, format!("intact, {} rows", rows.len())),
+            Ok((_, rows)) => see_witness(folder.as_ref(), &rows),
             Err(e) => ("ledger", Mark::Bad, e.text()),
         }
     } else {
@@ -933,6 +933,21 @@ fn see_ports(folder: &Folder) -> Option<Finding> {
             format!("{address}: {e}; two sites of one host need two ports (site.toml)"),
         ),
     })
+}
+
+/// Whether a ledger that is intact is also the newest, as far as the site's witness knows.
+fn see_witness(folder: Option<&Folder>, rows: &[Row]) -> Finding {
+    let releases = rows.iter().filter(|r| matches!(r.entry, Entry::Release { .. })).count() as u64;
+    match folder.map(rejoin::witnessed) {
+        Some(Ok(Some(seen))) if seen > releases => {
+            let text = format!(
+                "an old copy: its witness has seen {seen} releases, and it has {releases}; restore the newest"
+            );
+            ("ledger", Mark::Bad, text)
+        }
+        Some(Err(e)) => ("ledger", Mark::Bad, e.to_string()),
+        _ => ("ledger", Mark::Good, format!("intact, {} rows", rows.len())),
+    }
 }
 
 /// The clock against what this site knows to be past: a peer with the right time would refuse one with a wrong one.

@@ -238,8 +238,11 @@ fn assumptions(seen: Option<u64>, restored: u32, until: u32) -> Vec<String> {
     }
 }
 
-/// How many releases the site's witness has seen.
-fn witnessed(folder: &Folder) -> Result<Option<u64>, NodeError> {
+/// How many releases the site's witness has seen; `None` if it has no witness.
+///
+/// # Errors
+/// The witness that `site.toml` names cannot be read.
+pub fn witnessed(folder: &Folder) -> Result<Option<u64>, NodeError> {
     let Some(path) = folder.witness() else { return Ok(None) };
     match Witness::open(&path) {
         Ok(witness) => Ok(Some(witness.seen().releases)),

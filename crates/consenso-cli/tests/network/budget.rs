@@ -92,6 +92,8 @@ fn a_restored_snapshot_is_found_out_by_the_witness() {
     copy(&snapshot, &net.folder(0));
     let output = refused(&net, 0, "it is an old copy");
     assert!(text(&output).contains("the witness has seen"), "{}", text(&output));
+    let doctor = consenso().args(["node", "doctor"]).arg(net.folder(0)).output().unwrap();
+    assert!(text(&doctor).contains("an old copy: its witness has seen"), "{}", text(&doctor));
     let kept = fs::read(&witness).unwrap();
     fs::remove_file(&witness).unwrap();
     refused(&net, 0, "is its disk mounted?");
