@@ -78,6 +78,8 @@ fn header(record: &Record) -> String {
         1 => "one run".into(),
         runs => format!("means over {}", count(runs as usize, "run")),
     };
+    // A ridge that was derived has more digits than anybody reads; the parameters have them all.
+    let ridge = format!("{:.2e}", problem.regularization).parse().unwrap_or(problem.regularization);
     let summary = format!(
         "{} on {}{encoding}: {} on a {} graph of {}, {} loss with μ = {}; {runs}, seed {}.",
         count(record.algorithms.len(), "algorithm"),
@@ -86,7 +88,7 @@ fn header(record: &Record) -> String {
         problem.graph,
         count(problem.edges, "edge"),
         problem.loss,
-        exact(problem.regularization),
+        exact(ridge),
         record.seed,
     );
     format!(
