@@ -26,7 +26,7 @@ fn four_digits(value: f64) -> String {
 const COLUMNS: [Column; 13] = [
     Column { head: "Accuracy, %", value: |m| m.accuracy, text: percent },
     Column { head: "Balanced accuracy, %", value: |m| m.balanced_accuracy, text: percent },
-    Column { head: "Mean accuracy over sites, %", value: |m| m.site_accuracy, text: percent },
+    Column { head: "Over sites, %", value: |m| m.site_accuracy, text: percent },
     Column { head: "AUC", value: |m| m.auc, text: three },
     Column { head: "Average precision", value: |m| m.average_precision, text: three },
     Column { head: "F1", value: |m| m.f1, text: three },
@@ -85,6 +85,9 @@ pub(super) fn section(record: &Record) -> String {
 fn explained(shown: &[&Column]) -> String {
     let sentence = |c: &&Column| match c.head {
         "Balanced accuracy, %" => Some("Balanced accuracy: mean of the classes’ shares answered right."),
+        "Over sites, %" => {
+            Some("Over sites: the accuracy at each site’s test records, averaged over the sites.")
+        }
         "Average precision" => Some("Average precision: area under the precision–recall curve."),
         "Log loss" => Some("Log loss: mean −ln of the probability given to the true class."),
         "Answers above" => Some("Answers above: the probability from which the positive class is answered."),

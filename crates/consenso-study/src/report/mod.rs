@@ -164,16 +164,25 @@ fn test_accuracy(record: &Record) -> Figure {
     }
 }
 
+/// Agents that agree exactly have no place on a logarithmic axis.
 fn disagreement(record: &Record) -> Figure {
+    let all = curves(record, |at| Some(at.disagreement));
+    let (series, agreed): (Vec<Series>, Vec<Series>) =
+        all.into_iter().partition(|s| s.points.iter().any(|p| p.mean > 0.0));
+    let labels: Vec<&str> = agreed.iter().map(|s| s.label.as_str()).collect();
+    let agreed = match labels[..] {
+        [] => String::new(),
+        _ => format!(" Not drawn, because the agents agree exactly: {}.", labels.join(", ")),
+    };
     Figure {
         title: "Disagreement".into(),
         description: format!(
-            "Root mean square distance of the agents' models from their mean. {}",
+            "Root mean square distance of the agents' models from their mean. {}{agreed}",
             band(record, "runs")
         ),
         x: rounds(),
         y: Axis::new("root mean square distance, logarithmic", Scale::Log),
-        series: curves(record, |at| Some(at.disagreement)),
+        series,
         lines: Vec::new(),
     }
 }
