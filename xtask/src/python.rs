@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the tests and the notebooks need, beside the package itself.
-const NEEDED: [&str; 15] = [
+const NEEDED: [&str; 16] = [
     "numpy",
     "scikit-learn>=1.6",
     "pandas",
@@ -21,6 +21,7 @@ const NEEDED: [&str; 15] = [
     "hypothesis",
     "pytest-xdist",
     "basedpyright",
+    "tomli", // what Python 3.10 reads TOML with: types are checked for it too
 ];
 /// What the comparison with diffprivlib needs: it does not import beside a newer scikit-learn.
 const CENTRAL: [&str; 3] = ["diffprivlib==0.6.6", "scikit-learn==1.5.2", "setuptools<81"];
