@@ -442,7 +442,9 @@ struct Process {
 fn dashboard(port: u16, root: &Path, names: &[String]) -> Result<Dashboard, Failure> {
     let experiment = names.first().map(|name| root.join(name).join("experiment.toml"));
     let text = experiment.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-    Dashboard::start(port, &root.display().to_string(), &text)
+    // The folder's own name: where it lies on this machine is nobody's business who sees the page.
+    let name = root.file_name().unwrap_or(root.as_os_str()).to_string_lossy();
+    Dashboard::start(port, &name, &text)
 }
 
 fn up(args: &Up, json: bool) -> Result<(), Failure> {
