@@ -301,9 +301,14 @@ pub(super) fn level(planned: &mut [Planned], facts: &mut PublicFacts) {
     facts.dim = width;
     for one in planned {
         if let Some(narrow) = one.scouted.as_ref().filter(|s| s.shape.width < width) {
-            let wide = Arc::new(narrow.with_width(width));
-            one.protocol = Arc::clone(&wide) as _;
-            one.scouted = Some(wide);
+            let wide = narrow.with_width(width);
+            one.staged = one.staged.as_ref().map(|staged| Arc::new(staged.behind(wide.clone())));
+            one.scouted = Some(Arc::new(wide));
+            one.protocol = match (&one.staged, &one.scouted) {
+                (Some(staged), _) => Arc::clone(staged) as _,
+                (None, Some(scouted)) => Arc::clone(scouted) as _,
+                (None, None) => unreachable!("it has just been made"),
+            };
         }
     }
 }
@@ -595,6 +600,13 @@ mod tests {
         assert_eq!(width(&format!("{shared}\n[[algorithm]]\n{local}"), epsilon), width(shared, epsilon));
         let models = |e: &Experiment| trained(e).models[0].agents.clone();
         let (alone, both) = (models(&made(local, epsilon)), models(&both));
+        assert!(alone.iter().zip(&both).all(|(a, b)| a[..] == b[..a.len()]), "the same bits");
+        // An algorithm that begins after the histograms stays the one its noise was made for.
+        let after = "kind = \"admm\"\nrounds = 2";
+        let (alone, both) =
+            (made(after, epsilon), made(&format!("{after}\n[[algorithm]]\n{shared}"), epsilon));
+        assert!(alone.facts.dim < both.facts.dim && both.planned[0].protocol.kind() == "admm");
+        let (alone, both) = (models(&alone), models(&both));
         assert!(alone.iter().zip(&both).all(|(a, b)| a[..] == b[..a.len()]), "the same bits");
     }
 

@@ -44,6 +44,11 @@ impl Staged {
         Self { scout, inner, facts, objective, before_mean, gossip }
     }
 
+    /// The same algorithm behind the same stage in longer messages.
+    pub(crate) fn behind(&self, scout: Scouted) -> Self {
+        Self { scout, ..self.clone() }
+    }
+
     /// Exchanges in all.
     pub(crate) fn rounds(&self) -> u32 {
         self.done() + self.facts.rounds + self.gossip
