@@ -69,6 +69,11 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/adult.toml"),
     ),
     (
+        "adult-scouted",
+        "the same on scouted columns, as records of one's own are trained on: the better models",
+        include_str!("../experiments/adult-scouted.toml"),
+    ),
+    (
         "paper-2a",
         "Figure 2 of the paper: private ADMM, 10 agents of 100 records, Laplace noise of rate 1.02^k",
         include_str!("../experiments/paper/2a.toml"),
