@@ -48,7 +48,7 @@
 //! 3. What is known of the offset has variance v, so **probabilities are moderated**: scores are divided by √(1 + πv/8), which leaves the threshold where it is and keeps
 //!    the log loss of a guess from being that of a certainty.
 //!
-//! Where a calibration step's noise is below 0.05 even at the shortest clip, slope and offset are found by twelve plain gradients from where training ended, the last eight averaged.
+//! Where a calibration step's noise is below 0.02 at the shortest clip, slope and offset are found by twelve plain gradients from where training ended, the last eight averaged.
 //!
 //! # Noise that neighbours share
 //! Under `kind = "decor"` the two ends of every edge also add ± the same secret noise to their sums ([`correlated`](crate::privacy::correlated)). The theorem there takes
@@ -84,6 +84,8 @@ const CALIBRATION_SKIPPED: u32 = 4;
 const CALIBRATION_CLIP: (f64, f64) = (0.7, 3.2);
 /// Noise of a calibration step that the clip is chosen for.
 const CALIBRATION_AIM: f64 = 0.05;
+/// Noise of a step of fine calibration, at its shortest clip, below which it is done.
+const FINE_BELOW: f64 = 0.02;
 /// Scores count up to this in calibration.
 const SCORE_REACH: f64 = 3.0;
 /// Share of μ² that coarse calibration gets, and the part of it that finds the mean score.
@@ -318,7 +320,7 @@ impl Recipe {
             calibration: (request.mu.is_some()
                 && matches!(request.loss, Loss::Logistic | Loss::Softmax { .. })
                 && !request.balanced)
-                .then_some(if CALIBRATION_CLIP.0 * per_clip * several < CALIBRATION_AIM {
+                .then_some(if CALIBRATION_CLIP.0 * per_clip * several < FINE_BELOW {
                     Calibration::Fine
                 } else {
                     Calibration::Coarse
