@@ -69,11 +69,6 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/adult.toml"),
     ),
     (
-        "adult-scouted",
-        "the same on scouted columns, as records of one's own are trained on: the better models",
-        include_str!("../experiments/adult-scouted.toml"),
-    ),
-    (
         "paper-2a",
         "Figure 2 of the paper: private ADMM, 10 agents of 100 records, Laplace noise of rate 1.02^k",
         include_str!("../experiments/paper/2a.toml"),
@@ -104,6 +99,11 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         "paper-dual-sign",
         "Algorithm 1 with its dual step mended and as printed, which diverges",
         include_str!("../experiments/paper/dual-sign.toml"),
+    ),
+    (
+        "adult-scouted",
+        "adult on scouted columns, as records of one's own are trained on: better models",
+        include_str!("../experiments/adult-scouted.toml"),
     ),
     (
         "heart",

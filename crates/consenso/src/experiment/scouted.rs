@@ -683,7 +683,7 @@ mod tests {
             let shared = serde_json::to_string(&Shareable::of(&record).unwrap()).unwrap();
             assert!(shared.contains("\"algorithms\"") && !shared.contains("\"personal\""), "{shared}");
         }
-        let unit = "name = \"x\"\nmodels = \"personal\"\n[data]\nsource = \"logistic\"\n[[algorithm]]\nkind = \"dgd\"\n";
+        let unit = "name = \"x\"\nmodels = \"personal\"\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 9\ndim = 2\n[[algorithm]]\nkind = \"dgd\"\n";
         let spec: ExperimentSpec = toml::from_str(unit).unwrap();
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
         let inputs = Inputs { file: "x".into(), text: unit.into(), spec, source, edges: None, entropy: None };
