@@ -44,7 +44,8 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     }
     // It takes a quarter of an hour and writes a page of the guide, so it is run by name.
     if names.contains(&"utility") {
-        passed &= crate::utility::run(flags.contains(&"--quick"), flags.contains(&"--development"));
+        let program = flags.iter().find_map(|flag| flag.strip_prefix("--program="));
+        passed &= crate::utility::run(flags.contains(&"--quick"), flags.contains(&"--development"), program);
     }
     if wanted("network") {
         passed &= network();

@@ -231,17 +231,22 @@ impl Notebook {
 }
 
 /// Runs everything and writes docs/utility.md and its figure; `quick` is one run each, `development` leaves the last sets alone, and
-/// neither writes the page.
-pub(crate) fn run(quick: bool, development: bool) -> bool {
+/// neither writes the page. `program` is measured instead of one that is built here.
+pub(crate) fn run(quick: bool, development: bool, program: Option<&str>) -> bool {
     let place = root().join("target").join("bench-utility");
     if fs::create_dir_all(&place).is_err() {
         return false;
     }
-    eprintln!("── cargo build --release -p consenso-cli");
-    if output(cargo().args(["build", "--quiet", "--release", "-p", "consenso-cli"])).is_none() {
-        return false;
-    }
-    let binary = root().join("target").join("release").join("consenso");
+    let binary = match program {
+        Some(program) => PathBuf::from(program),
+        None => {
+            eprintln!("── cargo build --release -p consenso-cli");
+            if output(cargo().args(["build", "--quiet", "--release", "-p", "consenso-cli"])).is_none() {
+                return false;
+            }
+            root().join("target").join("release").join("consenso")
+        }
+    };
     let Some(mut notebook) = Notebook::open(&place, &binary) else { return false };
     let mut sets = bundled();
     for (name, task) in [("synthetic", "binary"), ("five-classes", "classes"), ("long-tailed", "regression")]

@@ -117,19 +117,18 @@ impl Experiment {
         }
     }
 
-    /// The personal model of the only site whose records this experiment has, as a model file: for that site alone, never to be shared. `None` unless the study says
-    /// `models = "personal"`.
+    /// The personal model of agent `agent` of a network, as a model file, and what it is worth on test records: for that site alone, never to be shared. `None` unless the study
+    /// says `models = "personal"`.
     #[must_use]
-    pub fn personal_model(&self, shared: &[f64]) -> Option<(Model, Option<Metrics>)> {
+    pub fn personal_model(&self, agent: usize, shared: &[f64]) -> Option<(Model, Option<Metrics>)> {
         let [planned] = &self.planned[..] else { return None };
         if !self.spec.models.is_personal() {
             return None;
         }
-        let Source::Data(data) = &*self.source else { return None };
         let (layout, scouted) = (self.layout.as_ref()?, planned.scouted.as_ref()?);
         let (standard, x) = split(planned, shared)?;
         let objective = Objective { loss: self.loss_under(Some(standard)), ..self.objective };
-        let records = layout.encode(standard, &data.train);
+        let records = layout.encode(standard, self.local(agent).ok()?.records());
         let own = fit(objective, &records, x, scouted.personal_deviation(standard));
         let held = [standard, &own[..]].concat();
         let mut model = self.site_model(&held, None);
