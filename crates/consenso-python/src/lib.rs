@@ -479,10 +479,9 @@ fn noise<'py>(
         None => Seed::from_entropy(entropy()?),
     };
     let released = py.detach(|| {
-        let mut steps = vec![0; values.len()];
+        let mut released = vec![0.0; values.len()];
         let mut stream = seed.stream(Purpose::Release, 0, 0);
-        exact::release(&mut stream, values, &[], noise, grid, &mut steps)?;
-        Ok::<_, exact::NoiseError>(steps.iter().map(|&q| grid.value(q)).collect::<Vec<f64>>())
+        exact::release_values(&mut stream, values, noise, grid, &mut released).map(|()| released)
     });
     Ok((PyArray1::from_vec(py, released.map_err(input)?), grid.step()))
 }
