@@ -251,6 +251,7 @@ impl pulp::WithSimd for Block<'_> {
     type Output = bool;
 
     #[inline(always)]
+    #[expect(clippy::redundant_closure, reason = "a closure is inlined with the caller's target features")]
     fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
         // Apart, so that every loop has one shape.
         match (self.scales.gaussian, self.width.is_empty()) {
