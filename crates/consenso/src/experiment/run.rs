@@ -540,7 +540,11 @@ pub(super) fn player(
 ) -> Player {
     let gate = planned.budget.gate(agent, local.stake(), graph.degree(agent), seed, simulated);
     let gate = match &planned.budget.correlated {
-        Some(correlated) => correlated.equip(gate, agent, graph.neighbours(agent), seed),
+        // Who knows the seed of a simulation, or of a study for science, knows all noise anyway.
+        Some(correlated) if simulated || experiment.is_seeded() => {
+            correlated.equip(gate, agent, graph.neighbours(agent), seed)
+        }
+        Some(correlated) => correlated.equip_later(gate, agent, graph.neighbours(agent)),
         None => gate,
     };
     let gate = match local.costs() {

@@ -123,6 +123,9 @@ pub enum NoiseError {
         /// Its width.
         width: f64,
     },
+    /// Noise that the ends of an edge share, before they have agreed on its secret.
+    #[error("an edge whose ends have not agreed on a secret; nothing may be released before")]
+    NoSecret,
     /// The result would not fit.
     #[error(
         "coordinate {index} needs more than 2^53 grid steps of {step:e}: |y| + width must stay below {limit:e} at \
