@@ -797,7 +797,7 @@ fn model(args: &Model, json: bool) -> Result<(), Failure> {
     let folder = Folder::read(&args.folder)?;
     let experiment = experiment(&folder)?;
     let model = described(&folder, &experiment, &weights)?;
-    let personal = experiment.personal_model(&weights);
+    let personal = experiment.personal_model(folder.me, &weights);
     let personal_file = match &personal {
         Some((model, _)) => Some(keep_personal(&folder, model)?),
         None => None,

@@ -157,7 +157,9 @@ fn a_personal_model_stays_in_the_sites_private_folder() {
         assert_eq!(shared["personal"]["file"], file.display().to_string());
         let personal: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         assert_eq!(personal["encoder"], shared["encoder"], "columns are scaled as all agreed");
-        assert!(personal["weights"].as_array().unwrap().len() > 3 && personal["weights"] != shared["weights"]);
+        assert!(
+            personal["weights"].as_array().unwrap().len() > 3 && personal["weights"] != shared["weights"]
+        );
         assert!(personal["notes"].to_string().contains("must not leave the site"));
         let mode = fs::metadata(file.parent().unwrap()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
