@@ -206,7 +206,7 @@ class _Decentralized(BaseEstimator):
         return marked(state)
 
     def __sklearn_clone__(self) -> Any:
-        clone = _clone_parametrized(self)
+        clone: Any = _clone_parametrized(self)
         if hasattr(self, "_charged_in"):
             clone._charged_in = self._charged_in
         return clone
