@@ -94,6 +94,13 @@ fn scouted(algorithm: &str) -> String {
     )
 }
 
+/// In small what the soak test below does at length: kills while the sums of a scouted study travel.
+#[test]
+fn killed_sites_go_on_with_scouted_columns() {
+    let killed = compare("kill-scouted", &scouted("kind = \"dgd\"\nrounds = 150"), 4, (3, 100..250, 8));
+    assert!(killed >= 1, "the run was over too soon");
+}
+
 /// Histograms, partial sums on their way through a tree, training and calibration all survive a crash: a site goes on with what it had. So does an
 /// algorithm that begins once the columns are scouted.
 #[test]

@@ -89,6 +89,7 @@ fn algorithm(kind: &str, label: &str, noise: f64, epsilon: Option<EpsilonRecord>
         diverged: false,
         certified: None,
         violation: None,
+        personal: None,
         curve,
         trace: Vec::new(),
     }
