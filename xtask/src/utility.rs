@@ -354,6 +354,9 @@ fn measure(
 
 /// A figure as tables have it: three digits, without the naught before the point.
 fn digits(value: f64) -> String {
+    if value < -1.0 {
+        return "< −1".into();
+    }
     let text = format!("{value:.3}");
     text.strip_prefix('0')
         .or_else(|| text.strip_prefix("-0"))
@@ -415,7 +418,7 @@ fn page(sets: &[Set], found: &BTreeMap<String, Found>, quick: bool) -> String {
     page += if quick { "one run" } else { "means of five runs" };
     page += " of the agents' own models on records that nobody trained on.\n\n\
              *Curator* is the same method where one trusted party has all records: the least noise it can have. *diffprivlib* is a central library, \
-             which trusts such a curator too (its claim is a pure ε). *Not private* is scikit-learn's plain logistic or linear regression.\n\n\
+             which trusts such a curator too (its claim is a pure ε). *Not private* is scikit-learn's plain logistic or linear regression. An R² below −1 is written so.\n\n\
              ![Consenso beside a trusted curator, a central library and no privacy](figures/utility.svg)\n";
     let parts = [
         (false, "Sets that defaults were developed with"),
