@@ -455,6 +455,9 @@ fn one_run(
     if let Some(code) = planned.sharing {
         network = network.secret_shared(code).map_err(|e| e.to_string())?;
     }
+    if let Some(delays) = &experiment.spec.delays {
+        network = network.delayed(delays.clone(), &experiment.delay_seed(instance.run));
+    }
     let test = experiment.test_records(instance.run);
     let mut eyes = Eyes::default();
     let mut trace = vec![observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes)];
@@ -541,7 +544,9 @@ pub(super) fn player(
         Some(reach) => gate.with_reach(reach),
         None => gate,
     };
-    Player::new(local, protocol, Arc::clone(&planned.timetable), gate).with_mixing(planned.mixing)
+    Player::new(local, protocol, Arc::clone(&planned.timetable), gate)
+        .with_mixing(planned.mixing)
+        .with_staleness(planned.staleness)
 }
 
 /// Most agents whose models are tested one by one; of more, a fixed sample is.
@@ -725,6 +730,7 @@ fn summarise(
         curve: curve(&outcomes),
         certified: None,
         violation: mean(&|o| o.violation),
+        delays: experiment.delayed(planned),
         trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
     }
 }
