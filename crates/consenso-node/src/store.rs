@@ -1516,4 +1516,100 @@ mod tests {
             check_damage(if log { LOG } else { FILE }, damage);
         }
     }
+
+    /// A ledger of so many releases, written in few transactions.
+    fn long(place: &Place, releases: u32, batch: u32) -> Store {
+        let mut store = place.open().unwrap();
+        let study = store.begin(&opening(1, Some(1.0), None)).unwrap().number;
+        let event = consenso::privacy::Event::once(consenso::privacy::Mechanism::Gaussian { mu: 1e-4 });
+        let charge = Charge::from([("l2".to_owned(), event)]);
+        let checkpoint = site().agent.checkpoint();
+        let mut from = 1;
+        while from <= releases {
+            let until = releases.min(from + batch - 1);
+            let row = |round: u32| {
+                let blake3 = Hex(&blake3(&round.to_le_bytes())).to_string();
+                (study, Entry::Release { round, blake3, charge: charge.clone(), ages: Vec::new() })
+            };
+            let rows: Vec<(i64, Entry)> = (from..=until).map(row).collect();
+            store.append(&rows, |db, head| save(db, study, head, checkpoint.clone())).unwrap();
+            store.releases += rows.len() as u64;
+            from = until + 1;
+        }
+        store
+    }
+
+    #[test]
+    fn a_long_ledger_is_read_from_its_last_mark_on() {
+        let place = Place::new();
+        drop(long(&place, 2600, 300));
+        let store = place.open().unwrap();
+        assert!(store.marked >= 2000 && store.rows == 2602, "{} of {}", store.marked, store.rows);
+        let mut all = Mark::default();
+        store.scan(|row| all.see(row.number, row.study, &row.entry, row.hash)).unwrap();
+        assert_eq!(format!("{all:?}"), format!("{:?}", store.mark), "as if all had been read");
+        assert_eq!((store.releases, store.head), (2600, all.head));
+        let kinds: Vec<i64> = store.headings().unwrap().iter().map(|row| row.number).collect();
+        assert_eq!(kinds, [1, 2]);
+        let told = store.spent(1).epsilon(1e-6);
+        assert!(told > 0.0 && told < 0.1, "{told}");
+        drop(store);
+        // What lies before the mark was checked when it was written; an audit checks it again.
+        let edit = |number: i64| {
+            format!("UPDATE ledger SET body = replace(body, '0.0001', '0.0002') WHERE number = {number}")
+        };
+        place.edit(&edit(7));
+        drop(place.open().unwrap());
+        assert!(Store::look(&place.0).unwrap_err().to_string().contains("row 7"));
+        place.edit(&edit(7).replace("'0.0001', '0.0002'", "'0.0002', '0.0001'"));
+        drop(Store::look(&place.0).unwrap());
+        // Budgets and studies decide what may be released: they are looked at in every start.
+        place.edit("UPDATE ledger SET body = replace(body, 'limit', 'limits') WHERE number = 1");
+        assert!(place.open().unwrap().headings().is_err());
+        place.edit("UPDATE ledger SET body = replace(body, 'limits', 'limit') WHERE number = 1");
+        place.edit(&edit(2601));
+        assert!(place.open().unwrap_err().to_string().contains("row 2601"));
+        place.edit("DELETE FROM ledger WHERE number >= 2601");
+        assert!(place.open().unwrap_err().to_string().contains("edited or damaged"));
+    }
+
+    /// Seconds of a start and of an audit, and the most memory so far, by the ledger's length.
+    #[test]
+    #[ignore = "a measurement"]
+    fn a_start_does_not_depend_on_the_length_of_the_ledger() {
+        let memory = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|l| l.starts_with("VmHWM")).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+        };
+        for releases in [1_000, 100_000, 1_000_000] {
+            let place = Place::new();
+            drop(long(&place, releases, 10_000));
+            let time = |what: &mut dyn FnMut()| {
+                let began = std::time::Instant::now();
+                what();
+                began.elapsed().as_secs_f64()
+            };
+            let mut study = None;
+            let start = time(&mut || {
+                let mut store = place.open().unwrap();
+                study = Some(store.begin(&opening(1, Some(1.0), None)).unwrap().number);
+                drop((store.headings().unwrap(), store.spent(1), store.outbox(1).unwrap()));
+            });
+            let before = memory();
+            let audit = time(&mut || {
+                let store = Store::look(&place.0).unwrap();
+                let mut auditor = crate::claim::Auditor::default();
+                store.scan(|row| auditor.see(&row)).unwrap();
+                assert_eq!(auditor.finish().unwrap()[0].charged, releases);
+            });
+            place.edit("DROP TABLE mark");
+            let all = time(&mut || drop(place.open().unwrap()));
+            eprintln!(
+                "{releases} releases: start {start:.4} s (without marks {all:.3} s), audit {audit:.2} s, at most {:.0} MB before and {:.0} MB after it",
+                before,
+                memory()
+            );
+        }
+    }
 }

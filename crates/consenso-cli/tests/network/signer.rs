@@ -29,7 +29,7 @@ fn into_a_module(net: &Net, site: usize) {
     fs::write(place.join("softhsm2.conf"), conf).unwrap();
     fs::write(place.join("pin"), "1234").unwrap();
     let tool = |more: &[&str]| {
-        ask(place, &[&["pkcs11-tool", "--module", MODULE, "--token-label", "consenso"], more].concat())
+        ask(place, &[&["pkcs11-tool", "--module", MODULE, "--token-label", "consenso"], more].concat());
     };
     ask(
         place,
