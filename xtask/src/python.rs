@@ -142,6 +142,7 @@ impl Room {
             && succeeds(clean_python().args(INSTALL).arg("scikit-learn>=1.6"))
             && bench("command_line.py")
             && bench("noise.py")
+            && bench("memory.py")
     }
 
     /// The table of accuracies beside diffprivlib, which gets an environment of its own; uses the environment that [`Self::wheel`] made.

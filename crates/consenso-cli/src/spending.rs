@@ -3,6 +3,7 @@
 use crate::{Failure, files, table};
 use anyhow::{Context as _, anyhow};
 use consenso::experiment::Experiment;
+use consenso::privacy::studies::StudyCost;
 use consenso::record::ResultKind;
 use consenso_ledger::{Edited, LedgerError, RecordsLedger, Standing, Study};
 use std::fmt::Write as _;
@@ -73,20 +74,30 @@ pub(crate) fn reserve(
         Some(Changed::Other) => Edited::Other,
     };
     let books: Vec<PathBuf> = files::expand(Path::new(""), pattern)?;
-    let one = |records: &PathBuf| {
-        let booked = RecordsLedger::open(records, place, edited).and_then(|mut ledger| {
-            if let Some((epsilon, delta)) = limit {
-                ledger.set_limit(epsilon, delta, None)?;
-            }
-            // Going on with a run may cost nothing more.
-            if !transcripts.is_empty() {
-                ledger.reserve(&study)?;
-            }
-            Ok(ledger.standing())
-        });
-        booked.map_err(|error| explained(records, error))
+    // One after the other, for two files of the same content may have one ledger.
+    let open = |records: &PathBuf| {
+        RecordsLedger::open(records, place, edited).map_err(|error| explained(records, error))
     };
-    books.iter().map(one).collect()
+    if let Some((epsilon, delta)) = limit {
+        for records in &books {
+            open(records)?.set_limit(epsilon, delta, None).map_err(|error| explained(records, error))?;
+        }
+    }
+    // Going on with a run may cost nothing more.
+    if !transcripts.is_empty() {
+        for (k, records) in books.iter().enumerate() {
+            let reserved = open(records)?.reserve(&study);
+            if let Err(refused) = reserved {
+                // The run does not begin, so nothing of it is spent anywhere.
+                let nothing = StudyCost { epsilon: 0.0, delta: 0.0, mu: Some(0.0), rho: Some(0.0) };
+                for before in &books[..k] {
+                    open(before)?.give_back(&study.id, nothing).map_err(|error| explained(before, error))?;
+                }
+                return Err(explained(records, refused));
+            }
+        }
+    }
+    books.iter().map(|records| Ok(open(records)?.standing())).collect()
 }
 
 fn explained(records: &Path, error: LedgerError) -> Failure {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use consenso::agent::{Agent, Checkpoint, Effect, Message, Player, RestoreError};
 use consenso::experiment::{Charge, Experiment, SharingSite, Site, SitePlan};
 use consenso::gate::StopReason;
+use consenso::random::Seed;
 use consenso::sharing::{Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent};
 
 /// What an agent wants done.
@@ -172,7 +173,11 @@ impl Driven {
 
     pub(crate) fn awaited(&self) -> Vec<u32> {
         match self {
-            Self::Plain(agent, _) => agent.awaited().collect(),
+            // Before the first release it is secrets that are waited for.
+            Self::Plain(agent, _) => match self.awaited_secrets() {
+                none if none.is_empty() => agent.awaited().collect(),
+                secrets => secrets,
+            },
             Self::Shared(agent, _) => agent.awaited(),
         }
     }
@@ -254,6 +259,18 @@ impl Driven {
             Self::Shared(..) => {
                 Err("a vector that left in shares is with nobody: no neighbour can give it back".into())
             }
+        }
+    }
+
+    /// Neighbours with whom the secret of the edge is still to be agreed on: nothing is released before.
+    pub(crate) fn awaited_secrets(&self) -> Vec<u32> {
+        self.player().gate().awaited_secrets().collect()
+    }
+
+    /// Takes in the secret of an edge.
+    pub(crate) fn agree(&mut self, neighbour: u32, secret: &Seed) {
+        if let Self::Plain(agent, _) = self {
+            agent.agree(neighbour, secret);
         }
     }
 

@@ -106,6 +106,18 @@ pub enum Frame {
         /// The receiver's own signature and the bytes it signed.
         release: Option<(Seal, Bytes)>,
     },
+    /// A fresh X25519 key for the secret of this edge, and the proof of the one that the sender has; first on a link of a study whose neighbours share noise.
+    EdgeKey {
+        /// The key.
+        public: [u8; 32],
+        /// A hash of the secret that the sender has on disk.
+        proof: Option<Digest>,
+    },
+    /// The sender has the secret on disk that both keys give.
+    EdgeSame {
+        /// A hash of it.
+        proof: Digest,
+    },
     /// The sender's experiment file, for a peer whose study is another one.
     Study(String),
     /// Both ends have everything: the edge is done. The last row of the sender's ledger, for the receiver's log.
@@ -169,6 +181,8 @@ const STUDY: u8 = 11;
 const FAREWELL: u8 = 12;
 const LOST: u8 = 13;
 const KEPT: u8 = 14;
+const EDGE_KEY: u8 = 15;
+const EDGE_SAME: u8 = 16;
 
 const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
 const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
@@ -280,6 +294,10 @@ impl Frame {
             }
             Self::Farewell { head } => [&[FAREWELL][..], head].concat().into(),
             Self::Lost => Bytes::from_static(&[LOST]),
+            Self::EdgeKey { public, proof } => {
+                [&[EDGE_KEY][..], public, proof.as_ref().map_or(&[][..], |p| p)].concat().into()
+            }
+            Self::EdgeSame { proof } => [&[EDGE_SAME][..], proof].concat().into(),
             Self::Kept { left, release } => {
                 let mut bytes = vec![KEPT, *left];
                 if let Some((seal, release)) = release {
@@ -380,6 +398,11 @@ impl Frame {
             STUDY => Ok(Self::Study(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned())),
             FAREWELL => exactly(33).map(|()| Self::Farewell { head: digest(rest) }),
             LOST => exactly(1).map(|()| Self::Lost),
+            EDGE_KEY if rest.len() == 64 => {
+                Ok(Self::EdgeKey { public: digest(rest), proof: Some(digest(&rest[32..])) })
+            }
+            EDGE_KEY => exactly(33).map(|()| Self::EdgeKey { public: digest(rest), proof: None }),
+            EDGE_SAME => exactly(33).map(|()| Self::EdgeSame { proof: digest(rest) }),
             KEPT => {
                 let (head, mut rest) = take(rest, 1)?;
                 let left = head[0];
@@ -506,6 +529,8 @@ mod tests {
             }),
             "[ -~é]{0,150}".prop_map(Frame::Study),
             any::<Digest>().prop_map(|head| Frame::Farewell { head }),
+            any::<(Digest, Option<Digest>)>().prop_map(|(public, proof)| Frame::EdgeKey { public, proof }),
+            any::<Digest>().prop_map(|proof| Frame::EdgeSame { proof }),
             hello,
             release,
             words,
@@ -542,6 +567,9 @@ mod tests {
             ("lost", Frame::Lost),
             ("kept", Frame::Kept { left: 1, release: Some((seal(), release(1, 3, &[1.5]))) }),
             ("kept-nothing", Frame::Kept { left: 0, release: None }),
+            ("edge-key", Frame::EdgeKey { public: [0x66; 32], proof: None }),
+            ("edge-key-known", Frame::EdgeKey { public: [0x66; 32], proof: Some([0x77; 32]) }),
+            ("edge-same", Frame::EdgeSame { proof: [0x77; 32] }),
         ];
         let mut expected: Vec<(String, String)> = frames
             .iter()

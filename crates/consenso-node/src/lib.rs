@@ -11,6 +11,7 @@ pub mod claim;
 pub mod clock;
 mod differences;
 mod driven;
+mod edges;
 mod equivocation;
 mod error;
 pub mod folder;

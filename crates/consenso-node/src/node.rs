@@ -8,6 +8,7 @@ use crate::admission::{agrees, ledger, repair, reserve, weights};
 pub use crate::admission::{opening, renew_witness};
 use crate::audit_log::{AuditLog, Echo};
 use crate::driven::{Driven, Wanted};
+use crate::edges::{self, Edges};
 use crate::equivocation::{Received, Verdict, Watch};
 pub use crate::error::NodeError;
 use crate::folder::{Away, Folder, FolderError, graph_digest};
@@ -203,6 +204,7 @@ pub(crate) struct Prepared {
     watch: Watch,
     sealer: Sealer,
     recent: VecDeque<(u32, Bytes)>,
+    edges: Option<Edges>,
 }
 
 impl Prepared {
@@ -242,11 +244,15 @@ impl Prepared {
             }
         }
         agent.spare(unsure);
+        let recent: VecDeque<(u32, Bytes)> =
+            store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect();
+        let edges = secrets(folder, study.number, &mut agent, !recent.is_empty())?;
         Ok(Self {
             weights: weights(experiment.graph(), folder.me),
             watch: Watch::new(experiment.graph(), folder.me, agent.staleness() as usize),
             sealer,
-            recent: store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect(),
+            recent,
+            edges,
             folder: folder.clone(),
             study: study.number,
             graph,
@@ -275,6 +281,7 @@ impl Prepared {
             watch,
             sealer,
             recent,
+            edges,
         } = self;
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
@@ -299,8 +306,8 @@ impl Prepared {
             }
         };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let edges = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have };
-        let shared = Shared::new(folder, edges, audit, sender, wire).with_rounds_between(agent.staleness());
+        let running = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have };
+        let shared = Shared::new(folder, running, audit, sender, wire).with_rounds_between(agent.staleness());
         let shared = Arc::new(shared);
         let listen = format!(
             "{}: listen = \"{}\"",
@@ -341,8 +348,38 @@ impl Prepared {
             neighbours,
             recent,
             held,
+            edges,
         })
     }
+}
+
+/// The secrets of the site's edges, where neighbours share noise: the agent gets those that both ends have. A study that is over has none.
+fn secrets(
+    folder: &Folder,
+    study: i64,
+    agent: &mut Driven,
+    released: bool,
+) -> Result<Option<Edges>, NodeError> {
+    let system = |cause| NodeError::System { what: "the secrets of the edges".into(), cause };
+    if agent.model().is_some() {
+        edges::destroy(&folder.path, study).map_err(system)?;
+        return Ok(None);
+    }
+    if agent.awaited_secrets().is_empty() {
+        return Ok(None);
+    }
+    let edges = Edges::open(folder, study).map_err(system)?;
+    for (neighbour, secret) in edges.confirmed() {
+        agent.agree(neighbour, &secret);
+    }
+    if released && !agent.awaited_secrets().is_empty() {
+        return Err(NodeError::Experiment(format!(
+            "{}: the secrets that this site shares with its neighbours are not all there, and it has released under them: what it says next would cancel with nothing\n  \
+             help: put the file back if it was moved; otherwise all sites give the study up (`consenso node abandon`) and begin another one",
+            edges.path().display()
+        )));
+    }
+    Ok(Some(edges))
 }
 
 /// What goes into the audit log once the round is on its way.
@@ -384,6 +421,8 @@ pub(crate) struct Node {
     recent: VecDeque<(u32, Bytes)>,
     /// The last releases of neighbours, should one of them lose its disk.
     held: Option<Held>,
+    /// Secrets shared with neighbours, in a study that has such noise and until it is over.
+    edges: Option<Edges>,
     #[cfg(test)]
     lie: Option<crate::liars::Lie>,
     progress: Watched,
@@ -607,6 +646,11 @@ impl Node {
         let model = Hex(&sha256(&[&model])).to_string();
         let entry = Entry::Done { round, reason: format!("{reason:?}"), model: model.clone() };
         self.store.note(self.study, entry, self.agent.checkpoint())?;
+        if let Some(edges) = self.edges.take() {
+            let folder = &self.shared.folder;
+            let what = edges.path().display().to_string();
+            edges::destroy(&folder.path, self.study).map_err(|cause| NodeError::System { what, cause })?;
+        }
         self.shared.have.store(round, Ordering::Release);
         let rounds = self.agent.rounds(round);
         let without = self.without();
@@ -720,6 +764,18 @@ impl Node {
         if n.refused.is_none() {
             n.lost = None;
         }
+        if let Some(edges) = &mut self.edges {
+            match edges.offer(peer) {
+                Ok(_) if version <= VERSION_BEFORE => {
+                    self.refuse(peer, "its consenso is too old to agree on the secret of an edge");
+                    return Ok(());
+                }
+                Ok(offer) => {
+                    self.send(peer, offer.encode());
+                }
+                Err(words) => return Err(NodeError::Experiment(words)),
+            }
+        }
         let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
         for round in rounds {
             self.send_release(peer, round);
@@ -781,6 +837,8 @@ impl Node {
             }
             Frame::Told { round, all } if n.version > VERSION_BEFORE => self.told(peer, round, &all),
             Frame::Lost if n.version > VERSION_BEFORE => self.give_back(peer),
+            Frame::EdgeKey { public, proof } => self.agree(peer, |edges| edges.answer(peer, &public, proof)),
+            Frame::EdgeSame { proof } => self.agree(peer, |edges| edges.same(peer, &proof).map(|()| None)),
             Frame::Farewell { head } if n.version > VERSION_BEFORE => {
                 if !std::mem::replace(&mut n.bye, true) {
                     let line = json!({ "peer": n.name, "ledger": Hex(&head).to_string() });
@@ -799,6 +857,22 @@ impl Node {
             _ => self.refuse(peer, "a frame out of place"),
         }
         self.part(peer)
+    }
+
+    /// Goes on with agreeing on the secret of an edge. Whose secrets are gone because its study is over needs none.
+    fn agree(&mut self, peer: u32, step: impl FnOnce(&mut Edges) -> Result<Option<Frame>, String>) {
+        let Some(edges) = &mut self.edges else { return };
+        match step(edges) {
+            Ok(answer) => {
+                if let Some(secret) = edges.confirmed().find(|c| c.0 == peer) {
+                    self.agent.agree(peer, &secret.1);
+                }
+                if let Some(answer) = answer {
+                    self.send(peer, answer.encode());
+                }
+            }
+            Err(reason) => self.refuse(peer, &reason),
+        }
     }
 
     /// A neighbour lost its state: it gets what this site has of it, which only its own signature makes worth anything.

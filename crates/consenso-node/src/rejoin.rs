@@ -9,6 +9,8 @@
 //! round r − 2: so a site is never more than two rounds ahead of what an honest neighbour holds. **If one neighbour that answered is honest, at most the rounds R + 1 and R + 2 were ever
 //! released.** Both are charged and use no record: the site passes on a mix of what was released, which is no function of its records beyond R. So whatever noise left before, no second one does.
 //! Without that assumption the witness of `site.toml` decides: it counts releases before they leave, and all rounds up to its count are spared.
+//! A site that may go on without a neighbour (`away = "continue-without"`) may be any number of rounds ahead of an honest one, so it comes back with a witness only.
+//! (A neighbour that went on without this site refuses it, and proves nothing.)
 //!
 //! A release that reached nobody is lost with the disk and harms nobody.
 
@@ -16,7 +18,7 @@ use crate::admission::{agrees, reserve};
 use crate::audit_log::{self, AuditLog};
 use crate::driven::Driven;
 use crate::error::NodeError;
-use crate::folder::{Folder, graph_digest};
+use crate::folder::{Away, Folder, graph_digest};
 use crate::frame::{Frame, VERSION_BEFORE, blake3};
 use crate::identity::{Identity, public_key};
 use crate::link::{self, Event, Shared};
@@ -118,6 +120,10 @@ pub(crate) async fn rejoin_over(
         .collect();
     if asked.is_empty() {
         return Err(NodeError::Experiment("rejoin: nobody is left to be asked".into()));
+    }
+    if folder.site.away == Away::ContinueWithout && folder.witness().is_none() {
+        let why = "site.toml has away = \"continue-without\", so this site may have released any number of rounds that no neighbour holds; only a witness could say how many, and site.toml names none";
+        return Err(words(why.into()));
     }
     finished(folder)?;
     let logged = logged(folder);

@@ -185,6 +185,8 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
         }
         (None, None) => None,
     };
+    crate::edges::destroy(&folder.path, number)
+        .map_err(|cause| NodeError::System { what: "the secrets of the edges".into(), cause })?;
     if study.state != "abandoned" {
         let none = StudyCost { epsilon: 0.0, delta: 0.0, mu: None, rho: None };
         store.abandon(number, spent.unwrap_or(none))?;

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-SEEDS = range(int(sys.argv[2]) if len(sys.argv) > 2 else 10)
+SEEDS = range(int(sys.argv[2]) if len(sys.argv) > 2 else 5)
 
 CENTRAL = """
 import json, sys, warnings
@@ -31,6 +31,11 @@ with np.load(sys.argv[1]) as data:
         found[name] = scores
 print(json.dumps(found))
 """
+
+
+def say(text):
+    """What is done now, apart from the table."""
+    print(f"── {text}", file=sys.stderr, flush=True)
 
 
 def ours(X, y, test, y_test, **options):
@@ -63,6 +68,7 @@ def main():
     with tempfile.TemporaryDirectory() as room:
         file = Path(room) / "adult.npz"
         np.savez(file, **data)
+        say(f"diffprivlib, {len(SEEDS)} seeds")
         command = [sys.argv[1], "-c", CENTRAL, str(file), str(len(SEEDS))]
         central = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
@@ -75,6 +81,7 @@ def main():
             {"sites": 10, "trust": "shares"},
         ),
     ):
+        say(f"{label}, {len(SEEDS)} seeds")
         found = {name: ours(data[name], data["y"], data[name + " test"], data["y test"], **options) for name in ("columns", "one-hot")}
         rows.append((label, trust, budget, found))
     open_ = {}

@@ -237,7 +237,8 @@ fn study(fit: &Fit, rows: &[f64], labels: &[f64], order: Option<&[i64]>) -> Resu
         .regularization(fit.regularization)
         .algorithm_table(fit.algorithm.clone());
     if let Some(epsilon) = fit.epsilon {
-        study = study.budget(epsilon, fit.delta).neighbours(fit.neighbours);
+        // What the records could give at best is no part of a private fit: it would take as long again.
+        study = study.budget(epsilon, fit.delta).neighbours(fit.neighbours).without_references();
     }
     Ok(match fit.seed {
         Some(seed) => study.seed(seed),
@@ -479,10 +480,9 @@ fn noise<'py>(
         None => Seed::from_entropy(entropy()?),
     };
     let released = py.detach(|| {
-        let mut steps = vec![0; values.len()];
+        let mut released = vec![0.0; values.len()];
         let mut stream = seed.stream(Purpose::Release, 0, 0);
-        exact::release(&mut stream, values, &[], noise, grid, &mut steps)?;
-        Ok::<_, exact::NoiseError>(steps.iter().map(|&q| grid.value(q)).collect::<Vec<f64>>())
+        exact::release_values(&mut stream, values, noise, grid, &mut released).map(|()| released)
     });
     Ok((PyArray1::from_vec(py, released.map_err(input)?), grid.step()))
 }
@@ -527,6 +527,7 @@ fn command(py: Python<'_>, words: Vec<OsString>, again: Vec<OsString>) -> u8 {
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("OPTIMIZED", !cfg!(debug_assertions))?;
     module.add("ConsensoError", module.py().get_type::<ConsensoError>())?;
     module.add_class::<gate::Gate>()?;
     module.add("InputError", module.py().get_type::<InputError>())?;

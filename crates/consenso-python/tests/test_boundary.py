@@ -122,6 +122,11 @@ def test_what_a_record_of_real_noise_gives_away():
     shared, everything = json.dumps(clf.record_), json.dumps(clf.private_record_)
     for exact in ("central_optimum", '"curve"', '"objective":'):
         assert exact not in shared and exact in everything, exact
+    # A private fit does not even compute what the records could give at best; one without privacy does.
+    algorithm = clf.private_record_["algorithms"][0]
+    assert algorithm["objective"] is None and not algorithm["curve"]
+    plain = consenso.LogisticRegression(epsilon=None, rounds=20).fit(X, y).private_record_["algorithms"][0]
+    assert plain["objective"] > 0 and plain["curve"]
     loaded = pickle.loads(pickle.dumps(clf))
     assert not hasattr(loaded, "private_record_") and loaded.record_ == clf.record_
     assert private().fit(X, y).record_["kind"] == "seeded"
@@ -303,3 +308,9 @@ def test_noise_of_whatever_is_given(values, scale, seed, kind):
 def test_the_api_page_is_that_of_the_docstrings():
     api = runpy.run_path(str(HERE.parent / "api.py"))
     assert api["PAGE"].read_text(encoding="utf-8") == api["page"](), "cargo xtask python --docs writes it again"
+
+
+def test_a_fit_reads_the_rows_where_they_are():
+    """Encoded records and their division among sites take the room of two inputs or three; one more copy would show."""
+    found = runpy.run_path(str(HERE.parent / "benches" / "memory.py"))["measured"]("data_norm", 150_000)
+    assert 0.5 < found < 2.9, f"{found:.2f} times the input"

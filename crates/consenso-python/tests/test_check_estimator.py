@@ -23,6 +23,7 @@ KEPT = [
     consenso.LogisticRegression(epsilon=1.0, bounds=(-100, 100), random_state=0),
     consenso.LinearSVC(epsilon=1.0, bounds=(-100, 100), random_state=0),
     consenso.Ridge(epsilon=1.0, bounds=(-100, 100), bounds_y=(-100, 100), random_state=0),
+    consenso.HuberRegressor(epsilon=1.0, bounds=(-100, 100), bounds_y=(-100, 100), random_state=0),
 ]
 
 

@@ -86,17 +86,26 @@ fn workbook(bytes: &[u8]) -> Result<Vec<u8>, String> {
 
 #[cfg(feature = "parquet")]
 fn parquet(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    use parquet::basic::{LogicalType, TimeUnit};
     use parquet::errors::ParquetError;
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::Field;
-    let wrong = |e: ParquetError| {
-        format!("is no Parquet file that can be read, snappy or uncompressed ({e}); export it as CSV")
-    };
+    let wrong = |e: ParquetError| format!("is no Parquet file that can be read ({e}); export it as CSV");
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(wrong)?;
     let columns = reader.metadata().file_metadata().schema_descr();
     let mut lines = Lines::default();
     lines.add((0..columns.num_columns()).map(|k| columns.column(k).name().to_owned()));
-    let cell = |field: &Field| match field {
+    // Nanoseconds are handed over as numbers.
+    let nanoseconds: Vec<bool> = (0..columns.num_columns())
+        .map(|k| match columns.column(k).logical_type_ref() {
+            Some(LogicalType::Timestamp(time)) => time.unit == TimeUnit::NANOS,
+            _ => false,
+        })
+        .collect();
+    let cell = |(k, field): (usize, &Field)| match field {
+        Field::Long(time) if nanoseconds.get(k) == Some(&true) => moment(time.div_euclid(1_000_000_000)),
+        Field::TimestampMillis(time) => moment(time.div_euclid(1000)),
+        Field::TimestampMicros(time) => moment(time.div_euclid(1_000_000)),
         Field::Null => String::new(),
         Field::Str(text) => text.clone(),
         // Rust writes the shortest digits that read back as the same number.
@@ -106,7 +115,8 @@ fn parquet(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
         other => other.to_string(),
     };
     for row in reader.get_row_iter(None).map_err(wrong)? {
-        lines.add(row.map_err(wrong)?.get_column_iter().map(|(_, field)| cell(field)));
+        let row = row.map_err(wrong)?;
+        lines.add(row.get_column_iter().map(|(_, field)| field).enumerate().map(cell));
     }
     Ok(lines.0)
 }
@@ -150,6 +160,16 @@ fn arrow(bytes: &[u8]) -> Result<Vec<u8>, String> {
         }
     }
     Ok(lines.0)
+}
+
+/// Seconds since 1970-01-01: the day alone at midnight, as workbooks and Arrow files show it.
+#[cfg(feature = "parquet")]
+fn moment(seconds: i64) -> String {
+    let (day, of_day) = (date(seconds.div_euclid(86_400)), seconds.rem_euclid(86_400));
+    match of_day {
+        0 => day,
+        _ => format!("{day}T{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60),
+    }
 }
 
 /// A day counted from 1970-01-01, as YYYY-MM-DD: years of 400-year cycles that begin in March.

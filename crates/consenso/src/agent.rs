@@ -8,6 +8,7 @@ use crate::gate::{Draft, FixedPoint, Gate, GateState, Release, ShareError, Share
 use crate::graph::{Graph, Mixing};
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, MixRule, Protocol, View, Weights};
+use crate::random::Seed;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -199,6 +200,9 @@ impl Player {
     /// What an agent remembers that released rounds 1 to `released`, of which all but the last message is lost.
     fn state_after(&self, released: u32) -> Result<PlayerState, RejoinError> {
         let kind = self.protocol.kind();
+        if self.gate.is_correlated() {
+            return Err(RejoinError::Secrets { kind });
+        }
         if self.protocol.private_memory() > 0 {
             return Err(RejoinError::Private { kind });
         }
@@ -557,6 +561,12 @@ pub enum AbsenceError {
         /// The algorithm.
         kind: &'static str,
     },
+    /// The noise that both share would be left in the model.
+    #[error("{kind} cannot go on without a neighbour: noise that both share would cancel with nothing")]
+    Shares {
+        /// The algorithm.
+        kind: &'static str,
+    },
 }
 
 /// Why an agent that lost its state cannot go on from what others have of it.
@@ -571,6 +581,14 @@ pub enum RejoinError {
     /// Its next message depends on all rounds before.
     #[error("{kind} remembers sums over all rounds, and neighbours keep the last two only")]
     Remembers {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// The secrets of its edges were lost with its state.
+    #[error(
+        "{kind} hides records with secrets that are this agent's and one neighbour's alone: they are lost, and nothing else would cancel"
+    )]
+    Secrets {
         /// The algorithm.
         kind: &'static str,
     },
@@ -850,6 +868,9 @@ impl Agent {
         if !self.player.protocol.allows_absence() {
             return Err(AbsenceError::Needed { kind: self.player.protocol.kind() });
         }
+        if self.player.gate.is_correlated() {
+            return Err(AbsenceError::Shares { kind: self.player.protocol.kind() });
+        }
         self.away[slot].get_or_insert(self.round + 1);
         Ok(())
     }
@@ -928,6 +949,11 @@ impl Agent {
         Ok(Checkpoint { agent, round, own, away, model: None, player, shares: None })
     }
 
+    /// Takes in the secret of the edge to a neighbour; see [`Gate::agree`]. Until all are known [`Self::poll`] drafts nothing.
+    pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
+        self.player.gate.agree(neighbour, secret);
+    }
+
     /// Has rounds up to this one charged and not use the records; see [`Player::spare`].
     pub fn spare(&mut self, until: u32) {
         self.player.spare(until);
@@ -998,6 +1024,9 @@ impl Agent {
     fn go_on(&mut self) {
         let last = self.player.timetable.exchanges();
         if self.model.is_some() {
+            return;
+        }
+        if self.own.is_none() && self.player.gate.awaited_secrets().next().is_some() {
             return;
         }
         if self.own.is_none() {

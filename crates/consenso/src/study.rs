@@ -362,6 +362,8 @@ pub struct Study {
     entropy: Option<[u8; 32]>,
     /// Whether the encoding was chosen by the caller.
     encoded: bool,
+    /// Whether models are compared with what the records could give at best.
+    judged: bool,
 }
 
 #[derive(Debug)]
@@ -382,6 +384,7 @@ impl From<Inputs> for Study {
             seeded: entropy.is_none(),
             entropy,
             encoded: true,
+            judged: true,
         }
     }
 }
@@ -426,6 +429,7 @@ impl Study {
             seeded: false,
             entropy: None,
             encoded: false,
+            judged: true,
         }
     }
 
@@ -542,6 +546,13 @@ impl Study {
         self
     }
 
+    /// Trains and nothing else: the record has models, parameters and claims, and neither the optimum without privacy nor the objective by round nor
+    /// figures of test rows, which need the records once more and take as long as a fit.
+    pub fn without_references(mut self) -> Self {
+        self.judged = false;
+        self
+    }
+
     /// Checks everything and makes every open choice, without running.
     ///
     /// # Errors
@@ -567,7 +578,11 @@ impl Study {
             Input::Rows { test, .. } => Some(test.is_some()),
             Input::File(_) => None,
         };
-        let (experiment, mut encode, loss) = self.prepare()?;
+        let judged = self.judged;
+        let (mut experiment, mut encode, loss) = self.prepare()?;
+        if !judged {
+            experiment = experiment.unjudged();
+        }
         let mut finished = experiment::run(&experiment, observer).map_err(StudyError::Run)?;
         if finished.models.is_empty() {
             return Err(StudyError::Cancelled);
@@ -626,7 +641,7 @@ impl Study {
                 if ranged && !self.encoded && self.spec.leaves_encoding_open() {
                     self.spec.data.encoding = Encoding::Scouted;
                 }
-                let (data, encode) = dataset(&sites, &names, test.as_ref(), loss, self.spec.data.encoding)?;
+                let (data, encode) = dataset(sites, &names, test.as_ref(), loss, self.spec.data.encoding)?;
                 let inputs = Inputs {
                     file: self.spec.name.clone(),
                     text: String::new(),
@@ -648,14 +663,14 @@ fn by_file() -> experiment::PartitionSpec {
 
 /// The rows of all sites as one data set, divided by site, and how to encode further rows.
 fn dataset(
-    sites: &[Rows],
+    sites: Vec<Rows>,
     names: &[String],
     test: Option<&Rows>,
     loss: Loss,
     encoding: Encoding,
 ) -> Result<(Dataset, Encode), StudyError> {
     let fail = |message: String| StudyError::Rows(message);
-    let first = sites.first().ok_or_else(|| fail("there is no site".into()))?;
+    let first = sites.first().ok_or_else(|| fail("there is no site".into()))?.clone();
     if names.len() != sites.len() {
         return Err(fail(format!("there are {} names for {} sites", names.len(), sites.len())));
     }
@@ -673,7 +688,7 @@ fn dataset(
         Task::MultiClass { classes } => (0..classes).map(|c| c.to_string()).collect(),
         Task::Regression { .. } => Vec::new(),
     };
-    let codes = (0..).zip(sites).flat_map(|(i, site)| std::iter::repeat_n(i, site.len())).collect();
+    let codes = (0..).zip(&sites).flat_map(|(i, site)| std::iter::repeat_n(i, site.len())).collect();
     let grouping = Grouping { column: "file".into(), names: names.to_vec(), codes };
     let (mut data, encode) = match &bounds.shape {
         Shape::Ranges(ranges) => {
@@ -687,10 +702,14 @@ fn dataset(
                 .collect();
             columns.push(Column::new(label_name(ranges), Kind::Label(label)));
             let schema = Schema::new(columns, Format::default(), true)?;
-            let table = |rows: &Rows, name: &str| Table::from_rows(&schema, name, rows.rows(), &rows.labels);
-            let tables = sites.iter().zip(names).map(|(s, n)| table(s, n)).collect::<Result<_, _>>()?;
-            let test = test.map(|t| table(t, "test rows")).transpose()?;
-            let data = Dataset::new(tables, test.as_ref(), encoding)?;
+            let labels: Vec<f64> = sites.iter().flat_map(|s| s.labels.iter().copied()).collect();
+            let table =
+                Table::from_rows(&schema, "rows in memory", sites.iter().flat_map(Rows::rows), &labels)?;
+            // Rows are let go before they are encoded: they may fill most of the memory.
+            drop(sites);
+            let test =
+                test.map(|t| Table::from_rows(&schema, "test rows", t.rows(), &t.labels)).transpose()?;
+            let data = Dataset::new(vec![table], test.as_ref(), encoding)?;
             let encoder = Box::new(data.encoder.clone());
             (data, Encode::Ranged { encoder, ranges: ranges.iter().map(|r| (r.1, r.2)).collect() })
         }
@@ -1005,6 +1024,28 @@ mod tests {
         assert!(fitted.claim().unwrap().caveats.iter().any(|c| c.contains("scouts the columns")));
         let plain = study().encoding(Encoding::OneHot).run().unwrap();
         assert!(plain.claim().unwrap().caveats.iter().all(|c| !c.contains("scouts")));
+    }
+
+    #[test]
+    fn without_references_the_models_are_the_same_and_nothing_exact_is_computed() {
+        let named = Bounds::named([("a", -1.0, 1.0), ("b", -1.0, 1.0)]);
+        for (bounds, test) in [(Bounds::norm(1.0), true), (named, false)] {
+            let rows = sites(&bounds, 3);
+            let study = || {
+                let study = Study::new(&rows, Loss::Logistic).budget(2.0, 1e-6).seed(5);
+                if test { study.test(rows[0].clone()) } else { study }
+            };
+            let (full, bare) = (study().run().unwrap(), study().without_references().run().unwrap());
+            assert_eq!((full.models(), full.model()), (bare.models(), bare.model()));
+            assert_eq!(full.model_file(), bare.model_file());
+            assert_eq!(full.claim().map(ToString::to_string), bare.claim().map(ToString::to_string));
+            let (full, bare) = (full.record(), bare.record());
+            assert!(full.algorithms[0].objective.is_finite() && !full.algorithms[0].curve.is_empty());
+            assert!(bare.algorithms[0].objective.is_nan() && bare.algorithms[0].curve.is_empty());
+            assert!(
+                bare.baselines.central_optimum_objective.is_nan() && bare.algorithms[0].metrics.is_none()
+            );
+        }
     }
 
     #[test]

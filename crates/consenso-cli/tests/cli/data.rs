@@ -73,16 +73,19 @@ fn workbooks_and_files_of_columns_are_read_as_they_are() {
         assert_eq!(answer.code, 0, "{file}: {}", answer.stderr);
         answer.stdout
     };
-    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files/records.");
+    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files/records");
     place.write("german.csv", "ward;age;day;ill\na;40,5;2021-01-05;yes\nb;51,5;2021-02-06;no\n");
     let german = draft("german.csv").replace("[\"a\", \"b\"]", "['a, \"old\"', \"b\"]");
     assert!(german.contains("decimal = \",\""), "{german}");
     place.write("german.toml", &german);
     let kinds = [
-        ("xlsx", cfg!(feature = "xlsx")),
-        ("parquet", cfg!(feature = "parquet")),
-        ("feather", cfg!(feature = "arrow")),
-        ("arrows", cfg!(feature = "arrow")),
+        (".xlsx", cfg!(feature = "xlsx")),
+        (".parquet", cfg!(feature = "parquet")),
+        ("-ms.parquet", cfg!(feature = "parquet")),
+        ("-us.parquet", cfg!(feature = "parquet")),
+        ("-ns.parquet", cfg!(feature = "parquet")),
+        (".feather", cfg!(feature = "arrow")),
+        (".arrows", cfg!(feature = "arrow")),
     ];
     for (kind, _) in kinds.into_iter().filter(|k| k.1) {
         let file = format!("{files}{kind}");

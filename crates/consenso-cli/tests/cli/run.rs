@@ -371,6 +371,26 @@ fn a_run_can_limit_what_all_studies_of_its_records_cost() {
     assert!(seeded.code != 0 && seeded.stderr.contains("--entropy os"), "{seeded:?}");
 }
 
+/// Of two files one has nothing left: the run does not begin, and costs the other one nothing.
+#[test]
+fn a_run_that_one_file_refuses_costs_no_file_anything() {
+    let place = hospital("two-files");
+    let (records, study) = (place.read("records.csv"), place.read("hospital.toml"));
+    let on = |files: &str| study.replace("path = \"records.csv\"", &format!("path = \"{files}\""));
+    place.write("site-1.csv", &records).write("site-2.csv", &(records.clone() + "80,a,yes\n"));
+    place.write("both.toml", &on("site-*.csv")).write("one.toml", &on("site-1.csv"));
+    place.write("two.toml", &on("site-2.csv"));
+    let run = |file: &str, more: &[&str]| {
+        place.consenso(&[&["run", file, "--entropy", "os", "--json"], more].concat())
+    };
+    let two = run("two.toml", &["--limit", "0.8"]).json();
+    let refused = run("both.toml", &[]);
+    assert!(refused.code != 0 && refused.stderr.contains("site-2.csv"), "{refused:?}");
+    let one = run("one.toml", &[]).json();
+    let spent = |run: &Value| run["ledger"][0]["spent"]["epsilon"].as_f64().unwrap();
+    assert!((spent(&one) - spent(&two)).abs() < 1e-9, "{} {}", spent(&one), spent(&two));
+}
+
 /// Two transcripts of ε = 0.5 are one of μ√2: a person's three records are told apart as well as 3√2·μ allows.
 #[test]
 fn a_claim_says_what_it_is_worth_for_a_person_with_several_records() {

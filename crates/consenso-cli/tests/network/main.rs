@@ -2,6 +2,7 @@
 
 mod bad_days;
 mod budget;
+mod edges;
 mod faults;
 mod http2;
 mod kill;

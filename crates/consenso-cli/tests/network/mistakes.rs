@@ -57,12 +57,6 @@ fn a_network_that_could_not_run_is_not_made() {
     study("kind = \"dgd\"\nrounds = 0");
     refused(&place, &files, &["study.toml", "rounds"]);
     // What every site would refuse when it starts.
-    study("kind = \"decor\"");
-    refused(
-        &place,
-        &[&files[..], &["--set", "data.encoding=one-hot"]].concat(),
-        &["which sites do not do yet"],
-    );
     study("kind = \"dgd\"\nstaleness = 2\nexchange = \"secret-shared\"");
     refused(&place, &files, &["staleness", "needs everybody's of one round"]);
     study("kind = \"extra\"\nstaleness = 2");

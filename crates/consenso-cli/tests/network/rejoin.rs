@@ -184,3 +184,13 @@ fn an_algorithm_that_remembers_more_is_refused_with_words() {
         assert!(text(&output).contains(words), "{}", text(&output));
     }
 }
+
+/// It may have gone on without the honest neighbour, by any number of rounds: then "at most two ahead" does not hold.
+#[test]
+fn a_site_that_goes_on_without_others_needs_a_witness_to_come_back() {
+    let net = Net::new("rejoin-alone", 4, &study("dgd"), "os");
+    net.set(2, "away", "continue-without");
+    let (output, _) = rejoin(&net, 2, &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("only a witness could say how many"), "{}", text(&output));
+}

@@ -4,6 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 __version__: str
+#: Whether the library was built for use; the tests' own is not, and takes twenty times as long.
+OPTIMIZED: bool
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int, str], object]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import numbers
+import warnings
 from contextlib import nullcontext
 from typing import Any, Optional, Union
 
@@ -163,6 +164,13 @@ class _Decentralized(BaseEstimator):
             "neighbours": self.neighbours, "graph": graph, "algorithm": algorithm,
             "regularization": float(self.regularization), "seed": _seed(self.random_state), "ranges": ranges,
         }
+        if not _core.OPTIMIZED and X.size > 100_000:
+            warnings.warn(
+                "this library was built without optimisation, as cargo xtask python does for its tests: a fit takes twenty times as long "
+                "as with pip install ./crates/consenso-python",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         if epsilon is not None:
             for accountant in accountants(self.accountant):
                 accountant.spend(epsilon, delta)
@@ -381,7 +389,8 @@ class LogisticRegression(_Classifier):
     record_ : dict
         What happened. Under a budget and noise of the operating system it holds only what may be shared.
     private_record_ : dict
-        Everything that happened, with exact figures: as private as the records. Where ``record_`` may be shared, a pickle leaves it out.
+        ``record_`` and what is as private as the records: seconds, warnings and, without a budget, objective and optimum. Where ``record_``
+        may be shared, a pickle leaves it out.
     classes_, sites_ : ndarray
         Names of the classes and of the sites.
 

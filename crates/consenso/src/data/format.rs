@@ -133,7 +133,7 @@ pub struct Reading {
     pub thousands: Option<char>,
     /// The encoding of the text.
     pub encoding: TextEncoding,
-    /// `gzip` or `zstd`, if whoever opened the file unpacked it.
+    /// `gzip` or `zstd`, if whoever opened the file unpacked it; `workbook`, `Parquet` or `Arrow` if its text was made from such a file.
     pub compression: Option<&'static str>,
 }
 
@@ -156,6 +156,12 @@ impl Reading {
 
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.compression {
+            Some("workbook") => return f.write_str("a workbook"),
+            Some("Parquet") => return f.write_str("a Parquet file"),
+            Some("Arrow") => return f.write_str("an Arrow file"),
+            _ => {}
+        }
         let delimiter = match self.delimiter {
             ',' => "commas".to_owned(),
             ';' => "semicolons".to_owned(),

@@ -120,6 +120,10 @@ impl Table {
             return Err(fail("rows of numbers need a schema of numeric columns and a label".into()));
         }
         let mut builder = Builder::new(schema, source, None);
+        if let Values::Dense(values) = &mut builder.table.values {
+            // A vector that grows would need up to three times the room.
+            values.reserve_exact(labels.len().saturating_mul(features.len()));
+        }
         for (index, row) in rows.into_iter().enumerate() {
             let row = row.as_ref();
             let label = *labels

@@ -130,6 +130,8 @@ pub struct Experiment {
     weights: Vec<Vec<f64>>,
     /// Whether the source holds the records of one agent alone.
     pub(super) alone: bool,
+    /// Whether models are compared with what the records could give at best, round by round.
+    pub(super) judged: bool,
     pub(super) graphs: Vec<Arc<Graph>>,
     /// The linear constraint, if the agents share one instead of a model.
     pub(super) tied: Option<Tied>,
@@ -398,6 +400,7 @@ impl Experiment {
             counts: counts.into_iter().next().unwrap_or_default(),
             weights,
             alone,
+            judged: true,
             graphs,
             tied,
             layout,
@@ -551,6 +554,12 @@ impl Experiment {
     #[must_use]
     pub fn is_seeded(&self) -> bool {
         self.entropy.is_none()
+    }
+
+    /// Trains only: no optimum, no objective by round and no figure of test records is computed.
+    pub(crate) fn unjudged(mut self) -> Self {
+        self.judged = false;
+        self
     }
 
     /// The agents' objectives in repetition `run`.

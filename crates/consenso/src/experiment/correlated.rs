@@ -87,6 +87,12 @@ impl Correlated {
         self.exposure.resistance
     }
 
+    /// Gives `gate` the pairwise noise of its agent's edges, whose ends have still to agree on their secrets.
+    pub(super) fn equip_later(&self, gate: Gate, agent: usize, neighbours: &[u32]) -> Gate {
+        let pairs: Vec<Pair> = neighbours.iter().map(|&j| Pair::awaited(agent as u32, j)).collect();
+        gate.with_pairs(Pairs::new(pairs, self.pairwise.correlation))
+    }
+
     /// Gives `gate` the pairwise noise of its agent's edges. In a simulation all secrets come from the run's own seed.
     pub(super) fn equip(&self, gate: Gate, agent: usize, neighbours: &[u32], seed: &Seed) -> Gate {
         let pairs: Vec<Pair> = neighbours.iter().map(|&j| Pair::new(agent as u32, j, seed.clone())).collect();

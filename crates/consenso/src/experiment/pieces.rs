@@ -88,6 +88,23 @@ pub(super) struct Grounds {
     pub(super) certified: Vec<Option<CertifiedCurve>>,
 }
 
+impl Grounds {
+    /// Nothing to compare with, for so many algorithms.
+    pub(super) fn none(algorithms: usize) -> Self {
+        Self {
+            majority: None,
+            zero_accuracy: None,
+            zero_log_error: f64::NAN,
+            zero_objective: f64::NAN,
+            central_accuracy: None,
+            central_auc: None,
+            central_objective: f64::NAN,
+            local_only_accuracy: None,
+            certified: vec![None; algorithms],
+        }
+    }
+}
+
 /// What one repetition of one algorithm gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outcome {
@@ -209,7 +226,7 @@ impl Experiment {
     }
 
     pub(super) fn has_reference(&self) -> bool {
-        self.tied.is_none() && !self.alone
+        self.tied.is_none() && !self.alone && self.judged
     }
 
     /// What a piece is a function of, beside entropy: whoever made a piece with the same stamp made the same one. `None` for a place

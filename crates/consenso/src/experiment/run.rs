@@ -174,7 +174,11 @@ pub fn run_pieces(
             match task {
                 Task::Reference => {
                     observer.stage("tuned reference without privacy", 0);
-                    let found = reference::reference(experiment, &experiment.locals(0)?);
+                    // Without test records there is nothing to judge it on, and no need for another copy of the records.
+                    let found = match experiment.test_records(0) {
+                        Some(_) => reference::reference(experiment, &experiment.locals(0)?),
+                        None => None,
+                    };
                     let place = Place { point: 0, run: 0, part: Part::Reference };
                     made(place, began, Content::Reference(found.as_ref().map(Tuned::of)))?;
                     Ok(Vec::new())
@@ -403,6 +407,12 @@ fn put_point_together(
 fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
     let locals = experiment.locals(run)?;
     let constraint = &experiment.spec.objective.constraint;
+    if !experiment.judged {
+        let x = vec![f64::NAN; experiment.facts.dim];
+        let optimum = Minimiser { x, value: f64::NAN, residual: f64::NAN, steps: 0 };
+        let (multiplier, local_only_accuracy, reference) = (Vec::new(), None, None);
+        return Ok(Instance { run, locals, optimum, multiplier, local_only_accuracy, reference });
+    }
     if let Some(tied) = &experiment.tied {
         let found = coupled::coupled_optimum(&locals, &tied.coupling).map_err(|e| e.to_string())?;
         let optimum = Minimiser { x: found.x, value: found.value, residual: found.residual, steps: 0 };
@@ -458,9 +468,12 @@ fn one_run(
     if let Some(delays) = &experiment.spec.delays {
         network = network.delayed(delays.clone(), &experiment.delay_seed(instance.run));
     }
-    let test = experiment.test_records(instance.run);
+    let test = experiment.test_records(instance.run).filter(|_| experiment.judged);
     let mut eyes = Eyes::default();
-    let mut trace = vec![observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes)];
+    let mut trace = Vec::new();
+    if experiment.judged {
+        trace.push(observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes));
+    }
     let (rounds, exchanges) = (planned.timetable.rounds, planned.timetable.exchanges());
     let mut unreported = 0;
     while network.round() < exchanges {
@@ -477,37 +490,38 @@ fn one_run(
                 return Ok(None);
             }
         }
-        if round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds) {
+        let due = round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds);
+        if due && experiment.judged {
             trace.push(observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes));
         }
     }
     let models = network.finish();
     let diverged = models.iter().flatten().any(|x| !x.is_finite() || x.abs() > 1e12);
     let stopped = network.players().iter().filter(|p| p.stopped().is_some()).count();
+    let mut outcome = Outcome {
+        models: Vec::new(),
+        trace,
+        accuracy: None,
+        auc: None,
+        metrics: None,
+        objective: f64::NAN,
+        optimum_gap: f64::NAN,
+        log_error: f64::NAN,
+        stopped,
+        diverged,
+        violation: None,
+    };
+    if !experiment.judged {
+        outcome.models = if instance.run == 0 { models } else { Vec::new() };
+        return Ok(Some(outcome));
+    }
     if let Some(model) = models.first() {
         eyes.open(experiment, planned, &instance.locals, test.as_deref(), model);
     }
     let coefficients: Vec<Vec<f64>> = models.iter().map(|m| eyes.coefficients(planned, m).to_vec()).collect();
-    let mut outcome = judge(
-        experiment,
-        eyes.train().unwrap_or(&instance.locals),
-        instance,
-        &coefficients,
-        eyes.test().or(test.as_deref()),
-        Outcome {
-            models: Vec::new(),
-            trace,
-            accuracy: None,
-            auc: None,
-            metrics: None,
-            objective: f64::NAN,
-            optimum_gap: f64::NAN,
-            log_error: f64::NAN,
-            stopped,
-            diverged,
-            violation: None,
-        },
-    );
+    let train = eyes.train().unwrap_or(&instance.locals);
+    let test = eyes.test().or(test.as_deref());
+    outcome = judge(experiment, train, instance, &coefficients, test, outcome);
     // Scouted sites end with one model, which is judged as it stands in its file: with the label in its own unit.
     if let (Some(_), Some(model)) = (&experiment.layout, models.first()) {
         outcome.metrics = experiment.metrics(instance.run, model).map(Kept);
@@ -529,7 +543,11 @@ pub(super) fn player(
 ) -> Player {
     let gate = planned.budget.gate(agent, local.stake(), graph.degree(agent), seed, simulated);
     let gate = match &planned.budget.correlated {
-        Some(correlated) => correlated.equip(gate, agent, graph.neighbours(agent), seed),
+        // Who knows the seed of a simulation, or of a study for science, knows all noise anyway.
+        Some(correlated) if simulated || experiment.is_seeded() => {
+            correlated.equip(gate, agent, graph.neighbours(agent), seed)
+        }
+        Some(correlated) => correlated.equip_later(gate, agent, graph.neighbours(agent)),
         None => gate,
     };
     let gate = match local.costs() {
@@ -821,6 +839,9 @@ fn curve(outcomes: &[Outcome]) -> Vec<CurvePoint> {
 
 /// What one run can be compared with.
 fn grounds(experiment: &Experiment, instance: &Instance) -> Grounds {
+    if !experiment.judged {
+        return Grounds::none(experiment.planned.len());
+    }
     let loss = &experiment.objective.loss;
     let test = instance.test(experiment);
     let dim = instance.reference.as_ref().map_or(experiment.facts.dim, |r| r.1.dim());

@@ -152,32 +152,56 @@ fn plan_staged(
     *facts = PublicFacts { dim: scouted.shape.width, rounds: staged.rounds(), ..inner };
     let all = PublicFacts { dim: staged.width(facts.dim), ..*facts };
     let protocol: Arc<dyn Protocol> = Arc::clone(&staged) as _;
-    let mut budget = budget::plan(&*protocol, None, None, &all, &context, graphs, Company::default())?;
-    for price in budget.accounts_mut().filter_map(|account| account.price.as_mut()) {
-        price.claim.caveats.push(staged.split_of_the_budget());
-    }
-    budget.settle();
-    if let (Some(price), Some(wanted)) = (&budget.price, privacy.adversary) {
-        correlated::protects(&price.claim, wanted, facts.agents)?;
-    }
+    let budget = budget::plan(&*protocol, None, None, &all, &context, graphs, Company::default())?;
+    let split = staged.split_of_the_budget();
     let label = label.unwrap_or_else(|| kind.to_owned());
-    let warnings =
-        warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
-    let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
-    let planned = Planned {
-        place: context.place,
-        label,
-        protocol,
-        timetable: Arc::new(timetable),
-        budget,
-        sharing: None,
-        mixing: MixRule::Average,
-        staleness: 0,
-        reach: None,
-        scouted: Some(scouted),
-        staged: Some(staged),
-    };
-    Ok((planned, warnings))
+    Stages { label, warning, split, protocol, budget, scouted, staged: Some(staged) }.planned(facts, &context)
+}
+
+/// An algorithm on scouted columns, with its noise.
+struct Stages {
+    label: String,
+    warning: Option<String>,
+    split: String,
+    protocol: Arc<dyn Protocol>,
+    budget: budget::Budget,
+    scouted: Arc<Scouted>,
+    staged: Option<Arc<Staged>>,
+}
+
+impl Stages {
+    /// Its claim says how the budget is split, and holds against the adversary that the file names.
+    fn planned(
+        self,
+        facts: &PublicFacts,
+        context: &budget::Context<'_>,
+    ) -> Result<(Planned, Vec<String>), String> {
+        let Self { label, warning, split, protocol, mut budget, scouted, staged } = self;
+        for price in budget.accounts_mut().filter_map(|account| account.price.as_mut()) {
+            price.claim.caveats.push(split.clone());
+        }
+        budget.settle();
+        if let (Some(price), Some(wanted)) = (&budget.price, context.spec.privacy.and_then(|p| p.adversary)) {
+            correlated::protects(&price.claim, wanted, facts.agents)?;
+        }
+        let warnings = warning.into_iter().map(|w| format!("{label}: {w}"));
+        let warnings = warnings.chain(budget.warnings.iter().cloned()).collect();
+        let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
+        let planned = Planned {
+            place: context.place,
+            label,
+            protocol,
+            timetable: Arc::new(timetable),
+            budget,
+            sharing: None,
+            mixing: MixRule::Average,
+            staleness: 0,
+            reach: None,
+            scouted: Some(scouted),
+            staged,
+        };
+        Ok((planned, warnings))
+    }
 }
 
 /// Plans one algorithm.
@@ -260,7 +284,6 @@ pub(super) fn plan(
     facts.rounds = scouted.rounds();
     facts.private = mu.is_some();
     let warning = scouted.check(facts)?;
-    let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
     let protocol: Arc<dyn Protocol> = Arc::clone(&scouted) as _;
     let mut budget = budget::plan(
         &*protocol,
@@ -273,32 +296,9 @@ pub(super) fn plan(
     )?;
     correlated::correlate(&mut budget, facts, context)?;
     budget.noise_spec = noise;
-    for account in budget.accounts_mut() {
-        if let Some(price) = &mut account.price {
-            price.claim.caveats.push(scouted.split_of_the_budget());
-        }
-    }
-    budget.settle();
-    if let (Some(price), Some(wanted)) = (&budget.price, context.spec.privacy.and_then(|p| p.adversary)) {
-        correlated::protects(&price.claim, wanted, facts.agents)?;
-    }
+    let split = scouted.split_of_the_budget();
     let label = label.unwrap_or_else(|| kind.to_owned());
-    let warnings =
-        warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
-    let planned = Planned {
-        place: context.place,
-        label,
-        protocol,
-        timetable: Arc::new(timetable),
-        budget,
-        sharing: None,
-        mixing: MixRule::Average,
-        staleness: 0,
-        reach: None,
-        scouted: Some(scouted),
-        staged: None,
-    };
-    Ok((planned, warnings))
+    Stages { label, warning, split, protocol, budget, scouted, staged: None }.planned(facts, context)
 }
 
 /// Gives the messages of all algorithms the length of the longest: how fine histograms are follows from an algorithm's noise, and agents have records of one shape.

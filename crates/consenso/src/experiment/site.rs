@@ -186,9 +186,6 @@ impl Experiment {
                 "the costs of all agents stand in one file, so this experiment can be simulated only".into(),
             );
         }
-        if planned.budget.correlated.is_some() && !self.is_seeded() {
-            return Err("kind = \"decor\" needs secrets that neighbours agree on, which sites do not do yet: simulate it, or use kind = \"dgd\"".into());
-        }
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
         if agent >= graph.agents() {
             return Err(format!("there is no agent {agent} among {}", graph.agents()));

@@ -243,6 +243,23 @@ impl Gate {
         self
     }
 
+    /// Neighbours with whom this agent has still to agree on the secret of their edge; nothing is released before.
+    pub fn awaited_secrets(&self) -> impl Iterator<Item = u32> + '_ {
+        self.pairs.iter().flat_map(Pairs::awaited)
+    }
+
+    /// Takes in the secret that this agent and a neighbour have agreed on, and nobody else knows. One that is known stays as it is.
+    pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
+        if let Some(pairs) = &mut self.pairs {
+            pairs.agree(neighbour, secret);
+        }
+    }
+
+    /// Whether neighbours subtract a part of its noise.
+    pub(crate) fn is_correlated(&self) -> bool {
+        self.pairs.is_some()
+    }
+
     /// Whether a local problem around this public centre is one that is solved as well as its sensitivity assumes, whatever the records are.
     ///
     /// This must be decided from public numbers: were an agent to stop because *its* solver failed, one record could decide it, and everybody
@@ -354,6 +371,10 @@ impl Gate {
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
         let round = view.round() + 1;
+        if self.awaited_secrets().next().is_some() {
+            // Its own noise alone hides too little.
+            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::Interrupted));
+        }
         let (memory, private) = memory.split_at_mut(protocol.memory() * view.dim());
         if protocol.passes_on(round) {
             // It stands in the ledger at nothing, so that rounds are charged in order and without a gap.

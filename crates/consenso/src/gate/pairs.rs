@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// The secret of one edge, as one of its ends knows it.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// Key of the stream that both ends draw from.
-    secret: Seed,
+    /// Key of the stream that both ends draw from; `None` until they have agreed on it.
+    secret: Option<Seed>,
     /// The edge: its smaller end in the upper half, its larger one in the lower.
     edge: u64,
     /// The end with the smaller number adds, the other one subtracts.
@@ -19,8 +19,19 @@ impl Pair {
     /// The edge from `me` to `other` with the secret both know.
     #[must_use]
     pub fn new(me: u32, other: u32, secret: Seed) -> Self {
+        Self { secret: Some(secret), ..Self::awaited(me, other) }
+    }
+
+    /// The edge from `me` to `other` before its ends have agreed on a secret: until then nothing is released.
+    #[must_use]
+    pub fn awaited(me: u32, other: u32) -> Self {
         let (low, high) = (me.min(other), me.max(other));
-        Self { secret, edge: u64::from(low) << 32 | u64::from(high), adds: me == low }
+        Self { secret: None, edge: u64::from(low) << 32 | u64::from(high), adds: me == low }
+    }
+
+    /// The end that is not this agent's.
+    fn other(&self) -> u32 {
+        if self.adds { self.edge as u32 } else { (self.edge >> 32) as u32 }
     }
 }
 
@@ -52,6 +63,20 @@ impl Pairs {
         Self { edges: edges.into(), correlation }
     }
 
+    /// The ends of those edges that have no secret yet.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = u32> + '_ {
+        self.edges.iter().filter(|pair| pair.secret.is_none()).map(Pair::other)
+    }
+
+    /// Takes in the secret of the edge to `other`. One that is known stays: noise that was drawn from it cancels with nothing else.
+    pub(crate) fn agree(&mut self, other: u32, secret: &Seed) {
+        let agreed = |pair: &Pair| match pair.secret.is_none() && pair.other() == other {
+            true => Pair { secret: Some(secret.clone()), ..pair.clone() },
+            false => pair.clone(),
+        };
+        self.edges = self.edges.iter().map(agreed).collect();
+    }
+
     /// What these edges add in `round` to the message of the agent whose they are, under `own` noise: what the other ends of the edges know.
     ///
     /// # Errors
@@ -70,7 +95,7 @@ impl Pairs {
     /// Adds the pairwise noise of `round` to `steps`, in steps of the grid; `zeros` and `drawn` are scratch.
     ///
     /// # Errors
-    /// A deviation that does not fit the grid; `steps` may hold some of the noise then and must not be released.
+    /// A deviation that does not fit the grid, or an edge without a secret; `steps` may hold some of the noise then and must not be released.
     pub(super) fn add(
         &self,
         round: u32,
@@ -85,7 +110,8 @@ impl Pairs {
         zeros.resize(steps.len(), 0.0);
         drawn.resize(steps.len(), 0);
         for pair in &*self.edges {
-            let mut stream = pair.secret.stream(Purpose::Pair, pair.edge, u64::from(round));
+            let secret = pair.secret.as_ref().ok_or(NoiseError::NoSecret)?;
+            let mut stream = secret.stream(Purpose::Pair, pair.edge, u64::from(round));
             exact::release(&mut stream, zeros, &[], noise, grid, drawn)?;
             for (q, v) in steps.iter_mut().zip(&*drawn) {
                 *q = if pair.adds { *q + v } else { *q - v };

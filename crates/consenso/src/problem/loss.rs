@@ -88,13 +88,13 @@ macro_rules! by_loss {
             Loss::Logistic => by_loss!(@ $loss, losses::Logistic, $body),
             Loss::ClippedLogistic { clip } => by_loss!(@ $loss, losses::ClippedLogistic { clip }, $body),
             Loss::WeightedLogistic { clip, negative, positive } => {
-                by_loss!(@ $loss, losses::WeightedLogistic { clip, negative, positive }, $body)
+                by_loss!(@ $loss, losses::Weighted { plain: losses::ClippedLogistic { clip }, negative, positive }, $body)
             }
             Loss::Ridge { clip } => by_loss!(@ $loss, losses::Ridge { clip }, $body),
             Loss::Huber { delta } => by_loss!(@ $loss, losses::Huber { delta }, $body),
             Loss::SquaredHinge { clip } => by_loss!(@ $loss, losses::SquaredHinge { clip }, $body),
             Loss::WeightedSquaredHinge { clip, negative, positive } => {
-                by_loss!(@ $loss, losses::WeightedSquaredHinge { clip, negative, positive }, $body)
+                by_loss!(@ $loss, losses::Weighted { plain: losses::SquaredHinge { clip }, negative, positive }, $body)
             }
             Loss::Softmax { classes: $classes } => $many,
         }

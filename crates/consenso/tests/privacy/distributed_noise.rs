@@ -730,6 +730,10 @@ mod correlated {
             let error = experiment(privacy, algorithm).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(part), "{part} is missing in {error}");
         };
+        let word =
+            experiment("", "kind = \"dgd\"\nnoise = \"correlated\"\nrounds = 20\ncolluders = 2").unwrap();
+        assert_eq!(word.resolved(), text, "another word for the same");
+        refused("", "kind = \"admm\"\nnoise = \"correlated\"", "is not for kind \"admm\"");
         refused("", &format!("{decor}colluders = 7"), "at most 6");
         refused("", &format!("{decor}correlation = 1000.0"), "at most 64");
         refused("mechanism = \"laplace\"", decor, "must be Gaussian");

@@ -64,6 +64,7 @@ pub(super) type Words = [u64; LANES];
 pub(super) const QUIET: u64 = 1 << 62;
 
 const TWO_52: u64 = 0x4330_0000_0000_0000;
+const TWO_84: u64 = 0x4530_0000_0000_0000;
 const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
 const MANTISSA: u64 = (1 << 52) - 1;
 const TWO_NEG_64: f64 = 1.0 / 18_446_744_073_709_551_616.0;
@@ -75,6 +76,27 @@ const LARGEST: f64 = 9_223_372_036_854_775_808.0 - 8_796_093_022_208.0;
 const TAU_WIDTH: f64 = 1.0 / 1_125_899_906_842_624.0;
 const TAU_NOISE: f64 = 1.0 / 549_755_813_888.0;
 const TAU: f64 = 1.0 / 281_474_976_710_656.0;
+
+/// `word as f64`, which no instruction of AVX2 does for several words: 2⁸⁴ + h·2³² and 2⁵² + l are written down bit by bit, what they have too much
+/// goes from the first without rounding, and their sum h·2³² + l rounds once.
+#[inline(always)]
+pub(super) fn float(word: u64) -> f64 {
+    let high = f64::from_bits(TWO_84 | (word >> 32))
+        - (19_342_813_113_834_066_795_298_816.0 + 4_503_599_627_370_496.0);
+    high + f64::from_bits(TWO_52 | (word & 0xffff_ffff))
+}
+
+/// `q as i64` of whole numbers, for several at once where they are small.
+#[inline(always)]
+pub(super) fn integers(q: &Lanes) -> [i64; LANES] {
+    // 2⁵² + 2⁵¹: the last bit of a sum with it is worth one.
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    if q.iter().fold(true, |small, q| small & (q.abs() < 2_251_799_813_685_248.0)) {
+        q.map(|q| (q + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i64)
+    } else {
+        q.map(|q| q as i64)
+    }
+}
 
 /// −ln(x·2⁻⁶³) for 2⁴⁰ ≤ x ≤ 2⁶³; the error bound is proven in the module.
 #[inline(always)]
@@ -131,7 +153,7 @@ fn sin_cos(g: f64) -> (f64, f64) {
 pub(super) fn laplace(words: &Words) -> Lanes {
     let mut noise = [0.0; LANES];
     for (n, &word) in noise.iter_mut().zip(words) {
-        let x = (word >> 1) as f64;
+        let x = float(word >> 1);
         let e = minus_ln(x);
         let e = if x >= SMALLEST { e } else { f64::NAN };
         *n = f64::from_bits(e.to_bits() ^ (word << 63));
@@ -143,10 +165,10 @@ pub(super) fn laplace(words: &Words) -> Lanes {
 /// for the angle. Uncovered lanes come out as NaN.
 #[inline(always)]
 pub(super) fn normal_pair(radius: u64, angle: u64) -> (f64, f64) {
-    let x = (radius >> 1) as f64;
+    let x = float(radius >> 1);
     let r = (2.0 * minus_ln(x)).sqrt();
     let r = if (SMALLEST..=LARGEST).contains(&x) { r } else { f64::NAN };
-    let (s, c) = sin_cos(((angle << 2) as f64).mul_add(TWO_NEG_64, -0.5));
+    let (s, c) = sin_cos(float(angle << 2).mul_add(TWO_NEG_64, -0.5));
     let r = f64::from_bits(r.to_bits() ^ (angle & (1 << 63)));
     let swap = angle & (1 << 62) != 0;
     (r * if swap { s } else { c }, r * if swap { c } else { s })
@@ -154,7 +176,7 @@ pub(super) fn normal_pair(radius: u64, angle: u64) -> (f64, f64) {
 
 /// `2·pairs` normals: the first of each pair, then the second of each.
 #[inline(always)]
-fn gaussian(radius: &Words, angle: &Words, pairs: usize) -> Lanes {
+fn gaussian(radius: &[u64; LANES / 2], angle: &[u64; LANES / 2], pairs: usize) -> Lanes {
     let mut halves = [[0.0; LANES / 2]; 2];
     for j in 0..LANES / 2 {
         (halves[0][j], halves[1][j]) = normal_pair(radius[j], angle[j]);
@@ -165,17 +187,6 @@ fn gaussian(radius: &Words, angle: &Words, pairs: usize) -> Lanes {
     noise
 }
 
-/// Values in grid steps; unused lanes are zero. Multiplying by a power of two is exact (or underflows to something negligible).
-#[inline(always)]
-fn lanes(values: &[f64], unscale: f64) -> Lanes {
-    let mut lanes = [0.0; LANES];
-    lanes[..values.len()].copy_from_slice(values);
-    for lane in &mut lanes {
-        *lane *= unscale;
-    }
-    lanes
-}
-
 /// The words of one batch, drawn before anything is decided.
 pub(super) struct Drawn {
     pub(super) noise: Words,
@@ -183,13 +194,10 @@ pub(super) struct Drawn {
     pub(super) uniform: Words,
 }
 
-/// Up to sixteen coordinates: [`round`] of their noise, compiled for the machine it runs on. A struct, not a closure, so that it is inlined into
-/// the function that carries the target features; elsewhere fused multiply-adds would be emulated.
-pub(super) struct Batch<'a> {
+/// What all coordinates of a release have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Scales {
     pub(super) gaussian: bool,
-    pub(super) drawn: &'a Drawn,
-    pub(super) y: &'a [f64],
-    pub(super) width: &'a [f64],
     /// 1/γ.
     pub(super) unscale: f64,
     /// B, in grid steps.
@@ -198,36 +206,132 @@ pub(super) struct Batch<'a> {
     pub(super) slack: f64,
 }
 
+/// Up to sixteen coordinates: [`round`] of their noise, compiled for the machine it runs on. A struct, not a closure, so that it is inlined into
+/// the function that carries the target features; elsewhere fused multiply-adds would be emulated.
+pub(super) struct Batch<'a> {
+    pub(super) scales: Scales,
+    pub(super) drawn: &'a Drawn,
+    pub(super) y: &'a [f64],
+    pub(super) width: &'a [f64],
+}
+
 impl pulp::WithSimd for Batch<'_> {
     type Output = (Lanes, [bool; LANES]);
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) -> Self::Output {
-        let noise = if self.gaussian {
-            gaussian(&self.drawn.noise, &self.drawn.angle, self.y.len().div_ceil(2))
+        let Drawn { noise, angle, uniform } = self.drawn;
+        let noise = if self.scales.gaussian {
+            gaussian(half(noise), half(angle), self.y.len().div_ceil(2))
         } else {
-            laplace(&self.drawn.noise)
+            laplace(noise)
         };
-        round(&self, &noise)
+        let (mut y, mut width) = ([0.0; LANES], [0.0; LANES]);
+        y[..self.y.len()].copy_from_slice(self.y);
+        width[..self.width.len()].copy_from_slice(self.width);
+        let (out, undecided) = round(self.scales, &noise, &y, Some((&width, uniform)));
+        (out, undecided.map(|u| u != 0))
     }
 }
 
-/// ⌊Y + W·U + B·N + ½⌋ for each lane, and whether the lane has to be refined.
+/// Many full batches at once, whose words were drawn together: sixteen noise words of a batch (Laplace), or eight radii and eight angles, then
+/// sixteen uniform words if there are widths. Returns whether every coordinate was decided; what stands in `out` counts only then. Zeros in it have no sign.
+pub(super) struct Block<'a> {
+    pub(super) scales: Scales,
+    pub(super) words: &'a [[[u8; 8]; LANES]],
+    pub(super) y: &'a [Lanes],
+    /// As many as `y`, or none.
+    pub(super) width: &'a [Lanes],
+    /// What the results are multiplied by: a power of two.
+    pub(super) step: f64,
+    pub(super) out: &'a mut [Lanes],
+}
+
+impl pulp::WithSimd for Block<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    #[expect(clippy::redundant_closure, reason = "a closure is inlined with the caller's target features")]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
+        // Apart, so that every loop has one shape.
+        match (self.scales.gaussian, self.width.is_empty()) {
+            (false, true) => self.plain(|words| laplace(words)),
+            (true, true) => self.plain(|words| gaussian(half(words), other_half(words), LANES / 2)),
+            (false, false) => self.widened(|words| laplace(words)),
+            (true, false) => self.widened(|words| gaussian(half(words), other_half(words), LANES / 2)),
+        }
+    }
+}
+
+impl Block<'_> {
+    #[inline(always)]
+    fn plain(self, noise: impl Fn(&Words) -> Lanes) -> bool {
+        let mut undecided = [0; LANES];
+        for ((words, y), out) in self.words.iter().zip(self.y).zip(self.out) {
+            let found = round(self.scales, &noise(&numbers(words)), y, None);
+            *out = found.0.map(|q| (q + 0.0) * self.step);
+            keep(&mut undecided, &found.1);
+        }
+        undecided == [0; LANES]
+    }
+
+    #[inline(always)]
+    fn widened(self, noise: impl Fn(&Words) -> Lanes) -> bool {
+        let mut undecided = [0; LANES];
+        let words = self.words.as_chunks::<2>().0;
+        for (((words, y), width), out) in words.iter().zip(self.y).zip(self.width).zip(self.out) {
+            let uniform = numbers(&words[1]);
+            let found = round(self.scales, &noise(&numbers(&words[0])), y, Some((width, &uniform)));
+            *out = found.0.map(|q| (q + 0.0) * self.step);
+            keep(&mut undecided, &found.1);
+        }
+        undecided == [0; LANES]
+    }
+}
+
 #[inline(always)]
-fn round(batch: &Batch<'_>, noise: &Lanes) -> (Lanes, [bool; LANES]) {
-    let (y, width) = (lanes(batch.y, batch.unscale), lanes(batch.width, batch.unscale));
+fn keep(all: &mut Words, some: &Words) {
+    for (all, some) in all.iter_mut().zip(some) {
+        *all |= some;
+    }
+}
+
+#[inline(always)]
+fn numbers(bytes: &[[u8; 8]; LANES]) -> Words {
+    bytes.map(u64::from_le_bytes)
+}
+
+#[inline(always)]
+fn half(words: &Words) -> &[u64; LANES / 2] {
+    &words.as_chunks().0[0]
+}
+
+#[inline(always)]
+fn other_half(words: &Words) -> &[u64; LANES / 2] {
+    &words.as_chunks().0[1]
+}
+
+/// ⌊Y + W·U + B·N + ½⌋ for each lane, and a number other than zero where the lane has to be refined. Y and W are y and ω in grid steps: multiplying by
+/// a power of two is exact (or underflows to something negligible).
+#[inline(always)]
+fn round(scales: Scales, noise: &Lanes, y: &Lanes, uniform: Option<(&Lanes, &Words)>) -> (Lanes, Words) {
     let mut out = [0.0; LANES];
-    let mut undecided = [false; LANES];
-    let fixed = batch.scale.mul_add(TAU_NOISE, TAU) + batch.slack;
+    let mut undecided = [0; LANES];
+    let fixed = scales.scale.mul_add(TAU_NOISE, TAU) + scales.slack;
     for i in 0..LANES {
-        let whole = y[i].trunc();
-        let rest = y[i] - whole;
-        let shifted = (width[i] * TWO_NEG_64).mul_add(batch.drawn.uniform[i] as f64, rest);
-        let sum = batch.scale.mul_add(noise[i], shifted) + 0.5;
+        let y = y[i] * scales.unscale;
+        let whole = y.trunc();
+        let mut shifted = y - whole;
+        let mut tau = fixed;
+        if let Some((width, uniform)) = uniform {
+            let width = width[i] * scales.unscale;
+            shifted = (width * TWO_NEG_64).mul_add(float(uniform[i]), shifted);
+            tau = width.mul_add(TAU_WIDTH, fixed);
+        }
+        let sum = scales.scale.mul_add(noise[i], shifted) + 0.5;
         let floor = sum.floor();
         let fraction = sum - floor;
-        let tau = width[i].mul_add(TAU_WIDTH, fixed);
-        undecided[i] = !(fraction >= tau && fraction <= 1.0 - tau);
+        undecided[i] = u64::from(!(fraction >= tau && fraction <= 1.0 - tau));
         out[i] = whole + floor;
     }
     (out, undecided)

@@ -28,6 +28,7 @@
 //!
 //! Coordinates go in batches of sixteen. A batch of n takes its noise words (Laplace: n; Gaussian: p = ⌈n/2⌉ radii, then p angles; pair j
 //! serves coordinates j and j + p), then n uniform words if there are widths, then whatever its refinements take, in order of coordinate.
+//! Words are drawn, and coordinates computed, many batches ahead and on several threads ([`release_values`]); the `ahead` module keeps the order.
 //!
 //! # What it does not protect
 //!
@@ -54,12 +55,15 @@
 //! # Ok::<(), consenso::gate::exact::NoiseError>(())
 //! ```
 
+mod ahead;
 mod fast;
 mod gaussian;
 mod laplace;
 mod refine;
 
-use fast::{Batch, Drawn, LANES, QUIET};
+use crate::random::Stream;
+use ahead::Ahead;
+use fast::{Batch, Block, Drawn, LANES, Lanes, QUIET, Scales};
 use rand::Rng;
 use refine::{Bits, Coordinate};
 use thiserror::Error;
@@ -70,6 +74,8 @@ pub(crate) const LARGEST_STEP: i64 = 1 << 53;
 const TAIL_SCALES: f64 = 64.0;
 /// A grid has this many times 2 (or up to twice that) steps a scale, by exponent.
 const STEPS_PER_SCALE_LOG2: i32 = 10;
+/// How many batches have their words drawn together: enough that asking for them costs little, few enough for the fastest memory.
+const BLOCK: usize = 8;
 /// Grid exponents for which every scaled value is either exact or negligible and nothing overflows.
 const EXPONENTS: std::ops::RangeInclusive<i32> = -960..=960;
 
@@ -117,6 +123,9 @@ pub enum NoiseError {
         /// Its width.
         width: f64,
     },
+    /// Noise that the ends of an edge share, before they have agreed on its secret.
+    #[error("an edge whose ends have not agreed on a secret; nothing may be released before")]
+    NoSecret,
     /// The result would not fit.
     #[error(
         "coordinate {index} needs more than 2^53 grid steps of {step:e}: |y| + width must stay below {limit:e} at \
@@ -234,18 +243,18 @@ pub fn release(
     grid: Grid,
     out: &mut [i64],
 ) -> Result<(), NoiseError> {
-    check(y, width, noise, grid, out)?;
+    check(y, width, noise, grid, out.len())?;
     release_checked(rng, y, width, noise, grid, 0.0, out);
     Ok(())
 }
 
-fn check(y: &[f64], width: &[f64], noise: Noise, grid: Grid, out: &[i64]) -> Result<(), NoiseError> {
+fn check(y: &[f64], width: &[f64], noise: Noise, grid: Grid, outputs: usize) -> Result<(), NoiseError> {
     let scale = noise.scale();
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(NoiseError::Scale { scale });
     }
-    if out.len() != y.len() || !(width.is_empty() || width.len() == y.len()) {
-        return Err(NoiseError::Lengths { coordinates: y.len(), widths: width.len(), outputs: out.len() });
+    if outputs != y.len() || !(width.is_empty() || width.len() == y.len()) {
+        return Err(NoiseError::Lengths { coordinates: y.len(), widths: width.len(), outputs });
     }
     // Some steps are left over for the rounding of this very comparison. A scale too large for the grid makes the limit negative.
     let limit = (LARGEST_STEP - 64) as f64 * grid.step() - TAIL_SCALES * scale;
@@ -275,6 +284,23 @@ fn explain(y: &[f64], width: &[f64], scale: f64, grid: Grid, limit: f64) -> Nois
     unreachable!("only called for a coordinate that failed one of these")
 }
 
+/// Adds noise to each coordinate as [`release`] does without widths, and writes the values it releases, multiples of γ, instead of their numbers of
+/// steps: the same bits from the same stream, on as many threads as rayon has.
+///
+/// # Errors
+/// As [`release`].
+pub fn release_values(
+    rng: &mut Stream,
+    y: &[f64],
+    noise: Noise,
+    grid: Grid,
+    out: &mut [f64],
+) -> Result<(), NoiseError> {
+    check(y, &[], noise, grid, out.len())?;
+    ahead::release_values(rng, y, noise, grid, ahead::SEGMENT, out);
+    Ok(())
+}
+
 /// [`release`] after its checks; `slack` widens the bound τ, for tests of the refinement.
 fn release_checked(
     rng: &mut impl Rng,
@@ -285,28 +311,104 @@ fn release_checked(
     slack: f64,
     out: &mut [i64],
 ) {
-    let arch = pulp::Arch::new();
+    let start = if out.len() >= 3 * LANES { blocks(rng, y, width, noise, grid, slack, out) } else { 0 };
+    let width = if width.is_empty() { width } else { &width[start..] };
+    batches(rng, &y[start..], width, noise, grid, slack, |i, q| out[start + i] = q);
+}
+
+/// All full batches, where there are several; returns how many coordinates they have. Apart, because a short release needs no room for it.
+#[inline(never)]
+fn blocks(
+    rng: &mut impl Rng,
+    y: &[f64],
+    width: &[f64],
+    noise: Noise,
+    grid: Grid,
+    slack: f64,
+    out: &mut [i64],
+) -> usize {
+    let (mut bytes, mut rounded) = (NO_WORDS, [[0.0; LANES]; BLOCK]);
+    let out = out.as_chunks_mut().0;
+    for (i, out) in out.chunks_mut(BLOCK).enumerate() {
+        let (start, n) = (i * BLOCK * LANES, out.len() * LANES);
+        let width = if width.is_empty() { width } else { &width[start..][..n] };
+        let rounded = &mut rounded[..out.len()];
+        block(rng, &y[start..][..n], width, noise, grid, slack, &mut bytes, 1.0, rounded);
+        for (out, q) in out.iter_mut().zip(rounded) {
+            *out = fast::integers(q);
+        }
+    }
+    out.len() * LANES
+}
+
+/// The words of a block.
+type BlockWords = [[[u8; 8]; LANES]; 2 * BLOCK];
+const NO_WORDS: BlockWords = [[[0; 8]; LANES]; 2 * BLOCK];
+
+/// Full batches whose words are drawn together and, unless one has to be refined, rounded together: what [`batches`] makes of them, times `step`.
+#[expect(clippy::too_many_arguments, reason = "a release and the room for it")]
+fn block(
+    rng: &mut impl Rng,
+    y: &[f64],
+    width: &[f64],
+    noise: Noise,
+    grid: Grid,
+    slack: f64,
+    bytes: &mut BlockWords,
+    step: f64,
+    out: &mut [Lanes],
+) {
+    let bytes = &mut bytes[..if width.is_empty() { 1 } else { 2 } * out.len()];
+    rng.fill_bytes(bytes.as_flattened_mut().as_flattened_mut());
+    let decided = pulp::Arch::new().dispatch(Block {
+        scales: scales(noise, grid, slack),
+        words: bytes,
+        y: y.as_chunks().0,
+        width: width.as_chunks().0,
+        step,
+        out,
+    });
+    if !decided {
+        // A refinement takes the words that were meant for the batches after it: here it goes one batch after the other.
+        let mut rng = Ahead { drawn: bytes.as_flattened().as_flattened(), rng };
+        let out = out.as_flattened_mut();
+        batches(&mut rng, y, width, noise, grid, slack, |i, q| out[i] = q as f64 * step);
+    }
+}
+
+fn scales(noise: Noise, grid: Grid, slack: f64) -> Scales {
     let unscale = power_of_two(-grid.exponent);
-    let scale = noise.scale() * unscale;
-    for (i, out) in out.chunks_mut(LANES).enumerate() {
-        let n = out.len();
-        let y = &y[i * LANES..][..n];
+    Scales {
+        gaussian: matches!(noise, Noise::Gaussian { .. }),
+        unscale,
+        scale: noise.scale() * unscale,
+        slack,
+    }
+}
+
+/// Batch after batch, each with the words that it takes from the stream.
+fn batches(
+    rng: &mut impl Rng,
+    y: &[f64],
+    width: &[f64],
+    noise: Noise,
+    grid: Grid,
+    slack: f64,
+    mut put: impl FnMut(usize, i64),
+) {
+    let arch = pulp::Arch::new();
+    let scales = scales(noise, grid, slack);
+    for (i, y) in y.chunks(LANES).enumerate() {
+        let n = y.len();
         let width = if width.is_empty() { width } else { &width[i * LANES..][..n] };
         let drawn = draw(rng, n, noise, !width.is_empty());
-        let (rounded, undecided) = arch.dispatch(Batch {
-            gaussian: matches!(noise, Noise::Gaussian { .. }),
-            drawn: &drawn,
-            y,
-            width,
-            unscale,
-            scale,
-            slack,
-        });
-        for (out, q) in out.iter_mut().zip(rounded) {
-            *out = q as i64;
-        }
+        let (rounded, undecided) = arch.dispatch(Batch { scales, drawn: &drawn, y, width });
+        let mut steps = fast::integers(&rounded);
         if undecided[..n].contains(&true) {
-            refine_batch(rng, y, width, noise, grid, &drawn, undecided, out);
+            refine_batch(rng, y, width, noise, grid, &drawn, undecided, &mut steps[..n]);
+        }
+        for (lane, q) in steps[..n].iter().enumerate() {
+            put(i * LANES + lane, *q);
         }
     }
 }

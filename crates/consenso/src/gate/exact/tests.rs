@@ -171,3 +171,97 @@ fn stream_is_chacha_words_in_the_documented_order() {
     };
     assert!((out[16] as f64 - last * 1024.0).abs() <= 0.500_001);
 }
+
+/// On a grid of 2⁴⁶ steps a scale every coordinate is refined, and one in five thousand takes words of its own, which moves all after it: in these rounds
+/// of Laplace noise some batch within the first block does.
+const MOVED: [(u64, bool); 3] = [(169, false), (266, false), (237, true)];
+
+fn ramp(length: u32) -> (Vec<f64>, Vec<f64>) {
+    (0..length).map(|i| (f64::from(i) * 0.01 - 6.0, f64::from(i % 7) * 0.3)).unzip()
+}
+
+/// What is drawn ahead of its turn must not change what is released, nor where the stream ends.
+#[test]
+fn blocks_release_what_single_batches_release() {
+    let (laplace, gaussian) = (Noise::Laplace { scale: 1.0 }, Noise::Gaussian { sigma: 1.0 });
+    let (y, width) = ramp(150);
+    let compare = |noise, exponent, round, widths: bool| {
+        let grid = Grid::new(exponent).unwrap();
+        let width = if widths { &width[..] } else { &[] };
+        let (mut ahead, mut single) = (vec![0; y.len()], vec![0; y.len()]);
+        let (mut one, mut other) = (stream(round), stream(round));
+        release_checked(&mut one, &y, width, noise, grid, 0.0, &mut ahead);
+        batches(&mut other, &y, width, noise, grid, 0.0, |i, q| single[i] = q);
+        assert_eq!(ahead, single, "round {round}, {noise:?}");
+        assert_eq!(one.get_word_pos(), other.get_word_pos());
+        one.get_word_pos() > stream(round).get_word_pos() + 2 * (y.len() + width.len()) as u128
+    };
+    for round in 0..50 {
+        for widths in [false, true] {
+            assert!(!compare(laplace, -10, round, widths) && !compare(gaussian, -10, round, widths));
+        }
+    }
+    compare(gaussian, -46, 0, false);
+    for (round, widths) in MOVED {
+        assert!(compare(laplace, -46, round, widths), "no refinement took words of its own");
+    }
+}
+
+#[test]
+fn values_have_the_same_bits_on_any_number_of_threads() {
+    let (y, _) = ramp(410);
+    let compare = |noise, exponent, round| {
+        let grid = Grid::new(exponent).unwrap();
+        let (mut steps, mut expected) = (vec![0; y.len()], stream(round));
+        release(&mut expected, &y, &[], noise, grid, &mut steps).unwrap();
+        let bits: Vec<u64> = steps.iter().map(|q| grid.value(*q).to_bits()).collect();
+        for threads in [1, 3] {
+            let (mut out, mut rng) = (vec![0.0; y.len()], stream(round));
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| ahead::release_values(&mut rng, &y, noise, grid, BLOCK * LANES, &mut out));
+            assert_eq!(
+                out.iter().map(|v| v.to_bits()).collect::<Vec<_>>(),
+                bits,
+                "{threads} threads, round {round}"
+            );
+            assert_eq!(rng.get_word_pos(), expected.get_word_pos());
+        }
+    };
+    for round in 0..5 {
+        compare(Noise::Laplace { scale: 1.0 }, -10, round);
+        compare(Noise::Gaussian { sigma: 1.0 }, -10, round);
+    }
+    // Segments after the first begin in the wrong place, and are done again.
+    compare(Noise::Laplace { scale: 1.0 }, -46, MOVED[0].0);
+}
+
+#[test]
+fn a_word_becomes_the_nearest_number() {
+    let mut rng = stream(77);
+    let edges = [
+        0,
+        1,
+        u64::MAX,
+        1 << 53,
+        (1 << 53) + 1,
+        (1 << 54) + 2,
+        (1 << 54) + 6,
+        (1 << 63) + 1024,
+        u64::MAX - 1023,
+    ];
+    for word in (0..2_000u32).map(|i| rng.next_u64() >> (i % 64)).chain(edges) {
+        assert_eq!(fast::float(word).to_bits(), (word as f64).to_bits(), "{word:#x}");
+    }
+    for q in [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2_251_799_813_685_247.0,
+        -2_251_799_813_685_248.0,
+        9_007_199_254_740_992.0,
+        -9_007_199_254_740_992.0,
+    ] {
+        assert_eq!(fast::integers(&[q; LANES]), [q as i64; LANES]);
+    }
+}

@@ -84,62 +84,6 @@ impl MarginLoss for ClippedLogistic {
     }
 }
 
-/// Clipped, then times the weight of the label's class.
-#[derive(Clone, Copy)]
-pub(in crate::problem) struct WeightedLogistic {
-    pub(in crate::problem) clip: f64,
-    pub(in crate::problem) negative: f64,
-    pub(in crate::problem) positive: f64,
-}
-
-impl WeightedLogistic {
-    fn plain(self) -> ClippedLogistic {
-        ClippedLogistic { clip: self.clip }
-    }
-
-    fn weight(self, label: f64) -> f64 {
-        if label > 0.0 { self.positive } else { self.negative }
-    }
-
-    fn heaviest(self) -> f64 {
-        self.positive.max(self.negative)
-    }
-}
-
-impl Link for WeightedLogistic {
-    #[inline(always)]
-    fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
-        let slope = ClippedLogistic { clip: self.clip }.slope(s, margin, label);
-        // Labels are ±1: the mean weight and half the difference give either, to a rounding that the sensitivity's slack covers.
-        let (mean, half) = (0.5 * (self.positive + self.negative), 0.5 * (self.positive - self.negative));
-        s.mul(slope, s.fma(label, s.splat(half), s.splat(mean)))
-    }
-}
-
-impl MarginLoss for WeightedLogistic {
-    const BINARY: bool = true;
-
-    fn value(self, margin: f64, label: f64) -> f64 {
-        self.weight(label) * self.plain().value(margin, label)
-    }
-
-    fn slope_at(self, margin: f64, label: f64) -> f64 {
-        self.weight(label) * self.plain().slope_at(margin, label)
-    }
-
-    fn curvature_at(self, margin: f64, label: f64) -> f64 {
-        self.weight(label) * self.plain().curvature_at(margin, label)
-    }
-
-    fn steepest(self) -> f64 {
-        (self.clip * self.heaviest()).next_up()
-    }
-
-    fn curvature(self) -> f64 {
-        (0.25 * self.heaviest()).next_up()
-    }
-}
-
 /// log(1 + e^t) without overflow.
 fn log1p_exp(t: f64) -> f64 {
     t.max(0.0) + libm::log1p(libm::exp(-t.abs()))

@@ -8,10 +8,10 @@ mod residual;
 mod squared_hinge;
 mod weighted;
 
-pub(super) use logistic::{ClippedLogistic, Logistic, WeightedLogistic};
+pub(super) use logistic::{ClippedLogistic, Logistic};
 pub(super) use residual::{Huber, Ridge};
 pub(super) use squared_hinge::SquaredHinge;
-pub(super) use weighted::WeightedSquaredHinge;
+pub(super) use weighted::Weighted;
 
 use crate::kernel::Link;
 

@@ -1,63 +1,59 @@
-//! The squared hinge, times the weight of the label's class.
+//! A loss of two classes, times the weight of the label's class.
 
-use super::{MarginLoss, SquaredHinge};
+use super::MarginLoss;
 use crate::kernel::{Lanes, Link};
 
 #[derive(Clone, Copy)]
-pub(in crate::problem) struct WeightedSquaredHinge {
-    pub(in crate::problem) clip: f64,
+pub(in crate::problem) struct Weighted<L> {
+    pub(in crate::problem) plain: L,
     pub(in crate::problem) negative: f64,
     pub(in crate::problem) positive: f64,
 }
 
-impl WeightedSquaredHinge {
-    fn plain(self) -> SquaredHinge {
-        SquaredHinge { clip: self.clip }
-    }
-
-    fn weight(self, label: f64) -> f64 {
+impl<L> Weighted<L> {
+    fn weight(&self, label: f64) -> f64 {
         if label > 0.0 { self.positive } else { self.negative }
     }
 
-    fn heaviest(self) -> f64 {
+    fn heaviest(&self) -> f64 {
         self.positive.max(self.negative)
     }
 }
 
-impl Link for WeightedSquaredHinge {
+impl<L: Link> Link for Weighted<L> {
     #[inline(always)]
     fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
-        let slope = SquaredHinge { clip: self.clip }.slope(s, margin, label);
-        // As for the logistic loss: labels are ±1, so the mean weight and half the difference give either.
+        let slope = self.plain.slope(s, margin, label);
+        // Labels are ±1: the mean weight and half the difference give either, to a rounding that the sensitivity's slack covers.
         let (mean, half) = (0.5 * (self.positive + self.negative), 0.5 * (self.positive - self.negative));
         s.mul(slope, s.fma(label, s.splat(half), s.splat(mean)))
     }
 }
 
-impl MarginLoss for WeightedSquaredHinge {
+impl<L: MarginLoss> MarginLoss for Weighted<L> {
     const BINARY: bool = true;
 
     fn value(self, margin: f64, label: f64) -> f64 {
-        self.weight(label) * self.plain().value(margin, label)
+        self.weight(label) * self.plain.value(margin, label)
     }
 
     fn slope_at(self, margin: f64, label: f64) -> f64 {
-        self.weight(label) * self.plain().slope_at(margin, label)
+        self.weight(label) * self.plain.slope_at(margin, label)
     }
 
     fn curvature_at(self, margin: f64, label: f64) -> f64 {
-        self.weight(label) * self.plain().curvature_at(margin, label)
+        self.weight(label) * self.plain.curvature_at(margin, label)
     }
 
     fn steepest(self) -> f64 {
-        (self.clip * self.heaviest()).next_up()
+        (self.plain.steepest() * self.heaviest()).next_up()
     }
 
     fn curvature(self) -> f64 {
-        self.heaviest().next_up()
+        (self.plain.curvature() * self.heaviest()).next_up()
     }
 
     fn saturates(self) -> f64 {
-        self.plain().saturates()
+        self.plain.saturates()
     }
 }
