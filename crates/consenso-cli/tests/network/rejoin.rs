@@ -174,7 +174,7 @@ fn an_algorithm_that_remembers_more_is_refused_with_words() {
     let stale = study("dgd").replace("gossip = 2", "gossip = 2\nstaleness = 3");
     for (name, study, words) in [
         ("admm", study("admm"), "admm remembers sums over all rounds"),
-        ("tracking", study("gradient-tracking"), "gradient-tracking remembers what depends on the records"),
+        ("tracking", study("gradient-tracking"), "gradient-tracking remembers sums over all rounds"),
         ("extra", study("extra"), "extra remembers"),
         ("stale", stale, "staleness = 3: a site may be that many rounds ahead"),
     ] {
