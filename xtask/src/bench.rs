@@ -42,9 +42,10 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     if wanted("accounting") {
         passed &= accounting();
     }
-    // It takes an hour and writes a page of the guide, so it is run by name.
+    // It takes a quarter of an hour and writes a page of the guide, so it is run by name.
     if names.contains(&"utility") {
-        passed &= crate::utility::run(flags.contains(&"--quick"));
+        let program = flags.iter().find_map(|flag| flag.strip_prefix("--program="));
+        passed &= crate::utility::run(flags.contains(&"--quick"), flags.contains(&"--development"), program);
     }
     if wanted("network") {
         passed &= network();

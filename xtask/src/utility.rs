@@ -3,6 +3,9 @@
 //! Ours runs with public defaults alone (`kind = "auto"`), five runs each, and is judged by the agents' own models. Beside it stand the same
 //! method for a trusted curator who has all records (its noise is the least that this method can have), scikit-learn without privacy, and
 //! diffprivlib, a central library, where it can be installed.
+//!
+//! Every result is written down when it is made (`target/bench-utility/results.jsonl`), under a hash of the program and of the experiment: a
+//! bench that was stopped goes on where it was, and one with a changed program begins anew.
 
 use crate::bench::{number, output, python, say};
 use crate::{cargo, root};
@@ -24,6 +27,8 @@ struct Set {
     curator: String,
     loss: &'static str,
     metric: &'static str,
+    /// What `benches/utility.py` calls these records.
+    peer: String,
     /// Whether defaults were never looked at with it.
     last: bool,
 }
@@ -40,6 +45,7 @@ fn bundled() -> Vec<Set> {
         curator,
         loss: "logistic",
         metric: "auc",
+        peer: name.split(' ').next().unwrap_or_default().into(),
         last: false,
     };
     let curator = || format!("{adult}\nagents = 1\nrecords_per_agent = 30000");
@@ -155,12 +161,18 @@ fn of_files(folder: &Path, name: &str, about: &str, task: &str, column: &str) ->
         curator: format!("{files}\nagents = 1"),
         loss,
         metric,
+        peer: name.into(),
         last: LAST.contains(&name),
     }
 }
 
+/// What one method reaches: AUC, accuracy, log loss, R² and the accuracy of the commonest class, by name.
+type Values = BTreeMap<String, f64>;
+
 /// Figures of one set, by method and ε in thousandths (0 without privacy).
-type Found = BTreeMap<(&'static str, u32), f64>;
+type Found = BTreeMap<(&'static str, u32), Values>;
+
+const FIGURES: [&str; 5] = ["auc", "accuracy", "log_loss", "r2", "majority_accuracy"];
 
 fn milli(epsilon: f64) -> u32 {
     (1000.0 * epsilon).round() as u32
@@ -171,36 +183,96 @@ fn word<'a>(line: &'a str, key: &str) -> &'a str {
     line.split(&format!("\"{key}\": \"")).nth(1).and_then(|rest| rest.split('"').next()).unwrap_or("")
 }
 
-/// Runs everything and writes docs/utility.md and its figure.
-pub(crate) fn run(quick: bool) -> bool {
+/// The figures that a piece of JSON names.
+fn values(text: &str) -> Values {
+    FIGURES
+        .iter()
+        .map(|key| ((*key).to_owned(), number(text, key)))
+        .filter(|(_, value)| value.is_finite())
+        .collect()
+}
+
+/// A hash (FNV-1a) that is the same on every machine and in every version of Rust.
+fn stamp(parts: &[&[u8]]) -> u64 {
+    parts
+        .iter()
+        .flat_map(|part| part.iter())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Results that were made before, and the file that new ones are added to.
+struct Notebook {
+    file: PathBuf,
+    program: u64,
+    known: BTreeMap<u64, Values>,
+}
+
+impl Notebook {
+    fn open(place: &Path, binary: &Path) -> Option<Self> {
+        let file = place.join("results.jsonl");
+        let mut known = BTreeMap::new();
+        for line in fs::read_to_string(&file).unwrap_or_default().lines() {
+            // A line that a stop cut off has no end.
+            if let (Ok(stamp), true) = (u64::from_str_radix(word(line, "stamp"), 16), line.ends_with('}')) {
+                known.insert(stamp, values(line));
+            }
+        }
+        Some(Self { file, program: stamp(&[&fs::read(binary).ok()?]), known })
+    }
+
+    fn note(&mut self, stamp: u64, values: &Values) -> Option<()> {
+        use std::io::Write as _;
+        let figures: String = values.iter().map(|(key, value)| format!(", \"{key}\": {value:?}")).collect();
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.file).ok()?;
+        writeln!(file, "{{\"stamp\": \"{stamp:016x}\"{figures}}}").ok()?;
+        self.known.insert(stamp, values.clone());
+        Some(())
+    }
+}
+
+/// Runs everything and writes docs/utility.md and its figure; `quick` is one run each, `development` leaves the last sets alone, and
+/// neither writes the page. `program` is measured instead of one that is built here.
+pub(crate) fn run(quick: bool, development: bool, program: Option<&str>) -> bool {
     let place = root().join("target").join("bench-utility");
     if fs::create_dir_all(&place).is_err() {
         return false;
     }
-    eprintln!("── cargo build --release -p consenso-cli");
-    if output(cargo().args(["build", "--quiet", "--release", "-p", "consenso-cli"])).is_none() {
-        return false;
-    }
+    let binary = match program {
+        Some(program) => PathBuf::from(program),
+        None => {
+            eprintln!("── cargo build --release -p consenso-cli");
+            if output(cargo().args(["build", "--quiet", "--release", "-p", "consenso-cli"])).is_none() {
+                return false;
+            }
+            root().join("target").join("release").join("consenso")
+        }
+    };
+    let Some(mut notebook) = Notebook::open(&place, &binary) else { return false };
     let mut sets = bundled();
-    for (name, task) in [("synthetic", "binary"), ("five classes", "classes"), ("long-tailed", "regression")]
+    for (name, task) in [("synthetic", "binary"), ("five-classes", "classes"), ("long-tailed", "regression")]
     {
         sets.extend(synthetic(&place, name, task));
     }
     let mut found: BTreeMap<String, Found> = BTreeMap::new();
-    match exported(&place) {
-        None => say("scikit-learn's and statsmodels' sets are skipped: no Python 3 with pip here"),
-        Some(lines) => {
-            for line in lines.lines() {
-                let (name, task) = (word(line, "set"), word(line, "task"));
-                let method = if word(line, "method") == "plain" { "scikit-learn" } else { "diffprivlib" };
-                let epsilon = if method == "scikit-learn" { 0 } else { milli(number(line, "epsilon")) };
-                found.entry(name.to_owned()).or_default().insert((method, epsilon), number(line, "value"));
-                if method == "scikit-learn" {
-                    let about =
-                        format!("{} sites, {} records", number(line, "sites"), number(line, "records"));
-                    sets.push(of_files(&place.join(name), name, &about, task, "the_site"));
-                }
-            }
+    let others = exported(&place).unwrap_or_else(|| {
+        say("scikit-learn's and statsmodels' sets are skipped: no Python 3 with pip here");
+        String::new()
+    });
+    for line in others.lines().filter(|l| l.contains("\"method\"")) {
+        let (name, plain) = (word(line, "set"), word(line, "method") == "plain");
+        if plain && word(line, "made") == "here" {
+            let about = format!("{} sites, {} records", number(line, "sites"), number(line, "records"));
+            sets.push(of_files(&place.join(name), name, &about, word(line, "task"), "the_site"));
+        }
+    }
+    sets.retain(|set| !(development && set.last));
+    for line in others.lines().filter(|l| l.contains("\"method\"")) {
+        let (method, epsilon) = match word(line, "method") {
+            "plain" => ("scikit-learn", 0),
+            _ => ("diffprivlib", milli(number(line, "epsilon"))),
+        };
+        for set in sets.iter().filter(|set| set.peer == word(line, "set")) {
+            found.entry(set.name.clone()).or_default().insert((method, epsilon), values(line));
         }
     }
     let begun = std::time::Instant::now();
@@ -210,37 +282,51 @@ pub(crate) fn run(quick: bool) -> bool {
         let all = found.entry(set.name.clone()).or_default();
         for (method, data) in [("consenso", &set.sites), ("curator", &set.curator)] {
             for epsilon in EPSILONS {
-                if let Some(value) = measure(&place, set, data, Some(epsilon), quick) {
-                    all.insert((method, milli(epsilon)), value);
+                if let Some(values) = measure(&place, &binary, &mut notebook, set, data, Some(epsilon), quick)
+                {
+                    all.insert((method, milli(epsilon)), values);
                 }
             }
         }
-        if let Some(value) = measure(&place, set, &set.sites, None, true) {
-            all.insert(("not private", 0), value);
+        if let Some(values) = measure(&place, &binary, &mut notebook, set, &set.sites, None, true) {
+            all.insert(("not private", 0), values);
         }
-        eprintln!("{}: {}", set.name, row(set, all));
+        eprintln!("{}", row(set, all));
     }
     let page = page(&sets, &found, quick);
-    let docs = root().join("docs");
-    let written = fs::write(docs.join("utility.md"), &page)
-        .and_then(|()| fs::write(docs.join("figures").join("utility.svg"), figure(&sets, &found)));
     say(&page);
-    written.is_ok()
+    if quick || development {
+        return true;
+    }
+    let docs = root().join("docs");
+    fs::write(docs.join("utility.md"), &page)
+        .and_then(|()| fs::write(docs.join("figures").join("utility.svg"), figure(&sets, &found)))
+        .is_ok()
 }
 
-/// Exports the sets inside Python packages; the JSON lines of other programs on them.
+/// Exports the sets inside Python packages; the JSON lines of other programs on all sets.
 fn exported(place: &Path) -> Option<String> {
-    // diffprivlib needs an older scikit-learn; without it the others still stand.
-    let with = ["numpy<2", "pandas<3", "scikit-learn<1.6", "statsmodels", "diffprivlib"];
+    // diffprivlib needs an older scikit-learn, and 0.6.5 beside it trained on noise alone; without it the others still stand.
+    let with = ["numpy>=2", "pandas", "scikit-learn<1.6", "statsmodels", "diffprivlib==0.6.6"];
     let python = python("bench-utility-python", &with).or_else(|| {
         say("diffprivlib cannot be installed here: its column stays empty");
         python("bench-utility-python", &with[..4])
     })?;
-    output(Command::new(python).arg(root().join("benches").join("utility.py")).arg(place))
+    let bundled = root().join("crates").join("consenso-study").join("data");
+    output(Command::new(python).arg(root().join("benches").join("utility.py")).arg(place).arg(bundled))?;
+    fs::read_to_string(place.join("others.jsonl")).ok()
 }
 
-/// The mean over runs of a set's figure.
-fn measure(place: &Path, set: &Set, data: &str, epsilon: Option<f64>, quick: bool) -> Option<f64> {
+/// The means over runs of a set's figures.
+fn measure(
+    place: &Path,
+    binary: &Path,
+    notebook: &mut Notebook,
+    set: &Set,
+    data: &str,
+    epsilon: Option<f64>,
+    quick: bool,
+) -> Option<Values> {
     let runs = if quick { 1 } else { 5 };
     let privacy = epsilon.map_or_else(String::new, |e| format!("[privacy]\nepsilon = {e:?}\ndelta = 1e-6\n"));
     // Without a budget `auto` would not scout: the same method without noise is what it is compared with.
@@ -250,26 +336,47 @@ fn measure(place: &Path, set: &Set, data: &str, epsilon: Option<f64>, quick: boo
          [[algorithm]]\nkind = \"auto\"\n",
         set.loss
     );
+    let stamp = stamp(&[&notebook.program.to_le_bytes(), text.as_bytes()]);
+    if let Some(values) = notebook.known.get(&stamp) {
+        return Some(values.clone());
+    }
     let file = place.join("experiment.toml");
     fs::write(&file, text).ok()?;
-    let binary: PathBuf = root().join("target").join("release").join("consenso");
     let folder = place.join("run");
     let _ = fs::remove_dir_all(&folder);
     let out = output(Command::new(binary).arg("run").arg(&file).arg("--json").arg("--out").arg(&folder))?;
-    let metrics = out.split("\"metrics\"").nth(1)?;
-    Some(number(metrics, set.metric)).filter(|v| v.is_finite())
+    let mut found = values(out.split("\"metrics\"").nth(1)?);
+    found.insert("majority_accuracy".into(), number(&out, "majority_accuracy"));
+    found.retain(|_, value| value.is_finite());
+    notebook.note(stamp, &found)?;
+    Some(found)
 }
 
-fn cell(found: &Found, method: &'static str, epsilon: u32) -> String {
-    found.get(&(method, epsilon)).map_or_else(|| "–".into(), |v| format!("{v:.3}").replace("0.", "."))
+/// A figure as tables have it: three digits, without the naught before the point.
+fn digits(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.strip_prefix('0')
+        .or_else(|| text.strip_prefix("-0"))
+        .map_or(text.clone(), |rest| format!("{}{rest}", if text.starts_with('-') { "−" } else { "" }))
 }
 
-fn three(found: &Found, method: &'static str) -> String {
-    EPSILONS.map(|e| cell(found, method, milli(e))).join(" / ")
+fn cell(found: &Found, method: &'static str, epsilon: u32, figure: &str) -> String {
+    found.get(&(method, epsilon)).and_then(|v| v.get(figure)).map_or_else(|| "–".into(), |v| digits(*v))
+}
+
+fn three(found: &Found, method: &'static str, figure: &str) -> String {
+    if EPSILONS.iter().all(|e| !found.contains_key(&(method, milli(*e)))) {
+        return "–".into();
+    }
+    EPSILONS.map(|e| cell(found, method, milli(e), figure)).join(" / ")
+}
+
+/// Who is compared with where nobody's records are protected.
+fn plain(found: &Found) -> &'static str {
+    if found.contains_key(&("scikit-learn", 0)) { "scikit-learn" } else { "not private" }
 }
 
 fn row(set: &Set, found: &Found) -> String {
-    let best = if found.contains_key(&("scikit-learn", 0)) { "scikit-learn" } else { "not private" };
     let metric = match set.metric {
         "auc" => "AUC",
         "r2" => "R²",
@@ -279,10 +386,23 @@ fn row(set: &Set, found: &Found) -> String {
         "| {}, {} | {metric} | **{}** | {} | {} | {} |",
         set.name,
         set.about,
-        three(found, "consenso"),
-        three(found, "curator"),
-        three(found, "diffprivlib"),
-        cell(found, best, 0)
+        three(found, "consenso", set.metric),
+        three(found, "curator", set.metric),
+        three(found, "diffprivlib", set.metric),
+        cell(found, plain(found), 0, set.metric)
+    )
+}
+
+/// Accuracy and log loss of sets with classes.
+fn calibration_row(set: &Set, found: &Found) -> String {
+    format!(
+        "| {} | {} | **{}** | {} | {} | {} |",
+        set.name,
+        cell(found, "consenso", milli(1.0), "majority_accuracy"),
+        three(found, "consenso", "accuracy"),
+        cell(found, plain(found), 0, "accuracy"),
+        three(found, "consenso", "log_loss"),
+        cell(found, plain(found), 0, "log_loss")
     )
 }
 
@@ -295,81 +415,128 @@ fn page(sets: &[Set], found: &BTreeMap<String, Found>, quick: bool) -> String {
     page += if quick { "one run" } else { "means of five runs" };
     page += " of the agents' own models on records that nobody trained on.\n\n\
              *Curator* is the same method where one trusted party has all records: the least noise it can have. *diffprivlib* is a central library, \
-             which trusts such a curator too. *Not private* is scikit-learn, or this method without noise on the bundled records.\n\n\
-             ![Consenso beside a trusted curator and no privacy](figures/utility.svg)\n";
-    for (last, title) in [
+             which trusts such a curator too (its claim is a pure ε). *Not private* is scikit-learn's plain logistic or linear regression.\n\n\
+             ![Consenso beside a trusted curator, a central library and no privacy](figures/utility.svg)\n";
+    let parts = [
         (false, "Sets that defaults were developed with"),
         (
             true,
             "Last sets: nobody looked at them while defaults were made, and nothing was changed after this",
         ),
-    ] {
+    ];
+    for (last, title) in parts {
+        let of_part = || sets.iter().filter(move |s| s.last == last);
+        if of_part().next().is_none() {
+            continue;
+        }
         let _ = write!(
             page,
             "\n## {title}\n\n| records | figure | Consenso | curator | diffprivlib | not private |\n|---|---|---|---|---|---|\n"
         );
-        for set in sets.iter().filter(|s| s.last == last) {
+        for set in of_part() {
             let _ = writeln!(page, "{}", row(set, &found[&set.name]));
+        }
+        let _ = write!(
+            page,
+            "\nScores as probabilities, where there are classes:\n\n| records | commonest class | accuracy | not private | log loss | not private |\n\
+             |---|---|---|---|---|---|\n"
+        );
+        for set in of_part().filter(|s| s.metric != "r2") {
+            let _ = writeln!(page, "{}", calibration_row(set, &found[&set.name]));
         }
     }
     page
 }
 
-/// One line per set: three dots for ours, a ring for the curator at ε = 1, a bar for no privacy.
+/// Colours of a figure on a dark screen.
+const DARK: &str = "@media screen and (prefers-color-scheme: dark){.paper{fill:#15181c}.ink{fill:#e4e7ea}.bar{stroke:#e4e7ea}.muted{fill:#a3abb3}\
+    .grid{stroke:#2b3036}.ours{fill:#56B4E9}.curator{stroke:#F0803C}.library{fill:#2BC49A}}";
+
+/// A panel per figure, a row per set, in it a line for each ε: a dot for ours, a ring for the curator, a triangle for the library; a bar for no privacy.
 fn figure(sets: &[Set], found: &BTreeMap<String, Found>) -> String {
-    let (left, width, line) = (190.0, 460.0, 26.0);
-    let height = 60.0 + line * sets.len() as f64;
-    let x = |v: f64| left + width * v.clamp(0.0, 1.0);
+    let (left, width, line) = (150.0, 500.0, 38.0);
+    let panels =
+        [("auc", "AUC", 0.5), ("accuracy", "accuracy, several classes", 0.0), ("r2", "R², numbers", 0.0)];
+    let rows = |metric: &str| sets.iter().filter(|s| s.metric == metric).count() as f64;
+    let height = 64.0 + panels.iter().map(|p| 62.0 + line * rows(p.0)).sum::<f64>();
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 700 {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <title>AUC, accuracy or R² by set: Consenso at ε = 0.5, 1 and 3, a trusted curator at ε = 1, and no privacy</title>\n\
-         <rect width=\"700\" height=\"{height}\" fill=\"white\"/>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"700\" height=\"{height}\" viewBox=\"0 0 700 {height}\" role=\"img\" \
+         font-family=\"system-ui, sans-serif\" font-size=\"12\">\n\
+         <title>AUC, accuracy or R² by set at ε = 0.5, 1 and 3: Consenso, a trusted curator, diffprivlib and no privacy</title>\n<style>{DARK}</style>\n\
+         <rect class=\"paper\" width=\"700\" height=\"{height}\" fill=\"#ffffff\"/>\n"
     );
-    for tick in 0..=5 {
-        let value = f64::from(tick) / 5.0;
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"24\" y2=\"{1:.1}\" stroke=\"#ddd\"/><text x=\"{0:.1}\" y=\"{2:.1}\" text-anchor=\"middle\">{value:.1}</text>",
-            x(value),
-            height - 34.0,
-            height - 18.0
-        );
-    }
-    for (place, set) in sets.iter().enumerate() {
-        let y = 36.0 + line * place as f64;
-        let all = &found[&set.name];
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            left - 8.0,
-            y + 4.0,
-            set.name
-        );
-        let mut dot = |key: (&'static str, u32), shape: &dyn Fn(f64) -> String| {
-            if let Some(&value) = all.get(&key) {
-                svg += &shape(x(value));
-                svg.push('\n');
-            }
-        };
-        for (epsilon, fill) in EPSILONS.into_iter().zip(["#b9d3ee", "#5a93cc", "#1d5c9b"]) {
-            dot(("consenso", milli(epsilon)), &|x| {
-                format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{fill}\"/>")
-            });
+    let mark = |kind: &str, x: f64, y: f64| match kind {
+        "consenso" => {
+            format!("<circle class=\"ours\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.6\" fill=\"#0072B2\"/>\n")
         }
-        dot(("curator", 1000), &|x| {
-            format!(
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"7\" fill=\"none\" stroke=\"#c60\" stroke-width=\"1.5\"/>"
-            )
-        });
-        let best = if all.contains_key(&("scikit-learn", 0)) { "scikit-learn" } else { "not private" };
-        dot((best, 0), &|x| {
-            format!(
-                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"black\" stroke-width=\"2\"/>",
-                y - 8.0,
-                y + 8.0
-            )
-        });
+        "curator" => format!(
+            "<circle class=\"curator\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"none\" stroke=\"#D55E00\" stroke-width=\"1.5\"/>\n"
+        ),
+        _ => format!("<path class=\"library\" d=\"M{x:.1} {:.1}l4 7h-8Z\" fill=\"#009E73\"/>\n", y - 4.0),
+    };
+    let text = |class: &str, x: f64, y: f64, anchor: &str, text: &str| {
+        let fill = if class == "ink" { "#1d2126" } else { "#5c646d" };
+        format!(
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{fill}\">{text}</text>\n"
+        )
+    };
+    let bar = |x: f64, top: f64, bottom: f64| {
+        format!(
+            "<line class=\"bar\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\" stroke=\"#1d2126\" stroke-width=\"2\"/>\n"
+        )
+    };
+    let mut at = 14.0;
+    for (kind, name) in
+        [("consenso", "Consenso"), ("curator", "trusted curator"), ("diffprivlib", "diffprivlib, central")]
+    {
+        svg += &mark(kind, at, 20.0);
+        svg += &text("ink", at + 10.0, 24.0, "start", name);
+        at += 26.0 + 7.0 * name.len() as f64;
     }
-    svg += "<text x=\"190\" y=\"14\">blue: ε = 0.5, 1, 3 (darker is larger); ring: a trusted curator at ε = 1; bar: not private</text>\n</svg>\n";
+    svg += &bar(at, 12.0, 28.0);
+    svg += &text("ink", at + 10.0, 24.0, "start", "not private");
+    svg += &text(
+        "muted",
+        14.0,
+        44.0,
+        "start",
+        "in every row from top to bottom: ε = 0.5, 1, 3; what lies left of a panel is drawn at its edge",
+    );
+    let mut top = 64.0;
+    for (metric, title, low) in panels {
+        let bottom = top + 24.0 + line * rows(metric);
+        let x = |v: f64| left + width * ((v - low) / (1.0 - low)).clamp(0.0, 1.0);
+        svg += &text("ink", 14.0, top + 12.0, "start", title);
+        for tick in 0..=5 {
+            let value = low + (1.0 - low) * f64::from(tick) / 5.0;
+            let _ = writeln!(
+                svg,
+                "<line class=\"grid\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1:.1}\" y2=\"{bottom:.1}\" stroke=\"#e6e8eb\"/>",
+                x(value),
+                top + 20.0
+            );
+            svg += &text("muted", x(value), bottom + 16.0, "middle", &format!("{value:.1}"));
+        }
+        for (place, set) in sets.iter().filter(|s| s.metric == metric).enumerate() {
+            let y = top + 24.0 + line * (place as f64 + 0.5);
+            let all = &found[&set.name];
+            let value =
+                |method: &'static str, epsilon: u32| all.get(&(method, epsilon)).and_then(|v| v.get(metric));
+            svg += &text("ink", left - 12.0, y + 4.0, "end", &set.name);
+            if let Some(v) = value(plain(all), 0) {
+                svg += &bar(x(*v), y - 15.0, y + 15.0);
+            }
+            for (step, epsilon) in EPSILONS.into_iter().enumerate() {
+                let y = y + 10.0 * (step as f64 - 1.0);
+                for method in ["diffprivlib", "consenso", "curator"] {
+                    if let Some(v) = value(method, milli(epsilon)) {
+                        svg += &mark(method, x(*v), y);
+                    }
+                }
+            }
+        }
+        top = bottom + 38.0;
+    }
+    svg += "</svg>\n";
     svg
 }

@@ -141,7 +141,7 @@ pub(crate) fn make(path: &Path) -> Result<()> {
 }
 
 /// Makes one folder that nobody else may look into.
-fn make_private(path: &Path) -> Result<()> {
+pub(crate) fn make_private(path: &Path) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -172,7 +172,7 @@ pub(crate) fn name_models(experiment: &Experiment, finished: &mut Finished) -> V
 /// The folder inside a run's folder for what only the holder of the records may see.
 pub(crate) const PRIVATE: &str = "private";
 
-const WARNING: &str = "PRIVATE: exact functions of the records. One record changes these numbers for certain; keep this folder as you keep the records, and do not share it.";
+pub(crate) const WARNING: &str = "PRIVATE: exact functions of the records. One record changes these numbers for certain; keep this folder as you keep the records, and do not share it.";
 
 /// The files of a run. Where the records are somebody's and the noise was real, the folder holds what may be shared, and `private/` in it the rest.
 pub(crate) fn write_record(

@@ -794,7 +794,14 @@ fn witness(path: &Path, json: bool) -> Result<(), Failure> {
 
 fn model(args: &Model, json: bool) -> Result<(), Failure> {
     let (weights, round) = weights(&args.folder)?;
-    let model = described(&args.folder, &weights)?;
+    let folder = Folder::read(&args.folder)?;
+    let experiment = experiment(&folder)?;
+    let model = described(&folder, &experiment, &weights)?;
+    let personal = experiment.personal_model(folder.me, &weights);
+    let personal_file = match &personal {
+        Some((model, _)) => Some(keep_personal(&folder, model)?),
+        None => None,
+    };
     let write = |path: &Path, bytes: &[u8]| {
         fs::write(path, bytes).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))
     };
@@ -808,19 +815,45 @@ fn model(args: &Model, json: bool) -> Result<(), Failure> {
         // The file's own keys, and the bare numbers under the name they always had.
         let mut value = json!(model);
         (value["round"], value["model"], value["npz"]) = (json!(round), json!(weights), json!(args.npz));
+        // Where it lies, and not what it holds: what is printed here is what people send each other.
+        value["personal"] =
+            json!(personal_file.as_ref().map(|file| json!({ "file": file, "private": true })));
         output::print_json(&value);
+    }
+    if let (Some(file), Some((_, metrics))) = (&personal_file, &personal) {
+        let judged = metrics.as_ref().map_or_else(String::new, |m| judgement(m, true));
+        eprintln!(
+            "personal   {}: this site's own model around the shared one. An exact function of its records, so it never leaves the site.{judged}",
+            file.display()
+        );
     }
     Ok(())
 }
 
-/// The model of a finished site, as `consenso predict` wants it.
-pub(crate) fn site_model(path: &Path) -> Result<consenso::model::Model, Failure> {
-    described(path, &weights(path)?.0)
+/// Writes a personal model where only the owner of the site's folder reads it.
+fn keep_personal(folder: &Folder, model: &consenso::model::Model) -> Result<PathBuf, Failure> {
+    use crate::folder::{PRIVATE, WARNING, make_private, put};
+    const NAME: &str = "personal-model.json";
+    let place = folder.path.join(PRIVATE);
+    if !place.exists() {
+        make_private(&place)?;
+        put(&place, "README.txt", format!("{WARNING}\n").as_bytes())?;
+    }
+    put(&place, NAME, model.to_json().as_bytes())?;
+    Ok(place.join(NAME))
 }
 
-fn described(path: &Path, weights: &[f64]) -> Result<consenso::model::Model, Failure> {
+/// The model of a finished site, as `consenso predict` wants it.
+pub(crate) fn site_model(path: &Path) -> Result<consenso::model::Model, Failure> {
     let folder = Folder::read(path)?;
-    let experiment = experiment(&folder)?;
+    described(&folder, &experiment(&folder)?, &weights(path)?.0)
+}
+
+fn described(
+    folder: &Folder,
+    experiment: &Experiment,
+    weights: &[f64],
+) -> Result<consenso::model::Model, Failure> {
     let plan = experiment.plan_of(folder.me).map_err(|e| anyhow!(e))?;
     let claim = plan.claim.map(|claim| consenso::model::ClaimNote {
         epsilon: claim.epsilon,

@@ -244,6 +244,14 @@ fn results(record: &Record) -> Table {
             seconds(a.seconds),
         ]);
         table.add_row(row);
+        if let Some(personal) = &a.personal {
+            for (name, metrics) in [("shared", &personal.shared), ("personal", &personal.personal)] {
+                let mut row = vec![format!("· {name} model, own held-out records"), NONE.into()];
+                row.extend(shown.cells(Some(metrics), None, None, None));
+                row.extend([const { NONE }; 4].map(String::from));
+                table.add_row(row);
+            }
+        }
     }
     let b = &record.baselines;
     let mut baseline = |label: &str, cells: Vec<String>, gap: Option<f64>, error: Option<f64>| {

@@ -4,6 +4,7 @@
 //! Long work runs on a thread of its own while the caller's thread, without the interpreter's lock, looks for Ctrl-C and reports progress.
 
 mod gate;
+mod threads;
 
 use consenso::Loss;
 use consenso::data::{Kind, Schema, Table};
@@ -111,7 +112,7 @@ fn watched<T: Send>(
     let receiver = Mutex::new(receiver);
     std::thread::scope(|scope| {
         let worker = scope.spawn(move || {
-            let _ = sender.send(work(watch));
+            let _ = sender.send(threads::on_ours(|| work(watch)).and_then(|done| done));
         });
         let mut stopped: Option<PyErr> = None;
         let result = loop {
@@ -314,7 +315,7 @@ fn finished(finished: &experiment::Finished) -> String {
 #[pyfunction]
 fn run(py: Python<'_>, task: Task, os_entropy: bool, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let entropy = if os_entropy { Some(entropy()?) } else { None };
-    let experiment = py.detach(|| task.check(entropy))?;
+    let experiment = py.detach(|| threads::on_ours(|| task.check(entropy)))??;
     watched(py, progress.as_ref(), &Watch::new(Some(experiment.exchanges())), |observer| {
         let done = experiment::run(&experiment, observer).map_err(ConsensoError::new_err)?;
         Ok(finished(&done))
@@ -324,7 +325,7 @@ fn run(py: Python<'_>, task: Task, os_entropy: bool, progress: Option<Py<PyAny>>
 /// Returns how many shares an experiment can be divided into: its runs at every point of a sweep.
 #[pyfunction]
 fn shares(py: Python<'_>, task: Task) -> PyResult<usize> {
-    let experiment = py.detach(|| task.check(None))?;
+    let experiment = py.detach(|| threads::on_ours(|| task.check(None)))??;
     Ok(experiment.places(None).iter().filter(|p| p.part == Part::Grounds).count())
 }
 
@@ -339,7 +340,7 @@ fn share<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let share = Share::new(index, of).ok_or_else(|| input(format!("share {index} of {of} is none")))?;
     let entropy = if os_entropy { Some(entropy()?) } else { None };
-    let experiment = py.detach(|| task.check(entropy))?;
+    let experiment = py.detach(|| threads::on_ours(|| task.check(entropy)))??;
     let pieces = watched(py, None, &Watch::new(None), |observer| {
         let job = Job { share: Some(share), ..Job::default() };
         let (pieces, _) = run_pieces(&experiment, job, observer).map_err(ConsensoError::new_err)?;
@@ -353,7 +354,7 @@ fn share<'py>(
 fn merge(py: Python<'_>, task: Task, shares: Vec<Vec<u8>>, os_entropy: bool) -> PyResult<String> {
     // Nothing is drawn here: the experiment only says what noise it was that its shares drew.
     let entropy = if os_entropy { Some(entropy()?) } else { None };
-    py.detach(|| {
+    let merged = || {
         let experiment = task.check(entropy)?;
         let mut pieces = Vec::new();
         for bytes in &shares {
@@ -362,7 +363,8 @@ fn merge(py: Python<'_>, task: Task, shares: Vec<Vec<u8>>, os_entropy: bool) -> 
             pieces.extend(part);
         }
         Ok(finished(&put_together(&experiment, pieces, false)))
-    })
+    };
+    py.detach(|| threads::on_ours(merged))?
 }
 
 fn source(
@@ -406,7 +408,7 @@ fn built_ins() -> Vec<(&'static str, &'static str)> {
 #[pyfunction]
 fn compose(py: Python<'_>, events: &str, delta: f64) -> PyResult<String> {
     let events = parse_events(events).map_err(input)?;
-    let found = py.detach(|| composed(&events, delta)).map_err(input)?;
+    let found = py.detach(|| threads::on_ours(|| composed(&events, delta)))?.map_err(input)?;
     let mut value = json!(found);
     value["best"] = json!(found.best().map(|(method, epsilon)| json!({
         "method": method.name(), "epsilon": epsilon, "theorem": method.theorem() })));
@@ -436,7 +438,7 @@ fn calibrate(
         Some("gaussian") => Some(NoiseKind::Gaussian),
         Some(other) => return Err(input(format!("mechanism \"{other}\" is not laplace or gaussian"))),
     };
-    let found = py.detach(|| calibrated(&request)).map_err(input)?;
+    let found = py.detach(|| threads::on_ours(|| calibrated(&request)))?.map_err(input)?;
     Ok(json!(found).to_string())
 }
 
@@ -479,11 +481,12 @@ fn noise<'py>(
         Some(seed) => Seed::from(seed),
         None => Seed::from_entropy(entropy()?),
     };
-    let released = py.detach(|| {
+    let draw = || {
         let mut released = vec![0.0; values.len()];
         let mut stream = seed.stream(Purpose::Release, 0, 0);
         exact::release_values(&mut stream, values, noise, grid, &mut released).map(|()| released)
-    });
+    };
+    let released = py.detach(|| threads::on_ours(draw))?;
     Ok((PyArray1::from_vec(py, released.map_err(input)?), grid.step()))
 }
 
@@ -501,7 +504,7 @@ type Bundled<'py> = (
 #[pyfunction]
 fn adult(py: Python<'_>) -> PyResult<Bundled<'_>> {
     let failed = |e: consenso::data::DataError| ConsensoError::new_err(e.to_string());
-    let (train, test) = py.detach(adult_tables).map_err(failed)?;
+    let (train, test) = py.detach(|| threads::on_ours(adult_tables))?.map_err(failed)?;
     let column = |c: &consenso::data::Column| match &c.kind {
         Kind::Numeric { min, max } => json!({ "name": c.name, "low": min, "high": max }),
         Kind::Categorical { categories } => {

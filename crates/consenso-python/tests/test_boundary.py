@@ -310,6 +310,29 @@ def test_the_api_page_is_that_of_the_docstrings():
     assert api["PAGE"].read_text(encoding="utf-8") == api["page"](), "cargo xtask python --docs writes it again"
 
 
+FORKED = """
+import numpy as np, consenso
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+experiment = {
+    "name": "small", "seed": 3, "runs": 2, "data": {"source": "logistic", "agents": 3, "records_per_agent": 40, "dim": 3},
+    "graph": {"kind": "complete"}, "privacy": {"epsilon": 2.0, "delta": 1e-6}, "algorithm": [{"kind": "dgd", "rounds": 5}],
+}
+here = consenso.run(experiment, progress=False)
+consenso.noise.laplace(np.zeros(100_000), 1.0)
+with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+    there = consenso.run(experiment, executor=pool).result(timeout=60)
+    many = pool.submit(consenso.noise.laplace, np.zeros(100_000), 1.0, seed=1).result(timeout=60)
+assert there.models == here.models
+assert (many == consenso.noise.laplace(np.zeros(100_000), 1.0, seed=1)).all()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_forked_process_has_threads_of_its_own():
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=120)
+
+
 def test_a_fit_reads_the_rows_where_they_are():
     """Encoded records and their division among sites take the room of two inputs or three; one more copy would show."""
     found = runpy.run_path(str(HERE.parent / "benches" / "memory.py"))["measured"]("data_norm", 150_000)

@@ -12,6 +12,7 @@ import consenso
 from consenso import accounting, noise
 
 sklearn = pytest.importorskip("sklearn")
+from joblib import parallel_config  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer  # noqa: E402
@@ -91,6 +92,44 @@ def test_a_search_is_charged_and_refused():
         private(epsilon=1.0, accountant=own).fit(X, y)
     with pytest.raises(consenso.InputError):
         pickle.dumps(own)
+
+
+def test_bad_noise_and_bad_steps_say_what_to_give():
+    for values, scale, text in (
+        ([1.0, np.nan], 1.0, "finite"), ([np.inf], 1.0, "finite"), ([1.0], 0.0, "positive"), ([1.0], "x", "positive"), (["a"], 1.0, "numbers"),
+        ([1e20], 1e-9, "2\\^53"),
+    ):
+        for draw in (noise.laplace, noise.gaussian):
+            with pytest.raises(consenso.InputError, match=text):
+                draw(values, scale)
+    X, y = blobs(60)
+    with pytest.raises(consenso.InputError, match="learning_rate"):
+        consenso.CustomProblem(lambda x, X, y: X, dim=3, clip=1.0).fit(X, y, rounds=1, learning_rate="x")
+
+
+def test_a_search_in_other_processes_is_refused_and_not_forgotten():
+    X, y = blobs(600)
+    how = {"cv": 2, "refit": False, "n_jobs": 2, "error_score": "raise"}
+    grid = {"logisticregression__regularization": [1e-3, 1e-2]}
+    search = GridSearchCV(make_pipeline(FunctionTransformer(), private(epsilon=1.0)), grid, **how)
+    with pytest.raises(consenso.InputError, match="another process"), consenso.BudgetAccountant(9.0, 1e-5) as budget:
+        search.fit(X, y)
+    assert budget.spent == (0.0, 0.0)
+    with consenso.BudgetAccountant(9.0, 1e-5) as budget, parallel_config(backend="threading"):
+        search.fit(X, y)
+    assert budget.spent == pytest.approx((4.0, 4e-6))
+    search.fit(X, y)  # nobody counts
+    with consenso.BudgetAccountant(9.0, 1e-5):
+        kept = pickle.loads(pickle.dumps(private()))
+        sklearn.clone(kept).fit(X, y)  # the same process
+
+
+def test_bounds_reach_the_model_file_as_they_were_given(tmp_path):
+    X, y = blobs(600)
+    bounds = ([-4.1, -3.7, 0.1 - 4], [7.3, 1e3 / 3, 9.1])
+    private(bounds=bounds).fit(X, y).save_model(tmp_path / "model.json")
+    columns = json.loads((tmp_path / "model.json").read_text())["schema"]["column"]
+    assert [(c["min"], c["max"]) for c in columns if c["kind"] == "numeric"] == list(zip(*bounds))
 
 
 def test_pipelines_frames_and_sparse():

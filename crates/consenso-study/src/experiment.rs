@@ -101,6 +101,11 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/paper/dual-sign.toml"),
     ),
     (
+        "adult-scouted",
+        "adult on scouted columns, as records of one's own are trained on: better models",
+        include_str!("../experiments/adult-scouted.toml"),
+    ),
+    (
         "heart",
         "four real hospitals, 920 patients, under (epsilon = 5, delta = 1e-4): UCI Heart Disease",
         include_str!("../experiments/heart.toml"),

@@ -208,6 +208,9 @@ pub struct AlgorithmRecord {
     /// What a theorem certifies of the curve, if one does.
     #[serde(default)]
     pub certified: Option<CertifiedCurve>,
+    /// What personal models are worth, where `models = "personal"` and records were held out whose site is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub personal: Option<PersonalRecord>,
     /// By run and round; written to `trace.csv`, not to `record.json`.
     #[serde(skip)]
     pub trace: Vec<TraceRow>,
@@ -222,6 +225,18 @@ pub struct DelayRecord {
     pub mean_age: f64,
     /// How old the oldest of them was.
     pub oldest: u32,
+}
+
+/// What the shared model and sites' personal models are worth on records that the sites held out: each record is scored by the model of its own site.
+/// Means over runs; exact functions of the records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PersonalRecord {
+    /// Sites with held-out records.
+    pub sites: usize,
+    /// The shared model on these records.
+    pub shared: Metrics,
+    /// Each site's personal model on its own of them.
+    pub personal: Metrics,
 }
 
 /// A bound a theorem certifies, for the first run.

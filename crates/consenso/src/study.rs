@@ -8,8 +8,8 @@ use crate::data::{
     RowBounds, Schema, SchemaError, Table, Task,
 };
 use crate::experiment::{
-    self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, Notation, ObjectiveSpec,
-    Observer, PrivacySpec, Silent, Source, SpecError,
+    self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, Models, Notation,
+    ObjectiveSpec, Observer, PrivacySpec, Silent, Source, SpecError,
 };
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
@@ -410,6 +410,7 @@ impl Study {
             runs: 1,
             trace_every: None,
             start: None,
+            models: Models::Shared,
             data: DataSpec { partition: Some(by_file()), ..DataSpec::default() },
             objective,
             graph: GraphSpec::Complete {},
@@ -752,6 +753,7 @@ fn dataset(
                 },
                 test_report: None,
                 test_sites: None,
+                test_groupings: Vec::new(),
             };
             (data, encode)
         }

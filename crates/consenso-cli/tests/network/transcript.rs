@@ -140,6 +140,36 @@ fn three_sites_with_a_file_each() {
     assert!(model["model"].as_array().unwrap().len() >= 3, "{model}");
 }
 
+/// Each site fits its own records around the shared model. What it prints and what others may have is the shared one; its own lies in a folder that nobody else may read.
+#[test]
+fn a_personal_model_stays_in_the_sites_private_folder() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let study = "name = \"net\"\nseed = 11\nruns = 1\nmodels = \"personal\"\n[data]\nsource = \"heart-flamby\"\nencoding = \"scouted\"\n\
+         [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 8.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 3\n";
+    let net = Net::new("personal", 4, study, "seed");
+    finish(net.start_all(), LIMIT);
+    let mut own = Vec::new();
+    for site in 0..4 {
+        let said = consenso().args(["--json", "node", "model"]).arg(net.folder(site)).output().unwrap();
+        let shared: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        assert_eq!(shared["personal"]["private"], true, "{shared}");
+        let file = net.folder(site).join("private").join("personal-model.json");
+        assert_eq!(shared["personal"]["file"], file.display().to_string());
+        let personal: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(personal["encoder"], shared["encoder"], "columns are scaled as all agreed");
+        assert!(
+            personal["weights"].as_array().unwrap().len() > 3 && personal["weights"] != shared["weights"]
+        );
+        assert!(personal["notes"].to_string().contains("must not leave the site"));
+        let mode = fs::metadata(file.parent().unwrap()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        own.push(personal["weights"].to_string());
+    }
+    own.sort();
+    own.dedup();
+    assert_eq!(own.len(), 4, "every site has its own");
+}
+
 /// The first two commands of the documentation.
 #[test]
 fn the_built_in_experiment_makes_a_network_of_three() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from typing import Any, Optional
 
@@ -106,6 +107,22 @@ class BudgetAccountant:
 
 def _sum(costs: list[tuple[float, float]]) -> tuple[float, float]:
     return math.fsum(c[0] for c in costs), math.fsum(c[1] for c in costs)
+
+
+def marked(state: dict[str, Any]) -> dict[str, Any]:
+    """What goes to another process, with the mark that a budget is kept in this one, where it is."""
+    if BudgetAccountant._active:
+        state.setdefault("_charged_in", os.getpid())
+    return state
+
+
+def refuse_elsewhere(given: Any) -> None:
+    """Refuse what was marked in another process: nobody would count what it spends."""
+    if getattr(given, "_charged_in", os.getpid()) != os.getpid():
+        raise InputError(
+            f"this {type(given).__name__} came from another process, where a BudgetAccountant counts what is spent: a fit here would not "
+            'be counted; use n_jobs=1, or threads with joblib.parallel_config(backend="threading")'
+        )
 
 
 def accountants(own: Optional[BudgetAccountant]) -> list[BudgetAccountant]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._budget import BudgetAccountant, accountants
+from ._budget import BudgetAccountant, accountants, marked, refuse_elsewhere
 from ._core import InputError
 from ._progress import progress_of
 from ._sites import by_site
@@ -84,6 +84,9 @@ class CustomProblem:
         self.dim = int(dim)
         self.clip = float(clip)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return marked(dict(self.__dict__))
+
     def fit(
         self,
         X: Any,
@@ -109,6 +112,8 @@ class CustomProblem:
             raise InputError(f"X has {len(X)} records and y {len(y)}; both need the same number, at least one")
         if not isinstance(rounds, numbers.Integral) or rounds < 1:
             raise InputError(f"rounds={rounds!r} must be a whole number from 1")
+        if not (isinstance(learning_rate, numbers.Real) and math.isfinite(float(learning_rate)) and float(learning_rate) > 0):
+            raise InputError(f"learning_rate={learning_rate!r} must be a positive number")
         order, counts, _ = by_site(sites, len(X))
         places = np.split(np.arange(len(X)) if order is None else order, np.cumsum(counts)[:-1])
         x = np.zeros(self.dim) if start is None else np.array(start, dtype=np.float64)
@@ -119,6 +124,7 @@ class CustomProblem:
             for index, place in enumerate(places)
         ]
         if epsilon is not None:
+            refuse_elsewhere(self)
             for charged in accountants(accountant):
                 charged.spend(float(epsilon), float(delta))
         first, second = np.zeros(self.dim), np.zeros(self.dim)

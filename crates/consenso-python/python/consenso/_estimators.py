@@ -11,13 +11,13 @@ from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _clone_parametrized
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _arrow, _core
-from ._budget import BudgetAccountant, accountants
+from ._budget import BudgetAccountant, accountants, marked, refuse_elsewhere
 from ._core import ConsensoError, InputError
 from ._progress import progress_of
 from ._sites import by_site
@@ -92,20 +92,14 @@ class _Decentralized(BaseEstimator):
     intercept_: Any
     n_features_in_: int
     _file: Any
+    _charged_in: int
 
     def _scales(self, X: Floats) -> tuple[Floats, Floats, float]:
         """Centre and width that columns are scaled by, and the norm that rows are clipped to: public where a budget is kept."""
         features = X.shape[1]
         norm = None if self.data_norm is None else _positive("data_norm", self.data_norm)
         if self.bounds is not None:
-            try:
-                low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (features,)) for b in self.bounds)
-            except (TypeError, ValueError):
-                raise InputError(
-                    f"bounds must be (lowest, highest), each a number or one for each of the {features} columns"
-                ) from None
-            if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-                raise InputError("bounds: every lowest must be a finite number below its highest")
+            low, high = self._ends(features)
             return (low + high) / 2, (high - low) / 2, norm or 1.0
         if norm is not None:
             return np.zeros(features), np.ones(features), norm
@@ -121,6 +115,18 @@ class _Decentralized(BaseEstimator):
         width = np.where(width > 1e-12 * np.maximum(1.0, np.abs(centre)), width, 1.0)
         longest = max(float((((block - centre) / width) ** 2).sum(axis=1).max()) for block in blocks)
         return centre, width, max(math.sqrt(longest), 1e-12)
+
+    def _ends(self, features: int) -> tuple[Floats, Floats]:
+        """The lowest and the highest of every column, exactly as they were given."""
+        try:
+            low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (features,)) for b in self.bounds)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"bounds must be (lowest, highest), each a number or one for each of the {features} columns"
+            ) from None
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise InputError("bounds: every lowest must be a finite number below its highest")
+        return low, high
 
     def _algorithm(self) -> tuple[dict[str, Any], dict[str, Any]]:
         graph = _graph(self.graph)
@@ -154,7 +160,7 @@ class _Decentralized(BaseEstimator):
         ranges = scale = None
         if self._scouts():
             # Columns are scouted under a part of the budget: they go in as they are.
-            low, high = centre - width, centre + width
+            low, high = self._ends(X.shape[1])
             ranges = [(name, float(a), float(b)) for name, a, b in zip(self._columns(X.shape[1]), low, high)]
         elif centre.any() or (width != 1.0).any() or self.bounds is not None:
             scale = {"centre": centre.tolist(), "width": width.tolist(), "clamp": self.bounds is not None}
@@ -172,6 +178,7 @@ class _Decentralized(BaseEstimator):
                 stacklevel=3,
             )
         if epsilon is not None:
+            refuse_elsewhere(self)
             for accountant in accountants(self.accountant):
                 accountant.spend(epsilon, delta)
         # The rows are read where they are, in the order of their sites.
@@ -196,7 +203,13 @@ class _Decentralized(BaseEstimator):
         if (state.get("record_") or {}).get("kind") == "shareable":
             # A pickle is made to be handed on: exact figures of the records do not go along.
             state.pop("private_record_", None)
-        return state
+        return marked(state)
+
+    def __sklearn_clone__(self) -> Any:
+        clone: Any = _clone_parametrized(self)
+        if hasattr(self, "_charged_in"):
+            clone._charged_in = self._charged_in
+        return clone
 
     def _scouts(self) -> bool:
         """Whether the columns are scouted, which is what works on features of any scale and sites of any size: wherever nothing asks for another way."""
@@ -335,7 +348,7 @@ class _Classifier(_Tags, ClassifierMixin, _Decentralized):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise InputError(f"y has one class only ({self.classes_[0]!r}); two classes are needed")
+            raise InputError(f"y has one class only ({self.classes_[0]}); two classes are needed")
         return X, codes.astype(np.float64)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from typing import Any, Optional
 
 import numpy as np
@@ -40,5 +42,12 @@ def _noise(kind: str, values: npt.ArrayLike, scale: float, seed: Any) -> npt.NDA
         raise InputError(f"values are not numbers: {error}") from None
     if seed is not None and not (isinstance(seed, (int, np.integer)) and 0 <= int(seed) < 2**64):
         raise InputError(f"seed={seed!r} must be a whole number from 0")
-    released, _ = _core.noise(kind, array.reshape(-1), float(scale), None if seed is None else int(seed))
+    if not (isinstance(scale, numbers.Real) and math.isfinite(scale) and scale > 0):
+        raise InputError(f"{'scale' if kind == 'laplace' else 'sigma'}={scale!r} must be a positive number")
+    try:
+        released, _ = _core.noise(kind, array.reshape(-1), float(scale), None if seed is None else int(seed))
+    except InputError:
+        if not np.isfinite(array).all():
+            raise InputError("values must be finite: NaN or infinity is among them") from None
+        raise
     return released.reshape(np.shape(values))

@@ -90,6 +90,7 @@ fn algorithm(kind: &str, label: &str, noise: f64, epsilon: Option<EpsilonRecord>
         delays: None,
         certified: None,
         violation: None,
+        personal: None,
         curve,
         trace: Vec::new(),
     }

@@ -85,6 +85,8 @@ pub struct Dataset {
     pub(crate) test_report: Option<LoadReport>,
     /// Which site each test record is of, where that is known.
     pub(crate) test_sites: Option<Vec<u32>>,
+    /// The same divisions of the test records, where they are known.
+    pub(crate) test_groupings: Vec<Grouping>,
 }
 
 impl fmt::Debug for Dataset {
@@ -103,7 +105,7 @@ impl fmt::Debug for Dataset {
 }
 
 /// The column name of the grouping by file.
-const FILE: &str = "file";
+pub(crate) const FILE: &str = "file";
 
 impl Dataset {
     /// One dataset from the tables of one or more files that share a schema, and optionally a test file.
@@ -131,6 +133,7 @@ impl Dataset {
             at_least_two_classes(&source, &all, &classes)?;
         }
         let encoder = Encoder::new(all.schema(), encoding)?;
+        let test_groupings = test.map(groupings).unwrap_or_default();
         let groupings = by_file.into_iter().chain(groupings(&all)).collect();
         Ok(Self {
             train: encoder.encode_table(&all),
@@ -150,6 +153,7 @@ impl Dataset {
             report: all.report().clone(),
             test_report: test.map(|test| test.report().clone()),
             test_sites: None,
+            test_groupings,
             source,
         })
     }
@@ -227,6 +231,8 @@ impl Dataset {
     #[must_use]
     pub fn with_test_sites(mut self, sites: Vec<u32>) -> Self {
         assert_eq!(sites.len(), self.test.as_ref().map_or(0, Records::len), "a site for every test record");
+        let by_file = self.groupings.iter().find(|g| g.column == FILE);
+        self.test_groupings.extend(by_file.map(|g| Grouping { codes: sites.clone(), ..g.clone() }));
         self.test_sites = Some(sites);
         self
     }
@@ -292,6 +298,9 @@ impl Dataset {
         self.test = Some(self.train.select(test));
         let by_file = self.groupings.iter().find(|g| g.column == FILE);
         self.test_sites = by_file.map(|g| test.iter().map(|&row| g.codes[row]).collect());
+        let held =
+            |g: &Grouping| Grouping { codes: test.iter().map(|&row| g.codes[row]).collect(), ..g.clone() };
+        self.test_groupings = self.groupings.iter().map(held).collect();
         self.train = self.train.select(train);
         for grouping in &mut self.groupings {
             grouping.codes = train.iter().map(|&row| grouping.codes[row]).collect();

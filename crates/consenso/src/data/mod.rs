@@ -29,6 +29,7 @@ mod table;
 #[cfg(test)]
 pub(crate) use codes::Shape;
 pub(crate) use codes::{Codes, LEVELS};
+pub(crate) use dataset::FILE;
 pub use dataset::{Dataset, Grouping, Task};
 pub use date::{DateForm, Day};
 pub use draft::{Draft, DraftOptions};

@@ -276,6 +276,10 @@ impl Experiment {
             (all().min().unwrap_or(0), all().max().unwrap_or(0))
         };
         let layout = scouted::layout(&spec, &source).map_err(|(key, message)| fail(key, message))?;
+        if spec.models.is_personal() && layout.is_none() {
+            let help = "set data.encoding = \"scouted\", or leave models out";
+            return Err(fail("models", format!("personal models are fitted on scouted columns; {help}")));
+        }
         let weights = match &layout {
             None => site_weights(&spec, &counts, features).map_err(|message| fail("weights", message))?,
             // What scouting itself makes is weighted when it is added up; an algorithm after it has weights in its objective.

@@ -11,6 +11,7 @@ mod correlated;
 mod cost;
 mod large;
 mod models;
+mod personal;
 mod perturbed;
 mod pieces;
 mod plan;
@@ -43,8 +44,8 @@ pub use shared::SharingSpec;
 pub use site::{Charge, SharingSite, Site, SitePlan};
 pub use spec::{
     Accounting, AlgorithmSpec, Balanced, CalibratedSpec, ClassWeight, DataSpec, ExperimentSpec, FormatSpec,
-    Mechanism, NoiseSpec, NormName, Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec, SpecError,
-    SweepSpec, Threshold, ThresholdRule,
+    Mechanism, Models, NoiseSpec, NormName, Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec,
+    SpecError, SweepSpec, Threshold, ThresholdRule,
 };
 pub use trust::{ErrorAt, Exposed, ExposedRecord, ExposureReport};
 pub use view_attack::{MapAttack, NearestPair};

@@ -121,6 +121,8 @@ pub(super) struct Outcome {
     pub(super) stopped: usize,
     pub(super) diverged: bool,
     pub(super) violation: Option<f64>,
+    /// Sites that held records out, and the figures of the shared and of their personal models on those.
+    pub(super) personal: Option<Box<(usize, Kept, Kept)>>,
 }
 
 /// A [`Reference`] without what is the same for all.

@@ -1,6 +1,7 @@
 //! Running a checked experiment.
 
 use super::check::{Experiment, Planned, Source};
+use super::personal;
 use super::pieces::{Content, Grounds, Kept, Outcome, Part, Piece, Place, RecordsDigest, Share, Tuned};
 use super::pool::{self, Board, Demand, Machine, Outlook, TaskCost};
 use super::scouted::Eyes;
@@ -16,8 +17,8 @@ use crate::problem::{self, LocalObjective, Loss, Workspace, coupled};
 use crate::protocol::Parameters;
 use crate::random::Seed;
 use crate::record::{
-    AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, PublishedRecord, Record, Spread,
-    TraceRow, ZeroModel,
+    AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, PersonalRecord, ProblemRecord, PublishedRecord,
+    Record, Spread, TraceRow, ZeroModel,
 };
 use crate::simulate::Lockstep;
 use rayon::prelude::*;
@@ -61,9 +62,9 @@ pub struct Silent;
 impl Observer for Silent {}
 
 /// One repetition: its shards, and what they could give at best.
-struct Instance {
-    run: u32,
-    locals: Vec<LocalObjective>,
+pub(super) struct Instance {
+    pub(super) run: u32,
+    pub(super) locals: Vec<LocalObjective>,
     optimum: Minimiser,
     /// λ* of a linear constraint.
     multiplier: Vec<f64>,
@@ -510,6 +511,7 @@ fn one_run(
         stopped,
         diverged,
         violation: None,
+        personal: None,
     };
     if !experiment.judged {
         outcome.models = if instance.run == 0 { models } else { Vec::new() };
@@ -525,6 +527,8 @@ fn one_run(
     // Scouted sites end with one model, which is judged as it stands in its file: with the label in its own unit.
     if let (Some(_), Some(model)) = (&experiment.layout, models.first()) {
         outcome.metrics = experiment.metrics(instance.run, model).map(Kept);
+        outcome.personal = personal::judge(experiment, planned, instance, model)
+            .map(|j| Box::new((j.sites, Kept(j.shared), Kept(j.personal))));
     }
     if instance.run == 0 {
         outcome.models = models;
@@ -749,8 +753,20 @@ fn summarise(
         certified: None,
         violation: mean(&|o| o.violation),
         delays: experiment.delayed(planned),
+        personal: personal_record(&outcomes),
         trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
     }
+}
+
+fn personal_record(outcomes: &[Outcome]) -> Option<PersonalRecord> {
+    let all: Vec<_> = outcomes.iter().filter_map(|o| o.personal.as_ref()).collect();
+    let shared: Vec<Metrics> = all.iter().map(|p| p.1.0.clone()).collect();
+    let personal: Vec<Metrics> = all.iter().map(|p| p.2.0.clone()).collect();
+    Some(PersonalRecord {
+        sites: all.first()?.0,
+        shared: Metrics::mean(&shared)?,
+        personal: Metrics::mean(&personal)?,
+    })
 }
 
 fn parameters(planned: &Planned) -> Parameters {

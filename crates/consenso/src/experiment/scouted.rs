@@ -495,6 +495,15 @@ mod tests {
     fn checked(
         schema: &str,
         algorithm: &str,
+        of: (&str, usize, &str, &str, &str),
+    ) -> Result<Experiment, crate::experiment::SpecError> {
+        checked_with("", schema, algorithm, of)
+    }
+
+    fn checked_with(
+        head: &str,
+        schema: &str,
+        algorithm: &str,
         (graph, sites, label, loss, privacy): (&str, usize, &str, &str, &str),
     ) -> Result<Experiment, crate::experiment::SpecError> {
         let mut table = String::from("age,dose,sex,ward,site,y\n");
@@ -523,7 +532,7 @@ mod tests {
         let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
         let data = Dataset::new(vec![records.clone()], Some(&records), Encoding::Scouted).unwrap();
         let text = format!(
-            "name = \"made-up\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"scouted\"\npartition = {{ by = \"site\" }}\n\
+            "name = \"made-up\"\nruns = 1\n{head}[data]\npath = \"x.csv\"\nencoding = \"scouted\"\npartition = {{ by = \"site\" }}\n\
              [objective]\nloss = \"{loss}\"\n[graph]\n{graph}\n{privacy}\n[[algorithm]]\n{algorithm}\n"
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
@@ -632,6 +641,62 @@ mod tests {
                 assert!((a - b).abs() < 1e-6 * (1.0 + a.abs()), "{graph}: {a} {b}");
             }
         }
+    }
+
+    /// Ranges that are ten times too wide at one end push all scores to one side, and clipped gradients follow the commonest class: the direction was found and the
+    /// threshold lost.
+    #[test]
+    fn a_threshold_is_found_where_noise_is_large() {
+        let wide = SCHEMA.replace("max = 100", "max = 600").replace("max = 3", "max = 30");
+        let budget = "[privacy]\nepsilon = 2.0\ndelta = 1e-5";
+        let several = "classes = [\"low\", \"mid\", \"high\"]";
+        for (label, loss) in [(BINARY, "logistic"), (several, "softmax")] {
+            let of = ("kind = \"complete\"", 10, label, loss, budget);
+            let experiment = checked(&wide, "kind = \"dgd\"", of).unwrap();
+            let claim = experiment.planned[0].budget.price.as_ref().unwrap().claim.to_string();
+            assert!(claim.contains("10 % calibrates"), "{claim}");
+            let found = trained(&experiment).record;
+            let metrics = found.algorithms[0].metrics.clone().unwrap();
+            let majority = found.baselines.majority_accuracy.unwrap();
+            assert!(metrics.accuracy.unwrap() > majority + 0.1, "{loss}: {majority} {metrics:?}");
+            assert!(
+                metrics.log_loss.unwrap() < if loss == "softmax" { 1.0 } else { 0.62 },
+                "{loss}: {metrics:?}"
+            );
+        }
+    }
+
+    /// Each site's own model fits its records better than the shared one, which it does not change, and neither it nor its figures are among what may be shared.
+    #[test]
+    fn personal_models_stay_at_their_sites() {
+        use crate::record::{ResultKind, Shareable};
+        for (label, loss) in [
+            (BINARY, "logistic"),
+            ("classes = [\"low\", \"mid\", \"high\"]", "softmax"),
+            ("min = -4\nmax = 4", "ridge"),
+        ] {
+            let of = ("kind = \"ring\"", 4, label, loss, BUDGET);
+            let dgd = "kind = \"dgd\"\nrounds = 2";
+            let with = |head: &str| trained(&checked_with(head, SCHEMA, dgd, of).unwrap());
+            let (shared, personal) = (with(""), with("models = \"personal\"\n"));
+            assert_eq!(shared.models[0].agents, personal.models[0].agents, "what is released is the same");
+            assert_eq!(shared.record.algorithms[0].epsilon, personal.record.algorithms[0].epsilon);
+            assert_eq!(shared.record.algorithms[0].personal, None);
+            // Test records are the training records here.
+            let found = personal.record.algorithms[0].personal.clone().unwrap();
+            assert_eq!(found.sites, 4);
+            let error = |m: &crate::model::Metrics| m.log_loss.or(m.rmse).unwrap();
+            assert!(error(&found.personal) < error(&found.shared), "{loss}: {found:?}");
+            let mut record = personal.record.clone();
+            record.kind = ResultKind::Shareable { public_test: true };
+            let shared = serde_json::to_string(&Shareable::of(&record).unwrap()).unwrap();
+            assert!(shared.contains("\"algorithms\"") && !shared.contains("\"personal\""), "{shared}");
+        }
+        let unit = "name = \"x\"\nmodels = \"personal\"\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 9\ndim = 2\n[[algorithm]]\nkind = \"dgd\"\n";
+        let spec: ExperimentSpec = toml::from_str(unit).unwrap();
+        let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
+        let inputs = Inputs { file: "x".into(), text: unit.into(), spec, source, edges: None, entropy: None };
+        assert!(Experiment::check(inputs).unwrap_err().to_string().contains("scouted"));
     }
 
     /// A run without noise ends at the optimum of the reference.

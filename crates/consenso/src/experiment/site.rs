@@ -202,7 +202,7 @@ impl Experiment {
         Ok((planned, player, plan))
     }
 
-    fn local(&self, agent: usize) -> Result<LocalObjective, String> {
+    pub(super) fn local(&self, agent: usize) -> Result<LocalObjective, String> {
         match &*self.source {
             Source::Data(data) if self.alone => {
                 let all: Vec<usize> = (0..data.train.len()).collect();

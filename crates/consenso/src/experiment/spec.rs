@@ -30,6 +30,10 @@ pub struct ExperimentSpec {
     /// a width then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<f64>,
+    /// Which models sites end with: `"shared"`, or `"personal"`, where each site also fits its own records around the shared model, for itself. What is
+    /// personal never leaves the site and costs no budget; it needs `data.encoding = "scouted"`.
+    #[serde(default, skip_serializing_if = "Models::is_shared")]
+    pub models: Models,
     /// The records.
     #[serde(default)]
     pub data: DataSpec,
@@ -55,6 +59,31 @@ pub struct ExperimentSpec {
     pub algorithm: Vec<Parameters>,
     #[serde(skip)]
     pub(crate) notation: Notation,
+}
+
+/// Which models sites end with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Models {
+    /// One model for all.
+    #[default]
+    Shared,
+    /// Besides, each site has a model of its own around it, for itself.
+    Personal,
+}
+
+impl Models {
+    /// Returns whether there is one model for all.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        *self == Self::Shared
+    }
+
+    /// Returns whether each site also has a model of its own.
+    #[must_use]
+    pub fn is_personal(self) -> bool {
+        self == Self::Personal
+    }
 }
 
 /// How an experiment is written as a text: as JSON unless whoever read it says otherwise.

@@ -165,25 +165,18 @@ impl Standardised {
         &self,
         loss: Loss,
         x: &[f64],
-        reach: f64,
+        rule: &ScoreRule<'_>,
         at: &[f64],
         clip: f64,
         sum: &mut [f64],
     ) {
-        let (rows, features) = (self.records.len(), self.records.dim());
-        let outputs = at.len() - 1;
-        let mut scores = vec![0.0; rows * outputs];
-        for (x, scores) in x.chunks_exact(features).zip(scores.chunks_exact_mut(rows.max(1))) {
-            let mut plain = x.to_vec();
-            plain[features - 1] = 0.0;
-            kernel::all_margins(self.records.layout(), &plain, scores);
-        }
+        let (rows, outputs) = (self.records.len(), at.len() - 1);
+        let scores = self.scores(x, outputs);
         sum.fill(0.0);
         let (mut z, mut own) = (vec![0.0; outputs], vec![0.0; outputs]);
         for (j, &label) in self.records.labels().iter().enumerate() {
             for (c, z) in z.iter_mut().enumerate() {
-                let score = scores[c * rows + j];
-                *z = if score.is_finite() { score.clamp(-reach, reach) } else { 0.0 };
+                *z = rule.score(scores[c * rows + j], c);
                 own[c] = at[0] * *z + at[1 + c];
             }
             match loss {
@@ -201,6 +194,49 @@ impl Standardised {
                 }
             }
         }
+    }
+
+    /// Adds up the records' scores under a rule, each record's clipped to length `clip` and divided by it; the first number of `sum` stays 0.
+    pub(crate) fn score_sum(&self, x: &[f64], rule: &ScoreRule<'_>, clip: f64, sum: &mut [f64]) {
+        let (rows, outputs) = (self.records.len(), sum.len() - 1);
+        let scores = self.scores(x, outputs);
+        sum.fill(0.0);
+        let mut z = vec![0.0; outputs];
+        for j in 0..rows {
+            for (c, z) in z.iter_mut().enumerate() {
+                *z = rule.score(scores[c * rows + j], c);
+            }
+            let length = kernel::dot(&z, &z).sqrt() * (1.0 + 16.0 * (outputs + 8) as f64 * f64::EPSILON);
+            let factor = 1.0 / length.max(clip);
+            sum[1..].iter_mut().zip(&z).for_each(|(sum, z)| *sum += factor * z);
+        }
+    }
+
+    /// The scores of all records without their intercepts, one block per score function.
+    fn scores(&self, x: &[f64], outputs: usize) -> Vec<f64> {
+        let (rows, features) = (self.records.len(), self.records.dim());
+        let mut scores = vec![0.0; rows * outputs];
+        for (x, scores) in x.chunks_exact(features).zip(scores.chunks_exact_mut(rows.max(1))) {
+            let mut plain = x.to_vec();
+            plain[features - 1] = 0.0;
+            kernel::all_margins(self.records.layout(), &plain, scores);
+        }
+        scores
+    }
+}
+
+/// How calibration reads a score: times `scale`, less the centre of its score function, and never beyond ±`reach`.
+pub(crate) struct ScoreRule<'a> {
+    pub(crate) scale: f64,
+    /// One per score function; none stands for 0.
+    pub(crate) centres: &'a [f64],
+    pub(crate) reach: f64,
+}
+
+impl ScoreRule<'_> {
+    fn score(&self, score: f64, function: usize) -> f64 {
+        let read = self.scale * score - self.centres.get(function).copied().unwrap_or(0.0);
+        if read.is_finite() { read.clamp(-self.reach, self.reach) } else { 0.0 }
     }
 }
 
@@ -249,8 +285,18 @@ mod tests {
                             records.push(&row, label);
                             let mut sum = vec![0.0; 1 + loss.outputs()];
                             let rows = Standardised::new(records);
-                            rows.calibration_sum(loss, &x, 3.0, &at, clip, &mut sum);
-                            assert!(kernel::norm(&sum) <= 1.0 + 1e-15, "{loss:?} {row:?} {scale} {sum:?}");
+                            for rule in [
+                                ScoreRule { scale: 1.0, centres: &[], reach: 3.0 },
+                                ScoreRule { scale: 1e6, centres: &[-4.0; 3], reach: 2.5 },
+                            ] {
+                                rows.calibration_sum(loss, &x, &rule, &at, clip, &mut sum);
+                                assert!(
+                                    kernel::norm(&sum) <= 1.0 + 1e-15,
+                                    "{loss:?} {row:?} {scale} {sum:?}"
+                                );
+                                rows.score_sum(&x, &rule, clip, &mut sum);
+                                assert!(kernel::norm(&sum) <= 1.0 + 1e-15, "{row:?} {scale} {sum:?}");
+                            }
                         }
                     }
                 }

@@ -8,8 +8,8 @@
 //! 2. **Train**: K noisy sums of gradients on standardised rows, each record's gradient clipped to length G and divided by G
 //!    ([`clipped`](crate::problem), with the proof): replacing a record moves a sum by at most 2, whatever the records are.
 //!    Noise and claim are therefore known before anything is scouted; G itself follows from the public result of stage 1.
-//! 3. **Calibrate** (a twentieth of μ², classes, where its noise is small): slope and offset of the score, one offset a class where there are
-//!    several, twelve noisy gradients.
+//! 3. **Calibrate** (classes; a twentieth of μ² where noise is small, else a tenth): slope and offset of the score, one offset a class where there are
+//!    several, [in one of two ways](self#calibration-where-noise-is-large).
 //!
 //! # Numbers of the plan
 //! With w_i ∝ b_i²/(b_i + 4D/μ²), r = √Σ(w_i/b_i)² turns the noise of a site's sum into the noise of the weighted mean. q = 4D(k − 1)r/μ compares the
@@ -30,8 +30,25 @@
 //! usual length at the start. A regression's residuals have no bound: a fixed clip would bias long-tailed labels for ever, however large the budget, so
 //! there the clip grows as q falls, and its noise, which goes with clip·q, still falls with √q. A number counts up to the distance from its centre at which it alone would
 //! have half of a clipped gradient's squared length, and up to 2.5 scales in any case: with little noise long tails are signal.
-//! Calibration clips so that its noise stays below 0.05 a step: where a budget allows it nothing is clipped there, and its equations are those of
+//! Fine calibration clips so that its noise stays below 0.05 a step: where a budget allows it nothing is clipped there, and its equations are those of
 //! the likelihood itself.
+//!
+//! # Calibration where noise is large
+//! A clipped gradient counts how many records pull the intercept, not how much, and follows the commonest class; columns whose centre nobody could afford
+//! to find push all scores to one side; a ridge makes scores too small. A direction can so be found (AUC 0.96) and its threshold lost (accuracy 0.65).
+//! Five sums of little sensitivity mend it. Scores are divided by ω, the root of the weights' mean square over score functions, times √features: standardised columns then
+//! give scores of deviation near one whatever the ridge did.
+//!
+//! 1. The **mean score** m (a quarter of the stage), each record's clipped to ±4, shrunk by its known noise towards 0.
+//! 2. **Four gradients** of the logistic loss in slope and offset of u = s/ω − m, |u| ≤ 2.5, each clipped. Let ν be what all of them leave of noise. With a prior
+//!    of deviation τ the estimate of least error has a ridge ρ = ν²/(Hτ²) towards the prior's mean, as in training, and step k is a Newton step
+//!    of length 1/k (H is public: 0.8 of what the loss has at even classes), so that the result is the mean of four Newton steps. The prior's slope is
+//!    1.5 ± 0.75 per deviation; its offset ± 1 is where the scouted class shares lie if scores have deviation one, ln(π/(1 − π))·√(1 + π·1.5²/8), with shares shrunk
+//!    by the noise of their cells.
+//! 3. What is known of the offset has variance v, so **probabilities are moderated**: scores are divided by √(1 + πv/8), which leaves the threshold where it is and keeps
+//!    the log loss of a guess from being that of a certainty.
+//!
+//! Where a calibration step's noise is below 0.02 at the shortest clip, slope and offset are found by twelve plain gradients from where training ended, the last eight averaged.
 //!
 //! # Noise that neighbours share
 //! Under `kind = "decor"` the two ends of every edge also add ± the same secret noise to their sums ([`correlated`](crate::privacy::correlated)). The theorem there takes
@@ -48,7 +65,8 @@ use super::{Memory, Pairwise, Parameters, Protocol, PublicFacts, View};
 use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout};
 use crate::graph::Graph;
-use crate::problem::clipped::{self, Standardised};
+use crate::kernel;
+use crate::problem::clipped::{self, ScoreRule, Standardised};
 use crate::problem::loss::balanced_weights;
 use crate::problem::weights::SiteWeights;
 use crate::problem::{LocalObjective, Loss, Sensitivity, Workspace};
@@ -57,7 +75,7 @@ use std::sync::Arc;
 
 /// Share of μ² that scouting gets.
 const SCOUTING: f64 = 0.1;
-/// Share of μ² that calibration gets, where it happens.
+/// Share of μ² that fine calibration gets.
 const CALIBRATION: f64 = 0.05;
 /// Gradients in (slope, offset), and how many of them are left out of the mean.
 const CALIBRATION_STEPS: u32 = 12;
@@ -66,10 +84,22 @@ const CALIBRATION_SKIPPED: u32 = 4;
 const CALIBRATION_CLIP: (f64, f64) = (0.7, 3.2);
 /// Noise of a calibration step that the clip is chosen for.
 const CALIBRATION_AIM: f64 = 0.05;
+/// Noise of a step of fine calibration, at its shortest clip, below which it is done.
+const FINE_BELOW: f64 = 0.02;
 /// Scores count up to this in calibration.
 const SCORE_REACH: f64 = 3.0;
-/// Largest noise of a calibration step that is worth it.
-const CALIBRATION_NOISE: f64 = 0.15;
+/// Share of μ² that coarse calibration gets, and the part of it that finds the mean score.
+const COARSE: f64 = 0.1;
+const COARSE_CENTRE: f64 = 0.25;
+/// Newton steps of coarse calibration, and how long one may be.
+const COARSE_STEPS: u32 = 4;
+const COARSE_STEP: f64 = 3.0;
+/// In deviations of a score: how far the mean score is looked for, and how far from it scores count.
+const COARSE_REACH: (f64, f64) = (4.0, 2.5);
+/// What slopes are before anything is known, their deviation, and that of an offset.
+const COARSE_PRIOR: (f64, f64, f64) = (1.5, 0.75, 1.0);
+/// A class share's deviation before anything is known, times the number of classes.
+const COARSE_SHARES: f64 = 0.4;
 /// Cells below so many deviations of their noise count as empty.
 const EMPTY_BELOW: f64 = 3.0;
 /// A histogram that keeps less of its mass says nothing.
@@ -80,6 +110,9 @@ const AVERAGED: f64 = 0.75;
 const RARE: (f64, f64) = (0.03, 0.1);
 /// Squared deviation of the score that the noise is weighed against.
 const SIGNAL: f64 = 0.49;
+/// Between sites: the share of a coefficient's prior variance by which coefficients vary, and the deviation of intercepts.
+const PERSONAL_SHARE: f64 = 0.1;
+const PERSONAL_OFFSET: f64 = 0.5;
 /// Rounds of a run without noise, which uses accelerated steps.
 const EXACT_STEPS: u32 = 400;
 
@@ -103,13 +136,48 @@ pub(crate) struct Request {
     pub(crate) pairwise: Option<(Pairwise, f64)>,
 }
 
+/// How slope and offset of the score are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Calibration {
+    /// Twelve gradients from where training ended.
+    Fine,
+    /// The mean score, then four Newton steps around a prior.
+    Coarse,
+}
+
+impl Calibration {
+    /// Share of μ².
+    fn share(self) -> f64 {
+        match self {
+            Self::Fine => CALIBRATION,
+            Self::Coarse => COARSE,
+        }
+    }
+
+    fn sums(self) -> u32 {
+        match self {
+            Self::Fine => CALIBRATION_STEPS,
+            Self::Coarse => 1 + COARSE_STEPS,
+        }
+    }
+
+    /// Share of μ² of one of its sums.
+    fn share_of(self, number: u32) -> f64 {
+        match self {
+            Self::Fine => CALIBRATION / f64::from(CALIBRATION_STEPS),
+            Self::Coarse if number == 0 => COARSE * COARSE_CENTRE,
+            Self::Coarse => COARSE * (1.0 - COARSE_CENTRE) / f64::from(COARSE_STEPS),
+        }
+    }
+}
+
 /// What every run of an experiment has in common: its timetable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
     /// Training steps K.
     steps: u32,
-    /// Whether there is a third stage.
-    calibrated: bool,
+    /// The third stage, if there is one.
+    calibration: Option<Calibration>,
     /// Numbers in a message.
     pub(crate) width: usize,
     /// Exchanges a sum takes.
@@ -139,7 +207,12 @@ impl Shape {
 
     /// Share of μ² of the last stage.
     fn calibration(&self) -> f64 {
-        if self.calibrated { CALIBRATION } else { 0.0 }
+        self.calibration.map_or(0.0, Calibration::share)
+    }
+
+    /// Share of μ² of one of the sums of the last stage.
+    fn calibration_of(&self, number: u32) -> f64 {
+        self.calibration.map_or(0.0, |stage| stage.share_of(number))
     }
 }
 
@@ -166,7 +239,7 @@ pub(crate) struct Recipe {
     clip_share: f64,
     /// Length a record's calibration gradient is clipped to.
     calibration_clip: f64,
-    calibrated: bool,
+    calibration: Option<Calibration>,
     histograms: usize,
 }
 
@@ -244,10 +317,14 @@ impl Recipe {
             clip_share: (0.35 / q.sqrt()).clamp(0.4, longest_clip(request.loss)),
             calibration_clip: (CALIBRATION_AIM / per_clip).clamp(CALIBRATION_CLIP.0, CALIBRATION_CLIP.1),
             // Weighted classes have no probabilities to calibrate.
-            calibrated: request.mu.is_some()
+            calibration: (request.mu.is_some()
                 && matches!(request.loss, Loss::Logistic | Loss::Softmax { .. })
-                && !request.balanced
-                && CALIBRATION_CLIP.0 * per_clip * several < CALIBRATION_NOISE,
+                && !request.balanced)
+                .then_some(if CALIBRATION_CLIP.0 * per_clip * several < FINE_BELOW {
+                    Calibration::Fine
+                } else {
+                    Calibration::Coarse
+                }),
             histograms,
             request: request.clone(),
         })
@@ -256,7 +333,7 @@ impl Recipe {
     /// Enough steps that each is a fifth of 1/h at most, as it looks before anything is scouted.
     fn default_steps(&self) -> u32 {
         let Some(mu) = self.request.mu else { return EXACT_STEPS };
-        let training = 1.0 - SCOUTING - if self.calibrated { CALIBRATION } else { 0.0 };
+        let training = 1.0 - SCOUTING - self.calibration.map_or(0.0, Calibration::share);
         let blind = self.request.layout.blind(self.floor);
         libm::ceil(5.0 * self.time(training, &blind, mu)).clamp(32.0, 240.0) as u32
     }
@@ -513,8 +590,16 @@ impl Recipe {
         }
     }
 
+    /// One sum of the last stage.
+    fn recalibrate(&self, stage: Calibration, number: u32, mean: &[f64], state: &mut State<'_>) {
+        match stage {
+            Calibration::Fine => self.calibrate_finely(number, mean, state),
+            Calibration::Coarse => self.calibrate_coarsely(number, mean, state),
+        }
+    }
+
     /// One step of slope and offset.
-    fn recalibrate(&self, number: u32, mean: &[f64], state: &mut State<'_>) {
+    fn calibrate_finely(&self, number: u32, mean: &[f64], state: &mut State<'_>) {
         let classes = self.request.loss.outputs();
         let offset_step = 0.75 / self.curvature(state.standard);
         let (intercepts, tally) = (self.intercepts(state.mean), &mut *state.tally);
@@ -537,6 +622,86 @@ impl Recipe {
         }
     }
 
+    /// The mean score, then Newton steps in slope and offsets.
+    fn calibrate_coarsely(&self, number: u32, mean: &[f64], state: &mut State<'_>) {
+        let classes = self.request.loss.outputs();
+        let prior = self.calibration_prior(state.standard);
+        // The slope and the offsets, the mean scores, and how many sums there were.
+        let (at, rest) = state.tally[1..].split_at_mut(1 + classes);
+        let (centres, count) = rest.split_at_mut(1 + classes);
+        count[0] = f64::from(number) + 1.0;
+        if number == 0 {
+            let longest = self.centre_clip();
+            let noise = longest * self.coarse_noise(COARSE * COARSE_CENTRE);
+            for (centre, mean) in centres.iter_mut().zip(mean) {
+                *centre = (longest * mean / (1.0 + noise * noise)).clamp(-longest, longest);
+            }
+            at.copy_from_slice(&prior);
+            return;
+        }
+        let noise = CALIBRATION_CLIP.0 * self.coarse_noise(COARSE * (1.0 - COARSE_CENTRE));
+        for (c, ((at, gradient), prior)) in at.iter_mut().zip(mean).zip(&prior).enumerate() {
+            let curvature = self.calibration_curvature(c == 0);
+            let deviation = if c == 0 { COARSE_PRIOR.1 } else { COARSE_PRIOR.2 };
+            let ridge = noise * noise / (curvature * deviation * deviation);
+            let step = (CALIBRATION_CLIP.0 * gradient + ridge * (*at - prior)) / (curvature + ridge);
+            *at -= step.clamp(-COARSE_STEP, COARSE_STEP) / f64::from(number);
+        }
+    }
+
+    /// Deviation of the noise that sums with this share of μ² leave in the mean of vectors of at most unit length.
+    fn coarse_noise(&self, share: f64) -> f64 {
+        self.request.mu.map_or(0.0, |mu| self.request.reach * self.r / (mu * share.sqrt()))
+    }
+
+    /// Length that a record's scores are clipped to before their mean is taken.
+    fn centre_clip(&self) -> f64 {
+        COARSE_REACH.0 * (self.request.loss.outputs() as f64).sqrt()
+    }
+
+    /// How coarse calibration reads the scores of a model.
+    fn coarse_rule<'a>(&self, x: &[f64], centres: &'a [f64], reach: f64) -> ScoreRule<'a> {
+        let width = self.request.layout.features() + 1;
+        let squares: f64 = x.chunks_exact(width).map(|b| kernel::dot(&b[..width - 1], &b[..width - 1])).sum();
+        let size = (squares / self.request.loss.outputs() as f64).sqrt();
+        ScoreRule { scale: if size > 0.0 { 1.0 / size } else { 0.0 }, centres, reach }
+    }
+
+    /// What the loss curves by in the slope, or in an offset, of scores of deviation one.
+    fn calibration_curvature(&self, slope: bool) -> f64 {
+        0.8 * match self.request.loss {
+            Loss::Softmax { classes } if slope => 1.0 - 1.0 / classes as f64,
+            Loss::Softmax { classes } => (1.0 - 1.0 / classes as f64) / classes as f64,
+            _ => 0.25,
+        }
+    }
+
+    /// Slope and offsets before anything is known of the scores but the class shares.
+    fn calibration_prior(&self, standard: &[f64]) -> Vec<f64> {
+        let part = self.request.layout.label_part(standard);
+        let classes = part.len() as f64;
+        let noise = if self.request.layout.prevalence().is_some() { 0.0 } else { classes * self.cell_noise };
+        // Shares were shrunk once already, for a wider prior.
+        let keep = (1.0 + noise * noise) / (1.0 + (noise / COARSE_SHARES).powi(2));
+        let shares: Vec<f64> = part.iter().map(|p| 1.0 / classes + keep * (p - 1.0 / classes)).collect();
+        let slope = COARSE_PRIOR.0;
+        let spread = (1.0 + std::f64::consts::PI * slope * slope / 8.0).sqrt();
+        let mut prior = vec![slope];
+        match self.request.loss {
+            Loss::Softmax { .. } => prior.extend(shares.iter().map(|p| spread * libm::log(*p))),
+            _ => prior.push(spread * libm::log(shares[1] / shares[0])),
+        }
+        prior
+    }
+
+    /// What moderates probabilities for the noise in an offset: 1/√(1 + πv/8).
+    fn moderation(&self) -> f64 {
+        let noise = CALIBRATION_CLIP.0 * self.coarse_noise(COARSE * (1.0 - COARSE_CENTRE));
+        let curvature = self.calibration_curvature(false);
+        let known = (curvature / noise).powi(2) + COARSE_PRIOR.2.powi(-2);
+        1.0 / (1.0 + std::f64::consts::PI / (8.0 * known)).sqrt()
+    }
+
     /// The intercepts of the scores.
     fn intercepts(&self, x: &[f64]) -> Vec<f64> {
         let width = self.request.layout.features() + 1;
@@ -549,13 +714,21 @@ impl Recipe {
     }
 
     /// The model of a state: where a third stage is over, with its slope and offset.
-    fn model(&self, state: &State<'_>, out: &mut [f64]) {
+    fn model(&self, stage: Option<Calibration>, state: &State<'_>, out: &mut [f64]) {
         let width = self.request.layout.features() + 1;
         let begun = state.tally[0] > 0.0 || self.request.mu.is_none();
         out.copy_from_slice(if begun { state.mean } else { state.x });
         let classes = self.request.loss.outputs();
         let means = &state.tally[2 + classes..];
-        if means[1 + classes] > 0.0 {
+        if means[1 + classes] > 0.0 && stage == Some(Calibration::Coarse) {
+            let (at, moderation) = (&state.tally[1..2 + classes], self.moderation());
+            let slope = moderation * at[0].max(0.05);
+            let scale = slope * self.coarse_rule(out, &[], 1.0).scale;
+            for ((block, offset), centre) in out.chunks_exact_mut(width).zip(&at[1..]).zip(&means[1..]) {
+                block[..width - 1].iter_mut().for_each(|x| *x *= scale);
+                block[width - 1] = moderation * offset - slope * centre;
+            }
+        } else if means[1 + classes] > 0.0 {
             for (block, offset) in out.chunks_exact_mut(width).zip(&means[1..]) {
                 block[..width - 1].iter_mut().for_each(|x| *x *= means[0].max(0.05));
                 block[width - 1] = *offset;
@@ -711,7 +884,7 @@ impl Scouted {
         let state = request.layout.standard_len() + coefficients + first.tally();
         let shape = Shape {
             steps: request.steps.unwrap_or_else(|| first.default_steps()),
-            calibrated: first.calibrated,
+            calibration: first.calibration,
             width: recipes.iter().map(Recipe::cells).max().unwrap_or(0).max(state),
             exchanges: if complete { 1 } else { 2 * heights.into_iter().max().unwrap_or(1) },
             complete,
@@ -745,7 +918,7 @@ impl Scouted {
         let (mut cells, mut total) = (vec![0.0; recipe.cells()], vec![0.0; recipe.cells()]);
         for (local, factor) in locals.iter().zip(&recipe.factors) {
             recipe.count(local, &mut cells);
-            crate::kernel::axpy(*factor, &cells, &mut total);
+            kernel::axpy(*factor, &cells, &mut total);
         }
         Some(recipe.standard(&total))
     }
@@ -811,7 +984,7 @@ impl Scouted {
 
     /// Sums that are made: one of histograms, one for every step.
     fn sums(&self) -> u32 {
-        1 + self.shape.steps + if self.shape.calibrated { CALIBRATION_STEPS } else { 0 }
+        1 + self.shape.steps + self.shape.calibration.map_or(0, Calibration::sums)
     }
 
     /// Exchanges in all.
@@ -843,6 +1016,22 @@ impl Scouted {
         Some(ridge / (h + ridge))
     }
 
+    /// How far a site's own coefficients lie from the shared model's, and its intercept from the shared one, as deviations
+    /// ([`personal`](crate::experiment) has the derivation).
+    pub(crate) fn personal_deviation(&self, standard: &[f64]) -> (f64, f64) {
+        let recipe = &self.recipe;
+        let prior = SIGNAL / recipe.request.layout.effective_dim(standard).max(1.0);
+        let error = |prior: f64| match recipe.request.mu {
+            Some(mu) => {
+                let noise = recipe.noise(self.shape.training(), standard, mu);
+                1.0 / (1.0 / prior + (recipe.curvature(standard) / noise).powi(2))
+            }
+            None => 0.0,
+        };
+        let between = (PERSONAL_SHARE * prior, PERSONAL_OFFSET * PERSONAL_OFFSET);
+        ((between.0 + error(prior)).sqrt(), (between.1 + error(1.0)).sqrt())
+    }
+
     /// Exchanges of messages that one sum takes.
     pub(crate) fn exchanges(&self) -> u32 {
         self.shape.exchanges
@@ -850,7 +1039,7 @@ impl Scouted {
 
     /// Whether slope and offset of the score are found at the end.
     pub(crate) fn calibrates(&self) -> bool {
-        self.shape.calibrated
+        self.shape.calibration.is_some()
     }
 
     /// Training steps.
@@ -902,7 +1091,7 @@ impl Scouted {
             _ if sum <= self.shape.steps => {
                 (1.0 - self.shape.scouting() - self.shape.calibration()) / f64::from(self.shape.steps)
             }
-            _ => self.shape.calibration() / f64::from(CALIBRATION_STEPS),
+            _ => self.shape.calibration_of(sum - 1 - self.shape.steps),
         };
         if share <= 0.0 {
             return 0.0;
@@ -946,8 +1135,8 @@ impl Scouted {
         } else if sum <= self.shape.steps {
             let standard = state.standard.to_vec();
             self.recipe.descend(&self.shape, sum - 1, &standard, &total, state);
-        } else {
-            self.recipe.recalibrate(sum - 1 - self.shape.steps, &total, state);
+        } else if let Some(stage) = self.shape.calibration {
+            self.recipe.recalibrate(stage, sum - 1 - self.shape.steps, &total, state);
         }
     }
 }
@@ -1073,6 +1262,16 @@ impl Protocol for Scouted {
         let (loss, clip) = (self.recipe.loss(standard), self.recipe.clip(standard));
         if sum <= self.shape.steps {
             rows.clipped_sum(loss, x, clip, step, work);
+        } else if self.shape.calibration == Some(Calibration::Coarse) {
+            let outputs = self.recipe.request.loss.outputs();
+            if sum == self.shape.steps + 1 {
+                let clip = self.recipe.centre_clip();
+                rows.score_sum(mean, &self.recipe.coarse_rule(mean, &[], clip), clip, step);
+            } else {
+                let (at, centres) = (&tally[1..2 + outputs], &tally[3 + outputs..3 + 2 * outputs]);
+                let rule = self.recipe.coarse_rule(mean, centres, COARSE_REACH.1);
+                rows.calibration_sum(self.recipe.request.loss, mean, &rule, at, CALIBRATION_CLIP.0, step);
+            }
         } else {
             let mut at = vec![1.0];
             if sum == self.shape.steps + 1 {
@@ -1081,7 +1280,8 @@ impl Protocol for Scouted {
                 at = tally[1..2 + self.recipe.request.loss.outputs()].to_vec();
             }
             let clip = self.recipe.calibration_clip;
-            rows.calibration_sum(self.recipe.request.loss, mean, SCORE_REACH, &at, clip, step);
+            let rule = ScoreRule { scale: 1.0, centres: &[], reach: SCORE_REACH };
+            rows.calibration_sum(self.recipe.request.loss, mean, &rule, &at, clip, step);
         }
     }
 
@@ -1095,18 +1295,18 @@ impl Protocol for Scouted {
             let total = &mut state.total[..length];
             total.fill(0.0);
             for (row, &factor) in view.everyone().zip(factors) {
-                crate::kernel::axpy(factor, &row[..length], total);
+                kernel::axpy(factor, &row[..length], total);
             }
         } else {
             if exchange == 0 {
                 state.partial[..length].fill(0.0);
-                crate::kernel::axpy(factors[seat.agent], &view.own()[..length], &mut state.partial[..length]);
+                kernel::axpy(factors[seat.agent], &view.own()[..length], &mut state.partial[..length]);
             }
             if exchange + 1 == seat.height {
                 for &(place, child) in &seat.children {
                     let row = view.neighbours().nth(place).expect("a child is a neighbour");
                     let factor = if exchange == 0 { factors[child] } else { 1.0 };
-                    crate::kernel::axpy(factor, &row[..length], &mut state.partial[..length]);
+                    kernel::axpy(factor, &row[..length], &mut state.partial[..length]);
                 }
             }
             if seat.parent.is_none() && exchange + 1 == seat.tree.max(1) {
@@ -1156,7 +1356,7 @@ impl Protocol for Scouted {
         let sum = self.place(view.round() + 1).0;
         let counted = &mut out[..self.length(sum)];
         if let Some(most) = self.largest_mean(sum) {
-            let norm = crate::kernel::norm(counted);
+            let norm = kernel::norm(counted);
             if norm > most {
                 // A little less, so that rounding does not lead it out again.
                 let scale = most / norm * (1.0 - 1e-12);
@@ -1167,13 +1367,13 @@ impl Protocol for Scouted {
 
     fn shares(&self) -> Option<Vec<f64>> {
         self.recipe.request.mu?;
-        let (scouting, calibration) = (self.shape.scouting(), self.shape.calibration());
+        let scouting = self.shape.scouting();
         let training = self.shape.training() / f64::from(self.shape.steps);
         let share = |round: u32| match self.place(round) {
             _ if self.passes_on(round) => 0.0,
             (0, _) => scouting,
             (sum, _) if sum <= self.shape.steps => training,
-            _ => calibration / f64::from(CALIBRATION_STEPS),
+            (sum, _) => self.shape.calibration_of(sum - 1 - self.shape.steps),
         };
         Some((1..=self.rounds()).map(share).collect())
     }
@@ -1194,7 +1394,7 @@ impl Protocol for Scouted {
             model[..length].copy_from_slice(&blind);
         } else {
             model[..length].copy_from_slice(state.standard);
-            self.recipe.model(&state, &mut model[length..length + state.x.len()]);
+            self.recipe.model(self.shape.calibration, &state, &mut model[length..length + state.x.len()]);
         }
     }
 }
