@@ -43,8 +43,8 @@
 //! 2. **Four gradients** of the logistic loss in slope and offset of u = s/ω − m, |u| ≤ 2.5, each clipped. Let ν be what all of them leave of noise. With a prior
 //!    of deviation τ the estimate of least error has a ridge ρ = ν²/(Hτ²) towards the prior's mean, as in training, and step k is a Newton step
 //!    of length 1/k (H is public: 0.8 of what the loss has at even classes), so that the result is the mean of four Newton steps. The prior's slope is
-//!    1.5 ± 0.75 per deviation; its offset ± 1 is where the scouted class shares lie if scores have deviation one, ln(π/(1 − π))·√(1 + π·1.5²/8), with shares shrunk
-//!    by the noise of their cells.
+//!    1 ± 1 per deviation: a score with an AUC of 0.58 has a slope near 0.3, one of 0.96 near 2.5, and both must stay likely. Its offset ± 1 is where the scouted class shares lie if
+//!    scores have deviation one, ln(π/(1 − π))·√(1 + π·1²/8), with shares shrunk by the noise of their cells.
 //! 3. What is known of the offset has variance v, so **probabilities are moderated**: scores are divided by √(1 + πv/8), which leaves the threshold where it is and keeps
 //!    the log loss of a guess from being that of a certainty.
 //!
@@ -97,7 +97,7 @@ const COARSE_STEP: f64 = 3.0;
 /// In deviations of a score: how far the mean score is looked for, and how far from it scores count.
 const COARSE_REACH: (f64, f64) = (4.0, 2.5);
 /// What slopes are before anything is known, their deviation, and that of an offset.
-const COARSE_PRIOR: (f64, f64, f64) = (1.5, 0.75, 1.0);
+const COARSE_PRIOR: (f64, f64, f64) = (1.0, 1.0, 1.0);
 /// A class share's deviation before anything is known, times the number of classes.
 const COARSE_SHARES: f64 = 0.4;
 /// Cells below so many deviations of their noise count as empty.
