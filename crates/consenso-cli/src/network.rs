@@ -265,7 +265,8 @@ fn from_site_files(
         paths = files::expand(&text.folder, pattern)?;
         if paths.len() != args.sites.len() {
             return Err(anyhow!(
-                "data.path = \"{pattern}\" names {} files, and --sites {} sites",
+                "data.path = \"{pattern}\" names {} files, and --sites {} sites: name one file a site, or say with --records how many records \
+                 each has, and its owner puts them there later",
                 paths.len(),
                 args.sites.len()
             )
