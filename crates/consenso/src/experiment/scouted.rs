@@ -654,7 +654,7 @@ mod tests {
             let of = ("kind = \"complete\"", 10, label, loss, budget);
             let experiment = checked(&wide, "kind = \"dgd\"", of).unwrap();
             let claim = experiment.planned[0].budget.price.as_ref().unwrap().claim.to_string();
-            assert!(claim.contains("10 % calibrates"), "{claim}");
+            assert!(claim.contains("5 % calibrates"), "{claim}");
             let found = trained(&experiment).record;
             let metrics = found.algorithms[0].metrics.clone().unwrap();
             let majority = found.baselines.majority_accuracy.unwrap();
