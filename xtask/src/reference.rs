@@ -79,6 +79,10 @@ const SAID_HERE: &[(&str, &str)] = &[
         "How many neighbours of an agent may lie under robust mixing; 1 by default, never more than half.",
     ),
     ("AlgorithmCommon.clip", "The longest difference to one's own vector that counts under clipped mixing."),
+    (
+        "AlgorithmCommon.staleness",
+        "How many rounds old a neighbour's vector may be when it is mixed, so that one slow link does not hold everybody up; 0 waits for everybody. For `dgd`; costs no privacy.",
+    ),
     ("AlgorithmCommon.range", "The largest number an agent may have to share."),
     ("AlgorithmCommon.fraction_bits", "Bits after the point of a shared number."),
     ("AlgorithmCommon.colluders", "How many agents may pool what they know against the others' noise."),

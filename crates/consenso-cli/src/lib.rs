@@ -20,6 +20,8 @@ mod network;
 mod node;
 mod output;
 mod overrides;
+#[cfg(feature = "network")]
+mod pdf;
 mod pieces;
 mod plan;
 mod png;

@@ -265,7 +265,8 @@ fn from_site_files(
         paths = files::expand(&text.folder, pattern)?;
         if paths.len() != args.sites.len() {
             return Err(anyhow!(
-                "data.path = \"{pattern}\" names {} files, and --sites {} sites",
+                "data.path = \"{pattern}\" names {} files, and --sites {} sites: name one file a site, or say with --records how many records \
+                 each has, and its owner puts them there later",
                 paths.len(),
                 args.sites.len()
             )
@@ -334,7 +335,9 @@ fn check_as_site(
     let source = Source::Data(Box::new(dataset));
     let edges = edges.map(|list| (consenso_node::folder::EDGES.to_owned(), list.clone()));
     let (file, text) = (text.file.clone(), text.text.clone());
-    let inputs = Inputs { file: file.clone(), text, spec: spec.clone(), source, edges, entropy: None };
+    // Some studies can be run with a public seed alone; entropy of zeros is as good as any to check with.
+    let entropy = (args.entropy == "os").then_some([0; 32]);
+    let inputs = Inputs { file: file.clone(), text, spec: spec.clone(), source, edges, entropy };
     let experiment = Experiment::check_site(inputs, counts)?;
     experiment.plan_of(0).map_err(|message| anyhow!("{file}: {message}"))?;
     reachable(args, experiment.graph())

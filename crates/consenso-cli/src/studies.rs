@@ -28,10 +28,13 @@ pub(crate) struct Abandon {
 pub(crate) struct Report {
     /// Folder of the site
     folder: PathBuf,
-    /// Where to write the page
-    #[arg(long, value_name = "FILE", default_value = "report.html")]
-    html: PathBuf,
-    /// Check the signature of a page that a site wrote, instead of writing one; FOLDER is any site of the same network
+    /// Where to write the page; report.html if nothing is said
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Where to write the same as a PDF
+    #[arg(long, value_name = "FILE")]
+    pdf: Option<PathBuf>,
+    /// Check a page or PDF that a site wrote, instead of writing one: its signature, and that it shows what was signed; FOLDER is any site of the same network
     #[arg(long, value_name = "PAGE")]
     check: Option<PathBuf>,
 }
@@ -145,20 +148,104 @@ pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
     let sealed = Sealer::new(&identity)?
         .sign(&[PURPOSE, text.as_bytes()].concat())
         .ok_or_else(|| Failure::Run(anyhow!("the site's key did not sign")))?;
-    let page = page(&facts, &text, &sealed);
-    fs::write(&args.html, page).map_err(|e| Failure::Run(anyhow!("{}: {e}", args.html.display())))?;
+    // As whoever checks it reads it, so that it is the same page to the last digit.
+    let facts: Value = serde_json::from_str(&text).map_err(|e| Failure::Run(e.into()))?;
+    let html = match (&args.html, &args.pdf) {
+        (None, None) => Some(PathBuf::from("report.html")),
+        (html, _) => html.clone(),
+    };
+    let write = |path: &Path, bytes: Vec<u8>| {
+        fs::write(path, bytes).map_err(|e| Failure::Run(anyhow!("{}: {e}", path.display())))
+    };
+    if let Some(path) = &html {
+        write(path, page(&facts, &text, &sealed).into_bytes())?;
+    }
+    if let Some(path) = &args.pdf {
+        write(path, printed(&facts, &text, &sealed))?;
+    }
     if json {
         output::print_json(
-            &json!({ "page": args.html, "head": facts["ledger"]["head"], "pin": facts["pin"] }),
+            &json!({ "page": html, "pdf": args.pdf, "head": facts["ledger"]["head"], "pin": facts["pin"] }),
         );
     } else {
-        output::print(&format!(
-            "{}: one page, signed with the key of {}",
-            args.html.display(),
-            folder.site.name
-        ));
+        for path in html.iter().chain(&args.pdf) {
+            output::print(&format!("{}: signed with the key of {}", path.display(), folder.site.name));
+        }
     }
     Ok(())
+}
+
+/// ε and δ as facts have them.
+fn amount(value: &Value) -> String {
+    match value["epsilon"].as_f64() {
+        Some(epsilon) => format!("ε = {}, δ = {}", table::rounded_up(epsilon, 6), value["delta"]),
+        None => "nothing".to_owned(),
+    }
+}
+
+/// The page as a PDF, with what is signed attached.
+fn printed(facts: &Value, text: &str, seal: &Seal) -> Vec<u8> {
+    use crate::pdf::Style::{Code, Heading, Text, Title};
+    let of = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let site = of(&facts["site"]);
+    let who: Vec<String> = facts["sites"].as_array().into_iter().flatten().map(of).collect();
+    let mut all = vec![
+        (Title, format!("{site}: what was released")),
+        (
+            Text,
+            format!(
+                "Made {} by consenso {}. This file holds what {site}'s ledger says and nothing of its records. Releases went to those of these sites that are its neighbours in a study's graph: {}.",
+                of(&facts["made"]),
+                of(&facts["version"]),
+                who.join(", ")
+            ),
+        ),
+    ];
+    for study in facts["studies"].as_array().into_iter().flatten() {
+        let verdict = if study["holds"] == true { "within the claim" } else { "ABOVE the claim" };
+        all.push((Heading, format!("Study {}, begun {}", of(&study["study"]), of(&study["began"]))));
+        all.push((Code, of(&study["experiment"])));
+        all.push((
+            Text,
+            format!(
+                "{} releases, {} of them charged. Claimed: {}. Recomputed from the events alone: {}, {verdict}.",
+                of(&study["releases"]),
+                of(&study["charged"]),
+                amount(&study["claimed"]),
+                amount(&study["recomputed"]),
+            ),
+        ));
+        if study["seeded"] == true {
+            all.push((Text, "Its noise came from a seed that everybody knows: it protects nobody.".into()));
+        }
+    }
+    if let Some(remaining) = facts["budget"].get("remaining") {
+        all.push((Heading, "Budget".into()));
+        all.push((
+            Text,
+            format!("Spent or reserved: {}. Left: {}.", amount(&facts["budget"]["spent"]), amount(remaining)),
+        ));
+    }
+    all.extend([
+        (Heading, "How to verify".into()),
+        (Text, "The file: consenso node report SITE_FOLDER --check THIS_FILE at any site of the network. The key must have this pin in that site's peers.toml:".into()),
+        (Code, of(&facts["pin"])),
+        (Text, format!("The ledger: its last row, of {}, must have the hash below. consenso node audit at {site} checks every row and recomputes epsilon from the events alone.", of(&facts["ledger"]["rows"]))),
+        (Code, of(&facts["ledger"]["head"])),
+        (Text, format!("Against others: consenso node audit {site} --against NEIGHBOUR_AUDIT.jsonl. A neighbour's log holds {site}'s signature under every release, and the ledger's last row of every finished study.")),
+        (Text, format!("Signature (scheme {}) over the facts that are attached to this file as report.json:", seal.scheme)),
+        (Code, Hex(&seal.signature).to_string()),
+    ]);
+    let attached = format!("{}\n{}\n{}", seal.scheme, Hex(&seal.signature), text);
+    crate::pdf::write(&all, &attached)
+}
+
+/// What a PDF has attached: scheme, signature, and what is signed.
+fn attached(file: &str) -> Option<(u16, Vec<u8>, &str)> {
+    let after = file.split_once("/Type /EmbeddedFile /Length ")?.1;
+    let (length, stream) = after.split_once(" >>\nstream\n")?;
+    let mut lines = stream.get(..length.parse().ok()?)?.splitn(3, '\n');
+    Some((lines.next()?.parse().ok()?, unhex(lines.next()?)?, lines.next()?))
 }
 
 fn escape(text: &str) -> String {
@@ -170,10 +257,6 @@ fn page(facts: &Value, text: &str, seal: &Seal) -> String {
     let mut rows = String::new();
     for study in facts["studies"].as_array().into_iter().flatten() {
         let (claimed, found) = (&study["claimed"], &study["recomputed"]);
-        let amount = |v: &Value| match v["epsilon"].as_f64() {
-            Some(epsilon) => format!("ε = {}, δ = {}", table::rounded_up(epsilon, 6), of(&v["delta"])),
-            None => "nothing".to_owned(),
-        };
         rows += &format!(
             "<tr><td>{}</td><td><code>{}</code></td><td>{}</td><td>{} ({} charged)</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             of(&study["study"]),
@@ -215,9 +298,18 @@ fn check(path: &Path, page: &Path, json: bool) -> Result<(), Failure> {
     let text = fs::read_to_string(page).with_context(|| format!("{}: cannot be read", page.display()))?;
     let between = |from: &str, to: &str| Some(text.split_once(from)?.1.split_once(to)?.0);
     let malformed = || anyhow!("{}: this is no report of a site", page.display());
-    let facts = between(MARKS.0, MARKS.1).ok_or_else(malformed)?;
-    let signature = between("<code id=\"signature\">", "</code>").and_then(unhex).ok_or_else(malformed)?;
-    let scheme = between("Signature (scheme ", ")").and_then(|s| s.parse().ok()).ok_or_else(malformed)?;
+    let is_pdf = text.starts_with("%PDF-");
+    let (scheme, signature, facts) = match is_pdf {
+        true => attached(&text).ok_or_else(malformed)?,
+        false => {
+            let facts = between(MARKS.0, MARKS.1).ok_or_else(malformed)?;
+            let signature =
+                between("<code id=\"signature\">", "</code>").and_then(unhex).ok_or_else(malformed)?;
+            let scheme =
+                between("Signature (scheme ", ")").and_then(|s| s.parse().ok()).ok_or_else(malformed)?;
+            (scheme, signature, facts)
+        }
+    };
     let value: Value = serde_json::from_str(facts).map_err(|_| malformed())?;
     let key = value["key"].as_str().and_then(unhex).ok_or_else(malformed)?;
     let site = value["site"].as_str().unwrap_or_default();
@@ -225,12 +317,29 @@ fn check(path: &Path, page: &Path, json: bool) -> Result<(), Failure> {
     let listed = folder.peers.iter().any(|p| p.name == site && p.pin == pin);
     let seal = Seal { scheme, signature: signature.into() };
     let signed = seal::verify(&key, &[PURPOSE, facts.as_bytes()].concat(), &seal);
+    // What people read must be what was signed; only the same version writes the same page of the same facts.
+    let shows = (value["version"] == env!("CARGO_PKG_VERSION")).then(|| match is_pdf {
+        true => printed(&value, facts, &seal) == text.as_bytes(),
+        false => self::page(&value, facts, &seal) == text,
+    });
     if json {
-        output::print_json(&json!({ "site": site, "pin": pin, "listed": listed, "signed": signed }));
-    } else if listed && signed {
+        output::print_json(
+            &json!({ "site": site, "pin": pin, "listed": listed, "signed": signed, "shows_what_was_signed": shows }),
+        );
+    } else if listed && signed && shows != Some(false) {
         output::print(&format!("{}: signed by {site}, whose pin is in peers.toml", page.display()));
+        if shows.is_none() {
+            output::print(&format!(
+                "it was made by consenso {}, so that only the facts in it were checked, not how they are shown",
+                value["version"].as_str().unwrap_or("of another version")
+            ));
+        }
     }
     match (signed, listed) {
+        (true, true) if shows == Some(false) => Err(Failure::Run(anyhow!(
+            "{}: it does not show what was signed: the page was changed",
+            page.display()
+        ))),
         (true, true) => Ok(()),
         (false, _) => Err(Failure::Run(anyhow!(
             "{}: the signature is not that of the facts: the page was changed",

@@ -345,6 +345,13 @@ fn notes(out: &mut String, algorithm: &AlgorithmRecord) {
     if let Some(violation) = algorithm.violation {
         let _ = writeln!(out, "{}: the constraint is missed by {violation:.2e}", algorithm.label);
     }
+    if let Some(delays) = &algorithm.delays {
+        let _ = writeln!(
+            out,
+            "{}: with the delays it took the time of {:.0} rounds of work; what was mixed was {:.2} rounds old on average, {} at most",
+            algorithm.label, delays.time, delays.mean_age, delays.oldest
+        );
+    }
     if algorithm.agents_stopped > 0.0 {
         let _ = writeln!(
             out,

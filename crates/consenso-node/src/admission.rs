@@ -13,6 +13,7 @@ use consenso::privacy::studies::{Limit, StudyCost};
 use consenso_ledger::{Edited, RecordsLedger};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 /// Whether the folder announces what the experiment has.
 pub(crate) fn agrees(folder: &Folder, experiment: &Experiment) -> Result<(), NodeError> {
@@ -45,7 +46,10 @@ pub(crate) fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
     // A row is on disk before its line is in the log.
     if let Some(last) = crate::audit_log::last_release(&folder.path) {
         let mut known = false;
-        store.scan(|row| known |= Hex(&row.hash).to_string() == last)?;
+        store.back(|row| {
+            known = Hex(&row.hash).to_string() == last;
+            if known { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
         if !known {
             return Err(NodeError::LedgerOld(folder.path.display().to_string()));
         }
@@ -56,13 +60,16 @@ pub(crate) fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
 /// Writes into the log what the ledger knows and the log does not: a crash or a full disk came between the two. The ledger is the truth.
 pub(crate) fn repair(
     folder: &Folder,
-    store: &Store,
+    store: &mut Store,
     audit: &AuditLog,
     agent: &Driven,
 ) -> Result<(), NodeError> {
-    let known = crate::audit_log::releases(&folder.path);
-    store.scan(|row| {
-        let Entry::Release { round: exchange, blake3, charge } = row.entry else { return };
+    // What was compared before is not read again; a log that has become shorter is.
+    let (row, length) = store.logged();
+    let (row, length) = if length <= audit.length() { (row, length) } else { (0, 0) };
+    let known = crate::audit_log::releases_after(&folder.path, length);
+    store.since(row, |row| {
+        let Entry::Release { round: exchange, blake3, charge, .. } = row.entry else { return };
         let ledger = Hex(&row.hash).to_string();
         if known.contains(&ledger) {
             return;
@@ -75,6 +82,9 @@ pub(crate) fn repair(
         }
         audit.write("released", fields);
     })?;
+    if audit.is_whole() {
+        store.keep_logged(audit.length())?;
+    }
     Ok(())
 }
 

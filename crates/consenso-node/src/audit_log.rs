@@ -33,6 +33,8 @@ pub struct AuditLog {
     refused: AtomicU64,
     /// Whether the last line may have been written in part.
     torn: AtomicBool,
+    /// Whether a line is missing since it was opened.
+    missing: AtomicBool,
     /// What each peer made the log write in the last hour.
     peers: Mutex<HashMap<String, Hour>>,
     /// How often each reason was given, so that a peer that knocks all day does not fill the disk.
@@ -80,6 +82,7 @@ impl AuditLog {
             echo: Echo::Nothing,
             refused: AtomicU64::new(0),
             torn: AtomicBool::new(false),
+            missing: AtomicBool::new(false),
             peers: Mutex::default(),
             reasons: Mutex::default(),
         })
@@ -111,6 +114,7 @@ impl AuditLog {
             written.map_err(|_| ())
         });
         if written.is_err() {
+            self.missing.store(true, Ordering::Relaxed);
             eprint!("audit log cannot be written: {text}");
         }
         if let Some(told) = self.echo.of(event, &text) {
@@ -140,6 +144,16 @@ impl AuditLog {
         if may {
             self.write(event, fields);
         }
+    }
+
+    /// Whether every line since it was opened was written.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.missing.load(Ordering::Relaxed)
+    }
+
+    /// How long the file is.
+    pub(crate) fn length(&self) -> u64 {
+        self.file.lock().ok().and_then(|file| file.metadata().ok()).map_or(0, |m| m.len())
     }
 
     /// Brings the log to disk.
@@ -240,21 +254,22 @@ fn ends_in_the_middle(path: &Path) -> std::io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-/// The hashes of the ledger's rows of all releases that a folder's log knows of. Lines that cannot be read are passed over.
-#[must_use]
-pub fn releases(folder: &Path) -> HashSet<String> {
-    released(folder).collect()
+/// The hashes of the ledger's rows of all releases that a folder's log knows of from a place in the file on. Lines that cannot be read are passed over.
+pub(crate) fn releases_after(folder: &Path, from: u64) -> HashSet<String> {
+    released(folder, from).collect()
 }
 
 /// The first eight bytes of each of those hashes: a long log in little memory.
 #[must_use]
 pub fn marks(folder: &Path) -> HashSet<u64> {
-    released(folder).filter_map(|hash| u64::from_str_radix(hash.get(..16)?, 16).ok()).collect()
+    released(folder, 0).filter_map(|hash| u64::from_str_radix(hash.get(..16)?, 16).ok()).collect()
 }
 
-fn released(folder: &Path) -> impl Iterator<Item = String> {
+fn released(folder: &Path, from: u64) -> impl Iterator<Item = String> {
     use std::io::BufRead as _;
-    let file = File::open(folder.join(FILE)).into_iter();
+    let open =
+        File::open(folder.join(FILE)).and_then(|mut file| file.seek(SeekFrom::Start(from)).map(|_| file));
+    let file = open.into_iter();
     let lines = file.flat_map(|file| std::io::BufReader::new(file).split(b'\n').map_while(Result::ok));
     lines
         .filter_map(|line| serde_json::from_slice::<Value>(&line).ok())
@@ -322,7 +337,7 @@ mod tests {
             .unwrap();
         let log = AuditLog::open(&folder).unwrap();
         log.write("released", serde_json::json!({ "round": 2, "ledger": "bb" }));
-        let mut found: Vec<String> = releases(&folder).into_iter().collect();
+        let mut found: Vec<String> = releases_after(&folder, 0).into_iter().collect();
         found.sort();
         assert_eq!(found, ["aa", "bb"]);
         std::fs::remove_dir_all(&folder).unwrap();

@@ -135,6 +135,27 @@ impl Driven {
         }
     }
 
+    /// How many rounds old a mixed vector may be.
+    pub(crate) fn staleness(&self) -> u32 {
+        match self {
+            Self::Plain(agent, _) => agent.player().staleness(),
+            Self::Shared(..) => 0,
+        }
+    }
+
+    /// How old the vectors were that the last exchange mixed, by neighbour; empty where they are all of its round.
+    pub(crate) fn ages(&self) -> Vec<u32> {
+        match self {
+            Self::Plain(agent, _) => agent.ages().to_vec(),
+            Self::Shared(..) => Vec::new(),
+        }
+    }
+
+    /// Of every neighbour a site that has so many exchanges complete had releases up to here.
+    pub(crate) fn surely_had(&self, complete: u32, plan: &SitePlan) -> u32 {
+        if complete == self.last(plan) { complete } else { complete.saturating_sub(self.staleness()) }
+    }
+
     /// Exchanges of the whole run.
     pub(crate) fn last(&self, plan: &SitePlan) -> u32 {
         match self {

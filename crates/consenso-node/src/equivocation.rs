@@ -27,6 +27,8 @@ pub(crate) struct Watch {
     common: BTreeMap<u32, Vec<u32>>,
     mine: VecDeque<(u32, BTreeMap<u32, Received>)>,
     theirs: BTreeMap<u32, VecDeque<(u32, Digest)>>,
+    /// How many rounds apart neighbours may be beside the one that they always may.
+    apart: usize,
 }
 
 /// What a neighbour's word about another comes to.
@@ -39,7 +41,7 @@ pub(crate) enum Verdict {
 }
 
 impl Watch {
-    pub(crate) fn new(graph: &Graph, me: usize) -> Self {
+    pub(crate) fn new(graph: &Graph, me: usize, apart: usize) -> Self {
         let mine = graph.neighbours(me);
         let common = |&peer: &u32| {
             let theirs = graph.neighbours(peer as usize);
@@ -47,7 +49,7 @@ impl Watch {
             (peer, both.collect::<Vec<u32>>())
         };
         let common = mine.iter().map(common).filter(|(_, both)| !both.is_empty()).collect();
-        Self { common, ..Self::default() }
+        Self { common, apart, ..Self::default() }
     }
 
     /// Keeps what a neighbour sent. A neighbour can be a round ahead, and another a round behind.
@@ -56,7 +58,7 @@ impl Watch {
             Some(index) => index,
             None => {
                 self.mine.push_back((round, BTreeMap::new()));
-                if self.mine.len() > 4 {
+                if self.mine.len() > 4 + 3 * self.apart {
                     self.mine.pop_front();
                 }
                 self.mine.len() - 1
@@ -84,7 +86,7 @@ impl Watch {
     pub(crate) fn heard(&mut self, peer: u32, round: u32, summary: Digest) {
         let all = self.theirs.entry(peer).or_default();
         all.push_back((round, summary));
-        if all.len() > 3 {
+        if all.len() > 3 + 3 * self.apart {
             all.pop_front();
         }
     }
@@ -152,7 +154,7 @@ mod tests {
     #[test]
     fn different_words_to_two_neighbours_of_each_other_are_found() {
         let graph = Graph::complete(4).unwrap();
-        let mut watch = [Watch::new(&graph, 0), Watch::new(&graph, 1)];
+        let mut watch = [Watch::new(&graph, 0, 0), Watch::new(&graph, 1, 0)];
         // Site 3 tells site 0 and site 1 different things in round 2.
         for round in 1..=2 {
             for (me, watch) in watch.iter_mut().enumerate() {
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn on_a_path_nobody_has_a_neighbour_in_common() {
-        let mut watch = Watch::new(&Graph::path(3).unwrap(), 1);
+        let mut watch = Watch::new(&Graph::path(3).unwrap(), 1, 0);
         watch.received(0, 1, received(1));
         watch.received(2, 1, received(2));
         assert_eq!((watch.summary(0, 1), watch.told(0, 1).len()), (None, 0));

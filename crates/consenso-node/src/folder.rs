@@ -157,6 +157,9 @@ pub struct SiteFile {
     /// Whether the group of `key.pem` may read it, as mounts of Kubernetes have it; its owner alone by default.
     #[serde(default, skip_serializing_if = "is_false")]
     pub group_reads_key: bool,
+    /// A command that signs with the site's key instead of `key.pem`, so that the key can stay in a hardware module: bytes in, signature out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signer: Vec<String>,
     /// A file on another disk that counts the releases, so that an old copy of this folder is found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<PathBuf>,
@@ -204,6 +207,7 @@ impl SiteFile {
             public: false,
             ledger: None,
             group_reads_key: false,
+            signer: Vec::new(),
             witness: None,
         }
     }

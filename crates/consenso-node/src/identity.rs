@@ -6,6 +6,7 @@
 use crate::clock;
 use crate::folder::explain;
 use crate::frame::{Digest, Hex, sha256};
+use crate::signer::{DeviceKey, SignerCommand};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -22,6 +23,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, DistinguishedName, Error as TlsError, RootCertStore, ServerConfig,
@@ -77,7 +79,7 @@ pub struct Known {
 #[derive(Debug)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    key: Arc<dyn SigningKey>,
     trust: Arc<RootCertStore>,
 }
 
@@ -94,15 +96,11 @@ impl Identity {
     /// # Errors
     /// A missing or unreadable file, a key that others can read, a certificate of another key.
     pub fn read(folder: &Path) -> Result<Self, IdentityError> {
-        let key_path = folder.join(KEY);
-        check_secret(&key_path, group_may_read(folder))?;
-        let bytes =
-            fs::read(&key_path).map_err(|cause| IdentityError::File { path: key_path.clone(), cause })?;
-        let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| IdentityError::Content {
-            path: key_path,
-            message: format!("no private key: {e}"),
-        })?;
         let chain = certificates(&folder.join(CERTIFICATE))?;
+        let key = match signer(folder)? {
+            Some(device) => Arc::new(DeviceKey::new(Arc::new(device), &chain[0])?) as Arc<dyn SigningKey>,
+            None => key_of_file(folder, &chain)?,
+        };
         let path = folder.join(TRUST);
         let mut trust = RootCertStore::empty();
         for certificate in certificates(&path)? {
@@ -111,20 +109,17 @@ impl Identity {
                 message: format!("not a certificate to trust: {e}"),
             })?;
         }
-        let identity = Self { chain, key, trust: Arc::new(trust) };
-        // A key that does not belong to the certificate fails here, not at the first handshake.
-        identity.server(&[]).map_err(|e| IdentityError::Content {
-            path: folder.join(CERTIFICATE),
-            message: format!("is not the certificate of the key in {KEY} ({e})"),
-        })?;
-        Ok(identity)
+        Ok(Self { chain, key, trust: Arc::new(trust) })
     }
 
-    /// The key, ready to sign; a device that signs for the site would stand here.
-    pub(crate) fn signing_key(
-        &self,
-    ) -> Result<Arc<dyn tokio_rustls::rustls::sign::SigningKey>, IdentityError> {
-        tokio_rustls::rustls::crypto::ring::sign::any_supported_type(&self.key).map_err(tls)
+    /// The key, ready to sign: a file's, or a [device's](crate::signer).
+    pub(crate) fn signing_key(&self) -> Arc<dyn SigningKey> {
+        Arc::clone(&self.key)
+    }
+
+    /// What proves in a handshake who this is.
+    fn certified(&self) -> Arc<SingleCertAndKey> {
+        Arc::new(CertifiedKey::new(self.chain.clone(), Arc::clone(&self.key)).into())
     }
 
     /// The site's own certificate.
@@ -144,8 +139,7 @@ impl Identity {
             .with_protocol_versions(&[&TLS13])
             .map_err(tls)?
             .with_client_cert_verifier(Arc::new(verifier))
-            .with_single_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(tls)?;
+            .with_cert_resolver(self.certified());
         config.alpn_protocols = vec![b"h2".to_vec()];
         // Every connection proves the peer's key again: nothing is resumed.
         config.session_storage = Arc::new(tokio_rustls::rustls::server::NoServerSessionStorage {});
@@ -165,8 +159,7 @@ impl Identity {
             .map_err(tls)?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(tls)?;
+            .with_client_cert_resolver(self.certified());
         config.alpn_protocols = vec![b"h2".to_vec()];
         config.resumption = tokio_rustls::rustls::client::Resumption::disabled();
         Ok(Arc::new(config))
@@ -346,11 +339,46 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Identit
     if all.is_empty() { Err(content("there is no certificate in it".into())) } else { Ok(all) }
 }
 
+/// What `site.toml` says of a key: the site's file may be wrong in other respects, which is said elsewhere.
+fn said(folder: &Path, key: &str) -> Option<toml::Value> {
+    let text = fs::read_to_string(folder.join(crate::folder::SITE)).unwrap_or_default();
+    text.parse::<toml::Table>().ok()?.remove(key)
+}
+
 /// Whether `site.toml` says that the group of the key's file may read it, as mounts of Kubernetes have it.
 fn group_may_read(folder: &Path) -> bool {
-    let text = fs::read_to_string(folder.join(crate::folder::SITE)).unwrap_or_default();
-    let table: Option<toml::Table> = text.parse().ok();
-    table.is_some_and(|t| t.get("group_reads_key").and_then(toml::Value::as_bool) == Some(true))
+    said(folder, "group_reads_key").and_then(|v| v.as_bool()) == Some(true)
+}
+
+/// The command that signs for the site, if `site.toml` names one. A program in the folder may be named without the way to it.
+fn signer(folder: &Path) -> Result<Option<SignerCommand>, IdentityError> {
+    let Some(value) = said(folder, "signer") else { return Ok(None) };
+    let words =
+        value.as_array().map(|all| all.iter().filter_map(|w| w.as_str().map(str::to_owned)).collect());
+    let mut words: Vec<String> = words.unwrap_or_default();
+    if let Some(program) = words.first_mut().filter(|program| folder.join(program).is_file()) {
+        *program = folder.join(&*program).display().to_string();
+    }
+    SignerCommand::new(words).map(Some).map_err(tls)
+}
+
+/// The key in `key.pem`, which must be that of the certificate.
+fn key_of_file(
+    folder: &Path,
+    chain: &[CertificateDer<'static>],
+) -> Result<Arc<dyn SigningKey>, IdentityError> {
+    let path = folder.join(KEY);
+    check_secret(&path, group_may_read(folder))?;
+    let bytes = fs::read(&path).map_err(|cause| IdentityError::File { path: path.clone(), cause })?;
+    let key = PrivateKeyDer::from_pem_slice(&bytes)
+        .map_err(|e| IdentityError::Content { path, message: format!("no private key: {e}") })?;
+    // A key that does not belong to the certificate fails here, not at the first handshake.
+    let certified = CertifiedKey::from_der(chain.to_vec(), key, &default_provider());
+    let certified = certified.map_err(|e| IdentityError::Content {
+        path: folder.join(CERTIFICATE),
+        message: format!("is not the certificate of the key in {KEY} ({e})"),
+    })?;
+    Ok(certified.key)
 }
 
 /// Refuses a secret that anybody but its owner can read; or its group, where that was allowed. Nobody but the owner may write it in any case.

@@ -3,10 +3,16 @@
 use crate::folder::{Away, Entropy, Folder, SiteFile};
 use crate::frame::{self, Frame};
 use crate::network::{Plan, PlannedSite, create};
-use crate::node::{NodeError, Options, Outcome, run};
+use crate::node::{NodeError, Options, Outcome, Prepared, run};
+use crate::wire::Tcp;
 use bytes::Bytes;
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+use consenso::random::{Purpose, Seed};
+use rand::RngExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// What a site that lies sends: (exchange, receiver, its vector, to be changed).
 pub(crate) type Lie = fn(u32, u32, &mut [f64]);
@@ -243,76 +249,105 @@ fn an_old_copy_is_proved_by_the_sites_own_signature() {
     });
 }
 
-/// Ten sites on a bad day: two lie in every round, one is slow, the others are stopped at random and started again. Every ledger has every round once, and the eight honest sites
-/// end with one model that is worse than on a good day by what two liars can do to a trimmed mean: they pull it as far as the noise of the honest reaches.
+/// Runs a site until it ends, or until it is killed: whatever it was about to do is not done, and nobody is told.
+fn run_or_die(
+    folder: &Folder,
+    experiment: &Experiment,
+    lie: Option<Lie>,
+    dies: Duration,
+) -> Option<Vec<f64>> {
+    let lock = crate::node::lock(folder).unwrap();
+    let prepared = Prepared::new(folder, experiment, Default::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let options = Options { lie, ..Options::default() };
+    let ended = runtime.block_on(async {
+        let node = prepared.connect(&options, Arc::new(Tcp)).await.unwrap();
+        tokio::select! {
+            outcome = node.run() => Some(outcome.unwrap()),
+            () = tokio::time::sleep(dies) => None,
+        }
+    });
+    drop((runtime, lock));
+    ended.map(|outcome| outcome.model.expect("to the end"))
+}
+
+/// What lay on a disk that is gone; keys, certificate and records have a backup.
+fn lose_disk(folder: &Folder) {
+    for file in std::fs::read_dir(&folder.path).unwrap() {
+        let name = file.as_ref().unwrap().file_name().into_string().unwrap();
+        if ["state.db", "audit", "held-"].iter().any(|start| name.starts_with(start)) {
+            std::fs::remove_file(file.unwrap().path()).unwrap();
+        }
+    }
+}
+
+/// Ten sites on a bad day: two lie in every round, one is slow, one loses its disk and comes back, and all honest ones are killed at random and started again. Every ledger has
+/// every round once, and the eight honest sites end within half a point of the same study on a good day.
 ///
-/// Measured with 1,000 records a site and ε = 3: 81.65 % on the good day, 79.73 % on the bad one. The half point that was hoped for needs less noise, or a rule that two of ten cannot pull.
+/// Two liars of ten could pull a trimmed mean as far as the noise of the honest reaches (1.9 points). The average of the nearest leaves out whole vectors, so that a liar that stands out
+/// of the noise leaves no trace; one that hides in it moves the mean by no more than noise does.
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
-fn ten_sites_with_two_liars_a_straggler_and_restarts_end_with_a_good_model() {
-    use consenso::random::{Purpose, Seed};
-    use rand::RngExt as _;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Arc, Mutex};
-    use std::time::Duration;
+fn ten_sites_with_two_liars_a_straggler_a_lost_disk_and_kills_end_with_a_good_model() {
     const ROUNDS: u32 = 50;
+    const GOSSIP: u32 = 4;
     let text = format!(
         "name = \"ten\"\nseed = 3\nruns = 1\n[data]\nsource = \"adult\"\nencoding = \"one-hot\"\nagents = 10\nrecords_per_agent = 1000\n\
          [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 3.0\ndelta = 1e-6\n\
-         [[algorithm]]\nkind = \"dgd\"\nrounds = {ROUNDS}\ngossip = 4\nmixing = \"trimmed\"\nliars = 2\n"
+         [[algorithm]]\nkind = \"dgd\"\nrounds = {ROUNDS}\ngossip = {GOSSIP}\nmixing = \"nearest\"\nliars = 2\n"
     );
-    let slow: Lie = |_, _, _| std::thread::sleep(Duration::from_millis(5));
+    let slow: Lie = |_, _, _| std::thread::sleep(Duration::from_millis(20));
     let constant: Lie = |_, _, values| values.fill(5.0);
     let against: Lie = |_, _, values| values.iter_mut().for_each(|x| *x = (-5.0 * *x).clamp(-20.0, 20.0));
     let day = |test: &str, bad: bool| {
         let mut net = Consortium::with_records(test, 10, 1000, &text);
         net.folders.iter_mut().for_each(|folder| folder.site.deadline_seconds = 600.0);
         let (net, experiment) = (&net, &net.experiment());
-        let restarts = Arc::new(Mutex::new(0u32));
+        let (kills, lost) = (&AtomicU32::new(0), &AtomicU32::new(0));
         let accuracies: Vec<f64> = std::thread::scope(|scope| {
-            let all: Vec<_> = (0..10usize)
-                .map(|site| {
-                    let lie = [Some(constant), Some(against), Some(slow)].get(site).copied().flatten();
-                    let (lie, restarts) = (lie.filter(|_| bad), Arc::clone(&restarts));
-                    scope.spawn(move || {
-                        let mut chance = Seed::from(17).stream(Purpose::Network, site as u64, 0);
-                        let model = loop {
-                            let stop = Arc::new(AtomicBool::new(false));
-                            let options = Options { lie, stop: Arc::clone(&stop), ..Options::default() };
-                            let over = Arc::new(AtomicBool::new(false));
-                            let more = bad && site > 2 && *restarts.lock().unwrap() < 40;
-                            let pause = Duration::from_millis(chance.random_range(100..3000));
-                            let ended = Arc::clone(&over);
-                            let timer = std::thread::spawn(move || {
-                                std::thread::sleep(pause);
-                                stop.store(more && !ended.load(Ordering::Relaxed), Ordering::Relaxed);
+            let one = |site: usize| {
+                let lie = [Some(constant), Some(against), Some(slow)].get(site).copied().flatten();
+                let lie = lie.filter(|_| bad);
+                move || {
+                    let (folder, mut chance) =
+                        (&net.folders[site], Seed::from(17).stream(Purpose::Network, site as u64, 0));
+                    loop {
+                        let more = bad && site >= 2 && kills.load(Ordering::Relaxed) < 40;
+                        let pause = if more { chance.random_range(100..4000) } else { 1_000_000_000 };
+                        let model = run_or_die(folder, experiment, lie, Duration::from_millis(pause));
+                        if let Some(model) = model {
+                            return experiment.test_accuracy(&model).unwrap();
+                        }
+                        kills.fetch_add(1, Ordering::Relaxed);
+                        let begun = std::fs::read_to_string(folder.path.join(crate::audit_log::FILE));
+                        let released = begun.unwrap_or_default().matches("\"released\"").count();
+                        if site == 9 && released > 5 && lost.load(Ordering::Relaxed) == 0 {
+                            lose_disk(folder);
+                            // Somebody may be down just now: it is asked again until all have answered.
+                            let back = std::iter::repeat_with(|| {
+                                std::thread::sleep(Duration::from_millis(200));
+                                crate::rejoin::rejoin(folder, experiment, &[], Default::default())
                             });
-                            let outcome = run(&net.folders[site], experiment, &options).unwrap();
-                            over.store(true, Ordering::Relaxed);
-                            timer.join().unwrap();
-                            match outcome.model {
-                                Some(model) => break model,
-                                None => *restarts.lock().unwrap() += 1,
-                            }
-                        };
-                        experiment.test_accuracy(&model).unwrap()
-                    })
-                })
-                .collect();
+                            let back = back.take(300).find_map(Result::ok).expect("neighbours answer");
+                            lost.store(back.restored, Ordering::Relaxed);
+                        }
+                    }
+                }
+            };
+            let all: Vec<_> = (0..10usize).map(|site| scope.spawn(one(site))).collect();
             all.into_iter().map(|site| site.join().unwrap()).collect()
         });
         for folder in &net.folders {
             let rows = crate::store::Store::look(&folder.path).unwrap().rows().unwrap();
             let audited = crate::claim::audit(&rows).unwrap().remove(0);
-            assert_eq!((audited.releases, audited.charged, audited.holds), (ROUNDS + 4, ROUNDS, true));
+            assert_eq!((audited.releases, audited.charged, audited.holds), (ROUNDS + GOSSIP, ROUNDS, true));
         }
-        let restarts = *restarts.lock().unwrap();
-        (accuracies, restarts)
+        (accuracies, kills.load(Ordering::Relaxed), lost.load(Ordering::Relaxed))
     };
-    let ((good, _), (bad, restarts)) = (day("good-day", false), day("bad-day", true));
-    let least = bad[2..].iter().copied().fold(1.0, f64::min);
-    let usual = good[2..].iter().copied().fold(1.0, f64::min);
-    eprintln!("undisturbed {good:.4?}\ndisturbed   {bad:.4?}\n{restarts} restarts");
-    assert!(restarts > 5, "{restarts}");
-    assert!(least > usual - 0.03, "{bad:?} {good:?}");
+    let ((good, ..), (bad, kills, lost)) = (day("good-day", false), day("bad-day", true));
+    eprintln!("undisturbed {good:.4?}\ndisturbed   {bad:.4?}\n{kills} kills, disk lost after round {lost}");
+    assert!(kills > 10 && lost > 4, "{kills} {lost}");
+    for (site, (bad, good)) in bad.iter().zip(&good).enumerate().skip(2) {
+        assert!(bad > &(good - 0.005), "site {site}: {bad} {good}");
+    }
 }

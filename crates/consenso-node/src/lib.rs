@@ -21,6 +21,7 @@ pub mod identity;
 #[cfg(test)]
 mod liars;
 mod link;
+mod marks;
 pub mod metrics;
 pub mod network;
 pub mod node;
@@ -28,6 +29,7 @@ pub mod progress;
 pub mod receipts;
 pub mod rejoin;
 pub mod seal;
+pub mod signer;
 #[cfg(test)]
 mod simulated;
 mod spending;

@@ -98,6 +98,8 @@ pub(crate) struct Shared {
     old: Mutex<HashSet<u32>>,
     /// Connections by peer that called and showed who it is.
     connections: Vec<Arc<AtomicUsize>>,
+    /// Frames an edge may have waiting in one direction.
+    queue: usize,
 }
 
 /// What a site's links need to know of its study.
@@ -136,7 +138,14 @@ impl Shared {
             keys,
             old,
             connections,
+            queue: QUEUE,
         }
+    }
+
+    /// Lets edges have so many rounds more waiting, where neighbours may be that many apart.
+    pub(crate) fn with_rounds_between(mut self, rounds: u32) -> Self {
+        self.queue += 4 * rounds as usize;
+        self
     }
 
     /// Remembers the public key of a peer that TLS has believed.
@@ -404,7 +413,7 @@ impl tonic::server::StreamingService<Bytes> for Exchange {
         let Some(&Caller(peer)) = request.extensions().get::<Caller>() else {
             return std::future::ready(Err(Status::unauthenticated("no certificate")));
         };
-        let (outgoing, frames) = mpsc::channel(QUEUE);
+        let (outgoing, frames) = mpsc::channel(self.0.queue);
         edge(&self.0, peer, true, outgoing, request.into_inner());
         let frames: Outgoing = Box::pin(ReceiverStream::new(frames).map(Ok));
         std::future::ready(Ok(Response::new(frames)))
@@ -480,7 +489,7 @@ async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Stream
         .map_err(|e| format!("{address}: {e}"))?;
     let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(frame::longest(shared.dim));
     grpc.ready().await.map_err(|e| format!("{address}: {e}"))?;
-    let (outgoing, frames) = mpsc::channel(QUEUE);
+    let (outgoing, frames) = mpsc::channel(shared.queue);
     let path = http::uri::PathAndQuery::from_static(PATH);
     let answered = grpc.streaming(Request::new(ReceiverStream::new(frames)), path, Raw);
     let incoming = timeout(HANDSHAKE, answered)

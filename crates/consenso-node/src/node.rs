@@ -19,7 +19,7 @@ use crate::link::{self, Event, Links, Shared};
 use crate::progress::{Link, Watched};
 use crate::seal::{Seal, Sealer, Statement};
 use crate::spending::Spending;
-use crate::store::{Entry, Store};
+use crate::store::{Entry, Mixed, Store};
 use crate::surroundings::Surroundings;
 use crate::wire::{Tcp, Wire};
 use bytes::Bytes;
@@ -233,23 +233,23 @@ impl Prepared {
         if let Some(checkpoint) = &study.checkpoint {
             agent.restore(checkpoint)?;
         }
-        let mut spending = Spending::new();
+        let spending = store.spent(study.number);
         let (mut settled, mut confirmed, mut unsure) = (false, Vec::new(), 0);
-        store.scan(|row| match &row.entry {
-            _ if row.study != study.number => {}
-            Entry::Restored { until, .. } => unsure = *until,
-            Entry::Release { charge, .. } => spending.add(charge),
-            Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
-            Entry::Settled { .. } => settled = true,
-            _ => {}
-        })?;
+        for row in store.headings()?.iter().filter(|row| row.study == study.number) {
+            match &row.entry {
+                Entry::Restored { until, .. } => unsure = *until,
+                Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
+                Entry::Settled { .. } => settled = true,
+                _ => {}
+            }
+        }
         agent.spare(unsure);
         let recent: VecDeque<(u32, Bytes)> =
             store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect();
         let edges = secrets(folder, study.number, &mut agent, !recent.is_empty())?;
         Ok(Self {
             weights: weights(experiment.graph(), folder.me),
-            watch: Watch::new(experiment.graph(), folder.me),
+            watch: Watch::new(experiment.graph(), folder.me, agent.staleness() as usize),
             sealer,
             recent,
             edges,
@@ -270,7 +270,7 @@ impl Prepared {
         let Self {
             folder,
             graph,
-            store,
+            mut store,
             study,
             agent,
             plan,
@@ -286,15 +286,15 @@ impl Prepared {
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
         let audit = audit.echoing(options.echo);
-        repair(&folder, &store, &audit, &agent)?;
+        repair(&folder, &mut store, &audit, &agent)?;
         let around = Surroundings::look(&folder.path, &store.headings()?);
         let last = agent.last(&plan);
-        let have = if agent.model().is_some() { last } else { agent.round() };
+        let have = if agent.model().is_some() { last } else { agent.surely_had(agent.round(), &plan) };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
         let digest = Hex(&folder.study).to_string();
-        let round = agent.rounds(have);
+        let round = agent.rounds(if agent.model().is_some() { last } else { agent.round() });
         audit.write("start", json!({ "site": name, "study": digest, "round": round, "version": version }));
-        let mut neighbours = neighbours(&folder, &agent);
+        let mut neighbours = neighbours(&folder, &agent, &plan);
         for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
             (n.confirmed, n.acked) = (true, n.acked.max(last));
         }
@@ -307,7 +307,8 @@ impl Prepared {
         };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
         let running = link::Study { neighbours: agent.neighbours(), graph, dim: plan.width, have };
-        let shared = Arc::new(Shared::new(folder, running, audit, sender, wire));
+        let shared = Shared::new(folder, running, audit, sender, wire).with_rounds_between(agent.staleness());
+        let shared = Arc::new(shared);
         let listen = format!(
             "{}: listen = \"{}\"",
             shared.folder.path.join(crate::folder::SITE).display(),
@@ -478,6 +479,7 @@ impl Node {
             if self.events.is_empty() || self.log.len() > 2 * self.neighbours.len() {
                 self.write_log();
                 self.compare();
+                self.store.log_is_whole(&self.shared.audit)?;
             }
             if self.reported.is_none_or(|before| before.elapsed() >= NEWS) {
                 self.report();
@@ -565,13 +567,14 @@ impl Node {
         let charge = self.agent.charge(round, &self.plan);
         self.spending.add(&charge);
         let began = std::time::Instant::now();
+        let mixed = Mixed { ages: self.agent.ages(), oldest: self.agent.staleness() };
         let blake3 =
-            self.store.release(self.study, round, &bytes, charge.clone(), self.agent.checkpoint())?;
+            self.store.release(self.study, round, &bytes, charge.clone(), mixed, self.agent.checkpoint())?;
         let committed = began.elapsed().as_secs_f64();
-        self.shared.have.store(round - 1, Ordering::Release);
+        self.shared.have.store(self.agent.surely_had(round - 1, &self.plan), Ordering::Release);
         (self.released_at, self.sign_of_life) = (Instant::now(), Instant::now());
         self.recent.push_back((round, bytes));
-        while self.recent.len() > 2 {
+        while self.recent.len() > 2 + self.agent.staleness() as usize {
             self.recent.pop_front();
         }
         let all: Vec<u32> = self.neighbours.keys().copied().collect();
@@ -813,7 +816,7 @@ impl Node {
                 Ok(round) => {
                     let seal = n.seal.take().map(|seal| seal.1);
                     (n.lost, n.refused, n.suspected) = (None, None, None);
-                    n.acked = n.acked.max(round.saturating_sub(1));
+                    n.acked = n.acked.max(round.saturating_sub(1 + self.agent.staleness()));
                     // The same again is no news, and must not fill the disk.
                     if round > n.heard {
                         n.heard = round;
@@ -1003,16 +1006,23 @@ impl Node {
         for (peer, reason) in std::mem::take(&mut self.accused) {
             self.refuse(peer, &reason);
         }
-        let complete = self.agent.round();
-        if self.agent.is_shared() || complete == self.compared {
+        let stale = self.agent.staleness();
+        // What is as old as a vector may be has come in from everybody; at the end all has.
+        let complete = match self.agent.model() {
+            Some(_) => self.agent.round(),
+            None => self.agent.round().saturating_sub(stale),
+        };
+        if self.agent.is_shared() || complete <= self.compared {
             return;
         }
+        let first =
+            if stale == 0 { complete } else { (self.compared + 1).max(complete.saturating_sub(stale)) };
         self.compared = complete;
         let speak = |n: &Neighbour| n.version > VERSION_BEFORE && n.outgoing.is_some();
         let peers: Vec<u32> = self.neighbours.iter().filter(|(_, n)| speak(n)).map(|(&j, _)| j).collect();
-        for peer in peers {
-            if let Some(summary) = self.watch.summary(peer, complete) {
-                self.send(peer, Frame::Heard { round: complete, summary }.encode());
+        for (peer, round) in peers.into_iter().flat_map(|peer| (first..=complete).map(move |r| (peer, r))) {
+            if let Some(summary) = self.watch.summary(peer, round) {
+                self.send(peer, Frame::Heard { round, summary }.encode());
             }
         }
         for (peer, round) in self.watch.disagreements(complete) {
@@ -1281,13 +1291,13 @@ impl Node {
 }
 
 /// The neighbours before any link is up.
-fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
+fn neighbours(folder: &Folder, agent: &Driven, plan: &SitePlan) -> BTreeMap<u32, Neighbour> {
     let mut all: BTreeMap<u32, Neighbour> = agent
         .neighbours()
         .into_iter()
         .map(|j| {
             // What is complete was heard from all.
-            let heard = agent.round();
+            let heard = agent.surely_had(agent.round(), plan);
             (j, Neighbour { heard, ..Neighbour::new(&folder.peers[j as usize].name) })
         })
         .collect();

@@ -95,7 +95,7 @@ impl Sealer {
     /// # Errors
     /// A key of a kind that nobody could verify.
     pub fn new(identity: &Identity) -> Result<Self, IdentityError> {
-        let sealer = Self { key: identity.signing_key()? };
+        let sealer = Self { key: identity.signing_key() };
         match sealer.sign(b"") {
             Some(_) => Ok(sealer),
             None => Err(IdentityError::Tls(

@@ -8,6 +8,7 @@ use crate::network::{Plan, PlannedSite, create};
 use crate::node::{NodeError, Options, Outcome, Prepared};
 use crate::store::{Entry, Store};
 use crate::wire::{Connection, Listener, Soon, Wire};
+use consenso::agent::{Effect, Message};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
 use consenso::random::{Purpose, Seed};
 use consenso::simulate::{Faults, over_messages};
@@ -52,6 +53,8 @@ enum Fault {
     Reset(usize, usize),
     /// Everything takes twenty times as long.
     Slow(bool),
+    /// What passes between two sites takes ten times as long for good.
+    Slower(usize, usize),
     /// A site ends as if killed, and starts again from its store.
     Crash(usize),
     Start(usize),
@@ -120,6 +123,7 @@ struct State {
     lanes: Vec<Arc<Mutex<Lane>>>,
     held: BTreeSet<(usize, usize)>,
     slow: bool,
+    slower: BTreeSet<(usize, usize)>,
     connections: u64,
     /// What happened, in order: the schedule a seed must repeat.
     trace: Vec<String>,
@@ -157,6 +161,7 @@ impl Network {
             Fault::Hold(a, b) => drop(state.held.insert((a, b))),
             Fault::Let(a, b) => drop(state.held.remove(&(a, b))),
             Fault::Slow(slow) => state.slow = slow,
+            Fault::Slower(a, b) => state.slower.extend([(a, b), (b, a)]),
             Fault::Swallow(a, b) => state.each(|lane| lane.swallows |= (lane.from, lane.to) == (a, b)),
             Fault::Reset(a, b) => state.end(|lane| [(a, b), (b, a)].contains(&(lane.from, lane.to))),
             Fault::Crash(site) => {
@@ -209,7 +214,10 @@ impl Network {
                     Ok(0) | Err(_) => return,
                     Ok(length) => length,
                 };
-                let slower = if self.state().slow { 20 } else { 1 };
+                let slower = {
+                    let state = self.state();
+                    if state.slow { 20 } else { 1 + 9 * u64::from(state.slower.contains(&(from, to))) }
+                };
                 sleep(Duration::from_micros(slower * chance.random_range(100..8000))).await;
                 while self.state().held.contains(&(from, to)) {
                     self.changed.notified().await;
@@ -351,13 +359,23 @@ fn start(place: &Place, network: &Arc<Network>, site: usize) -> Running {
 
 /// Runs all sites through what the seed has in store for them: what happened, and their models.
 fn run(place: &Place, seed: u64) -> (Vec<String>, Vec<Vec<f64>>) {
+    let (trace, models, _) = run_through(place, seed, schedule(seed));
+    (trace, models)
+}
+
+/// Runs all sites through these faults: what happened, their models, and how long it took.
+fn run_through(
+    place: &Place,
+    seed: u64,
+    faults: Vec<(u64, Fault)>,
+) -> (Vec<String>, Vec<Vec<f64>>, Duration) {
     place.clear();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let network = Network::new(seed);
         let mut sites: Vec<Option<Running>> = (0..SITES).map(|_| None).collect();
-        for (at, fault) in schedule(seed) {
+        for (at, fault) in faults {
             sleep_until(network.began + Duration::from_millis(at)).await;
             if let Fault::Crash(site) = fault
                 && let Some(running) = sites[site].take()
@@ -381,8 +399,9 @@ fn run(place: &Place, seed: u64) -> (Vec<String>, Vec<Vec<f64>>) {
             let outcome = outcome.unwrap().unwrap();
             models.push(outcome.model.expect("to the end"));
         }
+        let took = network.began.elapsed();
         let trace = std::mem::take(&mut network.state().trace);
-        (trace, models)
+        (trace, models, took)
     })
 }
 
@@ -509,4 +528,98 @@ fn a_seed_repeats_its_run_event_for_event() {
         assert!(first.len() > 300, "{}", first.len());
     }
     assert_ne!(run(&place, 1).0, run(&place, 2).0);
+}
+
+/// The same sites with vectors of neighbours that may be `staleness` rounds old.
+fn stale(staleness: u32) -> String {
+    let old = "kind = \"admm\"\nrounds = 25\ngossip = 1";
+    assert!(STUDY.contains(old));
+    STUDY.replace(old, &format!("kind = \"dgd\"\nrounds = 60\ngossip = 3\nstaleness = {staleness}"))
+}
+
+/// Plays all sites again from what their ledgers say they mixed: hashes and models must be those of the run. The oldest vector that was mixed.
+fn replay(place: &Place, models: &[Vec<f64>]) -> u32 {
+    let experiment = &place.experiment;
+    let released = |folder: &Folder| -> Vec<(String, Vec<u32>)> {
+        let rows = Store::look(&folder.path).unwrap().rows().unwrap();
+        let all = rows.into_iter().filter_map(|row| match row.entry {
+            Entry::Release { round, blake3, ages, .. } => Some((round, (blake3, ages))),
+            _ => None,
+        });
+        all.zip(1..)
+            .map(|((round, release), expected)| {
+                assert_eq!(round, expected, "every round once");
+                release
+            })
+            .collect()
+    };
+    let ledgers: Vec<_> = place.folders.iter().map(released).collect();
+    let mut agents: Vec<_> = (0..SITES).map(|i| experiment.site(i).unwrap().agent).collect();
+    let mut sent: Vec<Vec<Message>> = Vec::new();
+    let mut oldest = 0;
+    for round in 1..=ledgers[0].len() {
+        let mut all = Vec::new();
+        for (i, agent) in agents.iter_mut().enumerate() {
+            if round > 1 {
+                // Release `round` was made of what exchange `round - 1` had.
+                for (&j, &age) in agent.neighbours().to_vec().iter().zip(&ledgers[i][round - 1].1) {
+                    oldest = oldest.max(age);
+                    if age as usize + 1 < round {
+                        agent.handle(&sent[round - 2 - age as usize][j as usize]).unwrap();
+                    }
+                }
+            }
+            let Some(Effect::Charge { .. }) = agent.poll() else { panic!("a charge") };
+            let Some(Effect::Send(message)) = agent.poll() else { panic!("a message") };
+            let bytes = crate::frame::release(i as u32, message.round(), message.values());
+            let hash = crate::frame::Hex(&crate::frame::blake3(&bytes)).to_string();
+            assert_eq!((message.round() as usize, &hash), (round, &ledgers[i][round - 1].0), "site {i}");
+            all.push(message);
+        }
+        sent.push(all);
+    }
+    for (agent, model) in agents.iter_mut().zip(models) {
+        for j in agent.neighbours().to_vec() {
+            agent.handle(&sent.last().unwrap()[j as usize]).unwrap();
+        }
+        assert!(matches!(agent.poll(), Some(Effect::Done(_))));
+        assert_eq!(agent.model().unwrap(), model);
+    }
+    oldest
+}
+
+/// Kills, partitions and resets: the ledger says what every release was made of, and played again from that it is the same, bit for bit.
+#[test]
+fn what_was_mixed_late_is_in_the_ledger_and_can_be_played_again() {
+    let place = Place::new("stale", &stale(6));
+    let mut oldest = 0;
+    for seed in seeds(1, 12) {
+        let (_, models) = run(&place, seed);
+        oldest = oldest.max(replay(&place, &models));
+    }
+    assert!(oldest > 1 && oldest <= 6, "{oldest}");
+}
+
+/// One link ten times slower than the others made everybody as slow as that link.
+#[test]
+fn one_slow_link_does_not_make_everybody_slow() {
+    let took = |staleness: u32, slow: bool| {
+        let place = Place::new(&format!("straggler-{staleness}-{slow}"), &stale(staleness));
+        let mut faults = schedule(CALM);
+        if slow {
+            faults.insert(0, (0, Fault::Slower(0, 1)));
+        }
+        let (_, models, took) = run_through(&place, 5, faults);
+        if staleness > 0 {
+            replay(&place, &models);
+        }
+        took.as_secs_f64()
+    };
+    let (even, waits) = (took(0, false), took(0, true));
+    let mixes = [2, 6, 24].map(|s| took(s, true));
+    eprintln!(
+        "63 exchanges of four sites on a ring: {even:.2} s; one link ten times slower: {waits:.2} s; with staleness 2, 6, 24: {mixes:.2?} s"
+    );
+    assert!(waits > 3.0 * even, "{even} {waits}");
+    assert!(mixes[1] < 0.6 * waits && mixes[2] < 0.4 * waits, "{waits} {mixes:?}");
 }

@@ -2,9 +2,10 @@
 
 use consenso::experiment::Charge;
 use consenso::privacy::{Event, Mechanism, filter, gdp, zcdp};
+use serde::{Deserialize, Serialize};
 
 /// Sums from which an ε is read off.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Spending {
     mu_squared: f64,
     rho: f64,

@@ -42,6 +42,28 @@ def test_the_command_line_comes_along(tmp_path):
     assert script.returncode == 0 and "consenso" in script.stdout
 
 
+def test_sites_bring_their_frames_after_the_network_was_made(two_files):
+    pandas = pytest.importorskip("pandas")
+    (two_files / "study.toml").write_text(
+        'name = "later"\nruns = 1\n[data]\npath = "records.csv"\nschema = "schema.toml"\n[graph]\nkind = "complete"\n'
+        '[privacy]\nepsilon = 2.0\ndelta = 1e-6\n[[algorithm]]\nkind = "dgd"\n'
+    )
+    (two_files / "records.csv").write_text("age,ill\n1,no\n2,yes\n")
+    with pytest.raises(consenso.InputError, match="--records"):
+        consenso.network(two_files / "none", ["a", "b"], two_files / "study.toml")
+    sites = consenso.network(two_files / "net", ["a", "b"], two_files / "study.toml", records=[2000, 2000])
+    for name, site in zip("ab", sites):
+        site.records(pandas.read_csv(two_files / f"{name}.csv"))
+    results = {}
+    threads = [threading.Thread(target=lambda s=s: results.update({s.folder.name: s.run()})) for s in sites]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert sorted(results) == ["a", "b"]
+    (two_files / "model.json").write_text(json.dumps(sites[0].model()))
+    found = consenso.load_model(two_files / "model.json").predict(pandas.DataFrame({"age": [5.0, 95.0]}))
+    assert [str(v) for v in np.asarray(found).ravel()] == ["no", "yes"]
+
+
 def test_three_sites_on_this_machine(tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
     sites = consenso.network(tmp_path / "net", ["a", "b", "c"], tmp_path / "study.toml")

@@ -107,6 +107,12 @@ def test_bad_noise_and_bad_steps_say_what_to_give():
         consenso.CustomProblem(lambda x, X, y: X, dim=3, clip=1.0).fit(X, y, rounds=1, learning_rate="x")
 
 
+def test_without_scikit_learn_the_estimators_say_what_to_install():
+    code = "import sys; sys.modules['sklearn'] = None\nimport consenso\nconsenso.noise.laplace([0.0], 1.0)\nconsenso.Ridge"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "consenso.Ridge is a scikit-learn estimator: pip install" in done.stderr
+
+
 def test_a_search_in_other_processes_is_refused_and_not_forgotten():
     X, y = blobs(600)
     how = {"cv": 2, "refit": False, "n_jobs": 2, "error_score": "raise"}

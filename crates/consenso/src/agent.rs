@@ -64,6 +64,8 @@ pub struct Player {
     stopped: Option<(u32, StopReason)>,
     /// Rounds up to this one may have been released before what was kept of them was lost.
     unsure: u32,
+    /// How many rounds old a neighbour's vector may be.
+    staleness: u32,
 }
 
 impl Player {
@@ -81,8 +83,40 @@ impl Player {
         // Without averaging there is no tail to keep.
         let tail = if timetable.tail_from < timetable.rounds { vec![0.0; dim] } else { Vec::new() };
         let mixing = MixRule::Average;
-        let (tail_rounds, stopped, unsure) = (0, None, 0);
-        Self { local, protocol, timetable, mixing, gate, memory, tail, tail_rounds, stopped, unsure }
+        let (tail_rounds, stopped, unsure, staleness) = (0, None, 0, 0);
+        Self {
+            local,
+            protocol,
+            timetable,
+            mixing,
+            gate,
+            memory,
+            tail,
+            tail_rounds,
+            stopped,
+            unsure,
+            staleness,
+        }
+    }
+
+    /// Lets an agent mix the newest vector it has of a neighbour if that is at most `rounds` rounds old, instead of waiting for the one of this round; for algorithms
+    /// that [allow it](Protocol::refuses_stale).
+    #[must_use]
+    pub fn with_staleness(mut self, rounds: u32) -> Self {
+        self.staleness = rounds;
+        self
+    }
+
+    /// How many rounds old a neighbour's vector may be.
+    #[must_use]
+    pub fn staleness(&self) -> u32 {
+        self.staleness
+    }
+
+    /// How many rounds old a neighbour's vector may be in an exchange: nothing but the newest where vectors are mixed without a step, and in the last exchange.
+    pub(crate) fn oldest(&self, exchange: u32) -> u32 {
+        let exact = exchange > self.timetable.rounds || exchange >= self.timetable.exchanges();
+        if exact { 0 } else { self.staleness }
     }
 
     /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](Protocol::mixes) them.
@@ -174,6 +208,9 @@ impl Player {
         }
         if self.protocol.memory() > 0 {
             return Err(RejoinError::Remembers { kind });
+        }
+        if self.staleness > 0 {
+            return Err(RejoinError::Stale { rounds: self.staleness });
         }
         let charged = released.min(self.timetable.rounds);
         let gate = self.gate.state_after(charged).ok_or(RejoinError::Filter { kind })?;
@@ -563,6 +600,14 @@ pub enum RejoinError {
         /// The algorithm.
         kind: &'static str,
     },
+    /// There may be more releases than neighbours tell of.
+    #[error(
+        "staleness = {rounds}: a site may be that many rounds ahead of what its neighbours have of it, so that nobody knows what it released last"
+    )]
+    Stale {
+        /// How many rounds old a vector may be.
+        rounds: u32,
+    },
 }
 
 /// What an agent wants done, in this order.
@@ -678,7 +723,7 @@ macro_rules! seat {
 /// A [`Player`] among messages.
 ///
 /// A neighbour can be at most one round ahead, for it needs this agent's release to go on; so two slots a neighbour hold all that
-/// can arrive, in whatever order and however often.
+/// can arrive, in whatever order and however often. Where vectors may be s rounds old it can be s rounds further ahead, and there are s slots more.
 #[derive(Debug)]
 pub struct Agent {
     id: u32,
@@ -695,8 +740,12 @@ pub struct Agent {
     indices: Vec<u32>,
     own_weight: f64,
     weights: Vec<f64>,
-    /// Releases of `round + 1` and `round + 2`, a slot a neighbour.
-    waiting: [Vec<Option<Arc<[f64]>>>; 2],
+    /// Releases of `round + 1`, `round + 2` and so on, a slot a neighbour.
+    waiting: std::collections::VecDeque<Vec<Option<Arc<[f64]>>>>,
+    /// The newest release of each neighbour up to `round`, where older ones may be mixed; empty where they may not.
+    latest: Vec<Option<(u32, Arc<[f64]>)>>,
+    /// How many rounds old each neighbour's vector was in the last exchange; empty where none may be.
+    ages: Vec<u32>,
     /// Neighbours it goes on without, each since which round.
     away: Vec<Option<u32>>,
     own: Option<Arc<[f64]>>,
@@ -712,6 +761,10 @@ impl Agent {
         let neighbours = graph.neighbours(id as usize).to_vec();
         let dim = player.width();
         let n = neighbours.len();
+        let stale = player.staleness as usize;
+        // Where everybody starts is public.
+        let start: Arc<[f64]> = player.start().into();
+        let known = if stale > 0 { n } else { 0 };
         Self {
             id,
             dim,
@@ -721,7 +774,9 @@ impl Agent {
             indices: (1..=n as u32).collect(),
             own_weight: mixing.own(id as usize),
             weights: mixing.neighbours(id as usize).to_vec(),
-            waiting: [vec![None; n], vec![None; n]],
+            waiting: std::iter::repeat_n(vec![None; n], 2 + stale).collect(),
+            latest: vec![Some((0, start)); known],
+            ages: Vec::new(),
             away: vec![None; n],
             own: None,
             queue: std::collections::VecDeque::new(),
@@ -766,8 +821,40 @@ impl Agent {
     /// Neighbours whose release of the next round has not come in, and is waited for.
     pub fn awaited(&self) -> impl Iterator<Item = u32> + '_ {
         let open = self.own.is_some() && self.model.is_none();
-        let slots = self.neighbours.iter().zip(&self.waiting[0]).zip(&self.away);
-        slots.filter(move |((_, slot), away)| open && slot.is_none() && away.is_none()).map(|((&j, _), _)| j)
+        let too_old = self.too_old();
+        let slots = self.neighbours.iter().zip(&self.waiting[0]).zip(&self.away).enumerate();
+        slots
+            .filter(move |(slot, ((_, fresh), away))| {
+                let waits = too_old.as_ref().is_none_or(|old| old.contains(slot));
+                open && fresh.is_none() && away.is_none() && waits
+            })
+            .map(|(_, ((&j, _), _))| j)
+    }
+
+    /// Places of neighbours whose newest vector is too old to be mixed, where older ones may be and enough of the others are fresh: at least half of them, and no more than all but one,
+    /// so that a single slow link holds nobody up. `None`: everybody's vector of this round is waited for.
+    fn too_old(&self) -> Option<Vec<usize>> {
+        let oldest = self.player.oldest(self.round + 1);
+        if oldest == 0 {
+            return None;
+        }
+        let here = || (0..self.neighbours.len()).filter(|&place| self.away[place].is_none());
+        let is_fresh = |place: &usize| self.waiting[0][*place].is_some();
+        let (all, fresh) = (here().count(), here().filter(is_fresh).count());
+        if fresh < all.div_ceil(2).min(all.saturating_sub(1)) {
+            return None;
+        }
+        let least = (self.round + 1).saturating_sub(oldest);
+        let old = |place: &usize| {
+            !is_fresh(place) && self.latest[*place].as_ref().is_none_or(|known| known.0 < least)
+        };
+        Some(here().filter(old).collect())
+    }
+
+    /// How many rounds old each neighbour's vector was in the last complete exchange, by agent number; empty where all are of the same round.
+    #[must_use]
+    pub fn ages(&self) -> &[u32] {
+        &self.ages
     }
 
     /// Goes on without a neighbour from the next exchange on: its place in every sum and its weight in every mix are the agent's own,
@@ -828,6 +915,10 @@ impl Agent {
             return Err(RestoreError::Shape { what: "the timetable" });
         }
         self.player.resume(&saved.player)?;
+        if saved.round > 0 {
+            // They send again what they have released since.
+            self.latest.fill(None);
+        }
         if saved.round > 0 && saved.own.is_none() && saved.model.is_none() {
             return Err(RestoreError::Shape { what: "the model" });
         }
@@ -888,6 +979,19 @@ impl Agent {
         if let Some(what) = self.player.out_of_range(round, slot, values) {
             return Err(Refusal::OutOfRange { from, round, what });
         }
+        if round >= 1 && round <= self.round && !self.latest.is_empty() {
+            return match &mut self.latest[slot] {
+                Some((known, mine)) if *known == round && !same(mine, values) => {
+                    Err(Refusal::Equivocation { from, round })
+                }
+                Some((known, _)) if *known >= round => Ok(()),
+                // It was held up, and is still newer than what was mixed in its place.
+                late => {
+                    *late = Some((round, Arc::clone(values)));
+                    Ok(())
+                }
+            };
+        }
         if round >= 1 && round <= self.round {
             let start = (slot + 1) * self.dim;
             let compared = self.remembers && round == self.round;
@@ -941,12 +1045,22 @@ impl Agent {
         }
         let own = self.own.take().expect("checked above");
         self.rows[..self.dim].copy_from_slice(&own);
+        let mut fresh = self.waiting.pop_front().expect("a slot a round");
+        self.ages = vec![0; self.latest.len()];
+        for (slot, known) in self.latest.iter_mut().enumerate() {
+            match &fresh[slot] {
+                Some(values) => *known = Some((self.round + 1, Arc::clone(values))),
+                None => fresh[slot] = known.as_ref().map(|known| Arc::clone(&known.1)),
+            }
+            let here = known.as_ref().filter(|_| self.away[slot].is_none());
+            self.ages[slot] = here.map_or(0, |known| self.round + 1 - known.0);
+        }
         let rows = self.rows[self.dim..].chunks_exact_mut(self.dim);
-        for ((row, values), away) in rows.zip(&mut self.waiting[0]).zip(&self.away) {
+        for ((row, values), away) in rows.zip(&mut fresh).zip(&self.away) {
             let values = values.take().filter(|_| away.is_none());
             row.copy_from_slice(values.as_deref().unwrap_or(&own));
         }
-        self.waiting.swap(0, 1);
+        self.waiting.push_back(fresh);
         self.remembers = true;
         self.round += 1;
         if self.round == last {

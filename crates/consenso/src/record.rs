@@ -202,6 +202,9 @@ pub struct AlgorithmRecord {
     /// ‖Σ A_i x_i − c‖ of the models, violated rows only: mean over runs. `None` unless a linear constraint ties the agents.
     #[serde(default)]
     pub violation: Option<f64>,
+    /// How long its messages took and how old what was mixed was; `None` without `[delays]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delays: Option<DelayRecord>,
     /// What a theorem certifies of the curve, if one does.
     #[serde(default)]
     pub certified: Option<CertifiedCurve>,
@@ -211,6 +214,17 @@ pub struct AlgorithmRecord {
     /// By run and round; written to `trace.csv`, not to `record.json`.
     #[serde(skip)]
     pub trace: Vec<TraceRow>,
+}
+
+/// What delays of a simulation came to, means over runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DelayRecord {
+    /// When the last exchange was over, in times of what an agent works in a round.
+    pub time: f64,
+    /// How many rounds old the vectors of neighbours were on average, in rounds that use records.
+    pub mean_age: f64,
+    /// How old the oldest of them was.
+    pub oldest: u32,
 }
 
 /// What the shared model and sites' personal models are worth on records that the sites held out: each record is scored by the model of its own site.

@@ -417,6 +417,7 @@ impl Study {
             problem: None,
             privacy: None,
             sweep: None,
+            delays: None,
             algorithm: vec![[("kind".to_owned(), "dgd".into())].into_iter().collect()],
             notation: Notation::default(),
         };

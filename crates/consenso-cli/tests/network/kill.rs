@@ -52,7 +52,7 @@ fn compare(test: &str, study: &str, sites: usize, kills: (u32, std::ops::Range<u
     finish(calm.start_all(), Duration::from_secs(180));
     let charges = |net: &Net, site| -> Vec<_> {
         let release = |entry| match entry {
-            Entry::Release { round, blake3, charge } => Some((round, blake3, charge)),
+            Entry::Release { round, blake3, charge, .. } => Some((round, blake3, charge)),
             _ => None,
         };
         net.ledger(site).into_iter().filter_map(release).collect()

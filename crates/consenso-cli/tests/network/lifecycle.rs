@@ -167,6 +167,29 @@ fn a_report_is_signed_and_a_changed_one_is_found() {
     fs::write(&page, written.replace("\"releases\":4", "\"releases\":3")).unwrap();
     let (output, found) = check(&page);
     assert_eq!((output.status.code(), &found["signed"]), (Some(1), &false.into()));
+    // What people read is held to what was signed, too.
+    let shown = written.replace("4 (4 charged)", "3 (3 charged)");
+    assert_ne!(shown, written);
+    fs::write(&page, shown).unwrap();
+    let (output, found) = check(&page);
+    assert_eq!((output.status.code(), &found["shows_what_was_signed"]), (Some(1), &false.into()));
+    // The same as a PDF.
+    let pdf = net.folder(0).join("page.pdf");
+    let (output, made) = asked(&["node", "report"], &net.folder(0), &["--pdf", pdf.to_str().unwrap()]);
+    assert!(output.status.success() && made["page"].is_null(), "{}", text(&output));
+    let written = fs::read_to_string(&pdf).unwrap();
+    assert!(written.starts_with("%PDF-1.4\n") && written.contains(made["head"].as_str().unwrap()));
+    let (output, found) = check(&pdf);
+    assert!(output.status.success() && found["shows_what_was_signed"] == true, "{}", text(&output));
+    for (old, new, signed) in [
+        ("4 releases, 4 of them charged", "3 releases, 3 of them charged", true),
+        ("\"releases\":4", "\"releases\":3", false),
+    ] {
+        assert!(written.contains(old));
+        fs::write(&pdf, written.replace(old, new)).unwrap();
+        let (output, found) = check(&pdf);
+        assert_eq!((output.status.code(), &found["signed"]), (Some(1), &signed.into()), "{found}");
+    }
 }
 
 /// Two folders as the release before left them, in the middle of a study: it goes on, and its ledger only grows. (The keys are of this test alone; `golden/README.md` says how they were made.)

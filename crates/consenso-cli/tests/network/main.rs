@@ -13,6 +13,7 @@ mod recorder;
 mod refusals;
 mod rejoin;
 mod shares;
+mod signer;
 mod transcript;
 
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};

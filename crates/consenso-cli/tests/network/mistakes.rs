@@ -56,7 +56,14 @@ fn a_network_that_could_not_run_is_not_made() {
     fs::write(place.join("schema.toml"), reviewed).unwrap();
     study("kind = \"dgd\"\nrounds = 0");
     refused(&place, &files, &["study.toml", "rounds"]);
+    // What every site would refuse when it starts.
+    study("kind = \"dgd\"\nstaleness = 2\nexchange = \"secret-shared\"");
+    refused(&place, &files, &["staleness", "needs everybody's of one round"]);
+    study("kind = \"extra\"\nstaleness = 2");
+    refused(&place, &files, &["study.toml:", "kind extra cannot mix older vectors", "use kind = \"dgd\""]);
     study("kind = \"dgd\"");
+    refused(&place, &[&files[..], &["--set", "start=0.5"]].concat(), &["a network starts from zero"]);
+    refused(&place, &new(&["--experiment", "dispatch-14"]), &["this experiment can be simulated only"]);
     refused(
         &place,
         &[&files[..], &["--addresses", ",b.org:2,"]].concat(),

@@ -171,10 +171,18 @@ fn nothing_is_restored_without_proof() {
 /// Duals are sums over all rounds: nobody holds them.
 #[test]
 fn an_algorithm_that_remembers_more_is_refused_with_words() {
-    let net = Net::new("rejoin-admm", 4, &study("admm"), "seed");
-    let (output, _) = rejoin(&net, 2, &[]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("admm remembers sums over all rounds"), "{}", text(&output));
+    let stale = study("dgd").replace("gossip = 2", "gossip = 2\nstaleness = 3");
+    for (name, study, words) in [
+        ("admm", study("admm"), "admm remembers sums over all rounds"),
+        ("tracking", study("gradient-tracking"), "gradient-tracking remembers sums over all rounds"),
+        ("extra", study("extra"), "extra remembers"),
+        ("stale", stale, "staleness = 3: a site may be that many rounds ahead"),
+    ] {
+        let net = Net::new(&format!("rejoin-{name}"), 4, &study, "seed");
+        let (output, _) = rejoin(&net, 2, &[]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(words), "{}", text(&output));
+    }
 }
 
 /// It may have gone on without the honest neighbour, by any number of rounds: then "at most two ahead" does not hold.

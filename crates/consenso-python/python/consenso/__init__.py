@@ -37,7 +37,12 @@ _ESTIMATORS = ("HuberRegressor", "LinearSVC", "LogisticRegression", "Ridge")
 def __getattr__(name: str) -> Any:
     # scikit-learn takes most of a second to import: accounting and experiments do without it.
     if name in _ESTIMATORS:
-        from . import _estimators
+        try:
+            from . import _estimators
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "sklearn":
+                raise
+            raise ImportError(f"consenso.{name} is a scikit-learn estimator: pip install 'scikit-learn>=1.6'") from None
 
         return getattr(_estimators, name)
     raise AttributeError(f"module 'consenso' has no attribute {name!r}")

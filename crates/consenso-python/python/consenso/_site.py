@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Sequence, Union
 
 from ._cli import AGAIN, answer, cli
 from ._core import InputError
@@ -119,12 +119,28 @@ def network(
     sites: Union[list[str], tuple[str, ...]],
     experiment: Union[str, "os.PathLike[str]"],
     *options: str,
+    records: Optional[Sequence[int]] = None,
 ) -> list[Site]:
     """Make keys, peer files and one folder a site: ``consenso network new``.
+
+    Parameters
+    ----------
+    folder : path
+        Where the folders of the sites go.
+    sites : list of str
+        The name of every site.
+    experiment : path
+        The study, as an experiment file; with records of your own it names a schema.
+    *options : str
+        Further options of ``consenso network new``.
+    records : list of int, optional
+        How many records every site has, which is public. Without it they are counted in the files of ``data.path``, one a site; with it
+        every site brings its own later, with :meth:`Site.records`.
 
     Returns
     -------
     list of Site
     """
-    cli("network", "new", folder, "--sites", ",".join(sites), "--experiment", experiment, *options)
+    counted = [] if records is None else ["--records", ",".join(str(int(count)) for count in records)]
+    cli("network", "new", folder, "--sites", ",".join(sites), "--experiment", experiment, *counted, *options)
     return [Site(Path(folder) / name) for name in sites]

@@ -87,6 +87,7 @@ fn algorithm(kind: &str, label: &str, noise: f64, epsilon: Option<EpsilonRecord>
         parameters: json!({ "step": 0.37, "penalty": [0.1, 0.1, 0.2], "schedule": "geometric" }),
         agents_stopped: 0.0,
         diverged: false,
+        delays: None,
         certified: None,
         violation: None,
         personal: None,

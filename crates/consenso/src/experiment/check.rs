@@ -25,7 +25,9 @@ use crate::protocol::scouted::{Scouted, largest};
 use crate::protocol::staged::Staged;
 use crate::protocol::{Algorithms, MixRule, Parameters, Protocol, PublicFacts};
 use crate::random::{Purpose, Seed};
+use crate::record::DelayRecord;
 use crate::sharing::FixedPoint;
+use crate::simulate::Clock;
 use std::sync::Arc;
 
 /// Where records come from, once files are read.
@@ -100,6 +102,8 @@ pub(super) struct Planned {
     pub(super) sharing: Option<FixedPoint>,
     /// How agents combine their neighbours' vectors.
     pub(super) mixing: MixRule,
+    /// How many rounds old a neighbour's vector may be.
+    pub(super) staleness: u32,
     /// The largest number of an honest agent's message, where a rule gives one.
     pub(super) reach: Option<f64>,
     /// What scouts the columns, where they are scouted; `protocol` is the same, or has it as its first stage.
@@ -264,6 +268,9 @@ impl Experiment {
             return Err(fail("agents", format!("{agents} agent cannot be decentralized; {help}")));
         }
         let graphs = graphs(&spec, agents, &seed, edges).map_err(|message| fail("graph", message))?;
+        if let Some(delays) = &spec.delays {
+            delays.check(&graphs).map_err(|message| fail("delays", message))?;
+        }
         let records = {
             let all = || counts.iter().flatten().copied();
             (all().min().unwrap_or(0), all().max().unwrap_or(0))
@@ -477,6 +484,36 @@ impl Experiment {
             Some(entropy) => entropy.for_run(u64::from(run) | algorithm.place << 32 | self.point << 48),
             None => Seed::from(self.spec.seed).for_run(u64::from(run)),
         }
+    }
+
+    /// The seed of delays, which are no secret.
+    pub(super) fn delay_seed(&self, run: u32) -> Seed {
+        Seed::from(self.spec.seed).for_run(u64::from(run))
+    }
+
+    /// What delays came to for an algorithm, means over runs; `None` without `[delays]`. Times do not depend on what is sent.
+    pub(super) fn delayed(&self, planned: &Planned) -> Option<DelayRecord> {
+        let delays = self.spec.delays.as_ref()?;
+        let (timetable, mut record) =
+            (&planned.timetable, DelayRecord { time: 0.0, mean_age: 0.0, oldest: 0 });
+        for (graph, run) in self.graphs.iter().zip(0..) {
+            let mut clock = Clock::new(delays.clone(), graph, planned.staleness, &self.delay_seed(run));
+            let (mut total, mut count) = (0u64, 0u64);
+            for exchange in 1..=timetable.exchanges() {
+                let exact = exchange > timetable.rounds || exchange == timetable.exchanges();
+                for age in
+                    clock.exchange(graph, if exact { 0 } else { planned.staleness }).into_iter().flatten()
+                {
+                    if !exact {
+                        (total, count) = (total + u64::from(age), count + 1);
+                    }
+                    record.oldest = record.oldest.max(age);
+                }
+            }
+            record.time += clock.now() / self.graphs.len() as f64;
+            record.mean_age += total as f64 / count.max(1) as f64 / self.graphs.len() as f64;
+        }
+        Some(record)
     }
 
     /// Where everybody starts in repetition `run`, row by row, if not from zero. It is public: a function of the file alone.
@@ -922,8 +959,18 @@ fn plan(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, mut protocol } =
-        algorithm;
+    let AlgorithmSpec {
+        label,
+        rounds,
+        noise,
+        max_dim,
+        tail,
+        gossip,
+        sharing,
+        mixing,
+        staleness,
+        mut protocol,
+    } = algorithm;
     if let Some(most) = max_dim.filter(|&most| most < facts.dim) {
         return Err(format!(
             "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
@@ -1017,6 +1064,7 @@ fn plan(
             budget,
             sharing,
             mixing,
+            staleness,
             scouted: None,
             staged: None,
         },
@@ -1062,6 +1110,9 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
     table.extend(planned.protocol.parameters());
     table.extend(shared::keys(planned));
     table.extend(range::keys(planned.mixing));
+    if planned.staleness > 0 {
+        table.insert("staleness".into(), planned.staleness.into());
+    }
     if let Some(noise) = &planned.budget.noise_spec
         && let Ok(noise) = serde_json::to_value(noise)
     {

@@ -166,6 +166,7 @@ fn check(experiment: &Experiment) -> Result<(), String> {
         (experiment.layout.is_some(), "data.encoding = \"scouted\""),
         (experiment.spec.sweep.is_some(), "[sweep]: use --shard for its points"),
         (experiment.spec.start.is_some(), "start"),
+        (experiment.spec.delays.is_some(), "[delays]"),
         (experiment.planned.iter().any(|p| p.sharing.is_some()), "exchange = \"secret-shared\""),
         (experiment.planned.iter().any(|p| p.budget.correlated.is_some()), "noise that neighbours share"),
     ];

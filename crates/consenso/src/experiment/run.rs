@@ -466,6 +466,9 @@ fn one_run(
     if let Some(code) = planned.sharing {
         network = network.secret_shared(code).map_err(|e| e.to_string())?;
     }
+    if let Some(delays) = &experiment.spec.delays {
+        network = network.delayed(delays.clone(), &experiment.delay_seed(instance.run));
+    }
     let test = experiment.test_records(instance.run).filter(|_| experiment.judged);
     let mut eyes = Eyes::default();
     let mut trace = Vec::new();
@@ -563,7 +566,9 @@ pub(super) fn player(
         Some(reach) => gate.with_reach(reach),
         None => gate,
     };
-    Player::new(local, protocol, Arc::clone(&planned.timetable), gate).with_mixing(planned.mixing)
+    Player::new(local, protocol, Arc::clone(&planned.timetable), gate)
+        .with_mixing(planned.mixing)
+        .with_staleness(planned.staleness)
 }
 
 /// Most agents whose models are tested one by one; of more, a fixed sample is.
@@ -747,6 +752,7 @@ fn summarise(
         curve: curve(&outcomes),
         certified: None,
         violation: mean(&|o| o.violation),
+        delays: experiment.delayed(planned),
         personal: personal_record(&outcomes),
         trace: outcomes.into_iter().flat_map(|o| o.trace).collect(),
     }

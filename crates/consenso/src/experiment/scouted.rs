@@ -68,7 +68,9 @@ fn plan_staged(
     context: &budget::Context<'_>,
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), String> {
-    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, mut protocol, .. } = algorithm;
+    let AlgorithmSpec {
+        label, rounds, noise, tail, gossip, sharing, mixing, staleness, mut protocol, ..
+    } = algorithm;
     let kind = protocol.kind();
     let instead = "use kind = \"dgd\", or data.encoding = \"one-hot\"";
     let why = match context.spec.privacy.filter(|_| noise.is_none()) {
@@ -89,6 +91,7 @@ fn plan_staged(
         Some(_) if mixing != MixRule::Average => {
             Some("mixing other than the average would mix histograms too")
         }
+        Some(_) if staleness > 0 => Some("staleness would mix a vector with histograms"),
         Some(_) => None,
     };
     if let Some(why) = why {
@@ -192,6 +195,7 @@ impl Stages {
             budget,
             sharing: None,
             mixing: MixRule::Average,
+            staleness: 0,
             reach: None,
             scouted: Some(scouted),
             staged,
@@ -211,7 +215,8 @@ pub(super) fn plan(
     if is_staged(&algorithm) {
         return plan_staged(algorithm, layout, facts, context, graphs);
     }
-    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, protocol, .. } = algorithm;
+    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, staleness, protocol, .. } =
+        algorithm;
     let kind = protocol.kind();
     if protocol.parameters().contains_key("step") {
         return Err("step is chosen from public numbers where columns are scouted: leave it out".into());
@@ -224,6 +229,9 @@ pub(super) fn plan(
         return Err("mixing: where columns are scouted sums are made, not mixes, and what a site can add to one is bounded; leave it out, or set \
                     data.encoding = \"one-hot\""
             .into());
+    }
+    if staleness > 0 {
+        return Err("staleness: where columns are scouted sums are made, which need everybody's part; leave it out, or set data.encoding = \"one-hot\"".into());
     }
     if noise.as_ref().is_some_and(|n| *n != NoiseSpec::None) {
         return Err("noise is calibrated to the budget where columns are scouted: leave it out".into());
@@ -646,7 +654,7 @@ mod tests {
             let of = ("kind = \"complete\"", 10, label, loss, budget);
             let experiment = checked(&wide, "kind = \"dgd\"", of).unwrap();
             let claim = experiment.planned[0].budget.price.as_ref().unwrap().claim.to_string();
-            assert!(claim.contains("10 % calibrates"), "{claim}");
+            assert!(claim.contains("5 % calibrates"), "{claim}");
             let found = trained(&experiment).record;
             let metrics = found.algorithms[0].metrics.clone().unwrap();
             let majority = found.baselines.majority_accuracy.unwrap();

@@ -123,7 +123,7 @@ impl Experiment {
     pub fn resolved_for_network(&self, label: &str) -> Option<super::ExperimentSpec> {
         let planned = self.planned.iter().find(|p| p.label == label)?;
         let mut spec = self.spec.clone();
-        (spec.runs, spec.trace_every, spec.sweep) = (1, None, None);
+        (spec.runs, spec.trace_every, spec.sweep, spec.delays) = (1, None, None, None);
         spec.algorithm = vec![super::check::resolved_algorithm(planned)];
         Some(spec)
     }

@@ -7,6 +7,7 @@ use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
 use crate::problem::{Constraint, LossKind, SiteWeights};
 use crate::protocol::{Algorithms, MixName, MixRule, Parameters, Protocol, Schedule, parse};
+use crate::simulate::Delays;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -51,6 +52,9 @@ pub struct ExperimentSpec {
     /// Several budgets and sizes of the same experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepSpec>,
+    /// How long messages of a simulation take: with `staleness` agents mix what has arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delays: Option<Delays>,
     /// What is run, side by side. `kind = "auto"` picks a kind from public numbers.
     pub algorithm: Vec<Parameters>,
     #[serde(skip)]
@@ -377,6 +381,8 @@ pub struct AlgorithmSpec {
     pub sharing: Option<SharingSpec>,
     /// How agents combine their neighbours' vectors.
     pub mixing: MixRule,
+    /// How many rounds old a neighbour's vector may be.
+    pub staleness: u32,
     /// The algorithm with its own parameters.
     pub protocol: Box<dyn Protocol>,
 }
@@ -511,6 +517,8 @@ struct AlgorithmCommon {
     mixing: MixName,
     liars: Option<usize>,
     clip: Option<f64>,
+    #[serde(default)]
+    staleness: u32,
 }
 
 /// Keys that leave an algorithm's choices open.
@@ -523,7 +531,10 @@ fn is_auto(algorithm: &Parameters) -> bool {
 /// Most rounds of an algorithm: a bound on everything that is kept by the round.
 pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 
-const COMMON_KEYS: [&str; 13] = [
+/// Most rounds that a mixed vector may be old: as many releases of a site are kept.
+const MAX_STALENESS: u32 = 64;
+
+const COMMON_KEYS: [&str; 14] = [
     "label",
     "rounds",
     "noise",
@@ -537,6 +548,7 @@ const COMMON_KEYS: [&str; 13] = [
     "mixing",
     "liars",
     "clip",
+    "staleness",
 ];
 
 impl ExperimentSpec {
@@ -831,6 +843,7 @@ fn parse_algorithm(
         mixing,
         liars,
         clip,
+        staleness,
         ..
     } = common;
     let sharing =
@@ -874,7 +887,25 @@ fn parse_algorithm(
             Some("use kind = \"dgd\", \"rcd\" or \"pdop\", or leave mixing out".into()),
         ));
     }
-    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, protocol })
+    if staleness > 0 {
+        let why = match protocol.refuses_stale() {
+            _ if sharing.is_some() => Some("a sum of secret shares needs everybody's of one round"),
+            other => other,
+        };
+        if let Some(why) = why {
+            let help = "use kind = \"dgd\" with exchange = \"plain\", or leave staleness out".to_owned();
+            return Err(fail(
+                "staleness",
+                format!("kind {kind} cannot mix older vectors: {why}"),
+                Some(help),
+            ));
+        }
+        if staleness > MAX_STALENESS {
+            let text = format!("staleness = {staleness} must be at most {MAX_STALENESS}");
+            return Err(fail("staleness", text, None));
+        }
+    }
+    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, staleness, protocol })
 }
 
 fn did_you_mean(near: &str) -> String {

@@ -8,6 +8,7 @@ use crate::kernel;
 use crate::privacy::gdp;
 use crate::privacy::views::{CoalitionView, Gossip, PairwiseMap, reconstruction};
 use crate::problem::{LocalObjective, Workspace};
+use crate::protocol::MixRule;
 use crate::random::{Purpose, Seed};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -169,12 +170,14 @@ impl Experiment {
         }
         let fits = |p: &&Planned| {
             p.scouted.is_none()
+                && p.mixing == MixRule::Average
+                && p.staleness == 0
                 && matches!(p.protocol.kind(), "dgd" | "decor")
                 && p.budget.price.is_some()
                 && p.budget.is_gaussian()
         };
         self.planned.iter().find(fits).ok_or_else(|| {
-            "no algorithm here has a linear view: a map needs kind = \"dgd\" or \"decor\" with Gaussian noise (privacy.mechanism = \"gaussian\")".into()
+            "no algorithm here has a linear view: a map needs kind = \"dgd\" or \"decor\" with Gaussian noise (privacy.mechanism = \"gaussian\"), without robust mixing and staleness".into()
         })
     }
 

@@ -129,6 +129,11 @@ impl Protocol for Dgd {
         true
     }
 
+    /// The fixed point does not move, and the distance to it shrinks by 1 − ηm with every release however old its parts are; see [`delays`](crate::simulate::Delays).
+    fn refuses_stale(&self) -> Option<&'static str> {
+        None
+    }
+
     fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<Drift> {
         Some(drift(self.step.as_ref(), round, gradient, facts))
     }

@@ -457,6 +457,11 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         false
     }
 
+    /// Why an agent must not mix a neighbour's vector of an earlier round where the one of this round has not come in; `None` where it may.
+    fn refuses_stale(&self) -> Option<&'static str> {
+        Some("nothing is proved of it with vectors of different rounds")
+    }
+
     /// How far the message of round `round` can lie outside the range of the last releases, given the largest number of any data gradient;
     /// noise apart. `None` where nothing bounds it.
     fn drift(&self, _round: u32, _gradient: f64, _facts: &PublicFacts) -> Option<Drift> {

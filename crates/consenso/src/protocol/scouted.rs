@@ -8,7 +8,7 @@
 //! 2. **Train**: K noisy sums of gradients on standardised rows, each record's gradient clipped to length G and divided by G
 //!    ([`clipped`](crate::problem), with the proof): replacing a record moves a sum by at most 2, whatever the records are.
 //!    Noise and claim are therefore known before anything is scouted; G itself follows from the public result of stage 1.
-//! 3. **Calibrate** (classes; a twentieth of μ² where noise is small, else a tenth): slope and offset of the score, one offset a class where there are
+//! 3. **Calibrate** (classes; a twentieth of μ²): slope and offset of the score, one offset a class where there are
 //!    several, [in one of two ways](self#calibration-where-noise-is-large).
 //!
 //! # Numbers of the plan
@@ -43,8 +43,8 @@
 //! 2. **Four gradients** of the logistic loss in slope and offset of u = s/ω − m, |u| ≤ 2.5, each clipped. Let ν be what all of them leave of noise. With a prior
 //!    of deviation τ the estimate of least error has a ridge ρ = ν²/(Hτ²) towards the prior's mean, as in training, and step k is a Newton step
 //!    of length 1/k (H is public: 0.8 of what the loss has at even classes), so that the result is the mean of four Newton steps. The prior's slope is
-//!    1.5 ± 0.75 per deviation; its offset ± 1 is where the scouted class shares lie if scores have deviation one, ln(π/(1 − π))·√(1 + π·1.5²/8), with shares shrunk
-//!    by the noise of their cells.
+//!    1 ± 1 per deviation: a score with an AUC of 0.58 has a slope near 0.3, one of 0.96 near 2.5, and both must stay likely. Its offset ± 1 is where the scouted class shares lie if
+//!    scores have deviation one, ln(π/(1 − π))·√(1 + π·1²/8), with shares shrunk by the noise of their cells.
 //! 3. What is known of the offset has variance v, so **probabilities are moderated**: scores are divided by √(1 + πv/8), which leaves the threshold where it is and keeps
 //!    the log loss of a guess from being that of a certainty.
 //!
@@ -75,7 +75,7 @@ use std::sync::Arc;
 
 /// Share of μ² that scouting gets.
 const SCOUTING: f64 = 0.1;
-/// Share of μ² that fine calibration gets.
+/// Share of μ² that calibration gets.
 const CALIBRATION: f64 = 0.05;
 /// Gradients in (slope, offset), and how many of them are left out of the mean.
 const CALIBRATION_STEPS: u32 = 12;
@@ -88,8 +88,7 @@ const CALIBRATION_AIM: f64 = 0.05;
 const FINE_BELOW: f64 = 0.02;
 /// Scores count up to this in calibration.
 const SCORE_REACH: f64 = 3.0;
-/// Share of μ² that coarse calibration gets, and the part of it that finds the mean score.
-const COARSE: f64 = 0.1;
+/// Part of coarse calibration that finds the mean score.
 const COARSE_CENTRE: f64 = 0.25;
 /// Newton steps of coarse calibration, and how long one may be.
 const COARSE_STEPS: u32 = 4;
@@ -97,7 +96,7 @@ const COARSE_STEP: f64 = 3.0;
 /// In deviations of a score: how far the mean score is looked for, and how far from it scores count.
 const COARSE_REACH: (f64, f64) = (4.0, 2.5);
 /// What slopes are before anything is known, their deviation, and that of an offset.
-const COARSE_PRIOR: (f64, f64, f64) = (1.5, 0.75, 1.0);
+const COARSE_PRIOR: (f64, f64, f64) = (1.0, 1.0, 1.0);
 /// A class share's deviation before anything is known, times the number of classes.
 const COARSE_SHARES: f64 = 0.4;
 /// Cells below so many deviations of their noise count as empty.
@@ -146,14 +145,6 @@ enum Calibration {
 }
 
 impl Calibration {
-    /// Share of μ².
-    fn share(self) -> f64 {
-        match self {
-            Self::Fine => CALIBRATION,
-            Self::Coarse => COARSE,
-        }
-    }
-
     fn sums(self) -> u32 {
         match self {
             Self::Fine => CALIBRATION_STEPS,
@@ -165,8 +156,8 @@ impl Calibration {
     fn share_of(self, number: u32) -> f64 {
         match self {
             Self::Fine => CALIBRATION / f64::from(CALIBRATION_STEPS),
-            Self::Coarse if number == 0 => COARSE * COARSE_CENTRE,
-            Self::Coarse => COARSE * (1.0 - COARSE_CENTRE) / f64::from(COARSE_STEPS),
+            Self::Coarse if number == 0 => CALIBRATION * COARSE_CENTRE,
+            Self::Coarse => CALIBRATION * (1.0 - COARSE_CENTRE) / f64::from(COARSE_STEPS),
         }
     }
 }
@@ -207,7 +198,7 @@ impl Shape {
 
     /// Share of μ² of the last stage.
     fn calibration(&self) -> f64 {
-        self.calibration.map_or(0.0, Calibration::share)
+        self.calibration.map_or(0.0, |_| CALIBRATION)
     }
 
     /// Share of μ² of one of the sums of the last stage.
@@ -333,7 +324,7 @@ impl Recipe {
     /// Enough steps that each is a fifth of 1/h at most, as it looks before anything is scouted.
     fn default_steps(&self) -> u32 {
         let Some(mu) = self.request.mu else { return EXACT_STEPS };
-        let training = 1.0 - SCOUTING - self.calibration.map_or(0.0, Calibration::share);
+        let training = 1.0 - SCOUTING - self.calibration.map_or(0.0, |_| CALIBRATION);
         let blind = self.request.layout.blind(self.floor);
         libm::ceil(5.0 * self.time(training, &blind, mu)).clamp(32.0, 240.0) as u32
     }
@@ -632,14 +623,14 @@ impl Recipe {
         count[0] = f64::from(number) + 1.0;
         if number == 0 {
             let longest = self.centre_clip();
-            let noise = longest * self.coarse_noise(COARSE * COARSE_CENTRE);
+            let noise = longest * self.coarse_noise(CALIBRATION * COARSE_CENTRE);
             for (centre, mean) in centres.iter_mut().zip(mean) {
                 *centre = (longest * mean / (1.0 + noise * noise)).clamp(-longest, longest);
             }
             at.copy_from_slice(&prior);
             return;
         }
-        let noise = CALIBRATION_CLIP.0 * self.coarse_noise(COARSE * (1.0 - COARSE_CENTRE));
+        let noise = CALIBRATION_CLIP.0 * self.coarse_noise(CALIBRATION * (1.0 - COARSE_CENTRE));
         for (c, ((at, gradient), prior)) in at.iter_mut().zip(mean).zip(&prior).enumerate() {
             let curvature = self.calibration_curvature(c == 0);
             let deviation = if c == 0 { COARSE_PRIOR.1 } else { COARSE_PRIOR.2 };
@@ -696,7 +687,7 @@ impl Recipe {
 
     /// What moderates probabilities for the noise in an offset: 1/√(1 + πv/8).
     fn moderation(&self) -> f64 {
-        let noise = CALIBRATION_CLIP.0 * self.coarse_noise(COARSE * (1.0 - COARSE_CENTRE));
+        let noise = CALIBRATION_CLIP.0 * self.coarse_noise(CALIBRATION * (1.0 - COARSE_CENTRE));
         let curvature = self.calibration_curvature(false);
         let known = (curvature / noise).powi(2) + COARSE_PRIOR.2.powi(-2);
         1.0 / (1.0 + std::f64::consts::PI / (8.0 * known)).sqrt()

@@ -46,6 +46,8 @@ pub struct Traffic {
     pub stopped: Vec<StopReason>,
     /// Every release: (agent, round) in order of round, then agent.
     pub transcript: Vec<Message>,
+    /// How old the vectors were that each release was made from, in the same order; empty where they are all of the round before.
+    pub ages: Vec<Vec<u32>>,
 }
 
 /// Most sends of one message before the run is given up as cut off for good.
@@ -92,6 +94,7 @@ pub fn over_messages(
     let mut traffic = Traffic { stopped: vec![StopReason::Interrupted; agents.len()], ..Traffic::default() };
     let (mut now, mut order) = (0.0, 0);
     let mut ready: Vec<usize> = (0..agents.len()).collect();
+    let mut sent: Vec<(Message, Vec<u32>)> = Vec::new();
     loop {
         for id in ready.drain(..) {
             while let Some(effect) = agents[id].poll() {
@@ -106,7 +109,7 @@ pub fn over_messages(
                                 Sending { message: message.clone(), to: to as usize, order, attempt: 0 };
                             send.depart(now, faults, &mut chance, &mut queue);
                         }
-                        traffic.transcript.push(message);
+                        sent.push((message, agents[id].ages().to_vec()));
                     }
                 }
             }
@@ -130,7 +133,8 @@ pub fn over_messages(
         ready.push(to);
     }
     traffic.milliseconds = now;
-    traffic.transcript.sort_by_key(|m| (m.round(), m.from()));
+    sent.sort_by_key(|(m, _)| (m.round(), m.from()));
+    (traffic.transcript, traffic.ages) = sent.into_iter().unzip();
     Ok((agents, traffic))
 }
 

@@ -2,10 +2,12 @@
 //!
 //! Both play the same [`Player`]s and give the same transcript bit for bit.
 
+mod delays;
 mod messages;
 mod parted;
 mod shared;
 
+pub use delays::{Clock, Delays};
 pub use messages::{Faults, Partition, Traffic, over_messages};
 pub use parted::{Division, Parted, PartedState, Ranks, ThreadRanks};
 
@@ -13,6 +15,7 @@ use crate::agent::{Player, Seat};
 use crate::gate::Draft;
 use crate::graph::{Graph, Mixing};
 use crate::protocol::{Common, Weights};
+use crate::random::Seed;
 use crate::sharing::{FixedPoint, ShareError};
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -37,6 +40,10 @@ pub struct Lockstep {
     draft: Draft,
     exchange: Option<shared::Exchange>,
     failure: Option<ShareError>,
+    /// Who has what when, where messages take time and older ones may be mixed.
+    clock: Option<Clock>,
+    /// Earlier releases that may still be mixed, the newest first.
+    past: std::collections::VecDeque<Vec<f64>>,
 }
 
 impl Lockstep {
@@ -62,7 +69,17 @@ impl Lockstep {
             draft,
             exchange: None,
             failure: None,
+            clock: None,
+            past: std::collections::VecDeque::new(),
         }
+    }
+
+    /// Lets messages take time. Agents that may mix [older vectors](Player::with_staleness) mix what has arrived; for others only the time would differ.
+    #[must_use]
+    pub fn delayed(mut self, delays: Delays, seed: &Seed) -> Self {
+        let staleness = self.players.first().map_or(0, Player::staleness);
+        self.clock = (staleness > 0).then(|| Clock::new(delays, &self.graph, staleness, seed));
+        self
     }
 
     /// The same agents, exchanging secret shares: only the sum of their vectors is revealed.
@@ -128,7 +145,14 @@ impl Lockstep {
 
     /// One round: every agent takes in the last releases and makes its next.
     pub fn advance(&mut self) {
-        let Self { players, graph, mixing, dim, grain, round, rows, next, draft, exchange, failure } = self;
+        if let Some(mut clock) = self.clock.take() {
+            let oldest = self.players.first().map_or(0, |p| p.oldest(self.round));
+            let ages = if self.round == 0 { Vec::new() } else { clock.exchange(&self.graph, oldest) };
+            self.clock = Some(clock);
+            return self.advance_with(&ages);
+        }
+        let Self { players, graph, mixing, dim, grain, round, rows, next, draft, exchange, failure, .. } =
+            self;
         if let Some(exchange) = exchange {
             if failure.is_none() {
                 *failure = exchange.advance(players, *round, *grain, rows).err();
@@ -158,6 +182,34 @@ impl Lockstep {
             }
         }
         std::mem::swap(rows, next);
+        *round += 1;
+    }
+
+    /// One round in which vectors of neighbours are as old as said, by agent and neighbour; where nothing is said they are of the last round. What sites of a real network mixed can be played again with it.
+    pub fn advance_with(&mut self, ages: &[Vec<u32>]) {
+        let Self { players, graph, mixing, dim, grain, round, rows, next, past, .. } = self;
+        let staleness = players.first().map_or(0, Player::staleness) as usize;
+        let table = Table { graph, mixing, rows, round: *round, common: None };
+        let all = players.par_iter_mut().zip(next.par_chunks_exact_mut(*dim)).enumerate();
+        all.with_min_len(*grain).for_each_init(Draft::default, |draft, (i, (player, out))| {
+            let seat = table.seat(i);
+            let aged = ages.get(i).filter(|ages| ages.iter().any(|age| *age > 0));
+            let Some(ages) = aged else {
+                player.play(&seat, draft, out);
+                return;
+            };
+            let row = |j: usize| j * *dim..(j + 1) * *dim;
+            let mut seen = rows[row(i)].to_vec();
+            for (&j, &age) in seat.neighbours.iter().zip(ages) {
+                let block = (age as usize).checked_sub(1).and_then(|back| past.get(back)).unwrap_or(rows);
+                seen.extend_from_slice(&block[row(j as usize)]);
+            }
+            let indices: Vec<u32> = (1..=ages.len() as u32).collect();
+            player.play(&Seat { rows: &seen, me: 0, neighbours: &indices, ..seat }, draft, out);
+        });
+        std::mem::swap(rows, next);
+        past.push_front(next.clone());
+        past.truncate(staleness);
         *round += 1;
     }
 

@@ -14,7 +14,7 @@ use consenso::protocol::{
     Pdop, PenaltyPerturbation, Protocol, Schedule,
 };
 use consenso::random::Seed;
-use consenso::simulate::{Faults, Lockstep, Partition, Traffic, over_messages};
+use consenso::simulate::{Delays, Faults, Lockstep, Partition, Traffic, over_messages};
 use std::sync::Arc;
 
 /// Everything a run needs but its driver.
@@ -253,6 +253,75 @@ fn robust_mixing_is_the_same_in_both_worlds() {
     }
     for (i, one) in outcomes.iter().enumerate() {
         assert!(outcomes[..i].iter().all(|other| other != one), "rule {i}");
+    }
+}
+
+/// Agents that mix older vectors: what each mixed is written down, and played again from that it is the same, bit for bit.
+#[test]
+fn what_was_mixed_late_can_be_played_again() {
+    let timetable = Timetable { rounds: 40, tail_from: 20, gossip: 3 };
+    let setting = Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.3)) }), 6, 12, 3, timetable);
+    for (staleness, delay) in [(1, (1.0, 5.0)), (4, (0.0, 30.0)), (9, (0.0, 500.0))] {
+        let stale = || setting.players().into_iter().map(|p| p.with_staleness(staleness));
+        let agents =
+            stale().zip(0..).map(|(p, i)| Agent::new(i, &setting.graph, &setting.mixing, p)).collect();
+        let neighbours = |i: usize| setting.graph.neighbours(i).to_vec();
+        let faults = Faults { delay, loss: 0.2, duplication: 0.2, retry_after: 9.0, ..Faults::default() };
+        let (agents, traffic) = over_messages(agents, neighbours, &faults, &Seed::from(5)).unwrap();
+        let oldest = traffic.ages.iter().flatten().copied().max().unwrap();
+        assert!(oldest > 0 && oldest <= staleness, "{oldest}");
+        let mut run =
+            Lockstep::new(stale().collect(), Arc::clone(&setting.graph), Arc::clone(&setting.mixing));
+        for (sent, ages) in traffic.transcript.chunks(6).zip(traffic.ages.chunks(6)) {
+            run.advance_with(ages);
+            for (message, row) in sent.iter().zip(run.rows().chunks(run.dim())) {
+                assert_eq!(bits(message.values()), bits(row), "round {}", message.round());
+            }
+        }
+        let models: Vec<_> = run.finish().iter().map(|m| bits(m)).collect();
+        assert_eq!(models, agents.iter().map(|a| bits(a.model().unwrap())).collect::<Vec<_>>());
+        // Mixing alone is of one round.
+        let mixing = traffic.transcript.iter().zip(&traffic.ages).filter(|(m, _)| m.round() > 41);
+        assert!(mixing.flat_map(|(_, ages)| ages).all(|age| *age == 0));
+    }
+}
+
+/// Delays move nobody from the point where agents without them end.
+#[test]
+fn older_vectors_slow_descent_down_and_do_not_lead_it_elsewhere() {
+    let timetable = Timetable { rounds: 3000, tail_from: 3000, gossip: 0 };
+    let mut setting =
+        Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.2)) }), 6, 12, 3, timetable);
+    setting.door = Door::Open;
+    let want = setting.lockstep().models;
+    let value = |m: &[u64]| m.iter().map(|b| f64::from_bits(*b)).collect::<Vec<f64>>();
+    for staleness in [1, 5, 20] {
+        let players = setting.players().into_iter().map(|p| p.with_staleness(staleness)).collect();
+        let delays = Delays {
+            message: 3.0,
+            slow: vec![(0, setting.graph.neighbours(0)[0])],
+            factor: 9.0,
+            jitter: 1.0,
+        };
+        let mut run = Lockstep::new(players, Arc::clone(&setting.graph), Arc::clone(&setting.mixing))
+            .delayed(delays, &Seed::from(8));
+        let mut early = 0.0f64;
+        for round in 1..=setting.timetable.exchanges() {
+            run.advance();
+            if round == 30 {
+                early = run.rows()[..3]
+                    .iter()
+                    .zip(value(&want[0]))
+                    .map(|(a, b)| (a - b).abs())
+                    .fold(0.0, f64::max);
+            }
+        }
+        for (model, want) in run.finish().iter().zip(&want) {
+            for (got, want) in model.iter().zip(value(want)) {
+                assert!((got - want).abs() < 1e-9, "staleness {staleness}: {got} {want}");
+            }
+        }
+        assert!(early > 1e-3, "thirty rounds are not enough: {early}");
     }
 }
 

@@ -1,0 +1,145 @@
+//! A site whose key is in a hardware module: SoftHSM, reached by the script that is deployed.
+
+use crate::{Net, experiment, finish, text};
+use consenso_node::frame::Hex;
+use consenso_node::identity::{self, CERTIFICATE, KEY};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
+
+fn ask(place: &Path, words: &[&str]) {
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .current_dir(place)
+        .env("SOFTHSM2_CONF", place.join("softhsm2.conf"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {}", text(&output));
+}
+
+/// Makes a key in a module, and a certificate of the network's authority for it; the site has no key file any more.
+fn into_a_module(net: &Net, site: usize) {
+    let place = &net.folder(site);
+    fs::create_dir(place.join("tokens")).unwrap();
+    let conf = format!("directories.tokendir = {}\n", place.join("tokens").display());
+    fs::write(place.join("softhsm2.conf"), conf).unwrap();
+    fs::write(place.join("pin"), "1234").unwrap();
+    let tool = |more: &[&str]| {
+        ask(place, &[&["pkcs11-tool", "--module", MODULE, "--token-label", "consenso"], more].concat());
+    };
+    ask(
+        place,
+        &[
+            "softhsm2-util",
+            "--init-token",
+            "--free",
+            "--label",
+            "consenso",
+            "--pin",
+            "1234",
+            "--so-pin",
+            "1234",
+        ],
+    );
+    tool(&["--login", "--pin", "1234", "--keypairgen", "--key-type", "EC:prime256v1", "--id", "01"]);
+    tool(&["--read-object", "--type", "pubkey", "--id", "01", "--output-file", "public.der"]);
+    ask(place, &["openssl", "ec", "-pubin", "-inform", "DER", "-in", "public.der", "-out", "public.pem"]);
+    let name = &net.names[site];
+    ask(
+        place,
+        &[
+            "openssl",
+            "req",
+            "-new",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            "/dev/null",
+            "-subj",
+            &format!("/CN={name}"),
+            "-out",
+            "any.csr",
+        ],
+    );
+    fs::write(
+        place.join("extensions"),
+        format!("subjectAltName=DNS:{name}\nextendedKeyUsage=serverAuth,clientAuth\n"),
+    )
+    .unwrap();
+    let before = Hex(&identity::pin_of_file(&place.join(CERTIFICATE)).unwrap()).to_string();
+    ask(
+        place,
+        &[
+            "openssl",
+            "x509",
+            "-req",
+            "-in",
+            "any.csr",
+            "-force_pubkey",
+            "public.pem",
+            "-CA",
+            "../authority.pem",
+            "-CAkey",
+            "../authority-key.pem",
+            "-days",
+            "30",
+            "-extfile",
+            "extensions",
+            "-out",
+            CERTIFICATE,
+        ],
+    );
+    fs::remove_file(place.join(KEY)).unwrap();
+    let after = Hex(&identity::pin_of_file(&place.join(CERTIFICATE)).unwrap()).to_string();
+    for folder in (0..net.names.len()).map(|i| net.folder(i)) {
+        let peers = fs::read_to_string(folder.join("peers.toml")).unwrap();
+        assert!(peers.contains(&before));
+        fs::write(folder.join("peers.toml"), peers.replace(&before, &after)).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/pkcs11-sign.sh");
+    let wrapper = format!(
+        "#!/bin/sh\nexport SOFTHSM2_CONF={0}/softhsm2.conf PKCS11_MODULE={MODULE} PKCS11_PIN_FILE={0}/pin\nexec {1}\n",
+        place.display(),
+        script.display()
+    );
+    fs::write(place.join("sign.sh"), wrapper).unwrap();
+    fs::set_permissions(place.join("sign.sh"), fs::Permissions::from_mode(0o700)).unwrap();
+    net.set(site, "signer", vec!["sign.sh"]);
+}
+
+#[test]
+#[ignore = "needs SoftHSM and OpenSC (apt-get install softhsm2 opensc): cargo xtask soak"]
+fn a_key_can_stay_in_a_hardware_module() {
+    if !Path::new(MODULE).exists() || Command::new("pkcs11-tool").arg("--version").output().is_err() {
+        eprintln!("left out: SoftHSM or OpenSC is not installed");
+        return;
+    }
+    let net = Net::new(
+        "signer",
+        3,
+        &experiment(3, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 20\ngossip = 1"),
+        "os",
+    );
+    into_a_module(&net, 1);
+    finish(net.start_all(), Duration::from_secs(120));
+    // Its releases are signed, with the key that is in no file.
+    let key = identity::certificates(&net.folder(1).join(CERTIFICATE)).unwrap();
+    let key = identity::public_key(&key[0]).unwrap();
+    let received = net.audit(0).into_iter().filter(|l| l["event"] == "received" && l["peer"] == "site-1");
+    assert_eq!(received.filter(|l| l["scheme"] == 0x0403 && l["signature"].is_string()).count(), 21);
+    assert!(!key.is_empty() && !net.folder(1).join(KEY).exists());
+    // A device with another key, or none, is found out before anything is sent.
+    let script = net.folder(1).join("sign.sh");
+    fs::write(&script, fs::read_to_string(&script).unwrap().replace("exec", "export PKCS11_ID=02\nexec"))
+        .unwrap();
+    let refused = net.start(1).output();
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains("signer: "), "{}", text(&refused));
+}
