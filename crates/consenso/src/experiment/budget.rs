@@ -260,6 +260,8 @@ pub(super) fn plan(
     company: Company,
 ) -> Result<Budget, String> {
     let gain = company.gain();
+    let drop_outs = company.together.map_or(0, |t| t.drop_outs() as u32);
+    let charges = PublicFacts { rounds: facts.rounds + drop_outs, ..*facts };
     let mut budget = Budget {
         together: company.together,
         correlated: company.correlated,
@@ -298,8 +300,13 @@ pub(super) fn plan(
     let gradient = |stake: Stake| declared.unwrap_or_else(|| context.sensitivity(stake, neighbours));
     let steps = |stake: Stake, degree: usize| -> Vec<Sensitivity> {
         let gradient = gradient(stake);
-        let step = |k| protocol.step_sensitivity(k, degree, &gradient, facts);
-        (1..=facts.rounds).map(|k| known_in(how.norm, step(k), facts.dim)).collect()
+        let step = |k| known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim);
+        // The k-th charge is for round k, or for an earlier one that is tried again, once for every agent that drops out.
+        let charge = |k: u32| {
+            let tried = k.saturating_sub(drop_outs).max(1)..=k.min(facts.rounds);
+            tried.map(step).reduce(Sensitivity::larger).expect("at least one round")
+        };
+        (1..=facts.rounds + drop_outs).map(charge).collect()
     };
     let loudest = context.loudest(facts);
     budget.degree_matters = steps(loudest, facts.degrees.0) != steps(loudest, facts.degrees.1);
@@ -316,7 +323,7 @@ pub(super) fn plan(
                 } else {
                     let kinds = (protocol.charges_ahead(), gain, protocol.has_intervals());
                     let shares = protocol.shares();
-                    account(&steps, noise, how.mechanism, facts, context, kinds, shares.as_deref())?
+                    account(&steps, noise, how.mechanism, &charges, context, kinds, shares.as_deref())?
                 };
                 account.published = published(protocol, &account.noise, stake, degree, facts, context);
                 entry.insert(account);

@@ -100,6 +100,8 @@ pub(super) struct Planned {
     pub(super) budget: Budget,
     /// Secret shares instead of vectors.
     pub(super) sharing: Option<FixedPoint>,
+    /// Where `sharing` is under masks instead of in shares.
+    pub(super) masking: Option<shared::Masking>,
     /// How agents combine their neighbours' vectors.
     pub(super) mixing: MixRule,
     /// How many rounds old a neighbour's vector may be.
@@ -388,6 +390,8 @@ impl Experiment {
             warnings.extend(loudest_site(&counts[0], weights.first().map(Vec::as_slice)));
         }
         distinct_labels(&mut planned);
+        shared::check_drop_outs(&spec.drop_out, &planned, &graphs)
+            .map_err(|message| fail("drop_out", message))?;
         let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
         let work = counts[0].iter().sum::<usize>() * features;
         // A point of a curve costs about half a round; small problems can afford one every round.
@@ -990,6 +994,10 @@ fn plan(
         }
     }
     facts.private = context.spec.privacy.is_some() && noise != Some(NoiseSpec::None);
+    let masking = sharing.as_ref().and_then(|s| shared::masking(s, facts.private, graphs));
+    if masking.is_some() {
+        shared::as_complete(&mut facts);
+    }
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
     // Before steps are chosen for a budget that pays for none.
     if privacy.is_some_and(|p| p.epsilon.is_some()) {
@@ -1003,11 +1011,13 @@ fn plan(
             budget_per_sensitivity(&p, objective, bounds, context.stakes())
         }
     });
-    let together =
-        sharing.as_ref().map(|s| shared::together(s, noise.as_ref(), &facts, context)).transpose()?.flatten();
+    let together = match &sharing {
+        Some(spec) => shared::together(spec, noise.as_ref(), &facts, context, graphs)?,
+        None => None,
+    };
     if let Some(together) = together {
-        // N − c of them hide each other: the mean has that many times less variance than if everybody hid itself.
-        facts.budget = facts.budget.map(|b| b * (together.honest() as f64).sqrt());
+        // So many of them hide each other: the mean has that many times less variance than if everybody hid itself.
+        facts.budget = facts.budget.map(|b| b * (together.company() as f64).sqrt());
     }
     let correlated = match protocol.pairwise(&facts) {
         Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), &facts, context, graphs)?,
@@ -1020,14 +1030,17 @@ fn plan(
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
     let warning = protocol.check(&facts)?;
-    if sharing.is_some() {
-        shared::check(&*protocol, &facts, context)?;
-    }
-    if sharing.is_some() && mixing != MixRule::Average {
-        return Err("mixing needs each vector, and exchange = \"secret-shared\" reveals sums alone: leave one of them out".into());
-    }
-    if let (Some(_), Some(1..)) = (&sharing, gossip) {
-        return Err("gossip has nothing to mix under exchange = \"secret-shared\": leave it out".into());
+    if let Some(spec) = &sharing {
+        shared::check(spec, &*protocol, &facts, context)?;
+        if mixing != MixRule::Average {
+            return Err(format!(
+                "mixing needs each vector, and {} reveals sums alone: leave one of them out",
+                spec.key()
+            ));
+        }
+        if let Some(1..) = gossip {
+            return Err(format!("gossip has nothing to mix under {}: leave it out", spec.key()));
+        }
     }
     // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
     let calibrated = facts.private && noise.is_none();
@@ -1047,7 +1060,7 @@ fn plan(
     let sharing =
         sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context, &budget)).transpose()?;
     if let Some(code) = &sharing {
-        shared::distribute(&mut budget, code, &facts, context)?;
+        shared::distribute(&mut budget, masking.is_some(), code, &facts, context)?;
     }
     if let (Some(price), Some(wanted)) = (&budget.price, context.spec.privacy.and_then(|p| p.adversary)) {
         correlated::protects(&price.claim, wanted, facts.agents)?;
@@ -1063,6 +1076,7 @@ fn plan(
             timetable: Arc::new(timetable),
             budget,
             sharing,
+            masking,
             mixing,
             staleness,
             scouted: None,

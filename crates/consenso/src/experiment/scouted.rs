@@ -194,6 +194,7 @@ impl Stages {
             timetable: Arc::new(timetable),
             budget,
             sharing: None,
+            masking: None,
             mixing: MixRule::Average,
             staleness: 0,
             reach: None,
