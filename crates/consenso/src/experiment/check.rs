@@ -500,7 +500,7 @@ impl Experiment {
             let mut clock = Clock::new(delays.clone(), graph, planned.staleness, &self.delay_seed(run));
             let (mut total, mut count) = (0u64, 0u64);
             for exchange in 1..=timetable.exchanges() {
-                let exact = exchange > timetable.rounds || exchange == timetable.exchanges();
+                let exact = timetable.is_exact(exchange);
                 for age in
                     clock.exchange(graph, if exact { 0 } else { planned.staleness }).into_iter().flatten()
                 {
