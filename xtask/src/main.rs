@@ -12,6 +12,7 @@ mod utility;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 const HELP: &str = "\
@@ -33,10 +34,8 @@ Usage: cargo xtask <command>
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
-/// Comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.
-/// The Python package is `cargo xtask python`'s.
-const NOT_ORACLES: [&str; 5] =
-    ["--workspace", "--exclude", "consenso-oracles", "--exclude", "consenso-python"];
+/// All but the comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.
+const NOT_ORACLES: [&str; 3] = ["--workspace", "--exclude", "consenso-oracles"];
 
 /// One command of cargo.
 struct Step {
@@ -79,7 +78,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let rest = arguments.get(1..).unwrap_or_default();
     let known = match arguments.first().map(String::as_str) {
-        Some("ci") if rest.is_empty() => run(&ci()) && python_of_ci(),
+        Some("ci") if rest.is_empty() => {
+            let room = python::prepare();
+            run(&ci()) && python_of_ci(room)
+        }
         Some("soak") if rest.is_empty() => run(&soak()) && empty::run(),
         Some("empty") if rest.is_empty() => empty::run(),
         Some("browser") if rest.is_empty() => browser::run(),
@@ -102,10 +104,10 @@ fn main() -> ExitCode {
 }
 
 /// The Python package, after all else passed.
-fn python_of_ci() -> bool {
+fn python_of_ci(room: JoinHandle<Result<python::Room, &'static str>>) -> bool {
     let began = Instant::now();
     eprintln!("── the Python package: cargo xtask python");
-    let passed = python::ci();
+    let passed = python::ci(room);
     let word = if passed { "ended" } else { "FAILED" };
     eprintln!("── the Python package {word} after {:.1} s", began.elapsed().as_secs_f64());
     passed
