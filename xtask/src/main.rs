@@ -29,6 +29,7 @@ Usage: cargo xtask <command>
   python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one
           (its size, import time, a fit beside the command line; --wheel: only that), --compare: accuracy beside diffprivlib, --docs: writes the API page
   mpi     one simulation on 1 to 4 processes, whose transcripts must be the same; MPICH in an environment of its own (target/mpi); needs Python 3
+  slurm   both job files of deploy/slurm with a Slurm on this machine alone; needs root, Python 3, and slurm-wlm and munge of Debian
   figures the pictures of the README, made again (minutes); needs chromium and npm
   empty   a crate with the library as its one dependency runs the first lines of its documentation (soak does it too)
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(rest),
         Some("python") => python::run(rest),
         Some("mpi") if rest.is_empty() => mpi::run(),
+        Some("slurm") if rest.is_empty() => mpi::slurm(),
         Some("help" | "--help" | "-h") => {
             let _ = std::io::stdout().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;
