@@ -69,7 +69,10 @@ const SAID_HERE: &[(&str, &str)] = &[
     ("AlgorithmCommon.max_dim", "Left out of the points of a sweep with more dimensions."),
     ("AlgorithmCommon.tail", "Share of the rounds whose mean is the model: 0 takes the last iterate."),
     ("AlgorithmCommon.gossip", "Rounds of mixing at the end, which cost no privacy."),
-    ("AlgorithmCommon.exchange", "Whether agents exchange their vectors, secret shares of them, or masked ones."),
+    (
+        "AlgorithmCommon.exchange",
+        "Whether agents exchange their vectors, secret shares of them, or masked ones.",
+    ),
     (
         "AlgorithmCommon.mixing",
         "How agents combine their neighbours' vectors: the average, or a rule that some lying neighbours cannot abuse. For `dgd`, `rcd` and `pdop`; costs no privacy.",

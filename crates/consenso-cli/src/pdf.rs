@@ -54,7 +54,7 @@ pub(crate) fn write(paragraphs: &[(Style, String)], attached: &str) -> Vec<u8> {
     let stream =
         |kind: &str, text: &str| format!("<< {kind}/Length {} >>\nstream\n{text}\nendstream", text.len());
     let mut objects = vec![
-        "<< /Type /Catalog /Pages 2 0 R /Names << /EmbeddedFiles << /Names [(report.json) << /Type /Filespec /F (report.json) /EF << /F 6 0 R >> >>] >> >> >>".to_owned(),
+        "<< /Type /Catalog /Pages 2 0 R /Names << /EmbeddedFiles << /Names [(signed.txt) << /Type /Filespec /F (signed.txt) /EF << /F 6 0 R >> >>] >> >> >>".to_owned(),
         format!("<< /Type /Pages /Kids [{}] /Count {} >>", kids.join(" "), pages.len()),
         font("Helvetica"),
         font("Helvetica-Bold"),
@@ -124,6 +124,13 @@ fn literal(text: &str) -> String {
         match c {
             'ε' => out.push_str("epsilon"),
             'δ' => out.push_str("delta"),
+            'σ' => out.push_str("sigma"),
+            'μ' => out.push_str("mu"),
+            'ρ' => out.push_str("rho"),
+            'Σ' => out.push_str("sum of"),
+            '–' | '—' | '−' => out.push('-'),
+            '≤' => out.push_str("<="),
+            '≥' => out.push_str(">="),
             '(' | ')' | '\\' => out.extend(['\\', c]),
             ' '..='~' => out.push(c),
             '\u{a0}'..='\u{ff}' => {

@@ -78,6 +78,13 @@ pub(crate) fn reserve(
     let open = |records: &PathBuf| {
         RecordsLedger::open(records, place, edited).map_err(|error| explained(records, error))
     };
+    // What one file's ledger refuses must leave no trace in another's.
+    for records in &books {
+        let ledger = open(records)?;
+        if let Some((epsilon, delta)) = limit {
+            ledger.check_limit(epsilon, delta, None).map_err(|error| explained(records, error))?;
+        }
+    }
     if let Some((epsilon, delta)) = limit {
         for records in &books {
             open(records)?.set_limit(epsilon, delta, None).map_err(|error| explained(records, error))?;

@@ -2,6 +2,7 @@
 
 use crate::{Failure, output, table};
 use anyhow::{Context as _, anyhow};
+use consenso::privacy::Claim;
 use consenso_node::frame::{Hex, sha256, unhex};
 use consenso_node::identity::{self, Identity};
 use consenso_node::receipts::{self, Owner};
@@ -183,6 +184,31 @@ fn amount(value: &Value) -> String {
     }
 }
 
+/// What a study's claim is worth: what it says beside ε and δ, in sentences.
+fn terms(study: &Value) -> Vec<String> {
+    let mut all = Vec::new();
+    if study["seeded"] == true {
+        all.push("Its noise came from a seed that everybody knows: it protects nobody.".to_owned());
+    }
+    match serde_json::from_value::<Option<Claim>>(study["claimed"].clone()) {
+        Ok(Some(claim)) => {
+            all.push(format!(
+                "The claim covers one transcript, this study's. Neighbours: {}, {}. Adversary: {}. Method: {}, {}. Sampler: {}.",
+                claim.neighbours,
+                claim.neighbours.meaning(),
+                claim.adversary,
+                claim.method,
+                claim.method.theorem(),
+                claim.sampler
+            ));
+            all.extend(claim.caveats.iter().map(|caveat| format!("Caveat: {caveat}.")));
+        }
+        Ok(None) => all.push("Nothing is claimed.".to_owned()),
+        Err(_) => all.push("This version cannot read what was claimed.".to_owned()),
+    }
+    all
+}
+
 /// The page as a PDF, with what is signed attached.
 fn printed(facts: &Value, text: &str, seal: &Seal) -> Vec<u8> {
     use crate::pdf::Style::{Code, Heading, Text, Title};
@@ -215,9 +241,7 @@ fn printed(facts: &Value, text: &str, seal: &Seal) -> Vec<u8> {
                 amount(&study["recomputed"]),
             ),
         ));
-        if study["seeded"] == true {
-            all.push((Text, "Its noise came from a seed that everybody knows: it protects nobody.".into()));
-        }
+        all.extend(terms(study).into_iter().map(|text| (Text, text)));
     }
     if let Some(remaining) = facts["budget"].get("remaining") {
         all.push((Heading, "Budget".into()));
@@ -233,7 +257,7 @@ fn printed(facts: &Value, text: &str, seal: &Seal) -> Vec<u8> {
         (Text, format!("The ledger: its last row, of {}, must have the hash below. consenso node audit at {site} checks every row and recomputes epsilon from the events alone.", of(&facts["ledger"]["rows"]))),
         (Code, of(&facts["ledger"]["head"])),
         (Text, format!("Against others: consenso node audit {site} --against NEIGHBOUR_AUDIT.jsonl. A neighbour's log holds {site}'s signature under every release, and the ledger's last row of every finished study.")),
-        (Text, format!("Signature (scheme {}) over the facts that are attached to this file as report.json:", seal.scheme)),
+        (Text, format!("Signature (scheme {}) over the facts in signed.txt, which is attached to this file:", seal.scheme)),
         (Code, Hex(&seal.signature).to_string()),
     ]);
     let attached = format!("{}\n{}\n{}", seal.scheme, Hex(&seal.signature), text);
@@ -254,7 +278,7 @@ fn escape(text: &str) -> String {
 
 fn page(facts: &Value, text: &str, seal: &Seal) -> String {
     let of = |value: &Value| escape(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    let mut rows = String::new();
+    let (mut rows, mut claims) = (String::new(), String::new());
     for study in facts["studies"].as_array().into_iter().flatten() {
         let (claimed, found) = (&study["claimed"], &study["recomputed"]);
         rows += &format!(
@@ -268,6 +292,9 @@ fn page(facts: &Value, text: &str, seal: &Seal) -> String {
             amount(found),
             if study["holds"] == true { "within the claim" } else { "ABOVE the claim" },
         );
+        for text in terms(study) {
+            claims += &format!("<li>Study {}: {}</li>\n", of(&study["study"]), escape(&text));
+        }
     }
     let who: Vec<String> = facts["sites"].as_array().into_iter().flatten().map(of).collect();
     format!(
@@ -275,6 +302,7 @@ fn page(facts: &Value, text: &str, seal: &Seal) -> String {
          <title>{site}: what was released</title>\n<style>body{{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}}code{{overflow-wrap:anywhere;font-size:.85em}}table{{border-collapse:collapse}}td,th{{border:1px solid #bbb;padding:.3rem .6rem;text-align:left}}</style>\n\
          <h1>{site}: what was released</h1>\n<p>Made {made} by consenso {version}. This page holds what {site}'s ledger says and nothing of its records. Releases went to those of these sites that are its neighbours in a study's graph: {who}.</p>\n\
          <table><tr><th>study</th><th>digest</th><th>began</th><th>releases</th><th>claimed</th><th>recomputed from events</th><th></th></tr>\n{rows}</table>\n\
+         <h2>What the claims say</h2>\n<ul>{claims}</ul>\n\
          <h2>How to verify</h2>\n<ol><li>The page: <code>consenso node report SITE_FOLDER --check THIS_PAGE</code> at any site of the network. The key must have the pin <code>{pin}</code> in that site's peers.toml.</li>\n\
          <li>The ledger: its last row must have the hash <code>{head}</code> ({count} rows). <code>consenso node audit</code> at {site} checks every row and recomputes ε from the events alone.</li>\n\
          <li>Against others: <code>consenso node audit {site} --against NEIGHBOUR_AUDIT.jsonl</code>. A neighbour's log holds {site}'s signature under every release, and the ledger's last row of every finished study.</li></ol>\n\

@@ -366,15 +366,23 @@ impl RecordsLedger {
     /// # Errors
     /// A limit above the one in force, or none at all.
     pub fn set_limit(&mut self, epsilon: f64, delta: f64, rule: Option<Rule>) -> Result<(), LedgerError> {
+        let limit = self.check_limit(epsilon, delta, rule)?;
+        if self.limit() == Some(limit) { Ok(()) } else { self.add(Entry::Limit { limit }) }
+    }
+
+    /// The limit that [`set_limit`](Self::set_limit) would set; writes nothing.
+    ///
+    /// # Errors
+    /// Those of [`set_limit`](Self::set_limit).
+    pub fn check_limit(&self, epsilon: f64, delta: f64, rule: Option<Rule>) -> Result<Limit, LedgerError> {
         let known = self.limit();
         let rule = known.map(|k| k.rule).or(rule).unwrap_or_else(|| self.rule_with(None));
         let limit = Limit::new(epsilon, delta, rule).map_err(|e| LedgerError::BadLimit(e.to_string()))?;
         match known {
-            Some(known) if known == limit => Ok(()),
             Some(known) if epsilon > known.epsilon || delta > known.delta => {
                 Err(LedgerError::Raised { known })
             }
-            _ => self.add(Entry::Limit { limit }),
+            _ => Ok(limit),
         }
     }
 

@@ -79,6 +79,9 @@ const BLINK: Duration = Duration::from_secs(1);
 /// What stands before a neighbour's own reason to leave.
 const THEIR_WORDS: &str = "it said: ";
 
+/// What is said of a frame that has no business here.
+const OUT_OF_PLACE: &str = "a frame out of place";
+
 /// How often a site that waits says so.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
@@ -854,14 +857,19 @@ impl Node {
                 self.write_log();
                 self.shared.audit.refused(&name, &reason);
             }
-            _ => self.refuse(peer, "a frame out of place"),
+            _ => self.refuse(peer, OUT_OF_PLACE),
         }
         self.part(peer)
     }
 
-    /// Goes on with agreeing on the secret of an edge. Whose secrets are gone because its study is over needs none.
+    /// Goes on with agreeing on the secret of an edge. Whose secrets are gone because its study is over needs none; a study that never had any has no place for them.
     fn agree(&mut self, peer: u32, step: impl FnOnce(&mut Edges) -> Result<Option<Frame>, String>) {
-        let Some(edges) = &mut self.edges else { return };
+        let Some(edges) = &mut self.edges else {
+            if self.done.is_none() {
+                self.refuse(peer, OUT_OF_PLACE);
+            }
+            return;
+        };
         match step(edges) {
             Ok(answer) => {
                 if let Some(secret) = edges.confirmed().find(|c| c.0 == peer) {
@@ -1404,7 +1412,9 @@ mod tests {
             (frame::release(1, 0, &[0.0; 3]), "round 0 from agent 1"),
             (frame::release(0, 1, &[0.0; 3]), "a release of agent 0 on the edge to agent 1"),
             (hello(0), "a frame out of place"),
-            (Frame::Ack { round: 99 }.encode(), "a frame out of place"),
+            (Frame::Ack { round: 99 }.encode(), OUT_OF_PLACE),
+            (Frame::EdgeKey { public: [9; 32], proof: None }.encode(), OUT_OF_PLACE),
+            (Frame::EdgeSame { proof: [9; 32] }.encode(), OUT_OF_PLACE),
         ] {
             runtime.block_on(async {
                 let said =

@@ -1,6 +1,7 @@
 """What a data scientist would try first, and what must never work."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -128,6 +129,21 @@ def test_a_search_in_other_processes_is_refused_and_not_forgotten():
     with consenso.BudgetAccountant(9.0, 1e-5):
         kept = pickle.loads(pickle.dumps(private()))
         sklearn.clone(kept).fit(X, y)  # the same process
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_fork_does_not_spend_what_its_parent_cannot_see():
+    with consenso.BudgetAccountant(9.0, 1e-5) as budget:
+        child = os.fork()
+        if child == 0:
+            try:
+                budget.spend(1.0, 1e-6)
+            except consenso.InputError:
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        budget.spend(1.0, 1e-6)
+    assert budget.spent == (1.0, 1e-6)
 
 
 def test_bounds_reach_the_model_file_as_they_were_given(tmp_path):

@@ -31,6 +31,11 @@ impl Timetable {
     pub fn exchanges(&self) -> u32 {
         self.rounds + self.gossip
     }
+
+    /// Whether everybody must mix the newest vectors in this exchange: after the rounds with steps, and in the last one, whose mean is the model.
+    pub(crate) fn is_exact(&self, exchange: u32) -> bool {
+        exchange > self.rounds || exchange >= self.exchanges()
+    }
 }
 
 /// Where an agent sits: which rows it may look at, after how many exchanges.
@@ -117,8 +122,7 @@ impl Player {
 
     /// How many rounds old a neighbour's vector may be in an exchange: nothing but the newest where vectors are mixed without a step, and in the last exchange.
     pub(crate) fn oldest(&self, exchange: u32) -> u32 {
-        let exact = exchange > self.timetable.rounds || exchange >= self.timetable.exchanges();
-        if exact { 0 } else { self.staleness }
+        if self.timetable.is_exact(exchange) { 0 } else { self.staleness }
     }
 
     /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](Protocol::mixes) them.

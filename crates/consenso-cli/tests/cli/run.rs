@@ -386,7 +386,14 @@ fn a_run_that_one_file_refuses_costs_no_file_anything() {
     let two = run("two.toml", &["--limit", "0.8"]).json();
     let refused = run("both.toml", &[]);
     assert!(refused.code != 0 && refused.stderr.contains("site-2.csv"), "{refused:?}");
+    // Neither does a limit that only one of them has room for, nor a file that must be asked about.
+    let raised = run("both.toml", &["--limit", "2"]);
+    assert!(raised.code != 0 && raised.stderr.contains("never raised"), "{raised:?}");
+    place.write("site-2.csv", &(records.clone() + "81,b,no\n"));
+    let asked = run("both.toml", &["--limit", "0.7"]);
+    assert!(asked.code != 0 && asked.stderr.contains("--records same"), "{asked:?}");
     let one = run("one.toml", &[]).json();
+    assert_eq!(one["ledger"][0]["limit"], Value::Null, "{one}");
     let spent = |run: &Value| run["ledger"][0]["spent"]["epsilon"].as_f64().unwrap();
     assert!((spent(&one) - spent(&two)).abs() < 1e-9, "{} {}", spent(&one), spent(&two));
 }

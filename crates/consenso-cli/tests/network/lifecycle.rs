@@ -156,6 +156,15 @@ fn a_report_is_signed_and_a_changed_one_is_found() {
     assert!(output.status.success(), "{}", text(&output));
     let written = fs::read_to_string(&page).unwrap();
     assert!(written.contains(made["head"].as_str().unwrap()) && written.contains("within the claim"));
+    // A claim is more than ε and δ.
+    let terms = [
+        "one transcript",
+        "Neighbours: replace-one",
+        "Adversary: every other agent",
+        "Method: ",
+        "Sampler: ",
+    ];
+    assert!(terms.iter().all(|term| written.contains(term)), "{written}");
     let check =
         |page: &Path| asked(&["node", "report"], &net.folder(1), &["--check", page.to_str().unwrap()]);
     let (output, found) = check(&page);
@@ -179,6 +188,14 @@ fn a_report_is_signed_and_a_changed_one_is_found() {
     assert!(output.status.success() && made["page"].is_null(), "{}", text(&output));
     let written = fs::read_to_string(&pdf).unwrap();
     assert!(written.starts_with("%PDF-1.4\n") && written.contains(made["head"].as_str().unwrap()));
+    // Lines are broken, so each term is looked for in what is drawn, without the breaks.
+    let drawn: String = written
+        .split('(')
+        .skip(1)
+        .filter_map(|part| part.split_once(") Tj"))
+        .map(|(text, _)| format!("{text} "))
+        .collect();
+    assert!(terms.iter().all(|term| drawn.contains(term.trim())), "{drawn}");
     let (output, found) = check(&pdf);
     assert!(output.status.success() && found["shows_what_was_signed"] == true, "{}", text(&output));
     for (old, new, signed) in [

@@ -47,6 +47,7 @@ class BudgetAccountant:
         self.delta = float(delta)
         self._costs: list[tuple[float, float]] = []
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     @property
     def spent(self) -> tuple[float, float]:
@@ -67,7 +68,14 @@ class BudgetAccountant:
         ------
         BudgetSpent
             If the sum would exceed the limit; nothing is charged then.
+        InputError
+            In another process than the one that made it (a fork holds a copy, whose spending nobody adds up).
         """
+        if os.getpid() != self._process:
+            raise InputError(
+                "this BudgetAccountant is a copy that a fork made: what is spent here would not be counted in the process that made it; use "
+                'n_jobs=1, or threads with joblib.parallel_config(backend="threading")'
+            )
         if not (epsilon >= 0 and delta >= 0):
             raise InputError(f"a cost of ({epsilon}, {delta}) is not one")
         with self._lock:

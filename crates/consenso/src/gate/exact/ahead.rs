@@ -6,7 +6,7 @@
 use rand::{Rng, SeedableRng, TryRng};
 use rayon::prelude::*;
 
-use super::{BLOCK, Grid, LANES, NO_WORDS, Noise, batches, block};
+use super::{BLOCK, LANES, NO_WORDS, Release, batches, block};
 use crate::random::Stream;
 
 /// Coordinates that a thread does at a time: some hundred microseconds.
@@ -45,31 +45,24 @@ impl<R: Rng> TryRng for Ahead<'_, R> {
 }
 
 /// [`release_values`](super::release_values) after its checks; `segment` coordinates, a multiple of a block's, are a thread's at a time.
-pub(super) fn release_values(
-    rng: &mut Stream,
-    y: &[f64],
-    noise: Noise,
-    grid: Grid,
-    segment: usize,
-    out: &mut [f64],
-) {
+pub(super) fn release_values(rng: &mut Stream, of: Release<'_>, segment: usize, out: &mut [f64]) {
     // Full batches take a word for each coordinate, of either kind of noise; a position counts halves of a word.
-    let whole = y.len() / LANES * LANES;
+    let whole = of.y.len() / LANES * LANES;
     let mut start = 0;
     while start < whole {
         let wave = (whole - start).min(segment * rayon::current_num_threads());
         let origin = rng.get_word_pos();
         let position = |k: usize| origin + 2 * (k * segment) as u128;
         let (seed, nonce) = (rng.get_seed(), rng.get_stream());
-        let parts = out[start..][..wave].par_chunks_mut(segment).zip(y[start..][..wave].par_chunks(segment));
+        let parts = out[start..][..wave].par_chunks_mut(segment);
         let ends: Vec<(usize, u128)> = parts
             .enumerate()
-            .map(|(k, (out, y))| {
+            .map(|(k, out)| {
                 let mut own = Stream::from_seed(seed);
                 own.set_stream(nonce);
                 own.set_word_pos(position(k));
-                full_batches(&mut own, y, noise, grid, out);
-                (y.len(), own.get_word_pos())
+                full_batches(&mut own, of.part(start + k * segment, out.len()), out);
+                (out.len(), own.get_word_pos())
             })
             .collect();
         // What follows a segment that took more words than it has coordinates began in the wrong place.
@@ -84,14 +77,14 @@ pub(super) fn release_values(
         rng.set_word_pos(right);
     }
     let out = &mut out[whole..];
-    batches(rng, &y[whole..], &[], noise, grid, 0.0, |i, q| out[i] = grid.value(q));
+    batches(rng, of.part(whole, out.len()), |i, q| out[i] = of.grid.value(q));
 }
 
 /// Full batches, one block after the other.
-fn full_batches(rng: &mut Stream, y: &[f64], noise: Noise, grid: Grid, out: &mut [f64]) {
+fn full_batches(rng: &mut Stream, of: Release<'_>, out: &mut [f64]) {
     let mut bytes = NO_WORDS;
     let out = out.as_chunks_mut().0;
-    for (y, out) in y.chunks(BLOCK * LANES).zip(out.chunks_mut(BLOCK)) {
-        block(rng, y, &[], noise, grid, 0.0, &mut bytes, grid.step(), out);
+    for (i, out) in out.chunks_mut(BLOCK).enumerate() {
+        block(rng, of.part(i * BLOCK * LANES, out.len() * LANES), &mut bytes, of.grid.step(), out);
     }
 }

@@ -244,7 +244,7 @@ pub fn release(
     out: &mut [i64],
 ) -> Result<(), NoiseError> {
     check(y, width, noise, grid, out.len())?;
-    release_checked(rng, y, width, noise, grid, 0.0, out);
+    release_checked(rng, Release { y, width, noise, grid, slack: 0.0 }, out);
     Ok(())
 }
 
@@ -297,43 +297,64 @@ pub fn release_values(
     out: &mut [f64],
 ) -> Result<(), NoiseError> {
     check(y, &[], noise, grid, out.len())?;
-    ahead::release_values(rng, y, noise, grid, ahead::SEGMENT, out);
+    ahead::release_values(rng, Release { y, width: &[], noise, grid, slack: 0.0 }, ahead::SEGMENT, out);
     Ok(())
 }
 
-/// [`release`] after its checks; `slack` widens the bound τ, for tests of the refinement.
-fn release_checked(
-    rng: &mut impl Rng,
-    y: &[f64],
-    width: &[f64],
+/// What is released, after its checks.
+#[derive(Clone, Copy)]
+struct Release<'a> {
+    y: &'a [f64],
+    /// ω for each coordinate, or nothing.
+    width: &'a [f64],
     noise: Noise,
     grid: Grid,
+    /// Widens the bound τ, for tests of the refinement.
     slack: f64,
-    out: &mut [i64],
-) {
-    let start = if out.len() >= 3 * LANES { blocks(rng, y, width, noise, grid, slack, out) } else { 0 };
-    let width = if width.is_empty() { width } else { &width[start..] };
-    batches(rng, &y[start..], width, noise, grid, slack, |i, q| out[start + i] = q);
+}
+
+impl<'a> Release<'a> {
+    /// So many of its coordinates, from `start` on.
+    #[inline(always)]
+    fn part(self, start: usize, n: usize) -> Self {
+        let width = if self.width.is_empty() { self.width } else { &self.width[start..][..n] };
+        Self { y: &self.y[start..][..n], width, ..self }
+    }
+
+    /// Batches of it, with the place of each.
+    #[inline(always)]
+    fn batches(self) -> impl Iterator<Item = (usize, Self)> {
+        (0..self.y.len())
+            .step_by(LANES)
+            .map(move |start| (start, self.part(start, LANES.min(self.y.len() - start))))
+    }
+
+    #[inline(always)]
+    fn scales(self) -> Scales {
+        let unscale = power_of_two(-self.grid.exponent);
+        Scales {
+            gaussian: matches!(self.noise, Noise::Gaussian { .. }),
+            unscale,
+            scale: self.noise.scale() * unscale,
+            slack: self.slack,
+        }
+    }
+}
+
+/// [`release`] after its checks.
+fn release_checked(rng: &mut impl Rng, of: Release<'_>, out: &mut [i64]) {
+    let start = if out.len() >= 3 * LANES { blocks(rng, of, out) } else { 0 };
+    batches(rng, of.part(start, out.len() - start), |i, q| out[start + i] = q);
 }
 
 /// All full batches, where there are several; returns how many coordinates they have. Apart, because a short release needs no room for it.
 #[inline(never)]
-fn blocks(
-    rng: &mut impl Rng,
-    y: &[f64],
-    width: &[f64],
-    noise: Noise,
-    grid: Grid,
-    slack: f64,
-    out: &mut [i64],
-) -> usize {
+fn blocks(rng: &mut impl Rng, of: Release<'_>, out: &mut [i64]) -> usize {
     let (mut bytes, mut rounded) = (NO_WORDS, [[0.0; LANES]; BLOCK]);
     let out = out.as_chunks_mut().0;
     for (i, out) in out.chunks_mut(BLOCK).enumerate() {
-        let (start, n) = (i * BLOCK * LANES, out.len() * LANES);
-        let width = if width.is_empty() { width } else { &width[start..][..n] };
         let rounded = &mut rounded[..out.len()];
-        block(rng, &y[start..][..n], width, noise, grid, slack, &mut bytes, 1.0, rounded);
+        block(rng, of.part(i * BLOCK * LANES, out.len() * LANES), &mut bytes, 1.0, rounded);
         for (out, q) in out.iter_mut().zip(rounded) {
             *out = fast::integers(q);
         }
@@ -346,25 +367,14 @@ type BlockWords = [[[u8; 8]; LANES]; 2 * BLOCK];
 const NO_WORDS: BlockWords = [[[0; 8]; LANES]; 2 * BLOCK];
 
 /// Full batches whose words are drawn together and, unless one has to be refined, rounded together: what [`batches`] makes of them, times `step`.
-#[expect(clippy::too_many_arguments, reason = "a release and the room for it")]
-fn block(
-    rng: &mut impl Rng,
-    y: &[f64],
-    width: &[f64],
-    noise: Noise,
-    grid: Grid,
-    slack: f64,
-    bytes: &mut BlockWords,
-    step: f64,
-    out: &mut [Lanes],
-) {
-    let bytes = &mut bytes[..if width.is_empty() { 1 } else { 2 } * out.len()];
+fn block(rng: &mut impl Rng, of: Release<'_>, bytes: &mut BlockWords, step: f64, out: &mut [Lanes]) {
+    let bytes = &mut bytes[..if of.width.is_empty() { 1 } else { 2 } * out.len()];
     rng.fill_bytes(bytes.as_flattened_mut().as_flattened_mut());
     let decided = pulp::Arch::new().dispatch(Block {
-        scales: scales(noise, grid, slack),
+        scales: of.scales(),
         words: bytes,
-        y: y.as_chunks().0,
-        width: width.as_chunks().0,
+        y: of.y.as_chunks().0,
+        width: of.width.as_chunks().0,
         step,
         out,
     });
@@ -372,43 +382,24 @@ fn block(
         // A refinement takes the words that were meant for the batches after it: here it goes one batch after the other.
         let mut rng = Ahead { drawn: bytes.as_flattened().as_flattened(), rng };
         let out = out.as_flattened_mut();
-        batches(&mut rng, y, width, noise, grid, slack, |i, q| out[i] = q as f64 * step);
-    }
-}
-
-fn scales(noise: Noise, grid: Grid, slack: f64) -> Scales {
-    let unscale = power_of_two(-grid.exponent);
-    Scales {
-        gaussian: matches!(noise, Noise::Gaussian { .. }),
-        unscale,
-        scale: noise.scale() * unscale,
-        slack,
+        batches(&mut rng, of, |i, q| out[i] = q as f64 * step);
     }
 }
 
 /// Batch after batch, each with the words that it takes from the stream.
-fn batches(
-    rng: &mut impl Rng,
-    y: &[f64],
-    width: &[f64],
-    noise: Noise,
-    grid: Grid,
-    slack: f64,
-    mut put: impl FnMut(usize, i64),
-) {
+fn batches(rng: &mut impl Rng, of: Release<'_>, mut put: impl FnMut(usize, i64)) {
     let arch = pulp::Arch::new();
-    let scales = scales(noise, grid, slack);
-    for (i, y) in y.chunks(LANES).enumerate() {
-        let n = y.len();
-        let width = if width.is_empty() { width } else { &width[i * LANES..][..n] };
-        let drawn = draw(rng, n, noise, !width.is_empty());
-        let (rounded, undecided) = arch.dispatch(Batch { scales, drawn: &drawn, y, width });
+    let scales = of.scales();
+    for (start, of) in of.batches() {
+        let n = of.y.len();
+        let drawn = draw(rng, n, of.noise, !of.width.is_empty());
+        let (rounded, undecided) = arch.dispatch(Batch { scales, drawn: &drawn, y: of.y, width: of.width });
         let mut steps = fast::integers(&rounded);
         if undecided[..n].contains(&true) {
-            refine_batch(rng, y, width, noise, grid, &drawn, undecided, &mut steps[..n]);
+            refine_batch(rng, of, &drawn, undecided, &mut steps[..n]);
         }
         for (lane, q) in steps[..n].iter().enumerate() {
-            put(i * LANES + lane, *q);
+            put(start + lane, *q);
         }
     }
 }
@@ -438,13 +429,9 @@ fn draw(rng: &mut impl Rng, n: usize, noise: Noise, with_uniform: bool) -> Drawn
 
 /// Decides what the fast path could not.
 #[cold]
-#[expect(clippy::too_many_arguments, reason = "the state of one batch, in the one place it leaves the loop")]
 fn refine_batch(
     rng: &mut impl Rng,
-    y: &[f64],
-    width: &[f64],
-    noise: Noise,
-    grid: Grid,
+    of: Release<'_>,
     drawn: &Drawn,
     undecided: [bool; LANES],
     out: &mut [i64],
@@ -452,13 +439,13 @@ fn refine_batch(
     let n = out.len();
     let open = |i: usize| {
         (i < n && undecided[i]).then(|| Coordinate {
-            y: y[i],
-            width: width.get(i).copied().unwrap_or(0.0),
-            uniform: (!width.is_empty()).then(|| Bits::new(drawn.uniform[i], 64)),
-            grid,
+            y: of.y[i],
+            width: of.width.get(i).copied().unwrap_or(0.0),
+            uniform: (!of.width.is_empty()).then(|| Bits::new(drawn.uniform[i], 64)),
+            grid: of.grid,
         })
     };
-    match noise {
+    match of.noise {
         Noise::Laplace { scale } => {
             for (i, out) in out.iter_mut().enumerate() {
                 if let Some(at) = open(i) {

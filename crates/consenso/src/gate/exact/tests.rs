@@ -25,7 +25,7 @@ fn refining_changes_nothing(noise: Noise, width: &[f64], y: &[f64]) {
     let (mut fast, mut slow) = (vec![0; y.len()], vec![0; y.len()]);
     for round in 0..25 {
         release(&mut stream(round), y, width, noise, grid, &mut fast).unwrap();
-        release_checked(&mut stream(round), y, width, noise, grid, 1.0, &mut slow);
+        release_checked(&mut stream(round), Release { y, width, noise, grid, slack: 1.0 }, &mut slow);
         assert_eq!(fast, slow, "round {round}");
     }
 }
@@ -190,8 +190,9 @@ fn blocks_release_what_single_batches_release() {
         let width = if widths { &width[..] } else { &[] };
         let (mut ahead, mut single) = (vec![0; y.len()], vec![0; y.len()]);
         let (mut one, mut other) = (stream(round), stream(round));
-        release_checked(&mut one, &y, width, noise, grid, 0.0, &mut ahead);
-        batches(&mut other, &y, width, noise, grid, 0.0, |i, q| single[i] = q);
+        let of = Release { y: &y, width, noise, grid, slack: 0.0 };
+        release_checked(&mut one, of, &mut ahead);
+        batches(&mut other, of, |i, q| single[i] = q);
         assert_eq!(ahead, single, "round {round}, {noise:?}");
         assert_eq!(one.get_word_pos(), other.get_word_pos());
         one.get_word_pos() > stream(round).get_word_pos() + 2 * (y.len() + width.len()) as u128
@@ -218,7 +219,8 @@ fn values_have_the_same_bits_on_any_number_of_threads() {
         for threads in [1, 3] {
             let (mut out, mut rng) = (vec![0.0; y.len()], stream(round));
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| ahead::release_values(&mut rng, &y, noise, grid, BLOCK * LANES, &mut out));
+            let of = Release { y: &y, width: &[], noise, grid, slack: 0.0 };
+            pool.install(|| ahead::release_values(&mut rng, of, BLOCK * LANES, &mut out));
             assert_eq!(
                 out.iter().map(|v| v.to_bits()).collect::<Vec<_>>(),
                 bits,
