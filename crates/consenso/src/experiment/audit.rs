@@ -1,10 +1,8 @@
 //! Auditing an experiment: what an adversary sees of one agent, against what the experiment claims.
 
-use super::budget::Account;
 use super::check::{Experiment, Planned, Source};
-use super::correlated::Correlated;
 use super::run::player;
-use super::spec::Accounting;
+use crate::account::{Accounting, Allotment, Correlated};
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
 use crate::audit::{
     AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Verdict, Watch,
@@ -86,13 +84,13 @@ impl Experiment {
         target: AuditTarget,
         options: Options,
     ) -> Result<AlgorithmAudit, String> {
-        if planned.budget.together.is_some() && target != AuditTarget::Experiment {
+        if planned.account.together.is_some() && target != AuditTarget::Experiment {
             return Err(format!(
                 "{}: in secret shares an agent releases nothing of its own; --target experiment attacks the sum that is revealed",
                 planned.label
             ));
         }
-        if planned.budget.correlated.is_some() && target != AuditTarget::Experiment {
+        if planned.account.correlated.is_some() && target != AuditTarget::Experiment {
             return Err(format!(
                 "{}: noise that neighbours share hides an agent among others; --target experiment attacks it with a coalition that reads every message",
                 planned.label
@@ -266,8 +264,8 @@ impl<'a> Audited<'a> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
         let (stake, degree) = (locals[AGENT].stake(), graph.degree(AGENT));
-        let Account { noise, ledger, price, steps, hidden_by, inside, .. } =
-            planned.budget.account(stake, degree)?;
+        let Allotment { noise, ledger, price, steps, hidden_by, inside, .. } =
+            planned.account.allotment(stake, degree)?;
         let own = || noise.iter().map(RoundNoise::noise).collect();
         let hidden_by: Vec<Noise> = if hidden_by.is_empty() { own() } else { hidden_by.to_vec() };
         let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
@@ -282,7 +280,7 @@ impl<'a> Audited<'a> {
                 .flatten(),
         };
         let pool = planned
-            .budget
+            .account
             .correlated
             .as_ref()
             .map(|c| Pool::new(graph, c.pairwise.colluders, c.pairwise.correlation, c.resistance()));
@@ -343,8 +341,8 @@ impl<'a> Audited<'a> {
     /// The gate of agent `i`, with the noise that it shares with its neighbours.
     fn gate(&self, i: usize, seed: &Seed) -> Gate {
         let Self { planned, graph, locals, .. } = self;
-        let gate = planned.budget.gate(i, locals[i].stake(), graph.degree(i), seed, false);
-        match &planned.budget.correlated {
+        let gate = planned.account.gate(i, locals[i].stake(), graph.degree(i), seed, false);
+        match &planned.account.correlated {
             Some(correlated) => (self.equip)(correlated, gate, i, graph.neighbours(i), seed),
             None => gate,
         }
@@ -649,7 +647,7 @@ impl<'a> Whole<'a> {
     fn play(&self, trial: &Trial, guess: Guess) -> f64 {
         let Audited { planned, graph, mixing, locals, hidden_by, .. } = self.audited;
         // Colluders, the last agents, know their own part of the noise: they add none.
-        let honest = planned.budget.together.map_or(locals.len(), |together| together.honest());
+        let honest = planned.account.together.map_or(locals.len(), |together| together.honest());
         let players = locals.iter().enumerate().map(|(i, local)| {
             let side = usize::from(trial.side == Side::Second);
             let local = if i == AGENT { self.first[side].clone() } else { local.clone() };

@@ -1,20 +1,18 @@
 //! From a file to an experiment that can run: everything that can be wrong is found here, and every open choice made.
 
-use super::budget::{self, Budget, Company};
-use super::correlated::{self, Correlated};
 use super::problem::Tied;
 use super::range;
 use super::scouted;
 use super::shared;
-use super::spec::{
-    self, AlgorithmSpec, ClassWeight, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError, Threshold,
-};
+use super::spec::{self, AlgorithmSpec, ClassWeight, ExperimentSpec, PartitionSpec, SpecError, Threshold};
 use super::sweep;
+use crate::account::{self, Account, Company, Correlated, DeclaredCosts, NoiseSpec, Terms};
 use crate::agent::Timetable;
 use crate::data::{
     Dataset, Encoding, HIGH_CLAMPING, Kind, LoadReport, Partition, RawLayout, Records, RowBounds, Shard,
     Synthetic, SyntheticTask, Task,
 };
+use crate::fault::Fault;
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
@@ -89,6 +87,26 @@ impl ExperimentSpec {
     }
 }
 
+/// What all algorithms of an experiment share when they are planned.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    /// Which algorithm of the file is planned, from 1.
+    pub(super) place: u64,
+    pub(super) spec: &'a ExperimentSpec,
+    pub(super) terms: Terms<'a>,
+    /// The linear constraint, if the agents share one.
+    pub(super) tied: Option<&'a Tied>,
+    /// Whether classes are balanced by shares that the run estimates.
+    pub(super) balanced: bool,
+}
+
+/// What is declared of costs, where agents have them instead of records.
+fn declared_costs(spec: &ExperimentSpec, tied: Option<&Tied>) -> Option<DeclaredCosts> {
+    let problem = spec.problem.as_ref().filter(|p| !p.agent.is_empty())?;
+    let marginal = problem.marginal.unwrap_or([f64::NAN; 2]);
+    Some(DeclaredCosts { marginal, gradient: tied.and_then(|t| t.gradient) })
+}
+
 /// One algorithm, ready to run.
 #[derive(Debug)]
 pub(super) struct Planned {
@@ -97,7 +115,7 @@ pub(super) struct Planned {
     pub(super) label: String,
     pub(super) protocol: Arc<dyn Protocol>,
     pub(super) timetable: Arc<Timetable>,
-    pub(super) budget: Budget,
+    pub(super) account: Account,
     /// Secret shares instead of vectors.
     pub(super) sharing: Option<FixedPoint>,
     /// How agents combine their neighbours' vectors.
@@ -293,7 +311,7 @@ impl Experiment {
             }
             Some(_) => Vec::new(),
         };
-        let heaviest = budget::heaviest(&weights);
+        let heaviest = account::heaviest(&weights);
         let mut facts = facts(&spec, &objective, &bounds.stretched(heaviest), &graphs, records.0, features);
         if layout.is_some() {
             objective = scouted::objective(objective, &spec, counts[0].iter().sum());
@@ -356,22 +374,27 @@ impl Experiment {
         }
         let mut planned = Vec::new();
         for (index, algorithm) in algorithms.into_iter().enumerate() {
-            // A protocol's complaint begins with its key.
-            let place = |e: String| SpecError {
-                line: spec::line_in_algorithm(text, index, e.split(' ').next().unwrap_or_default()),
+            let place = |fault: Fault| SpecError {
+                line: spec::line_of(text, index, fault.key()),
                 file: file.to_owned(),
-                message: format!("algorithm {}: {e}", index + 1),
+                message: format!("algorithm {}: {fault}", index + 1),
                 help: None,
             };
-            let context = budget::Context {
+            let context = Context {
                 place: index as u64 + 1,
                 spec: &spec,
-                objective: &objective,
-                bounds: &bounds,
-                counts: &counts,
-                weights: &weights,
+                terms: Terms {
+                    privacy: spec.privacy,
+                    objective: &objective,
+                    bounds: &bounds,
+                    counts: &counts,
+                    weights: &weights,
+                    weighting: &spec.data.weights,
+                    costs: declared_costs(&spec, tied.as_ref()),
+                    clipped: spec.data.encoding == Encoding::Scouted,
+                    seeded: entropy.is_none(),
+                },
                 balanced: estimated,
-                seeded: entropy.is_none(),
                 tied: tied.as_ref(),
             };
             let (one, mut warned) = match &layout {
@@ -420,7 +443,7 @@ impl Experiment {
     /// Returns what is claimed about the privacy of an algorithm, by its place in the file; `None` where it is not private.
     #[must_use]
     pub fn claim(&self, algorithm: usize) -> Option<Claim> {
-        let price = self.planned.get(algorithm)?.budget.price.as_ref()?;
+        let price = self.planned.get(algorithm)?.account.price.as_ref()?;
         // What stops at the budget never costs more than it.
         let budget = self.spec.privacy.and_then(|p| p.epsilon);
         let epsilon = budget.map_or(price.claim.epsilon, |budget| price.claim.epsilon.min(budget));
@@ -546,7 +569,7 @@ impl Experiment {
 
     /// The largest of them.
     pub(super) fn heaviest(&self) -> f64 {
-        budget::heaviest(&self.weights)
+        account::heaviest(&self.weights)
     }
 
     /// What is public of an agent of the first run.
@@ -956,9 +979,9 @@ fn facts(
 fn plan(
     algorithm: AlgorithmSpec,
     mut facts: PublicFacts,
-    context: &budget::Context<'_>,
+    context: &Context<'_>,
     graphs: &[Arc<Graph>],
-) -> Result<(Planned, Vec<String>), String> {
+) -> Result<(Planned, Vec<String>), Fault> {
     let AlgorithmSpec {
         label,
         rounds,
@@ -972,45 +995,57 @@ fn plan(
         mut protocol,
     } = algorithm;
     if let Some(most) = max_dim.filter(|&most| most < facts.dim) {
-        return Err(format!(
-            "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
-            facts.dim
+        return Err(Fault::at(
+            "max_dim",
+            format!(
+                "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
+                facts.dim
+            ),
         ));
     }
     // How noise is calibrated is one thing, noise that is fixed another.
     let (given, how) = (noise.clone(), noise.as_ref().and_then(NoiseSpec::calibrated));
     let noise = noise.filter(|_| how.is_none());
     if how.is_some() && context.spec.privacy.and_then(|p| p.epsilon).is_none() {
-        return Err("noise: calibrated needs a budget: set epsilon in [privacy], or fix the noise".into());
+        return Err(Fault::at(
+            "noise",
+            "noise: calibrated needs a budget: set epsilon in [privacy], or fix the noise",
+        ));
     }
     if let Some(tied) = context.tied {
-        protocol.couple(&tied.coupling)?;
+        protocol.couple(&tied.coupling).map_err(Fault::says)?;
         if gossip.is_some_and(|g| g > 0) {
-            return Err("gossip would mix variables that are not the same thing; leave it out".into());
+            return Err(Fault::at(
+                "gossip",
+                "gossip would mix variables that are not the same thing; leave it out",
+            ));
         }
     }
     facts.private = context.spec.privacy.is_some() && noise != Some(NoiseSpec::None);
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
     // Before steps are chosen for a budget that pays for none.
     if privacy.is_some_and(|p| p.epsilon.is_some()) {
-        budget::bounded(context)?;
+        account::bounded(&context.terms)?;
     }
     facts.budget = privacy.and_then(|p| {
-        let (objective, bounds) = (context.objective, context.bounds);
-        if context.weights.is_empty() {
-            budget_per_sensitivity(&p, objective, bounds, std::iter::once(context.loudest(&facts)))
+        let Terms { objective, bounds, weights, .. } = context.terms;
+        if weights.is_empty() {
+            budget_per_sensitivity(&p, objective, bounds, std::iter::once(context.terms.loudest(&facts)))
         } else {
-            budget_per_sensitivity(&p, objective, bounds, context.stakes())
+            budget_per_sensitivity(&p, objective, bounds, context.terms.stakes())
         }
     });
-    let together =
-        sharing.as_ref().map(|s| shared::together(s, noise.as_ref(), &facts, context)).transpose()?.flatten();
+    let together = sharing
+        .as_ref()
+        .map(|s| shared::together(s, noise.as_ref(), &facts, context).map_err(Fault::says))
+        .transpose()?
+        .flatten();
     if let Some(together) = together {
         // N − c of them hide each other: the mean has that many times less variance than if everybody hid itself.
         facts.budget = facts.budget.map(|b| b * (together.honest() as f64).sqrt());
     }
     let correlated = match protocol.pairwise(&facts) {
-        Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), &facts, context, graphs)?,
+        Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), &facts, &context.terms, graphs)?,
         None => None,
     };
     if let Some(correlated) = &correlated {
@@ -1019,21 +1054,27 @@ fn plan(
     facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
-    let warning = protocol.check(&facts)?;
+    let warning = protocol.check(&facts).map_err(Fault::says)?;
     if sharing.is_some() {
-        shared::check(&*protocol, &facts, context)?;
+        shared::check(&*protocol, &facts, context).map_err(Fault::says)?;
     }
     if sharing.is_some() && mixing != MixRule::Average {
-        return Err("mixing needs each vector, and exchange = \"secret-shared\" reveals sums alone: leave one of them out".into());
+        return Err(Fault::at(
+            "mixing",
+            "mixing needs each vector, and exchange = \"secret-shared\" reveals sums alone: leave one of them out",
+        ));
     }
     if let (Some(_), Some(1..)) = (&sharing, gossip) {
-        return Err("gossip has nothing to mix under exchange = \"secret-shared\": leave it out".into());
+        return Err(Fault::at(
+            "gossip",
+            "gossip has nothing to mix under exchange = \"secret-shared\": leave it out",
+        ));
     }
     // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
     let calibrated = facts.private && noise.is_none();
     let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
     let gossip = gossip.unwrap_or(if calibrated && context.tied.is_none() && sharing.is_none() {
-        budget::default_gossip(&facts)
+        account::default_gossip(&facts)
     } else {
         0
     });
@@ -1041,27 +1082,32 @@ fn plan(
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);
     let company = Company { together, correlated };
-    let mut budget = budget::plan(&*protocol, noise.as_ref(), how, &facts, context, graphs, company)?;
-    correlated::correlate(&mut budget, &facts, context)?;
-    budget.noise_spec = given;
-    let sharing =
-        sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context, &budget)).transpose()?;
+    let mut account =
+        account::plan(&*protocol, noise.as_ref(), how, &facts, &context.terms, graphs, company)?;
+    account::correlate(&mut account, &facts, &context.terms)?;
+    account.noise_spec = given;
+    let sharing = sharing
+        .map(|spec| shared::code(&spec, &*protocol, &facts, context, &account).map_err(Fault::says))
+        .transpose()?;
     if let Some(code) = &sharing {
-        shared::distribute(&mut budget, code, &facts, context)?;
+        shared::distribute(&mut account, code, &facts, context).map_err(Fault::says)?;
     }
-    if let (Some(price), Some(wanted)) = (&budget.price, context.spec.privacy.and_then(|p| p.adversary)) {
-        correlated::protects(&price.claim, wanted, facts.agents)?;
+    if let (Some(price), Some(wanted)) = (&account.price, context.spec.privacy.and_then(|p| p.adversary)) {
+        account::protects(&price.claim, wanted, facts.agents)?;
     }
-    let warnings =
-        warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
+    let warnings = warning
+        .into_iter()
+        .map(|w| format!("{label}: {w}"))
+        .chain(account.warnings.iter().cloned())
+        .collect();
     Ok((
         Planned {
-            reach: range::reach(&*protocol, mixing, &facts, context, &budget),
+            reach: range::reach(&*protocol, mixing, &facts, context, &account),
             place: context.place,
             label,
             protocol,
             timetable: Arc::new(timetable),
-            budget,
+            account,
             sharing,
             mixing,
             staleness,
@@ -1113,7 +1159,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
     if planned.staleness > 0 {
         table.insert("staleness".into(), planned.staleness.into());
     }
-    if let Some(noise) = &planned.budget.noise_spec
+    if let Some(noise) = &planned.account.noise_spec
         && let Ok(noise) = serde_json::to_value(noise)
     {
         table.insert("noise".into(), noise);

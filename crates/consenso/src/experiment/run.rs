@@ -545,8 +545,8 @@ pub(super) fn player(
     seed: &Seed,
     simulated: bool,
 ) -> Player {
-    let gate = planned.budget.gate(agent, local.stake(), graph.degree(agent), seed, simulated);
-    let gate = match &planned.budget.correlated {
+    let gate = planned.account.gate(agent, local.stake(), graph.degree(agent), seed, simulated);
+    let gate = match &planned.account.correlated {
         // Who knows the seed of a simulation, or of a study for science, knows all noise anyway.
         Some(correlated) if simulated || experiment.is_seeded() => {
             correlated.equip(gate, agent, graph.neighbours(agent), seed)
@@ -684,7 +684,7 @@ fn observe(
         test_accuracy: test.and_then(|t| {
             problem::accuracy_above(&experiment.objective.loss, t, &mean, experiment.threshold)
         }),
-        epsilon_worst: planned.budget.price.as_ref().and_then(|price| {
+        epsilon_worst: planned.account.price.as_ref().and_then(|price| {
             let spent = &price.paper_worst_case;
             match network.round() as usize {
                 0 => (!spent.is_empty()).then_some(0.0),
@@ -704,7 +704,7 @@ fn published_so_far(
 ) -> Option<Spread> {
     let graph = &experiment.graphs[instance.run as usize];
     Spread::of(instance.locals.iter().enumerate().filter_map(|(i, local)| {
-        let published = &planned.budget.account(local.stake(), graph.degree(i))?.published;
+        let published = &planned.account.allotment(local.stake(), graph.degree(i))?.published;
         match round as usize {
             0 => (!published.is_empty()).then_some(0.0),
             round => published.get(round - 1).copied(),
@@ -776,7 +776,7 @@ fn parameters(planned: &Planned) -> Parameters {
 }
 
 fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> Option<EpsilonRecord> {
-    let price = planned.budget.price.as_ref()?;
+    let price = planned.account.price.as_ref()?;
     // What stops at the budget never costs more than it.
     let budget = experiment.spec.privacy.and_then(|p| p.epsilon);
     let claim = budget.map_or(price.claim.epsilon, |budget| price.claim.epsilon.min(budget));
@@ -819,7 +819,7 @@ fn published(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -
     let last = || outcomes.iter().filter_map(|o| o.trace.last()?.epsilon_published);
     Some(PublishedRecord {
         epsilon: widest(last)?,
-        delta: experiment.spec.privacy.filter(|_| planned.budget.is_gaussian()).map(|p| p.delta),
+        delta: experiment.spec.privacy.filter(|_| planned.account.is_gaussian()).map(|p| p.delta),
         formula: planned.protocol.published_formula().into(),
     })
 }

@@ -1,9 +1,8 @@
 //! `exchange = "secret-shared"`: what an experiment needs for it, and the range its numbers can have.
 
-use super::budget::{Budget, Context};
-use super::check::Planned;
+use super::check::{Context, Planned};
 use super::problem::Tied;
-use super::spec::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
+use crate::account::{Account, Accounting, Mechanism, NoiseSpec, RESERVED};
 use crate::gate::{Grid, Noise, RoundNoise};
 use crate::privacy::Adversary;
 use crate::privacy::distributed_noise::{TAIL, Together};
@@ -39,9 +38,6 @@ const FRACTION_BITS: u32 = 40;
 
 /// Under noise, as many bits as make an agent's part at least 2^20 steps: rounding then adds less than a part in 10^13 to its variance.
 const NOISE_BITS: i32 = 20;
-
-/// The share of δ that rounding and the ends of the range may cost at most; the rest is the Gaussian mechanism's.
-pub(super) const RESERVED: f64 = 1.0 / (1 << 20) as f64;
 
 const SECRET: &str = "exchange = \"secret-shared\"";
 
@@ -79,7 +75,7 @@ pub(super) fn check(
     if context.spec.start.is_some() {
         return Err(format!("{SECRET} starts everybody from one point: leave start out"));
     }
-    if !context.bounds.public {
+    if !context.terms.bounds.public {
         return Err(format!(
             "{SECRET} takes its range from the bounds of the rows, and these were computed from the records: review the schema and set \
              reviewed = true in it"
@@ -133,12 +129,6 @@ pub(super) fn together(
     }
 }
 
-/// The budget of the Gaussian mechanism alone: what is left of δ after [`RESERVED`].
-pub(super) fn of_the_sum(privacy: PrivacySpec) -> PrivacySpec {
-    let delta = privacy.delta * (1.0 - RESERVED);
-    PrivacySpec { delta, mechanism: Some(Mechanism::Gaussian), ..privacy }
-}
-
 /// The code of a run, or why there is none; the text begins with the key at fault.
 ///
 /// The range is proved, not hoped for: an agent that had to stop because of its own numbers would tell something about them.
@@ -147,9 +137,9 @@ pub(super) fn code(
     protocol: &dyn Protocol,
     facts: &PublicFacts,
     context: &Context<'_>,
-    budget: &Budget,
+    account: &Account,
 ) -> Result<FixedPoint, String> {
-    let parts = parts(budget);
+    let parts = parts(account);
     let proved = reach(protocol, facts, context, &parts);
     let range = match (spec.range, proved) {
         (Some(range), Some(proved)) if range < proved => {
@@ -182,30 +172,31 @@ pub(super) fn code(
 }
 
 /// An agent's own part of the noise, by round; empty without noise.
-fn parts(budget: &Budget) -> Vec<f64> {
-    let part = |together: Together| budget.noise().iter().map(|n| together.part(n.noise().scale())).collect();
-    budget.together.map(part).unwrap_or_default()
+fn parts(account: &Account) -> Vec<f64> {
+    let part =
+        |together: Together| account.noise().iter().map(|n| together.part(n.noise().scale())).collect();
+    account.together.map(part).unwrap_or_default()
 }
 
 /// Gives every agent its part of the noise, on the grid of the code, and says in the claim what that assumes and adds to δ.
 pub(super) fn distribute(
-    budget: &mut Budget,
+    account: &mut Account,
     code: &FixedPoint,
     facts: &PublicFacts,
     context: &Context<'_>,
 ) -> Result<(), String> {
-    let (Some(together), Some(privacy)) = (budget.together, context.spec.privacy) else { return Ok(()) };
+    let (Some(together), Some(privacy)) = (account.together, context.spec.privacy) else { return Ok(()) };
     let grid = Grid::new(-(code.fraction_bits() as i32)).map_err(|e| e.to_string())?;
-    let parts = parts(budget);
+    let parts = parts(account);
     let noise: Arc<[RoundNoise]> =
         parts.iter().map(|&sigma| RoundNoise::on_grid(Noise::Gaussian { sigma }, grid)).collect();
     for n in &*noise {
         code.holds(n).map_err(|e| format!("fraction_bits = {}: {e}", code.fraction_bits()))?;
     }
-    for account in budget.accounts_mut() {
-        account.hidden_by = account.noise.iter().map(RoundNoise::noise).collect();
-        account.noise = Arc::clone(&noise);
-        let Some(price) = &mut account.price else { continue };
+    for allotment in account.allotments_mut() {
+        allotment.hidden_by = allotment.noise.iter().map(RoundNoise::noise).collect();
+        allotment.noise = Arc::clone(&noise);
+        let Some(price) = &mut allotment.price else { continue };
         let epsilon = privacy.epsilon.map_or(price.claim.epsilon, |e| e.min(price.claim.epsilon));
         let extra = together.extra_delta(epsilon, facts.dim, parts.iter().map(|s| s / grid.step()));
         if extra.is_nan() || extra > privacy.delta * RESERVED {
@@ -230,14 +221,14 @@ pub(super) fn distribute(
             together.honest()
         ));
     }
-    budget.settle();
+    account.settle();
     Ok(())
 }
 
 /// The noise in words, and from whom shares hide what.
 pub(super) fn describe(planned: &Planned) -> String {
-    let noise = planned.budget.describe();
-    match (&planned.sharing, planned.budget.together) {
+    let noise = planned.account.describe();
+    match (&planned.sharing, planned.account.together) {
         (Some(_), Some(t)) => format!(
             "{noise} an agent; secret-shared, the sum hides a record from up to {} colluders",
             t.colluders()
@@ -256,7 +247,7 @@ pub(super) fn keys(planned: &Planned) -> Parameters {
         table.insert("exchange".into(), "secret-shared".into());
         table.insert("range".into(), code.range().into());
         table.insert("fraction_bits".into(), i64::from(code.fraction_bits()).into());
-        let colluders = planned.budget.together.map(|t| t.colluders() as i64);
+        let colluders = planned.account.together.map(|t| t.colluders() as i64);
         table.extend(colluders.map(|c| ("colluders".into(), c.into())));
     }
     table
@@ -278,7 +269,7 @@ fn reach(protocol: &dyn Protocol, facts: &PublicFacts, context: &Context<'_>, pa
         return within;
     }
     // One record alone is an upper bound on the mean of many.
-    let gradient = context.steepest();
+    let gradient = context.terms.steepest();
     let wide = |x: f64| x * (1.0 + 1e-9) + 1e-9;
     let (mut before, mut largest) = (0.0, 0.0f64);
     for round in 1..=facts.rounds {

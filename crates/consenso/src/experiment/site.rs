@@ -1,9 +1,8 @@
 //! One agent of an experiment, as a site of a real network runs it.
 
-use super::budget::{Account, Norm, events};
 use super::check::{Experiment, Planned, Source};
 use super::run::player;
-use super::spec::Accounting;
+use crate::account::{Accounting, Allotment, Norm, events};
 use crate::agent::{Agent, Player, Timetable};
 use crate::gate::{Gate, Ledger, Noise};
 use crate::graph::{Graph, Mixing};
@@ -213,20 +212,20 @@ impl Experiment {
     }
 
     fn site_plan(&self, planned: &Planned, stake: Stake, degree: usize) -> SitePlan {
-        let account = planned.budget.account(stake, degree);
+        let allotment = planned.account.allotment(stake, degree);
         SitePlan {
             kind: planned.protocol.kind(),
             timetable: Arc::clone(&planned.timetable),
             dim: self.facts.dim,
             width: planned.protocol.width(self.facts.dim),
             records: stake.records,
-            claim: account.and_then(|account| self.account_claim(account)),
-            cost: account.and_then(|account| Some(account.cost(&self.account_claim(account)?))),
+            claim: allotment.and_then(|allotment| self.account_claim(allotment)),
+            cost: allotment.and_then(|allotment| Some(allotment.cost(&self.account_claim(allotment)?))),
             seeded: self.is_seeded(),
             range: self.model_range(planned),
-            steps: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.steps)),
-            hidden_by: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.hidden_by)),
-            inside: account.map(|account| account.inside.clone()).unwrap_or_default(),
+            steps: allotment.map_or_else(|| Arc::from([]), |allotment| Arc::clone(&allotment.steps)),
+            hidden_by: allotment.map_or_else(|| Arc::from([]), |allotment| Arc::clone(&allotment.hidden_by)),
+            inside: allotment.map(|allotment| allotment.inside.clone()).unwrap_or_default(),
         }
     }
 
@@ -239,8 +238,8 @@ impl Experiment {
     }
 
     /// The account's claim; what stops at the budget never costs more than it.
-    pub(super) fn account_claim(&self, account: &Account) -> Option<Claim> {
-        let mut claim = account.price.as_ref()?.claim.clone();
+    pub(super) fn account_claim(&self, allotment: &Allotment) -> Option<Claim> {
+        let mut claim = allotment.price.as_ref()?.claim.clone();
         if let Some(budget) = self.spec.privacy.and_then(|p| p.epsilon)
             && claim.epsilon > budget
         {

@@ -133,11 +133,11 @@ fn a_weighted_agent_is_hidden_as_claimed() {
             let options = Options { trials: 3_000, confidence: 1.0 - 1e-6, seed: 3 };
             let found = experiment.audit(target, options).unwrap()[0].audit.expect("a claim");
             assert_eq!(found.verdict, Verdict::Consistent, "{algorithm}: {found:?}");
-            let budget = &experiment.planned[0].budget;
-            let said = budget.price.as_ref().unwrap().claim.caveats.join(" ");
+            let account = &experiment.planned[0].account;
+            let said = account.price.as_ref().unwrap().claim.caveats.join(" ");
             (
                 found,
-                budget.account(experiment.stake(0), 3).unwrap().steps[0].l2 / experiment.stake(0).weight,
+                account.allotment(experiment.stake(0), 3).unwrap().steps[0].l2 / experiment.stake(0).weight,
                 said,
             )
         };
@@ -158,9 +158,10 @@ fn an_account_that_forgets_the_weight_is_caught() {
     let algorithm = "kind = \"dgd\"\nrounds = 20\nstep = 0.3";
     let heavy = checked("weights = [13, 1, 1, 1]", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
     let plain = checked("", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
-    let step = |e: &Experiment| e.planned[0].budget.account(e.stake(0), 3).unwrap().steps[0].l2;
+    let step = |e: &Experiment| e.planned[0].account.allotment(e.stake(0), 3).unwrap().steps[0].l2;
     assert!((step(&heavy) / step(&plain) - 3.25).abs() < 1e-9, "{} {}", step(&heavy), step(&plain));
-    let noise = |e: &Experiment| e.planned[0].budget.account(e.stake(0), 3).unwrap().noise[0].noise().scale();
+    let noise =
+        |e: &Experiment| e.planned[0].account.allotment(e.stake(0), 3).unwrap().noise[0].noise().scale();
     assert!((noise(&heavy) / noise(&plain) - 3.25).abs() < 1e-6);
     // Objective perturbation counts the weight in the curvature too.
     let inside = |data: &str| {
@@ -170,7 +171,7 @@ fn an_account_that_forgets_the_weight_is_caught() {
             "kind = \"pp\"\nrounds = 5\npenalty = 1.0\nnoise = { gaussian = 1.0 }",
         )
         .unwrap();
-        e.planned[0].budget.account(e.stake(0), 3).unwrap().price.as_ref().unwrap().claim.epsilon
+        e.planned[0].account.allotment(e.stake(0), 3).unwrap().price.as_ref().unwrap().claim.epsilon
     };
     assert!(inside("weights = [13, 1, 1, 1]") > 3.0 * inside(""));
 }
