@@ -417,7 +417,7 @@ fn view<'a>(seat: &Seat<'a>, protocol: &dyn Protocol, local: &LocalObjective, ga
         seat.weights,
         seat.round,
     )
-    .with_regularization(local.objective().regularization)
+    .with_regularization(local.regularization())
     .with_constraint(*gate.constraint())
     .with_common(seat.common)
 }

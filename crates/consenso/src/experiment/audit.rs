@@ -13,7 +13,7 @@ use crate::data::{RawColumn, Records, RowBounds, Task};
 use crate::gate::{Gate, Ledger, Noise, Pair, Pairs, RoundNoise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::{NeighbourRelation, correlated};
-use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use crate::problem::{LocalObjective, MeanLoss, Sensitivity, Workspace};
 use crate::protocol::{Memory, PublicFacts, View, Weights};
 use crate::random::{Purpose, Seed};
 use crate::simulate::Lockstep;
@@ -139,6 +139,8 @@ struct Audited<'a> {
     experiment: &'a Experiment,
     planned: &'a Planned,
     locals: &'a [LocalObjective],
+    /// The records of the agent under attack, and what is minimised on them.
+    attacked: &'a MeanLoss,
     graph: &'a Arc<Graph>,
     mixing: Arc<Mixing>,
     noise: Arc<[RoundNoise]>,
@@ -289,6 +291,7 @@ impl<'a> Audited<'a> {
             experiment,
             planned,
             locals,
+            attacked: locals[AGENT].mean_loss()?,
             graph,
             mixing: Arc::new(Mixing::metropolis(graph)),
             noise: Arc::clone(noise),
@@ -383,7 +386,7 @@ impl<'a> Audited<'a> {
         let place = neighbours.partition_point(|&n| (n as usize) < j);
         let weights = Weights { own: self.mixing.own(j), neighbours: self.mixing.neighbours(j) };
         let view = View::new(rows, dim, j as u32, neighbours, place, weights, round)
-            .with_regularization(local.objective().regularization);
+            .with_regularization(local.regularization());
         let (mut low, mut high, mut step) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);
         protocol.interval(&view, &[], &mut low, &mut high);
         protocol.step(&view, Memory::default(), &low, local, &mut Workspace::default(), &mut step);
@@ -426,7 +429,7 @@ impl<'a> Audited<'a> {
         let edges: Vec<(u32, u32)> = (1..=degree as u32).map(|j| (0, j)).collect();
         let Ok(graph) = Graph::from_edges(degree + 1, &edges) else { return Silence::default() };
         let mixing = Mixing::metropolis(&graph);
-        let counts = vec![self.locals[AGENT].records().len(); degree + 1];
+        let counts = vec![self.attacked.records().len(); degree + 1];
         let behaviour = |local: &LocalObjective, k: u32| {
             let noise = Seed::from(seed).for_run(u64::from(k));
             let local = local.apart();
@@ -463,7 +466,7 @@ impl<'a> Audited<'a> {
     }
 
     fn agent(&self) -> AgentAttack {
-        let local = &self.locals[AGENT];
+        let local = self.attacked;
         AgentAttack::new(
             self.experiment.objective,
             &self.experiment.row_bounds(),
@@ -505,7 +508,7 @@ struct Stages<'a> {
 
 impl<'a> Stages<'a> {
     fn new(audited: &'a Audited<'a>) -> Self {
-        let (local, experiment) = (&audited.locals[AGENT], audited.experiment);
+        let (local, experiment) = (audited.attacked, audited.experiment);
         let layout = experiment.layout.as_ref().expect("scouted experiments have raw columns");
         let end = |column: &RawColumn| match *column {
             RawColumn::Number => 1.0,
@@ -525,7 +528,7 @@ impl<'a> Stages<'a> {
         };
         let last: Vec<f64> = layout.columns().iter().map(end).collect();
         let sides = [with(vec![0.0; last.len()], label), with(last, label)];
-        Self { audited, sides, counts: audited.locals.iter().map(|l| l.records().len()).collect() }
+        Self { audited, sides, counts: audited.locals.iter().map(|l| l.stake().records).collect() }
     }
 
     fn play(&self, trial: &Trial) -> f64 {
@@ -607,7 +610,7 @@ struct Whole<'a> {
 
 impl<'a> Whole<'a> {
     fn new(audited: &'a Audited<'a>) -> Self {
-        let local = &audited.locals[AGENT];
+        let local = audited.attacked;
         let bounds = audited.experiment.row_bounds();
         let features = local.records().dim();
         let pair = WorstPair::new(local.objective().loss, &bounds, features, Spread::L2, audited.neighbours);
@@ -663,7 +666,7 @@ impl<'a> Whole<'a> {
         let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
         network = super::run::summed(network, planned, &[]).expect("planned for this graph");
         let without = &self.first[2];
-        let mut watch = Watch::new(&*planned.protocol, &self.pair, without, without.records().len());
+        let mut watch = Watch::new(&*planned.protocol, &self.pair, without, without.stake().records);
         let dim = network.dim();
         for round in 0..planned.timetable.rounds {
             let rows = network.rows().to_vec();
@@ -705,7 +708,7 @@ impl<'a> Whole<'a> {
         let Audited { planned, locals, .. } = self.audited;
         let (protocol, dim) = (&*planned.protocol, seen.len());
         let view = View::new(seat.rows, dim, seat.me, seat.neighbours, seat.place, seat.weights, seat.round)
-            .with_regularization(self.first[2].objective().regularization);
+            .with_regularization(self.first[2].regularization());
         let (mut low, mut high, mut step) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);
         protocol.interval(&view, &[], &mut low, &mut high);
         seen.iter_mut().for_each(|x| *x *= locals.len() as f64);

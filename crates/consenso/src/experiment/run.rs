@@ -452,7 +452,7 @@ fn one_run(
 ) -> Result<Option<Outcome>, String> {
     let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
-    let counts: Vec<usize> = instance.locals.iter().map(|l| l.records().len()).collect();
+    let counts: Vec<usize> = instance.locals.iter().map(|l| l.stake().records).collect();
     let players = instance
         .locals
         .iter()
@@ -559,8 +559,8 @@ pub(super) fn player(
         }
         None => gate,
     };
-    let gate = match local.costs() {
-        Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
+    let gate = match &local {
+        LocalObjective::Costs(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())
         }
         _ => gate.with_constraint(experiment.spec.objective.constraint),

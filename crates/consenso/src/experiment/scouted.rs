@@ -430,7 +430,8 @@ fn pooled(
     standard: &[f64],
     locals: &[LocalObjective],
 ) -> LocalObjective {
-    let blocks: Vec<Records> = locals.iter().map(|l| layout.encode(standard, l.records())).collect();
+    let with_records = locals.iter().filter_map(LocalObjective::mean_loss);
+    let blocks: Vec<Records> = with_records.map(|l| layout.encode(standard, l.records())).collect();
     let all = Records::joined(&blocks.iter().collect::<Vec<_>>());
     LocalObjective::new(
         Objective { loss: experiment.loss_under(Some(standard)), ..experiment.objective },
@@ -452,7 +453,7 @@ impl Experiment {
     /// What all records look like without noise, where columns are scouted: the reference that models are compared with.
     pub(super) fn reference(&self, locals: &[LocalObjective]) -> Option<(Vec<f64>, LocalObjective)> {
         let layout = self.layout.as_ref()?;
-        let counts: Vec<usize> = locals.iter().map(|l| l.records().len()).collect();
+        let counts: Vec<usize> = locals.iter().map(|l| l.stake().records).collect();
         let standard = Scouted::exact_standard(layout, self.objective.loss, &counts, locals)?;
         let pooled = pooled(self, layout, &standard, locals);
         Some((standard, pooled))
@@ -460,7 +461,7 @@ impl Experiment {
 
     /// One agent's objective under a standard, with a ridge for its own records.
     pub(super) fn alone(&self, standard: &[f64], local: &LocalObjective) -> Option<LocalObjective> {
-        let records = self.layout.as_ref()?.encode(standard, local.records());
+        let records = self.layout.as_ref()?.encode(standard, local.mean_loss()?.records());
         let regularization = 1.0 / records.len().max(1) as f64;
         let loss = self.loss_under(Some(standard));
         Some(LocalObjective::new(Objective { regularization, loss }, records))

@@ -223,7 +223,7 @@ impl Experiment {
             return Err(format!("there is no agent {agent} among {}", graph.agents()));
         }
         let local = self.local(agent)?;
-        let (records, announced) = (local.records().len(), self.counts[agent]);
+        let (records, announced) = (local.stake().records, self.counts[agent]);
         if records != announced {
             return Err(format!(
                 "there are {records} records, but {announced} were announced to the other sites: the noise of all depends on it"

@@ -358,7 +358,7 @@ impl Experiment {
         let known = agents.iter().filter(|e| e.error.is_some_and(|e| e <= EXACT));
         let exposed = known.max_by_key(|e| e.distance)?;
         let agent = exposed.agent as usize;
-        let local = &locals[agent];
+        let local = locals[agent].mean_loss()?;
         if !local.objective().loss.is_logistic() {
             return None;
         }

@@ -4,7 +4,7 @@ use super::{AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, Source, Spe
 use crate::audit::{Options, Verdict};
 use crate::data::{Dataset, Encoding, Schema, csv};
 use crate::problem::solve::central_optimum;
-use crate::problem::{Constraint, LocalObjective};
+use crate::problem::{Constraint, LocalObjective, MeanLoss};
 use std::fmt::Write as _;
 
 const SCHEMA: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
@@ -53,12 +53,12 @@ fn weights_by_records_are_the_optimum_of_all_records_together() {
         assert!((weight - 4.0 * records as f64 / all as f64).abs() < 1e-12, "{weights:?}");
     }
     let mut together = crate::data::Records::with_capacity(locals[0].dim(), all);
-    for local in &locals {
-        for row in 0..local.records().len() {
-            together.push(&local.records().row(row), local.records().labels()[row]);
+    for records in locals.iter().filter_map(LocalObjective::mean_loss).map(MeanLoss::records) {
+        for row in 0..records.len() {
+            together.push(&records.row(row), records.labels()[row]);
         }
     }
-    let one = LocalObjective::new(*locals[0].objective(), together);
+    let one = LocalObjective::new(*locals[0].mean_loss().unwrap().objective(), together);
     let weighted = central_optimum(&locals, &Constraint::None, None);
     let pooled = central_optimum(&[one], &Constraint::None, None);
     let equal: Vec<LocalObjective> = locals.iter().map(|l| l.clone().weighted(1.0)).collect();

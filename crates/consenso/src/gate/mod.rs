@@ -287,17 +287,13 @@ impl Gate {
         local: &LocalObjective,
         centre: f64,
     ) -> bool {
-        let objective = local.objective();
-        // The solver takes rows for unit rows: no problem may be posed that it would take for one beyond rounding.
-        let unit = local.weight().max(1.0) * objective.loss.curvature() + objective.regularization;
-        let smoothness = self.smoothness.map_or(unit, |public| public.max(unit));
-        let weight = protocol.solved_weight(view.round() + 1, view.degree()) + objective.regularization;
+        // No problem may be posed that the solver would take for one beyond rounding.
+        let assumed = local.assumed_smoothness();
+        let smoothness = self.smoothness.map_or(assumed, |public| public.max(assumed));
+        let weight = protocol.solved_weight(view.round() + 1, view.degree()) + local.regularization();
         // Around the centre, moved into the set, the solution is no farther than the records pull; costs are solved in closed form.
-        let pull = if local.costs().is_some() {
-            0.0
-        } else {
-            objective.steepness(smoothness, local.weight()) / weight
-        };
+        let pull =
+            local.mean_loss().map_or(0.0, |f| f.objective().steepness(smoothness, f.weight()) / weight);
         let reach = centre + 2.0 * kernel::norm(view.own()) + pull;
         reach <= solve::largest_solvable(weight, smoothness, view.dim())
     }

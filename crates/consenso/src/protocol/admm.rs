@@ -71,9 +71,6 @@ pub(super) fn exact_step(
     x: &mut [f64],
     work: &mut Workspace,
 ) {
-    if let Some(costs) = local.costs() {
-        return costs.proximal(proximal.centre, proximal.weight, x);
-    }
     if proximal_step(local, proximal, set, x, LOCAL_TOLERANCE, work).is_nan() {
         x.fill(f64::NAN);
     }

@@ -384,7 +384,8 @@ impl Recipe {
     /// Counts this site's records into `cells`.
     fn count(&self, local: &LocalObjective, cells: &mut [f64]) {
         cells.fill(0.0);
-        let (records, layout) = (local.records(), &self.request.layout);
+        let records = local.mean_loss().expect("only records have columns").records();
+        let layout = &self.request.layout;
         let cell = |value: f64, bins: usize| ((value * bins as f64) as usize).min(bins - 1);
         for index in 0..records.len() {
             let mut at = 0;
@@ -1248,8 +1249,8 @@ impl Protocol for Scouted {
         let (standard, rest) = rest.split_at(self.recipe.request.layout.standard_len());
         let (x, rest) = rest.split_at(self.recipe.coefficients());
         let (mean, tally) = rest.split_at(self.recipe.coefficients());
-        let raw = local.raw().expect("scouted records are raw");
-        let rows: Arc<Standardised> = raw.under(standard, local.records());
+        let records = local.mean_loss().expect("only records have columns");
+        let rows: Arc<Standardised> = records.under(standard).expect("scouted records are raw");
         let (loss, clip) = (self.recipe.loss(standard), self.recipe.clip(standard));
         if sum <= self.shape.steps {
             rows.clipped_sum(loss, x, clip, step, work);

@@ -214,9 +214,9 @@ impl Protocol for Staged {
             return self.scout.step(view, memory, point, local, work, step);
         }
         let standard = self.scout.known_standard(memory.public);
-        let raw = local.raw().expect("scouted records are raw");
-        let rows = raw.under(standard, local.records());
-        let unit = rows.in_units(self.objective, self.scout.usual_length(standard), local.weight());
+        let records = local.mean_loss().expect("only records have columns");
+        let rows = records.under(standard).expect("scouted records are raw");
+        let unit = rows.in_units(self.objective, self.scout.usual_length(standard), records.weight());
         let private = &mut memory.private[..self.inner.private_memory() * self.place().1];
         let memory = Memory { public: &memory.public[self.inner_memory()], private };
         self.inner.step(&self.inner_view(view), memory, point, unit, work, step);

@@ -63,7 +63,7 @@ impl Lockstep {
     pub fn new(players: Vec<Player>, graph: Arc<Graph>, mixing: Arc<Mixing>) -> Self {
         assert_eq!(players.len(), graph.agents(), "a player an agent");
         let dim = players.first().map_or(0, Player::width);
-        let work = players.iter().map(|p| 2 * p.local().records().stored()).max().unwrap_or(1) + 100 * dim;
+        let work = players.iter().map(|p| 2 * p.local().stored()).max().unwrap_or(1) + 100 * dim;
         let grain = (GRAIN / work.max(1)).max(1);
         let rows: Vec<f64> = players.iter().flat_map(Player::start).collect();
         let next = rows.clone();

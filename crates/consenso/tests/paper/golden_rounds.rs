@@ -413,12 +413,17 @@ fn objectives_gradients_and_optima() {
             assert_close(&[f.value(&x, &mut work)], &[number(&entry["objective"][i])], TOLERANCE, name);
             assert_close(&g, &vector(&entry["gradient"][i]), TOLERANCE, name);
             // Rows here are longer than 1; our M is for every data set of such rows, so at least that of this one.
-            let longest =
-                (0..6).map(|r| f.records().row(r).iter().map(|z| z * z).sum::<f64>()).fold(0.0, f64::max);
+            let longest = (0..6)
+                .map(|r| f.mean_loss().unwrap().records().row(r).iter().map(|z| z * z).sum::<f64>())
+                .fold(0.0, f64::max);
             let bounds = consenso::data::RowBounds::declared(4.0, longest.sqrt(), 1.0);
-            assert!(f.objective().smoothness(&bounds) >= number(&entry["smoothness"][i]), "{name}");
             assert!(
-                f.objective().strong_convexity() <= number(&entry["hessian_smallest"][i]) + 1e-14,
+                f.mean_loss().unwrap().objective().smoothness(&bounds) >= number(&entry["smoothness"][i]),
+                "{name}"
+            );
+            assert!(
+                f.mean_loss().unwrap().objective().strong_convexity()
+                    <= number(&entry["hessian_smallest"][i]) + 1e-14,
                 "{name}"
             );
         }
