@@ -12,7 +12,9 @@ use consenso::graph::{Graph, Mixing};
 use consenso::privacy::NeighbourRelation;
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
-use consenso::protocol::{Common, CoordinateDescent, Memory, Order, Protocol, PublicFacts, View, Weights};
+use consenso::protocol::{
+    Common, Configured, CoordinateDescent, Memory, Order, Protocol, PublicFacts, View, Weights,
+};
 use consenso::random::{Purpose, Seed};
 use consenso::simulate::Lockstep;
 use rand::RngExt;

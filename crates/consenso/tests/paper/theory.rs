@@ -11,8 +11,8 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::solve::{central_optimum, mean_value};
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
 use consenso::protocol::{
-    Admm, Aggregation, CoordinateDescent, GradientDescent, Order, Parameters, Protocol, PublicFacts,
-    Schedule, from_table, parse,
+    Admm, Aggregation, Assessed, CoordinateDescent, GradientDescent, Order, Parameters, Protocol,
+    PublicFacts, Schedule, from_table, parse,
 };
 use consenso::random::{Purpose, Seed};
 use consenso::simulate::Lockstep;
