@@ -4,7 +4,9 @@
 //! [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
 //! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
 
-use crate::gate::{Draft, FixedPoint, Gate, GateState, Release, ShareError, Shares, StopReason};
+use crate::gate::{
+    Draft, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares, StopReason,
+};
 use crate::graph::{Graph, Mixing};
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, MixRule, Protocol, View, Weights};
@@ -271,17 +273,65 @@ impl Player {
         own: &mut [f64],
         words: &'a mut [u64],
     ) -> Result<Shares<'a>, ShareError> {
-        self.absorb(seat);
+        let round = seat.round + 1;
+        self.next_steps(seat, draft, code, own, round, false)?;
+        Ok(self.gate.split(round, draft, words))
+    }
+
+    /// The same for masked sums, under a label whose round follows `seat`'s. `again` says that a vector of this round was made before, under another label.
+    ///
+    /// # Errors
+    /// A vector that does not fit the code, or an edge without a secret; nothing may leave then.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of `share`, the label, and whether it is the first of its round"
+    )]
+    pub(crate) fn mask<'a>(
+        &mut self,
+        seat: &Seat<'_>,
+        label: &Label,
+        again: bool,
+        draft: &mut Draft,
+        code: &FixedPoint,
+        own: &mut [f64],
+        words: &'a mut [u64],
+    ) -> Result<Masked<'a>, ShareError> {
+        self.next_steps(seat, draft, code, own, label.charge(), again)?;
+        self.gate.mask(label, draft, words)
+    }
+
+    fn next_steps(
+        &mut self,
+        seat: &Seat<'_>,
+        draft: &mut Draft,
+        code: &FixedPoint,
+        own: &mut [f64],
+        charge: u32,
+        again: bool,
+    ) -> Result<(), ShareError> {
+        if !again {
+            self.absorb(seat);
+        }
         let Self { local, protocol, timetable, gate, memory, stopped, .. } = self;
         let view = view(seat, &**protocol, local, gate);
         let next = seat.round + 1;
         if next > timetable.rounds || stopped.is_some() {
             own.copy_from_slice(view.own());
-            return gate.share_again(&**protocol, &view, code, own, draft, words);
+            return gate.same_steps(&**protocol, &view, code, own, draft);
         }
-        let (shares, refused) = gate.share(&**protocol, &view, memory, local, draft, code, own, words)?;
+        let refused = gate.next_steps(&**protocol, &view, memory, local, draft, code, own, charge)?;
         *stopped = refused.map(|reason| (next, reason));
-        Ok(shares)
+        Ok(())
+    }
+
+    /// Takes in what the round of `seat` revealed, without a vector of the next.
+    pub(crate) fn take_in(&mut self, seat: &Seat<'_>) {
+        self.absorb(seat);
+    }
+
+    /// Takes in the secret of an edge.
+    pub(crate) fn agree(&mut self, neighbour: u32, secret: &Seed) {
+        self.gate.agree(neighbour, secret);
     }
 
     /// The algorithm.

@@ -418,6 +418,7 @@ impl Study {
             privacy: None,
             sweep: None,
             delays: None,
+            drop_out: Vec::new(),
             algorithm: vec![[("kind".to_owned(), "dgd".into())].into_iter().collect()],
             notation: Notation::default(),
         };

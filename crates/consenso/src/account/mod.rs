@@ -300,6 +300,8 @@ pub(crate) fn plan(
     company: Company,
 ) -> Result<Account, Fault> {
     let gain = company.gain();
+    let drop_outs = company.together.map_or(0, |t| t.drop_outs() as u32);
+    let charges = PublicFacts { rounds: facts.rounds + drop_outs, ..*facts };
     let mut account = Account {
         together: company.together,
         correlated: company.correlated,
@@ -338,8 +340,13 @@ pub(crate) fn plan(
     let gradient = |stake: Stake| declared.unwrap_or_else(|| terms.sensitivity(stake, neighbours));
     let steps = |stake: Stake, degree: usize| -> Vec<Sensitivity> {
         let gradient = gradient(stake);
-        let step = |k| protocol.step_sensitivity(k, degree, &gradient, facts);
-        (1..=facts.rounds).map(|k| known_in(how.norm, step(k), facts.dim)).collect()
+        let step = |k| known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim);
+        // The k-th charge is for round k, or for an earlier one that is tried again, once for every agent that drops out.
+        let charge = |k: u32| {
+            let tried = k.saturating_sub(drop_outs).max(1)..=k.min(facts.rounds);
+            tried.map(step).reduce(Sensitivity::larger).expect("at least one round")
+        };
+        (1..=facts.rounds + drop_outs).map(charge).collect()
     };
     let loudest = terms.loudest(facts);
     account.degree_matters = steps(loudest, facts.degrees.0) != steps(loudest, facts.degrees.1);
@@ -357,7 +364,7 @@ pub(crate) fn plan(
                     let shares = protocol.shares();
                     let priced = Priced {
                         steps: &steps,
-                        facts,
+                        facts: &charges,
                         terms,
                         ahead: protocol.charges_ahead(),
                         gain,

@@ -2,6 +2,7 @@
 
 use super::check::{Experiment, Planned, Source};
 use super::run::player;
+use super::shared;
 use crate::account::{Accounting, Allotment, Correlated};
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
 use crate::audit::{
@@ -86,7 +87,7 @@ impl Experiment {
     ) -> Result<AlgorithmAudit, String> {
         if planned.account.together.is_some() && target != AuditTarget::Experiment {
             return Err(format!(
-                "{}: in secret shares an agent releases nothing of its own; --target experiment attacks the sum that is revealed",
+                "{}: in secret shares and masked sums an agent releases nothing of its own; --target experiment attacks the sum that is revealed",
                 planned.label
             ));
         }
@@ -646,8 +647,8 @@ impl<'a> Whole<'a> {
 
     fn play(&self, trial: &Trial, guess: Guess) -> f64 {
         let Audited { planned, graph, mixing, locals, hidden_by, .. } = self.audited;
-        // Colluders, the last agents, know their own part of the noise: they add none.
-        let honest = planned.account.together.map_or(locals.len(), |together| together.honest());
+        // Colluders, the last agents, know their own part of the noise: they add none. In masked sums neither does whoever they can cut off from the rest.
+        let honest = planned.account.together.map_or(locals.len(), |together| together.company());
         let players = locals.iter().enumerate().map(|(i, local)| {
             let side = usize::from(trial.side == Side::Second);
             let local = if i == AGENT { self.first[side].clone() } else { local.clone() };
@@ -656,12 +657,14 @@ impl<'a> Whole<'a> {
             } else {
                 Gate::open(i as u64, trial.seed.clone())
             };
+            let gate = match planned.masking {
+                Some(_) => gate.with_masks(shared::masks(i, graph, Some(&trial.seed))),
+                None => gate,
+            };
             Player::new(local, Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
         });
         let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
-        if let Some(code) = planned.sharing {
-            network = network.secret_shared(code).expect("planned for this graph");
-        }
+        network = super::run::summed(network, planned, &[]).expect("planned for this graph");
         let without = &self.first[2];
         let mut watch = Watch::new(&*planned.protocol, &self.pair, without, without.stake().records);
         let dim = network.dim();

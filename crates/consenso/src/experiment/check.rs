@@ -122,6 +122,8 @@ pub(super) struct Planned {
     pub(super) account: Account,
     /// Secret shares instead of vectors.
     pub(super) sharing: Option<FixedPoint>,
+    /// Where `sharing` is under masks instead of in shares.
+    pub(super) masking: Option<shared::Masking>,
     /// How agents combine their neighbours' vectors.
     pub(super) mixing: MixRule,
     /// How many rounds old a neighbour's vector may be.
@@ -427,6 +429,8 @@ impl Plan {
             warnings.extend(loudest_site(&counts[0], weights.first().map(Vec::as_slice)));
         }
         distinct_labels(&mut planned);
+        shared::check_drop_outs(&spec.drop_out, &planned, &network.graphs)
+            .map_err(|message| SpecError::at_key(read.file, read.text, "drop_out", &message, None))?;
         let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
         let work = counts[0].iter().sum::<usize>() * features;
         // A point of a curve costs about half a round; small problems can afford one every round.
@@ -1136,6 +1140,10 @@ fn plan(
         }
     }
     facts.private = context.spec.privacy.is_some() && noise != Some(NoiseSpec::None);
+    let masking = sharing.as_ref().and_then(|s| shared::masking(s, facts.private, graphs));
+    if masking.is_some() {
+        shared::as_complete(&mut facts);
+    }
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
     // Before steps are chosen for a budget that pays for none.
     if privacy.is_some_and(|p| p.epsilon.is_some()) {
@@ -1149,14 +1157,13 @@ fn plan(
             budget_per_sensitivity(&p, objective, bounds, context.terms.stakes())
         }
     });
-    let together = sharing
-        .as_ref()
-        .map(|s| shared::together(s, noise.as_ref(), &facts, context).map_err(Fault::says))
-        .transpose()?
-        .flatten();
+    let together = match &sharing {
+        Some(spec) => shared::together(spec, noise.as_ref(), &facts, context, graphs).map_err(Fault::says)?,
+        None => None,
+    };
     if let Some(together) = together {
-        // N − c of them hide each other: the mean has that many times less variance than if everybody hid itself.
-        facts.budget = facts.budget.map(|b| b * (together.honest() as f64).sqrt());
+        // So many of them hide each other: the mean has that many times less variance than if everybody hid itself.
+        facts.budget = facts.budget.map(|b| b * (together.company() as f64).sqrt());
     }
     let correlated = match protocol.pairwise(&facts) {
         Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), &facts, &context.terms, graphs)?,
@@ -1169,20 +1176,18 @@ fn plan(
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
     let warning = protocol.check(&facts).map_err(Fault::says)?;
-    if sharing.is_some() {
-        shared::check(&*protocol, &facts, context).map_err(Fault::says)?;
-    }
-    if sharing.is_some() && mixing != MixRule::Average {
-        return Err(Fault::at(
-            "mixing",
-            "mixing needs each vector, and exchange = \"secret-shared\" reveals sums alone: leave one of them out",
-        ));
-    }
-    if let (Some(_), Some(1..)) = (&sharing, gossip) {
-        return Err(Fault::at(
-            "gossip",
-            "gossip has nothing to mix under exchange = \"secret-shared\": leave it out",
-        ));
+    if let Some(spec) = &sharing {
+        shared::check(spec, &*protocol, &facts, context).map_err(Fault::says)?;
+        let key = spec.key();
+        if mixing != MixRule::Average {
+            let text =
+                format!("mixing needs each vector, and {key} reveals sums alone: leave one of them out");
+            return Err(Fault::at("mixing", text));
+        }
+        if let Some(1..) = gossip {
+            let text = format!("gossip has nothing to mix under {key}: leave it out");
+            return Err(Fault::at("gossip", text));
+        }
     }
     // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
     let calibrated = facts.private && noise.is_none();
@@ -1204,7 +1209,7 @@ fn plan(
         .map(|spec| shared::code(&spec, &*protocol, &facts, context, &account).map_err(Fault::says))
         .transpose()?;
     if let Some(code) = &sharing {
-        shared::distribute(&mut account, code, &facts, context).map_err(Fault::says)?;
+        shared::distribute(&mut account, masking.is_some(), code, &facts, context).map_err(Fault::says)?;
     }
     if let (Some(price), Some(wanted)) = (&account.price, context.spec.privacy.and_then(|p| p.adversary)) {
         account::protects(&price.claim, wanted, facts.agents)?;
@@ -1223,6 +1228,7 @@ fn plan(
             timetable: Arc::new(timetable),
             account,
             sharing,
+            masking,
             mixing,
             staleness,
             scouted: None,

@@ -167,6 +167,7 @@ fn check(experiment: &Experiment) -> Result<(), String> {
         (experiment.spec.sweep.is_some(), "[sweep]: use --shard for its points"),
         (experiment.spec.start.is_some(), "start"),
         (experiment.spec.delays.is_some(), "[delays]"),
+        (experiment.planned.iter().any(|p| p.masking.is_some()), "exchange = \"masked\""),
         (experiment.planned.iter().any(|p| p.sharing.is_some()), "exchange = \"secret-shared\""),
         (experiment.planned.iter().any(|p| p.account.correlated.is_some()), "noise that neighbours share"),
     ];

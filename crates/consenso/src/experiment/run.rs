@@ -5,7 +5,7 @@ use super::personal;
 use super::pieces::{Content, Grounds, Kept, Outcome, Part, Piece, Place, RecordsDigest, Share, Tuned};
 use super::pool::{self, Board, Demand, Machine, Outlook, TaskCost};
 use super::scouted::Eyes;
-use super::{reference, sweep};
+use super::{reference, shared, sweep};
 use crate::agent::Player;
 use crate::data::Records;
 use crate::graph::{Graph, Mixing};
@@ -20,7 +20,7 @@ use crate::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, PersonalRecord, ProblemRecord, PublishedRecord,
     Record, Spread, TraceRow, ZeroModel,
 };
-use crate::simulate::Lockstep;
+use crate::simulate::{DropOut, Lockstep};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -463,9 +463,7 @@ fn one_run(
     if let Some(rows) = experiment.start(instance.run) {
         network.start_from(&rows);
     }
-    if let Some(code) = planned.sharing {
-        network = network.secret_shared(code).map_err(|e| e.to_string())?;
-    }
+    network = summed(network, planned, &experiment.spec.drop_out)?;
     if let Some(delays) = &experiment.spec.delays {
         network = network.delayed(delays.clone(), &experiment.delay_seed(instance.run));
     }
@@ -554,6 +552,13 @@ pub(super) fn player(
         Some(correlated) => correlated.equip_later(gate, agent, graph.neighbours(agent)),
         None => gate,
     };
+    let gate = match planned.masking {
+        Some(_) => {
+            let known = simulated || experiment.is_seeded();
+            gate.with_masks(shared::masks(agent, graph, known.then_some(seed)))
+        }
+        None => gate,
+    };
     let gate = match &local {
         LocalObjective::Costs(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())
@@ -569,6 +574,20 @@ pub(super) fn player(
     Player::new(local, protocol, Arc::clone(&planned.timetable), gate)
         .with_mixing(planned.mixing)
         .with_staleness(planned.staleness)
+}
+
+/// Switches a simulation to the exchange that was planned.
+pub(super) fn summed(
+    network: Lockstep,
+    planned: &Planned,
+    drop_outs: &[DropOut],
+) -> Result<Lockstep, String> {
+    let exchanged = match (planned.sharing, planned.masking) {
+        (None, _) => return Ok(network),
+        (Some(code), None) => network.secret_shared(code),
+        (Some(code), Some(masking)) => network.masked(code, masking.drop_outs, drop_outs.to_vec()),
+    };
+    exchanged.map_err(|e| e.to_string())
 }
 
 /// Most agents whose models are tested one by one; of more, a fixed sample is.

@@ -198,6 +198,7 @@ impl Stages {
             timetable: Arc::new(timetable),
             account,
             sharing: None,
+            masking: None,
             mixing: MixRule::Average,
             staleness: 0,
             reach: None,

@@ -10,7 +10,7 @@ use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
 use crate::problem::weights::Stake;
 use crate::problem::{LocalObjective, Sensitivity};
-use crate::sharing::SharingAgent;
+use crate::sharing::{MaskedAgent, SharingAgent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -32,6 +32,15 @@ pub struct Site {
 pub struct SharingSite {
     /// The state machine.
     pub agent: SharingAgent,
+    /// What it is about to do.
+    pub plan: SitePlan,
+}
+
+/// An agent among masked sums.
+#[derive(Debug)]
+pub struct MaskedSite {
+    /// The state machine.
+    pub agent: MaskedAgent,
     /// What it is about to do.
     pub plan: SitePlan,
 }
@@ -123,6 +132,7 @@ impl Experiment {
         let planned = self.planned.iter().find(|p| p.label == label)?;
         let mut spec = self.spec.clone();
         (spec.runs, spec.trace_every, spec.sweep, spec.delays) = (1, None, None, None);
+        spec.drop_out.clear();
         spec.algorithm = vec![super::check::resolved_algorithm(planned)];
         Some(spec)
     }
@@ -133,7 +143,7 @@ impl Experiment {
         self.alone
     }
 
-    /// Whether the only algorithm of a network exchanges secret shares: [`Self::sharing_site`] instead of [`Self::site`].
+    /// Whether the only algorithm of a network exchanges secret shares: [`Self::sharing_site`] instead of [`Self::site`]; or [masked vectors](Self::is_masked).
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.planned.iter().any(|p| p.sharing.is_some())
@@ -146,7 +156,7 @@ impl Experiment {
     pub fn site(&self, agent: usize) -> Result<Site, String> {
         let (planned, player, plan) = self.seated(agent)?;
         if planned.sharing.is_some() {
-            return Err("exchange = \"secret-shared\" has no vectors to send".into());
+            return Err("exchange = \"secret-shared\" and \"masked\" have no vectors to send".into());
         }
         let graph = &self.graphs[0];
         Ok(Site { agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player), plan })
@@ -166,11 +176,34 @@ impl Experiment {
     /// A text, as [`Self::site`].
     pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, String> {
         let (planned, player, mut plan) = self.seated(agent)?;
-        let code = planned.sharing.ok_or("exchange = \"plain\" has no shares to send")?;
+        let code = planned.sharing.filter(|_| planned.masking.is_none());
+        let code = code.ok_or("only exchange = \"secret-shared\" has shares to send")?;
         plan.dim = planned.protocol.contribution(plan.dim);
         plan.width = plan.dim;
         let agent = SharingAgent::new(agent as u32, code, player).map_err(|e| e.to_string())?;
         Ok(SharingSite { agent, plan })
+    }
+
+    /// Agent `agent` of the first run of the only algorithm, among masked sums.
+    ///
+    /// # Errors
+    /// A text, as [`Self::site`].
+    pub fn masked_site(&self, agent: usize) -> Result<MaskedSite, String> {
+        let (planned, player, mut plan) = self.seated(agent)?;
+        let code = planned.sharing.zip(planned.masking);
+        let (code, masking) = code.ok_or("only exchange = \"masked\" has masks")?;
+        plan.dim = planned.protocol.contribution(plan.dim);
+        plan.width = plan.dim;
+        let graph = Arc::clone(&self.graphs[0]);
+        let agent = MaskedAgent::new(agent as u32, code, graph, masking.drop_outs, player)
+            .map_err(|e| e.to_string())?;
+        Ok(MaskedSite { agent, plan })
+    }
+
+    /// Whether the only algorithm of a network adds up masked vectors: [`Self::masked_site`] instead of [`Self::site`].
+    #[must_use]
+    pub fn is_masked(&self) -> bool {
+        self.planned.iter().any(|p| p.masking.is_some())
     }
 
     fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), String> {

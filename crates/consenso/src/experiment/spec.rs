@@ -8,7 +8,7 @@ use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
 use crate::problem::{Constraint, LossKind, SiteWeights};
 use crate::protocol::{Algorithms, MixName, MixRule, Parameters, Protocol, parse};
-use crate::simulate::Delays;
+use crate::simulate::{Delays, DropOut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -56,6 +56,9 @@ pub struct ExperimentSpec {
     /// How long messages of a simulation take: with `staleness` agents mix what has arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
+    /// Agents that die in a simulation of masked sums (`exchange = "masked"`), each with the round from which on it is gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drop_out: Vec<DropOut>,
     /// What is run, side by side. `kind = "auto"` picks a kind from public numbers.
     pub algorithm: Vec<Parameters>,
     #[serde(skip)]
@@ -422,6 +425,8 @@ struct AlgorithmCommon {
     fraction_bits: Option<u32>,
     colluders: Option<usize>,
     #[serde(default)]
+    drop_outs: usize,
+    #[serde(default)]
     mixing: MixName,
     liars: Option<usize>,
     clip: Option<f64>,
@@ -442,7 +447,7 @@ pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 /// Most rounds that a mixed vector may be old: as many releases of a site are kept.
 const MAX_STALENESS: u32 = 64;
 
-const COMMON_KEYS: [&str; 14] = [
+const COMMON_KEYS: [&str; 15] = [
     "label",
     "rounds",
     "noise",
@@ -453,6 +458,7 @@ const COMMON_KEYS: [&str; 14] = [
     "range",
     "fraction_bits",
     "colluders",
+    "drop_outs",
     "mixing",
     "liars",
     "clip",
@@ -748,14 +754,25 @@ fn parse_algorithm(
         range,
         fraction_bits,
         colluders,
+        drop_outs,
         mixing,
         liars,
         clip,
         staleness,
         ..
     } = common;
-    let sharing =
-        (exchange == ExchangeKind::SecretShared).then_some(SharingSpec { range, fraction_bits, colluders });
+    let masked = exchange == ExchangeKind::Masked;
+    let sharing = (exchange != ExchangeKind::Plain).then_some(SharingSpec {
+        masked,
+        drop_outs,
+        range,
+        fraction_bits,
+        colluders,
+    });
+    if drop_outs > 0 && !masked {
+        let help = "add exchange = \"masked\", or leave it out".to_owned();
+        return Err(fail("drop_outs", "drop_outs belongs to masked sums".into(), Some(help)));
+    }
     let given = [
         ("range", range.is_some()),
         ("fraction_bits", fraction_bits.is_some()),
@@ -763,8 +780,9 @@ fn parse_algorithm(
     ];
     let alone = given.into_iter().find(|g| g.1).map(|g| g.0);
     if let (Some(key), None) = (alone, sharing) {
-        let help = "add exchange = \"secret-shared\", or leave it out".to_owned();
-        return Err(fail(key, format!("{key} belongs to the secret-shared exchange"), Some(help)));
+        let help = "add exchange = \"secret-shared\" or \"masked\", or leave it out".to_owned();
+        let text = format!("{key} belongs to the secret-shared exchange and to masked sums");
+        return Err(fail(key, text, Some(help)));
     }
     let mixing = match mixing {
         _ if clip.is_some_and(|c| !(c > 0.0 && c.is_finite())) => {

@@ -11,6 +11,7 @@ pub mod exact;
 mod fixed_point;
 mod inside;
 mod ledger;
+mod masks;
 mod pairs;
 mod shares;
 
@@ -19,6 +20,7 @@ pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
 pub use fixed_point::{FixedPoint, ShareError};
+pub use masks::{Label, Masked, Masks};
 pub use pairs::{Pair, Pairs};
 pub use shares::Shares;
 
@@ -160,6 +162,8 @@ pub struct Gate {
     model: Option<usize>,
     /// Noise that cancels over edges; `None` for algorithms whose agents hide themselves.
     pairs: Option<Pairs>,
+    /// What hides its vectors but for sums of many; `None` where they leave as they are or in shares.
+    masks: Option<Masks>,
 }
 
 /// What a gate must not forget; see [`Agent::checkpoint`](crate::agent::Agent::checkpoint).
@@ -185,6 +189,7 @@ impl Gate {
             smoothness: None,
             model: None,
             pairs: None,
+            masks: None,
         }
     }
 
@@ -243,15 +248,26 @@ impl Gate {
         self
     }
 
+    /// Hides vectors under masks that the other ends of this agent's edges subtract: for [masked sums](crate::sharing::MaskedAgent).
+    #[must_use]
+    pub fn with_masks(mut self, masks: Masks) -> Self {
+        self.masks = Some(masks);
+        self
+    }
+
     /// Neighbours with whom this agent has still to agree on the secret of their edge; nothing is released before.
     pub fn awaited_secrets(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pairs.iter().flat_map(Pairs::awaited)
+        let (pairs, masks) = (self.pairs.iter().map(|p| &p.edges), self.masks.iter().map(|m| &m.edges));
+        pairs.chain(masks).flat_map(pairs::Edges::awaited)
     }
 
     /// Takes in the secret that this agent and a neighbour have agreed on, and nobody else knows. One that is known stays as it is.
     pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
         if let Some(pairs) = &mut self.pairs {
-            pairs.agree(neighbour, secret);
+            pairs.edges.agree(neighbour, secret);
+        }
+        if let Some(masks) = &mut self.masks {
+            masks.edges.agree(neighbour, secret);
         }
     }
 

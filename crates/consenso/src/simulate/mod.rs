@@ -18,7 +18,18 @@ use crate::protocol::{Common, Weights};
 use crate::random::Seed;
 use crate::sharing::{FixedPoint, ShareError};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// An agent that dies for good in a simulation of masked sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DropOut {
+    /// Who, from 0.
+    pub agent: u32,
+    /// In which round, from 1: it is not in that round's sum, nor in any later one.
+    pub round: u32,
+}
 
 /// Multiply-adds a share of a round should hold before it is worth handing to another thread: about 10 µs of work, where handing it over
 /// takes about one.
@@ -91,6 +102,25 @@ impl Lockstep {
             return Err(ShareError::NotComplete);
         }
         self.exchange = Some(shared::Exchange::new(code, &self.players, &self.rows, self.dim)?);
+        Ok(self)
+    }
+
+    /// Switches this simulation to masked sums: only sums over many agents are revealed, on any graph, and agents may drop out. The gates must have
+    /// [masks](crate::gate::Gate::with_masks).
+    ///
+    /// # Errors
+    /// A graph that is not the code's, or an algorithm that looks at more than sums.
+    pub fn masked(
+        mut self,
+        code: FixedPoint,
+        most: usize,
+        drop_outs: Vec<DropOut>,
+    ) -> Result<Self, ShareError> {
+        if code.agents() != self.players.len() {
+            return Err(ShareError::NotComplete);
+        }
+        let exchange = shared::Exchange::new(code, &self.players, &self.rows, self.dim)?;
+        self.exchange = Some(exchange.masked(Arc::clone(&self.graph), most, drop_outs));
         Ok(self)
     }
 
