@@ -355,7 +355,7 @@ impl Player {
         } else if self.tail_rounds > 0 {
             model.copy_from_slice(&self.tail);
         } else {
-            self.protocol.model_of(&view, self.public_memory(&view), &mut model);
+            self.protocol.model(&view, self.public_memory(&view), &mut model);
         }
         model
     }
@@ -363,7 +363,7 @@ impl Player {
     /// Writes the model the agent would use if the run ended now, without averaging and gossip.
     pub fn current_model(&self, seat: &Seat<'_>, model: &mut [f64]) {
         let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
-        self.protocol.model_of(&view, self.public_memory(&view), model);
+        self.protocol.model(&view, self.public_memory(&view), model);
     }
 
     fn public_memory(&self, view: &View<'_>) -> &[f64] {

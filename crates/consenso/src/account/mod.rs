@@ -24,7 +24,7 @@ use crate::privacy::distributed_noise::Together;
 use crate::privacy::{Claim, Event, NeighbourRelation};
 use crate::problem::weights::Stake;
 use crate::problem::{Loss, Objective, Sensitivity, SiteWeights};
-use crate::protocol::{self, PricedNoise, PricedRound, Protocol, PublicFacts, Response, Schedule};
+use crate::protocol::{self, PricedNoise, PricedRound, Protocol, PublicFacts, Schedule};
 use crate::random::Seed;
 use schedule::Priced;
 use std::collections::BTreeMap;
@@ -329,7 +329,7 @@ pub(crate) fn plan(
         sound(terms, noise)?;
     }
     let how = how.unwrap_or_default();
-    if how != CalibratedSpec::default() && protocol.response() == Response::AtNoisedPoint {
+    if how != CalibratedSpec::default() && protocol.perturbs_objective() {
         return Err(Fault::at(
             "noise",
             "noise: calibrated says how noise on a step is chosen; this kind has its noise inside a problem",
@@ -358,7 +358,7 @@ pub(crate) fn plan(
                 let degree = if account.degree_matters { class.1 } else { facts.degrees.0 };
                 // What hides a sum must hide its most sensitive summand; all agents have one schedule, so that they stop together.
                 let steps = steps(gain.map_or(stake, |_| loudest), degree);
-                let mut allotment = if protocol.response() == Response::AtNoisedPoint {
+                let mut allotment = if protocol.perturbs_objective() {
                     perturbed::Rounds::new(protocol, (stake, degree), steps, facts, terms)?.allot(noise)?
                 } else {
                     let shares = protocol.shares();

@@ -35,7 +35,7 @@ impl<'a> Rounds<'a> {
         facts: &'a PublicFacts,
         terms: &'a Terms<'a>,
     ) -> Result<Self, Fault> {
-        let weights: Vec<f64> = (1..=facts.rounds).map(|k| protocol.solved_weight(k, degree)).collect();
+        let weights: Vec<f64> = (1..=facts.rounds).map(|k| protocol.response(k, degree).weight()).collect();
         if !weights.iter().all(|&w| w > 0.0 && w.is_finite()) {
             return Err(Fault::at(
                 "kind",

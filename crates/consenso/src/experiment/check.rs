@@ -1131,7 +1131,7 @@ fn plan(
         ));
     }
     if let Some(tied) = context.tied {
-        protocol.couple(&tied.coupling).map_err(Fault::says)?;
+        protocol = protocol.couple(&tied.coupling).map_err(Fault::says)?;
         if gossip.is_some_and(|g| g > 0) {
             return Err(Fault::at(
                 "gossip",

@@ -12,7 +12,7 @@ use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, SiteWeights, WeightRule};
 use crate::protocol::scouted::{Request, Scouted, loss_under};
 use crate::protocol::staged::Staged;
-use crate::protocol::{MixRule, Pairwise, Protocol, PublicFacts, Response};
+use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts};
 use std::sync::Arc;
 
 /// The raw columns if the experiment scouts them.
@@ -76,7 +76,7 @@ fn plan_staged(
     let why = match context.spec.privacy.filter(|_| noise.is_none()) {
         _ if kind == "linear-admm" => Some("its agents have variables of their own"),
         None => Some("it scouts within a budget, and without noise nothing is gained by it"),
-        Some(_) if protocol.response() == Response::AtNoisedPoint => Some(
+        Some(_) if protocol.perturbs_objective() => Some(
             "its noise stands inside a problem, whose account is no part of a Gaussian budget that scouting shares",
         ),
         Some(_) if protocol.charges_ahead() => {

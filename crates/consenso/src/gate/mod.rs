@@ -26,7 +26,7 @@ pub use shares::Shares;
 
 use crate::kernel;
 use crate::problem::{Constraint, LocalObjective, Workspace, solve};
-use crate::protocol::{Memory, Protocol, Response, View};
+use crate::protocol::{Memory, Protocol, Response, Tossing, View};
 use crate::random::{Purpose, Seed, Stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -280,17 +280,11 @@ impl Gate {
     ///
     /// This must be decided from public numbers: were an agent to stop because *its* solver failed, one record could decide it, and everybody
     /// would see it. Neighbours choose the centre.
-    fn solvable(
-        &self,
-        protocol: &dyn Protocol,
-        view: &View<'_>,
-        local: &LocalObjective,
-        centre: f64,
-    ) -> bool {
+    fn solvable(&self, view: &View<'_>, local: &LocalObjective, weight: f64, centre: f64) -> bool {
         // No problem may be posed that the solver would take for one beyond rounding.
         let assumed = local.assumed_smoothness();
         let smoothness = self.smoothness.map_or(assumed, |public| public.max(assumed));
-        let weight = protocol.solved_weight(view.round() + 1, view.degree()) + local.regularization();
+        let weight = weight + local.regularization();
         // Around the centre, moved into the set, the solution is no farther than the records pull; costs are solved in closed form.
         let pull =
             local.mean_loss().map_or(0.0, |f| f.objective().steepness(smoothness, f.weight()) / weight);
@@ -388,21 +382,22 @@ impl Gate {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::Interrupted));
         }
         let (memory, private) = memory.split_at_mut(protocol.memory() * view.dim());
-        if protocol.passes_on(round) {
+        let parts = protocol.parts();
+        if let Some(relaying) = parts.relaying.filter(|r| r.passes_on(round)) {
             // It stands in the ledger at nothing, so that rounds are charged in order and without a gap.
             let charged = if self.noise.is_empty() { Ok(()) } else { self.ledger.charge(round, &[]) };
-            return (self.forward(round, out, |out| protocol.pass_on(view, memory, out)), charged.err());
+            return (self.forward(round, out, |out| relaying.pass_on(view, memory, out)), charged.err());
         }
         // What a protocol does not draft is held before the records are touched: the gate has no place for anything else.
-        let active = protocol.active(round, view.dim());
+        let active = parts.partial.map(|partial| {
+            partial.hold(view, memory, out);
+            partial.active(round, view.dim())
+        });
         let count = active.as_ref().map_or(view.dim(), Vec::len);
-        if active.is_some() {
-            protocol.hold(view, memory, out);
-        }
         for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
             v.resize(count, 0.0);
         }
-        self.toss(protocol, round, memory);
+        self.toss(parts.tossing, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
         protocol.keep(view, memory);
         let noise = self.noise.get(round as usize - 1).copied();
@@ -426,7 +421,7 @@ impl Gate {
             self.confine(out);
             return (Release { round, values: out }, None);
         };
-        let response = protocol.response();
+        let response = protocol.response(round, view.degree());
         if response != Response::Shift {
             // The step depends on the point, so the interval cannot hide it: from here on the point is all there is of it.
             for (low, high) in low.iter_mut().zip(high.iter_mut()) {
@@ -434,13 +429,13 @@ impl Gate {
                 *high = *low;
             }
         }
-        if response == Response::AtNoisedPoint {
+        if let Response::AtNoisedPoint { weight } = response {
             let active = active.as_deref();
             return self.release_solved(
                 protocol,
                 view,
                 (memory, private),
-                local,
+                (local, weight),
                 draft,
                 noise,
                 active,
@@ -448,7 +443,9 @@ impl Gate {
                 out,
             );
         }
-        if response == Response::AtPoint && !self.solvable(protocol, view, local, kernel::norm(&draft.low)) {
+        if let Response::AtPoint { weight } = response
+            && !self.solvable(view, local, weight, kernel::norm(&draft.low))
+        {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
         if noise.law != Law::Independent || !draft.snap(noise.grid) {
@@ -491,7 +488,7 @@ impl Gate {
         protocol: &dyn Protocol,
         view: &View<'_>,
         (memory, private): (&mut [f64], &mut [f64]),
-        local: &LocalObjective,
+        (local, weight): (&LocalObjective, f64),
         draft: &mut Draft,
         noise: RoundNoise,
         active: Option<&[u32]>,
@@ -501,8 +498,7 @@ impl Gate {
         let round = view.round() + 1;
         let finishing = inside::finishing(noise).ok().filter(|f| draft.snap(f.grid));
         let centre = kernel::norm(&draft.low) + inside::length(noise, view.dim());
-        let reachable =
-            inside::within_reach(&draft.low, noise) && self.solvable(protocol, view, local, centre);
+        let reachable = inside::within_reach(&draft.low, noise) && self.solvable(view, local, weight, centre);
         let Some(finishing) = finishing.filter(|_| reachable) else {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         };
@@ -535,12 +531,13 @@ impl Gate {
     }
 
     /// Draws the coins an algorithm needs beside its intervals, from a stream of their own.
-    fn toss(&self, protocol: &dyn Protocol, round: u32, memory: &mut [f64]) {
-        let count = protocol.coins();
+    fn toss(&self, tossing: Option<&dyn Tossing>, round: u32, memory: &mut [f64]) {
+        let Some(tossing) = tossing else { return };
+        let count = tossing.coins();
         if count > 0 {
             let mut stream = self.seed.stream(Purpose::Coins, self.agent, u64::from(round));
             let coins: Vec<f64> = (0..count).map(|_| stream.random()).collect();
-            protocol.toss(&coins, memory);
+            tossing.toss(&coins, memory);
         }
     }
 

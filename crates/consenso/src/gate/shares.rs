@@ -89,7 +89,7 @@ impl Gate {
             return Ok(None);
         }
         let kind = protocol.kind();
-        if protocol.needs() != Needs::Mean || protocol.response() != Response::Shift {
+        if protocol.needs() != Needs::Mean || protocol.response(round, view.degree()) != Response::Shift {
             // What an agent goes on from would be a private vector of its own: shifts of earlier rounds would add up in it.
             return Err(ShareError::Noise { kind });
         }
@@ -126,7 +126,7 @@ impl Gate {
             v.resize(dim, 0.0);
         }
         let (memory, private) = memory.split_at_mut(protocol.memory() * dim);
-        self.toss(protocol, round, memory);
+        self.toss(protocol.parts().tossing, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
         protocol.keep(view, memory);
         let half = 0.5 * code.range();
