@@ -506,7 +506,7 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
     let studies = claim::audit(&rows).map_err(|e| anyhow!(e))?;
     let last = studies.last();
     let checkpoint = last.map(|s| store.checkpoint(s.study)).transpose()?.flatten();
-    let round = checkpoint.as_ref().map_or(0, rounds);
+    let round = checkpoint.as_ref().map_or(0, Checkpoint::rounds);
     let finished = last.is_some_and(|s| s.ended.is_some());
     if json {
         output::print_json(&json!({
@@ -571,11 +571,6 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
 
 fn charges(count: u32) -> String {
     format!("{count} charge{}", if count == 1 { "" } else { "s" })
-}
-
-/// Rounds complete: shares take two exchanges each.
-fn rounds(checkpoint: &Checkpoint) -> u32 {
-    if checkpoint.is_shared() { checkpoint.round() / 2 } else { checkpoint.round() }
 }
 
 fn short_text(hash: &str) -> &str {
@@ -869,7 +864,7 @@ fn weights(path: &Path) -> Result<(Vec<f64>, u32), Failure> {
     let (store, rows) = ledger(path)?;
     let study = rows.last().map_or(0, |r| r.study);
     let checkpoint = store.checkpoint(study)?;
-    let round = checkpoint.as_ref().map_or(0, rounds);
+    let round = checkpoint.as_ref().map_or(0, Checkpoint::rounds);
     let model = checkpoint
         .as_ref()
         .and_then(|c| c.model())

@@ -77,6 +77,9 @@ fn five_of_six_sites_go_on_without_the_one_that_dies() {
             .filter(|entry| matches!(entry, Entry::Release { charge, .. } if !charge.is_empty()));
         let charged = charged.count();
         assert!((40..=41).contains(&charged), "site {site} charged {charged} releases");
+        let status = consenso().args(["--json", "node", "status"]).arg(net.folder(site)).output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+        assert_eq!(status["round"], 40, "{status}");
         assert!(!without(&net, site, 4).is_empty(), "site {site} does not say whom it went on without");
     }
     net.transcript();

@@ -347,41 +347,58 @@ pub(super) fn distribute(
         }
         let claim = &mut price.claim;
         claim.against = Adversary::coalition(together.colluders(), masked);
-        let (colluders, agents, t) = (together.colluders(), together.agents(), together.drop_outs());
-        claim.adversary = if masked {
-            format!(
-                "any {colluders} of {agents} agents, fixed before the run, pool all they know and leave the protocol as they like, and somebody reads every message on every link, \
-                 while up to {t} agents drop out; all others follow the protocol and keep the secrets of their edges"
-            )
-        } else {
-            format!(
-                "up to {colluders} of {agents} agents collude, pool all they see and subtract their own noise; all follow the protocol"
-            )
-        };
         claim.sampler =
             format!("{}, an agent's part having 1/{} of the variance", claim.sampler, together.company());
         claim.delta = privacy.delta;
         claim.bounds = None;
-        claim.caveats.push(if masked {
-            let hidden = match together.company() {
-                1 => format!(
-                    "{} agents can cut off one alone, so each hides itself: fewer colluders, fewer drop_outs or more edges would need less noise",
-                    colluders + t
-                ),
-                m => format!("at least {m} agents who do not collude are in every sum that can be read"),
-            };
-            let tries = if t == 0 { "nobody may drop out".to_owned() } else { format!("{t} further tries are paid for, one for every agent that drops out") };
-            format!("masked sums: {hidden}; {tries}. δ has {extra:.1e} for rounding parts one by one and for the ends of the range")
-        } else {
-            format!(
-                "the noise is the sum's: the {} agents who do not collude add all of it together. δ has {extra:.1e} for rounding their \
-                 parts one by one and for the ends of the range",
-                together.honest()
-            )
-        });
+        let (adversary, caveat) = if masked { under_masks(together) } else { in_shares(together) };
+        claim.adversary = adversary;
+        claim.caveats.push(format!(
+            "{caveat}. δ has {extra:.1e} for rounding their parts one by one and for the ends of the range"
+        ));
     }
     account.settle();
     Ok(())
+}
+
+/// Whom shares protect from, and what that rests on.
+fn in_shares(together: Together) -> (String, String) {
+    let (colluders, agents) = (together.colluders(), together.agents());
+    let adversary = format!(
+        "up to {colluders} of {agents} agents collude, pool all they see and subtract their own noise; all follow the protocol"
+    );
+    let honest = together.honest();
+    let caveat =
+        format!("the noise is the sum's: the {honest} agents who do not collude add all of it together");
+    (adversary, caveat)
+}
+
+/// Whom masked sums protect from, and what that rests on.
+fn under_masks(together: Together) -> (String, String) {
+    let (colluders, agents, t) = (together.colluders(), together.agents(), together.drop_outs());
+    let (meanwhile, tries) = match t {
+        0 => (String::new(), "nobody may drop out".to_owned()),
+        1 => (
+            ", while up to 1 agent drops out".to_owned(),
+            "one further try is paid for, for the agent that may drop out".to_owned(),
+        ),
+        t => (
+            format!(", while up to {t} agents drop out"),
+            format!("{t} further tries are paid for, one for every agent that may drop out"),
+        ),
+    };
+    let adversary = format!(
+        "any {colluders} of {agents} agents, fixed before the run, pool all they know and leave the protocol as they like, and somebody reads every message on every \
+         link{meanwhile}; all others follow the protocol and keep the secrets of their edges"
+    );
+    let hidden = match together.company() {
+        1 => format!(
+            "{} agents can cut off one alone, so each hides itself (fewer colluders, fewer drop_outs or more edges would need less noise)",
+            colluders + t
+        ),
+        m => format!("at least {m} agents who do not collude are in every sum that can be read"),
+    };
+    (adversary, format!("masked sums: {hidden}; {tries}"))
 }
 
 /// The noise in words, and from whom shares hide what.

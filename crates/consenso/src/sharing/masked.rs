@@ -230,6 +230,11 @@ fn hops(graph: &Graph, most: usize) -> u32 {
     farthest(graph, &mut BTreeSet::new(), 0, most).max(1)
 }
 
+/// Rounds complete, in the words that [`MaskedAgent::checkpoint`] keeps for so many agents.
+pub(crate) fn rounds_kept(words: &[u64], agents: usize) -> u32 {
+    words.len().checked_sub(agents + 3).and_then(|at| words.get(at)).map_or(0, |&round| round as u32)
+}
+
 impl MaskedAgent {
     /// Agent `id` of this graph, of which `most` agents may drop out. Its gate must have [masks](crate::gate::Gate::with_masks).
     ///

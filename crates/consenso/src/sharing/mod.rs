@@ -38,6 +38,7 @@ mod masked;
 
 pub use crate::gate::{FixedPoint, ShareError};
 pub use agent::{Phase, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
+pub(crate) use masked::rounds_kept;
 pub use masked::{MaskedAgent, MaskedEffect, MaskedMessage, MaskedRefusal};
 
 use crate::agent::Seat;
