@@ -107,7 +107,7 @@ impl Player {
     }
 
     /// Lets an agent mix the newest vector it has of a neighbour if that is at most `rounds` rounds old, instead of waiting for the one of this round; for algorithms
-    /// that [allow it](Protocol::refuses_stale).
+    /// that [allow it](crate::protocol::Tolerant::refuses_stale).
     #[must_use]
     pub fn with_staleness(mut self, rounds: u32) -> Self {
         self.staleness = rounds;
@@ -125,7 +125,7 @@ impl Player {
         if self.timetable.is_exact(exchange) { 0 } else { self.staleness }
     }
 
-    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](Protocol::mixes) them.
+    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](crate::protocol::Tolerant::mixes) them.
     #[must_use]
     pub fn with_mixing(mut self, mixing: MixRule) -> Self {
         self.mixing = mixing;
@@ -371,7 +371,7 @@ impl Player {
     }
 
     /// Why no honest neighbour at this place would have released these numbers in this round, if none would: they lie outside the constraint set, which everybody
-    /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](Protocol::admits).
+    /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](crate::protocol::Assessed::admits).
     fn out_of_range(&self, round: u32, place: usize, values: &[f64]) -> Option<String> {
         // A longer message has more in it than a model.
         if self.gate.shares_constraint() && values.len() == self.local.dim() {
