@@ -43,7 +43,7 @@ impl Label {
     /// Which charge of an agent its vector is: r + |D|. It grows from one label of an agent to its next, for neither rounds nor who was given up are ever taken back.
     #[must_use]
     pub fn charge(&self) -> u32 {
-        self.round + self.dropped.len() as u32
+        self.round.saturating_add(self.dropped.len() as u32)
     }
 
     /// Who was given up among `agents`, one bit each.

@@ -319,6 +319,42 @@ impl MaskedAgent {
         (self.player.timetable().exchanges() + self.most as u32) * self.hops + 1
     }
 
+    /// How many more agents may drop out.
+    #[must_use]
+    pub fn spare(&self) -> usize {
+        self.most.saturating_sub(self.gone.len())
+    }
+
+    /// N.
+    #[must_use]
+    pub fn agents(&self) -> usize {
+        self.code.agents()
+    }
+
+    /// The number of an exchange under a label; `None` for one that no run has.
+    #[must_use]
+    pub fn number_of(&self, label: &Label, hop: u32) -> Option<u32> {
+        let before = label.charge().checked_sub(1)?;
+        before.checked_mul(self.hops)?.checked_add(hop)
+    }
+
+    /// Which charge the message of this exchange was, the last that this agent made; `None` if there was no vector of its own in it.
+    #[must_use]
+    pub fn charge_of(&self, exchange: u32) -> Option<u32> {
+        let first = exchange % self.hops == 1 % self.hops && self.model.is_none();
+        first.then(|| exchange.div_ceil(self.hops))
+    }
+
+    /// Rounds that were complete when exchange `exchange` was, as far as that can be said without knowing who was gone then.
+    #[must_use]
+    pub fn rounds_in(&self, exchange: u32) -> u32 {
+        let last = self.player.timetable().exchanges();
+        if self.model.is_some() || exchange >= self.last() {
+            return last;
+        }
+        (exchange / self.hops).saturating_sub(self.gone.len() as u32).min(last)
+    }
+
     /// Exchanges of a round.
     #[must_use]
     pub fn hops(&self) -> u32 {
@@ -348,12 +384,6 @@ impl MaskedAgent {
     /// Takes in the secret of an edge.
     pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
         self.player.agree(neighbour, secret);
-    }
-
-    /// Which charge the last message's vector was, if there was one of this agent's own in it.
-    #[must_use]
-    pub fn charged(&self) -> u32 {
-        self.label().charge()
     }
 
     fn label(&self) -> Label {
@@ -591,7 +621,7 @@ impl MaskedAgent {
         }
         while self.queue.is_empty() && self.model.is_none() {
             if !self.sent {
-                if self.player.gate().awaited_secrets().next().is_some() {
+                if self.player.gate().awaited_secrets().any(|j| !self.gone.contains_key(&j)) {
                     break;
                 }
                 if let Err(error) = self.send() {
