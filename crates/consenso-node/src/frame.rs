@@ -118,6 +118,15 @@ pub enum Frame {
         /// A hash of it.
         proof: Digest,
     },
+    /// How many agreements about who takes part hold at the sender, and the hash of the last.
+    Agreed {
+        /// The number of the last.
+        number: u32,
+        /// Its hash.
+        hash: Digest,
+    },
+    /// The text of an agreement that holds at the sender, for a peer that has fewer.
+    Agreement(String),
     /// The sender's experiment file, for a peer whose study is another one.
     Study(String),
     /// Both ends have everything: the edge is done. The last row of the sender's ledger, for the receiver's log.
@@ -183,6 +192,8 @@ const LOST: u8 = 13;
 const KEPT: u8 = 14;
 const EDGE_KEY: u8 = 15;
 const EDGE_SAME: u8 = 16;
+const AGREED: u8 = 17;
+const AGREEMENT: u8 = 18;
 
 const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
 const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
@@ -198,6 +209,12 @@ const MAX_STUDY: usize = 16 << 10;
 #[must_use]
 pub fn longest(dim: usize) -> usize {
     (WORDS_HEAD + 8 * dim + KEPT_HEAD).max(HELLO_LENGTH).max(1 + MAX_REASON).max(1 + MAX_STUDY)
+}
+
+/// The longest frame of a link: texts of agreements are as long as they have signatures.
+#[must_use]
+pub fn longest_on_link(dim: usize) -> usize {
+    longest(dim).max(1 + crate::agreement::LONGEST)
 }
 
 /// The bytes of a release: what is hashed, made durable and sent, again and again the same.
@@ -292,6 +309,8 @@ impl Frame {
                 }
                 [&[STUDY], &text.as_bytes()[..end]].concat().into()
             }
+            Self::Agreed { number, hash } => [&[AGREED][..], &number.to_le_bytes(), hash].concat().into(),
+            Self::Agreement(text) => [&[AGREEMENT], text.as_bytes()].concat().into(),
             Self::Farewell { head } => [&[FAREWELL][..], head].concat().into(),
             Self::Lost => Bytes::from_static(&[LOST]),
             Self::EdgeKey { public, proof } => {
@@ -396,6 +415,11 @@ impl Frame {
             }
             STUDY if rest.len() > MAX_STUDY => Err(FrameError::Text),
             STUDY => Ok(Self::Study(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned())),
+            AGREED => exactly(37).map(|()| Self::Agreed { number: number(rest), hash: digest(&rest[4..]) }),
+            AGREEMENT if rest.len() > crate::agreement::LONGEST => Err(FrameError::Text),
+            AGREEMENT => {
+                Ok(Self::Agreement(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned()))
+            }
             FAREWELL => exactly(33).map(|()| Self::Farewell { head: digest(rest) }),
             LOST => exactly(1).map(|()| Self::Lost),
             EDGE_KEY if rest.len() == 64 => {
@@ -570,6 +594,8 @@ mod tests {
             ("edge-key", Frame::EdgeKey { public: [0x66; 32], proof: None }),
             ("edge-key-known", Frame::EdgeKey { public: [0x66; 32], proof: Some([0x77; 32]) }),
             ("edge-same", Frame::EdgeSame { proof: [0x77; 32] }),
+            ("agreed", Frame::Agreed { number: 2, hash: [0x88; 32] }),
+            ("agreement", Frame::Agreement("consenso".into())),
         ];
         let mut expected: Vec<(String, String)> = frames
             .iter()
@@ -599,7 +625,7 @@ mod tests {
         }
 
         #[test]
-        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..14) {
+        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..19) {
             if let Some(first) = bytes.first_mut() {
                 *first = kind;
             }

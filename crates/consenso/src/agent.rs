@@ -601,7 +601,9 @@ pub enum JoinError {
         kind: &'static str,
     },
     /// Nobody could say from which exchange on.
-    #[error("staleness = {rounds}: an edge begins in an exchange that both ends complete together, and these mix vectors of different ones")]
+    #[error(
+        "staleness = {rounds}: an edge begins in an exchange that both ends complete together, and these mix vectors of different ones"
+    )]
     Stale {
         /// How many rounds old a vector may be.
         rounds: u32,
@@ -955,11 +957,11 @@ impl Agent {
     /// Why it cannot.
     pub fn may_go_without(&self) -> Result<(), AbsenceError> {
         let kind = self.player.protocol.kind();
-        if !self.player.protocol.allows_absence() {
-            return Err(AbsenceError::Needed { kind });
-        }
         if self.player.gate.is_correlated() {
             return Err(AbsenceError::Shares { kind });
+        }
+        if !self.player.protocol.allows_absence() {
+            return Err(AbsenceError::Needed { kind });
         }
         Ok(())
     }
