@@ -155,6 +155,12 @@ impl Agreement {
         verify(&signature.key, self.body().as_bytes(), &signature.seal)
     }
 
+    /// Whether every signature in it is good under the key beside it, whoever's that is.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.signatures.iter().all(|signature| self.is_signed(signature))
+    }
+
     /// Sites that signed both of two different agreements of one number.
     #[must_use]
     pub fn signed_both(&self, other: &Self) -> Vec<String> {
@@ -338,15 +344,11 @@ fn change(line: &str) -> Result<Change, String> {
 }
 
 fn signature(line: &str) -> Option<Signature> {
-    let mut words = line.strip_prefix("signed ")?.split(' ');
-    let (site, key, scheme, made) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let words: Vec<&str> = line.strip_prefix("signed ")?.split(' ').collect();
+    let [site, key, scheme, made] = words[..] else { return None };
     let signature = unhex(made).filter(|s| s.len() <= MAX_SIGNATURE)?;
     let seal = Seal { scheme: scheme.parse().ok()?, signature: signature.into() };
-    words.next().is_none().then(|| Signature {
-        site: site.to_owned(),
-        key: unhex(key).unwrap_or_default(),
-        seal,
-    })
+    Some(Signature { site: site.to_owned(), key: unhex(key)?, seal })
 }
 
 /// By which agreement a site left, if it did.
@@ -475,4 +477,146 @@ pub(crate) fn certificates(folder: &Path) -> Vec<Vec<u8>> {
 pub(crate) fn known(site: &str, certificate: &[u8]) -> Result<Known, String> {
     let pin = identity::pin(certificate).map_err(|e| e.to_string())?;
     Ok(Known { name: site.to_owned(), pin })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::{
+        CERTIFICATE, Identity, KEY, TRUST, Validity, public_key, self_signed, write_secret,
+    };
+    use crate::seal::Sealer;
+
+    const STUDY: Digest = [5; 32];
+
+    /// A site that signs, and its key.
+    struct Signer {
+        name: String,
+        certificate: Vec<u8>,
+        key: Vec<u8>,
+        sealer: Sealer,
+    }
+
+    impl Signer {
+        fn new(root: &Path, name: &str, folder: &str) -> Self {
+            let folder = root.join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            let made = self_signed(name, Validity::default()).unwrap();
+            write_secret(&folder.join(KEY), &made.key).unwrap();
+            for file in [CERTIFICATE, TRUST] {
+                std::fs::write(folder.join(file), &made.certificate).unwrap();
+            }
+            let identity = Identity::read(&folder).unwrap();
+            let certificate = identity.certificate().to_vec();
+            let (key, sealer) = (public_key(&certificate).unwrap(), Sealer::new(&identity).unwrap());
+            Self { name: name.into(), certificate, key, sealer }
+        }
+
+        fn peer(&self) -> Peer {
+            let pin = Hex(&sha256(&[&self.key])).to_string();
+            Peer { name: self.name.clone(), address: None, pin, records: 1 }
+        }
+
+        fn sign(&self, agreement: &mut Agreement) {
+            let seal = self.sealer.sign(agreement.body().as_bytes()).unwrap();
+            agreement.add(Signature { site: self.name.clone(), key: self.key.clone(), seal });
+        }
+    }
+
+    #[test]
+    fn an_agreement_needs_everybodys_own_signature_and_its_place_in_the_row() {
+        let root = std::env::temp_dir().join(format!("consenso-agreement-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let [a, b, c] = ["a", "b", "c"].map(|name| Signer::new(&root, name, name));
+        let new = Signer::new(&root, "c", "c-new");
+        let peers: Vec<Peer> = [&a, &b, &c].map(Signer::peer).into();
+        let leave = |site: &str| Change::Leave { site: site.into() };
+        let mut first = Agreement::next(STUDY, &[], leave("c"));
+        a.sign(&mut first);
+        let missing = first.check(&STUDY, &peers, &[], &[]).unwrap_err();
+        assert!(missing.contains("b must sign it too"), "{missing}");
+        // Somebody else's signature under b's name, and a good one with another key.
+        let mut forged = first.clone();
+        let seal = a.sealer.sign(first.body().as_bytes()).unwrap();
+        for (key, words) in [(b.key.clone(), "is not its own"), (a.key.clone(), "which is not that of b")] {
+            forged.add(Signature { site: "b".into(), key, seal: seal.clone() });
+            let refused = forged.check(&STUDY, &peers, &[], &[]).unwrap_err();
+            assert!(refused.contains(words), "{refused}");
+        }
+        b.sign(&mut first);
+        first.check(&STUDY, &peers, &[], &[]).unwrap();
+        assert_eq!(Agreement::parse(&first.to_string()), Ok(first.clone()));
+        // Signatures are for these words alone: not for another number, study or site.
+        for other in [
+            Agreement { number: 2, ..first.clone() },
+            Agreement { study: [6; 32], ..first.clone() },
+            Agreement { change: leave("b"), ..first.clone() },
+            Agreement { after: [1; 32], ..first.clone() },
+        ] {
+            assert!(other.check(&other.study, &peers, &[], &[]).is_err(), "{other}");
+        }
+        assert!(first.check(&[6; 32], &peers, &[], &[]).unwrap_err().contains("is of study"));
+        let again = first.check(&STUDY, &peers, std::slice::from_ref(&first), &[]).unwrap_err();
+        assert!(again.contains("holds already"), "{again}");
+        // Whoever signed two of one number is known by it.
+        let mut second = Agreement::next(STUDY, &[], leave("b"));
+        a.sign(&mut second);
+        c.sign(&mut second);
+        second.check(&STUDY, &peers, &[], &[]).unwrap();
+        assert_eq!(first.signed_both(&second), ["a"]);
+        // A key that was replaced signs nothing more, and what it signed before stays signed.
+        let mut edge =
+            Agreement::next(STUDY, &[], Change::Edge { one: "a".into(), other: "c".into(), from: 9 });
+        [&a, &b, &c].iter().for_each(|site| site.sign(&mut edge));
+        let change = Change::Replace {
+            site: "c".into(),
+            was: c.key.clone(),
+            chain: vec![new.certificate.clone()],
+            address: Some("c.example.org:7400".into()),
+        };
+        let mut replace = Agreement::next(STUDY, std::slice::from_ref(&edge), change);
+        [&a, &b].iter().for_each(|site| site.sign(&mut replace));
+        let held = [edge.clone(), replace.clone()];
+        replace.check(&STUDY, &peers, &held[..1], &[]).unwrap();
+        let now = replaced(peers.clone(), &held);
+        assert_eq!(
+            (now[2].pin.clone(), now[2].address.as_deref()),
+            (new.peer().pin, Some("c.example.org:7400"))
+        );
+        for listed in [&peers, &now] {
+            edge.check(&STUDY, listed, &[], &held[1..]).unwrap();
+            for (signer, well) in [(&new, true), (&c, false)] {
+                let mut next = Agreement::next(STUDY, &held, leave("b"));
+                a.sign(&mut next);
+                signer.sign(&mut next);
+                assert_eq!(next.check(&STUDY, listed, &held, &[]).is_ok(), well);
+            }
+        }
+        assert_eq!(keys_before(&held, "c"), std::slice::from_ref(&c.key));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_agreement_is_an_error_and_never_a_panic() {
+        let edge = Change::Edge { one: "a".into(), other: "b".into(), from: 3 };
+        let good = Agreement::next(STUDY, &[], edge).to_string();
+        assert!(Agreement::parse(&good.replace('\n', "\r\n")).is_ok(), "as mail programs write it");
+        for (from, to) in [
+            ("consenso agreement 1", "consenso agreement 2"),
+            ("number 1", "number 0"),
+            ("number 1", "number x"),
+            ("study 05", "study 5"),
+            ("edge a b from 3", "edge a b"),
+            ("edge a b from 3", "edge A b from 3"),
+            ("edge a b from 3", "replace a was 00 by 00 at -"),
+            ("edge a b from 3", "dissolve a"),
+            ("from 3", "from 3\nsigned a"),
+            ("from 3", "from 3\nsigned a 00 1 zz"),
+        ] {
+            assert!(Agreement::parse(&good.replace(from, to)).is_err(), "{to}");
+        }
+        for end in 0..good.len() - 1 {
+            let _ = Agreement::parse(&good[..end]);
+        }
+    }
 }

@@ -119,14 +119,15 @@ fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<
                 )));
             }
             identity::believes(&folder.path, chain, site)?;
-            let unreachable = |j: u32| address.is_none() && folder.peers[j as usize].address.is_none();
-            let beside = edges.iter().filter_map(|e| e.beside(number as u32));
-            if let Some(j) = graph.neighbours(number).iter().copied().chain(beside).find(|&j| unreachable(j))
-            {
-                return Err(refused(format!(
-                    "neither {site} nor {} can be called, and they are neighbours: one end must be reachable",
-                    folder.peers[j as usize].name
-                )));
+            if address.is_some() != folder.peers[number].address.is_some() {
+                return Err(refused(match address {
+                    Some(_) => format!(
+                        "{site} could not be called so far, and who calls whom cannot change while neighbours run: leave --address out"
+                    ),
+                    None => format!(
+                        "neighbours call {site}, and must be able to call whoever takes its place: give its --address"
+                    ),
+                }));
             }
         }
         Change::Edge { one, other, from } => {

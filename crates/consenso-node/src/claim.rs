@@ -132,9 +132,12 @@ impl Auditor {
             }
             Entry::Absent { round, neighbour, weight } => study.without.push((*neighbour, *round, *weight)),
             Entry::Changed { number, change, agreement, .. } => {
-                // Signatures were checked when it was taken up; its words are those of the text.
+                // Whose keys these are was checked when it was taken up.
                 match Agreement::parse(agreement) {
-                    Ok(read) if (read.number, read.change.to_string()) == (*number, change.clone()) => {
+                    Ok(read)
+                        if read.is_sound()
+                            && (read.number, read.change.to_string()) == (*number, change.clone()) =>
+                    {
                         study.changes.push(read.summary());
                     }
                     _ => drop(self.wrong.get_or_insert(format!("row {}: no agreement {number}", row.number))),

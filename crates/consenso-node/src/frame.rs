@@ -602,6 +602,11 @@ mod tests {
             .map(|(name, frame)| ((*name).to_owned(), Hex(&frame.encode()).to_string()))
             .collect();
         expected.push(("statement".into(), Hex(&said.bytes()).to_string()));
+        let edge = crate::agreement::Change::Edge { one: "a".into(), other: "c".into(), from: 120 };
+        let agreement = crate::agreement::Agreement::next([0x11; 32], &[], edge);
+        let lines = text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+        assert!(lines.contains(agreement.body().trim_end()), "{}", agreement.body());
+        expected.push(("agreement-hash".into(), Hex(&agreement.hash()).to_string()));
         let mut found: Vec<(String, String)> = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("golden "))

@@ -267,6 +267,12 @@ impl Prepared {
                 folder.path.display()
             )));
         }
+        let own = crate::identity::public_key(Identity::read(&folder.path)?.certificate())?;
+        if keys_before(&folder.agreements, &folder.site.name).contains(&own) {
+            return Err(NodeError::Experiment(
+                "this site's place was taken under another key (`consenso node status` shows the agreement): neighbours refuse this one".into(),
+            ));
+        }
         let held = changes::held(folder, &store.headings()?, study.number)?;
         let agreed = Agreed { graph: experiment.graph().clone(), held, waits: None };
         for (neighbour, Added { weight, from, .. }) in agreed.added(folder) {
@@ -1262,8 +1268,10 @@ impl Node {
             let key = self.shared.key_of(peer).filter(|_| n.outgoing.is_some())?;
             let pin = peers.get(peer as usize)?.pin.clone();
             let shown = sha256(&[&key]);
+            let agreed = keys_before(&self.agreed.held, &n.name).iter().any(|before| before[..] == key[..]);
+            let how = if agreed { "by an agreement" } else { "in peers.toml" };
             let other =
-                (Hex(&shown).to_string() != pin).then(|| "the pin of its key was replaced".to_owned());
+                (Hex(&shown).to_string() != pin).then(|| format!("the pin of its key was replaced {how}"));
             other.or_else(|| self.shared.folder.revoked(&shown)).map(|reason| (peer, reason))
         };
         let found: Vec<(u32, String)> = self.neighbours.iter().filter_map(replaced).collect();

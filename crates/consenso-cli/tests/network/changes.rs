@@ -282,6 +282,7 @@ fn a_site_is_replaced_by_another_key() {
     let certificate = new.join("certificate.pem");
     let what = ["--replace", "site-2", "--certificate", certificate.to_str().unwrap(), "--address", &address];
     refused(&net.propose(0, "none.txt", &what), "site-2 was never connected to this site");
+    refused(&net.propose(1, "none.txt", &what[..4]), "give its --address");
     json(&net.propose(1, "replace.txt", &what));
     json(&net.sign(0, "replace.txt"));
     json(&net.sign(3, "replace.txt"));
@@ -423,4 +424,42 @@ fn two_agreements_of_one_number_are_found_and_their_signers_named() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(found(0).unwrap()["signed_both"].as_array().map(Vec::len), Some(4));
+}
+
+/// What the guide says of backups, after agreements: the files that do not change are enough, and neighbours that joined or left are known from them.
+#[test]
+fn a_site_that_lost_its_disk_comes_back_to_a_changed_network() {
+    let net = Net::new("change-lost", 4, &study("dgd"), "os");
+    let all_sign = |what: &[&str]| json(&change(&[&["all"], what].concat(), &[&net.root]));
+    all_sign(&["--edge", "site-0,site-2", "--from", "10"]);
+    let mut all = net.start_all();
+    net.until(2, 30);
+    all[1].kill();
+    all_sign(&["--leave", "site-1"]);
+    net.until(2, 60);
+    all[2].kill();
+    for file in fs::read_dir(net.folder(2)).unwrap().map(|f| f.unwrap().path()) {
+        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+        if ["state.db", "audit", "held-", "run.lock"].iter().any(|start| name.starts_with(start)) {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    let done = json(&consenso().args(["--json", "node", "rejoin"]).arg(net.folder(2)).output().unwrap());
+    let answered: Vec<&str> =
+        done["answered"].as_array().unwrap().iter().map(|a| a["site"].as_str().unwrap()).collect();
+    assert_eq!(answered, ["site-0", "site-3"], "{done}");
+    assert!(done["restored"].as_u64().unwrap() >= 60, "{done}");
+    all[2] = net.start(2);
+    drop(all.remove(1));
+    finish(all, LIMIT);
+    let charges = |site: usize| -> Vec<(u32, Value)> {
+        let one = |entry| match entry {
+            Entry::Release { round, charge, .. } => Some((round, serde_json::to_value(charge).unwrap())),
+            _ => None,
+        };
+        net.ledger(site).into_iter().filter_map(one).collect()
+    };
+    assert_eq!(charges(2), charges(0));
+    assert_eq!([0, 2, 3].map(|site| net.taken_up(site)), [2; 3]);
+    assert!(net.audit(0).iter().chain(&net.audit(3)).all(|l| l["event"] != "equivocation"));
 }
