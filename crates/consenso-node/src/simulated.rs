@@ -739,7 +739,7 @@ fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
                     }
                     match agent.poll() {
                         Some(Effect::Send(message)) if i != 2 || message.round() <= last => {
-                            sent.push(message)
+                            sent.push(message);
                         }
                         Some(_) => {}
                         None => break,
