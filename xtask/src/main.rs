@@ -12,6 +12,7 @@ mod utility;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 const HELP: &str = "\
@@ -28,15 +29,14 @@ Usage: cargo xtask <command>
   python  the Python package in an environment of its own (target/python): build, tests, types, notebooks; with --release also the wheel in a clean one
           (its size, import time, a fit beside the command line; --wheel: only that), --compare: accuracy beside diffprivlib, --docs: writes the API page
   mpi     one simulation on 1 to 4 processes, whose transcripts must be the same; MPICH in an environment of its own (target/mpi); needs Python 3
+  slurm   both job files of deploy/slurm with a Slurm on this machine alone; needs root, Python 3, and slurm-wlm and munge of Debian
   figures the pictures of the README, made again (minutes); needs chromium and npm
   empty   a crate with the library as its one dependency runs the first lines of its documentation (soak does it too)
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
-/// Comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.
-/// The Python package is `cargo xtask python`'s.
-const NOT_ORACLES: [&str; 5] =
-    ["--workspace", "--exclude", "consenso-oracles", "--exclude", "consenso-python"];
+/// All but the comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.
+const NOT_ORACLES: [&str; 3] = ["--workspace", "--exclude", "consenso-oracles"];
 
 /// One command of cargo.
 struct Step {
@@ -79,7 +79,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let rest = arguments.get(1..).unwrap_or_default();
     let known = match arguments.first().map(String::as_str) {
-        Some("ci") if rest.is_empty() => run(&ci()) && python_of_ci(),
+        Some("ci") if rest.is_empty() => {
+            let room = python::prepare();
+            run(&ci()) && python_of_ci(room)
+        }
         Some("soak") if rest.is_empty() => run(&soak()) && empty::run(),
         Some("empty") if rest.is_empty() => empty::run(),
         Some("browser") if rest.is_empty() => browser::run(),
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(rest),
         Some("python") => python::run(rest),
         Some("mpi") if rest.is_empty() => mpi::run(),
+        Some("slurm") if rest.is_empty() => mpi::slurm(),
         Some("help" | "--help" | "-h") => {
             let _ = std::io::stdout().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;
@@ -102,10 +106,10 @@ fn main() -> ExitCode {
 }
 
 /// The Python package, after all else passed.
-fn python_of_ci() -> bool {
+fn python_of_ci(room: JoinHandle<Result<python::Room, &'static str>>) -> bool {
     let began = Instant::now();
     eprintln!("── the Python package: cargo xtask python");
-    let passed = python::ci();
+    let passed = python::ci(room);
     let word = if passed { "ended" } else { "FAILED" };
     eprintln!("── the Python package {word} after {:.1} s", began.elapsed().as_secs_f64());
     passed

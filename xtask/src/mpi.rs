@@ -30,24 +30,31 @@ rounds = 60
 
 /// Makes the environment once, builds the command, and compares transcripts.
 pub(crate) fn run() -> bool {
+    prepared().is_some_and(|(target, environment)| compare(&target, &environment))
+}
+
+/// The same for the job files of Slurm, with a Slurm on this machine alone.
+pub(crate) fn slurm() -> bool {
+    prepared().is_some_and(|(target, environment)| {
+        let mut check = Command::new("sh");
+        check.arg(root().join("deploy/slurm/check.sh")).arg(target.join("debug/consenso"));
+        succeeds(check.arg(environment.join("lib/libmpi_abi.so.1")))
+    })
+}
+
+/// Where things are built, with the command in it, and an environment with MPICH.
+fn prepared() -> Option<(PathBuf, PathBuf)> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let environment = target.join("mpi");
-    let fresh = !environment.join("bin/mpirun").exists();
-    let made = !fresh
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "mpich>=5,<6"];
+    let made = environment.join("bin/mpirun").exists()
         || (succeeds(Command::new("python3").args(["-m", "venv"]).arg(&environment))
-            && succeeds(Command::new(environment.join("bin/python")).args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "mpich>=5,<6",
-            ])));
+            && succeeds(Command::new(environment.join("bin/python")).args(install)));
     if !made {
         eprintln!("── no environment with MPICH could be made: runs over several processes are not checked");
-        return false;
+        return None;
     }
-    succeeds(cargo().args(["build", "--quiet", "-p", "consenso-cli"])) && compare(&target, &environment)
+    succeeds(cargo().args(["build", "--quiet", "-p", "consenso-cli"])).then_some((target, environment))
 }
 
 fn compare(target: &Path, environment: &Path) -> bool {

@@ -3,6 +3,7 @@
 use crate::{cargo, root, succeeds};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::JoinHandle;
 
 /// What the tests and the notebooks need, beside the package itself.
 const NEEDED: [&str; 16] = [
@@ -44,7 +45,7 @@ assert min(took) <= 0.3, 'the import is slow'
 ";
 
 /// Where the package is checked.
-struct Room {
+pub(crate) struct Room {
     environment: PathBuf,
     package: PathBuf,
     target: PathBuf,
@@ -78,17 +79,25 @@ impl Room {
         python
     }
 
-    /// Builds the library and puts it where Python looks beside the sources.
+    /// Builds the library and puts it where Python looks beside the sources. Unoptimised: the tests are small, and the build is what takes the time.
     fn build(&self) -> bool {
+        let mut build = cargo();
+        build.args(["build", "--quiet", "-p", "consenso-python"]).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+        self.put(&mut build)
+    }
+
+    /// The same from what the tests before it have built: the same packages with the same features, so that nothing is built twice.
+    fn build_after_tests(&self) -> bool {
+        self.put(cargo().args(["build", "--quiet", "--lib", "--tests"]).args(crate::NOT_ORACLES))
+    }
+
+    fn put(&self, build: &mut Command) -> bool {
         let name = format!("{}consenso_core{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
         let library = self.target.join("debug").join(name);
         let beside = self.package.join("python/consenso/_core.abi3.so");
         let copy =
             |from: &Path| std::fs::copy(from, &beside).map_err(|e| eprintln!("{}: {e}", from.display()));
-        // Unoptimised: the tests are small, and the build is what takes the time.
-        let mut build = cargo();
-        build.args(["build", "--quiet", "-p", "consenso-python"]).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
-        succeeds(&mut build) && copy(&library).is_ok()
+        succeeds(build) && copy(&library).is_ok()
     }
 
     /// The environment's Python with the package that [`Self::build`] made.
@@ -186,10 +195,15 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     }
 }
 
+/// The room of [`ci`], which is made while other steps go on: it waits for downloads.
+pub(crate) fn prepare() -> JoinHandle<Result<Room, &'static str>> {
+    std::thread::spawn(Room::new)
+}
+
 /// The same as a part of `ci`: a machine without Python passes, and says so.
-pub(crate) fn ci() -> bool {
-    match Room::new() {
-        Ok(room) => room.build() && room.check(),
+pub(crate) fn ci(room: JoinHandle<Result<Room, &'static str>>) -> bool {
+    match room.join().unwrap_or(Err("no environment could be made")) {
+        Ok(room) => room.build_after_tests() && room.check(),
         Err(why) => {
             eprintln!("── {why}: the Python package was not checked");
             true

@@ -69,7 +69,10 @@ const SAID_HERE: &[(&str, &str)] = &[
     ("AlgorithmCommon.max_dim", "Left out of the points of a sweep with more dimensions."),
     ("AlgorithmCommon.tail", "Share of the rounds whose mean is the model: 0 takes the last iterate."),
     ("AlgorithmCommon.gossip", "Rounds of mixing at the end, which cost no privacy."),
-    ("AlgorithmCommon.exchange", "Whether agents exchange their vectors or secret shares of them."),
+    (
+        "AlgorithmCommon.exchange",
+        "Whether agents exchange their vectors, secret shares of them, or masked ones.",
+    ),
     (
         "AlgorithmCommon.mixing",
         "How agents combine their neighbours' vectors: the average, or a rule that some lying neighbours cannot abuse. For `dgd`, `rcd` and `pdop`; costs no privacy.",
@@ -86,6 +89,10 @@ const SAID_HERE: &[(&str, &str)] = &[
     ("AlgorithmCommon.range", "The largest number an agent may have to share."),
     ("AlgorithmCommon.fraction_bits", "Bits after the point of a shared number."),
     ("AlgorithmCommon.colluders", "How many agents may pool what they know against the others' noise."),
+    (
+        "AlgorithmCommon.drop_outs",
+        "How many agents may drop out of masked sums without ending the run; each is paid for with one more release.",
+    ),
     (
         "SchemaSpec.quote",
         "What stands around cells that hold a delimiter; found out for each file by default.",

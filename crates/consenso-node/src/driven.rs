@@ -1,15 +1,18 @@
-//! The agent a node drives: one that sends its vectors, or one that sends shares of them.
+//! The agent a node drives: one that sends its vectors, one that sends shares of them, or one that sends them masked.
 //!
-//! To a node both are the same: numbered exchanges, in each of which something is made durable, sent to every neighbour and awaited from every
+//! To a node all are the same: numbered exchanges, in each of which something is made durable, sent to every neighbour and awaited from every
 //! neighbour. Shares take two exchanges a round, 2r − 1 for the shares and 2r for the sums, and every neighbour has a frame of its own.
+//! Masked vectors take as many exchanges a round as there are hops between the two sites farthest apart, and all neighbours have the same frame; a round that is tried again without
+//! somebody has numbers of its own (see [`MaskedAgent`]).
 
 use crate::frame::{self, Frame};
 use crate::progress::Convergence;
 use bytes::Bytes;
 use consenso::agent::{Agent, Checkpoint, Effect, Message, Player, RestoreError};
-use consenso::experiment::{Charge, Experiment, SharingSite, Site, SitePlan};
-use consenso::gate::StopReason;
+use consenso::experiment::{Charge, Experiment, MaskedSite, SharingSite, Site, SitePlan};
+use consenso::gate::{Label, StopReason};
 use consenso::random::Seed;
+use consenso::sharing::{MaskedAgent, MaskedEffect, MaskedMessage};
 use consenso::sharing::{Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent};
 
 /// What an agent wants done.
@@ -31,6 +34,7 @@ pub(crate) enum Wanted {
 pub(crate) enum Driven {
     Plain(Box<Agent>, Apart),
     Shared(Box<SharingAgent>, Steps),
+    Masked(Box<MaskedAgent>, Steps),
 }
 
 /// A mean over about the latest share of the rounds: noise of single rounds goes, what the run does stays.
@@ -105,6 +109,10 @@ impl Steps {
 
 impl Driven {
     pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), String> {
+        if experiment.is_masked() {
+            let MaskedSite { agent, plan } = experiment.masked_site(me)?;
+            return Ok((Self::Masked(Box::new(agent), Steps::default()), plan));
+        }
         if experiment.is_shared() {
             let SharingSite { agent, plan } = experiment.sharing_site(me)?;
             return Ok((Self::Shared(Box::new(agent), Steps::default()), plan));
@@ -117,6 +125,7 @@ impl Driven {
         match self {
             Self::Plain(agent, _) => agent.neighbours().to_vec(),
             Self::Shared(agent, _) => agent.neighbours(),
+            Self::Masked(agent, _) => agent.neighbours().to_vec(),
         }
     }
 
@@ -124,6 +133,7 @@ impl Driven {
         match self {
             Self::Plain(agent, _) => agent.player(),
             Self::Shared(agent, _) => agent.player(),
+            Self::Masked(agent, _) => agent.player(),
         }
     }
 
@@ -132,6 +142,20 @@ impl Driven {
         match self {
             Self::Plain(agent, _) => agent.round(),
             Self::Shared(agent, _) => agent.exchanges(),
+            Self::Masked(agent, _) => agent.exchanges(),
+        }
+    }
+
+    /// The number that says to neighbours that this site needs nothing more of them, once it does not.
+    pub(crate) fn mark(&self, plan: &SitePlan) -> u32 {
+        if self.model().is_some() { self.last(plan) } else { self.round() }
+    }
+
+    /// The longest message, in numbers.
+    pub(crate) fn longest(&self, plan: &SitePlan) -> usize {
+        match self {
+            Self::Masked(agent, _) => frame::longest_masked(plan.width, agent.agents()),
+            _ => plan.width,
         }
     }
 
@@ -139,7 +163,7 @@ impl Driven {
     pub(crate) fn staleness(&self) -> u32 {
         match self {
             Self::Plain(agent, _) => agent.player().staleness(),
-            Self::Shared(..) => 0,
+            Self::Shared(..) | Self::Masked(..) => 0,
         }
     }
 
@@ -147,12 +171,16 @@ impl Driven {
     pub(crate) fn ages(&self) -> Vec<u32> {
         match self {
             Self::Plain(agent, _) => agent.ages().to_vec(),
-            Self::Shared(..) => Vec::new(),
+            Self::Shared(..) | Self::Masked(..) => Vec::new(),
         }
     }
 
     /// Of every neighbour a site that has so many exchanges complete had releases up to here.
     pub(crate) fn surely_had(&self, complete: u32, plan: &SitePlan) -> u32 {
+        if let Self::Masked(agent, _) = self {
+            // Numbers are passed over when somebody is given up: only this one says what was complete.
+            return agent.exchanges();
+        }
         if complete == self.last(plan) { complete } else { complete.saturating_sub(self.staleness()) }
     }
 
@@ -161,6 +189,7 @@ impl Driven {
         match self {
             Self::Plain(..) => plan.timetable.exchanges(),
             Self::Shared(agent, _) => agent.last(),
+            Self::Masked(agent, _) => agent.last(),
         }
     }
 
@@ -168,6 +197,7 @@ impl Driven {
         match self {
             Self::Plain(agent, _) => agent.model(),
             Self::Shared(agent, _) => agent.model(),
+            Self::Masked(agent, _) => agent.model(),
         }
     }
 
@@ -179,6 +209,26 @@ impl Driven {
                 secrets => secrets,
             },
             Self::Shared(agent, _) => agent.awaited(),
+            Self::Masked(agent, _) => match self.awaited_secrets() {
+                none if none.is_empty() => agent.awaited(),
+                secrets => secrets,
+            },
+        }
+    }
+
+    /// How many deadlines a site that is done waits for one that is not.
+    pub(crate) fn patience(&self) -> u32 {
+        match self {
+            Self::Masked(agent, _) => 2 + agent.spare() as u32,
+            _ => 1,
+        }
+    }
+
+    /// How many sites take part, of all there are, where that is not only a matter of neighbours.
+    pub(crate) fn taking_part(&self) -> Option<usize> {
+        match self {
+            Self::Masked(agent, _) => Some(agent.agents() - agent.gone().count()),
+            _ => None,
         }
     }
 
@@ -186,23 +236,29 @@ impl Driven {
         match self {
             Self::Plain(agent, _) => agent.away().collect(),
             Self::Shared(..) => Vec::new(),
+            Self::Masked(agent, _) => agent.gone().collect(),
         }
     }
 
     pub(crate) fn go_without(&mut self, neighbour: u32) -> Result<(), String> {
         match self {
             Self::Plain(agent, _) => agent.go_without(neighbour).map_err(|e| e.to_string()),
+            Self::Masked(agent, _) => agent.go_without(neighbour).map_err(|e| e.to_string()),
             Self::Shared(..) => self.may_go_without(),
         }
     }
 
-    /// Whether the algorithm can go on without a neighbour; why not.
+    /// Whether the algorithm can go on without a neighbour, each site from its own next exchange on; why not.
     pub(crate) fn may_go_without(&self) -> Result<(), String> {
         match self {
             Self::Plain(agent, _) => agent.may_go_without().map_err(|e| e.to_string()),
             Self::Shared(..) => {
                 Err("a sum of secret shares needs everybody's: without one it stays hidden".into())
             }
+            Self::Masked(..) => Err(
+                "all sites of a masked sum must do without the same ones in the same round, which they agree on by themselves: drop_outs in the experiment and away = \"continue-without\" in site.toml"
+                    .into(),
+            ),
         }
     }
 
@@ -213,6 +269,9 @@ impl Driven {
             Self::Shared(..) => {
                 Err("in secret shares every site is a neighbour of every other already".into())
             }
+            Self::Masked(..) => Err(
+                "the masks of a sum were made for the edges there were when it began, and the claim rests on them".into(),
+            ),
         }
     }
 
@@ -220,7 +279,7 @@ impl Driven {
     pub(crate) fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), String> {
         match self {
             Self::Plain(agent, _) => agent.join(neighbour, weight, from).map_err(|e| e.to_string()),
-            Self::Shared(..) => self.may_join(),
+            Self::Shared(..) | Self::Masked(..) => self.may_join(),
         }
     }
 
@@ -228,7 +287,7 @@ impl Driven {
     pub(crate) fn joined(&self) -> Vec<(u32, u32)> {
         match self {
             Self::Plain(agent, _) => agent.joined().collect(),
-            Self::Shared(..) => Vec::new(),
+            Self::Shared(..) | Self::Masked(..) => Vec::new(),
         }
     }
 
@@ -237,10 +296,24 @@ impl Driven {
         match self {
             Self::Plain(_, _) => false,
             Self::Shared(agent, _) => matches!(agent.failure(), Some(ShareError::Forged { .. })),
+            Self::Masked(agent, _) => {
+                matches!(agent.failure(), Some(ShareError::Forged { .. } | ShareError::TwoVersions { .. }))
+            }
         }
     }
 
+    /// Whether vectors leave in shares or under masks, and not as they are.
     pub(crate) fn is_shared(&self) -> bool {
+        !matches!(self, Self::Plain(..))
+    }
+
+    /// Whether vectors leave under masks.
+    pub(crate) fn is_masked(&self) -> bool {
+        matches!(self, Self::Masked(..))
+    }
+
+    /// Whether every neighbour has a message of its own.
+    pub(crate) fn is_addressed(&self) -> bool {
         matches!(self, Self::Shared(..))
     }
 
@@ -249,6 +322,7 @@ impl Driven {
         match self {
             Self::Plain(..) => exchanges,
             Self::Shared(..) => exchanges / 2,
+            Self::Masked(agent, _) => agent.rounds_in(exchanges),
         }
     }
 
@@ -257,6 +331,7 @@ impl Driven {
         match self {
             Self::Plain(..) => exchanges,
             Self::Shared(..) => exchanges.div_ceil(2),
+            Self::Masked(agent, _) => agent.rounds_in(exchanges.next_multiple_of(agent.hops())),
         }
     }
 
@@ -264,7 +339,7 @@ impl Driven {
     pub(crate) fn convergence(&self) -> Convergence {
         match self {
             Self::Plain(agent, apart) => Convergence::Disagreement(apart.largest(agent.neighbours().len())),
-            Self::Shared(_, steps) => Convergence::Step(steps.length),
+            Self::Shared(_, steps) | Self::Masked(_, steps) => Convergence::Step(steps.length),
         }
     }
 
@@ -272,6 +347,7 @@ impl Driven {
         match self {
             Self::Plain(agent, _) => agent.checkpoint(),
             Self::Shared(agent, _) => agent.checkpoint(),
+            Self::Masked(agent, _) => agent.checkpoint(),
         }
     }
 
@@ -279,6 +355,11 @@ impl Driven {
         match self {
             Self::Plain(agent, _) => agent.restore(saved),
             Self::Shared(agent, steps) => {
+                agent.restore(saved)?;
+                *steps = Steps::after(agent.round());
+                Ok(())
+            }
+            Self::Masked(agent, steps) => {
                 agent.restore(saved)?;
                 *steps = Steps::after(agent.round());
                 Ok(())
@@ -293,18 +374,30 @@ impl Driven {
             Self::Shared(..) => {
                 Err("a vector that left in shares is with nobody: no neighbour can give it back".into())
             }
+            Self::Masked(..) => Err(
+                "a vector that left under masks is with nobody, and the secrets of the edges are gone: the others can go on without this site (drop_outs)".into(),
+            ),
         }
     }
 
     /// Neighbours with whom the secret of the edge is still to be agreed on: nothing is released before.
     pub(crate) fn awaited_secrets(&self) -> Vec<u32> {
-        self.player().gate().awaited_secrets().collect()
+        let all = self.player().gate().awaited_secrets();
+        match self {
+            Self::Masked(agent, _) => {
+                let gone: Vec<u32> = agent.gone().map(|g| g.0).collect();
+                all.filter(|j| !gone.contains(j)).collect()
+            }
+            _ => all.collect(),
+        }
     }
 
     /// Takes in the secret of an edge.
     pub(crate) fn agree(&mut self, neighbour: u32, secret: &Seed) {
-        if let Self::Plain(agent, _) = self {
-            agent.agree(neighbour, secret);
+        match self {
+            Self::Plain(agent, _) => agent.agree(neighbour, secret),
+            Self::Masked(agent, _) => agent.agree(neighbour, secret),
+            Self::Shared(..) => {}
         }
     }
 
@@ -328,6 +421,11 @@ impl Driven {
             // A sum of shares is a function of what others sent.
             Self::Shared(..) if round.is_multiple_of(2) => return Charge::new(),
             Self::Shared(..) => round.div_ceil(2),
+            // What passes others' vectors on, or tells what was revealed, costs nothing.
+            Self::Masked(agent, _) => match agent.charge_of(round) {
+                Some(charge) => charge,
+                None => return Charge::new(),
+            },
         };
         plan.charge(round, gate.noise(round), gate.ledger())
     }
@@ -368,6 +466,21 @@ impl Driven {
                 }
                 Ok(Some(Wanted::Commit { round, bytes: bytes.into() }))
             }
+            Self::Masked(agent, steps) => {
+                let effect = agent.poll().map_err(|e| e.to_string())?;
+                steps.look(agent.round(), agent.revealed());
+                let exchange = match effect {
+                    None => return Ok(None),
+                    Some(MaskedEffect::Done(reason)) => return Ok(Some(Wanted::Done(reason))),
+                    Some(MaskedEffect::Charge { exchange } | MaskedEffect::Keep { exchange }) => exchange,
+                    Some(MaskedEffect::Send(_)) => unreachable!("a message follows what makes it durable"),
+                };
+                let Ok(Some(MaskedEffect::Send(message))) = agent.poll() else {
+                    unreachable!("what is durable is followed by its message")
+                };
+                let bytes = frame::masked(exchange, &message);
+                Ok(Some(Wanted::Commit { round: exchange, bytes }))
+            }
         }
     }
 
@@ -405,6 +518,19 @@ impl Driven {
                 }
                 agent.handle(&Message::received(from, round, values)).map_err(|e| e.to_string())?;
                 Ok(round)
+            }
+            (Self::Masked(agent, _), Frame::Masked { from, exchange, round, hop, gone, before, vectors }) => {
+                if from != peer {
+                    return Err(format!("masked vectors of agent {from} on the edge to agent {peer}"));
+                }
+                let (dropped, since) = gone.into_iter().unzip::<_, _, Vec<u32>, Vec<u32>>();
+                let label = Label::new(round, dropped);
+                if agent.number_of(&label, hop) != Some(exchange) {
+                    return Err(format!("exchange {exchange} is not number {hop} of round {round}"));
+                }
+                let message = MaskedMessage::received(from, label, since, hop, before, vectors);
+                agent.handle(&message).map_err(|e| e.to_string())?;
+                Ok(exchange)
             }
             (Self::Shared(agent, _), Frame::Words { from, to, round, words }) => {
                 if from != peer {

@@ -5,6 +5,8 @@
 
 use crate::seal::{MAX_SIGNATURE, Seal};
 use bytes::Bytes;
+use consenso::gate::Label;
+use consenso::sharing::MaskedMessage;
 use std::fmt;
 use std::sync::Arc;
 
@@ -61,6 +63,23 @@ pub enum Frame {
         round: u32,
         /// The words.
         words: Arc<[u64]>,
+    },
+    /// Masked vectors on their way to everybody: in the first exchange of a round the sender's own, later those that it heard of for the first time.
+    Masked {
+        /// Agent number of the sender.
+        from: u32,
+        /// The number of the exchange.
+        exchange: u32,
+        /// The round.
+        round: u32,
+        /// Which exchange of the round.
+        hop: u32,
+        /// Who was given up, with the first round whose sum each is not in.
+        gone: Vec<(u32, u32)>,
+        /// What the round before revealed, where somebody may have missed it.
+        before: Option<Arc<[f64]>>,
+        /// Whose vectors, and their words.
+        vectors: Vec<(u32, Arc<[u64]>)>,
     },
     /// The sender has all releases up to this round, durably.
     Ack {
@@ -171,6 +190,9 @@ pub enum FrameError {
         /// Bytes of such a frame.
         expected: usize,
     },
+    /// Agents that are not in ascending order.
+    #[error("agent {0} is out of order")]
+    Order(u32),
     /// A refusal that is not UTF-8 or too long.
     #[error("a refusal that is not a short text")]
     Text,
@@ -192,12 +214,14 @@ const LOST: u8 = 13;
 const KEPT: u8 = 14;
 const EDGE_KEY: u8 = 15;
 const EDGE_SAME: u8 = 16;
-const AGREED: u8 = 17;
-const AGREEMENT: u8 = 18;
+const MASKED: u8 = 17;
+const AGREED: u8 = 18;
+const AGREEMENT: u8 = 19;
 
 const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
 const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
 const WORDS_HEAD: usize = RELEASE_HEAD + 4;
+const MASKED_HEAD: usize = 1 + 8 * 4;
 
 /// What a release has in front of it when it is given back to its sender.
 const KEPT_HEAD: usize = 1 + 1 + 4 + MAX_SIGNATURE;
@@ -245,6 +269,83 @@ pub fn words(from: u32, to: u32, round: u32, words: &[u64]) -> Bytes {
     bytes.into()
 }
 
+/// The longest frame of masked vectors among so many agents, as a number of 8 bytes each.
+#[must_use]
+pub fn longest_masked(dim: usize, agents: usize) -> usize {
+    (agents + 1) * (dim + 2) + MASKED_HEAD
+}
+
+/// The bytes of masked vectors.
+#[must_use]
+pub fn masked(exchange: u32, message: &MaskedMessage) -> Bytes {
+    let (label, before) = (message.label(), message.before().unwrap_or_default());
+    let dim = message.vectors().first().map_or(before.len(), |v| v.1.len());
+    let heads = [
+        message.from(),
+        exchange,
+        label.round(),
+        message.hop(),
+        dim as u32,
+        label.dropped().len() as u32,
+        u32::from(message.before().is_some()),
+        message.vectors().len() as u32,
+    ];
+    let mut bytes = vec![MASKED];
+    heads.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+    for (agent, since) in label.dropped().iter().zip(message.since()) {
+        bytes.extend_from_slice(&agent.to_le_bytes());
+        bytes.extend_from_slice(&since.to_le_bytes());
+    }
+    before.iter().for_each(|x| bytes.extend_from_slice(&x.to_le_bytes()));
+    for (whose, words) in message.vectors() {
+        bytes.extend_from_slice(&whose.to_le_bytes());
+        words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    }
+    bytes.into()
+}
+
+/// Reads what [`masked`] wrote, after its kind.
+fn unmasked(rest: &[u8]) -> Result<Frame, FrameError> {
+    let (head, rest) = take(rest, MASKED_HEAD - 1)?;
+    let at = |index: usize| number(&head[4 * index..]);
+    let [dim, dropped, before, vectors] = [4, 5, 6, 7].map(|index| at(index) as usize);
+    if before > 1 || (dim > 0 && before == 0 && vectors == 0) {
+        return Err(FrameError::Length { found: before, expected: 1 });
+    }
+    // What stands in the head must fit what is there before any of it is believed.
+    let one = dim.saturating_mul(8);
+    let expected = dropped.saturating_mul(8).saturating_add(before * one);
+    let expected = expected.saturating_add(vectors.saturating_mul(one.saturating_add(4)));
+    if rest.len() != expected {
+        return Err(FrameError::Length { found: rest.len(), expected });
+    }
+    let (gone, rest) = take(rest, 8 * dropped)?;
+    let gone: Vec<(u32, u32)> =
+        gone.as_chunks::<8>().0.iter().map(|pair| (number(pair), number(&pair[4..]))).collect();
+    if let Some(pair) = gone.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+        return Err(FrameError::Order(pair[1].0));
+    }
+    let (mean, mut rest) = take(rest, before * one)?;
+    let mean = mean.as_chunks().0.iter().map(|x| f64::from_le_bytes(*x)).collect();
+    let mut all = Vec::new();
+    for _ in 0..vectors {
+        let (whose, more) = take(rest, 4)?;
+        let (words, more) = take(more, one)?;
+        rest = more;
+        let words = words.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        all.push((number(whose), words));
+    }
+    Ok(Frame::Masked {
+        from: at(0),
+        exchange: at(1),
+        round: at(2),
+        hop: at(3),
+        gone,
+        before: (before == 1).then_some(mean),
+        vectors: all,
+    })
+}
+
 /// For whom words are; `None` for anything else.
 #[must_use]
 pub fn receiver(bytes: &[u8]) -> Option<u32> {
@@ -271,6 +372,12 @@ impl Frame {
             }
             Self::Release { from, round, values } => release(*from, *round, values),
             Self::Words { from, to, round, words: all } => words(*from, *to, *round, all),
+            Self::Masked { from, exchange, round, hop, gone, before, vectors } => {
+                let label = Label::new(*round, gone.iter().map(|g| g.0));
+                let since = gone.iter().map(|g| g.1).collect();
+                let (before, vectors) = (before.clone(), vectors.clone());
+                masked(*exchange, &MaskedMessage::received(*from, label, since, *hop, before, vectors))
+            }
             Self::Ack { round } => [&[ACK][..], &round.to_le_bytes()].concat().into(),
             Self::Refused(reason) => {
                 let mut end = reason.len().min(MAX_REASON);
@@ -379,6 +486,7 @@ impl Frame {
                     words,
                 })
             }
+            MASKED => unmasked(rest),
             ACK => exactly(5).map(|()| Self::Ack { round: number(rest) }),
             REFUSED if rest.len() > MAX_REASON => Err(FrameError::Text),
             REFUSED => {
@@ -532,6 +640,17 @@ mod tests {
         });
         let words = (any::<[u32; 3]>(), prop::collection::vec(any::<u64>(), 0..40))
             .prop_map(|(n, words)| Frame::Words { from: n[0], to: n[1], round: n[2], words: words.into() });
+        let masked = (any::<[u32; 4]>(), 0usize..3, 0usize..3, any::<bool>(), any::<u64>()).prop_map(
+            |([from, exchange, round, hop], gone, vectors, before, word)| Frame::Masked {
+                from,
+                exchange,
+                round,
+                hop,
+                gone: (0..gone as u32).map(|agent| (agent, round)).collect(),
+                before: before.then(|| [0.5, -1.0].into()),
+                vectors: (0..vectors as u32).map(|whose| (whose, [word, 3].into())).collect(),
+            },
+        );
         let seal = || {
             (any::<u16>(), prop::collection::vec(any::<u8>(), 0..100))
                 .prop_map(|(scheme, bytes)| Seal { scheme, signature: bytes.into() })
@@ -558,6 +677,7 @@ mod tests {
             hello,
             release,
             words,
+            masked,
             any::<u32>().prop_map(|round| Frame::Ack { round }),
             "[ -~é]{0,150}".prop_map(Frame::Refused),
             Just(Frame::Bye),
@@ -579,6 +699,30 @@ mod tests {
             ("hello-before", Frame::Hello(hello(1))),
             ("release", Frame::Release { from: 1, round: 3, values: [1.5, -0.25].into() }),
             ("words", Frame::Words { from: 1, to: 2, round: 3, words: [5, u64::MAX].into() }),
+            (
+                "masked",
+                Frame::Masked {
+                    from: 1,
+                    exchange: 9,
+                    round: 4,
+                    hop: 1,
+                    gone: vec![(2, 3)],
+                    before: Some([0.5].into()),
+                    vectors: vec![(1, [7].into())],
+                },
+            ),
+            (
+                "masked-later",
+                Frame::Masked {
+                    from: 1,
+                    exchange: 2,
+                    round: 1,
+                    hop: 2,
+                    gone: Vec::new(),
+                    before: None,
+                    vectors: vec![(0, [5].into()), (3, [u64::MAX].into())],
+                },
+            ),
             ("ack", Frame::Ack { round: 7 }),
             ("refused", Frame::Refused("no".into())),
             ("bye", Frame::Bye),
@@ -630,7 +774,7 @@ mod tests {
         }
 
         #[test]
-        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..19) {
+        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..20) {
             if let Some(first) = bytes.first_mut() {
                 *first = kind;
             }

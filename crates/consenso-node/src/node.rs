@@ -344,12 +344,16 @@ impl Prepared {
             agreed,
         } = self;
         let system = |what: String| move |cause| NodeError::System { what, cause };
+        let told_without = agent.away().into_iter().map(|a| a.0).collect();
         let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
         let audit = audit.echoing(options.echo);
         repair(&folder, &mut store, &audit, &agent)?;
         let around = Surroundings::look(&folder.path, &store.headings()?);
         let last = agent.last(&plan);
-        let have = if agent.model().is_some() { last } else { agent.surely_had(agent.round(), &plan) };
+        let have = match agent.model() {
+            Some(_) if !agent.is_masked() => last,
+            _ => agent.surely_had(agent.round(), &plan),
+        };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
         let digest = Hex(&folder.study).to_string();
         let round = agent.rounds(if agent.model().is_some() { last } else { agent.round() });
@@ -371,7 +375,8 @@ impl Prepared {
             }
         };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let running = link::Study { neighbours: changes::in_order(&agent), graph, dim: plan.width, have };
+        let running =
+            link::Study { neighbours: changes::in_order(&agent), graph, dim: agent.longest(&plan), have };
         let shared = Shared::new(folder, running, audit, sender, wire).with_rounds_between(agent.staleness());
         let shared = Arc::new(shared);
         let listen = format!(
@@ -415,6 +420,7 @@ impl Prepared {
             held,
             edges,
             agreed,
+            told_without,
         })
     }
 }
@@ -490,6 +496,8 @@ pub(crate) struct Node {
     /// Secrets shared with neighbours, in a study that has such noise and until it is over.
     edges: Option<Edges>,
     agreed: Agreed,
+    /// Sites that the ledger says the run goes on without.
+    told_without: std::collections::BTreeSet<u32>,
     #[cfg(test)]
     lie: Option<crate::liars::Lie>,
     progress: Watched,
@@ -579,16 +587,19 @@ impl Node {
 
     /// A site that waits for others says so to those who wait for it, so that silence means what it seems to mean.
     fn tell_those_who_wait(&mut self) {
-        if self.done.is_some() || self.sign_of_life.elapsed() < SIGN_OF_LIFE {
+        // One that is done is waited for under masks alone: whoever is still in the last round may have to begin it again without somebody.
+        let done = self.done.is_some();
+        if (done && !self.agent.is_masked()) || self.sign_of_life.elapsed() < SIGN_OF_LIFE {
             return;
         }
         self.sign_of_life = Instant::now();
-        if self.agent.awaited().is_empty() && self.agreed.waits.is_none() {
+        if !done && self.agent.awaited().is_empty() && self.agreed.waits.is_none() {
             return;
         }
-        let ack = Frame::Ack { round: self.shared.have.load(Ordering::Acquire) }.encode();
-        let linked: Vec<u32> =
-            self.neighbours.iter().filter(|(_, n)| n.outgoing.is_some()).map(|(&j, _)| j).collect();
+        let round = if done { self.agent.mark(&self.plan) } else { self.shared.have.load(Ordering::Acquire) };
+        let ack = Frame::Ack { round }.encode();
+        let waits = |n: &Neighbour| n.outgoing.is_some() && !(done && n.bye);
+        let linked: Vec<u32> = self.neighbours.iter().filter(|(_, n)| waits(n)).map(|(&j, _)| j).collect();
         for peer in linked {
             self.send(peer, ack.clone());
         }
@@ -679,7 +690,7 @@ impl Node {
                     if let Some(seal) = seal {
                         fields["scheme"] = seal.scheme.into();
                         fields["signature"] = Hex(&seal.signature).to_string().into();
-                        let to = self.agent.is_shared().then_some(self.shared.folder.me as u32);
+                        let to = self.agent.is_addressed().then_some(self.shared.folder.me as u32);
                         let study = self.shared.folder.study;
                         let said = Statement { study, from: peer, to, round, blake3 };
                         let key = self.shared.key_of(peer);
@@ -689,7 +700,7 @@ impl Node {
                         } else if let Some(n) = self.neighbours.get_mut(&peer) {
                             n.last = Some((round, blake3, seal.clone()));
                         }
-                        if to.is_none() {
+                        if !self.agent.is_shared() {
                             self.watch.received(peer, round, Received { blake3, seal });
                         }
                     }
@@ -737,8 +748,9 @@ impl Node {
         });
         self.done = Some((Instant::now(), reason));
         let all: Vec<u32> = self.neighbours.keys().copied().collect();
+        let mark = self.agent.mark(&self.plan);
         for peer in all {
-            self.send(peer, Frame::Ack { round }.encode());
+            self.send(peer, Frame::Ack { round: mark }.encode());
             self.part(peer)?;
         }
         Ok(())
@@ -865,7 +877,7 @@ impl Node {
             self.send_release(peer, round);
         }
         if self.done.is_some() {
-            self.send(peer, Frame::Ack { round: self.agent.round() }.encode());
+            self.send(peer, Frame::Ack { round: self.agent.mark(&self.plan) }.encode());
             self.part(peer)?;
         }
         if self.complete.is_none() && self.neighbours.values().all(|n| n.outgoing.is_some()) {
@@ -898,29 +910,32 @@ impl Node {
             return Ok(());
         }
         match frame {
-            Frame::Release { round, .. } | Frame::Words { round, .. }
+            Frame::Release { round, .. }
+            | Frame::Words { round, .. }
+            | Frame::Masked { exchange: round, .. }
                 if n.version > VERSION_BEFORE && n.seal.as_ref().is_none_or(|seal| seal.0 != round) =>
             {
                 self.refuse(peer, "a release without its signature");
             }
-            Frame::Release { .. } | Frame::Words { .. } => match self.agent.take(peer, frame, &mut n.largest)
-            {
-                Ok(round) => {
-                    let seal = n.seal.take().map(|seal| seal.1);
-                    (n.lost, n.refused, n.suspected) = (None, None, None);
-                    n.acked = n.acked.max(round.saturating_sub(1 + self.agent.staleness()));
-                    // The same again is no news, and must not fill the disk.
-                    if round > n.heard {
-                        n.heard = round;
-                        if let (Some(held), Some(seal)) = (&self.held, &seal) {
-                            // Before anything is answered: what this site has gone on from, it can give back. A full disk stops it at its next release.
-                            let _ = held.keep(peer, round, &bytes, seal);
+            Frame::Release { .. } | Frame::Words { .. } | Frame::Masked { .. } => {
+                match self.agent.take(peer, frame, &mut n.largest) {
+                    Ok(round) => {
+                        let seal = n.seal.take().map(|seal| seal.1);
+                        (n.lost, n.refused, n.suspected) = (None, None, None);
+                        n.acked = n.acked.max(round.saturating_sub(1 + self.agent.staleness()));
+                        // The same again is no news, and must not fill the disk.
+                        if round > n.heard {
+                            n.heard = round;
+                            if let (Some(held), Some(seal)) = (&self.held, &seal) {
+                                // Before anything is answered: what this site has gone on from, it can give back. A full disk stops it at its next release.
+                                let _ = held.keep(peer, round, &bytes, seal);
+                            }
+                            self.log.push(Line::Received { peer, round, bytes, seal });
                         }
-                        self.log.push(Line::Received { peer, round, bytes, seal });
                     }
+                    Err(reason) => self.refuse(peer, &reason),
                 }
-                Err(reason) => self.refuse(peer, &reason),
-            },
+            }
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::Bye => n.bye = true,
             Frame::Seal { round, seal } if n.version > VERSION_BEFORE => n.seal = Some((round, seal)),
@@ -948,6 +963,7 @@ impl Node {
             }
             _ => self.refuse(peer, OUT_OF_PLACE),
         }
+        self.follow_others()?;
         self.part(peer)
     }
 
@@ -1068,7 +1084,7 @@ impl Node {
         if let Some((_, seal)) = self.seals.iter().find(|(known, _)| *known == blake3) {
             return Some(seal.clone());
         }
-        let to = self.agent.is_shared().then_some(peer);
+        let to = self.agent.is_addressed().then_some(peer);
         let from = self.shared.folder.me as u32;
         let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
         let seal = self.sealer.sign(&said.bytes())?;
@@ -1085,7 +1101,7 @@ impl Node {
         if round <= released {
             return Ok(());
         }
-        let (from, to) = (self.shared.folder.me as u32, self.agent.is_shared().then_some(peer));
+        let (from, to) = (self.shared.folder.me as u32, self.agent.is_addressed().then_some(peer));
         let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
         let own = Identity::read(&self.shared.folder.path)
             .and_then(|identity| crate::identity::public_key(identity.certificate()));
@@ -1244,7 +1260,10 @@ impl Node {
         let quiet = open.iter().filter_map(|n| n.lost).fold(since, Instant::max).elapsed();
         let waits = !unconfirmed.is_empty() || quiet < LINGER;
         let deadline = Duration::from_secs_f64(self.shared.folder.site.deadline_seconds);
-        if !open.is_empty() && self.stop.is_none() && waits && since.elapsed() < deadline {
+        // Who is here and not done may first have to find out who is gone, and then needs to be told what the last round revealed.
+        let needed = open.iter().any(|n| n.acked < last && n.outgoing.is_some())
+            && since.elapsed() < deadline.saturating_mul(self.agent.patience());
+        if !open.is_empty() && self.stop.is_none() && waits && (since.elapsed() < deadline || needed) {
             return Ok(None);
         }
         if unconfirmed.is_empty() && !self.settled {
@@ -1258,7 +1277,7 @@ impl Node {
 
     /// The names of those it went on without.
     fn without(&self) -> Vec<String> {
-        self.agent.away().iter().map(|(j, _)| self.neighbours[j].name.clone()).collect()
+        self.agent.away().iter().map(|(j, _)| self.name_of(*j)).collect()
     }
 
     /// Ends links whose peer has a key that is not the one in `peers.toml` any more.
@@ -1503,9 +1522,12 @@ impl Node {
             self.audit("away", json!({ "peers": names, "round": self.agent.rounds(round) }));
             return Err(NodeError::Forgot { peer, have, released });
         }
-        let left = 1 + self.neighbours.len() - self.agent.away().len() - absent.len();
+        let left = match self.agent.taking_part() {
+            Some(sites) => sites - absent.len(),
+            None => 1 + self.neighbours.len() - self.agent.away().len() - absent.len(),
+        };
         // A sum of shares cannot do without anybody, which is what the operator should read then.
-        if away == Away::ContinueWithout && left < least && !self.agent.is_shared() {
+        if away == Away::ContinueWithout && left < least && !self.agent.is_addressed() {
             let round = self.agent.rounds(round);
             self.audit("away", json!({ "peers": names, "round": round, "left": left, "least_sites": least }));
             return Err(NodeError::Alone { names, seconds, left, least, round });
@@ -1515,19 +1537,46 @@ impl Node {
                 self.agent
                     .go_without(neighbour)
                     .map_err(|e| NodeError::Experiment(format!("away = \"continue-without\": {e}")))?;
-                let weight = self.weights.get(&neighbour).copied().unwrap_or(0.0);
-                let entry = Entry::Absent { round: round + 1, neighbour, weight };
-                self.store.note(self.study, entry, self.agent.checkpoint())?;
-                let n = self.neighbours.get_mut(&neighbour).expect("a neighbour");
-                n.leave();
-                let line = json!({ "peer": n.name, "round": round + 1, "weight": weight });
-                self.audit("without", line);
+                // Numbers of masked exchanges are passed over, and its agent knows the round.
+                let known =
+                    self.agent.away().into_iter().find(|a| self.agent.is_masked() && a.0 == neighbour);
+                self.without_from(neighbour, known.map_or(round + 1, |a| a.1))?;
             }
             return Ok(());
         }
         let round = self.agent.rounds(round);
         self.audit("away", json!({ "peers": names, "round": round }));
         Err(NodeError::Away { names, seconds, round })
+    }
+
+    /// Makes durable, and writes into the log, that the run goes on without a site.
+    fn without_from(&mut self, site: u32, round: u32) -> Result<(), NodeError> {
+        let weight = self.weights.get(&site).copied().unwrap_or(0.0);
+        let entry = Entry::Absent { round, neighbour: site, weight };
+        self.store.note(self.study, entry, self.agent.checkpoint())?;
+        if let Some(n) = self.neighbours.get_mut(&site) {
+            n.leave();
+        }
+        self.told_without.insert(site);
+        let line = json!({ "peer": self.name_of(site), "round": round, "weight": weight });
+        self.audit("without", line);
+        Ok(())
+    }
+
+    /// Goes on without those whom others have given up, where all must do without the same.
+    fn follow_others(&mut self) -> Result<(), NodeError> {
+        if !self.agent.is_masked() {
+            return Ok(());
+        }
+        let new: Vec<(u32, u32)> =
+            self.agent.away().into_iter().filter(|(j, _)| !self.told_without.contains(j)).collect();
+        new.into_iter().try_for_each(|(site, round)| self.without_from(site, round))
+    }
+
+    fn name_of(&self, site: u32) -> String {
+        let peers = &self.shared.folder.peers;
+        let known = self.neighbours.get(&site).map(|n| n.name.clone());
+        known.or_else(|| peers.get(site as usize).map(|p| p.name.clone())).unwrap_or_default()
     }
 
     fn report(&mut self) {

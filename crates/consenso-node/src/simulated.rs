@@ -35,6 +35,11 @@ const SHARED: &str = "name = \"shared\"\nseed = 3\nruns = 1\n[data]\nsource = \"
     [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\
     [[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 12\nexchange = \"secret-shared\"\n";
 
+/// The same under masks, on a ring: two exchanges a round, the same message for both neighbours.
+const MASKED: &str = "name = \"masked\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
+    [graph]\nkind = \"ring\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\
+    [[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 12\nexchange = \"masked\"\ncolluders = 1\n";
+
 /// The seed under which nothing goes wrong.
 const CALM: u64 = 0;
 
@@ -388,6 +393,16 @@ fn run_through(
     seed: u64,
     faults: Vec<(u64, Fault)>,
 ) -> (Vec<String>, Vec<Vec<f64>>, Duration) {
+    run_without(place, seed, faults, None)
+}
+
+/// The same where a site may die for good: the models of the others.
+fn run_without(
+    place: &Place,
+    seed: u64,
+    faults: Vec<(u64, Fault)>,
+    dead: Option<usize>,
+) -> (Vec<String>, Vec<Vec<f64>>, Duration) {
     place.clear();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -415,9 +430,10 @@ fn run_through(
             }
         }
         let mut models = Vec::new();
-        for site in sites {
+        for (i, site) in sites.into_iter().enumerate().filter(|(i, _)| Some(*i) != dead) {
             // Every crash is followed by a start, unless the site is gone for good.
             let Some(running) = site else {
+                assert!(place.agreement.is_some(), "site {i} was not started again");
                 models.push(Vec::new());
                 continue;
             };
@@ -508,8 +524,8 @@ fn a_thousand_disturbed_networks_end_with_the_undisturbed_models() {
     survive("many", &seeds(1000, 1000));
 }
 
-fn survive_in_shares(test: &str, seeds: &[u64]) {
-    let place = Place::new(test, SHARED);
+fn survive_in_shares(test: &str, study: &str, seeds: &[u64]) {
+    let place = Place::new(test, study);
     let (_, expected) = run(&place, CALM);
     let ledger = |place: &Place| -> Vec<(String, u32, String)> {
         let row = |folder: &Folder| {
@@ -530,13 +546,80 @@ fn survive_in_shares(test: &str, seeds: &[u64]) {
 
 #[test]
 fn disturbed_networks_of_shares_end_with_the_calm_models() {
-    survive_in_shares("shares", &seeds(1, 12));
+    survive_in_shares("shares", SHARED, &seeds(1, 12));
 }
 
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
 fn a_thousand_disturbed_networks_of_shares_end_with_the_calm_models() {
-    survive_in_shares("shares-many", &seeds(1000, 1000));
+    survive_in_shares("shares-many", SHARED, &seeds(1000, 1000));
+}
+
+#[test]
+fn disturbed_networks_of_masked_sums_end_with_the_calm_models() {
+    survive_in_shares("masked", MASKED, &seeds(1, 12));
+}
+
+/// A site dies for good in the middle of everything else that happens. The others end with the models that the simulator has for the round in which it died; nobody charges twice, and what was
+/// charged stays within the claim.
+fn survive_a_death(test: &str, graph: &str, seeds: &[u64]) {
+    let study = MASKED.replace("\"ring\"", graph) + "drop_outs = 1\n";
+    let mut place = Place::new(test, &study);
+    for folder in &mut place.folders {
+        // Long enough that nobody is given up for being slow while there is trouble.
+        (folder.site.away, folder.site.deadline_seconds) = (crate::folder::Away::ContinueWithout, 20.0);
+    }
+    for &seed in seeds {
+        eprintln!("repeat it with CONSENSO_SEED={seed}");
+        let victim = (seed % 4) as usize;
+        let mut faults = schedule(seed);
+        let last = 1 + seed * 37 % TROUBLE;
+        faults.retain(|(at, fault)| *at <= last || *fault != Fault::Start(victim));
+        faults.push((last, Fault::Crash(victim)));
+        faults.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        let (_, models, _) = run_without(&place, seed, faults, Some(victim));
+        let others: Vec<usize> = (0..SITES).filter(|&i| i != victim).collect();
+        let since: BTreeSet<u32> = others
+            .iter()
+            .flat_map(|&i| Store::look(&place.folders[i].path).unwrap().rows().unwrap())
+            .filter_map(|row| match row.entry {
+                Entry::Absent { round, neighbour, .. } if neighbour as usize == victim => Some(round),
+                _ => None,
+            })
+            .collect();
+        // Who heard its last words says one round later than who did not: it is in the sum of the round between.
+        let round = since.last().copied().unwrap_or(13);
+        let played = format!("[[drop_out]]\nagent = {victim}\nround = {round}\n");
+        let played = study.replace("[[algorithm]]", &format!("{played}[[algorithm]]"));
+        let simulated =
+            consenso::experiment::run(&experiment(&played), &consenso::experiment::Silent).unwrap();
+        for (k, &i) in others.iter().enumerate() {
+            let expected = simulated.models[0].agents[i].as_slice();
+            assert_eq!(models[k], expected, "site {i}, seed {seed}, without {victim} from {since:?}");
+            let rows = Store::look(&place.folders[i].path).unwrap().rows().unwrap();
+            let audited = crate::claim::audit(&rows).unwrap().remove(0);
+            assert!(audited.holds && (12..=13).contains(&audited.charged), "{audited:?}");
+            let mut numbers = BTreeSet::new();
+            for row in &rows {
+                if let Entry::Release { round, .. } = row.entry {
+                    assert!(numbers.insert(round), "exchange {round} was charged twice");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_death_does_not_end_masked_sums() {
+    survive_a_death("death", "\"complete\"", &seeds(1, 8));
+    survive_a_death("death-ring", "\"ring\"", &seeds(1, 8));
+}
+
+#[test]
+#[ignore = "minutes: cargo xtask soak"]
+fn a_thousand_deaths_do_not_end_masked_sums() {
+    survive_a_death("deaths", "\"complete\"", &seeds(1000, 500));
+    survive_a_death("deaths-ring", "\"ring\"", &seeds(1000, 500));
 }
 
 #[test]

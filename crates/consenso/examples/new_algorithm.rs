@@ -1,7 +1,7 @@
 //! A private algorithm of one's own in a full study: lazy DGD, x_i⁺ = ½(x_i + Σ_j W_ij x_j) − η∇f_i(x_i), calibrated and claimed.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::problem::{LocalObjective, Sensitivity, Workspace};
-use consenso::protocol::{Memory, Parameters, Protocol, PublicFacts, View};
+use consenso::protocol::{Memory, Protocol, PublicFacts, View};
 use consenso::{Bounds, Graph, Loss, Rows, Study, kernel::axpy};
 
 #[derive(Clone, Debug)]
@@ -9,10 +9,6 @@ struct LazyDgd(f64);
 
 #[rustfmt::skip] // a question a line
 impl Protocol for LazyDgd {
-    fn kind(&self) -> &'static str { "lazy-dgd" }
-    fn parameters(&self) -> Parameters { [("step".to_owned(), self.0.into())].into_iter().collect() }
-    fn resolve(&mut self, _: &PublicFacts) {}
-    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> { Ok(None) }
     // How far one record moves the private step: η times as far as the gradient.
     fn step_sensitivity(&self, _: u32, _: usize, b: &Sensitivity, _: &PublicFacts) -> Sensitivity { b.scaled(self.0) }
     // The public part of the message: an interval of width 0, the regulariser's gradient included.

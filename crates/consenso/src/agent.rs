@@ -4,7 +4,9 @@
 //! [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
 //! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
 
-use crate::gate::{Draft, FixedPoint, Gate, GateState, Release, ShareError, Shares, StopReason};
+use crate::gate::{
+    Draft, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares, StopReason,
+};
 use crate::graph::{Graph, Mixing};
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, MixRule, Protocol, View, Weights};
@@ -105,7 +107,7 @@ impl Player {
     }
 
     /// Lets an agent mix the newest vector it has of a neighbour if that is at most `rounds` rounds old, instead of waiting for the one of this round; for algorithms
-    /// that [allow it](Protocol::refuses_stale).
+    /// that [allow it](crate::protocol::Tolerant::refuses_stale).
     #[must_use]
     pub fn with_staleness(mut self, rounds: u32) -> Self {
         self.staleness = rounds;
@@ -123,7 +125,7 @@ impl Player {
         if self.timetable.is_exact(exchange) { 0 } else { self.staleness }
     }
 
-    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](Protocol::mixes) them.
+    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](crate::protocol::Tolerant::mixes) them.
     #[must_use]
     pub fn with_mixing(mut self, mixing: MixRule) -> Self {
         self.mixing = mixing;
@@ -271,17 +273,65 @@ impl Player {
         own: &mut [f64],
         words: &'a mut [u64],
     ) -> Result<Shares<'a>, ShareError> {
-        self.absorb(seat);
+        let round = seat.round + 1;
+        self.next_steps(seat, draft, code, own, round, false)?;
+        Ok(self.gate.split(round, draft, words))
+    }
+
+    /// The same for masked sums, under a label whose round follows `seat`'s. `again` says that a vector of this round was made before, under another label.
+    ///
+    /// # Errors
+    /// A vector that does not fit the code, or an edge without a secret; nothing may leave then.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of `share`, the label, and whether it is the first of its round"
+    )]
+    pub(crate) fn mask<'a>(
+        &mut self,
+        seat: &Seat<'_>,
+        label: &Label,
+        again: bool,
+        draft: &mut Draft,
+        code: &FixedPoint,
+        own: &mut [f64],
+        words: &'a mut [u64],
+    ) -> Result<Masked<'a>, ShareError> {
+        self.next_steps(seat, draft, code, own, label.charge(), again)?;
+        self.gate.mask(label, draft, words)
+    }
+
+    fn next_steps(
+        &mut self,
+        seat: &Seat<'_>,
+        draft: &mut Draft,
+        code: &FixedPoint,
+        own: &mut [f64],
+        charge: u32,
+        again: bool,
+    ) -> Result<(), ShareError> {
+        if !again {
+            self.absorb(seat);
+        }
         let Self { local, protocol, timetable, gate, memory, stopped, .. } = self;
         let view = view(seat, &**protocol, local, gate);
         let next = seat.round + 1;
         if next > timetable.rounds || stopped.is_some() {
             own.copy_from_slice(view.own());
-            return gate.share_again(&**protocol, &view, code, own, draft, words);
+            return gate.same_steps(&**protocol, &view, code, own, draft);
         }
-        let (shares, refused) = gate.share(&**protocol, &view, memory, local, draft, code, own, words)?;
+        let refused = gate.next_steps(&**protocol, &view, memory, local, draft, code, own, charge)?;
         *stopped = refused.map(|reason| (next, reason));
-        Ok(shares)
+        Ok(())
+    }
+
+    /// Takes in what the round of `seat` revealed, without a vector of the next.
+    pub(crate) fn take_in(&mut self, seat: &Seat<'_>) {
+        self.absorb(seat);
+    }
+
+    /// Takes in the secret of an edge.
+    pub(crate) fn agree(&mut self, neighbour: u32, secret: &Seed) {
+        self.gate.agree(neighbour, secret);
     }
 
     /// The algorithm.
@@ -305,7 +355,7 @@ impl Player {
         } else if self.tail_rounds > 0 {
             model.copy_from_slice(&self.tail);
         } else {
-            self.protocol.model_of(&view, self.public_memory(&view), &mut model);
+            self.protocol.model(&view, self.public_memory(&view), &mut model);
         }
         model
     }
@@ -313,7 +363,7 @@ impl Player {
     /// Writes the model the agent would use if the run ended now, without averaging and gossip.
     pub fn current_model(&self, seat: &Seat<'_>, model: &mut [f64]) {
         let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
-        self.protocol.model_of(&view, self.public_memory(&view), model);
+        self.protocol.model(&view, self.public_memory(&view), model);
     }
 
     fn public_memory(&self, view: &View<'_>) -> &[f64] {
@@ -321,7 +371,7 @@ impl Player {
     }
 
     /// Why no honest neighbour at this place would have released these numbers in this round, if none would: they lie outside the constraint set, which everybody
-    /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](Protocol::admits).
+    /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](crate::protocol::Assessed::admits).
     fn out_of_range(&self, round: u32, place: usize, values: &[f64]) -> Option<String> {
         // A longer message has more in it than a model.
         if self.gate.shares_constraint() && values.len() == self.local.dim() {
@@ -367,7 +417,7 @@ fn view<'a>(seat: &Seat<'a>, protocol: &dyn Protocol, local: &LocalObjective, ga
         seat.weights,
         seat.round,
     )
-    .with_regularization(local.objective().regularization)
+    .with_regularization(local.regularization())
     .with_constraint(*gate.constraint())
     .with_common(seat.common)
 }

@@ -35,11 +35,13 @@
 //! The modules follow the arrow of `ARCHITECTURE.md`:
 //! problem → graph → protocol → gate → transport → ledger → record.
 
+pub mod account;
 pub mod agent;
 pub mod audit;
 pub mod data;
 pub mod experiment;
 mod facts;
+mod fault;
 pub mod gate;
 pub mod graph;
 pub mod kernel;
@@ -54,6 +56,7 @@ pub mod simulate;
 pub mod study;
 pub mod theory;
 
+pub use fault::Fault;
 pub use graph::Graph;
 pub use problem::Loss;
 pub use study::{Bounds, Fitted, Rows, Study, StudyError};

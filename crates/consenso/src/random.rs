@@ -3,9 +3,9 @@
 //! A stream is ChaCha12 keyed by the seed and the [`Purpose`], with the agent as its nonce and the round as its position,
 //! so no stream overlaps another and none depends on thread count, order of arrival or what other agents drew.
 
-use rand::SeedableRng;
 use rand::rngs::ChaCha12Rng;
 pub use rand::rngs::ChaCha12Rng as Stream;
+use rand::{Rng as _, SeedableRng};
 
 /// What a stream is for. One purpose never shares bits with another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,10 @@ pub enum Purpose {
     Share = 8,
     /// Noise that the two ends of an edge share.
     Pair = 9,
+    /// Uniform words that the two ends of an edge share.
+    Mask = 10,
+    /// Keys that belong to a label.
+    Label = 11,
 }
 
 /// Where the bits of a run come from.
@@ -63,6 +67,16 @@ impl Seed {
             *byte ^= mix;
         }
         Self(key)
+    }
+
+    /// The seed that belongs to a label of so many words: one that tells nothing about those of other labels of the same length.
+    #[must_use]
+    pub(crate) fn labelled(&self, label: &[u64]) -> Self {
+        let mut seed = self.clone();
+        for (index, &word) in label.iter().enumerate() {
+            seed.stream(Purpose::Label, word, index as u64).fill_bytes(&mut seed.0);
+        }
+        seed
     }
 
     /// The stream of one agent in one round. Each round owns 2^24 ChaCha blocks (1 GiB), far more than a release can use.

@@ -418,6 +418,7 @@ impl Study {
             privacy: None,
             sweep: None,
             delays: None,
+            drop_out: Vec::new(),
             algorithm: vec![[("kind".to_owned(), "dgd".into())].into_iter().collect()],
             notation: Notation::default(),
         };
@@ -464,7 +465,7 @@ impl Study {
 
     /// Sets the algorithm, one of this library's or your own; what it leaves open is chosen from public quantities.
     pub fn algorithm<P: Protocol + Clone + 'static>(mut self, algorithm: P) -> Self {
-        let mut table = algorithm.parameters();
+        let mut table = (&algorithm as &dyn Protocol).parameters();
         table.insert("kind".into(), algorithm.kind().into());
         self.algorithms = self.algorithms.with(algorithm.kind(), move |_| Ok(algorithm.clone()));
         self.spec.algorithm = vec![table];

@@ -16,8 +16,9 @@ macro_rules! examples {
 examples!(accounting, new_algorithm, own_transport, rows_in_memory, secret_shares);
 
 /// The modules of the library, in the order of the arrow of ARCHITECTURE.md: each uses only modules above it.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 21] = [
     "random",
+    "fault",
     "data",
     "kernel",
     "graph",
@@ -27,6 +28,7 @@ const ORDER: [&str; 19] = [
     "theory",
     "protocol",
     "gate",
+    "account",
     "agent",
     "sharing",
     "simulate",

@@ -8,6 +8,7 @@ mod faults;
 mod http2;
 mod kill;
 mod lifecycle;
+mod masked;
 mod mistakes;
 mod partitions;
 mod recorder;

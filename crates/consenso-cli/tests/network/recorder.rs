@@ -81,7 +81,7 @@ impl Ear {
                 self.study = Some(hello.experiment);
                 return Ok(());
             }
-            Frame::Release { from, round, .. } => (from, round),
+            Frame::Release { from, round, .. } | Frame::Masked { from, exchange: round, .. } => (from, round),
             Frame::Words { from, to, round, .. } if to as usize == self.way.1 => (from, round),
             Frame::Words { to, .. } => return Err(format!("a share for {to}")),
             Frame::Ack { .. }

@@ -132,12 +132,15 @@ class _Decentralized(BaseEstimator):
         graph = _graph(self.graph)
         given = self.algorithm
         table: dict[str, Any] = {"kind": given} if isinstance(given, str) else dict(given)
-        if self.trust == "shares":
-            table = {"kind": "gd", "aggregation": "fixed", "exchange": "secret-shared"} | (
+        if self.trust in ("shares", "masked"):
+            exchange = "secret-shared" if self.trust == "shares" else "masked"
+            table = {"kind": "gd", "aggregation": "fixed", "exchange": exchange} | (
                 {k: v for k, v in table.items() if k != "kind"}
             )
         elif self.trust != "local":
-            raise InputError(f'trust={self.trust!r} must be "local" (trust nobody) or "shares" (only sums are revealed)')
+            raise InputError(
+                f'trust={self.trust!r} must be "local" (trust nobody), "shares" or "masked" (only sums are revealed)'
+            )
         if self.rounds is not None:
             if not isinstance(self.rounds, numbers.Integral) or self.rounds < 1:
                 raise InputError(f"rounds={self.rounds!r} must be a whole number from 1")
@@ -370,9 +373,9 @@ class LogisticRegression(_Classifier):
         Who talks to whom: "complete", "ring", "path", "star", "grid", "regular:4", "random:20", "small-world:4:0.1".
     algorithm : str or dict, default="dgd"
         The algorithm, or its ``[[algorithm]]`` table.
-    trust : {"local", "shares"}, default="local"
+    trust : {"local", "shares", "masked"}, default="local"
         "local" trusts nobody: each site's messages are private by themselves. "shares" reveals only sums of secret shares, with noise
-        that sites add together; three sites or more on a complete graph.
+        that sites add together; three sites or more on a complete graph. "masked" does the same on any connected graph.
     rounds : int, optional
         Rounds that use records; chosen from public quantities by default.
     regularization : float, default=0.001

@@ -10,8 +10,8 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective};
 use consenso::protocol::{
-    Admm, Aggregation, Common, ConsensusAdmm, Extra, GradientDescent, GradientTracking, NeighbourhoodDescent,
-    Protocol, PublicFacts, Schedule,
+    Admm, Aggregation, Common, Configured, ConsensusAdmm, Extra, GradientDescent, GradientTracking,
+    NeighbourhoodDescent, Protocol, PublicFacts, Schedule,
 };
 use consenso::random::Seed;
 use consenso::simulate::Lockstep;
@@ -226,7 +226,8 @@ fn default_parameters_converge() {
     extra.resolve(&facts);
     consensus.resolve(&facts);
     for protocol in [&admm as &dyn Protocol, &extra, &tracking, &consensus] {
-        assert_eq!(protocol.check(&facts), Ok(None), "{}", protocol.kind());
+        let configured = protocol.parts().configured.expect("it has parameters");
+        assert_eq!(configured.check(&facts), Ok(None), "{}", protocol.kind());
     }
     for (name, run) in [
         ("admm", problem.run(admm, &graph, 400)),

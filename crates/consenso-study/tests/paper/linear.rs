@@ -7,7 +7,9 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::coupled::coupled_optimum;
 use consenso::problem::coupling::{Block, Coupling, CouplingError, Relation};
 use consenso::problem::{Constraint, Costs, LocalObjective, Sensitivity};
-use consenso::protocol::{Aggregation, LinearAdmm, Protocol, PublicFacts, View, Weights};
+use consenso::protocol::{
+    Aggregation, Assessed, Configured, LinearAdmm, Protocol, PublicFacts, Tossing, View, Weights,
+};
 use consenso::random::{Purpose, Seed, Stream};
 use consenso::sharing::{FixedPoint, ShareEffect, SharingAgent};
 use consenso::simulate::{Faults, Lockstep, over_messages};
@@ -87,7 +89,7 @@ impl Tied {
     }
 
     fn protocol(&self, mut admm: LinearAdmm) -> LinearAdmm {
-        admm.couple(&self.coupling).expect("it can");
+        admm.coupling = Some(Arc::clone(&self.coupling));
         admm.resolve(&self.facts);
         admm
     }

@@ -88,13 +88,13 @@ fn unit_ball(dim: usize) -> RowBounds {
 
 /// The function whose gradient `f` computes: with its residuals clipped, ridge is Huber's loss.
 fn potential(f: &LocalObjective) -> LocalObjective {
-    let mut objective = *f.objective();
+    let mut objective = *f.mean_loss().unwrap().objective();
     if let Loss::Ridge { clip } = objective.loss
         && clip.is_finite()
     {
         objective.loss = Loss::Huber { delta: clip };
     }
-    LocalObjective::new(objective, f.records().clone())
+    LocalObjective::new(objective, f.mean_loss().unwrap().records().clone())
 }
 
 proptest! {
@@ -473,9 +473,9 @@ fn the_ridge_optimum_is_that_of_the_normal_equations() {
     let dim = agents[0].dim();
     let (mut a, mut r) = (DMatrix::identity(dim, dim) * 0.03, DVector::zeros(dim));
     for f in &agents {
-        for (row, &y) in f.records().labels().iter().enumerate() {
-            let z = DVector::from_column_slice(&f.records().row(row));
-            let weight = 1.0 / (7.0 * f.records().len() as f64);
+        for (row, &y) in f.mean_loss().unwrap().records().labels().iter().enumerate() {
+            let z = DVector::from_column_slice(&f.mean_loss().unwrap().records().row(row));
+            let weight = 1.0 / (7.0 * f.mean_loss().unwrap().records().len() as f64);
             a += &z * z.transpose() * weight;
             r += z * (y * weight);
         }

@@ -202,7 +202,7 @@ impl<'a> Watch<'a> {
             seat.weights,
             seat.round,
         )
-        .with_regularization(without.objective().regularization)
+        .with_regularization(without.regularization())
         .with_common(seat.common);
         if seat.round > 0 {
             protocol.absorb(&view, memory);

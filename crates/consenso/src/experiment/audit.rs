@@ -1,10 +1,9 @@
 //! Auditing an experiment: what an adversary sees of one agent, against what the experiment claims.
 
-use super::budget::Account;
 use super::check::{Experiment, Planned, Source};
-use super::correlated::Correlated;
 use super::run::player;
-use super::spec::Accounting;
+use super::shared;
+use crate::account::{Accounting, Allotment, Correlated};
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
 use crate::audit::{
     AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Verdict, Watch,
@@ -14,7 +13,7 @@ use crate::data::{RawColumn, Records, RowBounds, Task};
 use crate::gate::{Gate, Ledger, Noise, Pair, Pairs, RoundNoise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::{NeighbourRelation, correlated};
-use crate::problem::{LocalObjective, Sensitivity, Workspace};
+use crate::problem::{LocalObjective, MeanLoss, Sensitivity, Workspace};
 use crate::protocol::{Memory, PublicFacts, View, Weights};
 use crate::random::{Purpose, Seed};
 use crate::simulate::Lockstep;
@@ -86,13 +85,13 @@ impl Experiment {
         target: AuditTarget,
         options: Options,
     ) -> Result<AlgorithmAudit, String> {
-        if planned.budget.together.is_some() && target != AuditTarget::Experiment {
+        if planned.account.together.is_some() && target != AuditTarget::Experiment {
             return Err(format!(
-                "{}: in secret shares an agent releases nothing of its own; --target experiment attacks the sum that is revealed",
+                "{}: in secret shares and masked sums an agent releases nothing of its own; --target experiment attacks the sum that is revealed",
                 planned.label
             ));
         }
-        if planned.budget.correlated.is_some() && target != AuditTarget::Experiment {
+        if planned.account.correlated.is_some() && target != AuditTarget::Experiment {
             return Err(format!(
                 "{}: noise that neighbours share hides an agent among others; --target experiment attacks it with a coalition that reads every message",
                 planned.label
@@ -140,6 +139,8 @@ struct Audited<'a> {
     experiment: &'a Experiment,
     planned: &'a Planned,
     locals: &'a [LocalObjective],
+    /// The records of the agent under attack, and what is minimised on them.
+    attacked: &'a MeanLoss,
     graph: &'a Arc<Graph>,
     mixing: Arc<Mixing>,
     noise: Arc<[RoundNoise]>,
@@ -264,8 +265,8 @@ impl<'a> Audited<'a> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
         let (stake, degree) = (locals[AGENT].stake(), graph.degree(AGENT));
-        let Account { noise, ledger, price, steps, hidden_by, inside, .. } =
-            planned.budget.account(stake, degree)?;
+        let Allotment { noise, ledger, price, steps, hidden_by, inside, .. } =
+            planned.account.allotment(stake, degree)?;
         let own = || noise.iter().map(RoundNoise::noise).collect();
         let hidden_by: Vec<Noise> = if hidden_by.is_empty() { own() } else { hidden_by.to_vec() };
         let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
@@ -280,7 +281,7 @@ impl<'a> Audited<'a> {
                 .flatten(),
         };
         let pool = planned
-            .budget
+            .account
             .correlated
             .as_ref()
             .map(|c| Pool::new(graph, c.pairwise.colluders, c.pairwise.correlation, c.resistance()));
@@ -290,6 +291,7 @@ impl<'a> Audited<'a> {
             experiment,
             planned,
             locals,
+            attacked: locals[AGENT].mean_loss()?,
             graph,
             mixing: Arc::new(Mixing::metropolis(graph)),
             noise: Arc::clone(noise),
@@ -340,8 +342,8 @@ impl<'a> Audited<'a> {
     /// The gate of agent `i`, with the noise that it shares with its neighbours.
     fn gate(&self, i: usize, seed: &Seed) -> Gate {
         let Self { planned, graph, locals, .. } = self;
-        let gate = planned.budget.gate(i, locals[i].stake(), graph.degree(i), seed, false);
-        match &planned.budget.correlated {
+        let gate = planned.account.gate(i, locals[i].stake(), graph.degree(i), seed, false);
+        match &planned.account.correlated {
             Some(correlated) => (self.equip)(correlated, gate, i, graph.neighbours(i), seed),
             None => gate,
         }
@@ -384,7 +386,7 @@ impl<'a> Audited<'a> {
         let place = neighbours.partition_point(|&n| (n as usize) < j);
         let weights = Weights { own: self.mixing.own(j), neighbours: self.mixing.neighbours(j) };
         let view = View::new(rows, dim, j as u32, neighbours, place, weights, round)
-            .with_regularization(local.objective().regularization);
+            .with_regularization(local.regularization());
         let (mut low, mut high, mut step) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);
         protocol.interval(&view, &[], &mut low, &mut high);
         protocol.step(&view, Memory::default(), &low, local, &mut Workspace::default(), &mut step);
@@ -427,7 +429,7 @@ impl<'a> Audited<'a> {
         let edges: Vec<(u32, u32)> = (1..=degree as u32).map(|j| (0, j)).collect();
         let Ok(graph) = Graph::from_edges(degree + 1, &edges) else { return Silence::default() };
         let mixing = Mixing::metropolis(&graph);
-        let counts = vec![self.locals[AGENT].records().len(); degree + 1];
+        let counts = vec![self.attacked.records().len(); degree + 1];
         let behaviour = |local: &LocalObjective, k: u32| {
             let noise = Seed::from(seed).for_run(u64::from(k));
             let local = local.apart();
@@ -464,7 +466,7 @@ impl<'a> Audited<'a> {
     }
 
     fn agent(&self) -> AgentAttack {
-        let local = &self.locals[AGENT];
+        let local = self.attacked;
         AgentAttack::new(
             self.experiment.objective,
             &self.experiment.row_bounds(),
@@ -506,7 +508,7 @@ struct Stages<'a> {
 
 impl<'a> Stages<'a> {
     fn new(audited: &'a Audited<'a>) -> Self {
-        let (local, experiment) = (&audited.locals[AGENT], audited.experiment);
+        let (local, experiment) = (audited.attacked, audited.experiment);
         let layout = experiment.layout.as_ref().expect("scouted experiments have raw columns");
         let end = |column: &RawColumn| match *column {
             RawColumn::Number => 1.0,
@@ -526,7 +528,7 @@ impl<'a> Stages<'a> {
         };
         let last: Vec<f64> = layout.columns().iter().map(end).collect();
         let sides = [with(vec![0.0; last.len()], label), with(last, label)];
-        Self { audited, sides, counts: audited.locals.iter().map(|l| l.records().len()).collect() }
+        Self { audited, sides, counts: audited.locals.iter().map(|l| l.stake().records).collect() }
     }
 
     fn play(&self, trial: &Trial) -> f64 {
@@ -608,7 +610,7 @@ struct Whole<'a> {
 
 impl<'a> Whole<'a> {
     fn new(audited: &'a Audited<'a>) -> Self {
-        let local = &audited.locals[AGENT];
+        let local = audited.attacked;
         let bounds = audited.experiment.row_bounds();
         let features = local.records().dim();
         let pair = WorstPair::new(local.objective().loss, &bounds, features, Spread::L2, audited.neighbours);
@@ -645,8 +647,8 @@ impl<'a> Whole<'a> {
 
     fn play(&self, trial: &Trial, guess: Guess) -> f64 {
         let Audited { planned, graph, mixing, locals, hidden_by, .. } = self.audited;
-        // Colluders, the last agents, know their own part of the noise: they add none.
-        let honest = planned.budget.together.map_or(locals.len(), |together| together.honest());
+        // Colluders, the last agents, know their own part of the noise: they add none. In masked sums neither does whoever they can cut off from the rest.
+        let honest = planned.account.together.map_or(locals.len(), |together| together.company());
         let players = locals.iter().enumerate().map(|(i, local)| {
             let side = usize::from(trial.side == Side::Second);
             let local = if i == AGENT { self.first[side].clone() } else { local.clone() };
@@ -655,14 +657,16 @@ impl<'a> Whole<'a> {
             } else {
                 Gate::open(i as u64, trial.seed.clone())
             };
+            let gate = match planned.masking {
+                Some(_) => gate.with_masks(shared::masks(i, graph, Some(&trial.seed))),
+                None => gate,
+            };
             Player::new(local, Arc::clone(&planned.protocol), Arc::clone(&planned.timetable), gate)
         });
         let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
-        if let Some(code) = planned.sharing {
-            network = network.secret_shared(code).expect("planned for this graph");
-        }
+        network = super::run::summed(network, planned, &[]).expect("planned for this graph");
         let without = &self.first[2];
-        let mut watch = Watch::new(&*planned.protocol, &self.pair, without, without.records().len());
+        let mut watch = Watch::new(&*planned.protocol, &self.pair, without, without.stake().records);
         let dim = network.dim();
         for round in 0..planned.timetable.rounds {
             let rows = network.rows().to_vec();
@@ -704,7 +708,7 @@ impl<'a> Whole<'a> {
         let Audited { planned, locals, .. } = self.audited;
         let (protocol, dim) = (&*planned.protocol, seen.len());
         let view = View::new(seat.rows, dim, seat.me, seat.neighbours, seat.place, seat.weights, seat.round)
-            .with_regularization(self.first[2].objective().regularization);
+            .with_regularization(self.first[2].regularization());
         let (mut low, mut high, mut step) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);
         protocol.interval(&view, &[], &mut low, &mut high);
         seen.iter_mut().for_each(|x| *x *= locals.len() as f64);

@@ -1,20 +1,22 @@
 //! From a file to an experiment that can run: everything that can be wrong is found here, and every open choice made.
+//!
+//! ```text
+//! Problem (what is solved, on whose records) ─► Network (graphs) ─► PublicFacts ─► Plan (every algorithm with its account) ─► Experiment
+//! ```
 
-use super::budget::{self, Budget, Company};
-use super::correlated::{self, Correlated};
 use super::problem::Tied;
 use super::range;
 use super::scouted;
 use super::shared;
-use super::spec::{
-    self, AlgorithmSpec, ClassWeight, ExperimentSpec, NoiseSpec, PartitionSpec, SpecError, Threshold,
-};
+use super::spec::{self, AlgorithmSpec, ClassWeight, ExperimentSpec, PartitionSpec, SpecError, Threshold};
 use super::sweep;
+use crate::account::{self, Account, Company, Correlated, DeclaredCosts, NoiseSpec, Terms};
 use crate::agent::Timetable;
 use crate::data::{
     Dataset, Encoding, HIGH_CLAMPING, Kind, LoadReport, Partition, RawLayout, Records, RowBounds, Shard,
     Synthetic, SyntheticTask, Task,
 };
+use crate::fault::Fault;
 use crate::gate::{Noise, RoundNoise, exact};
 use crate::graph::{Graph, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
@@ -89,6 +91,26 @@ impl ExperimentSpec {
     }
 }
 
+/// What all algorithms of an experiment share when they are planned.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    /// Which algorithm of the file is planned, from 1.
+    pub(super) place: u64,
+    pub(super) spec: &'a ExperimentSpec,
+    pub(super) terms: Terms<'a>,
+    /// The linear constraint, if the agents share one.
+    pub(super) tied: Option<&'a Tied>,
+    /// Whether classes are balanced by shares that the run estimates.
+    pub(super) balanced: bool,
+}
+
+/// What is declared of costs, where agents have them instead of records.
+fn declared_costs(spec: &ExperimentSpec, tied: Option<&Tied>) -> Option<DeclaredCosts> {
+    let problem = spec.problem.as_ref().filter(|p| !p.agent.is_empty())?;
+    let marginal = problem.marginal.unwrap_or([f64::NAN; 2]);
+    Some(DeclaredCosts { marginal, gradient: tied.and_then(|t| t.gradient) })
+}
+
 /// One algorithm, ready to run.
 #[derive(Debug)]
 pub(super) struct Planned {
@@ -97,9 +119,11 @@ pub(super) struct Planned {
     pub(super) label: String,
     pub(super) protocol: Arc<dyn Protocol>,
     pub(super) timetable: Arc<Timetable>,
-    pub(super) budget: Budget,
+    pub(super) account: Account,
     /// Secret shares instead of vectors.
     pub(super) sharing: Option<FixedPoint>,
+    /// Where `sharing` is under masks instead of in shares.
+    pub(super) masking: Option<shared::Masking>,
     /// How agents combine their neighbours' vectors.
     pub(super) mixing: MixRule,
     /// How many rounds old a neighbour's vector may be.
@@ -162,6 +186,260 @@ struct Read<'a> {
 /// Most repetitions: each has a graph of its own before the first one runs.
 const MAX_RUNS: u32 = 10_000;
 
+impl Read<'_> {
+    fn fail(&self, key: &str, message: impl Into<String>) -> SpecError {
+        SpecError::at_key(self.file, self.text, key, &message.into(), None)
+    }
+
+    /// Refuses numbers that no experiment can have.
+    fn sizes(&self, spec: &ExperimentSpec) -> Result<(), SpecError> {
+        if !(1..=MAX_RUNS).contains(&spec.runs) {
+            let message = format!("{} must be at least 1 and at most {MAX_RUNS}", spec.runs);
+            return Err(self.fail("runs", message));
+        }
+        if spec.trace_every == Some(0) {
+            return Err(self.fail("trace_every", "must be at least 1"));
+        }
+        if spec.start.is_some_and(|start| RoundNoise::new(Noise::Gaussian { sigma: start }).is_err()) {
+            return Err(self.fail("start", "must be a positive number; leave it out to start from zero"));
+        }
+        Ok(())
+    }
+}
+
+/// What is to be solved, and how many records each agent has for it.
+struct Problem {
+    features: usize,
+    bounds: RowBounds,
+    objective: Objective,
+    /// The probability above which the positive of two classes is answered.
+    threshold: f64,
+    /// Whether classes are balanced by shares that the run estimates.
+    balanced: bool,
+    /// Records of every agent, by run.
+    counts: Vec<Vec<usize>>,
+    /// The raw columns, where they are scouted.
+    layout: Option<Arc<RawLayout>>,
+    /// What the objective of every agent is multiplied by, by run; empty where all agents count the same.
+    weights: Vec<Vec<f64>>,
+    /// The linear constraint, if the agents share one instead of a model.
+    tied: Option<Tied>,
+    /// What the user should know of the records.
+    notes: Vec<String>,
+}
+
+impl Problem {
+    fn new(
+        read: &Read<'_>,
+        spec: &ExperimentSpec,
+        source: &Source,
+        algorithms: &[AlgorithmSpec],
+    ) -> Result<Self, SpecError> {
+        let fail = |(key, message): (&str, String)| read.fail(key, message);
+        let (task, features, bounds) = match source {
+            Source::Data(data) => (data.task, data.dim(), data.bounds),
+            Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
+            // Costs look at nothing of these; their gradients have bounds of their own.
+            Source::Costs => (Task::Binary, 1, RowBounds { l1: 0.0, l2: 0.0, linf: 0.0, public: true }),
+        };
+        if let (Source::Data(_), data) = (source, &spec.data) {
+            let foreign = [
+                ("dim", data.dim.is_some()),
+                ("nonzeros", data.nonzeros.is_some()),
+                ("informative", data.informative.is_some()),
+                ("classes", data.classes.is_some()),
+                ("heterogeneity", data.heterogeneity.is_some()),
+            ];
+            if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
+                return Err(read.fail(key, "belongs to synthetic records; leave it out"));
+            }
+        }
+        let mut objective = match source {
+            Source::Costs => Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 },
+            _ => objective(spec, task).map_err(fail)?,
+        };
+        let (threshold, balanced) = judge(spec, &mut objective.loss, public_shares(source)).map_err(fail)?;
+        let counts = match read.site {
+            Some(counts) if spec.runs == 1 => vec![counts.to_vec()],
+            Some(_) => return Err(read.fail("runs", "a network of sites runs once: set runs = 1")),
+            None => shard_counts(spec, source, &Seed::from(spec.seed)).map_err(|e| read.fail("data", e))?,
+        };
+        let agents = counts[0].len();
+        if agents < 2 && !(agents == 1 && algorithms.iter().all(|a| a.protocol.runs_alone())) {
+            let help = "use at least 2, or algorithms of kind \"dgd\" and \"rcd\" only, which one agent can run alone";
+            return Err(read.fail("agents", format!("{agents} agent cannot be decentralized; {help}")));
+        }
+        let layout = scouted::layout(spec, source).map_err(fail)?;
+        if spec.models.is_personal() && layout.is_none() {
+            let help = "set data.encoding = \"scouted\", or leave models out";
+            let message = format!("personal models are fitted on scouted columns; {help}");
+            return Err(read.fail("models", message));
+        }
+        let weights = match &layout {
+            None => site_weights(spec, &counts, features),
+            // What scouting itself makes is weighted when it is added up; an algorithm after it has weights in its objective.
+            Some(layout) if algorithms.iter().any(scouted::is_staged) => {
+                let mut precise = spec.clone();
+                if spec.data.weights.is_open() {
+                    precise.data.weights = SiteWeights::Rule(WeightRule::Precision);
+                }
+                site_weights(&precise, &counts, layout.features())
+            }
+            Some(_) => Ok(Vec::new()),
+        };
+        let weights = weights.map_err(|message| read.fail("weights", message))?;
+        let mut notes = notes(spec, counts.iter().flatten().copied().min().unwrap_or(0));
+        if let Source::Data(data) = source {
+            notes.extend(loading_notes(spec, &data.report));
+        }
+        Ok(Self {
+            features,
+            bounds,
+            objective,
+            threshold,
+            balanced,
+            counts,
+            layout,
+            weights,
+            tied: None,
+            notes,
+        })
+    }
+
+    /// Chooses what the file leaves open of the objective.
+    fn settle(&mut self, spec: &mut ExperimentSpec, facts: &PublicFacts) {
+        if self.layout.is_some() {
+            self.objective = scouted::objective(self.objective, spec, self.counts[0].iter().sum());
+            return;
+        }
+        if let Some(clip) = open_clip(spec, &self.objective, &self.bounds, facts) {
+            self.objective.loss = self.objective.loss.with_slopes_up_to(clip);
+            // The points of a sweep choose for themselves, so its file keeps the choice open.
+            if spec.sweep.is_none() {
+                spec.objective.clip = Some(clip);
+            }
+        }
+    }
+
+    /// Ties agents by their linear constraint, if there is one: what is known of their costs is public then. Refuses gradients that nothing bounds.
+    fn tie(
+        &mut self,
+        read: &Read<'_>,
+        spec: &ExperimentSpec,
+        facts: &mut PublicFacts,
+    ) -> Result<(), SpecError> {
+        self.tied = tie(spec, &self.objective, self.counts[0].len(), facts.dim)
+            .map_err(|(key, message)| read.fail(key, message))?;
+        if let Some(tied) = self.tied.as_ref().filter(|t| !t.costs.is_empty()) {
+            facts.dim = tied.dim;
+            (facts.strong_convexity, facts.smoothness) = tied.curvature;
+            facts.coordinate_smoothness = facts.smoothness;
+        }
+        // Scouted columns need no clip of their own: every record's gradient is clipped as a whole.
+        if spec.privacy.is_some()
+            && self.layout.is_none()
+            && matches!(self.objective.loss, Loss::Ridge { clip } if clip.is_infinite())
+            && self.tied.as_ref().is_none_or(|t| t.costs.is_empty())
+        {
+            let message = "ridge regression under [privacy] needs objective.clip: without it one record's residual, and so its \
+                           gradient, is unbounded and no noise hides it";
+            let help = "set objective.clip to the largest residual that counts, for example 1.0";
+            return Err(SpecError { help: Some(help.to_owned()), ..read.fail("loss", message) });
+        }
+        Ok(())
+    }
+}
+
+/// Who sends to whom, by run.
+struct Network {
+    graphs: Vec<Arc<Graph>>,
+}
+
+impl Network {
+    fn new(read: &Read<'_>, spec: &ExperimentSpec, agents: usize) -> Result<Self, SpecError> {
+        let graphs = graphs(spec, agents, &Seed::from(spec.seed), read.edges)
+            .map_err(|message| read.fail("graph", message))?;
+        if let Some(delays) = &spec.delays {
+            delays.check(&graphs).map_err(|message| read.fail("delays", message))?;
+        }
+        Ok(Self { graphs })
+    }
+
+    /// What everybody may know of the problem on it.
+    fn facts(&self, spec: &ExperimentSpec, problem: &Problem) -> PublicFacts {
+        let bounds = problem.bounds.stretched(account::heaviest(&problem.weights));
+        let fewest = problem.counts.iter().flatten().copied().min().unwrap_or(0);
+        facts(spec, &problem.objective, &bounds, &self.graphs, fewest, problem.features)
+    }
+}
+
+/// All algorithms, ready to run, and what to say before they do.
+struct Plan {
+    planned: Vec<Planned>,
+    warnings: Vec<String>,
+    trace_every: u32,
+}
+
+impl Plan {
+    fn new(
+        read: &Read<'_>,
+        spec: &ExperimentSpec,
+        algorithms: Vec<AlgorithmSpec>,
+        problem: &Problem,
+        network: &Network,
+        facts: &mut PublicFacts,
+    ) -> Result<Self, SpecError> {
+        let Problem { features, bounds, objective, balanced, counts, layout, weights, .. } = problem;
+        let (tied, mut warnings) = (problem.tied.as_ref(), problem.notes.clone());
+        let mut planned = Vec::new();
+        for (index, algorithm) in algorithms.into_iter().enumerate() {
+            let place = |fault: Fault| SpecError {
+                line: spec::line_of(read.text, index, fault.key()),
+                file: read.file.to_owned(),
+                message: format!("algorithm {}: {fault}", index + 1),
+                help: None,
+            };
+            let context = Context {
+                place: index as u64 + 1,
+                spec,
+                terms: Terms {
+                    privacy: spec.privacy,
+                    objective,
+                    bounds,
+                    counts,
+                    weights,
+                    weighting: &spec.data.weights,
+                    costs: declared_costs(spec, tied),
+                    clipped: spec.data.encoding == Encoding::Scouted,
+                    seeded: read.entropy.is_none(),
+                },
+                balanced: *balanced,
+                tied,
+            };
+            let (one, mut warned) = match layout {
+                Some(layout) => scouted::plan(algorithm, layout, facts, &context, &network.graphs),
+                None => plan(algorithm, *facts, &context, &network.graphs),
+            }
+            .map_err(place)?;
+            warnings.append(&mut warned);
+            planned.push(one);
+        }
+        scouted::level(&mut planned, facts);
+        if layout.is_none() && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
+            warnings.extend(loudest_site(&counts[0], weights.first().map(Vec::as_slice)));
+        }
+        distinct_labels(&mut planned);
+        shared::check_drop_outs(&spec.drop_out, &planned, &network.graphs)
+            .map_err(|message| SpecError::at_key(read.file, read.text, "drop_out", &message, None))?;
+        let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
+        let work = counts[0].iter().sum::<usize>() * features;
+        // A point of a curve costs about half a round; small problems can afford one every round.
+        let points = if work > 200_000 { 40 } else { 400 };
+        let trace_every = spec.trace_every.unwrap_or(rounds.div_ceil(points)).max(1);
+        Ok(Self { planned, warnings, trace_every })
+    }
+}
+
 impl Experiment {
     /// Checks everything and makes every open choice from public quantities.
     ///
@@ -217,202 +495,37 @@ impl Experiment {
         source: Arc<Source>,
         point: u64,
     ) -> Result<Self, SpecError> {
-        let Read { file, text, edges, entropy, site, known } = *read;
-        let fail = |key: &str, message: String| SpecError::at_key(file, text, key, &message, None);
-        if !(1..=MAX_RUNS).contains(&spec.runs) {
-            return Err(fail("runs", format!("{} must be at least 1 and at most {MAX_RUNS}", spec.runs)));
-        }
-        if spec.trace_every == Some(0) {
-            return Err(fail("trace_every", "must be at least 1".into()));
-        }
-        if spec.start.is_some_and(|start| RoundNoise::new(Noise::Gaussian { sigma: start }).is_err()) {
-            return Err(fail("start", "must be a positive number; leave it out to start from zero".into()));
-        }
-        let algorithms = spec.algorithms_of(known, text, file)?;
-        let (task, features, bounds) = match &*source {
-            Source::Data(data) => (data.task, data.dim(), data.bounds),
-            Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
-            // Costs look at nothing of these; their gradients have bounds of their own.
-            Source::Costs => (Task::Binary, 1, RowBounds { l1: 0.0, l2: 0.0, linf: 0.0, public: true }),
-        };
-        if let Source::Data(_) = *source {
-            let data = &spec.data;
-            let foreign = [
-                ("dim", data.dim.is_some()),
-                ("nonzeros", data.nonzeros.is_some()),
-                ("informative", data.informative.is_some()),
-                ("classes", data.classes.is_some()),
-                ("heterogeneity", data.heterogeneity.is_some()),
-            ];
-            if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
-                return Err(fail(key, "belongs to synthetic records; leave it out".into()));
-            }
-        }
-        let mut objective = match *source {
-            Source::Costs => Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 },
-            _ => objective(&spec, task).map_err(|(key, message)| fail(key, message))?,
-        };
-        let shares = public_shares(&source);
-        let (threshold, estimated) =
-            judge(&spec, &mut objective.loss, shares).map_err(|(key, message)| fail(key, message))?;
-        let seed = Seed::from(spec.seed);
-        let alone = site.is_some();
-        let counts = match site {
-            Some(counts) if spec.runs == 1 => vec![counts.to_vec()],
-            Some(_) => return Err(fail("runs", "a network of sites runs once: set runs = 1".into())),
-            None => shard_counts(&spec, &source, &seed).map_err(|message| fail("data", message))?,
-        };
-        let agents = counts[0].len();
-        if agents < 2 && !(agents == 1 && algorithms.iter().all(|a| a.protocol.runs_alone())) {
-            let help = "use at least 2, or algorithms of kind \"dgd\" and \"rcd\" only, which one agent can run alone";
-            return Err(fail("agents", format!("{agents} agent cannot be decentralized; {help}")));
-        }
-        let graphs = graphs(&spec, agents, &seed, edges).map_err(|message| fail("graph", message))?;
-        if let Some(delays) = &spec.delays {
-            delays.check(&graphs).map_err(|message| fail("delays", message))?;
-        }
-        let records = {
-            let all = || counts.iter().flatten().copied();
-            (all().min().unwrap_or(0), all().max().unwrap_or(0))
-        };
-        let layout = scouted::layout(&spec, &source).map_err(|(key, message)| fail(key, message))?;
-        if spec.models.is_personal() && layout.is_none() {
-            let help = "set data.encoding = \"scouted\", or leave models out";
-            return Err(fail("models", format!("personal models are fitted on scouted columns; {help}")));
-        }
-        let weights = match &layout {
-            None => site_weights(&spec, &counts, features).map_err(|message| fail("weights", message))?,
-            // What scouting itself makes is weighted when it is added up; an algorithm after it has weights in its objective.
-            Some(layout) if algorithms.iter().any(scouted::is_staged) => {
-                let mut precise = spec.clone();
-                if spec.data.weights.is_open() {
-                    precise.data.weights = SiteWeights::Rule(WeightRule::Precision);
-                }
-                site_weights(&precise, &counts, layout.features())
-                    .map_err(|message| fail("weights", message))?
-            }
-            Some(_) => Vec::new(),
-        };
-        let heaviest = budget::heaviest(&weights);
-        let mut facts = facts(&spec, &objective, &bounds.stretched(heaviest), &graphs, records.0, features);
-        if layout.is_some() {
-            objective = scouted::objective(objective, &spec, counts[0].iter().sum());
-        }
-        if let Some(clip) = open_clip(&spec, &objective, &bounds, &facts).filter(|_| layout.is_none()) {
-            objective.loss = objective.loss.with_slopes_up_to(clip);
-            // The points of a sweep choose for themselves, so its file keeps the choice open.
-            if spec.sweep.is_none() {
-                spec.objective.clip = Some(clip);
-            }
-        }
-        let tied = tie(&spec, &objective, agents, facts.dim).map_err(|(key, message)| fail(key, message))?;
-        if let Some(tied) = tied.as_ref().filter(|t| !t.costs.is_empty()) {
-            facts.dim = tied.dim;
-            (facts.strong_convexity, facts.smoothness) = tied.curvature;
-            facts.coordinate_smoothness = facts.smoothness;
-        }
-        // Scouted columns need no clip of their own: every record's gradient is clipped as a whole.
-        if spec.privacy.is_some()
-            && layout.is_none()
-            && matches!(objective.loss, Loss::Ridge { clip } if clip.is_infinite())
-            && tied.as_ref().is_none_or(|t| t.costs.is_empty())
-        {
-            let message = "ridge regression under [privacy] needs objective.clip: without it one record's residual, and so its \
-                           gradient, is unbounded and no noise hides it";
-            return Err(SpecError {
-                help: Some(
-                    "set objective.clip to the largest residual that counts, for example 1.0".to_owned(),
-                ),
-                ..fail("loss", message.to_owned())
-            });
-        }
-        let mut warnings = notes(&spec, records.0);
-        if let Source::Data(data) = &*source {
-            for (column, count) in &data.report.clamped {
-                let share = *count as f64 / (data.report.rows as f64).max(1.0);
-                let much = match share > HIGH_CLAMPING {
-                    true => {
-                        format!(
-                            " ({:.0} % of them): widen the range, if a wider one is public",
-                            100.0 * share
-                        )
-                    }
-                    false => String::new(),
-                };
-                let (values, were) = if *count == 1 { ("value", "was") } else { ("values", "were") };
-                warnings.push(format!(
-                    "{count} {values} of column \"{column}\" {were} outside its declared range and clamped{much}"
-                ));
-            }
-            for (column, count) in &data.report.inexact {
-                let integers = if *count == 1 { "integer" } else { "integers" };
-                warnings.push(format!(
-                    "column \"{column}\" holds {count} {integers} beyond 2^53, which a number cannot tell apart; is it an identifier?"
-                ));
-            }
-            if spec.data.path.is_some() {
-                warnings.extend(missing_notes(&data.report));
-            }
-        }
-        let mut planned = Vec::new();
-        for (index, algorithm) in algorithms.into_iter().enumerate() {
-            // A protocol's complaint begins with its key.
-            let place = |e: String| SpecError {
-                line: spec::line_in_algorithm(text, index, e.split(' ').next().unwrap_or_default()),
-                file: file.to_owned(),
-                message: format!("algorithm {}: {e}", index + 1),
-                help: None,
-            };
-            let context = budget::Context {
-                place: index as u64 + 1,
-                spec: &spec,
-                objective: &objective,
-                bounds: &bounds,
-                counts: &counts,
-                weights: &weights,
-                balanced: estimated,
-                seeded: entropy.is_none(),
-                tied: tied.as_ref(),
-            };
-            let (one, mut warned) = match &layout {
-                Some(layout) => {
-                    scouted::plan(algorithm, layout, &mut facts, &context, &graphs).map_err(place)?
-                }
-                None => plan(algorithm, facts, &context, &graphs).map_err(place)?,
-            };
-            warnings.append(&mut warned);
-            planned.push(one);
-        }
-        scouted::level(&mut planned, &mut facts);
-        if layout.is_none() && spec.privacy.is_some_and(|p| p.epsilon.is_some()) {
-            warnings.extend(loudest_site(&counts[0], weights.first().map(Vec::as_slice)));
-        }
-        distinct_labels(&mut planned);
-        let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
-        let work = counts[0].iter().sum::<usize>() * features;
-        // A point of a curve costs about half a round; small problems can afford one every round.
-        let points = if work > 200_000 { 40 } else { 400 };
-        let trace_every = spec.trace_every.unwrap_or(rounds.div_ceil(points)).max(1);
+        read.sizes(&spec)?;
+        let algorithms = spec.algorithms_of(read.known, read.text, read.file)?;
+        let mut problem = Problem::new(read, &spec, &source, &algorithms)?;
+        let network = Network::new(read, &spec, problem.counts[0].len())?;
+        let mut facts = network.facts(&spec, &problem);
+        problem.settle(&mut spec, &facts);
+        problem.tie(read, &spec, &mut facts)?;
+        let Plan { planned, warnings, trace_every } =
+            Plan::new(read, &spec, algorithms, &problem, &network, &mut facts)?;
+        let Problem { objective, threshold, balanced, layout, weights, counts, tied, .. } = problem;
+        let all = || counts.iter().flatten().copied();
         Ok(Self {
+            records: (all().min().unwrap_or(0), all().max().unwrap_or(0)),
             spec,
             source,
             objective,
             threshold,
-            balanced: estimated,
+            balanced,
             facts,
-            records,
             counts: counts.into_iter().next().unwrap_or_default(),
             weights,
-            alone,
+            alone: read.site.is_some(),
             judged: true,
-            graphs,
+            graphs: network.graphs,
             tied,
             layout,
             planned,
             trace_every,
             points: Vec::new(),
             point,
-            entropy: entropy.map(Seed::from_entropy),
+            entropy: read.entropy.map(Seed::from_entropy),
             warnings,
         })
     }
@@ -420,7 +533,7 @@ impl Experiment {
     /// Returns what is claimed about the privacy of an algorithm, by its place in the file; `None` where it is not private.
     #[must_use]
     pub fn claim(&self, algorithm: usize) -> Option<Claim> {
-        let price = self.planned.get(algorithm)?.budget.price.as_ref()?;
+        let price = self.planned.get(algorithm)?.account.price.as_ref()?;
         // What stops at the budget never costs more than it.
         let budget = self.spec.privacy.and_then(|p| p.epsilon);
         let epsilon = budget.map_or(price.claim.epsilon, |budget| price.claim.epsilon.min(budget));
@@ -546,7 +659,7 @@ impl Experiment {
 
     /// The largest of them.
     pub(super) fn heaviest(&self) -> f64 {
-        budget::heaviest(&self.weights)
+        account::heaviest(&self.weights)
     }
 
     /// What is public of an agent of the first run.
@@ -747,6 +860,34 @@ pub(super) fn loudest_site(records: &[usize], weights: Option<&[f64]>) -> Option
         ));
     }
     (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// What reading files found that the user should know.
+fn loading_notes(spec: &ExperimentSpec, report: &LoadReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (column, count) in &report.clamped {
+        let share = *count as f64 / (report.rows as f64).max(1.0);
+        let much = match share > HIGH_CLAMPING {
+            true => {
+                format!(" ({:.0} % of them): widen the range, if a wider one is public", 100.0 * share)
+            }
+            false => String::new(),
+        };
+        let (values, were) = if *count == 1 { ("value", "was") } else { ("values", "were") };
+        notes.push(format!(
+            "{count} {values} of column \"{column}\" {were} outside its declared range and clamped{much}"
+        ));
+    }
+    for (column, count) in &report.inexact {
+        let integers = if *count == 1 { "integer" } else { "integers" };
+        notes.push(format!(
+            "column \"{column}\" holds {count} {integers} beyond 2^53, which a number cannot tell apart; is it an identifier?"
+        ));
+    }
+    if spec.data.path.is_some() {
+        notes.extend(missing_notes(report));
+    }
+    notes
 }
 
 /// What became of records with missing values.
@@ -956,9 +1097,9 @@ fn facts(
 fn plan(
     algorithm: AlgorithmSpec,
     mut facts: PublicFacts,
-    context: &budget::Context<'_>,
+    context: &Context<'_>,
     graphs: &[Arc<Graph>],
-) -> Result<(Planned, Vec<String>), String> {
+) -> Result<(Planned, Vec<String>), Fault> {
     let AlgorithmSpec {
         label,
         rounds,
@@ -972,45 +1113,60 @@ fn plan(
         mut protocol,
     } = algorithm;
     if let Some(most) = max_dim.filter(|&most| most < facts.dim) {
-        return Err(format!(
-            "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
-            facts.dim
+        return Err(Fault::at(
+            "max_dim",
+            format!(
+                "max_dim = {most} leaves points of a [sweep] out, and the file itself has d = {}: lower data.dim",
+                facts.dim
+            ),
         ));
     }
     // How noise is calibrated is one thing, noise that is fixed another.
     let (given, how) = (noise.clone(), noise.as_ref().and_then(NoiseSpec::calibrated));
     let noise = noise.filter(|_| how.is_none());
     if how.is_some() && context.spec.privacy.and_then(|p| p.epsilon).is_none() {
-        return Err("noise: calibrated needs a budget: set epsilon in [privacy], or fix the noise".into());
+        return Err(Fault::at(
+            "noise",
+            "noise: calibrated needs a budget: set epsilon in [privacy], or fix the noise",
+        ));
     }
     if let Some(tied) = context.tied {
-        protocol.couple(&tied.coupling)?;
+        protocol = protocol.couple(&tied.coupling).map_err(Fault::says)?;
         if gossip.is_some_and(|g| g > 0) {
-            return Err("gossip would mix variables that are not the same thing; leave it out".into());
+            return Err(Fault::at(
+                "gossip",
+                "gossip would mix variables that are not the same thing; leave it out",
+            ));
         }
     }
     facts.private = context.spec.privacy.is_some() && noise != Some(NoiseSpec::None);
+    let masking = sharing.as_ref().and_then(|s| shared::masking(s, facts.private, graphs));
+    if masking.is_some() {
+        shared::as_complete(&mut facts);
+    }
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
     // Before steps are chosen for a budget that pays for none.
     if privacy.is_some_and(|p| p.epsilon.is_some()) {
-        budget::bounded(context)?;
+        account::bounded(&context.terms)?;
     }
     facts.budget = privacy.and_then(|p| {
-        let (objective, bounds) = (context.objective, context.bounds);
-        if context.weights.is_empty() {
-            budget_per_sensitivity(&p, objective, bounds, std::iter::once(context.loudest(&facts)))
+        let Terms { objective, bounds, weights, .. } = context.terms;
+        if weights.is_empty() {
+            budget_per_sensitivity(&p, objective, bounds, std::iter::once(context.terms.loudest(&facts)))
         } else {
-            budget_per_sensitivity(&p, objective, bounds, context.stakes())
+            budget_per_sensitivity(&p, objective, bounds, context.terms.stakes())
         }
     });
-    let together =
-        sharing.as_ref().map(|s| shared::together(s, noise.as_ref(), &facts, context)).transpose()?.flatten();
+    let together = match &sharing {
+        Some(spec) => shared::together(spec, noise.as_ref(), &facts, context, graphs).map_err(Fault::says)?,
+        None => None,
+    };
     if let Some(together) = together {
-        // N − c of them hide each other: the mean has that many times less variance than if everybody hid itself.
-        facts.budget = facts.budget.map(|b| b * (together.honest() as f64).sqrt());
+        // So many of them hide each other: the mean has that many times less variance than if everybody hid itself.
+        facts.budget = facts.budget.map(|b| b * (together.company() as f64).sqrt());
     }
     let correlated = match protocol.pairwise(&facts) {
-        Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), &facts, context, graphs)?,
+        Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), &facts, &context.terms, graphs)?,
         None => None,
     };
     if let Some(correlated) = &correlated {
@@ -1019,21 +1175,25 @@ fn plan(
     facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
-    let warning = protocol.check(&facts)?;
-    if sharing.is_some() {
-        shared::check(&*protocol, &facts, context)?;
-    }
-    if sharing.is_some() && mixing != MixRule::Average {
-        return Err("mixing needs each vector, and exchange = \"secret-shared\" reveals sums alone: leave one of them out".into());
-    }
-    if let (Some(_), Some(1..)) = (&sharing, gossip) {
-        return Err("gossip has nothing to mix under exchange = \"secret-shared\": leave it out".into());
+    let warning = protocol.check(&facts).map_err(Fault::says)?;
+    if let Some(spec) = &sharing {
+        shared::check(spec, &*protocol, &facts, context).map_err(Fault::says)?;
+        let key = spec.key();
+        if mixing != MixRule::Average {
+            let text =
+                format!("mixing needs each vector, and {key} reveals sums alone: leave one of them out");
+            return Err(Fault::at("mixing", text));
+        }
+        if let Some(1..) = gossip {
+            let text = format!("gossip has nothing to mix under {key}: leave it out");
+            return Err(Fault::at("gossip", text));
+        }
     }
     // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
     let calibrated = facts.private && noise.is_none();
     let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
     let gossip = gossip.unwrap_or(if calibrated && context.tied.is_none() && sharing.is_none() {
-        budget::default_gossip(&facts)
+        account::default_gossip(&facts)
     } else {
         0
     });
@@ -1041,28 +1201,34 @@ fn plan(
     let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);
     let company = Company { together, correlated };
-    let mut budget = budget::plan(&*protocol, noise.as_ref(), how, &facts, context, graphs, company)?;
-    correlated::correlate(&mut budget, &facts, context)?;
-    budget.noise_spec = given;
-    let sharing =
-        sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context, &budget)).transpose()?;
+    let mut account =
+        account::plan(&*protocol, noise.as_ref(), how, &facts, &context.terms, graphs, company)?;
+    account::correlate(&mut account, &facts, &context.terms)?;
+    account.noise_spec = given;
+    let sharing = sharing
+        .map(|spec| shared::code(&spec, &*protocol, &facts, context, &account).map_err(Fault::says))
+        .transpose()?;
     if let Some(code) = &sharing {
-        shared::distribute(&mut budget, code, &facts, context)?;
+        shared::distribute(&mut account, masking.is_some(), code, &facts, context).map_err(Fault::says)?;
     }
-    if let (Some(price), Some(wanted)) = (&budget.price, context.spec.privacy.and_then(|p| p.adversary)) {
-        correlated::protects(&price.claim, wanted, facts.agents)?;
+    if let (Some(price), Some(wanted)) = (&account.price, context.spec.privacy.and_then(|p| p.adversary)) {
+        account::protects(&price.claim, wanted, facts.agents)?;
     }
-    let warnings =
-        warning.into_iter().map(|w| format!("{label}: {w}")).chain(budget.warnings.iter().cloned()).collect();
+    let warnings = warning
+        .into_iter()
+        .map(|w| format!("{label}: {w}"))
+        .chain(account.warnings.iter().cloned())
+        .collect();
     Ok((
         Planned {
-            reach: range::reach(&*protocol, mixing, &facts, context, &budget),
+            reach: range::reach(&*protocol, mixing, &facts, context, &account),
             place: context.place,
             label,
             protocol,
             timetable: Arc::new(timetable),
-            budget,
+            account,
             sharing,
+            masking,
             mixing,
             staleness,
             scouted: None,
@@ -1113,7 +1279,7 @@ pub(super) fn resolved_algorithm(planned: &Planned) -> Parameters {
     if planned.staleness > 0 {
         table.insert("staleness".into(), planned.staleness.into());
     }
-    if let Some(noise) = &planned.budget.noise_spec
+    if let Some(noise) = &planned.account.noise_spec
         && let Ok(noise) = serde_json::to_value(noise)
     {
         table.insert("noise".into(), noise);

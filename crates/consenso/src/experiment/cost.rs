@@ -1,8 +1,8 @@
 //! What all transcripts of one command cost together, and what one site's study does.
 
-use super::budget::Account;
 use super::check::{Experiment, Planned, Source};
 use super::pieces::{Part, Place};
+use crate::account::Allotment;
 use crate::gate::{Ledger, Noise};
 use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, NeighbourRelation, zcdp};
@@ -69,9 +69,9 @@ impl Experiment {
     /// What one run of one algorithm costs the dearest agent, and against whom.
     fn transcript(&self, planned: &Planned) -> Option<(StudyCost, String)> {
         let mut all: Option<(StudyCost, String)> = None;
-        for account in planned.budget.accounts() {
-            let claim = self.account_claim(account)?;
-            let cost = account.cost(&claim);
+        for allotment in planned.account.allotments() {
+            let claim = self.account_claim(allotment)?;
+            let cost = allotment.cost(&claim);
             let most = |a: Option<f64>, b: Option<f64>| Some(a?.max(b?));
             // Records may be another agent's in another run, so that each transcript counts as the dearest agent's.
             let cost = all.as_ref().map_or(cost, |(known, _)| StudyCost {
@@ -129,7 +129,7 @@ impl Experiment {
     }
 }
 
-impl Account {
+impl Allotment {
     /// What the account's releases cost, in every way that is known, under the claim made for them.
     pub(super) fn cost(&self, claim: &Claim) -> StudyCost {
         let claimed = StudyCost::claimed(claim.epsilon, claim.delta);

@@ -140,7 +140,7 @@ pub fn run_parted(
         kind: planned.protocol.kind().into(),
         label: planned.label.clone(),
         rounds: planned.timetable.rounds,
-        epsilon: planned.budget.price.as_ref().map(|price| price.claim.epsilon),
+        epsilon: planned.account.price.as_ref().map(|price| price.claim.epsilon),
         runs: runs.by_ref().take(experiment.spec.runs as usize).collect(),
     };
     let algorithms = experiment.planned.iter().map(algorithm).collect();
@@ -167,8 +167,9 @@ fn check(experiment: &Experiment) -> Result<(), String> {
         (experiment.spec.sweep.is_some(), "[sweep]: use --shard for its points"),
         (experiment.spec.start.is_some(), "start"),
         (experiment.spec.delays.is_some(), "[delays]"),
+        (experiment.planned.iter().any(|p| p.masking.is_some()), "exchange = \"masked\""),
         (experiment.planned.iter().any(|p| p.sharing.is_some()), "exchange = \"secret-shared\""),
-        (experiment.planned.iter().any(|p| p.budget.correlated.is_some()), "noise that neighbours share"),
+        (experiment.planned.iter().any(|p| p.account.correlated.is_some()), "noise that neighbours share"),
     ];
     match refused.into_iter().find(|r| r.0) {
         Some((_, what)) => Err(format!("a simulation over several processes has no {what}")),

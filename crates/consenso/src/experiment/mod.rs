@@ -5,14 +5,11 @@
 //! ```
 
 mod audit;
-mod budget;
 mod check;
-mod correlated;
 mod cost;
 mod large;
 mod models;
 mod personal;
-mod perturbed;
 mod pieces;
 mod plan;
 mod pool;
@@ -30,6 +27,7 @@ mod view_attack;
 #[cfg(test)]
 mod weighted;
 
+pub use crate::account::{Accounting, CalibratedSpec, Mechanism, NoiseSpec, NormName, PrivacySpec};
 pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
@@ -41,11 +39,10 @@ pub use pool::{Machine, Outlook, TaskCost, makespan};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Finished, Job, Observer, Silent, Trained, put_together, run, run_pieces};
 pub use shared::SharingSpec;
-pub use site::{Charge, SharingSite, Site, SitePlan};
+pub use site::{Charge, MaskedSite, SharingSite, Site, SitePlan};
 pub use spec::{
-    Accounting, AlgorithmSpec, Balanced, CalibratedSpec, ClassWeight, DataSpec, ExperimentSpec, FormatSpec,
-    Mechanism, Models, NoiseSpec, NormName, Notation, ObjectiveSpec, Origin, PartitionSpec, PrivacySpec,
-    SpecError, SweepSpec, Threshold, ThresholdRule,
+    AlgorithmSpec, Balanced, ClassWeight, DataSpec, ExperimentSpec, FormatSpec, Models, Notation,
+    ObjectiveSpec, Origin, PartitionSpec, SpecError, SweepSpec, Threshold, ThresholdRule,
 };
 pub use trust::{ErrorAt, Exposed, ExposedRecord, ExposureReport};
 pub use view_attack::{MapAttack, NearestPair};

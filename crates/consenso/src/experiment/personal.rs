@@ -87,6 +87,7 @@ pub(super) fn judge(
     let own: Vec<Vec<f64>> = instance
         .locals
         .par_iter()
+        .filter_map(LocalObjective::mean_loss)
         .map(|local| fit(objective, &layout.encode(standard, local.records()), x, deviation))
         .collect();
     let unit = layout.label_scale(standard);
@@ -128,7 +129,7 @@ impl Experiment {
         let (layout, scouted) = (self.layout.as_ref()?, planned.scouted.as_ref()?);
         let (standard, x) = split(planned, shared)?;
         let objective = Objective { loss: self.loss_under(Some(standard)), ..self.objective };
-        let records = layout.encode(standard, self.local(agent).ok()?.records());
+        let records = layout.encode(standard, self.local(agent).ok()?.mean_loss()?.records());
         let own = fit(objective, &records, x, scouted.personal_deviation(standard));
         let held = [standard, &own[..]].concat();
         let mut model = self.site_model(&held, None);

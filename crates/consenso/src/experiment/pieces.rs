@@ -263,12 +263,12 @@ impl Experiment {
             text += &serde_json::to_string(&resolved_algorithm(planned)).ok()?;
             text += &format!("{:?} {:?}", planned.mixing, planned.reach);
             // Calibrated noise is not in the file.
-            for account in planned.budget.accounts() {
-                let noise = account.noise.iter().map(|n| n.noise().scale().to_bits());
+            for allotment in planned.account.allotments() {
+                let noise = allotment.noise.iter().map(|n| n.noise().scale().to_bits());
                 let hash = noise.fold(0xcbf2_9ce4_8422_2325u64, |h, bits| {
                     (h ^ bits).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17)
                 });
-                text += &format!("{} {hash:016x};", account.noise.len());
+                text += &format!("{} {hash:016x};", allotment.noise.len());
             }
         }
         Some(sha256::hex(text.as_bytes()))

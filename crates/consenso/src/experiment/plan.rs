@@ -188,7 +188,7 @@ impl Experiment {
                 Some(tied) if tied.limited => Constraint::Box { low: f64::MIN, high: f64::MAX },
                 _ => self.spec.objective.constraint,
             },
-            noise: planned.budget.deviations(planned.timetable.rounds),
+            noise: planned.account.deviations(planned.timetable.rounds),
         }
     }
 

@@ -1,6 +1,6 @@
 //! How large the numbers of an honest agent's messages can be: what is beyond is refused, and nobody releases it.
 //!
-//! Every message is a mix of what was released before plus a bounded step plus noise ([`Protocol::drift`]). Three bounds add up over the rounds: the largest step,
+//! Every message is a mix of what was released before plus a bounded step plus noise ([`Assessed::drift`](crate::protocol::Assessed::drift)). Three bounds add up over the rounds: the largest step,
 //! |x| ≤ Σ_k η_k·G; and the noise. Where the mix is a fixed combination with weights that are not negative and add up to at most one, the noise in a number of any message is
 //! Σ_k Σ_j a_kj n_kj with Σ_j a_kj² ≤ 1, so it is Gaussian of variance at most Σ_k σ_k². Elsewhere the largest noise of every round counts.
 //! A bound on tails of one in 10^12 for all numbers of all messages together makes the reach R.
@@ -8,7 +8,8 @@
 //! R is a function of public numbers. Gates clamp what they release to it: post-processing, which costs nothing, changes nothing among honest agents (but with a
 //! chance of 10^−12), and keeps an honest agent within the range when a neighbour pushes it to the edge.
 
-use super::budget::{Budget, Context};
+use super::check::Context;
+use crate::account::Account;
 use crate::gate::Noise;
 use crate::protocol::{CHANCE, MixRule, Parameters, Protocol, PublicFacts};
 
@@ -18,14 +19,14 @@ pub(super) fn reach(
     mixing: MixRule,
     facts: &PublicFacts,
     context: &Context<'_>,
-    budget: &Budget,
+    account: &Account,
 ) -> Option<f64> {
     // Starts that are drawn, and bounds that were computed from records, are nothing to build on.
-    if context.spec.start.is_some() || context.tied.is_some() || !context.bounds.public {
+    if context.spec.start.is_some() || context.tied.is_some() || !context.terms.bounds.public {
         return None;
     }
     // One record alone is an upper bound on the mean of many.
-    let gradient = context.steepest();
+    let gradient = context.terms.steepest();
     let numbers = facts.agents as f64 * f64::from(facts.rounds.max(1)) * facts.dim as f64;
     let log = libm::log(2.0 * numbers / CHANCE);
     let (mut steps, mut noise) = (0.0, Tails::default());
@@ -33,7 +34,7 @@ pub(super) fn reach(
         let drift = protocol.drift(round, gradient, facts)?;
         let linear = drift.linear && mixing == MixRule::Average;
         steps = drift.factor * steps + drift.step;
-        let all = budget.all_noise().filter_map(|noise| Some(noise.get(round as usize - 1)?.noise()));
+        let all = account.all_noise().filter_map(|noise| Some(noise.get(round as usize - 1)?.noise()));
         noise.grow(drift.factor, all, linear, log);
     }
     let reach = (steps + noise.tail(log)) * (1.0 + 1e-6) + 1e-6;

@@ -32,13 +32,15 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     }
     let locals = standardised.as_ref().map_or(locals, |s| std::slice::from_ref(&s.1));
     let loss = experiment.loss_under(standardised.as_ref().map(|s| &s.0[..])).without_clip();
-    let stored: usize = locals.iter().map(|l| l.records().stored()).sum();
-    let dim = locals.first()?.records().dim();
-    if stored > MOST || dim > 20_000 || locals.iter().any(|l| l.costs().is_some()) {
+    let records = locals.iter().map(|l| Some(l.mean_loss()?.records()));
+    let records: Vec<&Records> = records.collect::<Option<_>>()?;
+    let stored: usize = records.iter().map(|r| r.stored()).sum();
+    let dim = records.first()?.dim();
+    if stored > MOST || dim > 20_000 {
         return None;
     }
     let bias = experiment.unscaled_by();
-    let all = Records::joined(&locals.iter().map(LocalObjective::records).collect::<Vec<_>>());
+    let all = Records::joined(&records);
     let scales = scales(&all, bias)?;
     let prepare = |records: &Records, rows: &[usize]| records.rescaled(rows, bias, &scales, INTERCEPT);
     // Every fifth record validates; shards are in random or in site order, so each agent gives its share.

@@ -5,7 +5,7 @@ use super::personal;
 use super::pieces::{Content, Grounds, Kept, Outcome, Part, Piece, Place, RecordsDigest, Share, Tuned};
 use super::pool::{self, Board, Demand, Machine, Outlook, TaskCost};
 use super::scouted::Eyes;
-use super::{reference, sweep};
+use super::{reference, shared, sweep};
 use crate::agent::Player;
 use crate::data::Records;
 use crate::graph::{Graph, Mixing};
@@ -20,7 +20,7 @@ use crate::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, PersonalRecord, ProblemRecord, PublishedRecord,
     Record, Spread, TraceRow, ZeroModel,
 };
-use crate::simulate::Lockstep;
+use crate::simulate::{DropOut, Lockstep};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -452,7 +452,7 @@ fn one_run(
 ) -> Result<Option<Outcome>, String> {
     let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
-    let counts: Vec<usize> = instance.locals.iter().map(|l| l.records().len()).collect();
+    let counts: Vec<usize> = instance.locals.iter().map(|l| l.stake().records).collect();
     let players = instance
         .locals
         .iter()
@@ -463,9 +463,7 @@ fn one_run(
     if let Some(rows) = experiment.start(instance.run) {
         network.start_from(&rows);
     }
-    if let Some(code) = planned.sharing {
-        network = network.secret_shared(code).map_err(|e| e.to_string())?;
-    }
+    network = summed(network, planned, &experiment.spec.drop_out)?;
     if let Some(delays) = &experiment.spec.delays {
         network = network.delayed(delays.clone(), &experiment.delay_seed(instance.run));
     }
@@ -545,8 +543,8 @@ pub(super) fn player(
     seed: &Seed,
     simulated: bool,
 ) -> Player {
-    let gate = planned.budget.gate(agent, local.stake(), graph.degree(agent), seed, simulated);
-    let gate = match &planned.budget.correlated {
+    let gate = planned.account.gate(agent, local.stake(), graph.degree(agent), seed, simulated);
+    let gate = match &planned.account.correlated {
         // Who knows the seed of a simulation, or of a study for science, knows all noise anyway.
         Some(correlated) if simulated || experiment.is_seeded() => {
             correlated.equip(gate, agent, graph.neighbours(agent), seed)
@@ -554,8 +552,15 @@ pub(super) fn player(
         Some(correlated) => correlated.equip_later(gate, agent, graph.neighbours(agent)),
         None => gate,
     };
-    let gate = match local.costs() {
-        Some(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
+    let gate = match planned.masking {
+        Some(_) => {
+            let known = simulated || experiment.is_seeded();
+            gate.with_masks(shared::masks(agent, graph, known.then_some(seed)))
+        }
+        None => gate,
+    };
+    let gate = match &local {
+        LocalObjective::Costs(costs) if experiment.tied.as_ref().is_some_and(|t| t.limited) => {
             gate.with_limits(costs.limits().into())
         }
         _ => gate.with_constraint(experiment.spec.objective.constraint),
@@ -569,6 +574,20 @@ pub(super) fn player(
     Player::new(local, protocol, Arc::clone(&planned.timetable), gate)
         .with_mixing(planned.mixing)
         .with_staleness(planned.staleness)
+}
+
+/// Switches a simulation to the exchange that was planned.
+pub(super) fn summed(
+    network: Lockstep,
+    planned: &Planned,
+    drop_outs: &[DropOut],
+) -> Result<Lockstep, String> {
+    let exchanged = match (planned.sharing, planned.masking) {
+        (None, _) => return Ok(network),
+        (Some(code), None) => network.secret_shared(code),
+        (Some(code), Some(masking)) => network.masked(code, masking.drop_outs, drop_outs.to_vec()),
+    };
+    exchanged.map_err(|e| e.to_string())
 }
 
 /// Most agents whose models are tested one by one; of more, a fixed sample is.
@@ -684,7 +703,7 @@ fn observe(
         test_accuracy: test.and_then(|t| {
             problem::accuracy_above(&experiment.objective.loss, t, &mean, experiment.threshold)
         }),
-        epsilon_worst: planned.budget.price.as_ref().and_then(|price| {
+        epsilon_worst: planned.account.price.as_ref().and_then(|price| {
             let spent = &price.paper_worst_case;
             match network.round() as usize {
                 0 => (!spent.is_empty()).then_some(0.0),
@@ -704,7 +723,7 @@ fn published_so_far(
 ) -> Option<Spread> {
     let graph = &experiment.graphs[instance.run as usize];
     Spread::of(instance.locals.iter().enumerate().filter_map(|(i, local)| {
-        let published = &planned.budget.account(local.stake(), graph.degree(i))?.published;
+        let published = &planned.account.allotment(local.stake(), graph.degree(i))?.published;
         match round as usize {
             0 => (!published.is_empty()).then_some(0.0),
             round => published.get(round - 1).copied(),
@@ -776,7 +795,7 @@ fn parameters(planned: &Planned) -> Parameters {
 }
 
 fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> Option<EpsilonRecord> {
-    let price = planned.budget.price.as_ref()?;
+    let price = planned.account.price.as_ref()?;
     // What stops at the budget never costs more than it.
     let budget = experiment.spec.privacy.and_then(|p| p.epsilon);
     let claim = budget.map_or(price.claim.epsilon, |budget| price.claim.epsilon.min(budget));
@@ -819,7 +838,7 @@ fn published(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -
     let last = || outcomes.iter().filter_map(|o| o.trace.last()?.epsilon_published);
     Some(PublishedRecord {
         epsilon: widest(last)?,
-        delta: experiment.spec.privacy.filter(|_| planned.budget.is_gaussian()).map(|p| p.delta),
+        delta: experiment.spec.privacy.filter(|_| planned.account.is_gaussian()).map(|p| p.delta),
         formula: planned.protocol.published_formula().into(),
     })
 }

@@ -1,18 +1,18 @@
 //! Experiments whose columns are scouted: what they allow, how they are planned, and what their models are judged by.
 
-use super::budget::{self, Company};
-use super::check::{Experiment, Planned, Source, budget_per_sensitivity, open_clip};
-use super::correlated::{self, Correlated};
-use super::spec::{AlgorithmSpec, ExperimentSpec, MAX_ROUNDS, NoiseSpec};
+use super::check::{Context, Experiment, Planned, Source, budget_per_sensitivity, open_clip};
+use super::spec::{AlgorithmSpec, ExperimentSpec, MAX_ROUNDS};
+use crate::account::{self, Account, Company, Correlated, NoiseSpec, Terms};
 use crate::agent::Timetable;
 use crate::data::{Encoder, Encoding, RawLayout, Records, RowBounds, Task};
+use crate::fault::Fault;
 use crate::graph::Graph;
 use crate::privacy::correlated::MOST_CORRELATION;
 use crate::privacy::{NeighbourRelation, gdp};
 use crate::problem::{Constraint, LocalObjective, Loss, Objective, SiteWeights, WeightRule};
 use crate::protocol::scouted::{Request, Scouted, loss_under};
 use crate::protocol::staged::Staged;
-use crate::protocol::{MixRule, Pairwise, Protocol, PublicFacts, Response};
+use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts};
 use std::sync::Arc;
 
 /// The raw columns if the experiment scouts them.
@@ -65,9 +65,9 @@ fn plan_staged(
     algorithm: AlgorithmSpec,
     layout: &Arc<RawLayout>,
     facts: &mut PublicFacts,
-    context: &budget::Context<'_>,
+    context: &Context<'_>,
     graphs: &[Arc<Graph>],
-) -> Result<(Planned, Vec<String>), String> {
+) -> Result<(Planned, Vec<String>), Fault> {
     let AlgorithmSpec {
         label, rounds, noise, tail, gossip, sharing, mixing, staleness, mut protocol, ..
     } = algorithm;
@@ -76,7 +76,7 @@ fn plan_staged(
     let why = match context.spec.privacy.filter(|_| noise.is_none()) {
         _ if kind == "linear-admm" => Some("its agents have variables of their own"),
         None => Some("it scouts within a budget, and without noise nothing is gained by it"),
-        Some(_) if protocol.response() == Response::AtNoisedPoint => Some(
+        Some(_) if protocol.perturbs_objective() => Some(
             "its noise stands inside a problem, whose account is no part of a Gaussian budget that scouting shares",
         ),
         Some(_) if protocol.charges_ahead() => {
@@ -95,34 +95,39 @@ fn plan_staged(
         Some(_) => None,
     };
     if let Some(why) = why {
-        return Err(format!("kind = \"{kind}\" cannot train on scouted columns: {why}; {instead}"));
+        return Err(Fault::at(
+            "kind",
+            format!("kind = \"{kind}\" cannot train on scouted columns: {why}; {instead}"),
+        ));
     }
-    let privacy = context.spec.privacy.ok_or("no budget")?;
+    let privacy = context.spec.privacy.ok_or_else(|| Fault::of("no budget"))?;
     if privacy.neighbours == NeighbourRelation::Paper {
-        return Err("neighbours = \"paper\" is for the paper's own encoding: use replace-one".into());
+        return Err(Fault::at(
+            "privacy.neighbours",
+            "neighbours = \"paper\" is for the paper's own encoding: use replace-one",
+        ));
     }
-    let epsilon =
-        privacy.epsilon.ok_or("noise needs a budget where columns are scouted: set privacy.epsilon")?;
+    let epsilon = privacy.epsilon.ok_or_else(no_budget)?;
     let request = Request {
         layout: Arc::clone(layout),
-        loss: context.objective.loss,
+        loss: context.terms.objective.loss,
         balanced: false,
         weights: context.spec.data.weights.clone(),
         pairwise: None,
-        mu: Some(gdp::mu_for(epsilon, privacy.delta).map_err(|e| e.to_string())?),
+        mu: Some(gdp::mu_for(epsilon, privacy.delta).map_err(Fault::of)?),
         reach: reach(privacy.neighbours),
         ridge: 0.0,
         steps: Some(1),
     };
-    let scout = Scouted::plan(&request, context.counts, graphs)?;
+    let scout = Scouted::plan(&request, context.terms.counts, graphs).map_err(Fault::says)?;
     let features = layout.features() + 1;
     let unit = RowBounds::declared((features as f64).sqrt().next_up(), 1.0, 1.0);
-    let mut objective = *context.objective;
+    let mut objective = *context.terms.objective;
     if let Loss::Ridge { .. } = objective.loss {
         // Labels are standardised: what is more than two deviations off counts as two.
         objective.loss = Loss::Ridge { clip: 2.0 };
     }
-    let stretched = unit.stretched(context.heaviest());
+    let stretched = unit.stretched(context.terms.heaviest());
     let mut inner = PublicFacts {
         dim: objective.dim(features),
         smoothness: objective.smoothness(&stretched),
@@ -138,24 +143,26 @@ fn plan_staged(
         objective.loss = objective.loss.with_slopes_up_to(clip);
     }
     let left = (1.0 - scout.scouting_share()).sqrt();
-    inner.budget =
-        budget_per_sensitivity(&privacy, &objective, &unit, context.stakes()).map(|budget| budget * left);
+    inner.budget = budget_per_sensitivity(&privacy, &objective, &unit, context.terms.stakes())
+        .map(|budget| budget * left);
     inner.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&inner)).clamp(1, MAX_ROUNDS);
     protocol.resolve(&inner);
     let averaged = ((tail.unwrap_or(0.5) * f64::from(inner.rounds)).round() as u32).clamp(1, inner.rounds);
-    let gossip = gossip.unwrap_or_else(|| budget::default_gossip(&inner));
+    let gossip = gossip.unwrap_or_else(|| account::default_gossip(&inner));
     let scouted = Arc::new(scout.clone());
     let before_mean = inner.rounds - averaged;
     let staged = Arc::new(Staged::new(scout, Arc::from(protocol), inner, objective, (before_mean, gossip)));
-    let warning = staged.check(&inner)?;
-    let context = budget::Context { objective: &objective, bounds: &unit, ..*context };
+    let warning = staged.check(&inner).map_err(Fault::says)?;
+    let context =
+        Context { terms: Terms { objective: &objective, bounds: &unit, ..context.terms }, ..*context };
     *facts = PublicFacts { dim: scouted.shape.width, rounds: staged.rounds(), ..inner };
     let all = PublicFacts { dim: staged.width(facts.dim), ..*facts };
     let protocol: Arc<dyn Protocol> = Arc::clone(&staged) as _;
-    let budget = budget::plan(&*protocol, None, None, &all, &context, graphs, Company::default())?;
+    let account = account::plan(&*protocol, None, None, &all, &context.terms, graphs, Company::default())?;
     let split = staged.split_of_the_budget();
     let label = label.unwrap_or_else(|| kind.to_owned());
-    Stages { label, warning, split, protocol, budget, scouted, staged: Some(staged) }.planned(facts, &context)
+    Stages { label, warning, split, protocol, account, scouted, staged: Some(staged) }
+        .planned(facts, &context)
 }
 
 /// An algorithm on scouted columns, with its noise.
@@ -164,36 +171,34 @@ struct Stages {
     warning: Option<String>,
     split: String,
     protocol: Arc<dyn Protocol>,
-    budget: budget::Budget,
+    account: Account,
     scouted: Arc<Scouted>,
     staged: Option<Arc<Staged>>,
 }
 
 impl Stages {
     /// Its claim says how the budget is split, and holds against the adversary that the file names.
-    fn planned(
-        self,
-        facts: &PublicFacts,
-        context: &budget::Context<'_>,
-    ) -> Result<(Planned, Vec<String>), String> {
-        let Self { label, warning, split, protocol, mut budget, scouted, staged } = self;
-        for price in budget.accounts_mut().filter_map(|account| account.price.as_mut()) {
+    fn planned(self, facts: &PublicFacts, context: &Context<'_>) -> Result<(Planned, Vec<String>), Fault> {
+        let Self { label, warning, split, protocol, mut account, scouted, staged } = self;
+        for price in account.allotments_mut().filter_map(|allotment| allotment.price.as_mut()) {
             price.claim.caveats.push(split.clone());
         }
-        budget.settle();
-        if let (Some(price), Some(wanted)) = (&budget.price, context.spec.privacy.and_then(|p| p.adversary)) {
-            correlated::protects(&price.claim, wanted, facts.agents)?;
+        account.settle();
+        if let (Some(price), Some(wanted)) = (&account.price, context.spec.privacy.and_then(|p| p.adversary))
+        {
+            account::protects(&price.claim, wanted, facts.agents)?;
         }
         let warnings = warning.into_iter().map(|w| format!("{label}: {w}"));
-        let warnings = warnings.chain(budget.warnings.iter().cloned()).collect();
+        let warnings = warnings.chain(account.warnings.iter().cloned()).collect();
         let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds, gossip: 0 };
         let planned = Planned {
             place: context.place,
             label,
             protocol,
             timetable: Arc::new(timetable),
-            budget,
+            account,
             sharing: None,
+            masking: None,
             mixing: MixRule::Average,
             staleness: 0,
             reach: None,
@@ -209,9 +214,9 @@ pub(super) fn plan(
     algorithm: AlgorithmSpec,
     layout: &Arc<RawLayout>,
     facts: &mut PublicFacts,
-    context: &budget::Context<'_>,
+    context: &Context<'_>,
     graphs: &[Arc<Graph>],
-) -> Result<(Planned, Vec<String>), String> {
+) -> Result<(Planned, Vec<String>), Fault> {
     if is_staged(&algorithm) {
         return plan_staged(algorithm, layout, facts, context, graphs);
     }
@@ -219,33 +224,47 @@ pub(super) fn plan(
         algorithm;
     let kind = protocol.kind();
     if protocol.parameters().contains_key("step") {
-        return Err("step is chosen from public numbers where columns are scouted: leave it out".into());
+        return Err(Fault::at(
+            "step",
+            "step is chosen from public numbers where columns are scouted: leave it out",
+        ));
     }
     let foreign = [("tail", tail.is_some()), ("gossip", gossip.is_some()), ("exchange", sharing.is_some())];
     if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
-        return Err(format!("{key} has no place where columns are scouted: leave it out"));
+        return Err(Fault::at(key, format!("{key} has no place where columns are scouted: leave it out")));
     }
     if mixing != MixRule::Average {
-        return Err("mixing: where columns are scouted sums are made, not mixes, and what a site can add to one is bounded; leave it out, or set \
-                    data.encoding = \"one-hot\""
-            .into());
+        return Err(Fault::at(
+            "mixing",
+            "mixing: where columns are scouted sums are made, not mixes, and what a site can add to one is bounded; leave it out, or set \
+                    data.encoding = \"one-hot\"",
+        ));
     }
     if staleness > 0 {
-        return Err("staleness: where columns are scouted sums are made, which need everybody's part; leave it out, or set data.encoding = \"one-hot\"".into());
+        return Err(Fault::at(
+            "staleness",
+            "staleness: where columns are scouted sums are made, which need everybody's part; leave it out, or set data.encoding = \"one-hot\"",
+        ));
     }
     if noise.as_ref().is_some_and(|n| *n != NoiseSpec::None) {
-        return Err("noise is calibrated to the budget where columns are scouted: leave it out".into());
+        return Err(Fault::at(
+            "noise",
+            "noise is calibrated to the budget where columns are scouted: leave it out",
+        ));
     }
     let privacy = context.spec.privacy.filter(|_| noise.is_none());
     let neighbours = privacy.map(|p| p.neighbours).unwrap_or_default();
     if neighbours == NeighbourRelation::Paper {
-        return Err("neighbours = \"paper\" is for the paper's own encoding: use replace-one".into());
+        return Err(Fault::at(
+            "privacy.neighbours",
+            "neighbours = \"paper\" is for the paper's own encoding: use replace-one",
+        ));
     }
     let mu = match privacy.map(|p| (p.epsilon, p.delta)) {
         None => None,
-        Some((Some(epsilon), delta)) => Some(gdp::mu_for(epsilon, delta).map_err(|e| e.to_string())?),
+        Some((Some(epsilon), delta)) => Some(gdp::mu_for(epsilon, delta).map_err(Fault::of)?),
         Some((None, _)) => {
-            return Err("noise needs a budget where columns are scouted: set privacy.epsilon".into());
+            return Err(no_budget());
         }
     };
     facts.private = mu.is_some();
@@ -260,45 +279,53 @@ pub(super) fn plan(
     let mut weights = context.spec.data.weights.clone();
     if pairwise.is_some() {
         if !weights.is_open() && weights != SiteWeights::Rule(WeightRule::Records) {
-            return Err("kind = \"decor\" needs sites that weigh by their records, or noise that neighbours share would not cancel: leave data.weights out".into());
+            return Err(Fault::at(
+                "data.weights",
+                "kind = \"decor\" needs sites that weigh by their records, or noise that neighbours share would not cancel: leave data.weights out",
+            ));
         }
         weights = SiteWeights::Rule(WeightRule::Records);
     }
     let company = match pairwise {
-        Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), facts, context, graphs)?,
+        Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), facts, &context.terms, graphs)?,
         None => None,
     };
     let request = Request {
         layout: Arc::clone(layout),
-        loss: context.objective.loss,
+        loss: context.terms.objective.loss,
         balanced: context.balanced,
         weights,
         pairwise: pairwise.map(|p| (p, company.as_ref().map_or(1.0, |c| 1.0 / c.gain()))),
         mu,
         reach: reach(neighbours),
-        ridge: context.objective.regularization,
+        ridge: context.terms.objective.regularization,
         steps: rounds,
     };
-    let scouted = Arc::new(Scouted::plan(&request, context.counts, graphs)?);
+    let scouted = Arc::new(Scouted::plan(&request, context.terms.counts, graphs).map_err(Fault::says)?);
     facts.dim = scouted.shape.width;
     facts.rounds = scouted.rounds();
     facts.private = mu.is_some();
-    let warning = scouted.check(facts)?;
+    let warning = scouted.check(facts).map_err(Fault::says)?;
     let protocol: Arc<dyn Protocol> = Arc::clone(&scouted) as _;
-    let mut budget = budget::plan(
+    let mut account = account::plan(
         &*protocol,
         noise.as_ref(),
         None,
         facts,
-        context,
+        &context.terms,
         graphs,
         Company { together: None, correlated: company },
     )?;
-    correlated::correlate(&mut budget, facts, context)?;
-    budget.noise_spec = noise;
+    account::correlate(&mut account, facts, &context.terms)?;
+    account.noise_spec = noise;
     let split = scouted.split_of_the_budget();
     let label = label.unwrap_or_else(|| kind.to_owned());
-    Stages { label, warning, split, protocol, budget, scouted, staged: None }.planned(facts, context)
+    Stages { label, warning, split, protocol, account, scouted, staged: None }.planned(facts, context)
+}
+
+/// Scouting is planned for a budget.
+fn no_budget() -> Fault {
+    Fault::at("privacy.epsilon", "noise needs a budget where columns are scouted: set privacy.epsilon")
 }
 
 /// Gives the messages of all algorithms the length of the longest: how fine histograms are follows from an algorithm's noise, and agents have records of one shape.
@@ -403,7 +430,8 @@ fn pooled(
     standard: &[f64],
     locals: &[LocalObjective],
 ) -> LocalObjective {
-    let blocks: Vec<Records> = locals.iter().map(|l| layout.encode(standard, l.records())).collect();
+    let with_records = locals.iter().filter_map(LocalObjective::mean_loss);
+    let blocks: Vec<Records> = with_records.map(|l| layout.encode(standard, l.records())).collect();
     let all = Records::joined(&blocks.iter().collect::<Vec<_>>());
     LocalObjective::new(
         Objective { loss: experiment.loss_under(Some(standard)), ..experiment.objective },
@@ -425,7 +453,7 @@ impl Experiment {
     /// What all records look like without noise, where columns are scouted: the reference that models are compared with.
     pub(super) fn reference(&self, locals: &[LocalObjective]) -> Option<(Vec<f64>, LocalObjective)> {
         let layout = self.layout.as_ref()?;
-        let counts: Vec<usize> = locals.iter().map(|l| l.records().len()).collect();
+        let counts: Vec<usize> = locals.iter().map(|l| l.stake().records).collect();
         let standard = Scouted::exact_standard(layout, self.objective.loss, &counts, locals)?;
         let pooled = pooled(self, layout, &standard, locals);
         Some((standard, pooled))
@@ -433,7 +461,7 @@ impl Experiment {
 
     /// One agent's objective under a standard, with a ridge for its own records.
     pub(super) fn alone(&self, standard: &[f64], local: &LocalObjective) -> Option<LocalObjective> {
-        let records = self.layout.as_ref()?.encode(standard, local.records());
+        let records = self.layout.as_ref()?.encode(standard, local.mean_loss()?.records());
         let regularization = 1.0 / records.len().max(1) as f64;
         let loss = self.loss_under(Some(standard));
         Some(LocalObjective::new(Objective { regularization, loss }, records))
@@ -558,13 +586,13 @@ mod tests {
         };
         let model = |e: &Experiment| trained(e).models[0].agents.clone();
         let decor = ring(budget, "kind = \"decor\"\ncolluders = 1\nrounds = 2");
-        let claim = decor.planned[0].budget.price.as_ref().unwrap().claim.clone();
+        let claim = decor.planned[0].account.price.as_ref().unwrap().claim.clone();
         assert_eq!(claim.against, Adversary::coalition(1, true));
         assert!((1.99..=2.0).contains(&claim.epsilon), "{}", claim.epsilon);
         let found = model(&decor);
         assert!(found.iter().all(|m| m == &found[0]), "all agents have one model");
         // Nine honest agents in a row, a worst end: its noise is a ninth of what it would need alone, and a little more.
-        let account = decor.planned[0].budget.accounts().next().unwrap();
+        let account = decor.planned[0].account.allotments().next().unwrap();
         let ratio = account.hidden_by[0].scale() / account.noise[0].noise().scale();
         assert!((2.9..3.01).contains(&ratio), "{ratio}");
         let few = ("kind = \"complete\"", 5, BINARY, "logistic", budget);
@@ -653,7 +681,7 @@ mod tests {
         for (label, loss) in [(BINARY, "logistic"), (several, "softmax")] {
             let of = ("kind = \"complete\"", 10, label, loss, budget);
             let experiment = checked(&wide, "kind = \"dgd\"", of).unwrap();
-            let claim = experiment.planned[0].budget.price.as_ref().unwrap().claim.to_string();
+            let claim = experiment.planned[0].account.price.as_ref().unwrap().claim.to_string();
             assert!(claim.contains("5 % calibrates"), "{claim}");
             let found = trained(&experiment).record;
             let metrics = found.algorithms[0].metrics.clone().unwrap();

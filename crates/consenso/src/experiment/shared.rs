@@ -1,15 +1,18 @@
 //! `exchange = "secret-shared"`: what an experiment needs for it, and the range its numbers can have.
 
-use super::budget::{Budget, Context};
-use super::check::Planned;
+use super::check::{Context, Planned};
 use super::problem::Tied;
-use super::spec::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
-use crate::gate::{Grid, Noise, RoundNoise};
-use crate::privacy::Adversary;
+use crate::account::{Account, Accounting, Mechanism, NoiseSpec, RESERVED};
+use crate::gate::{Grid, Masks, Noise, Pair, RoundNoise};
+use crate::graph::Graph;
 use crate::privacy::distributed_noise::{TAIL, Together};
+use crate::privacy::{Adversary, masked};
 use crate::protocol::{Needs, Parameters, Protocol, PublicFacts};
+use crate::random::Seed;
 use crate::sharing::{FixedPoint, ShareError};
+use crate::simulate::DropOut;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How agents exchange their vectors.
@@ -21,11 +24,17 @@ pub(super) enum ExchangeKind {
     Plain,
     /// Algorithm 3: only sums are revealed.
     SecretShared,
+    /// Sums under masks that neighbours share: on any graph, and agents may drop out.
+    Masked,
 }
 
-/// A secret-shared exchange, as far as the file fixes it.
+/// A secret-shared or masked exchange, as far as the file fixes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharingSpec {
+    /// Whether vectors leave under masks instead of in shares.
+    pub masked: bool,
+    /// How many agents may drop out of masked sums.
+    pub drop_outs: usize,
     /// The largest number an agent may have to share.
     pub range: Option<f64>,
     /// Bits after the point.
@@ -40,48 +49,155 @@ const FRACTION_BITS: u32 = 40;
 /// Under noise, as many bits as make an agent's part at least 2^20 steps: rounding then adds less than a part in 10^13 to its variance.
 const NOISE_BITS: i32 = 20;
 
-/// The share of δ that rounding and the ends of the range may cost at most; the rest is the Gaussian mechanism's.
-pub(super) const RESERVED: f64 = 1.0 / (1 << 20) as f64;
+impl SharingSpec {
+    /// The exchange as a file has it.
+    pub(super) fn key(&self) -> &'static str {
+        key(self.masked)
+    }
+}
 
-const SECRET: &str = "exchange = \"secret-shared\"";
+fn key(masked: bool) -> &'static str {
+    if masked { "exchange = \"masked\"" } else { "exchange = \"secret-shared\"" }
+}
 
-/// Whether a run can be secret-shared; the text begins with the key at fault.
+/// Masked sums of one algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Masking {
+    /// t.
+    pub(super) drop_outs: usize,
+    /// So many agents cannot single out anybody: said where nothing else is claimed.
+    hidden_from: usize,
+}
+
+/// Everybody learns the mean of all, whoever talks to whom: to an algorithm it is a complete graph.
+pub(super) fn as_complete(facts: &mut PublicFacts) {
+    let n = facts.agents;
+    (facts.complete, facts.degrees) = (true, (n - 1, n - 1));
+    (facts.laplacian_max, facts.mixing, facts.mixing_min) = (n as f64, 0.0, 0.0);
+}
+
+/// The masked sums of a run; `None` for other exchanges.
+pub(super) fn masking(spec: &SharingSpec, private: bool, graphs: &[Arc<Graph>]) -> Option<Masking> {
+    let most = |graph: &Arc<Graph>| {
+        let all = graph.agents().saturating_sub(2);
+        largest(all, |c| masked::company(graph, c).size >= 2)
+    };
+    let hidden_from = || distinct(graphs).map(most).min().unwrap_or(0);
+    spec.masked
+        .then(|| Masking { drop_outs: spec.drop_outs, hidden_from: if private { 0 } else { hidden_from() } })
+}
+
+/// The largest number up to `most` of which something holds that holds of all smaller ones; 0 if there is none.
+fn largest(most: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, most);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if holds(middle) { low = middle } else { high = middle - 1 }
+    }
+    low
+}
+
+fn distinct(graphs: &[Arc<Graph>]) -> impl Iterator<Item = &Arc<Graph>> {
+    let mut last: Option<&Arc<Graph>> = None;
+    graphs.iter().filter(move |graph| !last.replace(graph).is_some_and(|before| Arc::ptr_eq(before, graph)))
+}
+
+/// Whether a simulation can play these drop-outs.
+pub(super) fn check_drop_outs(
+    gone: &[DropOut],
+    planned: &[Planned],
+    graphs: &[Arc<Graph>],
+) -> Result<(), String> {
+    let Some(first) = gone.first() else { return Ok(()) };
+    let mut all = BTreeSet::new();
+    for (index, &DropOut { agent, round }) in gone.iter().enumerate() {
+        let agents = graphs[0].agents();
+        if agent as usize >= agents || !all.insert(agent) || round == 0 {
+            return Err(format!(
+                "[[drop_out]] {} has agent = {agent} and round = {round}: there are agents 0 to {}, each of which can die once, and rounds from 1 on",
+                index + 1,
+                agents - 1
+            ));
+        }
+    }
+    for planned in planned {
+        let Some(masking) = planned.masking else {
+            return Err(format!(
+                "{} goes on only with everybody: simulated drop-outs need exchange = \"masked\" in every [[algorithm]]",
+                planned.label
+            ));
+        };
+        for graph in distinct(graphs) {
+            crate::sharing::remaining(graph, &all, masking.drop_outs, first.round)
+                .map_err(|e| format!("{}: {e}", planned.label))?;
+        }
+    }
+    Ok(())
+}
+
+/// The masks of an agent's edges: in a simulation all secrets come from the run's own seed, elsewhere the ends of every edge have still to agree on one.
+pub(super) fn masks(agent: usize, graph: &Graph, seed: Option<&Seed>) -> Masks {
+    let pair = |&other: &u32| match seed {
+        Some(seed) => Pair::new(agent as u32, other, seed.clone()),
+        None => Pair::awaited(agent as u32, other),
+    };
+    Masks::new(graph.neighbours(agent).iter().map(pair).collect::<Vec<_>>(), graph.agents())
+}
+
+/// How many colluders to count on where the file does not say: half of the agents among shares; in masked sums as many of these as, with those that drop out, cannot cut the graph, but one at least.
+fn open_colluders(spec: &SharingSpec, agents: usize, graphs: &[Arc<Graph>]) -> usize {
+    if !spec.masked {
+        return Together::most(agents);
+    }
+    let most = (agents / 2).min(agents.saturating_sub(2 + spec.drop_outs)).max(1);
+    let whole = |c: usize| {
+        let taken = c + spec.drop_outs;
+        distinct(graphs).all(|graph| masked::company(graph, taken).size == agents.saturating_sub(taken))
+    };
+    largest(most, whole).max(1)
+}
+
+/// Whether a run can be secret-shared or masked; the text begins with the key at fault.
 pub(super) fn check(
+    spec: &SharingSpec,
     protocol: &dyn Protocol,
     facts: &PublicFacts,
     context: &Context<'_>,
 ) -> Result<(), String> {
+    let exchange = spec.key();
     if facts.agents < 3 {
         return Err(format!(
-            "{SECRET} needs at least 3 agents, not {}: of two, each learns the other's vector from the sum",
+            "{exchange} needs at least 3 agents, not {}: of two, each learns the other's vector from the sum",
             facts.agents
         ));
     }
     if !facts.complete {
-        return Err(format!("{SECRET} needs a complete graph: set graph.kind = \"complete\""));
+        return Err(format!(
+            "{exchange} needs a complete graph: set graph.kind = \"complete\", or exchange = \"masked\", which sums on any graph"
+        ));
     }
     match (protocol.needs(), protocol.kind()) {
         (Needs::Rows, "gd") => {
             return Err(format!(
-                "{SECRET} reveals the mean alone, and random weights need the two agents farthest apart: set aggregation = \"fixed\""
+                "{exchange} reveals the mean alone, and random weights need the two agents farthest apart: set aggregation = \"fixed\""
             ));
         }
         (Needs::Rows, kind) => {
             return Err(format!(
-                "{SECRET} reveals sums alone, and {kind} needs each vector: use gd, admm or linear-admm"
+                "{exchange} reveals sums alone, and {kind} needs each vector: use gd, admm or linear-admm"
             ));
         }
         (Needs::Sum | Needs::Total, kind) if facts.private => {
-            return Err(format!("{SECRET}: {}; or set noise = \"none\"", ShareError::Noise { kind }));
+            return Err(format!("{exchange}: {}; or set noise = \"none\"", ShareError::Noise { kind }));
         }
         _ => {}
     }
     if context.spec.start.is_some() {
-        return Err(format!("{SECRET} starts everybody from one point: leave start out"));
+        return Err(format!("{exchange} starts everybody from one point: leave start out"));
     }
-    if !context.bounds.public {
+    if !context.terms.bounds.public {
         return Err(format!(
-            "{SECRET} takes its range from the bounds of the rows, and these were computed from the records: review the schema and set \
+            "{exchange} takes its range from the bounds of the rows, and these were computed from the records: review the schema and set \
              reviewed = true in it"
         ));
     }
@@ -94,14 +210,20 @@ pub(super) fn together(
     noise: Option<&NoiseSpec>,
     facts: &PublicFacts,
     context: &Context<'_>,
+    graphs: &[Arc<Graph>],
 ) -> Result<Option<Together>, String> {
+    let exchange = spec.key();
     let Some(privacy) = context.spec.privacy.filter(|_| facts.private) else {
         return match (spec.colluders, noise) {
             (_, Some(noise)) if *noise != NoiseSpec::None => Err(format!(
-                "noise under {SECRET} is accounted for as the sum's: add [privacy] with a delta, or set noise = \"none\""
+                "noise under {exchange} is accounted for as the sum's: add [privacy] with a delta, or set noise = \"none\""
+            )),
+            _ if spec.drop_outs > 0 => Err(format!(
+                "drop_outs = {} needs noise: a round that is tried again without somebody would reveal that agent's vector; add [privacy], or leave it out",
+                spec.drop_outs
             )),
             (Some(_), _) => Err(format!(
-                "colluders divides the noise of {SECRET}, and there is none: shares alone hide from any {}; leave it out",
+                "colluders divides the noise of {exchange}, and there is none: shares alone hide from any {}; leave it out",
                 facts.agents.saturating_sub(2)
             )),
             _ => Ok(None),
@@ -109,34 +231,41 @@ pub(super) fn together(
     };
     if privacy.accounting == Accounting::Filter {
         return Err(format!(
-            "{SECRET} has no intervals whose width could count: set privacy.accounting = \"schedule\""
+            "{exchange} has no intervals whose width could count: set privacy.accounting = \"schedule\""
         ));
     }
     let laplace = "parts of Laplace noise do not add up to Laplace noise";
     if privacy.mechanism == Some(Mechanism::Laplace) {
-        return Err(format!("{SECRET}: {laplace}; leave privacy.mechanism out"));
+        return Err(format!("{exchange}: {laplace}; leave privacy.mechanism out"));
     }
     if !matches!(noise, None | Some(NoiseSpec::Gaussian(_))) {
-        return Err(format!("noise must be {{ gaussian = … }} under {SECRET}, or left out: {laplace}"));
+        return Err(format!("noise must be {{ gaussian = … }} under {exchange}, or left out: {laplace}"));
     }
-    let (agents, most) = (facts.agents, Together::most(facts.agents));
-    let colluders = spec.colluders.unwrap_or(most);
-    match Together::new(agents, colluders) {
+    let (agents, drop_outs) = (facts.agents, spec.drop_outs);
+    let feared = match privacy.adversary {
+        Some(Adversary::Colluders(c)) if spec.masked => Some(c.colluders),
+        _ => None,
+    };
+    let colluders = spec.colluders.or(feared).unwrap_or_else(|| open_colluders(spec, agents, graphs));
+    let together = if spec.masked {
+        Together::masked(distinct(graphs).map(|graph| &**graph), colluders, drop_outs)
+    } else {
+        Together::new(agents, colluders)
+    };
+    match together {
         Some(together) => Ok(Some(together)),
         // Fewer than three agents are refused with a reason of their own.
         None if agents < 3 => Ok(None),
+        None if drop_outs > 0 => Err(format!(
+            "drop_outs = {drop_outs} and colluders = {colluders} of {agents} agents are too many: together at most {}, for two at least must be left to hide each other",
+            agents - 2
+        )),
         None => Err(format!(
             "colluders = {colluders} of {agents} agents is too many: at most {}, for all but one read the last one's vector; against them use \
              the plain exchange",
             agents - 2
         )),
     }
-}
-
-/// The budget of the Gaussian mechanism alone: what is left of δ after [`RESERVED`].
-pub(super) fn of_the_sum(privacy: PrivacySpec) -> PrivacySpec {
-    let delta = privacy.delta * (1.0 - RESERVED);
-    PrivacySpec { delta, mechanism: Some(Mechanism::Gaussian), ..privacy }
 }
 
 /// The code of a run, or why there is none; the text begins with the key at fault.
@@ -147,10 +276,11 @@ pub(super) fn code(
     protocol: &dyn Protocol,
     facts: &PublicFacts,
     context: &Context<'_>,
-    budget: &Budget,
+    account: &Account,
 ) -> Result<FixedPoint, String> {
-    let parts = parts(budget);
-    let proved = reach(protocol, facts, context, &parts);
+    let exchange = spec.key();
+    let parts = parts(account);
+    let proved = reach(protocol, facts, context, &parts, spec.drop_outs);
     let range = match (spec.range, proved) {
         (Some(range), Some(proved)) if range < proved => {
             return Err(format!(
@@ -167,7 +297,7 @@ pub(super) fn code(
                 "an objective.constraint"
             };
             return Err(format!(
-                "{SECRET} needs range, the largest number that can occur: nothing bounds {} in advance; {bound} would",
+                "{exchange} needs range, the largest number that can occur: nothing bounds {} in advance; {bound} would",
                 protocol.kind()
             ));
         }
@@ -182,30 +312,32 @@ pub(super) fn code(
 }
 
 /// An agent's own part of the noise, by round; empty without noise.
-fn parts(budget: &Budget) -> Vec<f64> {
-    let part = |together: Together| budget.noise().iter().map(|n| together.part(n.noise().scale())).collect();
-    budget.together.map(part).unwrap_or_default()
+fn parts(account: &Account) -> Vec<f64> {
+    let part =
+        |together: Together| account.noise().iter().map(|n| together.part(n.noise().scale())).collect();
+    account.together.map(part).unwrap_or_default()
 }
 
 /// Gives every agent its part of the noise, on the grid of the code, and says in the claim what that assumes and adds to δ.
 pub(super) fn distribute(
-    budget: &mut Budget,
+    account: &mut Account,
+    masked: bool,
     code: &FixedPoint,
     facts: &PublicFacts,
     context: &Context<'_>,
 ) -> Result<(), String> {
-    let (Some(together), Some(privacy)) = (budget.together, context.spec.privacy) else { return Ok(()) };
+    let (Some(together), Some(privacy)) = (account.together, context.spec.privacy) else { return Ok(()) };
     let grid = Grid::new(-(code.fraction_bits() as i32)).map_err(|e| e.to_string())?;
-    let parts = parts(budget);
+    let parts = parts(account);
     let noise: Arc<[RoundNoise]> =
         parts.iter().map(|&sigma| RoundNoise::on_grid(Noise::Gaussian { sigma }, grid)).collect();
     for n in &*noise {
         code.holds(n).map_err(|e| format!("fraction_bits = {}: {e}", code.fraction_bits()))?;
     }
-    for account in budget.accounts_mut() {
-        account.hidden_by = account.noise.iter().map(RoundNoise::noise).collect();
-        account.noise = Arc::clone(&noise);
-        let Some(price) = &mut account.price else { continue };
+    for allotment in account.allotments_mut() {
+        allotment.hidden_by = allotment.noise.iter().map(RoundNoise::noise).collect();
+        allotment.noise = Arc::clone(&noise);
+        let Some(price) = &mut allotment.price else { continue };
         let epsilon = privacy.epsilon.map_or(price.claim.epsilon, |e| e.min(price.claim.epsilon));
         let extra = together.extra_delta(epsilon, facts.dim, parts.iter().map(|s| s / grid.step()));
         if extra.is_nan() || extra > privacy.delta * RESERVED {
@@ -214,36 +346,60 @@ pub(super) fn distribute(
             ));
         }
         let claim = &mut price.claim;
-        claim.against = Adversary::coalition(together.colluders(), false);
-        claim.adversary = format!(
-            "up to {} of {} agents collude, pool all they see and subtract their own noise; all follow the protocol",
-            together.colluders(),
-            together.agents()
-        );
+        claim.against = Adversary::coalition(together.colluders(), masked);
+        let (colluders, agents, t) = (together.colluders(), together.agents(), together.drop_outs());
+        claim.adversary = if masked {
+            format!(
+                "any {colluders} of {agents} agents, fixed before the run, pool all they know and leave the protocol as they like, and somebody reads every message on every link, \
+                 while up to {t} agents drop out; all others follow the protocol and keep the secrets of their edges"
+            )
+        } else {
+            format!(
+                "up to {colluders} of {agents} agents collude, pool all they see and subtract their own noise; all follow the protocol"
+            )
+        };
         claim.sampler =
-            format!("{}, an agent's part having 1/{} of the variance", claim.sampler, together.honest());
+            format!("{}, an agent's part having 1/{} of the variance", claim.sampler, together.company());
         claim.delta = privacy.delta;
         claim.bounds = None;
-        claim.caveats.push(format!(
-            "the noise is the sum's: the {} agents who do not collude add all of it together. δ has {extra:.1e} for rounding their \
-             parts one by one and for the ends of the range",
-            together.honest()
-        ));
+        claim.caveats.push(if masked {
+            let hidden = match together.company() {
+                1 => format!(
+                    "{} agents can cut off one alone, so each hides itself: fewer colluders, fewer drop_outs or more edges would need less noise",
+                    colluders + t
+                ),
+                m => format!("at least {m} agents who do not collude are in every sum that can be read"),
+            };
+            let tries = if t == 0 { "nobody may drop out".to_owned() } else { format!("{t} further tries are paid for, one for every agent that drops out") };
+            format!("masked sums: {hidden}; {tries}. δ has {extra:.1e} for rounding parts one by one and for the ends of the range")
+        } else {
+            format!(
+                "the noise is the sum's: the {} agents who do not collude add all of it together. δ has {extra:.1e} for rounding their \
+                 parts one by one and for the ends of the range",
+                together.honest()
+            )
+        });
     }
-    budget.settle();
+    account.settle();
     Ok(())
 }
 
 /// The noise in words, and from whom shares hide what.
 pub(super) fn describe(planned: &Planned) -> String {
-    let noise = planned.budget.describe();
-    match (&planned.sharing, planned.budget.together) {
-        (Some(_), Some(t)) => format!(
-            "{noise} an agent; secret-shared, the sum hides a record from up to {} colluders",
-            t.colluders()
+    let noise = planned.account.describe();
+    let how = if planned.masking.is_some() { "masked" } else { "secret-shared" };
+    match (&planned.sharing, planned.account.together) {
+        (Some(_), Some(t)) if t.drop_outs() > 0 => format!(
+            "{noise} an agent; {how}, the sum hides a record from up to {} colluders while up to {} agents drop out",
+            t.colluders(),
+            t.drop_outs()
         ),
+        (Some(_), Some(t)) => {
+            format!("{noise} an agent; {how}, the sum hides a record from up to {} colluders", t.colluders())
+        }
         (Some(code), None) => {
-            format!("{noise}; secret-shared, hidden from up to {} colluders", code.agents() - 2)
+            let most = planned.masking.map_or(code.agents() - 2, |masking| masking.hidden_from);
+            format!("{noise}; {how}, hidden from up to {most} colluders")
         }
         (None, _) => noise,
     }
@@ -253,10 +409,13 @@ pub(super) fn describe(planned: &Planned) -> String {
 pub(super) fn keys(planned: &Planned) -> Parameters {
     let mut table = Parameters::new();
     if let Some(code) = &planned.sharing {
-        table.insert("exchange".into(), "secret-shared".into());
+        let masking = planned.masking;
+        table.insert("exchange".into(), if masking.is_some() { "masked" } else { "secret-shared" }.into());
+        let drop_outs = masking.map(|m| m.drop_outs as i64).filter(|&t| t > 0);
+        table.extend(drop_outs.map(|t| ("drop_outs".into(), t.into())));
         table.insert("range".into(), code.range().into());
         table.insert("fraction_bits".into(), i64::from(code.fraction_bits()).into());
-        let colluders = planned.budget.together.map(|t| t.colluders() as i64);
+        let colluders = planned.account.together.map(|t| t.colluders() as i64);
         table.extend(colluders.map(|c| ("colluders".into(), c.into())));
     }
     table
@@ -268,7 +427,13 @@ fn up(x: f64) -> f64 {
 }
 
 /// The range a run needs; `None` where nothing bounds it.
-fn reach(protocol: &dyn Protocol, facts: &PublicFacts, context: &Context<'_>, parts: &[f64]) -> Option<f64> {
+fn reach(
+    protocol: &dyn Protocol,
+    facts: &PublicFacts,
+    context: &Context<'_>,
+    parts: &[f64],
+    drop_outs: usize,
+) -> Option<f64> {
     if let Some(tied) = context.tied {
         return contributions(tied);
     }
@@ -278,12 +443,14 @@ fn reach(protocol: &dyn Protocol, facts: &PublicFacts, context: &Context<'_>, pa
         return within;
     }
     // One record alone is an upper bound on the mean of many.
-    let gradient = context.steepest();
+    let gradient = context.terms.steepest();
     let wide = |x: f64| x * (1.0 + 1e-9) + 1e-9;
     let (mut before, mut largest) = (0.0, 0.0f64);
     for round in 1..=facts.rounds {
         let message = wide(protocol.reach(round, before, gradient, facts)?);
-        let Some(part) = parts.get(round as usize - 1) else {
+        // A round may be tried again with the noise of a later charge.
+        let charges = parts.len().min(round as usize - 1)..parts.len().min(round as usize + drop_outs);
+        let Some(part) = parts[charges].iter().copied().reduce(f64::max) else {
             before = message;
             largest = largest.max(message);
             continue;

@@ -1,9 +1,8 @@
 //! One agent of an experiment, as a site of a real network runs it.
 
-use super::budget::{Account, Norm, events};
 use super::check::{Experiment, Planned, Source};
 use super::run::player;
-use super::spec::Accounting;
+use crate::account::{Accounting, Allotment, Norm, events};
 use crate::agent::{Agent, Player, Timetable};
 use crate::gate::{Gate, Ledger, Noise};
 use crate::graph::{Graph, Mixing};
@@ -11,7 +10,7 @@ use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
 use crate::problem::weights::Stake;
 use crate::problem::{LocalObjective, Sensitivity};
-use crate::sharing::SharingAgent;
+use crate::sharing::{MaskedAgent, SharingAgent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,6 +32,15 @@ pub struct Site {
 pub struct SharingSite {
     /// The state machine.
     pub agent: SharingAgent,
+    /// What it is about to do.
+    pub plan: SitePlan,
+}
+
+/// An agent among masked sums.
+#[derive(Debug)]
+pub struct MaskedSite {
+    /// The state machine.
+    pub agent: MaskedAgent,
     /// What it is about to do.
     pub plan: SitePlan,
 }
@@ -124,6 +132,7 @@ impl Experiment {
         let planned = self.planned.iter().find(|p| p.label == label)?;
         let mut spec = self.spec.clone();
         (spec.runs, spec.trace_every, spec.sweep, spec.delays) = (1, None, None, None);
+        spec.drop_out.clear();
         spec.algorithm = vec![super::check::resolved_algorithm(planned)];
         Some(spec)
     }
@@ -134,7 +143,7 @@ impl Experiment {
         self.alone
     }
 
-    /// Whether the only algorithm of a network exchanges secret shares: [`Self::sharing_site`] instead of [`Self::site`].
+    /// Whether the only algorithm of a network exchanges secret shares: [`Self::sharing_site`] instead of [`Self::site`]; or [masked vectors](Self::is_masked).
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.planned.iter().any(|p| p.sharing.is_some())
@@ -147,7 +156,7 @@ impl Experiment {
     pub fn site(&self, agent: usize) -> Result<Site, String> {
         let (planned, player, plan) = self.seated(agent)?;
         if planned.sharing.is_some() {
-            return Err("exchange = \"secret-shared\" has no vectors to send".into());
+            return Err("exchange = \"secret-shared\" and \"masked\" have no vectors to send".into());
         }
         let graph = &self.graphs[0];
         Ok(Site { agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player), plan })
@@ -167,11 +176,34 @@ impl Experiment {
     /// A text, as [`Self::site`].
     pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, String> {
         let (planned, player, mut plan) = self.seated(agent)?;
-        let code = planned.sharing.ok_or("exchange = \"plain\" has no shares to send")?;
+        let code = planned.sharing.filter(|_| planned.masking.is_none());
+        let code = code.ok_or("only exchange = \"secret-shared\" has shares to send")?;
         plan.dim = planned.protocol.contribution(plan.dim);
         plan.width = plan.dim;
         let agent = SharingAgent::new(agent as u32, code, player).map_err(|e| e.to_string())?;
         Ok(SharingSite { agent, plan })
+    }
+
+    /// Agent `agent` of the first run of the only algorithm, among masked sums.
+    ///
+    /// # Errors
+    /// A text, as [`Self::site`].
+    pub fn masked_site(&self, agent: usize) -> Result<MaskedSite, String> {
+        let (planned, player, mut plan) = self.seated(agent)?;
+        let code = planned.sharing.zip(planned.masking);
+        let (code, masking) = code.ok_or("only exchange = \"masked\" has masks")?;
+        plan.dim = planned.protocol.contribution(plan.dim);
+        plan.width = plan.dim;
+        let graph = Arc::clone(&self.graphs[0]);
+        let agent = MaskedAgent::new(agent as u32, code, graph, masking.drop_outs, player)
+            .map_err(|e| e.to_string())?;
+        Ok(MaskedSite { agent, plan })
+    }
+
+    /// Whether the only algorithm of a network adds up masked vectors: [`Self::masked_site`] instead of [`Self::site`].
+    #[must_use]
+    pub fn is_masked(&self) -> bool {
+        self.planned.iter().any(|p| p.masking.is_some())
     }
 
     fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), String> {
@@ -191,7 +223,7 @@ impl Experiment {
             return Err(format!("there is no agent {agent} among {}", graph.agents()));
         }
         let local = self.local(agent)?;
-        let (records, announced) = (local.records().len(), self.counts[agent]);
+        let (records, announced) = (local.stake().records, self.counts[agent]);
         if records != announced {
             return Err(format!(
                 "there are {records} records, but {announced} were announced to the other sites: the noise of all depends on it"
@@ -213,20 +245,20 @@ impl Experiment {
     }
 
     fn site_plan(&self, planned: &Planned, stake: Stake, degree: usize) -> SitePlan {
-        let account = planned.budget.account(stake, degree);
+        let allotment = planned.account.allotment(stake, degree);
         SitePlan {
             kind: planned.protocol.kind(),
             timetable: Arc::clone(&planned.timetable),
             dim: self.facts.dim,
             width: planned.protocol.width(self.facts.dim),
             records: stake.records,
-            claim: account.and_then(|account| self.account_claim(account)),
-            cost: account.and_then(|account| Some(account.cost(&self.account_claim(account)?))),
+            claim: allotment.and_then(|allotment| self.account_claim(allotment)),
+            cost: allotment.and_then(|allotment| Some(allotment.cost(&self.account_claim(allotment)?))),
             seeded: self.is_seeded(),
             range: self.model_range(planned),
-            steps: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.steps)),
-            hidden_by: account.map_or_else(|| Arc::from([]), |account| Arc::clone(&account.hidden_by)),
-            inside: account.map(|account| account.inside.clone()).unwrap_or_default(),
+            steps: allotment.map_or_else(|| Arc::from([]), |allotment| Arc::clone(&allotment.steps)),
+            hidden_by: allotment.map_or_else(|| Arc::from([]), |allotment| Arc::clone(&allotment.hidden_by)),
+            inside: allotment.map(|allotment| allotment.inside.clone()).unwrap_or_default(),
         }
     }
 
@@ -239,8 +271,8 @@ impl Experiment {
     }
 
     /// The account's claim; what stops at the budget never costs more than it.
-    pub(super) fn account_claim(&self, account: &Account) -> Option<Claim> {
-        let mut claim = account.price.as_ref()?.claim.clone();
+    pub(super) fn account_claim(&self, allotment: &Allotment) -> Option<Claim> {
+        let mut claim = allotment.price.as_ref()?.claim.clone();
         if let Some(budget) = self.spec.privacy.and_then(|p| p.epsilon)
             && claim.epsilon > budget
         {

@@ -2,12 +2,13 @@
 
 use super::problem::ProblemSpec;
 use super::shared::{ExchangeKind, SharingSpec};
+use crate::account::{Accounting, NoiseSpec, PrivacySpec};
 use crate::data::{Encoding, Format, TextEncoding};
 use crate::graph::GraphSpec;
 use crate::privacy::{Adversary, NeighbourRelation};
 use crate::problem::{Constraint, LossKind, SiteWeights};
-use crate::protocol::{Algorithms, MixName, MixRule, Parameters, Protocol, Schedule, parse};
-use crate::simulate::Delays;
+use crate::protocol::{Algorithms, MixName, MixRule, Parameters, Protocol, parse};
+use crate::simulate::{Delays, DropOut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -55,6 +56,9 @@ pub struct ExperimentSpec {
     /// How long messages of a simulation take: with `staleness` agents mix what has arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
+    /// Agents that die in a simulation of masked sums (`exchange = "masked"`), each with the round from which on it is gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drop_out: Vec<DropOut>,
     /// What is run, side by side. `kind = "auto"` picks a kind from public numbers.
     pub algorithm: Vec<Parameters>,
     #[serde(skip)]
@@ -318,50 +322,6 @@ impl Default for ObjectiveSpec {
     }
 }
 
-/// `[privacy]`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PrivacySpec {
-    /// The budget ε; without it the algorithms' own noise is kept and its cost reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub epsilon: Option<f64>,
-    /// δ.
-    pub delta: f64,
-    /// Which data sets are neighbours.
-    #[serde(default)]
-    pub neighbours: NeighbourRelation,
-    /// Which noise; by default whichever certifies less.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mechanism: Option<Mechanism>,
-    /// How releases are accounted for.
-    #[serde(default)]
-    pub accounting: Accounting,
-    /// Who must be protected from; a run whose claim is weaker is refused. Without it every algorithm's claim names its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adversary: Option<Adversary>,
-}
-
-/// Names of noise distributions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mechanism {
-    /// Laplace.
-    Laplace,
-    /// Gaussian.
-    Gaussian,
-}
-
-/// How a budget is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accounting {
-    /// The whole schedule is composed in advance, as if every interval had width 0: the tightest composition applies.
-    #[default]
-    Schedule,
-    /// Every release is charged for the width its interval really has, through a Rényi filter: the amplification of random weights counts.
-    Filter,
-}
-
 /// One `[[algorithm]]`.
 #[derive(Debug)]
 pub struct AlgorithmSpec {
@@ -385,55 +345,6 @@ pub struct AlgorithmSpec {
     pub staleness: u32,
     /// The algorithm with its own parameters.
     pub protocol: Box<dyn Protocol>,
-}
-
-/// How noise is calibrated, where a file does not leave it all open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CalibratedSpec {
-    /// Which noise, instead of `privacy.mechanism`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mechanism: Option<Mechanism>,
-    /// The one norm the sensitivity is taken to be known in; what the others could say is not used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub norm: Option<NormName>,
-}
-
-/// Names of norms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NormName {
-    /// Σ |t_l|.
-    L1,
-    /// Euclidean.
-    L2,
-    /// max |t_l|: what the paper prices with, d times over.
-    Linf,
-}
-
-/// Noise a user fixes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum NoiseSpec {
-    /// None at all: this algorithm is not private, whatever `[privacy]` says.
-    None,
-    /// Laplace by its rate β_k.
-    LaplaceRate(Schedule),
-    /// Laplace by its scale 1/β_k.
-    LaplaceScale(Schedule),
-    /// Gaussian by its standard deviation.
-    Gaussian(Schedule),
-    /// Density ∝ e^{−α_k‖n‖₂} by its rate α_k: noise inside a problem, as `pp` was published with.
-    GammaRate(Schedule),
-    /// Not fixed: calibrated to the budget, in this way.
-    Calibrated(CalibratedSpec),
-}
-
-impl NoiseSpec {
-    /// How it is calibrated, if it is.
-    pub(super) fn calibrated(&self) -> Option<CalibratedSpec> {
-        if let Self::Calibrated(how) = self { Some(*how) } else { None }
-    }
 }
 
 /// What is wrong with an experiment file, and where.
@@ -514,6 +425,8 @@ struct AlgorithmCommon {
     fraction_bits: Option<u32>,
     colluders: Option<usize>,
     #[serde(default)]
+    drop_outs: usize,
+    #[serde(default)]
     mixing: MixName,
     liars: Option<usize>,
     clip: Option<f64>,
@@ -534,7 +447,7 @@ pub(super) const MAX_ROUNDS: u32 = 1_000_000;
 /// Most rounds that a mixed vector may be old: as many releases of a site are kept.
 const MAX_STALENESS: u32 = 64;
 
-const COMMON_KEYS: [&str; 14] = [
+const COMMON_KEYS: [&str; 15] = [
     "label",
     "rounds",
     "noise",
@@ -545,6 +458,7 @@ const COMMON_KEYS: [&str; 14] = [
     "range",
     "fraction_bits",
     "colluders",
+    "drop_outs",
     "mixing",
     "liars",
     "clip",
@@ -840,14 +754,25 @@ fn parse_algorithm(
         range,
         fraction_bits,
         colluders,
+        drop_outs,
         mixing,
         liars,
         clip,
         staleness,
         ..
     } = common;
-    let sharing =
-        (exchange == ExchangeKind::SecretShared).then_some(SharingSpec { range, fraction_bits, colluders });
+    let masked = exchange == ExchangeKind::Masked;
+    let sharing = (exchange != ExchangeKind::Plain).then_some(SharingSpec {
+        masked,
+        drop_outs,
+        range,
+        fraction_bits,
+        colluders,
+    });
+    if drop_outs > 0 && !masked {
+        let help = "add exchange = \"masked\", or leave it out".to_owned();
+        return Err(fail("drop_outs", "drop_outs belongs to masked sums".into(), Some(help)));
+    }
     let given = [
         ("range", range.is_some()),
         ("fraction_bits", fraction_bits.is_some()),
@@ -855,8 +780,9 @@ fn parse_algorithm(
     ];
     let alone = given.into_iter().find(|g| g.1).map(|g| g.0);
     if let (Some(key), None) = (alone, sharing) {
-        let help = "add exchange = \"secret-shared\", or leave it out".to_owned();
-        return Err(fail(key, format!("{key} belongs to the secret-shared exchange"), Some(help)));
+        let help = "add exchange = \"secret-shared\" or \"masked\", or leave it out".to_owned();
+        let text = format!("{key} belongs to the secret-shared exchange and to masked sums");
+        return Err(fail(key, text, Some(help)));
     }
     let mixing = match mixing {
         _ if clip.is_some_and(|c| !(c > 0.0 && c.is_finite())) => {
@@ -926,11 +852,23 @@ fn unknown_key(message: &str, also: &[&str]) -> (String, Option<String>) {
     (key, Some(near.map_or_else(|| format!("known here: {}", known.join(", ")), |near| did_you_mean(&near))))
 }
 
+/// The line of `key`: of a table if it names one (`privacy.delta`), else of the `index`-th `[[algorithm]]`; where it does not stand there, the table's first line.
+pub(super) fn line_of(text: &str, index: usize, key: Option<&str>) -> Option<usize> {
+    let named = key.and_then(|key| key.split_once('.'));
+    let within = named.and_then(|(table, key)| line_in(text, &format!("[{table}]"), 0, key));
+    within.or_else(|| line_in_algorithm(text, index, key.unwrap_or_default()))
+}
+
 /// The line of `key` in the `index`-th `[[algorithm]]`, or of its header.
-pub(super) fn line_in_algorithm(text: &str, index: usize, key: &str) -> Option<usize> {
-    let header = |line: &str| line.trim_start().starts_with("[[algorithm]]");
+fn line_in_algorithm(text: &str, index: usize, key: &str) -> Option<usize> {
+    line_in(text, "[[algorithm]]", index, key)
+}
+
+/// The line of `key` in the `index`-th table of this header, or of the header.
+fn line_in(text: &str, header: &str, index: usize, key: &str) -> Option<usize> {
     let lines: Vec<&str> = text.lines().collect();
-    let start = lines.iter().enumerate().filter(|(_, l)| header(l)).nth(index)?.0;
+    let headers = lines.iter().enumerate().filter(|(_, l)| l.trim_start().starts_with(header));
+    let start = headers.map(|(line, _)| line).nth(index)?;
     let rest = lines[start + 1..].iter().take_while(|l| !l.trim_start().starts_with('['));
     let found = rest.clone().position(|l| {
         l.trim_start().strip_prefix(key).is_some_and(|r| !key.is_empty() && r.trim_start().starts_with('='))

@@ -140,11 +140,12 @@ impl Experiment {
             all.iter().sum::<f64>() / all.len().max(1) as f64
         };
         let claimed = {
-            let account = planned.budget.account(self.stake(0), graph.degree(0)).ok_or("no account")?;
-            let hides =
-                |k: usize| account.hidden_by.get(k).map_or(account.noise[k].noise().scale(), |n| n.scale());
+            let allotment = planned.account.allotment(self.stake(0), graph.degree(0)).ok_or("no account")?;
+            let hides = |k: usize| {
+                allotment.hidden_by.get(k).map_or(allotment.noise[k].noise().scale(), |n| n.scale())
+            };
             let mu: f64 =
-                (0..rounds as usize).map(|k| (account.steps[k].l2 / hides(k)).powi(2)).sum::<f64>().sqrt();
+                (0..rounds as usize).map(|k| (allotment.steps[k].l2 / hides(k)).powi(2)).sum::<f64>().sqrt();
             gdp::epsilon_of_mu(mu.next_up(), privacy.delta)
         };
         Ok(PairwiseMap {
@@ -173,8 +174,8 @@ impl Experiment {
                 && p.mixing == MixRule::Average
                 && p.staleness == 0
                 && matches!(p.protocol.kind(), "dgd" | "decor")
-                && p.budget.price.is_some()
-                && p.budget.is_gaussian()
+                && p.account.price.is_some()
+                && p.account.is_gaussian()
         };
         self.planned.iter().find(fits).ok_or_else(|| {
             "no algorithm here has a linear view: a map needs kind = \"dgd\" or \"decor\" with Gaussian noise (privacy.mechanism = \"gaussian\"), without robust mixing and staleness".into()
@@ -210,9 +211,10 @@ impl Experiment {
         mixing: &'a Mixing,
     ) -> Result<Gossip<'a>, String> {
         let graph = &*self.graphs[0];
-        let account = |i: usize| planned.budget.account(self.stake(i), graph.degree(i)).ok_or("no account");
-        let scale = |i: usize, k: usize| Ok::<f64, String>(account(i)?.noise[k].noise().scale());
-        let rounds = (rounds as usize).min(account(0)?.noise.len());
+        let allotment =
+            |i: usize| planned.account.allotment(self.stake(i), graph.degree(i)).ok_or("no account");
+        let scale = |i: usize, k: usize| Ok::<f64, String>(allotment(i)?.noise[k].noise().scale());
+        let rounds = (rounds as usize).min(allotment(0)?.noise.len());
         let deviations = (0..rounds).map(|k| scale(0, k)).collect::<Result<Vec<f64>, _>>()?;
         let (mut shifts, mut relative) = (Vec::new(), Vec::new());
         for i in 0..graph.agents() {
@@ -221,9 +223,9 @@ impl Experiment {
             let least =
                 quotients.collect::<Result<Vec<f64>, String>>()?.into_iter().fold(f64::INFINITY, f64::min);
             relative.push(if least.is_finite() { least } else { 1.0 });
-            shifts.push(account(i)?.steps.iter().take(rounds).map(|s| s.l2).collect());
+            shifts.push(allotment(i)?.steps.iter().take(rounds).map(|s| s.l2).collect());
         }
-        let correlation = planned.budget.correlated.as_ref().map_or(0.0, |c| c.pairwise.correlation.powi(2));
+        let correlation = planned.account.correlated.as_ref().map_or(0.0, |c| c.pairwise.correlation.powi(2));
         Ok(Gossip { graph, mixing, deviations, relative, shifts, correlation })
     }
 
@@ -282,7 +284,7 @@ impl Experiment {
             (0..n).into_par_iter().map(heard).collect()
         };
         let private: Vec<&Planned> =
-            self.planned.iter().filter(|p| p.scouted.is_none() && p.budget.price.is_some()).collect();
+            self.planned.iter().filter(|p| p.scouted.is_none() && p.account.price.is_some()).collect();
         let noised = private.first().and_then(|p| under(p));
         let exposed = |observer: usize| -> Vec<Exposed> {
             let (far, clear) = (distances(graph, observer), attack(observer, &clear));
@@ -301,7 +303,7 @@ impl Experiment {
         let agents = all[observer].clone();
         // What was found under one noise is found under another in proportion: the attack is linear, and without noise it has no error to speak of.
         let mut error_by_epsilon = Vec::new();
-        for (k, p) in private.iter().enumerate().filter(|(_, p)| p.budget.is_gaussian()) {
+        for (k, p) in private.iter().enumerate().filter(|(_, p)| p.account.is_gaussian()) {
             let found = if k == 0 { noised.clone() } else { under(p) };
             let Some(found) = found else { continue };
             let far = all.iter().zip(&found).flat_map(|(exposed, found)| {
@@ -321,14 +323,14 @@ impl Experiment {
             reconstructed_under_noise: noised
                 .as_ref()
                 .map(|_| all.iter().flatten().filter(|e| exact(e.error_under_noise)).count()),
-            epsilon: private.first().and_then(|p| p.budget.price.as_ref()).map(|p| p.claim.epsilon),
+            epsilon: private.first().and_then(|p| p.account.price.as_ref()).map(|p| p.claim.epsilon),
             agents,
         })
     }
 
     /// How well agents that nobody talks to are known under budgets from a tenth to a thousand, for Gaussian noise; `found` are the errors under the budget there is.
     fn errors(&self, planned: &Planned, mut found: Vec<f64>) -> Vec<ErrorAt> {
-        let Some((privacy, price)) = self.spec.privacy.zip(planned.budget.price.as_ref()) else {
+        let Some((privacy, price)) = self.spec.privacy.zip(planned.account.price.as_ref()) else {
             return Vec::new();
         };
         found.sort_unstable_by(f64::total_cmp);
@@ -356,7 +358,7 @@ impl Experiment {
         let known = agents.iter().filter(|e| e.error.is_some_and(|e| e <= EXACT));
         let exposed = known.max_by_key(|e| e.distance)?;
         let agent = exposed.agent as usize;
-        let local = &locals[agent];
+        let local = locals[agent].mean_loss()?;
         if !local.objective().loss.is_logistic() {
             return None;
         }
@@ -402,15 +404,15 @@ impl Experiment {
         let neighbours = self.spec.privacy?.neighbours;
         let seed = Seed::from(self.spec.seed);
         let one = |(i, g): (usize, &Vec<f64>)| {
-            let account = planned.budget.account(self.stake(i), graph.degree(i))?;
-            let noise = *account.noise.first()?;
-            let gain = account.steps.first()?.l2 / self.gradient_sensitivity(self.stake(i), neighbours).l2;
+            let allotment = planned.account.allotment(self.stake(i), graph.degree(i))?;
+            let noise = *allotment.noise.first()?;
+            let gain = allotment.steps.first()?.l2 / self.gradient_sensitivity(self.stake(i), neighbours).l2;
             let step: Vec<f64> = g.iter().map(|g| g * gain).collect();
             let mut q = vec![0; step.len()];
             let mut stream = seed.stream(Purpose::Audit, i as u64, 0);
             exact::release(&mut stream, &step, &[], noise.noise(), noise.grid(), &mut q).ok()?;
             let mut released: Vec<f64> = q.iter().map(|&q| noise.grid().value(q) / gain).collect();
-            if let Some(correlated) = planned.budget.correlated.as_ref().filter(|_| i != observer) {
+            if let Some(correlated) = planned.account.correlated.as_ref().filter(|_| i != observer) {
                 let hidden = graph.neighbours(i).iter().filter(|&&j| j as usize != observer);
                 let pairs: Vec<Pair> = hidden.map(|&j| Pair::new(i as u32, j, seed.clone())).collect();
                 let shared =

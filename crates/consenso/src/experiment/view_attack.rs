@@ -95,8 +95,8 @@ impl Experiment {
     }
 
     fn own_noise(&self, planned: &Planned, agent: usize, round: u32) -> Result<RoundNoise, String> {
-        let account = planned.budget.account(self.stake(agent), self.graphs[0].degree(agent));
-        account.and_then(|a| a.noise.get(round as usize - 1).copied()).ok_or_else(|| "no account".into())
+        let allotment = planned.account.allotment(self.stake(agent), self.graphs[0].degree(agent));
+        allotment.and_then(|a| a.noise.get(round as usize - 1).copied()).ok_or_else(|| "no account".into())
     }
 }
 

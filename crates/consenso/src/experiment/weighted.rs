@@ -4,7 +4,7 @@ use super::{AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, Source, Spe
 use crate::audit::{Options, Verdict};
 use crate::data::{Dataset, Encoding, Schema, csv};
 use crate::problem::solve::central_optimum;
-use crate::problem::{Constraint, LocalObjective};
+use crate::problem::{Constraint, LocalObjective, MeanLoss};
 use std::fmt::Write as _;
 
 const SCHEMA: &str = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n\
@@ -53,12 +53,12 @@ fn weights_by_records_are_the_optimum_of_all_records_together() {
         assert!((weight - 4.0 * records as f64 / all as f64).abs() < 1e-12, "{weights:?}");
     }
     let mut together = crate::data::Records::with_capacity(locals[0].dim(), all);
-    for local in &locals {
-        for row in 0..local.records().len() {
-            together.push(&local.records().row(row), local.records().labels()[row]);
+    for records in locals.iter().filter_map(LocalObjective::mean_loss).map(MeanLoss::records) {
+        for row in 0..records.len() {
+            together.push(&records.row(row), records.labels()[row]);
         }
     }
-    let one = LocalObjective::new(*locals[0].objective(), together);
+    let one = LocalObjective::new(*locals[0].mean_loss().unwrap().objective(), together);
     let weighted = central_optimum(&locals, &Constraint::None, None);
     let pooled = central_optimum(&[one], &Constraint::None, None);
     let equal: Vec<LocalObjective> = locals.iter().map(|l| l.clone().weighted(1.0)).collect();
@@ -133,11 +133,11 @@ fn a_weighted_agent_is_hidden_as_claimed() {
             let options = Options { trials: 3_000, confidence: 1.0 - 1e-6, seed: 3 };
             let found = experiment.audit(target, options).unwrap()[0].audit.expect("a claim");
             assert_eq!(found.verdict, Verdict::Consistent, "{algorithm}: {found:?}");
-            let budget = &experiment.planned[0].budget;
-            let said = budget.price.as_ref().unwrap().claim.caveats.join(" ");
+            let account = &experiment.planned[0].account;
+            let said = account.price.as_ref().unwrap().claim.caveats.join(" ");
             (
                 found,
-                budget.account(experiment.stake(0), 3).unwrap().steps[0].l2 / experiment.stake(0).weight,
+                account.allotment(experiment.stake(0), 3).unwrap().steps[0].l2 / experiment.stake(0).weight,
                 said,
             )
         };
@@ -158,9 +158,10 @@ fn an_account_that_forgets_the_weight_is_caught() {
     let algorithm = "kind = \"dgd\"\nrounds = 20\nstep = 0.3";
     let heavy = checked("weights = [13, 1, 1, 1]", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
     let plain = checked("", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
-    let step = |e: &Experiment| e.planned[0].budget.account(e.stake(0), 3).unwrap().steps[0].l2;
+    let step = |e: &Experiment| e.planned[0].account.allotment(e.stake(0), 3).unwrap().steps[0].l2;
     assert!((step(&heavy) / step(&plain) - 3.25).abs() < 1e-9, "{} {}", step(&heavy), step(&plain));
-    let noise = |e: &Experiment| e.planned[0].budget.account(e.stake(0), 3).unwrap().noise[0].noise().scale();
+    let noise =
+        |e: &Experiment| e.planned[0].account.allotment(e.stake(0), 3).unwrap().noise[0].noise().scale();
     assert!((noise(&heavy) / noise(&plain) - 3.25).abs() < 1e-6);
     // Objective perturbation counts the weight in the curvature too.
     let inside = |data: &str| {
@@ -170,7 +171,7 @@ fn an_account_that_forgets_the_weight_is_caught() {
             "kind = \"pp\"\nrounds = 5\npenalty = 1.0\nnoise = { gaussian = 1.0 }",
         )
         .unwrap();
-        e.planned[0].budget.account(e.stake(0), 3).unwrap().price.as_ref().unwrap().claim.epsilon
+        e.planned[0].account.allotment(e.stake(0), 3).unwrap().price.as_ref().unwrap().claim.epsilon
     };
     assert!(inside("weights = [13, 1, 1, 1]") > 3.0 * inside(""));
 }

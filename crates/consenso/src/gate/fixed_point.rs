@@ -108,6 +108,55 @@ pub enum ShareError {
         /// The declared range.
         range: f64,
     },
+    /// A vector of a gate without masks was asked for under some.
+    #[error("this agent has no masks: its vectors do not leave under any")]
+    NoMasks,
+    /// The secret of an edge is still to be agreed on.
+    #[error("the secret of the edge to agent {with} is still to be agreed on; nothing was sent")]
+    NoSecret {
+        /// The other end.
+        with: u32,
+    },
+    /// The others go on without this agent.
+    #[error("the others have given this agent up in round {round} and go on without it")]
+    GivenUp {
+        /// When.
+        round: u32,
+    },
+    /// A vector was changed on its way.
+    #[error(
+        "the vector of agent {of} in round {round} came another way than by agent {by} with other content: one of the two ways changed it, and the run is over"
+    )]
+    TwoVersions {
+        /// Whose it is.
+        of: u32,
+        /// Who brought it last.
+        by: u32,
+        /// When.
+        round: u32,
+    },
+    /// One more than the threshold is gone.
+    #[error(
+        "{gone} agents dropped out by round {round}, and the claim is for at most {most} (drop_outs = {most}): without them the sum stays hidden, and the run is over"
+    )]
+    TooManyGone {
+        /// How many.
+        gone: usize,
+        /// t.
+        most: usize,
+        /// When.
+        round: u32,
+    },
+    /// Those left have no way to each other.
+    #[error(
+        "without agents {gone:?} the graph falls apart in round {round}: those left cannot add up their vectors, and the run is over"
+    )]
+    FallenApart {
+        /// Who dropped out.
+        gone: Vec<u32>,
+        /// When.
+        round: u32,
+    },
     /// Somebody left: the shares it holds are needed.
     #[error(
         "agent {from} dropped out in round {round}: without its shares the sum stays hidden, and the run is over"
@@ -224,7 +273,13 @@ impl FixedPoint {
     /// The mean of N numbers whose encodings add up to `sum` modulo 2^64.
     #[must_use]
     pub fn mean(&self, sum: u64) -> f64 {
-        sum.cast_signed() as f64 / power_of_two(self.fraction_bits) / f64::from(self.agents)
+        self.mean_of(sum, self.agents())
+    }
+
+    /// The mean of `members` numbers, at most N, whose encodings add up to `sum` modulo 2^64.
+    #[must_use]
+    pub fn mean_of(&self, sum: u64, members: usize) -> f64 {
+        sum.cast_signed() as f64 / power_of_two(self.fraction_bits) / members as f64
     }
 }
 

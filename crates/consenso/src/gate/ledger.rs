@@ -188,6 +188,13 @@ impl Ledger {
         }
     }
 
+    /// Books everything up to a charge as spent, released or not; a schedule's, for other accounts have none.
+    pub(super) fn spend_until(&mut self, until: u32) {
+        if let Self::Schedule { plan, charged } = self {
+            *charged = until.min(plan.allowed).max(*charged);
+        }
+    }
+
     /// Charges the release of `round` whose public interval has these widths; the release may happen only after `Ok`.
     pub(super) fn charge(&mut self, round: u32, widths: &[f64]) -> Result<(), StopReason> {
         match self {

@@ -11,6 +11,7 @@ pub mod exact;
 mod fixed_point;
 mod inside;
 mod ledger;
+mod masks;
 mod pairs;
 mod shares;
 
@@ -19,12 +20,13 @@ pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
 pub use exact::{Grid, Noise, NoiseError};
 pub use fixed_point::{FixedPoint, ShareError};
+pub use masks::{Label, Masked, Masks};
 pub use pairs::{Pair, Pairs};
 pub use shares::Shares;
 
 use crate::kernel;
 use crate::problem::{Constraint, LocalObjective, Workspace, solve};
-use crate::protocol::{Memory, Protocol, Response, View};
+use crate::protocol::{Memory, Protocol, Response, Tossing, View};
 use crate::random::{Purpose, Seed, Stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -160,6 +162,8 @@ pub struct Gate {
     model: Option<usize>,
     /// Noise that cancels over edges; `None` for algorithms whose agents hide themselves.
     pairs: Option<Pairs>,
+    /// What hides its vectors but for sums of many; `None` where they leave as they are or in shares.
+    masks: Option<Masks>,
 }
 
 /// What a gate must not forget; see [`Agent::checkpoint`](crate::agent::Agent::checkpoint).
@@ -185,6 +189,7 @@ impl Gate {
             smoothness: None,
             model: None,
             pairs: None,
+            masks: None,
         }
     }
 
@@ -243,15 +248,26 @@ impl Gate {
         self
     }
 
+    /// Hides vectors under masks that the other ends of this agent's edges subtract: for [masked sums](crate::sharing::MaskedAgent).
+    #[must_use]
+    pub fn with_masks(mut self, masks: Masks) -> Self {
+        self.masks = Some(masks);
+        self
+    }
+
     /// Neighbours with whom this agent has still to agree on the secret of their edge; nothing is released before.
     pub fn awaited_secrets(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pairs.iter().flat_map(Pairs::awaited)
+        let (pairs, masks) = (self.pairs.iter().map(|p| &p.edges), self.masks.iter().map(|m| &m.edges));
+        pairs.chain(masks).flat_map(pairs::Edges::awaited)
     }
 
     /// Takes in the secret that this agent and a neighbour have agreed on, and nobody else knows. One that is known stays as it is.
     pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
         if let Some(pairs) = &mut self.pairs {
-            pairs.agree(neighbour, secret);
+            pairs.edges.agree(neighbour, secret);
+        }
+        if let Some(masks) = &mut self.masks {
+            masks.edges.agree(neighbour, secret);
         }
     }
 
@@ -264,24 +280,14 @@ impl Gate {
     ///
     /// This must be decided from public numbers: were an agent to stop because *its* solver failed, one record could decide it, and everybody
     /// would see it. Neighbours choose the centre.
-    fn solvable(
-        &self,
-        protocol: &dyn Protocol,
-        view: &View<'_>,
-        local: &LocalObjective,
-        centre: f64,
-    ) -> bool {
-        let objective = local.objective();
-        // The solver takes rows for unit rows: no problem may be posed that it would take for one beyond rounding.
-        let unit = local.weight().max(1.0) * objective.loss.curvature() + objective.regularization;
-        let smoothness = self.smoothness.map_or(unit, |public| public.max(unit));
-        let weight = protocol.solved_weight(view.round() + 1, view.degree()) + objective.regularization;
+    fn solvable(&self, view: &View<'_>, local: &LocalObjective, weight: f64, centre: f64) -> bool {
+        // No problem may be posed that the solver would take for one beyond rounding.
+        let assumed = local.assumed_smoothness();
+        let smoothness = self.smoothness.map_or(assumed, |public| public.max(assumed));
+        let weight = weight + local.regularization();
         // Around the centre, moved into the set, the solution is no farther than the records pull; costs are solved in closed form.
-        let pull = if local.costs().is_some() {
-            0.0
-        } else {
-            objective.steepness(smoothness, local.weight()) / weight
-        };
+        let pull =
+            local.mean_loss().map_or(0.0, |f| f.objective().steepness(smoothness, f.weight()) / weight);
         let reach = centre + 2.0 * kernel::norm(view.own()) + pull;
         reach <= solve::largest_solvable(weight, smoothness, view.dim())
     }
@@ -376,21 +382,22 @@ impl Gate {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::Interrupted));
         }
         let (memory, private) = memory.split_at_mut(protocol.memory() * view.dim());
-        if protocol.passes_on(round) {
+        let parts = protocol.parts();
+        if let Some(relaying) = parts.relaying.filter(|r| r.passes_on(round)) {
             // It stands in the ledger at nothing, so that rounds are charged in order and without a gap.
             let charged = if self.noise.is_empty() { Ok(()) } else { self.ledger.charge(round, &[]) };
-            return (self.forward(round, out, |out| protocol.pass_on(view, memory, out)), charged.err());
+            return (self.forward(round, out, |out| relaying.pass_on(view, memory, out)), charged.err());
         }
         // What a protocol does not draft is held before the records are touched: the gate has no place for anything else.
-        let active = protocol.active(round, view.dim());
+        let active = parts.partial.map(|partial| {
+            partial.hold(view, memory, out);
+            partial.active(round, view.dim())
+        });
         let count = active.as_ref().map_or(view.dim(), Vec::len);
-        if active.is_some() {
-            protocol.hold(view, memory, out);
-        }
         for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
             v.resize(count, 0.0);
         }
-        self.toss(protocol, round, memory);
+        self.toss(parts.tossing, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
         protocol.keep(view, memory);
         let noise = self.noise.get(round as usize - 1).copied();
@@ -414,7 +421,7 @@ impl Gate {
             self.confine(out);
             return (Release { round, values: out }, None);
         };
-        let response = protocol.response();
+        let response = protocol.response(round, view.degree());
         if response != Response::Shift {
             // The step depends on the point, so the interval cannot hide it: from here on the point is all there is of it.
             for (low, high) in low.iter_mut().zip(high.iter_mut()) {
@@ -422,13 +429,13 @@ impl Gate {
                 *high = *low;
             }
         }
-        if response == Response::AtNoisedPoint {
+        if let Response::AtNoisedPoint { weight } = response {
             let active = active.as_deref();
             return self.release_solved(
                 protocol,
                 view,
                 (memory, private),
-                local,
+                (local, weight),
                 draft,
                 noise,
                 active,
@@ -436,7 +443,9 @@ impl Gate {
                 out,
             );
         }
-        if response == Response::AtPoint && !self.solvable(protocol, view, local, kernel::norm(&draft.low)) {
+        if let Response::AtPoint { weight } = response
+            && !self.solvable(view, local, weight, kernel::norm(&draft.low))
+        {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         }
         if noise.law != Law::Independent || !draft.snap(noise.grid) {
@@ -479,7 +488,7 @@ impl Gate {
         protocol: &dyn Protocol,
         view: &View<'_>,
         (memory, private): (&mut [f64], &mut [f64]),
-        local: &LocalObjective,
+        (local, weight): (&LocalObjective, f64),
         draft: &mut Draft,
         noise: RoundNoise,
         active: Option<&[u32]>,
@@ -489,8 +498,7 @@ impl Gate {
         let round = view.round() + 1;
         let finishing = inside::finishing(noise).ok().filter(|f| draft.snap(f.grid));
         let centre = kernel::norm(&draft.low) + inside::length(noise, view.dim());
-        let reachable =
-            inside::within_reach(&draft.low, noise) && self.solvable(protocol, view, local, centre);
+        let reachable = inside::within_reach(&draft.low, noise) && self.solvable(view, local, weight, centre);
         let Some(finishing) = finishing.filter(|_| reachable) else {
             return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
         };
@@ -523,12 +531,13 @@ impl Gate {
     }
 
     /// Draws the coins an algorithm needs beside its intervals, from a stream of their own.
-    fn toss(&self, protocol: &dyn Protocol, round: u32, memory: &mut [f64]) {
-        let count = protocol.coins();
+    fn toss(&self, tossing: Option<&dyn Tossing>, round: u32, memory: &mut [f64]) {
+        let Some(tossing) = tossing else { return };
+        let count = tossing.coins();
         if count > 0 {
             let mut stream = self.seed.stream(Purpose::Coins, self.agent, u64::from(round));
             let coins: Vec<f64> = (0..count).map(|_| stream.random()).collect();
-            protocol.toss(&coins, memory);
+            tossing.toss(&coins, memory);
         }
     }
 

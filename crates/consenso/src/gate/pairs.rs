@@ -8,11 +8,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Pair {
     /// Key of the stream that both ends draw from; `None` until they have agreed on it.
-    secret: Option<Seed>,
+    pub(super) secret: Option<Seed>,
     /// The edge: its smaller end in the upper half, its larger one in the lower.
-    edge: u64,
+    pub(super) edge: u64,
     /// The end with the smaller number adds, the other one subtracts.
-    adds: bool,
+    pub(super) adds: bool,
 }
 
 impl Pair {
@@ -30,8 +30,28 @@ impl Pair {
     }
 
     /// The end that is not this agent's.
-    fn other(&self) -> u32 {
+    pub(super) fn other(&self) -> u32 {
         if self.adds { self.edge as u32 } else { (self.edge >> 32) as u32 }
+    }
+}
+
+/// The edges of one agent.
+#[derive(Clone, Debug)]
+pub(super) struct Edges(pub(super) Arc<[Pair]>);
+
+impl Edges {
+    /// The ends of those edges that have no secret yet.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().filter(|pair| pair.secret.is_none()).map(Pair::other)
+    }
+
+    /// Takes in the secret of the edge to `other`. One that is known stays: what was drawn from it cancels with nothing else.
+    pub(super) fn agree(&mut self, other: u32, secret: &Seed) {
+        let agreed = |pair: &Pair| match pair.secret.is_none() && pair.other() == other {
+            true => Pair { secret: Some(secret.clone()), ..pair.clone() },
+            false => pair.clone(),
+        };
+        self.0 = self.0.iter().map(agreed).collect();
     }
 }
 
@@ -51,7 +71,7 @@ impl Pair {
 /// The pairwise noise of an agent's edges (see [`correlated`](crate::privacy::correlated)).
 #[derive(Clone, Debug)]
 pub struct Pairs {
-    edges: Arc<[Pair]>,
+    pub(super) edges: Edges,
     /// σ_cor over σ.
     correlation: f64,
 }
@@ -60,21 +80,7 @@ impl Pairs {
     /// The edges of one agent, each with pairwise noise of `correlation` times the deviation of its own noise.
     #[must_use]
     pub fn new(edges: impl Into<Arc<[Pair]>>, correlation: f64) -> Self {
-        Self { edges: edges.into(), correlation }
-    }
-
-    /// The ends of those edges that have no secret yet.
-    pub(crate) fn awaited(&self) -> impl Iterator<Item = u32> + '_ {
-        self.edges.iter().filter(|pair| pair.secret.is_none()).map(Pair::other)
-    }
-
-    /// Takes in the secret of the edge to `other`. One that is known stays: noise that was drawn from it cancels with nothing else.
-    pub(crate) fn agree(&mut self, other: u32, secret: &Seed) {
-        let agreed = |pair: &Pair| match pair.secret.is_none() && pair.other() == other {
-            true => Pair { secret: Some(secret.clone()), ..pair.clone() },
-            false => pair.clone(),
-        };
-        self.edges = self.edges.iter().map(agreed).collect();
+        Self { edges: Edges(edges.into()), correlation }
     }
 
     /// What these edges add in `round` to the message of the agent whose they are, under `own` noise: what the other ends of the edges know.
@@ -109,7 +115,7 @@ impl Pairs {
         zeros.clear();
         zeros.resize(steps.len(), 0.0);
         drawn.resize(steps.len(), 0);
-        for pair in &*self.edges {
+        for pair in &*self.edges.0 {
             let secret = pair.secret.as_ref().ok_or(NoiseError::NoSecret)?;
             let mut stream = secret.stream(Purpose::Pair, pair.edge, u64::from(round));
             exact::release(&mut stream, zeros, &[], noise, grid, drawn)?;

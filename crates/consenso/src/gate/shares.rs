@@ -65,27 +65,48 @@ impl Gate {
         words: &'a mut [u64],
     ) -> Result<(Shares<'a>, Option<StopReason>), ShareError> {
         let round = view.round() + 1;
+        let stopped = self.next_steps(protocol, view, memory, local, draft, code, own, round)?;
+        Ok((self.split(round, draft, words), stopped))
+    }
+
+    /// Drafts the next vector into `own` and what is to be hidden of it into `draft.steps`, as the `charge`-th that is charged; a reason if it is what everybody knows already.
+    #[expect(clippy::too_many_arguments, reason = "those of `share`")]
+    pub(crate) fn next_steps(
+        &mut self,
+        protocol: &dyn Protocol,
+        view: &View<'_>,
+        memory: &mut [f64],
+        local: &LocalObjective,
+        draft: &mut Draft,
+        code: &FixedPoint,
+        own: &mut [f64],
+        charge: u32,
+    ) -> Result<Option<StopReason>, ShareError> {
+        let round = view.round() + 1;
         if self.noise.is_empty() {
             self.release(protocol, view, memory, local, draft, own);
-            return Ok((self.share_again(protocol, view, code, own, draft, words)?, None));
+            self.same_steps(protocol, view, code, own, draft)?;
+            return Ok(None);
         }
         let kind = protocol.kind();
-        if protocol.needs() != Needs::Mean || protocol.response() != Response::Shift {
+        if protocol.needs() != Needs::Mean || protocol.response(round, view.degree()) != Response::Shift {
             // What an agent goes on from would be a private vector of its own: shifts of earlier rounds would add up in it.
             return Err(ShareError::Noise { kind });
         }
-        let stopped = self.draw_part(protocol, view, memory, local, draft, code)?;
+        let stopped = self.draw_part(protocol, view, memory, local, draft, code, charge)?;
         if stopped.is_some() {
             self.forward(round, own, |own| protocol.idle(view, own));
-            return Ok((self.share_again(protocol, view, code, own, draft, words)?, stopped));
+            self.same_steps(protocol, view, code, own, draft)?;
+            return Ok(stopped);
         }
         for (own, &q) in own.iter_mut().zip(&draft.steps) {
             *own = code.value(q);
         }
-        Ok((self.split(round, &draft.steps, words), None))
+        Ok(None)
     }
 
     /// Charges, and writes q to `draft.steps`; a reason if there is none.
+    #[expect(clippy::too_many_arguments, reason = "those of `share`")]
     fn draw_part(
         &mut self,
         protocol: &dyn Protocol,
@@ -94,9 +115,10 @@ impl Gate {
         local: &LocalObjective,
         draft: &mut Draft,
         code: &FixedPoint,
+        charge: u32,
     ) -> Result<Option<StopReason>, ShareError> {
         let (round, dim) = (view.round() + 1, view.dim());
-        let Some(noise) = self.noise.get(round as usize - 1).copied() else {
+        let Some(noise) = self.noise.get(charge as usize - 1).copied() else {
             return Ok(Some(StopReason::BudgetSpent));
         };
         code.holds(&noise)?;
@@ -104,7 +126,7 @@ impl Gate {
             v.resize(dim, 0.0);
         }
         let (memory, private) = memory.split_at_mut(protocol.memory() * dim);
-        self.toss(protocol, round, memory);
+        self.toss(protocol.parts().tossing, round, memory);
         protocol.interval(view, memory, &mut draft.low, &mut draft.high);
         protocol.keep(view, memory);
         let half = 0.5 * code.range();
@@ -114,10 +136,14 @@ impl Gate {
         if draft.widths.iter().any(|&w| w > 0.0) {
             return Err(ShareError::Noise { kind: protocol.kind() });
         }
-        if let Err(reason) = self.ledger.charge(round, &draft.widths) {
+        if charge > round {
+            // Tries that this agent heard of too late to take part in.
+            self.ledger.spend_until(charge - 1);
+        }
+        if let Err(reason) = self.ledger.charge(charge, &draft.widths) {
             return Ok(Some(reason));
         }
-        let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
+        let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(charge));
         let Draft { low, step, work, steps, .. } = &mut *draft;
         protocol.step(view, Memory { public: memory, private }, low, local, work, step);
         step.iter_mut().for_each(|s| *s = s.clamp(-0.5 * half, 0.5 * half));
@@ -131,19 +157,18 @@ impl Gate {
         Ok(None)
     }
 
-    /// The shares of what a vector contributes that needs no further charge.
+    /// Writes what a vector contributes that needs no further charge to `draft.steps`.
     ///
     /// # Errors
     /// A number outside the declared range.
-    pub(crate) fn share_again<'a>(
+    pub(crate) fn same_steps(
         &self,
         protocol: &dyn Protocol,
         view: &View<'_>,
         code: &FixedPoint,
         own: &[f64],
         draft: &mut Draft,
-        words: &'a mut [u64],
-    ) -> Result<Shares<'a>, ShareError> {
+    ) -> Result<(), ShareError> {
         let round = view.round() + 1;
         draft.point.resize(protocol.contribution(own.len()), 0.0);
         protocol.contribute(view.place(), own, &mut draft.point);
@@ -152,14 +177,14 @@ impl Gate {
         for &value in &draft.point {
             draft.steps.push(code.encode(value).ok_or_else(|| outside.clone())?);
         }
-        Ok(self.split(round, &draft.steps, words))
+        Ok(())
     }
 
-    /// r_ij uniform for j ≠ i, r_ii the rest.
-    fn split<'a>(&self, round: u32, secret: &[i64], words: &'a mut [u64]) -> Shares<'a> {
+    /// r_ij uniform for j ≠ i, r_ii the rest of what `draft` holds in steps of the grid, which was charged.
+    pub(crate) fn split<'a>(&self, round: u32, draft: &Draft, words: &'a mut [u64]) -> Shares<'a> {
         let mut stream = self.seed.stream(Purpose::Share, self.agent, u64::from(round));
-        split(secret, self.agent as usize, &mut stream, words);
-        Shares { round, dim: secret.len(), words }
+        split(&draft.steps, self.agent as usize, &mut stream, words);
+        Shares { round, dim: draft.steps.len(), words }
     }
 }
 

@@ -214,6 +214,46 @@ impl Graph {
         (0..self.agents()).map(|start| self.eccentricity(start, &mut hops)).max()
     }
 
+    /// Whether all others have a way to each other when these agents are gone; false if nobody is left.
+    #[must_use]
+    pub(crate) fn is_connected_without(&self, gone: &std::collections::BTreeSet<u32>) -> bool {
+        let mut seen: Vec<bool> = (0..self.agents() as u32).map(|agent| gone.contains(&agent)).collect();
+        let Some(first) = seen.iter().position(|gone| !gone) else { return false };
+        let mut stack = vec![first];
+        seen[first] = true;
+        while let Some(agent) = stack.pop() {
+            for &other in self.neighbours(agent) {
+                if !std::mem::replace(&mut seen[other as usize], true) {
+                    stack.push(other as usize);
+                }
+            }
+        }
+        seen.into_iter().all(|seen| seen)
+    }
+
+    /// Hops between the two agents farthest apart when these agents are gone; `None` if the others do not all reach each other.
+    pub(crate) fn diameter_without(&self, gone: &std::collections::BTreeSet<u32>) -> Option<u32> {
+        if !self.is_connected_without(gone) {
+            return None;
+        }
+        let mut farthest = 0;
+        for start in (0..self.agents() as u32).filter(|agent| !gone.contains(agent)) {
+            let mut hops = vec![u32::MAX; self.agents()];
+            hops[start as usize] = 0;
+            let mut queue = std::collections::VecDeque::from([start]);
+            while let Some(agent) = queue.pop_front() {
+                farthest = farthest.max(hops[agent as usize]);
+                for &other in self.neighbours(agent as usize) {
+                    if hops[other as usize] == u32::MAX && !gone.contains(&other) {
+                        hops[other as usize] = hops[agent as usize] + 1;
+                        queue.push_back(other);
+                    }
+                }
+            }
+        }
+        Some(farthest)
+    }
+
     /// The number of hops from `start` to the agent farthest from it.
     fn eccentricity(&self, start: usize, hops: &mut [u32]) -> usize {
         hops.fill(u32::MAX);

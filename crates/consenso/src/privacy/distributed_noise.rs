@@ -40,6 +40,7 @@
 //! neighbouring data sets; what agents compute from a revealed sum is a function of it. Hence (ε, δ₀ + (1 + e^ε)·τ).
 
 use super::round::up;
+use crate::graph::Graph;
 
 /// Deviations of noise that a range has room for.
 pub const TAIL: f64 = 32.0;
@@ -52,13 +53,38 @@ pub const LEAST_STEPS: f64 = 4.0;
 pub struct Together {
     agents: usize,
     colluders: usize,
+    /// How many of those who do not collude are in every sum that can be read.
+    company: usize,
+    /// How many may drop out.
+    drop_outs: usize,
 }
 
 impl Together {
     /// `None` unless c ≤ N − 2: N − 1 colluders read the last agent's vector, which then needs all of the noise for itself.
     #[must_use]
     pub fn new(agents: usize, colluders: usize) -> Option<Self> {
-        (colluders.checked_add(2)? <= agents).then_some(Self { agents, colluders })
+        let company = agents.checked_sub(colluders)?;
+        (company >= 2).then_some(Self { agents, colluders, company, drop_outs: 0 })
+    }
+
+    /// Masked sums on these graphs, of which `drop_outs` agents may drop out (see [`masked`](super::masked)); `None` unless c + t ≤ N − 2.
+    #[must_use]
+    pub fn masked<'a>(
+        graphs: impl IntoIterator<Item = &'a Graph>,
+        colluders: usize,
+        drop_outs: usize,
+    ) -> Option<Self> {
+        let mut least: Option<Self> = None;
+        for graph in graphs {
+            let (agents, taken) = (graph.agents(), colluders.checked_add(drop_outs)?);
+            if taken.checked_add(2)? > agents {
+                return None;
+            }
+            let company = super::masked::company(graph, taken).size;
+            let company = least.map_or(company, |l| l.company.min(company));
+            least = Some(Self { agents, colluders, company, drop_outs });
+        }
+        least
     }
 
     /// Half of the agents, or as many as may be.
@@ -79,20 +105,32 @@ impl Together {
         self.colluders
     }
 
-    /// m = N − c.
+    /// N − c.
     #[must_use]
     pub fn honest(&self) -> usize {
         self.agents - self.colluders
     }
 
+    /// m: how many of those who do not collude have added their part to any sum that can be read. All N − c of them among secret shares.
+    #[must_use]
+    pub fn company(&self) -> usize {
+        self.company
+    }
+
+    /// t: how many may drop out.
+    #[must_use]
+    pub fn drop_outs(&self) -> usize {
+        self.drop_outs
+    }
+
     /// s = σ/√m, rounded up so that m·s² ≥ σ².
     #[must_use]
     pub fn part(&self, sigma: f64) -> f64 {
-        up(sigma / (self.honest() as f64).sqrt())
+        up(sigma / (self.company as f64).sqrt())
     }
 
     /// What δ pays beside the Gaussian mechanism over releases of `dim` numbers, one a round; `deviations` are the agents' own s_k in
-    /// steps of the grid.
+    /// steps of the grid. A sum over fewer than N − c has fewer terms to round.
     #[must_use]
     pub fn extra_delta(&self, epsilon: f64, dim: usize, deviations: impl Iterator<Item = f64>) -> f64 {
         let tail = self.honest() as f64 * libm::exp(-0.5 * TAIL * TAIL);

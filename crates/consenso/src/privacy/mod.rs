@@ -17,6 +17,7 @@
 //! [`objective_perturbation`] is the pure ε of a release whose noise stands inside the problem it solves.
 //! [`distributed_noise`] is what a sum costs when every agent adds a part of its noise.
 //! [`correlated`] is what messages cost when both ends of every edge add ± the same secret noise.
+//! [`masked`] is what sums cost that only many agents together can read, while some of them die.
 //! [`views`] is what a single agent of a gossip can tell about each other one.
 //! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
 //! [`studies`] adds up whole studies of the same records.
@@ -35,6 +36,7 @@ pub mod filter;
 pub mod gaussian_interval;
 pub mod gdp;
 pub mod kov;
+pub mod masked;
 pub mod meaning;
 pub mod mixture;
 mod normal;

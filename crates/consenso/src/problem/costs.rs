@@ -86,6 +86,15 @@ impl Costs {
         }
     }
 
+    /// `out = ∇²f(x)·v`: q_l·v_l where the marginal cost is not clipped.
+    pub(super) fn bend(&self, x: &[f64], v: &[f64], out: &mut [f64]) {
+        let [low, high] = self.marginal;
+        for (l, out) in out.iter_mut().enumerate() {
+            let marginal = self.curvature[l] * x[l] + self.linear[l];
+            *out = if marginal < low || marginal > high { 0.0 } else { self.curvature[l] * v[l] };
+        }
+    }
+
     /// `x = argmin f(x) + (D/2)‖x − centre‖²` within the limits.
     pub fn proximal(&self, centre: &[f64], weight: f64, x: &mut [f64]) {
         for (l, x) in x.iter_mut().enumerate() {

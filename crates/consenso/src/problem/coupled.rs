@@ -4,7 +4,7 @@
 //! (generalised) Hessian −Σ A_i H_i⁻¹ A_iᵀ over the variables that are free to move. Rows with ≤ keep λ ≤ 0, rows with ≥ keep λ ≥ 0.
 
 use super::coupling::{Coupling, CouplingError, Relation};
-use super::{LocalObjective, Workspace};
+use super::{LocalObjective, MeanLoss, Workspace};
 use crate::kernel;
 use nalgebra::{DMatrix, DVector};
 
@@ -162,14 +162,14 @@ fn answer(f: &LocalObjective, coupling: &Coupling, agent: usize, dual: &[f64]) -
     block.add_transposed(1.0, dual, &mut u);
     let mut x = vec![0.0; dim];
     let mut work = Workspace::default();
-    let (inverse, softest) = match f.costs() {
-        Some(costs) => {
+    let (inverse, softest) = match f {
+        LocalObjective::Costs(costs) => {
             let mut give = vec![0.0; dim];
             costs.respond(&u, &mut x, &mut give);
             (DMatrix::from_diagonal(&DVector::from_vec(give)), 1.0 / costs.curvature().0)
         }
-        None => {
-            let inverse = minimise(f, &u, &mut x, &mut work);
+        LocalObjective::Records(mean) => {
+            let inverse = minimise((f, mean), &u, &mut x, &mut work);
             let softest = inverse.diagonal().amax();
             (inverse, softest)
         }
@@ -182,13 +182,18 @@ fn answer(f: &LocalObjective, coupling: &Coupling, agent: usize, dual: &[f64]) -
 }
 
 /// Newton's method for f(x) − uᵀx with a dense Hessian; returns the inverse Hessian at the end.
-fn minimise(f: &LocalObjective, u: &[f64], x: &mut [f64], work: &mut Workspace) -> DMatrix<f64> {
+fn minimise(
+    (f, mean): (&LocalObjective, &MeanLoss),
+    u: &[f64],
+    x: &mut [f64],
+    work: &mut Workspace,
+) -> DMatrix<f64> {
     let dim = x.len();
     let mut g = vec![0.0; dim];
     for _ in 0..100 {
         f.gradient(x, &mut g, work);
         let slope = DVector::from_iterator(dim, g.iter().zip(u).map(|(g, u)| g - u));
-        let inverse = f.hessian(x, work).try_inverse().expect("strongly convex");
+        let inverse = mean.hessian(x, work).try_inverse().expect("strongly convex");
         if slope.norm() <= 1e-13 * (1.0 + kernel::norm(u)) {
             return inverse;
         }
@@ -204,5 +209,5 @@ fn minimise(f: &LocalObjective, u: &[f64], x: &mut [f64], work: &mut Workspace) 
         // Where values no longer move in floating point a full step still improves the gradient.
         x.copy_from_slice(&if t > 1e-8 { next } else { at(1.0) });
     }
-    f.hessian(x, work).try_inverse().expect("strongly convex")
+    mean.hessian(x, work).try_inverse().expect("strongly convex")
 }

@@ -9,6 +9,7 @@ pub mod constraint;
 pub mod costs;
 pub mod coupled;
 pub mod coupling;
+mod local;
 pub mod loss;
 mod losses;
 mod neighbours;
@@ -20,14 +21,14 @@ pub use clipped::rounding as rounding_of_unit_sum;
 pub use constraint::Constraint;
 pub use costs::Costs;
 pub use coupling::Coupling;
+pub use local::{LocalObjective, MeanLoss};
 pub use loss::{Loss, LossKind};
 pub use neighbours::NeighbourRelation;
 pub use sensitivity::Sensitivity;
 pub use weights::{SiteWeights, WeightRule};
 
-use crate::data::{Layout, Records, RowBounds};
+use crate::data::{Records, RowBounds};
 use crate::kernel;
-use std::sync::Arc;
 
 /// A loss and its regularisation: the public part of a problem, the same for every agent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,18 +66,6 @@ impl Objective {
     }
 }
 
-/// One agent's f_i: the objective on its own records.
-#[derive(Clone, Debug)]
-pub struct LocalObjective {
-    objective: Objective,
-    records: Arc<Records>,
-    costs: Option<Arc<Costs>>,
-    /// Records that are kept raw until their columns are scouted.
-    raw: Option<Arc<clipped::Raw>>,
-    /// N·w_i, which the mean over the records is multiplied by.
-    weight: f64,
-}
-
 /// Scratch space for gradients: one a thread, reused for every agent.
 #[derive(Default)]
 pub struct Workspace {
@@ -88,194 +77,6 @@ pub struct Workspace {
 impl std::fmt::Debug for Workspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Workspace(..)")
-    }
-}
-
-impl LocalObjective {
-    /// f_i on `records`.
-    #[must_use]
-    pub fn new(objective: Objective, records: impl Into<Arc<Records>>) -> Self {
-        Self { objective, records: records.into(), costs: None, raw: None, weight: 1.0 }
-    }
-
-    /// f_i as costs instead of records: the function itself counts as the one record.
-    #[must_use]
-    pub fn from_costs(costs: impl Into<Arc<Costs>>) -> Self {
-        let costs = costs.into();
-        let mut records = Records::with_capacity(costs.dim(), 1);
-        records.push(&vec![0.0; costs.dim()], 0.0);
-        let objective = Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 };
-        Self { objective, records: records.into(), costs: Some(costs), raw: None, weight: 1.0 }
-    }
-
-    /// Raw records, to be standardised in a run whose messages have `width` numbers.
-    pub(crate) fn from_raw(
-        objective: Objective,
-        records: impl Into<Arc<Records>>,
-        layout: &Arc<crate::data::RawLayout>,
-        width: usize,
-    ) -> Self {
-        let raw = Some(Arc::new(clipped::Raw::new(Arc::clone(layout), width)));
-        Self { objective, records: records.into(), costs: None, raw, weight: 1.0 }
-    }
-
-    /// The same objective with room of its own for standardised rows, for runs side by side.
-    pub(crate) fn apart(&self) -> Self {
-        let raw = self.raw.as_ref().map(|raw| Arc::new(raw.apart()));
-        Self { raw, ..self.clone() }
-    }
-
-    /// What is known of its records if they are raw.
-    pub(crate) fn raw(&self) -> Option<&clipped::Raw> {
-        self.raw.as_deref()
-    }
-
-    /// Multiplies the mean over the records by `weight` = N·w_i, what this site counts beside the others; the regulariser stays as it is, for the weights of
-    /// all sites add up to N.
-    #[must_use]
-    pub fn weighted(mut self, weight: f64) -> Self {
-        self.weight = weight;
-        self
-    }
-
-    /// Returns N·w_i, 1 where all sites count the same.
-    #[must_use]
-    pub fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    /// Returns the same function of other records.
-    pub(crate) fn on(&self, records: impl Into<Arc<Records>>) -> Self {
-        Self::new(self.objective, records).weighted(self.weight)
-    }
-
-    /// What is public of this agent.
-    pub(crate) fn stake(&self) -> weights::Stake {
-        weights::Stake { records: self.records.len(), weight: self.weight }
-    }
-
-    /// What a record's loss counts for.
-    fn per_record(&self) -> f64 {
-        self.weight / self.records.len() as f64
-    }
-
-    /// The same records under another μ.
-    #[must_use]
-    pub(crate) fn with_regularization(mut self, regularization: f64) -> Self {
-        self.objective.regularization = regularization;
-        self
-    }
-
-    /// Its costs, if it has no records.
-    #[must_use]
-    pub fn costs(&self) -> Option<&Costs> {
-        self.costs.as_deref()
-    }
-
-    /// The public part.
-    #[must_use]
-    pub fn objective(&self) -> &Objective {
-        &self.objective
-    }
-
-    /// The records, private to this agent.
-    #[must_use]
-    pub fn records(&self) -> &Records {
-        &self.records
-    }
-
-    /// Length of the model.
-    #[must_use]
-    pub fn dim(&self) -> usize {
-        self.raw.as_ref().map_or_else(|| self.objective.dim(self.records.dim()), |raw| raw.width())
-    }
-
-    /// f_i(x), regulariser included.
-    #[must_use]
-    pub fn value(&self, x: &[f64], work: &mut Workspace) -> f64 {
-        if let Some(costs) = &self.costs {
-            return costs.value(x);
-        }
-        let data =
-            self.weight * (self.objective.loss.total(&self.records, x, work) / self.records.len() as f64);
-        0.5 * self.objective.regularization * kernel::dot(x, x) + data
-    }
-
-    /// The function whose gradient [`Self::gradient`] is: f_i, with Huber's loss in place of a ridge loss that is clipped.
-    fn potential(&self, x: &[f64], work: &mut Workspace) -> f64 {
-        let loss = match self.objective.loss {
-            Loss::Ridge { clip } => Loss::Huber { delta: clip },
-            loss => loss,
-        };
-        let data = self.weight * (loss.total(&self.records, x, work) / self.records.len() as f64);
-        0.5 * self.objective.regularization * kernel::dot(x, x) + data
-    }
-
-    /// The private part of the gradient: (1/b) Σ_j ∇φ(x; z_j, y_j), clipped where the loss says so, times the [weight](Self::weight).
-    pub fn data_gradient(&self, x: &[f64], out: &mut [f64], work: &mut Workspace) {
-        if let Some(costs) = &self.costs {
-            return costs.gradient(x, out);
-        }
-        self.objective.loss.gradient(&self.records, x, out, work);
-        let scale = self.per_record();
-        for g in out {
-            *g *= scale;
-        }
-    }
-
-    /// Some coordinates of [`Self::data_gradient`] at the point that `x` writes, if it is needed at all: rows kept as their non-zeros may have none of
-    /// the coordinates.
-    pub fn data_gradient_at(
-        &self,
-        x: impl FnOnce(&mut [f64]),
-        coordinates: &[u32],
-        out: &mut [f64],
-        work: &mut Workspace,
-    ) {
-        let mut both = std::mem::take(&mut work.whole);
-        both.resize(2 * self.dim(), 0.0);
-        let (point, gradient) = both.split_at_mut(self.dim());
-        match (self.records.layout(), self.objective.loss) {
-            (Layout::Sparse(rows), loss) if self.costs.is_none() && loss.outputs() == 1 => {
-                loss.sparse_gradient_at((rows, &self.records), x, point, coordinates, out);
-                let scale = self.per_record();
-                out.iter_mut().for_each(|g| *g *= scale);
-            }
-            _ => {
-                x(point);
-                self.data_gradient(point, gradient, work);
-                for (out, &l) in out.iter_mut().zip(coordinates) {
-                    *out = gradient[l as usize];
-                }
-            }
-        }
-        work.whole = both;
-    }
-
-    /// ∇f_i(x), regulariser included.
-    pub fn gradient(&self, x: &[f64], out: &mut [f64], work: &mut Workspace) {
-        self.data_gradient(x, out, work);
-        kernel::axpy(self.objective.regularization, x, out);
-    }
-}
-
-impl LocalObjective {
-    /// ∇²f_i(x) of records, regulariser included, for small dimensions.
-    fn hessian(&self, x: &[f64], work: &mut Workspace) -> nalgebra::DMatrix<f64> {
-        let dim = x.len();
-        let mut hessian = nalgebra::DMatrix::zeros(dim, dim);
-        let curvature = self.objective.loss.curvature_at(&self.records, x, work);
-        let (mut unit, mut column) = (vec![0.0; dim], vec![0.0; dim]);
-        for c in 0..dim {
-            unit[c] = 1.0;
-            curvature.apply(&unit, &mut column, work);
-            unit[c] = 0.0;
-            for (r, v) in column.iter().enumerate() {
-                hessian[(r, c)] = self.weight * (v / self.records.len() as f64);
-            }
-            hessian[(c, c)] += self.objective.regularization;
-        }
-        hessian
     }
 }
 

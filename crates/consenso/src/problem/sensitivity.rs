@@ -35,6 +35,13 @@ impl Sensitivity {
         Self { l1: up(self.l1), l2: up(self.l2), linf: up(self.linf) }
     }
 
+    /// Bounds that hold of both vectors.
+    #[must_use]
+    pub(crate) fn larger(self, other: Self) -> Self {
+        let Self { l1, l2, linf } = self;
+        Self { l1: l1.max(other.l1), l2: l2.max(other.l2), linf: linf.max(other.linf) }
+    }
+
     /// The bounds when only an l2 bound is known, in dimension `dim`: ‖t‖₁ ≤ √d‖t‖₂, ‖t‖_∞ ≤ ‖t‖₂.
     #[must_use]
     pub fn from_l2(l2: f64, dim: usize) -> Self {

@@ -2,7 +2,7 @@
 //!
 //! No Hessian is stored, so a problem costs a few passes over its rows whatever its dimension.
 
-use super::{Constraint, LocalObjective, Workspace, loss::Curvature};
+use super::{Constraint, LocalObjective, Workspace, local::Bend};
 use crate::kernel;
 use rayon::prelude::*;
 
@@ -51,6 +51,8 @@ pub struct Proximal<'a> {
 ///
 /// Newton's method is fast, but where f has kinks in its gradient (a clipped loss) nothing proves that it ends. Where rounding allows a small residual
 /// and it did not get there, accelerated gradient steps finish, for which that is a theorem: some 30·√((M + D)/(m + D)) of them.
+///
+/// Costs have a closed form, over their limits instead of the set.
 pub fn proximal_step(
     f: &LocalObjective,
     proximal: Proximal<'_>,
@@ -59,10 +61,13 @@ pub fn proximal_step(
     tolerance: f64,
     work: &mut Workspace,
 ) -> f64 {
+    if let LocalObjective::Costs(costs) = f {
+        costs.proximal(proximal.centre, proximal.weight, x);
+        return 0.0;
+    }
     let smooth = std::slice::from_ref(f);
-    let extra = proximal.weight + f.objective.regularization;
-    let bend = f.weight.max(1.0) * f.objective.loss.curvature() + f.objective.regularization;
-    let most = largest_solvable(extra, bend, x.len());
+    let extra = proximal.weight + f.regularization();
+    let most = largest_solvable(extra, f.assumed_smoothness(), x.len());
     let within = kernel::norm(proximal.centre).max(kernel::norm(x)) <= most;
     let steps = if within { SURE_STEPS } else { MAX_PROJECTED };
     if *set != Constraint::None {
@@ -187,15 +192,10 @@ fn newton(
         if size <= tolerance {
             return (size, steps);
         }
-        let curvature: Vec<Curvature<'_>> =
-            agents.iter().map(|f| f.objective.loss.curvature_at(&f.records, x, work)).collect();
-        let extra = agents[0].objective.regularization + proximal.map_or(0.0, |p| p.weight);
+        let bends: Vec<Bend<'_>> = agents.iter().map(|f| f.bend_at(x, work)).collect();
+        let extra = agents[0].regularization() + proximal.map_or(0.0, |p| p.weight);
         let apply = |v: &[f64], out: &mut [f64], work: &mut Workspace| {
-            let each = |i: usize, out: &mut [f64], work: &mut Workspace| {
-                curvature[i].apply(v, out, work);
-                let scale = agents[i].per_record();
-                out.iter_mut().for_each(|o| *o *= scale);
-            };
+            let each = |i: usize, out: &mut [f64], work: &mut Workspace| bends[i].apply(v, out, work);
             mean_of(agents.len(), dim, out, each, work);
             kernel::axpy(extra, v, out);
         };
@@ -362,8 +362,9 @@ mod tests {
                 let most = largest_solvable(weight + regularization, loss.curvature() + regularization, dim);
                 for part in [0.0, 1e-6, 0.01, 0.5] {
                     let f = problem(&mut stream, loss, dim, regularization);
-                    let pull = f.objective.steepness(loss.curvature() + regularization, 1.0)
-                        / (weight + regularization);
+                    let pull =
+                        f.mean_loss().unwrap().objective().steepness(loss.curvature() + regularization, 1.0)
+                            / (weight + regularization);
                     let size = part * (most - pull).max(0.0);
                     let centre: Vec<f64> = unit(&mut stream, dim).iter().map(|c| c * size).collect();
                     for set in [Constraint::None, Constraint::L2Ball { radius: 0.3 * (size + 1.0) }] {

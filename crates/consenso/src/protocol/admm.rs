@@ -1,7 +1,8 @@
 //! Algorithm 1: private ADMM with randomised penalties, on any connected graph (docs/paper.md section 2).
 
 use super::{
-    Aggregation, Memory, Needs, Parameters, Protocol, PublicFacts, Response, View, settle, table_of,
+    Aggregation, Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Response,
+    Summed, View, settle, table_of,
 };
 use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
@@ -71,9 +72,6 @@ pub(super) fn exact_step(
     x: &mut [f64],
     work: &mut Workspace,
 ) {
-    if let Some(costs) = local.costs() {
-        return costs.proximal(proximal.centre, proximal.weight, x);
-    }
     if proximal_step(local, proximal, set, x, LOCAL_TOLERANCE, work).is_nan() {
         x.fill(f64::NAN);
     }
@@ -224,101 +222,20 @@ impl Protocol for Admm {
         "admm"
     }
 
-    /// Its step 1/D = 1/(2M) is a fifth of what gradient methods take here, and the duals settle slowly: twice their rounds.
-    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
-        let step = 1.0 / self.penalty.unwrap_or(2.0 * facts.smoothness);
-        (facts.worthwhile(800.0) / step).clamp(60.0, 400.0) as u32
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), assessed: Some(self), summed: Some(self), ..Parts::default() }
     }
 
-    /// D = 2M is a gradient step of 1/(2M). ζ is a tenth of the stability limit 2(D − M)/λ_max: duals integrate the noise of every
-    /// round, so a small dual step keeps them quiet.
-    fn resolve(&mut self, facts: &PublicFacts) {
-        let penalty = *self.penalty.get_or_insert(2.0 * facts.smoothness);
-        self.dual_step.get_or_insert(0.2 * (penalty - facts.smoothness).max(0.0) / facts.laplacian_max);
-    }
-
-    /// The working stability rule of docs/paper.md section 2: ζ·λ_max(Laplacian) < 2(D − M).
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        let (d, zeta, m) = (self.penalty(), self.dual_step(), facts.smoothness);
-        if !(d > 0.0 && d.is_finite()) {
-            return Err(format!("penalty must be a positive number, not {d}"));
-        }
-        if !(zeta > 0.0 && zeta.is_finite()) {
-            return Err(format!("dual_step must be a positive number, not {zeta}"));
-        }
-        let [low, high] = self.weights();
-        if !(0.0 <= low && low <= high && high <= 1.0) {
-            return Err(format!("weights = [{low}, {high}] must be a range within 0 and 1"));
-        }
-        let (left, right) = self.rule(facts);
-        Ok((left >= right).then(|| {
-            let rule = match (self.exact, self.weights) {
-                (true, None) => "2·penalty",
-                (false, None) => "2·(penalty − M)",
-                (true, Some(_)) => "4·penalty·(1 − mean weight)",
-                (false, Some(_)) => "4·penalty·(1 − mean weight) − 2M",
-            };
-            format!(
-                "predicted unstable: dual_step·λ_max = {left:.3} is not below {rule} = {right:.3} \
-                 (M = {m:.3}, λ_max = {:.3}); use dual_step < {:.3} or a larger penalty",
-                facts.laplacian_max,
-                right.max(0.0) / facts.laplacian_max
-            )
-        }))
-    }
-
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let coupled = self.coupled(ground);
-        let certificate = if ground.constraint == crate::problem::Constraint::None {
-            coupled.certify()
-        } else {
-            Err("the theorems are about problems without a constraint set".into())
-        };
-        if let Ok(found) = &certificate {
-            let envelope = coupled.envelope(found, ground.facts.dim, &ground.noise);
-            let inequality = format!(
-                "(rho-fa-selection) holds with α = {}, ρ⁰ = {}",
-                short(found.alpha),
-                short(found.rho)
-            );
-            return Assessment {
-                rate: Some(envelope.factor),
-                promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
-                bound: Some(Bound::Distance(envelope)),
-                ..Assessment::new(Standing::Certified, coupled.theorem(), inequality)
-            };
-        }
-        let (left, right) = self.rule(&ground.facts);
-        let stable = left < right && !self.printed_dual_sign;
-        let standing = if stable { Standing::PredictedStable } else { Standing::Unstable };
-        let sign = if left < right { "<" } else { "≥" };
-        let curvature = if self.exact { "" } else { " − 2M" };
-        let inequality = format!("ζ·λ_max = {} {sign} 4D(1 − s̄){curvature} = {}", short(left), short(right));
-        Assessment {
-            not_certified: certificate.err().map(|why| format!("{}: {why}", coupled.theorem())),
-            nearest_certified: self.nearest_certified(ground),
-            ..Assessment::new(standing, "working stability rule", inequality)
-        }
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn memory(&self) -> usize {
         1
     }
 
-    fn parameters(&self) -> Parameters {
-        table_of(self)
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::Sum
-    }
-
-    fn response(&self) -> Response {
-        if self.exact { Response::AtPoint } else { Response::Shift }
-    }
-
-    fn solved_weight(&self, _: u32, _: usize) -> f64 {
-        self.penalty()
+    fn response(&self, _: u32, _: usize) -> Response {
+        if self.exact { Response::AtPoint { weight: self.penalty() } } else { Response::Shift }
     }
 
     fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
@@ -373,5 +290,96 @@ impl Protocol for Admm {
 
     fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
         ascend(view, dual, if self.printed_dual_sign { -self.dual_step() } else { self.dual_step() });
+    }
+}
+
+impl Configured for Admm {
+    /// Its step 1/D = 1/(2M) is a fifth of what gradient methods take here, and the duals settle slowly: twice their rounds.
+    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
+        let step = 1.0 / self.penalty.unwrap_or(2.0 * facts.smoothness);
+        (facts.worthwhile(800.0) / step).clamp(60.0, 400.0) as u32
+    }
+
+    /// D = 2M is a gradient step of 1/(2M). ζ is a tenth of the stability limit 2(D − M)/λ_max: duals integrate the noise of every
+    /// round, so a small dual step keeps them quiet.
+    fn resolve(&mut self, facts: &PublicFacts) {
+        let penalty = *self.penalty.get_or_insert(2.0 * facts.smoothness);
+        self.dual_step.get_or_insert(0.2 * (penalty - facts.smoothness).max(0.0) / facts.laplacian_max);
+    }
+
+    /// The working stability rule of docs/paper.md section 2: ζ·λ_max(Laplacian) < 2(D − M).
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        let (d, zeta, m) = (self.penalty(), self.dual_step(), facts.smoothness);
+        if !(d > 0.0 && d.is_finite()) {
+            return Err(format!("penalty must be a positive number, not {d}"));
+        }
+        if !(zeta > 0.0 && zeta.is_finite()) {
+            return Err(format!("dual_step must be a positive number, not {zeta}"));
+        }
+        let [low, high] = self.weights();
+        if !(0.0 <= low && low <= high && high <= 1.0) {
+            return Err(format!("weights = [{low}, {high}] must be a range within 0 and 1"));
+        }
+        let (left, right) = self.rule(facts);
+        Ok((left >= right).then(|| {
+            let rule = match (self.exact, self.weights) {
+                (true, None) => "2·penalty",
+                (false, None) => "2·(penalty − M)",
+                (true, Some(_)) => "4·penalty·(1 − mean weight)",
+                (false, Some(_)) => "4·penalty·(1 − mean weight) − 2M",
+            };
+            format!(
+                "predicted unstable: dual_step·λ_max = {left:.3} is not below {rule} = {right:.3} \
+                 (M = {m:.3}, λ_max = {:.3}); use dual_step < {:.3} or a larger penalty",
+                facts.laplacian_max,
+                right.max(0.0) / facts.laplacian_max
+            )
+        }))
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for Admm {
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let coupled = self.coupled(ground);
+        let certificate = if ground.constraint == crate::problem::Constraint::None {
+            coupled.certify()
+        } else {
+            Err("the theorems are about problems without a constraint set".into())
+        };
+        if let Ok(found) = &certificate {
+            let envelope = coupled.envelope(found, ground.facts.dim, &ground.noise);
+            let inequality = format!(
+                "(rho-fa-selection) holds with α = {}, ρ⁰ = {}",
+                short(found.alpha),
+                short(found.rho)
+            );
+            return Assessment {
+                rate: Some(envelope.factor),
+                promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
+                bound: Some(Bound::Distance(envelope)),
+                ..Assessment::new(Standing::Certified, coupled.theorem(), inequality)
+            };
+        }
+        let (left, right) = self.rule(&ground.facts);
+        let stable = left < right && !self.printed_dual_sign;
+        let standing = if stable { Standing::PredictedStable } else { Standing::Unstable };
+        let sign = if left < right { "<" } else { "≥" };
+        let curvature = if self.exact { "" } else { " − 2M" };
+        let inequality = format!("ζ·λ_max = {} {sign} 4D(1 − s̄){curvature} = {}", short(left), short(right));
+        Assessment {
+            not_certified: certificate.err().map(|why| format!("{}: {why}", coupled.theorem())),
+            nearest_certified: self.nearest_certified(ground),
+            ..Assessment::new(standing, "working stability rule", inequality)
+        }
+    }
+}
+
+impl Summed for Admm {
+    fn needs(&self) -> Needs {
+        Needs::Sum
     }
 }

@@ -1,7 +1,10 @@
 //! Decentralized consensus ADMM (Shi, Ling, Yuan, Wu and Yin, 2014): the non-private reference.
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, solve_at};
-use super::{Memory, Needs, Parameters, Protocol, PublicFacts, Response, View, table_of};
+use super::{
+    Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Response, Summed, View,
+    table_of,
+};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -30,59 +33,20 @@ impl Protocol for ConsensusAdmm {
         "consensus-admm"
     }
 
-    /// c balances the curvature of f against that of the graph: √(m·M) over the mean degree, the geometric middle of the spectrum.
-    fn resolve(&mut self, facts: &PublicFacts) {
-        let middle = (facts.smoothness * facts.strong_convexity.max(1e-3 * facts.smoothness)).sqrt();
-        let degree = 0.5 * (facts.degrees.0 + facts.degrees.1) as f64;
-        self.penalty.get_or_insert(middle / degree);
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), assessed: Some(self), summed: Some(self), ..Parts::default() }
     }
 
-    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
-        let c = self.penalty();
-        if c > 0.0 && c.is_finite() {
-            Ok(None)
-        } else {
-            Err(format!("penalty must be a positive number, not {c}"))
-        }
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn memory(&self) -> usize {
         1
     }
 
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let m = ground.facts.strong_convexity;
-        if m <= 0.0 || ground.constraint != Constraint::None {
-            let why = "Shi et al. (2014), Theorem 1 needs strong convexity, m > 0, and no constraint set";
-            return Assessment {
-                not_certified: Some(why.into()),
-                ..Assessment::open(format!("m = {}", short(m)))
-            };
-        }
-        Assessment {
-            promise: Some("without noise every agent reaches the optimum at a linear rate".into()),
-            ..Assessment::new(
-                Standing::Certified,
-                "Shi, Ling, Yuan, Wu and Yin (2014), Theorem 1",
-                format!("every penalty > 0 for m = {} > 0", short(m)),
-            )
-        }
-    }
-
-    fn parameters(&self) -> Parameters {
-        table_of(self)
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::Sum
-    }
-
-    fn response(&self) -> Response {
-        Response::AtPoint
-    }
-
-    fn solved_weight(&self, _: u32, degree: usize) -> f64 {
-        self.weight(degree)
+    fn response(&self, _: u32, degree: usize) -> Response {
+        Response::AtPoint { weight: self.weight(degree) }
     }
 
     fn step_sensitivity(
@@ -123,5 +87,54 @@ impl Protocol for ConsensusAdmm {
 
     fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
         ascend(view, dual, -self.penalty());
+    }
+}
+
+impl Configured for ConsensusAdmm {
+    /// c balances the curvature of f against that of the graph: √(m·M) over the mean degree, the geometric middle of the spectrum.
+    fn resolve(&mut self, facts: &PublicFacts) {
+        let middle = (facts.smoothness * facts.strong_convexity.max(1e-3 * facts.smoothness)).sqrt();
+        let degree = 0.5 * (facts.degrees.0 + facts.degrees.1) as f64;
+        self.penalty.get_or_insert(middle / degree);
+    }
+
+    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
+        let c = self.penalty();
+        if c > 0.0 && c.is_finite() {
+            Ok(None)
+        } else {
+            Err(format!("penalty must be a positive number, not {c}"))
+        }
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for ConsensusAdmm {
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let m = ground.facts.strong_convexity;
+        if m <= 0.0 || ground.constraint != Constraint::None {
+            let why = "Shi et al. (2014), Theorem 1 needs strong convexity, m > 0, and no constraint set";
+            return Assessment {
+                not_certified: Some(why.into()),
+                ..Assessment::open(format!("m = {}", short(m)))
+            };
+        }
+        Assessment {
+            promise: Some("without noise every agent reaches the optimum at a linear rate".into()),
+            ..Assessment::new(
+                Standing::Certified,
+                "Shi, Ling, Yuan, Wu and Yin (2014), Theorem 1",
+                format!("every penalty > 0 for m = {} > 0", short(m)),
+            )
+        }
+    }
+}
+
+impl Summed for ConsensusAdmm {
+    fn needs(&self) -> Needs {
+        Needs::Sum
     }
 }

@@ -1,6 +1,9 @@
 //! DECOR: decentralized gradient descent with noise that neighbours share (Allouah, Koloskova, El Firdoussi, Jaggi and Guerraoui, 2024).
 
-use super::{Memory, Pairwise, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
+use super::{
+    Assessed, Configured, Memory, Pairwise, Parameters, Parts, Protocol, PublicFacts, Schedule, View,
+    table_of,
+};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -56,29 +59,12 @@ impl Protocol for Decor {
         "decor"
     }
 
-    fn pairwise(&self, facts: &PublicFacts) -> Option<Pairwise> {
-        Some(Pairwise { colluders: self.colluders(facts), correlation: self.correlation(facts) })
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), assessed: Some(self), ..Parts::default() }
     }
 
-    fn resolve(&mut self, facts: &PublicFacts) {
-        self.colluders = Some(self.colluders(facts));
-        self.colluder_share = None;
-        self.correlation = Some(self.correlation(facts));
-        self.step.get_or_insert_with(|| super::dgd::default_step(facts));
-    }
-
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        super::dgd::check_step(self.step.as_ref(), facts)
-    }
-
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let rounds = 1..=ground.facts.rounds.max(1);
-        let largest = rounds.map(|k| super::dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
-        super::dgd::open(largest * ground.facts.smoothness, "no theorem here covers correlated noise")
-    }
-
-    fn parameters(&self) -> Parameters {
-        table_of(self)
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
@@ -104,5 +90,34 @@ impl Protocol for Decor {
         local.data_gradient(point, step, work);
         let eta = super::dgd::eta(self.step.as_ref(), view.round() + 1);
         step.iter_mut().for_each(|s| *s *= -eta);
+    }
+}
+
+impl Configured for Decor {
+    fn pairwise(&self, facts: &PublicFacts) -> Option<Pairwise> {
+        Some(Pairwise { colluders: self.colluders(facts), correlation: self.correlation(facts) })
+    }
+
+    fn resolve(&mut self, facts: &PublicFacts) {
+        self.colluders = Some(self.colluders(facts));
+        self.colluder_share = None;
+        self.correlation = Some(self.correlation(facts));
+        self.step.get_or_insert_with(|| super::dgd::default_step(facts));
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        super::dgd::check_step(self.step.as_ref(), facts)
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for Decor {
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let rounds = 1..=ground.facts.rounds.max(1);
+        let largest = rounds.map(|k| super::dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
+        super::dgd::open(largest * ground.facts.smoothness, "no theorem here covers correlated noise")
     }
 }

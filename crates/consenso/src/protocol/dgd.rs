@@ -1,6 +1,9 @@
 //! DGD: decentralized gradient descent with fixed mixing weights (Nedić and Ozdaglar, 2009).
 
-use super::{Drift, ENOUGH_STEPS, Memory, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
+use super::{
+    Assessed, Configured, Drift, ENOUGH_STEPS, Memory, Parameters, Parts, Protocol, PublicFacts, Schedule,
+    Tolerant, View, table_of,
+};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -113,54 +116,12 @@ impl Protocol for Dgd {
         "dgd"
     }
 
-    fn resolve(&mut self, facts: &PublicFacts) {
-        self.step.get_or_insert_with(|| default_step(facts));
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), assessed: Some(self), tolerant: Some(self), ..Parts::default() }
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        check_step(self.step.as_ref(), facts)
-    }
-
-    fn allows_absence(&self) -> bool {
-        true
-    }
-
-    fn mixes(&self) -> bool {
-        true
-    }
-
-    /// The fixed point does not move, and the distance to it shrinks by 1 − ηm with every release however old its parts are; see [`delays`](crate::simulate::Delays).
-    fn refuses_stale(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<Drift> {
-        Some(drift(self.step.as_ref(), round, gradient, facts))
-    }
-
-    /// One agent alone descends on its own records.
-    fn runs_alone(&self) -> bool {
-        true
-    }
-
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let largest =
-            (1..=ground.facts.rounds.max(1)).map(|k| eta(self.step.as_ref(), k)).fold(0.0, f64::max);
-        if ground.constraint != Constraint::None {
-            return working(largest * ground.facts.smoothness, "the theorem has no constraint set");
-        }
-        let theorem = "Yuan, Ling and Yin (2016), Theorem 1";
-        let promise = "gradients stay bounded; agents end within O(step) of the optimum";
-        let found = assess_step(largest, ground, theorem, promise);
-        if found.standing != Standing::Open {
-            return found;
-        }
-        let rule = working(largest * ground.facts.smoothness, &found.not_certified.unwrap_or_default());
-        Assessment { nearest_certified: found.nearest_certified, ..rule }
-    }
-
-    fn parameters(&self) -> Parameters {
-        table_of(self)
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
@@ -190,5 +151,61 @@ impl Protocol for Dgd {
         local.data_gradient(view.own(), step, work);
         let eta = eta(self.step.as_ref(), view.round() + 1);
         step.iter_mut().for_each(|s| *s *= -eta);
+    }
+}
+
+impl Configured for Dgd {
+    fn resolve(&mut self, facts: &PublicFacts) {
+        self.step.get_or_insert_with(|| default_step(facts));
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        check_step(self.step.as_ref(), facts)
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for Dgd {
+    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<Drift> {
+        Some(drift(self.step.as_ref(), round, gradient, facts))
+    }
+
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let largest =
+            (1..=ground.facts.rounds.max(1)).map(|k| eta(self.step.as_ref(), k)).fold(0.0, f64::max);
+        if ground.constraint != Constraint::None {
+            return working(largest * ground.facts.smoothness, "the theorem has no constraint set");
+        }
+        let theorem = "Yuan, Ling and Yin (2016), Theorem 1";
+        let promise = "gradients stay bounded; agents end within O(step) of the optimum";
+        let found = assess_step(largest, ground, theorem, promise);
+        if found.standing != Standing::Open {
+            return found;
+        }
+        let rule = working(largest * ground.facts.smoothness, &found.not_certified.unwrap_or_default());
+        Assessment { nearest_certified: found.nearest_certified, ..rule }
+    }
+}
+
+impl Tolerant for Dgd {
+    fn allows_absence(&self) -> bool {
+        true
+    }
+
+    fn mixes(&self) -> bool {
+        true
+    }
+
+    /// The fixed point does not move, and the distance to it shrinks by 1 − ηm with every release however old its parts are; see [`delays`](crate::simulate::Delays).
+    fn refuses_stale(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// One agent alone descends on its own records.
+    fn runs_alone(&self) -> bool {
+        true
     }
 }

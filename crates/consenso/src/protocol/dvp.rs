@@ -2,7 +2,8 @@
 
 use super::admm::{ascend, check_exact, default_exact_rounds, half_way, resolve_exact, solve_at};
 use super::{
-    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View, table_of,
+    Configured, Memory, Parameters, Parts, Priced, PricedRound, Protocol, PublicFacts, PublishedCost,
+    Response, View, table_of,
 };
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
@@ -39,36 +40,24 @@ impl Protocol for DualVariablePerturbation {
         "dvp"
     }
 
-    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
-        default_exact_rounds(self.penalty, facts)
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), priced: Some(self), ..Parts::default() }
     }
 
-    fn resolve(&mut self, facts: &PublicFacts) {
-        resolve_exact(&mut self.penalty, &mut self.dual_step, facts);
-    }
-
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        check_exact(self.penalty(), self.dual_step(), facts)
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn memory(&self) -> usize {
         1
     }
 
-    fn parameters(&self) -> Parameters {
-        table_of(self)
-    }
-
-    fn response(&self) -> Response {
-        Response::AtNoisedPoint
+    fn response(&self, _: u32, _: usize) -> Response {
+        Response::AtNoisedPoint { weight: self.penalty() }
     }
 
     fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
         gradient.scaled(1.0 / self.penalty())
-    }
-
-    fn solved_weight(&self, _: u32, _: usize) -> f64 {
-        self.penalty()
     }
 
     fn interval(&self, view: &View<'_>, dual: &[f64], low: &mut [f64], high: &mut [f64]) {
@@ -92,7 +81,27 @@ impl Protocol for DualVariablePerturbation {
     fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
         ascend(view, dual, self.dual_step());
     }
+}
 
+impl Configured for DualVariablePerturbation {
+    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
+        default_exact_rounds(self.penalty, facts)
+    }
+
+    fn resolve(&mut self, facts: &PublicFacts) {
+        resolve_exact(&mut self.penalty, &mut self.dual_step, facts);
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        check_exact(self.penalty(), self.dual_step(), facts)
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Priced for DualVariablePerturbation {
     fn published_cost(&self, priced: &PricedRound<'_>) -> Option<PublishedCost> {
         let noise = priced.laplace(1.0 / self.penalty())?;
         Some(PublishedCost::Pure(noise + published_volume(self.penalty(), priced.records)))

@@ -1,6 +1,6 @@
 //! EXTRA: an exact first-order method with a constant step (Shi, Ling, Wu and Yin, 2015).
 
-use super::{Memory, Parameters, Protocol, PublicFacts, View, table_of};
+use super::{Assessed, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, View, table_of};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -37,20 +37,12 @@ impl Protocol for Extra {
         "extra"
     }
 
-    fn resolve(&mut self, facts: &PublicFacts) {
-        self.step.get_or_insert(0.5 / facts.smoothness);
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), assessed: Some(self), ..Parts::default() }
     }
 
-    /// Convergence needs α < 2λ_min(½(I+W))/M; for Metropolis weights λ_min(W) > −1 makes that positive, and 1/M is safe for λ_min(W) ≥ 0.
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        let alpha = self.alpha();
-        if !(alpha > 0.0 && alpha.is_finite()) {
-            return Err(format!("step must be a positive number, not {alpha}"));
-        }
-        let limit = 2.0 / facts.smoothness;
-        Ok((alpha >= limit).then(|| {
-            format!("predicted unstable: step = {alpha} is not below 2/M = {limit:.3}; use a smaller step")
-        }))
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn memory(&self) -> usize {
@@ -59,20 +51,6 @@ impl Protocol for Extra {
 
     fn private_memory(&self) -> usize {
         1
-    }
-
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let theorem = "Shi, Ling, Wu and Yin (2015), Theorem 3.3";
-        super::dgd::assess_step(
-            self.alpha(),
-            ground,
-            theorem,
-            "without noise every agent reaches the optimum",
-        )
-    }
-
-    fn parameters(&self) -> Parameters {
-        table_of(self)
     }
 
     /// After round 1 the step is a difference of two gradients, each of which moves.
@@ -125,5 +103,39 @@ impl Protocol for Extra {
     fn remember(&self, release: &[f64], memory: &mut [f64]) {
         let dim = release.len();
         memory[2 * dim..].copy_from_slice(release);
+    }
+}
+
+impl Configured for Extra {
+    fn resolve(&mut self, facts: &PublicFacts) {
+        self.step.get_or_insert(0.5 / facts.smoothness);
+    }
+
+    /// Convergence needs α < 2λ_min(½(I+W))/M; for Metropolis weights λ_min(W) > −1 makes that positive, and 1/M is safe for λ_min(W) ≥ 0.
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        let alpha = self.alpha();
+        if !(alpha > 0.0 && alpha.is_finite()) {
+            return Err(format!("step must be a positive number, not {alpha}"));
+        }
+        let limit = 2.0 / facts.smoothness;
+        Ok((alpha >= limit).then(|| {
+            format!("predicted unstable: step = {alpha} is not below 2/M = {limit:.3}; use a smaller step")
+        }))
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for Extra {
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let theorem = "Shi, Ling, Wu and Yin (2015), Theorem 3.3";
+        super::dgd::assess_step(
+            self.alpha(),
+            ground,
+            theorem,
+            "without noise every agent reaches the optimum",
+        )
     }
 }

@@ -2,7 +2,8 @@
 
 use super::schedule::Shape;
 use super::{
-    Aggregation, Memory, Needs, Parameters, Protocol, PublicFacts, Schedule, View, settle, table_of,
+    Aggregation, Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Schedule,
+    Summed, View, settle, table_of,
 };
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Bound, Ground, Standing, descent, short};
@@ -31,6 +32,56 @@ impl Protocol for GradientDescent {
         "gd"
     }
 
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), assessed: Some(self), summed: Some(self), ..Parts::default() }
+    }
+
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
+    }
+
+    fn uses_common(&self) -> bool {
+        true
+    }
+
+    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+        gradient.scaled(super::dgd::eta(self.step.as_ref(), round))
+    }
+
+    fn has_intervals(&self) -> bool {
+        self.aggregation != Aggregation::Fixed
+    }
+
+    fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
+        let common = view.common();
+        let agents = (view.degree() + 1) as f64;
+        let shrink = 1.0 - super::dgd::eta(self.step.as_ref(), view.round() + 1) * view.regularization();
+        let row = |index: usize| view.everyone().nth(index).expect("an agent of the complete graph");
+        let (p, q) = (row(common.farthest.0), row(common.farthest.1));
+        for (l, mean) in common.mean.iter().enumerate() {
+            let (reach, centre) = ((p[l] - q[l]) / agents, shrink * mean);
+            low[l] = centre - reach;
+            high[l] = centre + reach;
+        }
+        settle(self.aggregation, low, high);
+    }
+
+    fn step(
+        &self,
+        view: &View<'_>,
+        _: Memory<'_>,
+        _: &[f64],
+        local: &LocalObjective,
+        work: &mut Workspace,
+        step: &mut [f64],
+    ) {
+        local.data_gradient(&view.common().mean, step, work);
+        let eta = super::dgd::eta(self.step.as_ref(), view.round() + 1);
+        step.iter_mut().for_each(|s| *s *= -eta);
+    }
+}
+
+impl Configured for GradientDescent {
     fn resolve(&mut self, facts: &PublicFacts) {
         self.step.get_or_insert_with(|| super::dgd::default_step(facts));
     }
@@ -42,6 +93,12 @@ impl Protocol for GradientDescent {
         super::dgd::check_step(self.step.as_ref(), facts)
     }
 
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for GradientDescent {
     /// Theorem 4.1 or 4.2, whichever promises more, for the plain mean and a constant step of at most 1/M; Theorem 3.4 for a step of 1/(c√k) and bounded gradients.
     fn assess(&self, ground: &Ground) -> Assessment {
         let facts = &ground.facts;
@@ -84,62 +141,20 @@ impl Protocol for GradientDescent {
         }
     }
 
-    fn parameters(&self) -> Parameters {
-        table_of(self)
+    /// |x_i⁺| ≤ |1 − ημ|·|x̄| + η·G.
+    fn reach(&self, round: u32, before: f64, gradient: f64, facts: &PublicFacts) -> Option<f64> {
+        let eta = super::dgd::eta(self.step.as_ref(), round);
+        Some((1.0 - eta * facts.strong_convexity).abs() * before + eta * gradient)
     }
+}
 
-    fn uses_common(&self) -> bool {
-        true
-    }
-
+impl Summed for GradientDescent {
     /// The farthest pair takes everybody's row, the plain mean takes the mean.
     fn needs(&self) -> Needs {
         match self.aggregation {
             Aggregation::Random => Needs::Rows,
             Aggregation::Fixed => Needs::Mean,
         }
-    }
-
-    /// |x_i⁺| ≤ |1 − ημ|·|x̄| + η·G.
-    fn reach(&self, round: u32, before: f64, gradient: f64, facts: &PublicFacts) -> Option<f64> {
-        let eta = super::dgd::eta(self.step.as_ref(), round);
-        Some((1.0 - eta * facts.strong_convexity).abs() * before + eta * gradient)
-    }
-
-    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
-        gradient.scaled(super::dgd::eta(self.step.as_ref(), round))
-    }
-
-    fn has_intervals(&self) -> bool {
-        self.aggregation != Aggregation::Fixed
-    }
-
-    fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
-        let common = view.common();
-        let agents = (view.degree() + 1) as f64;
-        let shrink = 1.0 - super::dgd::eta(self.step.as_ref(), view.round() + 1) * view.regularization();
-        let row = |index: usize| view.everyone().nth(index).expect("an agent of the complete graph");
-        let (p, q) = (row(common.farthest.0), row(common.farthest.1));
-        for (l, mean) in common.mean.iter().enumerate() {
-            let (reach, centre) = ((p[l] - q[l]) / agents, shrink * mean);
-            low[l] = centre - reach;
-            high[l] = centre + reach;
-        }
-        settle(self.aggregation, low, high);
-    }
-
-    fn step(
-        &self,
-        view: &View<'_>,
-        _: Memory<'_>,
-        _: &[f64],
-        local: &LocalObjective,
-        work: &mut Workspace,
-        step: &mut [f64],
-    ) {
-        local.data_gradient(&view.common().mean, step, work);
-        let eta = super::dgd::eta(self.step.as_ref(), view.round() + 1);
-        step.iter_mut().for_each(|s| *s *= -eta);
     }
 }
 

@@ -1,6 +1,9 @@
 //! Gradient tracking: every agent follows the mean gradient, so that a constant step reaches the optimum (Nedić, Olshevsky and Shi, 2017).
 
-use super::{ENOUGH_STEPS, Memory, Parameters, Protocol, PublicFacts, Schedule, View, dgd, table_of};
+use super::{
+    Assessed, Configured, ENOUGH_STEPS, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Schedule,
+    View, dgd, table_of,
+};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -55,36 +58,12 @@ impl Protocol for GradientTracking {
         "gradient-tracking"
     }
 
-    fn resolve(&mut self, facts: &PublicFacts) {
-        self.step.get_or_insert_with(|| default_step(facts));
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), assessed: Some(self), partial: Some(self), ..Parts::default() }
     }
 
-    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
-        let longest = default_step(&PublicFacts { rounds: 0, budget: None, ..*facts }).at(1);
-        let enough = (facts.worthwhile(ENOUGH_STEPS) / longest).clamp(30.0, 200.0) as u32;
-        if facts.budget.is_some() { enough.max((4 * facts.agents).min(400) as u32) } else { enough }
-    }
-
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        dgd::check_step(self.step.as_ref(), facts)
-    }
-
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let facts = &ground.facts;
-        let largest = (1..=facts.rounds.max(1)).map(|k| dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
-        let (product, limit) = (largest * facts.smoothness, limit(facts));
-        let why = "theorems for agents of different curvature allow far shorter steps than work";
-        let rule = "linear analysis for agents of equal curvature";
-        if product < limit {
-            let inequality = format!("step·M = {} < (1 + λ_min(W))²/2 = {}", short(product), short(limit));
-            return Assessment {
-                promise: Some("without noise every agent reaches the optimum".into()),
-                not_certified: Some(why.into()),
-                ..Assessment::new(Standing::PredictedStable, rule, inequality)
-            };
-        }
-        let inequality = format!("step·M = {} ≥ (1 + λ_min(W))²/2 = {}", short(product), short(limit));
-        Assessment { not_certified: Some(why.into()), ..Assessment::open(inequality) }
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn width(&self, dim: usize) -> usize {
@@ -95,20 +74,8 @@ impl Protocol for GradientTracking {
         1
     }
 
-    fn parameters(&self) -> Parameters {
-        table_of(self)
-    }
-
     fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
         *gradient
-    }
-
-    fn active(&self, _: u32, width: usize) -> Option<Vec<u32>> {
-        Some((width as u32 / 2..width as u32).collect())
-    }
-
-    fn hold(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
-        out[..view.dim() / 2].copy_from_slice(Self::point(view, memory));
     }
 
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
@@ -142,7 +109,57 @@ impl Protocol for GradientTracking {
     }
 
     /// x^k once the exchange is taken in; one step behind before.
-    fn model_of(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
+    fn model(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
         model.copy_from_slice(Self::point(view, memory));
+    }
+}
+
+impl Configured for GradientTracking {
+    fn resolve(&mut self, facts: &PublicFacts) {
+        self.step.get_or_insert_with(|| default_step(facts));
+    }
+
+    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
+        let longest = default_step(&PublicFacts { rounds: 0, budget: None, ..*facts }).at(1);
+        let enough = (facts.worthwhile(ENOUGH_STEPS) / longest).clamp(30.0, 200.0) as u32;
+        if facts.budget.is_some() { enough.max((4 * facts.agents).min(400) as u32) } else { enough }
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        dgd::check_step(self.step.as_ref(), facts)
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for GradientTracking {
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let facts = &ground.facts;
+        let largest = (1..=facts.rounds.max(1)).map(|k| dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
+        let (product, limit) = (largest * facts.smoothness, limit(facts));
+        let why = "theorems for agents of different curvature allow far shorter steps than work";
+        let rule = "linear analysis for agents of equal curvature";
+        if product < limit {
+            let inequality = format!("step·M = {} < (1 + λ_min(W))²/2 = {}", short(product), short(limit));
+            return Assessment {
+                promise: Some("without noise every agent reaches the optimum".into()),
+                not_certified: Some(why.into()),
+                ..Assessment::new(Standing::PredictedStable, rule, inequality)
+            };
+        }
+        let inequality = format!("step·M = {} ≥ (1 + λ_min(W))²/2 = {}", short(product), short(limit));
+        Assessment { not_certified: Some(why.into()), ..Assessment::open(inequality) }
+    }
+}
+
+impl Partial for GradientTracking {
+    fn active(&self, _: u32, width: usize) -> Vec<u32> {
+        (width as u32 / 2..width as u32).collect()
+    }
+
+    fn hold(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
+        out[..view.dim() / 2].copy_from_slice(Self::point(view, memory));
     }
 }

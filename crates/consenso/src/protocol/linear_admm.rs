@@ -46,7 +46,10 @@
 //! algorithm but are credited with nothing. Under `accounting = "schedule"` widths count for nothing in any case.
 
 use super::admm::{ASSUMED_RESIDUAL, exact_step};
-use super::{Aggregation, Memory, Needs, Parameters, Protocol, PublicFacts, Response, View, table_of};
+use super::{
+    Aggregation, Assessed, Configured, Couplable, Memory, Needs, Parameters, Parts, Protocol, PublicFacts,
+    Response, Summed, Tossing, View, table_of,
+};
 use crate::kernel;
 use crate::problem::coupling::{Coupling, Relation};
 use crate::problem::solve::Proximal;
@@ -72,7 +75,7 @@ pub struct LinearAdmm {
     /// Random penalties, or their fixed twin in the middle of the range.
     #[serde(default)]
     pub aggregation: Aggregation,
-    /// The constraint, given by [`Protocol::couple`].
+    /// The constraint, given by [`Couplable::couple`].
     #[serde(skip)]
     pub coupling: Option<Arc<Coupling>>,
 }
@@ -185,98 +188,19 @@ impl Protocol for LinearAdmm {
         "linear-admm"
     }
 
-    fn couple(&mut self, coupling: &Arc<Coupling>) -> Result<(), String> {
-        self.coupling = Some(Arc::clone(coupling));
-        Ok(())
-    }
-
-    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
-        if facts.private { 300 } else { 3_000 }
-    }
-
-    /// ρ⁰·‖A‖² = √(m·M), the middle of the curvatures that meet in the constraint; ζ = ρ⁰; D a fifth above the working rule, and large enough
-    /// to keep Γ positive.
-    fn resolve(&mut self, facts: &PublicFacts) {
-        let Some(coupling) = self.coupling.clone() else { return };
-        let (m, smoothness) = (facts.strong_convexity.max(1e-3 * facts.smoothness), facts.smoothness);
-        let rho = (m * smoothness).sqrt() / coupling.norm_squared().max(1e-300);
-        let [_, high] = *self.rho.get_or_insert([0.0, 2.0 * rho]);
-        self.dual_step.get_or_insert(self.rho_mean());
-        if self.penalty.is_none() {
-            let (_, needed) = self.rule(&coupling, facts);
-            self.penalty = Some(1.2 * needed.max(high * Self::sigma_squared(&coupling)));
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            summed: Some(self),
+            couplable: Some(self),
+            tossing: Some(self),
+            ..Parts::default()
         }
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        let Some(coupling) = &self.coupling else {
-            return Err("kind linear-admm solves problems with a linear constraint: add [problem], or use kind = \"admm\"".into());
-        };
-        if !facts.complete {
-            return Err("kind linear-admm needs everybody's releases: set graph.kind = \"complete\" or leave [graph] out".into());
-        }
-        for (key, value) in [("penalty", self.penalty()), ("dual_step", self.dual_step())] {
-            if !(value > 0.0 && value.is_finite()) {
-                return Err(format!("{key} must be a positive number, not {value}"));
-            }
-        }
-        let [low, high] = self.rho();
-        if !(0.0 <= low && low <= high && high.is_finite()) {
-            return Err(format!("rho = [{low}, {high}] must be a range of numbers ≥ 0"));
-        }
-        let sigma = Self::sigma_squared(coupling);
-        if high * sigma >= self.penalty() {
-            return Err(format!(
-                "penalty = {} does not keep D·I − Aᵀ_iρA_i positive: it must exceed ρ_max·σ²_max = {}",
-                self.penalty(),
-                short(high * sigma)
-            ));
-        }
-        let (d, needed) = self.rule(coupling, facts);
-        Ok((d <= needed).then(|| {
-            format!(
-                "predicted unstable: penalty = {} is not above [(2ρ⁰+ζ)‖A‖² {}]/4 = {} (‖A‖² = {}); use a larger penalty",
-                short(d),
-                if self.exact { "− 2m" } else { "+ 2M" },
-                short(needed),
-                short(coupling.norm_squared())
-            )
-        }))
-    }
-
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let (coupling, facts) = (self.coupling(), &ground.facts);
-        let coupled = self.coupled(ground);
-        let certificate = self.certified(ground);
-        match certificate {
-            Ok(found) => Assessment {
-                rate: Some(coupled.envelope(&found, facts.dim, &ground.noise).factor),
-                bound: Some(Bound::Distance(coupled.envelope(&found, facts.dim, &ground.noise))),
-                promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
-                ..Assessment::new(
-                    Standing::Certified,
-                    coupled.theorem(),
-                    format!("holds with α = {}, ρ⁰ = {}", short(found.alpha), short(found.rho)),
-                )
-            },
-            Err(why) => {
-                let (d, needed) = self.rule(coupling, facts);
-                let stable = d > needed;
-                let (standing, sign) =
-                    if stable { (Standing::PredictedStable, ">") } else { (Standing::Unstable, "≤") };
-                let inequality = format!(
-                    "D = {} {sign} [(2ρ⁰+ζ)‖A‖² {}]/4 = {}",
-                    short(d),
-                    if self.exact { "− 2m" } else { "+ 2M" },
-                    short(needed)
-                );
-                Assessment {
-                    not_certified: Some(format!("{}: {why}", coupled.theorem())),
-                    nearest_certified: self.nearest_certified(ground),
-                    ..Assessment::new(standing, "working stability rule", inequality)
-                }
-            }
-        }
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn memory(&self) -> usize {
@@ -284,31 +208,8 @@ impl Protocol for LinearAdmm {
         self.coupling.as_ref().map_or(0, |c| (4 * c.rows()).div_ceil(c.block(0).columns()))
     }
 
-    fn parameters(&self) -> Parameters {
-        table_of(self)
-    }
-
-    /// Of the others only Σ A_j x_j.
-    fn needs(&self) -> Needs {
-        Needs::Total
-    }
-
-    fn contribution(&self, _: usize) -> usize {
-        self.coupling().rows()
-    }
-
-    /// A_i x_i.
-    fn contribute(&self, agent: usize, own: &[f64], out: &mut [f64]) {
-        out.fill(0.0);
-        self.coupling().block(agent).add_to(own, out);
-    }
-
-    fn response(&self) -> Response {
-        if self.exact { Response::AtPoint } else { Response::Shift }
-    }
-
-    fn solved_weight(&self, _: u32, _: usize) -> f64 {
-        self.penalty()
+    fn response(&self, _: u32, _: usize) -> Response {
+        if self.exact { Response::AtPoint { weight: self.penalty() } } else { Response::Shift }
     }
 
     fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
@@ -317,22 +218,6 @@ impl Protocol for LinearAdmm {
             Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
         } else {
             gradient.scaled(1.0 / self.penalty())
-        }
-    }
-
-    /// A penalty a row, for the rows that are treated as revealed.
-    fn coins(&self) -> usize {
-        match self.aggregation {
-            Aggregation::Random => self.coupling().rows(),
-            Aggregation::Fixed => 0,
-        }
-    }
-
-    fn toss(&self, coins: &[f64], memory: &mut [f64]) {
-        let rows = self.coupling().rows();
-        let [low, high] = self.rho();
-        for (rho, coin) in memory[3 * rows..4 * rows].iter_mut().zip(coins) {
-            *rho = low + coin * (high - low);
         }
     }
 
@@ -437,5 +322,143 @@ impl Protocol for LinearAdmm {
             *r += relation.slack() * s;
         }
         kernel::axpy(-self.dual_step(), residual, dual);
+    }
+}
+
+impl Configured for LinearAdmm {
+    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
+        if facts.private { 300 } else { 3_000 }
+    }
+
+    /// ρ⁰·‖A‖² = √(m·M), the middle of the curvatures that meet in the constraint; ζ = ρ⁰; D a fifth above the working rule, and large enough
+    /// to keep Γ positive.
+    fn resolve(&mut self, facts: &PublicFacts) {
+        let Some(coupling) = self.coupling.clone() else { return };
+        let (m, smoothness) = (facts.strong_convexity.max(1e-3 * facts.smoothness), facts.smoothness);
+        let rho = (m * smoothness).sqrt() / coupling.norm_squared().max(1e-300);
+        let [_, high] = *self.rho.get_or_insert([0.0, 2.0 * rho]);
+        self.dual_step.get_or_insert(self.rho_mean());
+        if self.penalty.is_none() {
+            let (_, needed) = self.rule(&coupling, facts);
+            self.penalty = Some(1.2 * needed.max(high * Self::sigma_squared(&coupling)));
+        }
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        let Some(coupling) = &self.coupling else {
+            return Err("kind linear-admm solves problems with a linear constraint: add [problem], or use kind = \"admm\"".into());
+        };
+        if !facts.complete {
+            return Err("kind linear-admm needs everybody's releases: set graph.kind = \"complete\" or leave [graph] out".into());
+        }
+        for (key, value) in [("penalty", self.penalty()), ("dual_step", self.dual_step())] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(format!("{key} must be a positive number, not {value}"));
+            }
+        }
+        let [low, high] = self.rho();
+        if !(0.0 <= low && low <= high && high.is_finite()) {
+            return Err(format!("rho = [{low}, {high}] must be a range of numbers ≥ 0"));
+        }
+        let sigma = Self::sigma_squared(coupling);
+        if high * sigma >= self.penalty() {
+            return Err(format!(
+                "penalty = {} does not keep D·I − Aᵀ_iρA_i positive: it must exceed ρ_max·σ²_max = {}",
+                self.penalty(),
+                short(high * sigma)
+            ));
+        }
+        let (d, needed) = self.rule(coupling, facts);
+        Ok((d <= needed).then(|| {
+            format!(
+                "predicted unstable: penalty = {} is not above [(2ρ⁰+ζ)‖A‖² {}]/4 = {} (‖A‖² = {}); use a larger penalty",
+                short(d),
+                if self.exact { "− 2m" } else { "+ 2M" },
+                short(needed),
+                short(coupling.norm_squared())
+            )
+        }))
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for LinearAdmm {
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let (coupling, facts) = (self.coupling(), &ground.facts);
+        let coupled = self.coupled(ground);
+        let certificate = self.certified(ground);
+        match certificate {
+            Ok(found) => Assessment {
+                rate: Some(coupled.envelope(&found, facts.dim, &ground.noise).factor),
+                bound: Some(Bound::Distance(coupled.envelope(&found, facts.dim, &ground.noise))),
+                promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
+                ..Assessment::new(
+                    Standing::Certified,
+                    coupled.theorem(),
+                    format!("holds with α = {}, ρ⁰ = {}", short(found.alpha), short(found.rho)),
+                )
+            },
+            Err(why) => {
+                let (d, needed) = self.rule(coupling, facts);
+                let stable = d > needed;
+                let (standing, sign) =
+                    if stable { (Standing::PredictedStable, ">") } else { (Standing::Unstable, "≤") };
+                let inequality = format!(
+                    "D = {} {sign} [(2ρ⁰+ζ)‖A‖² {}]/4 = {}",
+                    short(d),
+                    if self.exact { "− 2m" } else { "+ 2M" },
+                    short(needed)
+                );
+                Assessment {
+                    not_certified: Some(format!("{}: {why}", coupled.theorem())),
+                    nearest_certified: self.nearest_certified(ground),
+                    ..Assessment::new(standing, "working stability rule", inequality)
+                }
+            }
+        }
+    }
+}
+
+impl Summed for LinearAdmm {
+    /// Of the others only Σ A_j x_j.
+    fn needs(&self) -> Needs {
+        Needs::Total
+    }
+
+    fn contribution(&self, _: usize) -> usize {
+        self.coupling().rows()
+    }
+
+    /// A_i x_i.
+    fn contribute(&self, agent: usize, own: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        self.coupling().block(agent).add_to(own, out);
+    }
+}
+
+impl Couplable for LinearAdmm {
+    fn couple(&self, coupling: &Arc<Coupling>) -> Box<dyn Protocol> {
+        Box::new(Self { coupling: Some(Arc::clone(coupling)), ..self.clone() })
+    }
+}
+
+impl Tossing for LinearAdmm {
+    /// A penalty a row, for the rows that are treated as revealed.
+    fn coins(&self) -> usize {
+        match self.aggregation {
+            Aggregation::Random => self.coupling().rows(),
+            Aggregation::Fixed => 0,
+        }
+    }
+
+    fn toss(&self, coins: &[f64], memory: &mut [f64]) {
+        let rows = self.coupling().rows();
+        let [low, high] = self.rho();
+        for (rho, coin) in memory[3 * rows..4 * rows].iter_mut().zip(coins) {
+            *rho = low + coin * (high - low);
+        }
     }
 }

@@ -10,7 +10,7 @@
 //! the [gate](crate::gate)'s. Three placements of the step are known ([`Response`]): beside the drawn point, computed at it, or computed with the
 //! noise already in it, as objective perturbation does. Everything a protocol sees in a [`View`] is public, for it was released; only `local` is private.
 //!
-//! An algorithm is one file here that implements [`Protocol`], and one line in [`algorithms!`](self) below.
+//! An algorithm is one file here that implements [`Protocol`] and those of its [parts](Parts) that it has, and one line in [`algorithms!`](self) below.
 
 mod admm;
 mod consensus_admm;
@@ -25,6 +25,7 @@ mod mixing;
 mod muffliato;
 mod neighbourhood;
 mod output_admm;
+mod parts;
 mod pdop;
 mod pp;
 mod published;
@@ -48,6 +49,9 @@ pub use mixing::MixRule;
 pub use muffliato::Muffliato;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use output_admm::OutputAdmm;
+pub use parts::{
+    Assessed, Configured, Couplable, Partial, Parts, Priced, Relaying, Summed, Tolerant, Tossing,
+};
 pub use pdop::Pdop;
 pub use pp::PenaltyPerturbation;
 pub(crate) use published::totals as published_totals;
@@ -57,9 +61,7 @@ pub use schedule::Schedule;
 
 pub(crate) use crate::facts::ENOUGH_STEPS;
 pub use crate::facts::{Parameters, PublicFacts};
-use crate::graph::Graph;
-use crate::problem::{Constraint, Coupling, LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Ground};
+use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -329,17 +331,34 @@ impl Common {
 pub(crate) const CHANCE: f64 = 1e-12;
 
 /// Where the private step is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Response {
     /// The step does not depend on the point drawn from the interval: the release is interval + step + noise, and a wide
     /// interval lowers its cost.
     Shift,
-    /// The step is computed at the drawn point (an exact minimiser): the interval randomises the algorithm, but its width buys no privacy.
-    AtPoint,
+    /// The step is computed at the drawn point: it is x − point with x the minimiser of f(x) + (D/2)‖x − point‖². The interval randomises the
+    /// algorithm, but its width buys no privacy.
+    AtPoint {
+        /// D.
+        weight: f64,
+    },
     /// The noise comes first: the gate adds it to the drawn point, and the step is computed at the sum (objective perturbation). The
-    /// step must be x − point with x the minimiser of f(x) + (D/2)‖x − point‖², D the [solved weight](Protocol::solved_weight); what it
+    /// step must be x − point with x the minimiser of f(x) + (D/2)‖x − point‖²; what it
     /// costs is in [`objective_perturbation`](crate::privacy::objective_perturbation). Width buys no privacy.
-    AtNoisedPoint,
+    AtNoisedPoint {
+        /// D.
+        weight: f64,
+    },
+}
+
+impl Response {
+    /// D of the problem that is solved; not a number where none is.
+    pub(crate) fn weight(self) -> f64 {
+        match self {
+            Self::Shift => f64::NAN,
+            Self::AtPoint { weight } | Self::AtNoisedPoint { weight } => weight,
+        }
+    }
 }
 
 /// What of the other agents' vectors an algorithm looks at: only sums can be exchanged in secret shares.
@@ -351,7 +370,7 @@ pub enum Needs {
     Sum,
     /// The mean of all and nothing else, not even its own.
     Mean,
-    /// Its own vector and the sum of what [`Protocol::contribute`] makes of everybody's.
+    /// Its own vector and the sum of what [`Summed::contribute`] makes of everybody's.
     Total,
 }
 
@@ -364,7 +383,7 @@ pub struct Pairwise {
     pub correlation: f64,
 }
 
-/// `|x⁺[l]| ≤ factor·max_j |x_j[l]| + step`, noise apart: see [`Protocol::drift`].
+/// `|x⁺[l]| ≤ factor·max_j |x_j[l]| + step`, noise apart: see [`Assessed::drift`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
     /// What the largest of the last releases is multiplied by, at least 1.
@@ -386,38 +405,67 @@ pub struct Memory<'a> {
     pub private: &'a mut [f64],
 }
 
-/// One private decentralized algorithm, as one agent runs it.
+/// One private decentralized algorithm, as one agent runs it: the mathematics of a round.
+///
+/// Three methods are required: what is public of the next message ([`Self::interval`]), what the records contribute ([`Self::step`]), and how far one record
+/// moves that ([`Self::step_sensitivity`]). All else has a default, and what only some algorithms have stands in [`Parts`].
 pub trait Protocol: std::fmt::Debug + Send + Sync {
-    /// The name in the experiment file.
-    fn kind(&self) -> &'static str;
-
-    /// Takes the linear constraint Σ A_i x_i = c that ties the agents together instead of consensus.
-    ///
-    /// # Errors
-    /// Why the algorithm cannot; most bring all agents to one model.
-    fn couple(&mut self, _coupling: &Arc<Coupling>) -> Result<(), String> {
-        Err(format!(
-            "kind {} brings all agents to one model; a [problem] with a linear constraint needs kind = \"linear-admm\"",
-            self.kind()
-        ))
+    /// Its name in experiment files, records and messages: the name of the type, unless it says otherwise.
+    fn kind(&self) -> &'static str {
+        let path = std::any::type_name::<Self>();
+        let path = path.split('<').next().unwrap_or(path);
+        path.rsplit("::").next().unwrap_or(path)
     }
 
-    /// Chooses what the user left open from public quantities alone.
-    fn resolve(&mut self, facts: &PublicFacts);
-
-    /// Rounds when the user leaves them open.
-    ///
-    /// A gradient method with steps of 2.5/M needs about 200; fewer when the budget cannot pay for them, more among many agents.
-    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
-        dgd::default_rounds(facts)
+    /// What it offers beyond a round: parameters, certificates, a published price, and more. Nothing, unless it says otherwise.
+    fn parts(&self) -> Parts<'_> {
+        Parts::default()
     }
 
-    /// Why the parameters cannot work or are predicted not to: an error text, or a warning that names the stability rule.
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String>;
+    /// [`Parts::configured`], to resolve what the user left open.
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        None
+    }
 
-    /// What is known of these parameters: certified by a theorem, predicted stable, or unstable, and which inequality says so.
-    fn assess(&self, _ground: &Ground) -> Assessment {
-        Assessment::open("no theorem or working rule here covers this algorithm")
+    /// Bounds on how far the private step of round `round` (from 1) moves between neighbours, given those of the gradient.
+    ///
+    /// For [`Response::AtNoisedPoint`] it is how far the noise would have to move to make up for it: ∇f/D.
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        degree: usize,
+        gradient: &Sensitivity,
+        facts: &PublicFacts,
+    ) -> Sensitivity;
+
+    /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
+    fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]);
+
+    /// Writes the private step: what the records contribute, and nothing public. `point` is the drawn point for [`Response::AtPoint`], the
+    /// same with the noise in it for [`Response::AtNoisedPoint`], and `low` otherwise.
+    fn step(
+        &self,
+        view: &View<'_>,
+        memory: Memory<'_>,
+        point: &[f64],
+        local: &LocalObjective,
+        work: &mut Workspace,
+        step: &mut [f64],
+    );
+
+    /// Updates the memory once everybody's new rows are in `view`.
+    fn absorb(&self, _view: &View<'_>, _memory: &mut [f64]) {}
+
+    /// The model an agent would use after the exchange in `view`, given also what it remembers of releases: its own release, unless the algorithm
+    /// says otherwise. It is computed from releases, and costs nothing.
+    fn model(&self, view: &View<'_>, _memory: &[f64], model: &mut [f64]) {
+        model.copy_from_slice(view.own());
+    }
+
+    /// How the private step of round `round` (from 1) relates to the drawn point, for an agent with `degree` neighbours. The kind of answer is the same
+    /// in all rounds.
+    fn response(&self, _round: u32, _degree: usize) -> Response {
+        Response::Shift
     }
 
     /// How many numbers a message has where models have `dim`. The first `dim` of a longer message are a model: the constraint set,
@@ -438,124 +486,11 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         0
     }
 
-    /// The parameters, as they would stand in an experiment file.
-    fn parameters(&self) -> Parameters;
+    /// Keeps of `view` what the next round needs, once the interval is drafted; `memory` is the public part.
+    fn keep(&self, _view: &View<'_>, _memory: &mut [f64]) {}
 
-    /// How the private step relates to the drawn point.
-    fn response(&self) -> Response {
-        Response::Shift
-    }
-
-    /// Whether an agent may go on without a neighbour, its place taken by the agent itself. Not where duals or trackers balance
-    /// over every edge: dropping one would leave the answer off for good.
-    fn allows_absence(&self) -> bool {
-        false
-    }
-
-    /// Whether all it does with its neighbours' vectors is to [mix](View::mix) them, so that a robust [rule](MixRule) may do it instead.
-    fn mixes(&self) -> bool {
-        false
-    }
-
-    /// Why an agent must not mix a neighbour's vector of an earlier round where the one of this round has not come in; `None` where it may.
-    fn refuses_stale(&self) -> Option<&'static str> {
-        Some("nothing is proved of it with vectors of different rounds")
-    }
-
-    /// How far the message of round `round` can lie outside the range of the last releases, given the largest number of any data gradient;
-    /// noise apart. `None` where nothing bounds it.
-    fn drift(&self, _round: u32, _gradient: f64, _facts: &PublicFacts) -> Option<Drift> {
-        None
-    }
-
-    /// What the neighbour at place `place` may send in round `round`: so many first numbers count, and their l2 norm is at most so large unless it
-    /// lies (but for chances below 10^−12). `None` where the algorithm knows no such bound.
-    fn admits(&self, _round: u32, _place: usize) -> Option<(usize, f64)> {
-        None
-    }
-
-    /// The noise its agents share over edges beside their own; `None` for algorithms whose agents hide themselves. It is asked before
-    /// [`Self::resolve`] and must answer the same afterwards. For [`Response::Shift`] with intervals of width 0 only.
-    fn pairwise(&self, _facts: &PublicFacts) -> Option<Pairwise> {
-        None
-    }
-
-    /// What it looks at.
-    fn needs(&self) -> Needs {
-        Needs::Rows
-    }
-
-    /// How many numbers an agent contributes to a secret-shared sum.
-    fn contribution(&self, dim: usize) -> usize {
-        dim
-    }
-
-    /// Writes what agent `agent` of a complete graph contributes: its vector, or for [`Needs::Total`] a public function of it.
-    fn contribute(&self, _agent: usize, own: &[f64], out: &mut [f64]) {
-        out.copy_from_slice(own);
-    }
-
-    /// The largest `|x[l]|` that a message of round `round` can have, given that of the means before it and of any data gradient; `None` where
-    /// nothing bounds it. Noise comes on top.
-    fn reach(&self, _round: u32, _before: f64, _gradient: f64, _facts: &PublicFacts) -> Option<f64> {
-        None
-    }
-
-    /// Bounds on how far the private step of round `round` (from 1) moves between neighbours, given those of the gradient.
-    ///
-    /// For [`Response::AtNoisedPoint`] it is how far the noise would have to move to make up for it: ∇f/D.
-    fn step_sensitivity(
-        &self,
-        round: u32,
-        degree: usize,
-        gradient: &Sensitivity,
-        facts: &PublicFacts,
-    ) -> Sensitivity;
-
-    /// Whether the charge of one round covers rounds after it, whose [`Self::step_sensitivity`] is zero then. The noise must be Gaussian and the
-    /// same in every round; an experiment that says otherwise is refused.
-    fn charges_ahead(&self) -> bool {
-        false
-    }
-
-    /// Whether it looks at [`View::common`] of a complete graph, so that a simulator should compute it once for all agents.
-    fn uses_common(&self) -> bool {
-        false
-    }
-
-    /// Whether one agent alone can run it.
-    fn runs_alone(&self) -> bool {
-        false
-    }
-
-    /// The coordinates that the message of round `round` (from 1) changes, increasing; `None` for all.
-    ///
-    /// All others are as [`Self::hold`] says: nothing private and no noise can reach them. [`Self::interval`] and
-    /// [`Self::step`] get one entry an active coordinate then. For [`Response::Shift`] only.
-    fn active(&self, _round: u32, _dim: usize) -> Option<Vec<u32>> {
-        None
-    }
-
-    /// Writes what the coordinates that are not [active](Self::active) hold, a function of what was released: as the agent released them
-    /// last, unless the algorithm says otherwise. The gate overwrites the active ones.
-    fn hold(&self, view: &View<'_>, _memory: &[f64], out: &mut [f64]) {
-        out.copy_from_slice(view.own());
-    }
-
-    /// D of the problem f(x) + (D/2)‖x − point‖² that is solved in round `round`, for every [`Response`] but `Shift`. A protocol that answers so must say it:
-    /// without it nothing is released, and an experiment that cannot be accounted for is refused.
-    fn solved_weight(&self, _round: u32, _degree: usize) -> f64 {
-        f64::NAN
-    }
-
-    /// How many numbers uniform on (0, 1) the algorithm needs in a round beside the points of its intervals. They do not depend on the
-    /// records, and no privacy is credited to them.
-    fn coins(&self) -> usize {
-        0
-    }
-
-    /// Takes the round's coins, before [`Self::interval`].
-    fn toss(&self, _coins: &[f64], _memory: &mut [f64]) {}
+    /// Sees the release before it is moved into the constraint set: it is paid for, so it is public.
+    fn remember(&self, _release: &[f64], _memory: &mut [f64]) {}
 
     /// What an agent sends when its budget allows no release: a function of what was released before.
     fn idle(&self, view: &View<'_>, out: &mut [f64]) {
@@ -568,72 +503,9 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         true
     }
 
-    /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
-    fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]);
-
-    /// Writes the private step: what the records contribute, and nothing public. `point` is the drawn point for [`Response::AtPoint`], the
-    /// same with the noise in it for [`Response::AtNoisedPoint`], and `low` otherwise.
-    fn step(
-        &self,
-        view: &View<'_>,
-        memory: Memory<'_>,
-        point: &[f64],
-        local: &LocalObjective,
-        work: &mut Workspace,
-        step: &mut [f64],
-    );
-
-    /// Keeps of `view` what the next round needs, once the interval is drafted; `memory` is the public part.
-    fn keep(&self, _view: &View<'_>, _memory: &mut [f64]) {}
-
-    /// Sees the release before it is moved into the constraint set: it is paid for, so it is public.
-    fn remember(&self, _release: &[f64], _memory: &mut [f64]) {}
-
-    /// The model an agent would use after the exchange in `view`: its own release, unless the algorithm says otherwise. It is computed from
-    /// releases, and costs nothing.
-    fn model(&self, view: &View<'_>, model: &mut [f64]) {
-        model.copy_from_slice(view.own());
-    }
-
-    /// What the algorithm's authors say this round costs one agent: shown beside our claim, and never a claim of ours. `None` where
-    /// nothing was published for such noise.
-    fn published_cost(&self, _: &PricedRound<'_>) -> Option<PublishedCost> {
-        None
-    }
-
-    /// The formula behind [`Self::published_cost`] and its source.
-    fn published_formula(&self) -> &'static str {
-        ""
-    }
-
-    /// Updates the memory once everybody's new rows are in `view`.
-    fn absorb(&self, _view: &View<'_>, _memory: &mut [f64]) {}
-
-    /// The protocol as agent `agent` of this graph runs it, where all agents have these numbers of records; `None` where that makes no
-    /// difference to it.
-    fn seated(&self, _agent: usize, _graph: &Graph, _records: &[usize]) -> Option<Arc<dyn Protocol>> {
-        None
-    }
-
-    /// Whether the message of round `round` only passes on what was released before: it uses no record, gets no noise and costs nothing.
-    fn passes_on(&self, _round: u32) -> bool {
+    /// Whether it looks at [`View::common`] of a complete graph, so that a simulator should compute it once for all agents.
+    fn uses_common(&self) -> bool {
         false
-    }
-
-    /// Writes the message of a round that [passes on](Self::passes_on): a function of what was released.
-    fn pass_on(&self, view: &View<'_>, _memory: &[f64], out: &mut [f64]) {
-        view.mix(out);
-    }
-
-    /// Every round's share of the budget, as a part of μ², where rounds do not share it in proportion to their sensitivities. Rounds that
-    /// [pass on](Self::passes_on) have none. The noise is Gaussian then.
-    fn shares(&self) -> Option<Vec<f64>> {
-        None
-    }
-
-    /// The model an agent would use now, given also what it remembers of releases; see [`Self::model`].
-    fn model_of(&self, view: &View<'_>, _memory: &[f64], model: &mut [f64]) {
-        self.model(view, model);
     }
 }
 

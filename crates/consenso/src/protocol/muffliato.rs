@@ -1,6 +1,9 @@
 //! Muffliato: noise once, gossip many times (Cyffers, Even, Bellet and Massoulié, 2022).
 
-use super::{Drift, ENOUGH_STEPS, Memory, Parameters, Protocol, PublicFacts, Schedule, View, table_of};
+use super::{
+    Assessed, Configured, Drift, ENOUGH_STEPS, Memory, Parameters, Parts, Protocol, PublicFacts, Relaying,
+    Schedule, Tolerant, View, table_of,
+};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -56,56 +59,18 @@ impl Protocol for Muffliato {
         "muffliato"
     }
 
-    fn resolve(&mut self, facts: &PublicFacts) {
-        self.mixings = Some(self.mixings(facts));
-        self.blocks = facts.rounds.div_ceil(self.length());
-        let blocks = PublicFacts { rounds: self.blocks, ..*facts };
-        self.step.get_or_insert_with(|| super::dgd::default_step(&blocks));
-    }
-
-    /// As many noised steps as are worth taking, and at most 200; each with its mixing.
-    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
-        let longest = super::dgd::default_step(&PublicFacts { rounds: 0, ..*facts }).at(1);
-        let steps = (facts.worthwhile(ENOUGH_STEPS) / longest).clamp(30.0, 200.0) as u32;
-        steps * (1 + self.mixings(facts).min(MOST_MIXINGS))
-    }
-
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        match self.mixings {
-            Some(0) => return Err("mixings = 0 is kind = \"dgd\": give at least 1".into()),
-            Some(many) if many > MOST_MIXINGS => {
-                return Err(format!("mixings = {many} is more than {MOST_MIXINGS}"));
-            }
-            _ => {}
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            relaying: Some(self),
+            tolerant: Some(self),
+            ..Parts::default()
         }
-        super::dgd::check_step(self.step.as_ref(), &PublicFacts { rounds: self.blocks.max(1), ..*facts })
     }
 
-    fn allows_absence(&self) -> bool {
-        true
-    }
-
-    fn mixes(&self) -> bool {
-        true
-    }
-
-    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<Drift> {
-        if self.passes_on(round) {
-            return Some(Drift { factor: 1.0, step: 0.0, linear: true });
-        }
-        let eta = self.eta(round);
-        let shrink = 1.0 - eta * facts.strong_convexity;
-        Some(Drift { factor: shrink.abs().max(1.0), step: eta.abs() * gradient, linear: shrink >= 0.0 })
-    }
-
-    fn assess(&self, ground: &Ground) -> Assessment {
-        let largest =
-            (1..=self.blocks.max(1)).map(|k| super::dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
-        super::dgd::open(largest * ground.facts.smoothness, "no theorem here covers steps between mixing")
-    }
-
-    fn parameters(&self) -> Parameters {
-        table_of(self)
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
@@ -113,17 +78,6 @@ impl Protocol for Muffliato {
             return Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 };
         }
         gradient.scaled(self.eta(round))
-    }
-
-    fn passes_on(&self, round: u32) -> bool {
-        !(round - 1).is_multiple_of(self.length())
-    }
-
-    fn shares(&self) -> Option<Vec<f64>> {
-        let blocks = self.blocks.max(1);
-        // Steps of different lengths have noise in proportion, so that each has its part.
-        let share = |round: u32| if self.passes_on(round) { 0.0 } else { 1.0 / f64::from(blocks) };
-        Some((1..=blocks * self.length()).map(share).collect())
     }
 
     fn has_intervals(&self) -> bool {
@@ -149,5 +103,76 @@ impl Protocol for Muffliato {
         local.data_gradient(point, step, work);
         let eta = self.eta(view.round() + 1);
         step.iter_mut().for_each(|s| *s *= -eta);
+    }
+}
+
+impl Configured for Muffliato {
+    fn resolve(&mut self, facts: &PublicFacts) {
+        self.mixings = Some(self.mixings(facts));
+        self.blocks = facts.rounds.div_ceil(self.length());
+        let blocks = PublicFacts { rounds: self.blocks, ..*facts };
+        self.step.get_or_insert_with(|| super::dgd::default_step(&blocks));
+    }
+
+    /// As many noised steps as are worth taking, and at most 200; each with its mixing.
+    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
+        let longest = super::dgd::default_step(&PublicFacts { rounds: 0, ..*facts }).at(1);
+        let steps = (facts.worthwhile(ENOUGH_STEPS) / longest).clamp(30.0, 200.0) as u32;
+        steps * (1 + self.mixings(facts).min(MOST_MIXINGS))
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        match self.mixings {
+            Some(0) => return Err("mixings = 0 is kind = \"dgd\": give at least 1".into()),
+            Some(many) if many > MOST_MIXINGS => {
+                return Err(format!("mixings = {many} is more than {MOST_MIXINGS}"));
+            }
+            _ => {}
+        }
+        super::dgd::check_step(self.step.as_ref(), &PublicFacts { rounds: self.blocks.max(1), ..*facts })
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for Muffliato {
+    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<Drift> {
+        if self.passes_on(round) {
+            return Some(Drift { factor: 1.0, step: 0.0, linear: true });
+        }
+        let eta = self.eta(round);
+        let shrink = 1.0 - eta * facts.strong_convexity;
+        Some(Drift { factor: shrink.abs().max(1.0), step: eta.abs() * gradient, linear: shrink >= 0.0 })
+    }
+
+    fn assess(&self, ground: &Ground) -> Assessment {
+        let largest =
+            (1..=self.blocks.max(1)).map(|k| super::dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
+        super::dgd::open(largest * ground.facts.smoothness, "no theorem here covers steps between mixing")
+    }
+}
+
+impl Relaying for Muffliato {
+    fn passes_on(&self, round: u32) -> bool {
+        !(round - 1).is_multiple_of(self.length())
+    }
+
+    fn shares(&self) -> Option<Vec<f64>> {
+        let blocks = self.blocks.max(1);
+        // Steps of different lengths have noise in proportion, so that each has its part.
+        let share = |round: u32| if self.passes_on(round) { 0.0 } else { 1.0 / f64::from(blocks) };
+        Some((1..=blocks * self.length()).map(share).collect())
+    }
+}
+
+impl Tolerant for Muffliato {
+    fn allows_absence(&self) -> bool {
+        true
+    }
+
+    fn mixes(&self) -> bool {
+        true
     }
 }

@@ -1,6 +1,9 @@
 //! Algorithm 2*: private gradient descent on any graph, between the neighbourhood's extremes (docs/paper.md section 2).
 
-use super::{Aggregation, Memory, Parameters, Protocol, PublicFacts, Schedule, View, settle, table_of};
+use super::{
+    Aggregation, Assessed, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, Schedule, Tolerant,
+    View, settle, table_of,
+};
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -24,27 +27,12 @@ impl Protocol for NeighbourhoodDescent {
         "gd-star"
     }
 
-    fn resolve(&mut self, facts: &PublicFacts) {
-        self.step.get_or_insert_with(|| super::dgd::default_step(facts));
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), assessed: Some(self), tolerant: Some(self), ..Parts::default() }
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        super::dgd::check_step(self.step.as_ref(), facts)
-    }
-
-    fn allows_absence(&self) -> bool {
-        true
-    }
-
-    /// Random points between the extremes are no fixed combination.
-    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<super::Drift> {
-        let eta = super::dgd::eta(self.step.as_ref(), round);
-        let factor = 1.0 + eta * facts.strong_convexity;
-        Some(super::Drift { factor, step: eta * gradient, linear: false })
-    }
-
-    fn parameters(&self) -> Parameters {
-        table_of(self)
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
@@ -82,5 +70,34 @@ impl Protocol for NeighbourhoodDescent {
         local.data_gradient(view.own(), step, work);
         let eta = super::dgd::eta(self.step.as_ref(), view.round() + 1);
         step.iter_mut().for_each(|s| *s *= -eta);
+    }
+}
+
+impl Configured for NeighbourhoodDescent {
+    fn resolve(&mut self, facts: &PublicFacts) {
+        self.step.get_or_insert_with(|| super::dgd::default_step(facts));
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        super::dgd::check_step(self.step.as_ref(), facts)
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for NeighbourhoodDescent {
+    /// Random points between the extremes are no fixed combination.
+    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<super::Drift> {
+        let eta = super::dgd::eta(self.step.as_ref(), round);
+        let factor = 1.0 + eta * facts.strong_convexity;
+        Some(super::Drift { factor, step: eta * gradient, linear: false })
+    }
+}
+
+impl Tolerant for NeighbourhoodDescent {
+    fn allows_absence(&self) -> bool {
+        true
     }
 }

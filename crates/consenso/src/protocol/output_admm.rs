@@ -2,8 +2,8 @@
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, check_exact, half_way, solve_at};
 use super::{
-    Memory, Parameters, PricedNoise, PricedRound, Protocol, PublicFacts, PublishedCost, Response, View,
-    table_of,
+    Configured, Memory, Parameters, Parts, Priced, PricedNoise, PricedRound, Protocol, PublicFacts,
+    PublishedCost, Response, View, table_of,
 };
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
@@ -36,32 +36,20 @@ impl Protocol for OutputAdmm {
         "output-admm"
     }
 
-    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
-        super::admm::default_exact_rounds(self.penalty, facts)
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), priced: Some(self), ..Parts::default() }
     }
 
-    fn resolve(&mut self, facts: &PublicFacts) {
-        super::admm::resolve_exact(&mut self.penalty, &mut self.dual_step, facts);
-    }
-
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        check_exact(self.penalty(), self.dual_step(), facts)
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn memory(&self) -> usize {
         1
     }
 
-    fn parameters(&self) -> Parameters {
-        table_of(self)
-    }
-
-    fn response(&self) -> Response {
-        Response::AtPoint
-    }
-
-    fn solved_weight(&self, _: u32, _: usize) -> f64 {
-        self.penalty()
+    fn response(&self, _: u32, _: usize) -> Response {
+        Response::AtPoint { weight: self.penalty() }
     }
 
     fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
@@ -93,7 +81,27 @@ impl Protocol for OutputAdmm {
     fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
         ascend(view, dual, self.dual_step());
     }
+}
 
+impl Configured for OutputAdmm {
+    fn default_rounds(&self, facts: &PublicFacts) -> u32 {
+        super::admm::default_exact_rounds(self.penalty, facts)
+    }
+
+    fn resolve(&mut self, facts: &PublicFacts) {
+        super::admm::resolve_exact(&mut self.penalty, &mut self.dual_step, facts);
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        check_exact(self.penalty(), self.dual_step(), facts)
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Priced for OutputAdmm {
     /// Under Gaussian noise ρ = Δ₂²/(2σ²) with Δ₂ = 2/(b(D + m)). The paper calls the authors' account of Laplace noise too loose to plot.
     fn published_cost(&self, priced: &PricedRound<'_>) -> Option<PublishedCost> {
         let PricedNoise::Gaussian { sigma } = priced.noise else { return None };

@@ -2,7 +2,8 @@
 
 use super::dgd::{check_step, eta};
 use super::{
-    Memory, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, Schedule, View, table_of,
+    Assessed, Configured, Memory, Parameters, Parts, Priced, PricedRound, Protocol, PublicFacts,
+    PublishedCost, Schedule, Tolerant, View, table_of,
 };
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
@@ -23,32 +24,23 @@ impl Protocol for Pdop {
         "pdop"
     }
 
-    /// A first step of 2.5/M as for DGD, shrinking to a hundredth of it over the run: the authors' geometric form.
-    fn resolve(&mut self, facts: &PublicFacts) {
-        let first = super::dgd::default_step(&PublicFacts { rounds: 0, ..*facts }).at(1);
-        let ratio = libm::pow(0.01, 1.0 / f64::from(facts.rounds.max(1)));
-        self.step.get_or_insert_with(|| Schedule::geometric(first, ratio));
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            priced: Some(self),
+            tolerant: Some(self),
+            ..Parts::default()
+        }
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
-        check_step(self.step.as_ref(), facts)
-    }
-
-    fn mixes(&self) -> bool {
-        true
-    }
-
-    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<super::Drift> {
-        Some(super::dgd::drift(self.step.as_ref(), round, gradient, facts))
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     /// Room for z.
     fn private_memory(&self) -> usize {
         1
-    }
-
-    fn parameters(&self) -> Parameters {
-        table_of(self)
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
@@ -83,15 +75,46 @@ impl Protocol for Pdop {
     }
 
     /// z, the public part of the next x: what is sent is x with noise on it, and nobody would use that.
-    fn model(&self, view: &View<'_>, model: &mut [f64]) {
+    fn model(&self, view: &View<'_>, _: &[f64], model: &mut [f64]) {
         view.mix(model);
     }
+}
 
+impl Configured for Pdop {
+    /// A first step of 2.5/M as for DGD, shrinking to a hundredth of it over the run: the authors' geometric form.
+    fn resolve(&mut self, facts: &PublicFacts) {
+        let first = super::dgd::default_step(&PublicFacts { rounds: 0, ..*facts }).at(1);
+        let ratio = libm::pow(0.01, 1.0 / f64::from(facts.rounds.max(1)));
+        self.step.get_or_insert_with(|| Schedule::geometric(first, ratio));
+    }
+
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+        check_step(self.step.as_ref(), facts)
+    }
+
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for Pdop {
+    fn drift(&self, round: u32, gradient: f64, facts: &PublicFacts) -> Option<super::Drift> {
+        Some(super::dgd::drift(self.step.as_ref(), round, gradient, facts))
+    }
+}
+
+impl Priced for Pdop {
     fn published_cost(&self, priced: &PricedRound<'_>) -> Option<PublishedCost> {
         priced.laplace(eta(self.step.as_ref(), priced.round)).map(PublishedCost::Pure)
     }
 
     fn published_formula(&self) -> &'static str {
         "Σ d·γ_k·β_k·B_∞ (Huang, Mitra and Vaidya, 2015, in the paper's notation)"
+    }
+}
+
+impl Tolerant for Pdop {
+    fn mixes(&self) -> bool {
+        true
     }
 }

@@ -3,8 +3,8 @@
 use super::admm::{ascend, default_exact_rounds, half_way, solve_at};
 use super::dvp::published_volume;
 use super::{
-    Memory, Parameters, PricedNoise, PricedRound, Protocol, PublicFacts, PublishedCost, Response, Schedule,
-    View, table_of,
+    Configured, Memory, Parameters, Parts, Priced, PricedNoise, PricedRound, Protocol, PublicFacts,
+    PublishedCost, Response, Schedule, View, table_of,
 };
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,64 @@ impl Protocol for PenaltyPerturbation {
         "pp"
     }
 
+    fn parts(&self) -> Parts<'_> {
+        Parts { configured: Some(self), priced: Some(self), ..Parts::default() }
+    }
+
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
+    }
+
+    fn memory(&self) -> usize {
+        1
+    }
+
+    fn response(&self, round: u32, degree: usize) -> Response {
+        Response::AtNoisedPoint { weight: self.weight(round, degree) }
+    }
+
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        degree: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
+        gradient.scaled(1.0 / self.weight(round, degree))
+    }
+
+    fn interval(&self, view: &View<'_>, dual: &[f64], low: &mut [f64], high: &mut [f64]) {
+        half_way(view, dual, self.weight(view.round() + 1, view.degree()), low);
+        high.copy_from_slice(low);
+    }
+
+    /// Over all of R^d: the account needs every release to have its noise. The gate moves it into the constraint set.
+    fn step(
+        &self,
+        view: &View<'_>,
+        _: Memory<'_>,
+        point: &[f64],
+        local: &LocalObjective,
+        work: &mut Workspace,
+        step: &mut [f64],
+    ) {
+        solve_at(
+            view,
+            point,
+            self.weight(view.round() + 1, view.degree()),
+            &Constraint::None,
+            local,
+            work,
+            step,
+        );
+    }
+
+    fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
+        ascend(view, dual, self.dual_step());
+    }
+}
+
+impl Configured for PenaltyPerturbation {
     fn default_rounds(&self, facts: &PublicFacts) -> u32 {
         let mean_degree = 0.5 * (facts.degrees.0 + facts.degrees.1) as f64;
         let weight = self.penalty.is_some().then(|| 2.0 * self.eta(1) * mean_degree);
@@ -79,62 +137,12 @@ impl Protocol for PenaltyPerturbation {
         }))
     }
 
-    fn memory(&self) -> usize {
-        1
-    }
-
     fn parameters(&self) -> Parameters {
         table_of(self)
     }
+}
 
-    fn response(&self) -> Response {
-        Response::AtNoisedPoint
-    }
-
-    fn step_sensitivity(
-        &self,
-        round: u32,
-        degree: usize,
-        gradient: &Sensitivity,
-        _: &PublicFacts,
-    ) -> Sensitivity {
-        gradient.scaled(1.0 / self.weight(round, degree))
-    }
-
-    fn solved_weight(&self, round: u32, degree: usize) -> f64 {
-        self.weight(round, degree)
-    }
-
-    fn interval(&self, view: &View<'_>, dual: &[f64], low: &mut [f64], high: &mut [f64]) {
-        half_way(view, dual, self.weight(view.round() + 1, view.degree()), low);
-        high.copy_from_slice(low);
-    }
-
-    /// Over all of R^d: the account needs every release to have its noise. The gate moves it into the constraint set.
-    fn step(
-        &self,
-        view: &View<'_>,
-        _: Memory<'_>,
-        point: &[f64],
-        local: &LocalObjective,
-        work: &mut Workspace,
-        step: &mut [f64],
-    ) {
-        solve_at(
-            view,
-            point,
-            self.weight(view.round() + 1, view.degree()),
-            &Constraint::None,
-            local,
-            work,
-            step,
-        );
-    }
-
-    fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
-        ascend(view, dual, self.dual_step());
-    }
-
+impl Priced for PenaltyPerturbation {
     /// The authors' own account for their noise; for Laplace coordinates the form the paper compares with.
     fn published_cost(&self, priced: &PricedRound<'_>) -> Option<PublishedCost> {
         let weight = self.weight(priced.round, priced.degree);

@@ -1,6 +1,8 @@
 //! Private random coordinate descent, with one agent or many (docs/paper.md section 2, Appendix K of the paper).
 
-use super::{Memory, Parameters, Protocol, PublicFacts, View, table_of};
+use super::{
+    Assessed, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Tolerant, View, table_of,
+};
 use crate::data::some_columns;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
@@ -157,7 +159,7 @@ impl CoordinateDescent {
         (1..=rounds).filter(raises).collect()
     }
 
-    /// Whether round `round` is charged for. Without [`Protocol::resolve`] nothing is known of a random order, and every round is.
+    /// Whether round `round` is charged for. Without [`Configured::resolve`] nothing is known of a random order, and every round is.
     fn is_charged(&self, round: u32, dim: usize) -> bool {
         match (self.order, &self.raising) {
             (Order::Shuffle, _) => (round - 1).is_multiple_of(self.epoch_rounds(dim)),
@@ -172,6 +174,59 @@ impl Protocol for CoordinateDescent {
         "rcd"
     }
 
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            partial: Some(self),
+            tolerant: Some(self),
+            ..Parts::default()
+        }
+    }
+
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
+    }
+
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        facts: &PublicFacts,
+    ) -> Sensitivity {
+        if !self.is_charged(round, facts.dim) {
+            return Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 };
+        }
+        let whole = gradient.scaled(facts.coordinate_sensitivity).scaled(self.eta());
+        Sensitivity::from_l2(whole.l2, facts.dim)
+    }
+
+    fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
+        let keep = 1.0 - self.eta() * view.regularization();
+        let active = self.coordinates(view.round() + 1, view.dim());
+        for (low, &l) in low.iter_mut().zip(&active) {
+            *low = keep * view.mix_at(l as usize);
+        }
+        high.copy_from_slice(low);
+    }
+
+    fn step(
+        &self,
+        view: &View<'_>,
+        _: Memory<'_>,
+        _: &[f64],
+        local: &LocalObjective,
+        work: &mut Workspace,
+        step: &mut [f64],
+    ) {
+        let active = self.coordinates(view.round() + 1, view.dim());
+        local.data_gradient_at(|v| view.mix(v), &active, step, work);
+        step.iter_mut().for_each(|s| *s *= -self.eta());
+    }
+}
+
+impl Configured for CoordinateDescent {
     /// As many epochs as a gradient method of this step would take rounds.
     fn default_rounds(&self, facts: &PublicFacts) -> u32 {
         let step = self.step.unwrap_or(1.0 / self.smoothness(facts));
@@ -207,6 +262,12 @@ impl Protocol for CoordinateDescent {
         }))
     }
 
+    fn parameters(&self) -> Parameters {
+        table_of(self)
+    }
+}
+
+impl Assessed for CoordinateDescent {
     /// Coordinate descent in uniform order is certified where agents see the same mean; a permutation is only known to descend.
     fn assess(&self, ground: &Ground) -> Assessment {
         let facts = &ground.facts;
@@ -251,10 +312,24 @@ impl Protocol for CoordinateDescent {
         Assessment { nearest_certified, ..super::dgd::open(product, why) }
     }
 
-    fn parameters(&self) -> Parameters {
-        table_of(self)
+    fn drift(&self, _: u32, gradient: f64, facts: &PublicFacts) -> Option<super::Drift> {
+        let ridge = self.eta() * facts.strong_convexity;
+        let factor = (1.0 - ridge).abs().max(1.0);
+        Some(super::Drift { factor, step: self.eta() * gradient, linear: ridge <= 1.0 })
+    }
+}
+
+impl Partial for CoordinateDescent {
+    fn charges_ahead(&self) -> bool {
+        true
     }
 
+    fn active(&self, round: u32, dim: usize) -> Vec<u32> {
+        self.coordinates(round, dim)
+    }
+}
+
+impl Tolerant for CoordinateDescent {
     fn allows_absence(&self) -> bool {
         true
     }
@@ -263,59 +338,8 @@ impl Protocol for CoordinateDescent {
         true
     }
 
-    fn drift(&self, _: u32, gradient: f64, facts: &PublicFacts) -> Option<super::Drift> {
-        let ridge = self.eta() * facts.strong_convexity;
-        let factor = (1.0 - ridge).abs().max(1.0);
-        Some(super::Drift { factor, step: self.eta() * gradient, linear: ridge <= 1.0 })
-    }
-
     fn runs_alone(&self) -> bool {
         true
-    }
-
-    fn charges_ahead(&self) -> bool {
-        true
-    }
-
-    fn active(&self, round: u32, dim: usize) -> Option<Vec<u32>> {
-        Some(self.coordinates(round, dim))
-    }
-
-    fn step_sensitivity(
-        &self,
-        round: u32,
-        _: usize,
-        gradient: &Sensitivity,
-        facts: &PublicFacts,
-    ) -> Sensitivity {
-        if !self.is_charged(round, facts.dim) {
-            return Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 };
-        }
-        let whole = gradient.scaled(facts.coordinate_sensitivity).scaled(self.eta());
-        Sensitivity::from_l2(whole.l2, facts.dim)
-    }
-
-    fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
-        let keep = 1.0 - self.eta() * view.regularization();
-        let active = self.coordinates(view.round() + 1, view.dim());
-        for (low, &l) in low.iter_mut().zip(&active) {
-            *low = keep * view.mix_at(l as usize);
-        }
-        high.copy_from_slice(low);
-    }
-
-    fn step(
-        &self,
-        view: &View<'_>,
-        _: Memory<'_>,
-        _: &[f64],
-        local: &LocalObjective,
-        work: &mut Workspace,
-        step: &mut [f64],
-    ) {
-        let active = self.coordinates(view.round() + 1, view.dim());
-        local.data_gradient_at(|v| view.mix(v), &active, step, work);
-        step.iter_mut().for_each(|s| *s *= -self.eta());
     }
 }
 

@@ -61,7 +61,9 @@
 //! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up a breadth-first tree from a centre of the graph
 //! and the total comes down, 2·height exchanges, each a public function of releases and free. Every connected graph gives the same model.
 
-use super::{Memory, Pairwise, Parameters, Protocol, PublicFacts, View};
+use super::{
+    Assessed, Configured, Memory, Pairwise, Parameters, Partial, Parts, Protocol, PublicFacts, Relaying, View,
+};
 use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout};
 use crate::graph::Graph;
@@ -384,7 +386,8 @@ impl Recipe {
     /// Counts this site's records into `cells`.
     fn count(&self, local: &LocalObjective, cells: &mut [f64]) {
         cells.fill(0.0);
-        let (records, layout) = (local.records(), &self.request.layout);
+        let records = local.mean_loss().expect("only records have columns").records();
+        let layout = &self.request.layout;
         let cell = |value: f64, bins: usize| ((value * bins as f64) as usize).min(bins - 1);
         for index in 0..records.len() {
             let mut at = 0;
@@ -1137,75 +1140,23 @@ impl Protocol for Scouted {
         if self.recipe.request.pairwise.is_some() { "decor" } else { "dgd" }
     }
 
-    fn pairwise(&self, _: &PublicFacts) -> Option<Pairwise> {
-        self.recipe.request.pairwise.map(|(pairwise, _)| pairwise)
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            partial: Some(self),
+            relaying: Some(self),
+            ..Parts::default()
+        }
     }
 
-    fn resolve(&mut self, _: &PublicFacts) {}
-
-    fn default_rounds(&self, _: &PublicFacts) -> u32 {
-        self.rounds()
-    }
-
-    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
-        let recipe = &self.recipe;
-        let (heavy, weight) = largest(recipe.weights.iter().copied());
-        let all: f64 = recipe.factors.iter().map(|f| f * f).sum();
-        let (loud, noise) = largest(recipe.factors.iter().map(|f| f * f / all));
-        let several = recipe.weights.len() > 2;
-        let noisy =
-            several && recipe.request.mu.is_some() && noise > 0.5 && !recipe.request.weights.is_precise();
-        let mut said = Vec::new();
-        if several && weight > 0.5 {
-            said.push(format!(
-                "site {} has {:.0} % of the weight: the model is mostly about its records; data.weights = \"equal\" makes all sites count \
-                 the same, at the price of more noise",
-                heavy + 1,
-                100.0 * weight
-            ));
-        }
-        if noisy {
-            said.push(format!(
-                "site {} brings {:.0} % of the noise; data.weights = \"precision\" lets it count for less",
-                loud + 1,
-                100.0 * noise
-            ));
-        }
-        Ok((!said.is_empty()).then(|| said.join("; ")))
-    }
-
-    fn assess(&self, _: &Ground) -> Assessment {
-        let recipe = &self.recipe;
-        let steps = f64::from(self.shape.steps);
-        let blind = recipe.request.layout.blind(recipe.floor);
-        let time = |mu| recipe.time(self.shape.training(), &blind, mu);
-        let product = recipe.request.mu.map_or(1.0, |mu| (time(mu) / steps).min(1.0 / 3.0));
-        let inequality = format!("step·h = {} ≤ 1 on standardised columns", short(product));
-        let promise = format!(
-            "all sites end with the same model; noise-to-signal q = {}, {} exchanges a step",
-            short(recipe.q),
-            self.shape.exchanges
-        );
-        let why = "no theorem here covers gradients that are clipped record by record";
-        Assessment {
-            promise: Some(promise),
-            not_certified: Some(why.into()),
-            ..Assessment::new(Standing::PredictedStable, "bounded steps", inequality)
-        }
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn memory(&self) -> usize {
         // Two sums and the state; the means of the iterates may not fit beside the standard.
         4
-    }
-
-    fn parameters(&self) -> Parameters {
-        let mut table = Parameters::new();
-        if let Some((pairwise, _)) = self.recipe.request.pairwise {
-            table.insert("colluders".into(), pairwise.colluders.into());
-            table.insert("correlation".into(), pairwise.correlation.into());
-        }
-        table
     }
 
     fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {
@@ -1220,10 +1171,6 @@ impl Protocol for Scouted {
             return Sensitivity { l1: reach * m, l2: (reach * m).sqrt().next_up(), linf: 1.0 };
         }
         Sensitivity::from_l2(reach + self.rounding(), self.length(sum))
-    }
-
-    fn active(&self, round: u32, _: usize) -> Option<Vec<u32>> {
-        Some((0..self.length(self.place(round).0) as u32).collect())
     }
 
     fn interval(&self, _: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
@@ -1248,8 +1195,8 @@ impl Protocol for Scouted {
         let (standard, rest) = rest.split_at(self.recipe.request.layout.standard_len());
         let (x, rest) = rest.split_at(self.recipe.coefficients());
         let (mean, tally) = rest.split_at(self.recipe.coefficients());
-        let raw = local.raw().expect("scouted records are raw");
-        let rows: Arc<Standardised> = raw.under(standard, local.records());
+        let records = local.mean_loss().expect("only records have columns");
+        let rows: Arc<Standardised> = records.under(standard).expect("scouted records are raw");
         let (loss, clip) = (self.recipe.loss(standard), self.recipe.clip(standard));
         if sum <= self.shape.steps {
             rows.clipped_sum(loss, x, clip, step, work);
@@ -1315,6 +1262,96 @@ impl Protocol for Scouted {
         }
     }
 
+    fn model(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
+        let mut memory = memory.to_vec();
+        let state = self.state(&mut memory);
+        let length = state.standard.len();
+        model.fill(0.0);
+        // Before the columns are scouted nothing is known of them.
+        if view.round() <= self.shape.exchanges && state.standard[length - 1] == 0.0 {
+            let blind = self.recipe.request.layout.blind(self.recipe.floor);
+            self.recipe.start(&blind, &mut model[length..length + state.x.len()]);
+            model[..length].copy_from_slice(&blind);
+        } else {
+            model[..length].copy_from_slice(state.standard);
+            self.recipe.model(self.shape.calibration, &state, &mut model[length..length + state.x.len()]);
+        }
+    }
+}
+
+impl Configured for Scouted {
+    fn pairwise(&self, _: &PublicFacts) -> Option<Pairwise> {
+        self.recipe.request.pairwise.map(|(pairwise, _)| pairwise)
+    }
+
+    fn resolve(&mut self, _: &PublicFacts) {}
+
+    fn default_rounds(&self, _: &PublicFacts) -> u32 {
+        self.rounds()
+    }
+
+    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
+        let recipe = &self.recipe;
+        let (heavy, weight) = largest(recipe.weights.iter().copied());
+        let all: f64 = recipe.factors.iter().map(|f| f * f).sum();
+        let (loud, noise) = largest(recipe.factors.iter().map(|f| f * f / all));
+        let several = recipe.weights.len() > 2;
+        let noisy =
+            several && recipe.request.mu.is_some() && noise > 0.5 && !recipe.request.weights.is_precise();
+        let mut said = Vec::new();
+        if several && weight > 0.5 {
+            said.push(format!(
+                "site {} has {:.0} % of the weight: the model is mostly about its records; data.weights = \"equal\" makes all sites count \
+                 the same, at the price of more noise",
+                heavy + 1,
+                100.0 * weight
+            ));
+        }
+        if noisy {
+            said.push(format!(
+                "site {} brings {:.0} % of the noise; data.weights = \"precision\" lets it count for less",
+                loud + 1,
+                100.0 * noise
+            ));
+        }
+        Ok((!said.is_empty()).then(|| said.join("; ")))
+    }
+
+    fn parameters(&self) -> Parameters {
+        let mut table = Parameters::new();
+        if let Some((pairwise, _)) = self.recipe.request.pairwise {
+            table.insert("colluders".into(), pairwise.colluders.into());
+            table.insert("correlation".into(), pairwise.correlation.into());
+        }
+        table
+    }
+
+    fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
+        Some(Arc::new(self.at_seat(agent, graph, records)?))
+    }
+}
+
+impl Assessed for Scouted {
+    fn assess(&self, _: &Ground) -> Assessment {
+        let recipe = &self.recipe;
+        let steps = f64::from(self.shape.steps);
+        let blind = recipe.request.layout.blind(recipe.floor);
+        let time = |mu| recipe.time(self.shape.training(), &blind, mu);
+        let product = recipe.request.mu.map_or(1.0, |mu| (time(mu) / steps).min(1.0 / 3.0));
+        let inequality = format!("step·h = {} ≤ 1 on standardised columns", short(product));
+        let promise = format!(
+            "all sites end with the same model; noise-to-signal q = {}, {} exchanges a step",
+            short(recipe.q),
+            self.shape.exchanges
+        );
+        let why = "no theorem here covers gradients that are clipped record by record";
+        Assessment {
+            promise: Some(promise),
+            not_certified: Some(why.into()),
+            ..Assessment::new(Standing::PredictedStable, "bounded steps", inequality)
+        }
+    }
+
     /// A record's share in a sum is bounded, so a site of b records releases a vector of at most b·s, s the bound, plus noise: a site that lies has no more influence than one
     /// whose records are as bad as they can be. What is passed on is a weighted mean of such vectors.
     fn admits(&self, round: u32, place: usize) -> Option<(usize, f64)> {
@@ -1328,7 +1365,15 @@ impl Protocol for Scouted {
         let records = self.recipe.weights.get(sender)? / self.recipe.factors.get(sender)?;
         Some((length, records * self.largest_share(sum)? + self.largest_noise(sum)))
     }
+}
 
+impl Partial for Scouted {
+    fn active(&self, round: u32, _: usize) -> Vec<u32> {
+        (0..self.length(self.place(round).0) as u32).collect()
+    }
+}
+
+impl Relaying for Scouted {
     fn passes_on(&self, round: u32) -> bool {
         // Where everything is known already the first sum is empty.
         let (sum, exchange) = self.place(round);
@@ -1367,25 +1412,5 @@ impl Protocol for Scouted {
             (sum, _) => self.shape.calibration_of(sum - 1 - self.shape.steps),
         };
         Some((1..=self.rounds()).map(share).collect())
-    }
-
-    fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
-        Some(Arc::new(self.at_seat(agent, graph, records)?))
-    }
-
-    fn model_of(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
-        let mut memory = memory.to_vec();
-        let state = self.state(&mut memory);
-        let length = state.standard.len();
-        model.fill(0.0);
-        // Before the columns are scouted nothing is known of them.
-        if view.round() <= self.shape.exchanges && state.standard[length - 1] == 0.0 {
-            let blind = self.recipe.request.layout.blind(self.recipe.floor);
-            self.recipe.start(&blind, &mut model[length..length + state.x.len()]);
-            model[..length].copy_from_slice(&blind);
-        } else {
-            model[..length].copy_from_slice(state.standard);
-            self.recipe.model(self.shape.calibration, &state, &mut model[length..length + state.x.len()]);
-        }
     }
 }

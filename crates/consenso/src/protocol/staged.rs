@@ -13,7 +13,10 @@
 //! budget, Σ μ_k² = μ²: scouting has its part of it, the algorithm's rounds have the rest in equal parts.
 
 use super::scouted::Scouted;
-use super::{Memory, Parameters, Protocol, PublicFacts, Response, View};
+use super::{
+    Assessed, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Relaying, Response,
+    Tossing, View,
+};
 use crate::graph::Graph;
 use crate::problem::{LocalObjective, Objective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
@@ -107,16 +110,19 @@ impl Protocol for Staged {
         self.inner.kind()
     }
 
-    fn resolve(&mut self, _: &PublicFacts) {}
-
-    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
-        let said = [self.inner.check(&self.facts)?, self.scout.check(&self.facts)?];
-        let said: Vec<String> = said.into_iter().flatten().collect();
-        Ok((!said.is_empty()).then(|| said.join("; ")))
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            partial: Some(self),
+            relaying: Some(self),
+            tossing: self.inner.parts().tossing.map(|_| self as &dyn Tossing),
+            ..Parts::default()
+        }
     }
 
-    fn assess(&self, ground: &Ground) -> Assessment {
-        self.inner.assess(&Ground { facts: self.facts, noise: Vec::new(), ..ground.clone() })
+    fn configure(&mut self) -> Option<&mut dyn Configured> {
+        Some(self)
     }
 
     fn width(&self, dim: usize) -> usize {
@@ -133,16 +139,13 @@ impl Protocol for Staged {
         self.inner.private_memory()
     }
 
-    fn parameters(&self) -> Parameters {
-        self.inner.parameters()
-    }
-
-    fn response(&self) -> Response {
-        self.inner.response()
-    }
-
-    fn solved_weight(&self, round: u32, degree: usize) -> f64 {
-        self.inner_round(round).map_or(1.0, |r| self.inner.solved_weight(r, degree))
+    fn response(&self, round: u32, degree: usize) -> Response {
+        let inner = self.inner.response(self.inner_round(round).unwrap_or(1), degree);
+        match (self.inner_round(round), inner) {
+            (Some(_), _) | (None, Response::Shift) => inner,
+            (None, Response::AtPoint { .. }) => Response::AtPoint { weight: 1.0 },
+            (None, Response::AtNoisedPoint { .. }) => Response::AtNoisedPoint { weight: 1.0 },
+        }
     }
 
     fn step_sensitivity(
@@ -157,31 +160,6 @@ impl Protocol for Staged {
             None if round <= self.done() => self.scout.step_sensitivity(round, degree, gradient, facts),
             None => Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 },
         }
-    }
-
-    fn active(&self, round: u32, dim: usize) -> Option<Vec<u32>> {
-        let Some(r) = self.inner_round(round) else { return self.scout.active(round, dim) };
-        let (offset, width) = self.place();
-        let all = || (0..width as u32).collect();
-        let active = self.inner.active(r, width).unwrap_or_else(all);
-        Some(active.into_iter().map(|l| l + offset as u32).collect())
-    }
-
-    fn hold(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
-        out.fill(0.0);
-        if self.inner_round(view.round() + 1).is_some() {
-            let (offset, width) = self.place();
-            let part = &mut out[offset..offset + width];
-            self.inner.hold(&self.inner_view(view), &memory[self.inner_memory()], part);
-        }
-    }
-
-    fn coins(&self) -> usize {
-        self.inner.coins()
-    }
-
-    fn toss(&self, coins: &[f64], memory: &mut [f64]) {
-        self.inner.toss(coins, &mut memory[self.inner_memory()]);
     }
 
     fn has_intervals(&self) -> bool {
@@ -214,9 +192,9 @@ impl Protocol for Staged {
             return self.scout.step(view, memory, point, local, work, step);
         }
         let standard = self.scout.known_standard(memory.public);
-        let raw = local.raw().expect("scouted records are raw");
-        let rows = raw.under(standard, local.records());
-        let unit = rows.in_units(self.objective, self.scout.usual_length(standard), local.weight());
+        let records = local.mean_loss().expect("only records have columns");
+        let rows = records.under(standard).expect("scouted records are raw");
+        let unit = rows.in_units(self.objective, self.scout.usual_length(standard), records.weight());
         let private = &mut memory.private[..self.inner.private_memory() * self.place().1];
         let memory = Memory { public: &memory.public[self.inner_memory()], private };
         self.inner.step(&self.inner_view(view), memory, point, unit, work, step);
@@ -252,10 +230,82 @@ impl Protocol for Staged {
         }
     }
 
+    fn model(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
+        model.fill(0.0);
+        let (round, dim) = (view.round(), self.facts.dim);
+        let known = round >= self.done();
+        let standard =
+            if known { self.scout.known_standard(memory).to_vec() } else { self.scout.blind_standard() };
+        model[..standard.len()].copy_from_slice(&standard);
+        let x = &mut model[standard.len()..standard.len() + dim];
+        let last = self.done() + self.facts.rounds;
+        if round > last {
+            view.part(self.place().0, dim, 0).mix(x);
+        } else if round > self.done() + self.before_mean {
+            x.copy_from_slice(&memory[self.mean_memory()]);
+        } else if round > self.done() {
+            x.copy_from_slice(&self.inner_view(view).own()[..dim]);
+        }
+        // Rows were divided by R; a model speaks of standardised columns.
+        let length = self.scout.usual_length(&standard);
+        x.iter_mut().for_each(|x| *x /= length);
+    }
+}
+
+impl Configured for Staged {
+    fn resolve(&mut self, _: &PublicFacts) {}
+
+    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
+        let said = [self.inner.check(&self.facts)?, self.scout.check(&self.facts)?];
+        let said: Vec<String> = said.into_iter().flatten().collect();
+        Ok((!said.is_empty()).then(|| said.join("; ")))
+    }
+
+    fn parameters(&self) -> Parameters {
+        self.inner.parameters()
+    }
+
+    fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
+        let scout = self.scout.at_seat(agent, graph, records)?;
+        let inner = self.inner.seated(agent, graph, records).unwrap_or_else(|| Arc::clone(&self.inner));
+        Some(Arc::new(Self { scout, inner, ..self.clone() }))
+    }
+}
+
+impl Assessed for Staged {
+    fn assess(&self, ground: &Ground) -> Assessment {
+        self.inner.assess(&Ground { facts: self.facts, noise: Vec::new(), ..ground.clone() })
+    }
+
     fn admits(&self, round: u32, place: usize) -> Option<(usize, f64)> {
         if round <= self.done() { self.scout.admits(round, place) } else { None }
     }
+}
 
+impl Partial for Staged {
+    fn active(&self, round: u32, dim: usize) -> Vec<u32> {
+        let Some(r) = self.inner_round(round) else { return self.scout.active(round, dim) };
+        let (offset, width) = self.place();
+        let all = || (0..width as u32).collect();
+        let active = self.inner.active(r, width).unwrap_or_else(all);
+        active.into_iter().map(|l| l + offset as u32).collect()
+    }
+
+    fn hold(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        if self.inner_round(view.round() + 1).is_some() {
+            let (offset, width) = self.place();
+            let part = &mut out[offset..offset + width];
+            let (inside, memory) = (self.inner_view(view), &memory[self.inner_memory()]);
+            match self.inner.parts().partial {
+                Some(partial) => partial.hold(&inside, memory, part),
+                None => part.copy_from_slice(inside.own()),
+            }
+        }
+    }
+}
+
+impl Relaying for Staged {
     fn passes_on(&self, round: u32) -> bool {
         if round <= self.done() { self.scout.passes_on(round) } else { self.inner_round(round).is_none() }
     }
@@ -287,31 +337,16 @@ impl Protocol for Staged {
         };
         Some((1..=self.rounds()).map(share).collect())
     }
+}
 
-    fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
-        let scout = self.scout.at_seat(agent, graph, records)?;
-        let inner = self.inner.seated(agent, graph, records).unwrap_or_else(|| Arc::clone(&self.inner));
-        Some(Arc::new(Self { scout, inner, ..self.clone() }))
+impl Tossing for Staged {
+    fn coins(&self) -> usize {
+        self.inner.parts().tossing.map_or(0, Tossing::coins)
     }
 
-    fn model_of(&self, view: &View<'_>, memory: &[f64], model: &mut [f64]) {
-        model.fill(0.0);
-        let (round, dim) = (view.round(), self.facts.dim);
-        let known = round >= self.done();
-        let standard =
-            if known { self.scout.known_standard(memory).to_vec() } else { self.scout.blind_standard() };
-        model[..standard.len()].copy_from_slice(&standard);
-        let x = &mut model[standard.len()..standard.len() + dim];
-        let last = self.done() + self.facts.rounds;
-        if round > last {
-            view.part(self.place().0, dim, 0).mix(x);
-        } else if round > self.done() + self.before_mean {
-            x.copy_from_slice(&memory[self.mean_memory()]);
-        } else if round > self.done() {
-            x.copy_from_slice(&self.inner_view(view).own()[..dim]);
+    fn toss(&self, coins: &[f64], memory: &mut [f64]) {
+        if let Some(tossing) = self.inner.parts().tossing {
+            tossing.toss(coins, &mut memory[self.inner_memory()]);
         }
-        // Rows were divided by R; a model speaks of standardised columns.
-        let length = self.scout.usual_length(&standard);
-        x.iter_mut().for_each(|x| *x /= length);
     }
 }

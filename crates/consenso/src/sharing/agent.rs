@@ -430,7 +430,7 @@ impl SharingAgent {
             return true;
         }
         let set = self.player.gate().constraint();
-        let revealed = revealed(&self.code, self.sight.needs(), set, &self.total);
+        let revealed = revealed(&self.code, self.sight.needs(), set, &self.total, self.code.agents());
         self.sight.reveal(&self.own, &revealed);
         if self.round() == self.player.timetable().exchanges() {
             self.model = Some(self.player.finish(&self.sight.seat(self.done / 2)));

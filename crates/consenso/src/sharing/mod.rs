@@ -18,6 +18,11 @@
 //! The agents are honest but curious: one who sends wrong sums spoils the mean, one who sends different sums to different agents splits it.
 //! Neither learns more. The uniform words are ChaCha12's, keyed by the agent's seed.
 //!
+//! # On any graph, and when somebody dies
+//!
+//! Shares need a complete graph and everybody, to the end. A [`MaskedAgent`] needs neither: its vectors leave under masks that it shares with its neighbours alone, and up to t agents may
+//! drop out (see [`masked`](crate::privacy::masked)).
+//!
 //! # Noise
 //!
 //! What the sum itself says of a record is hidden by noise, if there is some: each agent adds a part of it before it shares
@@ -29,13 +34,17 @@
 //! number is their sum over the integers.
 
 mod agent;
+mod masked;
 
 pub use crate::gate::{FixedPoint, ShareError};
 pub use agent::{Phase, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
+pub use masked::{MaskedAgent, MaskedEffect, MaskedMessage, MaskedRefusal};
 
 use crate::agent::Seat;
+use crate::graph::Graph;
 use crate::problem::Constraint;
 use crate::protocol::{Common, Needs, Protocol, Weights};
+use std::collections::BTreeSet;
 
 /// `sum += words`, modulo 2^64.
 pub(crate) fn add(sum: &mut [u64], words: &[u64]) {
@@ -44,14 +53,36 @@ pub(crate) fn add(sum: &mut [u64], words: &[u64]) {
     }
 }
 
-/// What an exchange reveals: the mean of all, moved into the set, or where only that is needed the sum of all contributions.
-pub(crate) fn revealed(code: &FixedPoint, needs: Needs, set: &Constraint, sum: &[u64]) -> Vec<f64> {
+/// What an exchange of so many members reveals: their mean, moved into the set, or where only that is needed the sum of all contributions.
+pub(crate) fn revealed(
+    code: &FixedPoint,
+    needs: Needs,
+    set: &Constraint,
+    sum: &[u64],
+    members: usize,
+) -> Vec<f64> {
     if needs == Needs::Total {
         return sum.iter().map(|&sum| code.value(sum.cast_signed())).collect();
     }
-    let mut mean: Vec<f64> = sum.iter().map(|&sum| code.mean(sum)).collect();
+    let mut mean: Vec<f64> = sum.iter().map(|&sum| code.mean_of(sum, members)).collect();
     set.project(&mut mean);
     mean
+}
+
+/// Whether those left without `gone`, of whom at most `most` may be, can go on in `round`: they must reach each other.
+pub(crate) fn remaining(
+    graph: &Graph,
+    gone: &BTreeSet<u32>,
+    most: usize,
+    round: u32,
+) -> Result<(), ShareError> {
+    if gone.len() > most {
+        return Err(ShareError::TooManyGone { gone: gone.len(), most, round });
+    }
+    if graph.is_connected_without(gone) {
+        return Ok(());
+    }
+    Err(ShareError::FallenApart { gone: gone.iter().copied().collect(), round })
 }
 
 /// What an agent sees when only the mean of all is revealed: its own row, and the mean of the others' in place of each of theirs.
@@ -80,6 +111,11 @@ impl Sight {
             weights: vec![1.0 / agents as f64; agents - 1],
             common: Common { mean: start.to_vec(), farthest: (0, 1), total },
         })
+    }
+
+    /// Whose sight it is.
+    pub(crate) fn agent(&self) -> usize {
+        self.agent
     }
 
     /// What an exchange must reveal.

@@ -18,7 +18,18 @@ use crate::protocol::{Common, Weights};
 use crate::random::Seed;
 use crate::sharing::{FixedPoint, ShareError};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// An agent that dies for good in a simulation of masked sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DropOut {
+    /// Who, from 0.
+    pub agent: u32,
+    /// In which round, from 1: it is not in that round's sum, nor in any later one.
+    pub round: u32,
+}
 
 /// Multiply-adds a share of a round should hold before it is worth handing to another thread: about 10 µs of work, where handing it over
 /// takes about one.
@@ -52,7 +63,7 @@ impl Lockstep {
     pub fn new(players: Vec<Player>, graph: Arc<Graph>, mixing: Arc<Mixing>) -> Self {
         assert_eq!(players.len(), graph.agents(), "a player an agent");
         let dim = players.first().map_or(0, Player::width);
-        let work = players.iter().map(|p| 2 * p.local().records().stored()).max().unwrap_or(1) + 100 * dim;
+        let work = players.iter().map(|p| 2 * p.local().stored()).max().unwrap_or(1) + 100 * dim;
         let grain = (GRAIN / work.max(1)).max(1);
         let rows: Vec<f64> = players.iter().flat_map(Player::start).collect();
         let next = rows.clone();
@@ -91,6 +102,25 @@ impl Lockstep {
             return Err(ShareError::NotComplete);
         }
         self.exchange = Some(shared::Exchange::new(code, &self.players, &self.rows, self.dim)?);
+        Ok(self)
+    }
+
+    /// Switches this simulation to masked sums: only sums over many agents are revealed, on any graph, and agents may drop out. The gates must have
+    /// [masks](crate::gate::Gate::with_masks).
+    ///
+    /// # Errors
+    /// A graph that is not the code's, or an algorithm that looks at more than sums.
+    pub fn masked(
+        mut self,
+        code: FixedPoint,
+        most: usize,
+        drop_outs: Vec<DropOut>,
+    ) -> Result<Self, ShareError> {
+        if code.agents() != self.players.len() {
+            return Err(ShareError::NotComplete);
+        }
+        let exchange = shared::Exchange::new(code, &self.players, &self.rows, self.dim)?;
+        self.exchange = Some(exchange.masked(Arc::clone(&self.graph), most, drop_outs));
         Ok(self)
     }
 

@@ -1,9 +1,13 @@
-//! The secret-shared exchange in lockstep: every share is made and added, none is kept.
+//! The secret-shared exchange in lockstep: every share is made and added, none is kept. Masked sums likewise.
 
+use super::DropOut;
 use crate::agent::Player;
-use crate::gate::Draft;
-use crate::sharing::{FixedPoint, ShareError, Sight, add, revealed};
+use crate::gate::{Draft, Label};
+use crate::graph::Graph;
+use crate::sharing::{FixedPoint, ShareError, Sight, add, remaining, revealed};
 use rayon::prelude::*;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What agents exchange when only sums are revealed.
 #[derive(Debug)]
@@ -13,6 +17,30 @@ pub(super) struct Exchange {
     /// Each agent's own vector of this round.
     own: Vec<f64>,
     work: Work,
+    /// Where vectors are masked instead of shared.
+    masks: Option<Masking>,
+}
+
+/// Who drops out of masked sums, and who did.
+#[derive(Debug)]
+struct Masking {
+    graph: Arc<Graph>,
+    most: usize,
+    coming: Vec<DropOut>,
+    gone: BTreeSet<u32>,
+}
+
+impl Masking {
+    /// The label under which the next round is added up, with everybody gone who drops out in it.
+    fn label(&mut self, round: u32) -> Result<Label, ShareError> {
+        let now = self.coming.iter().filter(|d| d.round == round).map(|d| d.agent);
+        let before = self.gone.len();
+        self.gone.extend(now);
+        if self.gone.len() > before {
+            remaining(&self.graph, &self.gone, self.most, round)?;
+        }
+        Ok(Label::new(round, self.gone.iter().copied()))
+    }
 }
 
 /// Scratch of one thread.
@@ -46,7 +74,14 @@ impl Exchange {
         let each = players.iter().zip(rows.chunks_exact(dim)).enumerate();
         let sights: Vec<Sight> = each.map(sight).collect::<Result<_, _>>()?;
         let words = sights.iter().map(|s| s.revealed().len()).sum();
-        Ok(Self { code, sights, own: rows.to_vec(), work: Work::new(words) })
+        Ok(Self { code, sights, own: rows.to_vec(), work: Work::new(words), masks: None })
+    }
+
+    /// Masks instead of shares; `coming` says who drops out when, of whom at most `most` may.
+    pub(super) fn masked(mut self, graph: Arc<Graph>, most: usize, coming: Vec<DropOut>) -> Self {
+        self.masks = Some(Masking { graph, most, coming, gone: BTreeSet::new() });
+        self.work = Work::new(self.work.words.len() / self.sights.len().max(1));
+        self
     }
 
     /// Both exchanges of a round; `rows` becomes what each agent goes on from. After an error nothing was revealed.
@@ -57,13 +92,23 @@ impl Exchange {
         grain: usize,
         rows: &mut [f64],
     ) -> Result<(), ShareError> {
-        let Self { code, sights, own, work } = self;
+        let Self { code, sights, own, work, masks } = self;
         let (code, dim, n) = (*code, rows.len() / players.len(), players.len());
+        let label = masks.as_mut().map(|masks| masks.label(round + 1)).transpose()?;
+        let here = |agent: usize| label.as_ref().is_none_or(|label| !label.gave_up(agent as u32));
         let play = |work: &mut Work,
                     player: &mut Player,
                     sight: &Sight,
                     own: &mut [f64]|
          -> Result<(), ShareError> {
+            if let Some(label) = &label {
+                if !label.gave_up(sight.agent() as u32) {
+                    let seat = sight.seat(round);
+                    player.mask(&seat, label, false, &mut work.draft, &code, own, &mut work.words)?;
+                    add(&mut work.sums, &work.words);
+                }
+                return Ok(());
+            }
             player.share(&sight.seat(round), &mut work.draft, &code, own, &mut work.words)?;
             // Share j goes to agent j, who adds it to those it holds.
             add(&mut work.sums, &work.words);
@@ -96,15 +141,16 @@ impl Exchange {
             work.sums.copy_from_slice(&sums);
         }
         // Everybody adds what everybody sent.
-        let length = all_words / n;
+        let length = if label.is_some() { all_words } else { all_words / n };
         let (total, sums) = work.sums.split_at_mut(length);
         for sum in sums.chunks_exact(length) {
             add(total, sum);
         }
-        let revealed = revealed(&code, sights[0].needs(), players[0].gate().constraint(), total);
-        for ((sight, own), row) in
-            sights.iter_mut().zip(own.chunks_exact(dim)).zip(rows.chunks_exact_mut(dim))
-        {
+        let members = n - label.as_ref().map_or(0, |label| label.dropped().len());
+        let set = players[0].gate().constraint();
+        let revealed = revealed(&code, sights[0].needs(), set, total, members);
+        let all = sights.iter_mut().zip(own.chunks_exact(dim)).zip(rows.chunks_exact_mut(dim)).enumerate();
+        for (_, ((sight, own), row)) in all.filter(|(agent, _)| here(*agent)) {
             sight.reveal(own, &revealed);
             row.copy_from_slice(sight.own());
         }
@@ -112,10 +158,16 @@ impl Exchange {
     }
 
     pub(super) fn finish(&self, players: &mut [Player], round: u32) -> Vec<Vec<f64>> {
-        players
-            .iter_mut()
-            .zip(&self.sights)
-            .map(|(player, sight)| player.finish(&sight.seat(round)))
-            .collect()
+        let gone = |agent: usize| self.masks.as_ref().is_some_and(|m| m.gone.contains(&(agent as u32)));
+        let finish = |(player, sight): (&mut Player, &Sight)| {
+            if !gone(sight.agent()) {
+                return player.finish(&sight.seat(round));
+            }
+            // Where it stood when it died.
+            let mut model = vec![0.0; player.local().dim()];
+            player.current_model(&sight.seat(round), &mut model);
+            model
+        };
+        players.iter_mut().zip(&self.sights).map(finish).collect()
     }
 }

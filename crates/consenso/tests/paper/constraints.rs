@@ -56,8 +56,9 @@ fn protocol(kind: &str, graph: &Graph, rounds: u32) -> Arc<dyn Protocol> {
         private: true,
         budget: None,
     };
-    protocol.resolve(&facts);
-    protocol.check(&facts).expect("sound");
+    let configured = protocol.configure().expect("it has parameters");
+    configured.resolve(&facts);
+    configured.check(&facts).expect("sound");
     Arc::from(protocol)
 }
 
@@ -158,7 +159,7 @@ fn algorithms_without_bias_reach_the_optimum_on_the_boundary_of_the_set() {
         let mixing = Arc::new(Mixing::metropolis(&graph));
         let mut protocol = protocol(kind, &graph, rounds);
         if exact {
-            let mut parameters = protocol.parameters();
+            let mut parameters = protocol.parts().configured.expect("it has parameters").parameters();
             parameters.insert("exact".into(), true.into());
             protocol = Arc::from(from_table(kind, parameters).expect("known").expect("valid"));
         }

@@ -6,8 +6,8 @@ use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso::protocol::{
     Admm, Aggregation, Common, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
-    GradientDescent, GradientTracking, Memory, Muffliato, NeighbourhoodDescent, Order, OutputAdmm, Pdop,
-    PenaltyPerturbation, Protocol, Response, Schedule, View, Weights,
+    GradientDescent, GradientTracking, Memory, Muffliato, NeighbourhoodDescent, Order, OutputAdmm, Partial,
+    Pdop, PenaltyPerturbation, Protocol, Response, Schedule, View, Weights,
 };
 use serde_json::Value;
 
@@ -116,16 +116,17 @@ impl Table {
     fn play(&mut self, protocol: &dyn Protocol, draw: &[f64], noise: &[f64]) {
         let mut work = Workspace::default();
         let mut next = Vec::new();
-        let active = protocol.active(self.round + 1, self.width).unwrap_or_else(|| (0..4).collect());
+        let parts = protocol.parts();
+        let active = parts.partial.map_or_else(|| (0..4).collect(), |p| p.active(self.round + 1, self.width));
         let count = active.len();
         for agent in 0..5 {
             let [mut low, mut high, mut step] = [(); 3].map(|()| vec![f64::NAN; count]);
             let mut memory = self.memory[agent].clone();
             let view = self.view(agent);
             let (public, private) = memory.split_at_mut(protocol.memory() * self.width);
-            if protocol.passes_on(self.round + 1) {
+            if let Some(relaying) = parts.relaying.filter(|r| r.passes_on(self.round + 1)) {
                 let mut passed = vec![0.0; self.width];
-                protocol.pass_on(&view, public, &mut passed);
+                relaying.pass_on(&view, public, &mut passed);
                 next.extend(passed);
                 continue;
             }
@@ -134,10 +135,10 @@ impl Table {
             let of = |values: &[f64], k: usize| values[4 * agent + active[k] as usize % 4];
             let at: Vec<f64> = (0..count).map(|k| low[k] + of(draw, k) * (high[k] - low[k])).collect();
             let noised: Vec<f64> = (0..count).map(|k| at[k] + of(noise, k)).collect();
-            let point = match protocol.response() {
+            let point = match protocol.response(self.round + 1, view.degree()) {
                 Response::Shift => &low,
-                Response::AtPoint => &at,
-                Response::AtNoisedPoint => &noised,
+                Response::AtPoint { .. } => &at,
+                Response::AtNoisedPoint { .. } => &noised,
             };
             protocol.step(
                 &view,
@@ -148,7 +149,9 @@ impl Table {
                 &mut step,
             );
             let mut release = vec![0.0; self.width];
-            protocol.hold(&view, &self.memory[agent][..public.len()], &mut release);
+            if let Some(partial) = parts.partial {
+                partial.hold(&view, &self.memory[agent][..public.len()], &mut release);
+            }
             (0..count).for_each(|k| release[active[k] as usize] = noised[k] + step[k]);
             protocol.remember(&release, public);
             next.extend(release);
@@ -279,7 +282,7 @@ fn coordinate_descent() {
     for (kind, rounds) in [(Order::Shuffle, 5), (Order::Random, 6)] {
         let begins = |seed: &u64| {
             let rcd = new(kind, *seed, 1);
-            order[..rounds].iter().zip(1..).all(|(&l, k)| rcd.active(k, 4) == Some(vec![l]))
+            order[..rounds].iter().zip(1..).all(|(&l, k)| rcd.active(k, 4) == [l])
         };
         let seed = (0..100_000).find(begins).expect("a seed with this order");
         let rcd = new(kind, seed, 1);
@@ -291,7 +294,7 @@ fn coordinate_descent() {
         }
     }
     let golden = case("rcd-block");
-    let pair = |seed: &u64| new(Order::Shuffle, *seed, 2).active(1, 4) == Some(vec![0, 3]);
+    let pair = |seed: &u64| new(Order::Shuffle, *seed, 2).active(1, 4) == [0, 3];
     let rcd = new(Order::Shuffle, (0..1000).find(pair).expect("a seed"), 2);
     let mut table = Table::new(&golden, &rcd);
     table.play(&rcd, &[0.0; 20], &block(&golden["inputs"]["noise"]));
@@ -359,7 +362,7 @@ fn gradient_tracking_for_four_rounds() {
         table.play(&tracking, &[0.0; 20], &noise);
         let mut models = vec![0.0; 20];
         for (agent, model) in models.chunks_exact_mut(4).enumerate() {
-            tracking.model_of(&table.view(agent), &table.memory[agent], model);
+            tracking.model(&table.view(agent), &table.memory[agent], model);
         }
         assert_close(&models, &block(want), 4.0 * TOLERANCE, name);
     }
@@ -413,12 +416,17 @@ fn objectives_gradients_and_optima() {
             assert_close(&[f.value(&x, &mut work)], &[number(&entry["objective"][i])], TOLERANCE, name);
             assert_close(&g, &vector(&entry["gradient"][i]), TOLERANCE, name);
             // Rows here are longer than 1; our M is for every data set of such rows, so at least that of this one.
-            let longest =
-                (0..6).map(|r| f.records().row(r).iter().map(|z| z * z).sum::<f64>()).fold(0.0, f64::max);
+            let longest = (0..6)
+                .map(|r| f.mean_loss().unwrap().records().row(r).iter().map(|z| z * z).sum::<f64>())
+                .fold(0.0, f64::max);
             let bounds = consenso::data::RowBounds::declared(4.0, longest.sqrt(), 1.0);
-            assert!(f.objective().smoothness(&bounds) >= number(&entry["smoothness"][i]), "{name}");
             assert!(
-                f.objective().strong_convexity() <= number(&entry["hessian_smallest"][i]) + 1e-14,
+                f.mean_loss().unwrap().objective().smoothness(&bounds) >= number(&entry["smoothness"][i]),
+                "{name}"
+            );
+            assert!(
+                f.mean_loss().unwrap().objective().strong_convexity()
+                    <= number(&entry["hessian_smallest"][i]) + 1e-14,
                 "{name}"
             );
         }

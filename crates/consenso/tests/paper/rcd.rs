@@ -12,7 +12,9 @@ use consenso::graph::{Graph, Mixing};
 use consenso::privacy::NeighbourRelation;
 use consenso::problem::solve::central_optimum;
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
-use consenso::protocol::{Common, CoordinateDescent, Memory, Order, Protocol, PublicFacts, View, Weights};
+use consenso::protocol::{
+    Common, Configured, CoordinateDescent, Memory, Order, Partial, Protocol, PublicFacts, View, Weights,
+};
 use consenso::random::{Purpose, Seed};
 use consenso::simulate::Lockstep;
 use rand::RngExt;
@@ -83,7 +85,7 @@ fn only_the_coordinates_of_a_round_change() {
     for door in [Door::Noisy { noise: noisy, budget: None }, Door::Open] {
         for (order, block) in [(Order::Shuffle, 1), (Order::Shuffle, 3), (Order::Random, 2)] {
             let rcd = CoordinateDescent::new(0.7, order, 6, block);
-            let turns: Vec<Vec<u32>> = (1..=rounds).map(|k| rcd.active(k, dim).expect("some")).collect();
+            let turns: Vec<Vec<u32>> = (1..=rounds).map(|k| rcd.active(k, dim)).collect();
             let mut run = network(&all, Graph::path(4).expect("a path"), rcd, rounds, door);
             // Not on any grid: a held coordinate must not be moved to one.
             let start: Vec<f64> = (0..4 * dim).map(|k| 0.1 + 1.0 / (3.0 + k as f64)).collect();
@@ -207,7 +209,7 @@ fn spent_of_charged(
     for round in 0..rounds {
         let point = steer(round);
         let view = View::new(&point, dim, 0, &[], 0, Weights { own: 1.0, neighbours: &[] }, round);
-        let count = rcd.active(round + 1, dim).expect("coordinates").len();
+        let count = rcd.active(round + 1, dim).len();
         let steps = sides.each_ref().map(|local| {
             let mut step = vec![0.0; count];
             rcd.step(&view, Memory::default(), &[], local, &mut work, &mut step);
@@ -324,7 +326,7 @@ fn an_audit_of_the_agent_finds_what_is_claimed() {
             let before = run.rows().to_vec();
             let view =
                 View::new(&before, before.len(), 0, &[], 0, Weights { own: 1.0, neighbours: &[] }, round);
-            let l = rcd.active(round + 1, before.len()).expect("one")[0] as usize;
+            let l = rcd.active(round + 1, before.len())[0] as usize;
             let steps = sides.each_ref().map(|local| {
                 let mut step = [0.0];
                 rcd.step(&view, Memory::default(), &[], local, &mut work, &mut step);
@@ -374,7 +376,7 @@ fn epsilon_agrees_with_the_golden_formula() {
             let rcd = CoordinateDescent::new(0.8, kind, 5, block);
             let mut uses = [0u32; 6];
             for k in 1..=rounds {
-                rcd.active(k, 6).unwrap().iter().for_each(|&l| uses[l as usize] += 1);
+                rcd.active(k, 6).iter().for_each(|&l| uses[l as usize] += 1);
             }
             let most = *uses.iter().max().unwrap();
             if order == "shuffle" {

@@ -11,8 +11,8 @@ use consenso::graph::{Graph, Mixing};
 use consenso::problem::solve::{central_optimum, mean_value};
 use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
 use consenso::protocol::{
-    Admm, Aggregation, CoordinateDescent, GradientDescent, Order, Parameters, Protocol, PublicFacts,
-    Schedule, from_table, parse,
+    Admm, Aggregation, Assessed, CoordinateDescent, GradientDescent, Order, Parameters, Protocol,
+    PublicFacts, Schedule, from_table, parse,
 };
 use consenso::random::{Purpose, Seed};
 use consenso::simulate::Lockstep;
@@ -473,7 +473,7 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
     let mut parameters = Parameters::new();
     parameters.insert("step".into(), toml::from_str("inverse_sqrt = { first = 1.0 }").unwrap());
     let gd = from_table("gd", parameters).expect("known").expect("valid");
-    let said = gd.assess(&network.ground);
+    let said = gd.parts().assessed.expect("it is assessed").assess(&network.ground);
     assert_eq!((said.standing, said.rule.as_str()), (Standing::Certified, "Theorem 3.4"));
     let target = central_optimum(&network.locals, &Constraint::L2Ball { radius: 3.0 }, None);
     let mut run = network.run(&Arc::from(gd), rounds, Door::Open, &network.seed);
@@ -494,6 +494,7 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
     let mut parameters = Parameters::new();
     parameters.insert("step".into(), toml::from_str("inverse_sqrt = { first = 1.0 }").unwrap());
     let gd = from_table("gd", parameters).expect("known").expect("valid");
+    let gd = gd.parts().assessed.expect("it is assessed");
     assert_eq!(gd.assess(&network.ground).standing, Standing::Open);
     network.ground.constraint = Constraint::L2Ball { radius: 3.0 };
     assert_eq!(gd.assess(&network.ground).standing, Standing::Certified);

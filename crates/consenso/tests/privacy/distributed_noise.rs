@@ -202,11 +202,11 @@ fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more
     let first = locals(4, DIM);
     let mut second = first.clone();
     let records = {
-        let mut records = first[3].records().select(&[1, 2, 3]);
+        let mut records = first[3].mean_loss().unwrap().records().select(&[1, 2, 3]);
         records.push(&[-0.6, 0.8], 1.0);
         records
     };
-    second[3] = LocalObjective::new(*first[3].objective(), records);
+    second[3] = LocalObjective::new(*first[3].mean_loss().unwrap().objective(), records);
     let gradient = |local: &LocalObjective| {
         let mut g = vec![0.0; DIM];
         local.data_gradient(&[0.0; DIM], &mut g, &mut Workspace::default());

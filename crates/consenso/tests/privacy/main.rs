@@ -4,3 +4,4 @@ mod attack;
 mod audit;
 mod distributed_noise;
 mod exact_noise;
+mod masked;

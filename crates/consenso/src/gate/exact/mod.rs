@@ -370,7 +370,7 @@ const NO_WORDS: BlockWords = [[[0; 8]; LANES]; 2 * BLOCK];
 fn block(rng: &mut impl Rng, of: Release<'_>, bytes: &mut BlockWords, step: f64, out: &mut [Lanes]) {
     let bytes = &mut bytes[..if of.width.is_empty() { 1 } else { 2 } * out.len()];
     rng.fill_bytes(bytes.as_flattened_mut().as_flattened_mut());
-    let decided = pulp::Arch::new().dispatch(Block {
+    let decided = crate::kernel::arch().dispatch(Block {
         scales: of.scales(),
         words: bytes,
         y: of.y.as_chunks().0,
@@ -388,7 +388,7 @@ fn block(rng: &mut impl Rng, of: Release<'_>, bytes: &mut BlockWords, step: f64,
 
 /// Batch after batch, each with the words that it takes from the stream.
 fn batches(rng: &mut impl Rng, of: Release<'_>, mut put: impl FnMut(usize, i64)) {
-    let arch = pulp::Arch::new();
+    let arch = crate::kernel::arch();
     let scales = of.scales();
     for (start, of) in of.batches() {
         let n = of.y.len();

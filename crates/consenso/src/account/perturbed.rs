@@ -1,8 +1,10 @@
 //! Accounts of noise that stands inside a problem (see `privacy::objective_perturbation`): under Laplace and Gamma-norm noise every round is a pure ε of its own, under
 //! Gaussian noise a Rényi cost at one order, the best for the whole schedule.
 
-use super::budget::{Account, Context, Price, caveats, each};
-use super::spec::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
+use super::schedule::{no_bound, no_budget};
+use super::wanted::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
+use super::{Allotment, Price, Terms, caveats, each};
+use crate::fault::Fault;
 use crate::gate::{Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::privacy::objective_perturbation::{Inside, Perturbation};
 use crate::privacy::{
@@ -21,7 +23,7 @@ pub(super) struct Rounds<'a> {
     weights: Vec<f64>,
     stake: Stake,
     facts: &'a PublicFacts,
-    context: &'a Context<'a>,
+    terms: &'a Terms<'a>,
 }
 
 impl<'a> Rounds<'a> {
@@ -31,28 +33,31 @@ impl<'a> Rounds<'a> {
         (stake, degree): (Stake, usize),
         steps: Vec<Sensitivity>,
         facts: &'a PublicFacts,
-        context: &'a Context<'a>,
-    ) -> Result<Self, String> {
-        let weights: Vec<f64> = (1..=facts.rounds).map(|k| protocol.solved_weight(k, degree)).collect();
+        terms: &'a Terms<'a>,
+    ) -> Result<Self, Fault> {
+        let weights: Vec<f64> = (1..=facts.rounds).map(|k| protocol.response(k, degree).weight()).collect();
         if !weights.iter().all(|&w| w > 0.0 && w.is_finite()) {
-            return Err(format!(
-                "{} does not say which problem it solves, so it cannot be accounted for",
-                protocol.kind()
+            return Err(Fault::at(
+                "kind",
+                format!(
+                    "{} does not say which problem it solves, so it cannot be accounted for",
+                    protocol.kind()
+                ),
             ));
         }
-        Ok(Self { steps, weights, stake, facts, context })
+        Ok(Self { steps, weights, stake, facts, terms })
     }
 
     /// The noise of every round with its account: the user's, or as little as the budget allows.
-    pub(super) fn account(&self, noise: Option<&NoiseSpec>) -> Result<Account, String> {
-        let privacy = self.context.spec.privacy;
+    pub(super) fn allot(&self, noise: Option<&NoiseSpec>) -> Result<Allotment, Fault> {
+        let privacy = self.terms.privacy;
         let (inside, scales) = match noise {
             Some(NoiseSpec::LaplaceRate(s)) => (Inside::Laplace, each(self.facts, s, |v| 1.0 / v)),
             Some(NoiseSpec::LaplaceScale(s)) => (Inside::Laplace, each(self.facts, s, |v| v)),
             Some(NoiseSpec::GammaRate(s)) => (Inside::GammaNorm, each(self.facts, s, |v| 1.0 / v)),
             Some(NoiseSpec::Gaussian(s)) => (Inside::Gaussian, each(self.facts, s, |v| v)),
             Some(NoiseSpec::None | NoiseSpec::Calibrated(_)) | None => {
-                self.calibrated(privacy.as_ref().ok_or("no budget")?)?
+                self.calibrated(&privacy.ok_or_else(no_budget)?)?
             }
         };
         let one = |&scale: &f64| match inside {
@@ -60,27 +65,19 @@ impl<'a> Rounds<'a> {
             Inside::Gaussian => RoundNoise::new(Noise::Gaussian { sigma: scale }),
             Inside::GammaNorm => RoundNoise::gamma_norm(scale),
         };
-        let noise: Arc<[RoundNoise]> =
-            scales.iter().map(one).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-        let Some(privacy) = privacy else {
-            return Ok(Account {
-                steps: self.steps.as_slice().into(),
-                noise,
-                hidden_by: Arc::from([]),
-                ledger: Ledger::Open,
-                price: None,
-                published: Vec::new(),
-                inside: Vec::new(),
-            });
-        };
+        let noise: Arc<[RoundNoise]> = scales.iter().map(one).collect::<Result<_, _>>().map_err(Fault::of)?;
+        let bare = Allotment::of(&self.steps, noise);
+        let Some(privacy) = privacy else { return Ok(bare) };
         if privacy.accounting == Accounting::Filter {
-            return Err("privacy.accounting = \"filter\" charges for the width of intervals, and noise inside a problem has none: \
-                        use \"schedule\""
-                .into());
+            return Err(Fault::at(
+                "privacy.accounting",
+                "privacy.accounting = \"filter\" charges for the width of intervals, and noise inside a problem has none: \
+                        use \"schedule\"",
+            ));
         }
         let shifts: Vec<f64> = self.steps.iter().map(|s| s.linf.min(s.l2)).collect();
         if inside == Inside::Gaussian {
-            return self.gaussian_account(&scales, noise, shifts, &privacy);
+            return self.gaussian(&scales, bare, shifts, &privacy);
         }
         let costs = self.costs(inside, &scales);
         let composition = composed(&costs, privacy.delta)?;
@@ -90,25 +87,18 @@ impl<'a> Rounds<'a> {
         };
         let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed, shifts)));
         let price = self.price(composition, &costs, inside, &scales, &privacy)?;
-        Ok(Account {
-            steps: self.steps.as_slice().into(),
-            noise,
-            hidden_by: Arc::from([]),
-            ledger,
-            price: Some(price),
-            published: Vec::new(),
-            inside: costs.iter().map(|&cost| Event::pure(cost, 1)).collect(),
-        })
+        let inside = costs.iter().map(|&cost| Event::pure(cost, 1)).collect();
+        Ok(Allotment { ledger, price: Some(price), inside, ..bare })
     }
 
     /// The account of Gaussian noise of these deviations.
-    fn gaussian_account(
+    fn gaussian(
         &self,
         scales: &[f64],
-        noise: Arc<[RoundNoise]>,
+        bare: Allotment,
         shifts: Vec<f64>,
         privacy: &PrivacySpec,
-    ) -> Result<Account, String> {
+    ) -> Result<Allotment, Fault> {
         self.lower_rank(privacy)?;
         let best = |rounds: usize| self.best_order(&scales[..rounds], privacy.delta);
         let all = best(scales.len());
@@ -140,27 +130,20 @@ impl<'a> Rounds<'a> {
             bounds: None,
         };
         let price = Price {
-            claim: caveats(claim, self.context),
+            claim: caveats(claim, self.terms),
             bounds: serde_json::json!({ "l2": { "rdp": epsilon, "order": order } }),
             worst_case_pure: None,
             paper_worst_case: Vec::new(),
             realised: false,
         };
-        Ok(Account {
-            steps: self.steps.as_slice().into(),
-            noise,
-            hidden_by: Arc::from([]),
-            ledger: Ledger::schedule(Arc::new(SchedulePlan::new(allowed as u32, shifts))),
-            price: Some(price),
-            published: Vec::new(),
-            inside: costs.iter().map(event).collect(),
-        })
+        let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed as u32, shifts)));
+        Ok(Allotment { ledger, price: Some(price), inside: costs.iter().map(event).collect(), ..bare })
     }
 
     /// Refuses neighbours that differ in more than one record's curvature.
-    fn lower_rank(&self, privacy: &PrivacySpec) -> Result<(), String> {
+    fn lower_rank(&self, privacy: &PrivacySpec) -> Result<(), Fault> {
         if privacy.neighbours == NeighbourRelation::AddRemove {
-            return Err(NO_GAUSSIAN.into());
+            return Err(Fault::at("privacy.neighbours", NO_GAUSSIAN));
         }
         Ok(())
     }
@@ -188,7 +171,7 @@ impl<'a> Rounds<'a> {
 
     fn sampler(&self, law: &str) -> String {
         let source =
-            if self.context.seeded { "a seeded ChaCha12 stream" } else { "ChaCha12 keyed by OS entropy" };
+            if self.terms.seeded { "a seeded ChaCha12 stream" } else { "ChaCha12 keyed by OS entropy" };
         format!(
             "exact {law} noise inside the local problem, its solution released with a finishing Laplace noise that hides the \
              solver's error, {source}"
@@ -197,7 +180,7 @@ impl<'a> Rounds<'a> {
 
     /// The round `k` (from 0) under noise of `scale`, for a shift of the noise by `shift`.
     fn perturbation(&self, k: usize, inside: Inside, scale: f64, shift: f64) -> Perturbation {
-        let Context { objective, bounds, .. } = self.context;
+        let Terms { objective, bounds, .. } = self.terms;
         // A Hessian that is multiplied by w is that of rows √w times as long.
         let bounds = &bounds.stretched(self.stake.weight);
         Perturbation {
@@ -208,13 +191,12 @@ impl<'a> Rounds<'a> {
                 bounds,
                 self.stake.records,
                 self.weights[k],
-                self.context.spec.privacy.map(|p| p.neighbours).unwrap_or_default(),
+                self.terms.privacy.map(|p| p.neighbours).unwrap_or_default(),
             ),
             curvature: {
                 let (tau, rank) =
                     objective.curvature_sensitivity(bounds, self.stake.records, self.weights[k]);
-                let zero_out =
-                    self.context.spec.privacy.is_some_and(|p| p.neighbours == NeighbourRelation::ZeroOut);
+                let zero_out = self.terms.privacy.is_some_and(|p| p.neighbours == NeighbourRelation::ZeroOut);
                 (tau, [rank, if zero_out { 0 } else { rank }])
             },
             // Twice: the residual that is measured was itself rounded.
@@ -236,7 +218,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// The noise that meets the budget with the least variance, of the kinds that are allowed: Laplace 2s² a coordinate, Gaussian σ².
-    fn calibrated(&self, privacy: &PrivacySpec) -> Result<(Inside, Vec<f64>), String> {
+    fn calibrated(&self, privacy: &PrivacySpec) -> Result<(Inside, Vec<f64>), Fault> {
         let gaussian = match (privacy.mechanism, privacy.neighbours) {
             (Some(Mechanism::Gaussian), _) => {
                 self.lower_rank(privacy)?;
@@ -255,8 +237,8 @@ impl<'a> Rounds<'a> {
     }
 
     /// Gaussian deviations in proportion to each round's sensitivity, as small as the budget allows.
-    fn calibrated_gaussian(&self, privacy: &PrivacySpec) -> Result<Vec<f64>, String> {
-        let epsilon = privacy.epsilon.ok_or("privacy.epsilon is missing")?;
+    fn calibrated_gaussian(&self, privacy: &PrivacySpec) -> Result<Vec<f64>, Fault> {
+        let epsilon = privacy.epsilon.ok_or_else(no_budget)?;
         let scales = |factor: f64| self.steps.iter().map(|s| s.l2 * factor).collect::<Vec<_>>();
         let spent = |factor: f64| self.best_order(&scales(factor), privacy.delta).1;
         let first = (self.steps.len() as f64).sqrt() / epsilon;
@@ -264,10 +246,13 @@ impl<'a> Rounds<'a> {
         while spent(high) > epsilon {
             high *= 2.0;
             if high > 1e6 * first {
-                return Err(format!(
-                    "privacy.epsilon = {epsilon} does not even pay for the curvature of {} rounds: use a larger penalty, \
+                return Err(Fault::at(
+                    "privacy.epsilon",
+                    format!(
+                        "privacy.epsilon = {epsilon} does not even pay for the curvature of {} rounds: use a larger penalty, \
                      fewer rounds or more records an agent",
-                    self.steps.len()
+                        self.steps.len()
+                    ),
                 ));
             }
         }
@@ -280,10 +265,10 @@ impl<'a> Rounds<'a> {
     }
 
     /// Laplace scales in proportion to each round's sensitivity, as small as the budget allows.
-    fn calibrated_laplace(&self, privacy: &PrivacySpec) -> Result<Vec<f64>, String> {
-        let epsilon = privacy.epsilon.ok_or("privacy.epsilon is missing")?;
+    fn calibrated_laplace(&self, privacy: &PrivacySpec) -> Result<Vec<f64>, Fault> {
+        let epsilon = privacy.epsilon.ok_or_else(no_budget)?;
         let scales = |factor: f64| self.steps.iter().map(|s| s.l1 * factor).collect::<Vec<_>>();
-        let spent = |factor: f64| -> Result<f64, String> {
+        let spent = |factor: f64| -> Result<f64, Fault> {
             Ok(best(&composed(&self.costs(Inside::Laplace, &scales(factor)), privacy.delta)?))
         };
         // Scales of K·(sensitivity)/ε would do for the noise alone; what determinants leave of a budget may ask for much more.
@@ -296,10 +281,13 @@ impl<'a> Rounds<'a> {
             }
         }
         let mut high = high.ok_or_else(|| {
-            format!(
-                "privacy.epsilon = {epsilon} does not even pay for the determinants of {} rounds: use a larger penalty, \
-                 fewer rounds or more records an agent",
-                self.steps.len()
+            Fault::at(
+                "privacy.epsilon",
+                format!(
+                    "privacy.epsilon = {epsilon} does not even pay for the determinants of {} rounds: use a larger penalty, \
+                     fewer rounds or more records an agent",
+                    self.steps.len()
+                ),
             )
         })?;
         let mut low = high * 1e-6;
@@ -317,15 +305,15 @@ impl<'a> Rounds<'a> {
         inside: Inside,
         scales: &[f64],
         privacy: &PrivacySpec,
-    ) -> Result<Price, String> {
+    ) -> Result<Price, Fault> {
         let (norm, law) = match inside {
             Inside::Laplace => ("l1", "Laplace"),
             Inside::GammaNorm | Inside::Gaussian => ("l2", "Gamma-norm"),
         };
         let sampler = self.sampler(law);
         let bounds = serde_json::json!({ norm: composition });
-        let mut claim = Claim::from_composition(composition, privacy.neighbours, sampler)
-            .ok_or("no bound is valid for this schedule")?;
+        let mut claim =
+            Claim::from_composition(composition, privacy.neighbours, sampler).ok_or_else(no_bound)?;
         // The proofs leave out events of a chance below 2⁻¹⁰⁰ a round, of a long noise and of a cut tail: off them the release is the ideal one, so that
         // δ has (1 + e^ε) times their chance. A δ that was asked for is larger by so much that no float would show it.
         let left_out =
@@ -335,7 +323,7 @@ impl<'a> Rounds<'a> {
         }
         let claim =
             claim.with_caveat(format!("δ includes {left_out:.1e} for events that the proofs leave out"));
-        let claim = caveats(claim, self.context).with_caveat(format!(
+        let claim = caveats(claim, self.terms).with_caveat(format!(
             "objective perturbation: pure ε a round from the {norm} norm and the Jacobian determinant"
         ));
         // The paper's worst case has the l∞ norm where ours may have a better one.
@@ -365,10 +353,10 @@ fn spent(costs: &[f64], order: f64, delta: f64) -> f64 {
 }
 
 /// Rounds of equal cost are one event.
-fn composed(costs: &[f64], delta: f64) -> Result<Composition, String> {
+fn composed(costs: &[f64], delta: f64) -> Result<Composition, Fault> {
     let events: Vec<Event> =
         costs.chunk_by(|a, b| a == b).map(|equal| Event::pure(equal[0], equal.len() as u64)).collect();
-    compose(&events, delta).map_err(|e| e.to_string())
+    compose(&events, delta).map_err(Fault::of)
 }
 
 fn best(composition: &Composition) -> f64 {
@@ -376,7 +364,7 @@ fn best(composition: &Composition) -> f64 {
 }
 
 /// The longest prefix of the schedule that stays within ε.
-fn affordable(costs: &[f64], delta: f64, limit: f64) -> Result<u32, String> {
+fn affordable(costs: &[f64], delta: f64, limit: f64) -> Result<u32, Fault> {
     let (mut low, mut high) = (0, costs.len());
     while low + 1 < high {
         let middle = low.midpoint(high);

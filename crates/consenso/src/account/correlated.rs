@@ -1,7 +1,8 @@
-//! Correlated noise in an experiment: who it is calibrated against, and what an agent adds of it.
+//! Accounts of noise that neighbours share: who it is calibrated against, and what an agent adds of it.
 
-use super::budget::{Budget, Context};
-use super::spec::{Accounting, Mechanism, NoiseSpec};
+use super::wanted::{Accounting, Mechanism, NoiseSpec};
+use super::{Account, RESERVED, Terms};
+use crate::fault::Fault;
 use crate::gate::{Gate, Grid, Noise, Pair, Pairs, RoundNoise};
 use crate::graph::Graph;
 use crate::privacy::correlated::{self, Exposure};
@@ -12,8 +13,8 @@ use std::sync::Arc;
 
 /// Pairwise noise of one algorithm, over all its graphs.
 #[derive(Clone, Debug)]
-pub(super) struct Correlated {
-    pub(super) pairwise: Pairwise,
+pub(crate) struct Correlated {
+    pub(crate) pairwise: Pairwise,
     /// The worst over coalitions, agents and the graphs of all runs.
     exposure: Exposure,
     /// Edges and largest degree of the largest graph.
@@ -23,46 +24,57 @@ pub(super) struct Correlated {
 
 impl Correlated {
     /// What `pairwise` noise leaves of an agent's privacy on these graphs; the text begins with the key at fault.
-    pub(super) fn new(
+    pub(crate) fn new(
         pairwise: Pairwise,
         noise: Option<&NoiseSpec>,
         facts: &PublicFacts,
-        context: &Context<'_>,
+        terms: &Terms<'_>,
         graphs: &[Arc<Graph>],
-    ) -> Result<Option<Self>, String> {
+    ) -> Result<Option<Self>, Fault> {
         let Pairwise { colluders, correlation } = pairwise;
         let agents = facts.agents;
         if colluders + 2 > agents {
-            return Err(format!(
-                "colluders = {colluders} of {agents} agents is too many: at most {}; against all others every agent hides itself, use kind = \"dgd\"",
-                agents.saturating_sub(2)
+            return Err(Fault::at(
+                "colluders",
+                format!(
+                    "colluders = {colluders} of {agents} agents is too many: at most {}; against all others every agent hides itself, use kind = \"dgd\"",
+                    agents.saturating_sub(2)
+                ),
             ));
         }
         if !(correlation > 0.0 && correlation <= correlated::MOST_CORRELATION) {
-            return Err(format!(
-                "correlation = {correlation} must be above 0 and at most {}: it is σ_cor/σ",
-                correlated::MOST_CORRELATION
+            return Err(Fault::at(
+                "correlation",
+                format!(
+                    "correlation = {correlation} must be above 0 and at most {}: it is σ_cor/σ",
+                    correlated::MOST_CORRELATION
+                ),
             ));
         }
-        let Some(privacy) = context.spec.privacy.filter(|_| facts.private) else {
+        let Some(privacy) = terms.privacy.filter(|_| facts.private) else {
             if noise.is_some_and(|n| *n != NoiseSpec::None) {
-                return Err("noise of kind decor is accounted for as correlated: add [privacy] with a delta, or set noise = \"none\"".into());
+                return Err(Fault::at(
+                    "noise",
+                    "noise of kind decor is accounted for as correlated: add [privacy] with a delta, or set noise = \"none\"",
+                ));
             }
             return Ok(None);
         };
         if privacy.accounting == Accounting::Filter {
-            return Err(
-                "kind decor has no intervals whose width could count: set privacy.accounting = \"schedule\""
-                    .into(),
-            );
+            return Err(Fault::at(
+                "privacy.accounting",
+                "kind decor has no intervals whose width could count: set privacy.accounting = \"schedule\"",
+            ));
         }
         let calibrated = noise.is_none();
         if privacy.mechanism == Some(Mechanism::Laplace)
             || !(calibrated || matches!(noise, Some(NoiseSpec::Gaussian(_))))
         {
-            return Err("noise must be Gaussian for kind decor: the noises of neighbours add up, and only Gaussian ones stay what they are; \
-                 leave privacy.mechanism out, and give noise = { gaussian = … } or none"
-                .into());
+            return Err(Fault::at(
+                "noise",
+                "noise must be Gaussian for kind decor: the noises of neighbours add up, and only Gaussian ones stay what they are; \
+                 leave privacy.mechanism out, and give noise = { gaussian = … } or none",
+            ));
         }
         let mut seen: Vec<&Arc<Graph>> = graphs.iter().collect();
         seen.dedup_by(|a, b| Arc::ptr_eq(a, b));
@@ -71,66 +83,65 @@ impl Correlated {
             .iter()
             .map(|g| correlated::worst(g, colluders, r))
             .max_by(|a, b| a.resistance.total_cmp(&b.resistance))
-            .ok_or("no graph")?;
+            .ok_or_else(|| Fault::of("no graph"))?;
         let edges = seen.iter().map(|g| g.edges()).max().unwrap_or(0);
         let degree = seen.iter().map(|g| g.max_degree()).max().unwrap_or(0);
         Ok(Some(Self { pairwise, exposure, edges, degree }))
     }
 
     /// How many times larger the deviation that hides an agent is than that of its own noise; rounded down.
-    pub(super) fn gain(&self) -> f64 {
+    pub(crate) fn gain(&self) -> f64 {
         (1.0 / self.exposure.resistance.sqrt()) * (1.0 - 1e-12)
     }
 
     /// The largest σ²·[Σ_H⁻¹]_ii over coalitions and agents.
-    pub(super) fn resistance(&self) -> f64 {
+    pub(crate) fn resistance(&self) -> f64 {
         self.exposure.resistance
     }
 
     /// Gives `gate` the pairwise noise of its agent's edges, whose ends have still to agree on their secrets.
-    pub(super) fn equip_later(&self, gate: Gate, agent: usize, neighbours: &[u32]) -> Gate {
+    pub(crate) fn equip_later(&self, gate: Gate, agent: usize, neighbours: &[u32]) -> Gate {
         let pairs: Vec<Pair> = neighbours.iter().map(|&j| Pair::awaited(agent as u32, j)).collect();
         gate.with_pairs(Pairs::new(pairs, self.pairwise.correlation))
     }
 
     /// Gives `gate` the pairwise noise of its agent's edges. In a simulation all secrets come from the run's own seed.
-    pub(super) fn equip(&self, gate: Gate, agent: usize, neighbours: &[u32], seed: &Seed) -> Gate {
+    pub(crate) fn equip(&self, gate: Gate, agent: usize, neighbours: &[u32], seed: &Seed) -> Gate {
         let pairs: Vec<Pair> = neighbours.iter().map(|&j| Pair::new(agent as u32, j, seed.clone())).collect();
         gate.with_pairs(Pairs::new(pairs, self.pairwise.correlation))
     }
 }
 
 /// Gives every agent its own part of the noise that was priced, and says in the claim what that assumes and adds to δ.
-pub(super) fn correlate(
-    budget: &mut Budget,
-    facts: &PublicFacts,
-    context: &Context<'_>,
-) -> Result<(), String> {
-    let (Some(correlated), Some(privacy)) = (budget.correlated.clone(), context.spec.privacy) else {
+pub(crate) fn correlate(account: &mut Account, facts: &PublicFacts, terms: &Terms<'_>) -> Result<(), Fault> {
+    let (Some(correlated), Some(privacy)) = (account.correlated.clone(), terms.privacy) else {
         return Ok(());
     };
     let Correlated { pairwise, exposure, edges, degree } = &correlated;
     let own: Vec<f64> =
-        budget.noise().iter().map(|n| (n.noise().scale() / correlated.gain()).next_up()).collect();
+        account.noise().iter().map(|n| (n.noise().scale() / correlated.gain()).next_up()).collect();
     let noise: Arc<[RoundNoise]> = own
         .iter()
         .map(|&sigma| RoundNoise::new(Noise::Gaussian { sigma }))
         .collect::<Result<_, _>>()
-        .map_err(|e| e.to_string())?;
+        .map_err(Fault::of)?;
     let distance = |n: &RoundNoise| {
         let own = n.noise().scale() / Grid::step(n.grid());
         correlated::rounding_distance(*edges, *degree, own, own * pairwise.correlation)
     };
     let distance: f64 = noise.iter().map(distance).sum::<f64>() * facts.dim as f64 * (1.0 + 1e-9);
-    for account in budget.accounts_mut() {
-        account.hidden_by = account.noise.iter().map(RoundNoise::noise).collect();
-        account.noise = Arc::clone(&noise);
-        let Some(price) = &mut account.price else { continue };
+    for allotment in account.allotments_mut() {
+        allotment.hidden_by = allotment.noise.iter().map(RoundNoise::noise).collect();
+        allotment.noise = Arc::clone(&noise);
+        let Some(price) = &mut allotment.price else { continue };
         let epsilon = privacy.epsilon.map_or(price.claim.epsilon, |e| e.min(price.claim.epsilon));
         let extra = (1.0 + libm::exp(epsilon)) * distance;
-        if extra.is_nan() || extra > privacy.delta * super::shared::RESERVED {
-            return Err(format!(
-                "noise is so small (ε = {epsilon:.1}), or correlation so far from 1, that rounding every term by itself costs δ = {extra:.1e}: add more"
+        if extra.is_nan() || extra > privacy.delta * RESERVED {
+            return Err(Fault::at(
+                "noise",
+                format!(
+                    "noise is so small (ε = {epsilon:.1}), or correlation so far from 1, that rounding every term by itself costs δ = {extra:.1e}: add more"
+                ),
             ));
         }
         let claim = &mut price.claim;
@@ -145,7 +156,7 @@ pub(super) fn correlate(
         claim.sampler = format!("{}; pairwise noise cancels exactly", claim.sampler);
         claim.caveats.push(caveat(exposure, pairwise, extra));
     }
-    budget.settle();
+    account.settle();
     Ok(())
 }
 
@@ -170,13 +181,16 @@ fn caveat(exposure: &Exposure, pairwise: &Pairwise, extra: f64) -> String {
 }
 
 /// Refuses a claim that does not protect from whom the file fears.
-pub(super) fn protects(claim: &Claim, wanted: Adversary, agents: usize) -> Result<(), String> {
+pub(crate) fn protects(claim: &Claim, wanted: Adversary, agents: usize) -> Result<(), Fault> {
     if claim.against.covers(wanted, agents) {
         return Ok(());
     }
-    Err(format!(
-        "privacy.adversary = {wanted} is feared, and this algorithm's claim is against {}: raise its colluders, or use an algorithm with \
+    Err(Fault::at(
+        "privacy.adversary",
+        format!(
+            "privacy.adversary = {wanted} is feared, and this algorithm's claim is against {}: raise its colluders, or use an algorithm with \
          local noise (dgd, admm, gd)",
-        claim.against
+            claim.against
+        ),
     ))
 }

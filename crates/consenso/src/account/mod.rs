@@ -1,0 +1,516 @@
+//! Accounts: from an algorithm, what is public of its problem and a budget to the noise of every agent, what it costs, and the gates that add it.
+//!
+//! ```text
+//! Protocol + PublicFacts + Terms ─► plan ─► Account ─► gate of each agent, claim
+//! ```
+//!
+//! Noise is calibrated to a budget, or fixed by the user and priced: `schedule` for noise on a step, `perturbed` for noise inside a problem, `correlated` for noise that
+//! neighbours share. An account knows nothing of files or experiments.
+
+mod correlated;
+mod perturbed;
+mod schedule;
+mod wanted;
+
+pub(crate) use correlated::{Correlated, correlate, protects};
+pub(crate) use schedule::{Norm, events};
+pub use wanted::{Accounting, CalibratedSpec, Mechanism, NoiseSpec, NormName, PrivacySpec};
+
+use crate::data::RowBounds;
+use crate::fault::Fault;
+use crate::gate::{Gate, Ledger, Noise, RoundNoise};
+use crate::graph::Graph;
+use crate::privacy::distributed_noise::Together;
+use crate::privacy::{Claim, Event, NeighbourRelation};
+use crate::problem::weights::Stake;
+use crate::problem::{Loss, Objective, Sensitivity, SiteWeights};
+use crate::protocol::{self, PricedNoise, PricedRound, Protocol, PublicFacts, Schedule};
+use crate::random::Seed;
+use schedule::Priced;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The share of δ that rounding and the ends of a range may cost at most, where others' noise hides an agent; the rest is the Gaussian mechanism's.
+pub(crate) const RESERVED: f64 = 1.0 / (1 << 20) as f64;
+
+/// What is public of the problem that an algorithm is run on, as far as it bears on what releases cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'a> {
+    /// The budget or what is asked of noise; `None` where nothing is claimed.
+    pub(crate) privacy: Option<PrivacySpec>,
+    pub(crate) objective: &'a Objective,
+    pub(crate) bounds: &'a RowBounds,
+    /// Records of every agent, by run.
+    pub(crate) counts: &'a [Vec<usize>],
+    /// What the objective of every agent is multiplied by, by run; empty where all agents count the same.
+    pub(crate) weights: &'a [Vec<f64>],
+    /// Whence these weights.
+    pub(crate) weighting: &'a SiteWeights,
+    /// What agents have instead of records, if they have.
+    pub(crate) costs: Option<DeclaredCosts>,
+    /// Whether the algorithm clips the gradient of every record as a whole.
+    pub(crate) clipped: bool,
+    /// Whether noise is drawn from a seed, so that nothing is really protected.
+    pub(crate) seeded: bool,
+}
+
+/// What is declared of agents' cost functions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeclaredCosts {
+    /// The least and the largest marginal cost.
+    pub(crate) marginal: [f64; 2],
+    /// How far two cost functions' gradients can be apart; `None` where nothing is claimed.
+    pub(crate) gradient: Option<Sensitivity>,
+}
+
+impl Terms<'_> {
+    /// What is public of agent `agent` of run `run`.
+    pub(crate) fn stake(&self, run: usize, agent: usize) -> Stake {
+        let weight = self.weights.get(run).map_or(1.0, |w| w[agent]);
+        Stake { records: self.counts[run][agent], weight }
+    }
+
+    /// All agents of all runs.
+    pub(crate) fn stakes(&self) -> impl Iterator<Item = Stake> + '_ {
+        let run = move |run: usize| (0..self.counts[run].len()).map(move |agent| self.stake(run, agent));
+        (0..self.counts.len()).flat_map(run)
+    }
+
+    /// How far one record moves the gradient of such an agent.
+    fn sensitivity(&self, stake: Stake, neighbours: NeighbourRelation) -> Sensitivity {
+        self.objective.sensitivity_of(self.bounds, stake, neighbours)
+    }
+
+    /// The agent whose gradient one record moves farthest: with equal weights the smallest one.
+    pub(crate) fn loudest(&self, facts: &PublicFacts) -> Stake {
+        if self.weights.is_empty() {
+            return Stake { records: facts.records, weight: 1.0 };
+        }
+        let moves = |s: &Stake| self.sensitivity(*s, NeighbourRelation::ReplaceOne).l2;
+        let smallest = Stake { records: facts.records, weight: 1.0 };
+        self.stakes().max_by(|a, b| moves(a).total_cmp(&moves(b))).unwrap_or(smallest)
+    }
+
+    /// The largest N·w_i.
+    pub(crate) fn heaviest(&self) -> f64 {
+        heaviest(self.weights)
+    }
+
+    /// The largest number of any agent's data gradient: one record alone is an upper bound on the mean of many.
+    pub(crate) fn steepest(&self) -> f64 {
+        let one = Stake { records: 1, weight: self.heaviest() };
+        self.sensitivity(one, NeighbourRelation::ZeroOut).linf
+    }
+}
+
+/// The largest of the weights of all runs, 1 where there are none.
+pub(crate) fn heaviest(weights: &[Vec<f64>]) -> f64 {
+    let largest = weights.iter().flatten().copied().fold(0.0, f64::max);
+    if weights.is_empty() { 1.0 } else { largest }
+}
+
+/// Agents with as many records, the same weight and as many neighbours have the same sensitivity, so the same noise and account.
+type Class = ((usize, u64), usize);
+
+/// The noise and the account of every class of agents.
+#[derive(Debug)]
+pub(crate) struct Account {
+    allotments: BTreeMap<Class, Allotment>,
+    degree_matters: bool,
+    pub(crate) noise_spec: Option<NoiseSpec>,
+    pub(crate) price: Option<Price>,
+    pub(crate) warnings: Vec<String>,
+    /// Who adds the noise of a secret-shared sum, and how many of them may collude.
+    pub(crate) together: Option<Together>,
+    /// Noise that neighbours share over their edge.
+    pub(crate) correlated: Option<Correlated>,
+    /// M.
+    smoothness: f64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Allotment {
+    /// How far the private step of each round moves between neighbours: what noise and price were computed from.
+    pub(crate) steps: Arc<[Sensitivity]>,
+    /// What the agent draws.
+    pub(crate) noise: Arc<[RoundNoise]>,
+    /// What hides it, where others draw a part of that; empty where it is the agent's own noise.
+    pub(crate) hidden_by: Arc<[Noise]>,
+    pub(crate) ledger: Ledger,
+    pub(crate) price: Option<Price>,
+    /// ε after each round as the algorithm's authors would have it; empty where they published nothing.
+    pub(crate) published: Vec<f64>,
+    /// The event of every round, where the noise stands inside a problem; empty elsewhere, where sensitivity and noise say it.
+    pub(crate) inside: Vec<Event>,
+}
+
+impl Allotment {
+    /// Noise of the agent's own that nothing is claimed of yet.
+    fn of(steps: &[Sensitivity], noise: Arc<[RoundNoise]>) -> Self {
+        Self {
+            steps: steps.into(),
+            noise,
+            hidden_by: Arc::from([]),
+            ledger: Ledger::Open,
+            price: None,
+            published: Vec::new(),
+            inside: Vec::new(),
+        }
+    }
+}
+
+/// What the dearest agent pays.
+#[derive(Clone, Debug)]
+pub(crate) struct Price {
+    pub(crate) claim: Claim,
+    /// ε by sensitivity norm and method.
+    pub(crate) bounds: serde_json::Value,
+    /// Worst-case pure ε of the whole run, by the better of the l1 and l∞ norms; `None` under Gaussian noise.
+    pub(crate) worst_case_pure: Option<f64>,
+    /// The paper's worst case d·Σ α_k β_k B_∞ after each round; empty under Gaussian noise.
+    pub(crate) paper_worst_case: Vec<f64>,
+    /// Whether Theorem 2.2 gives a realised loss: it is about noise on the step.
+    pub(crate) realised: bool,
+}
+
+impl Account {
+    /// The gate of one agent with `degree` neighbours. Only a simulation keeps realised losses: they depend on the
+    /// records, and a site's durable state needs none of them.
+    pub(crate) fn gate(
+        &self,
+        agent: usize,
+        stake: Stake,
+        degree: usize,
+        seed: &Seed,
+        simulated: bool,
+    ) -> Gate {
+        let Some(allotment) = self.allotment(stake, degree) else {
+            // An agent nobody planned for must not go out without noise.
+            assert!(
+                self.allotments.is_empty(),
+                "agent {agent} has no account for {stake:?}, {degree} neighbours"
+            );
+            return Gate::open(agent as u64, seed.clone());
+        };
+        let gate =
+            Gate::new(agent as u64, seed.clone(), Arc::clone(&allotment.noise), allotment.ledger.clone())
+                .with_smoothness(self.smoothness);
+        // Every realised loss costs logarithms; it is worth them where the paper looks at it.
+        let realised = simulated && allotment.price.as_ref().is_some_and(|p| p.realised);
+        if realised { gate.with_realised_losses() } else { gate }
+    }
+
+    /// The account of such an agent, if it has one.
+    pub(crate) fn allotment(&self, stake: Stake, degree: usize) -> Option<&Allotment> {
+        self.allotments.get(&(stake.key(), if self.degree_matters { degree } else { 0 }))
+    }
+
+    /// Standard deviation of a coordinate's noise by round, of the agents with the most; empty without noise.
+    pub(crate) fn deviations(&self, rounds: u32) -> Vec<f64> {
+        let deviation = |n: &RoundNoise| match n.noise() {
+            Noise::Laplace { scale } => scale * std::f64::consts::SQRT_2,
+            Noise::Gaussian { sigma } => sigma,
+        };
+        let at = |k: usize| {
+            self.allotments.values().filter_map(|a| a.noise.get(k)).map(deviation).fold(0.0, f64::max)
+        };
+        if self.allotments.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
+    }
+
+    /// Every account there is, to look at.
+    pub(crate) fn allotments(&self) -> impl Iterator<Item = &Allotment> {
+        self.allotments.values()
+    }
+
+    /// Every account there is.
+    pub(crate) fn allotments_mut(&mut self) -> impl Iterator<Item = &mut Allotment> {
+        self.allotments.values_mut()
+    }
+
+    /// The noise of every account, round by round.
+    pub(crate) fn all_noise(&self) -> impl Iterator<Item = &[RoundNoise]> {
+        self.allotments.values().map(|account| &*account.noise)
+    }
+
+    /// The noise of every round, as it was priced; all agents' where they add it together.
+    pub(crate) fn noise(&self) -> &[RoundNoise] {
+        self.allotments.values().next().map_or(&[], |account| &account.noise)
+    }
+
+    /// Takes the dearest agent's price for all.
+    pub(crate) fn settle(&mut self) {
+        let prices = self.allotments.values().filter_map(|a| a.price.clone());
+        self.price = prices.max_by(|a, b| a.claim.epsilon.total_cmp(&b.claim.epsilon));
+    }
+
+    /// Whether the noise is Gaussian.
+    pub(crate) fn is_gaussian(&self) -> bool {
+        self.allotments.values().any(|a| a.noise.iter().any(|n| n.gaussian_sigma().is_some()))
+    }
+
+    /// The noise in words.
+    pub(crate) fn describe(&self) -> String {
+        let all: Vec<&RoundNoise> = self.allotments.values().flat_map(|a| a.noise.iter()).collect();
+        let scales = || all.iter().map(|n| n.noise().scale());
+        let (low, high) = (scales().fold(f64::INFINITY, f64::min), scales().fold(0.0, f64::max));
+        let range =
+            if high <= low * 1.0001 { format!("{high:.3e}") } else { format!("{low:.3e} to {high:.3e}") };
+        match all.first() {
+            None => "none".into(),
+            Some(n) if n.gaussian_sigma().is_some() => format!("Gaussian, σ {range}"),
+            Some(n) if n.gamma_rate().is_some() => format!("Gamma norm, scale {range}"),
+            Some(_) => format!("Laplace, scale {range}"),
+        }
+    }
+}
+
+/// Mixing rounds when the file leaves them open: enough to shrink the agents' differences a hundredfold.
+pub(crate) fn default_gossip(facts: &PublicFacts) -> u32 {
+    let rate = facts.mixing.clamp(0.0, 0.999);
+    if rate < 1e-3 { 1 } else { (libm::log(0.01) / libm::log(rate)).ceil().clamp(1.0, 100.0) as u32 }
+}
+
+/// Whose noise hides an agent, beside its own.
+#[derive(Debug, Default)]
+pub(crate) struct Company {
+    /// Everybody's in a secret-shared sum.
+    pub(crate) together: Option<Together>,
+    /// The neighbours', over edges.
+    pub(crate) correlated: Option<Correlated>,
+}
+
+impl Company {
+    /// What hides an agent over the noise it adds itself, where the account is not the agent's alone.
+    fn gain(&self) -> Option<f64> {
+        match (&self.correlated, self.together) {
+            (Some(correlated), _) => Some(correlated.gain()),
+            (None, together) => together.map(|_| 1.0),
+        }
+    }
+}
+
+/// Chooses or takes the noise, and prices it.
+pub(crate) fn plan(
+    protocol: &dyn Protocol,
+    noise: Option<&NoiseSpec>,
+    how: Option<CalibratedSpec>,
+    facts: &PublicFacts,
+    terms: &Terms<'_>,
+    graphs: &[Arc<Graph>],
+    company: Company,
+) -> Result<Account, Fault> {
+    let gain = company.gain();
+    let drop_outs = company.together.map_or(0, |t| t.drop_outs() as u32);
+    let charges = PublicFacts { rounds: facts.rounds + drop_outs, ..*facts };
+    let mut account = Account {
+        together: company.together,
+        correlated: company.correlated,
+        smoothness: facts.smoothness,
+        allotments: BTreeMap::new(),
+        degree_matters: false,
+        noise_spec: noise.cloned(),
+        price: None,
+        warnings: Vec::new(),
+    };
+    if noise == Some(&NoiseSpec::None) || (noise.is_none() && terms.privacy.is_none()) {
+        return Ok(account);
+    }
+    if let Some(
+        NoiseSpec::LaplaceRate(s)
+        | NoiseSpec::LaplaceScale(s)
+        | NoiseSpec::GammaRate(s)
+        | NoiseSpec::Gaussian(s),
+    ) = noise
+        && let Some(problem) = s.problem(facts.rounds)
+    {
+        return Err(Fault::at("noise", format!("noise: {problem}")));
+    }
+    if terms.privacy.is_some() {
+        sound(terms, noise)?;
+    }
+    let how = how.unwrap_or_default();
+    if how != CalibratedSpec::default() && protocol.perturbs_objective() {
+        return Err(Fault::at(
+            "noise",
+            "noise: calibrated says how noise on a step is chosen; this kind has its noise inside a problem",
+        ));
+    }
+    let neighbours = terms.privacy.map(|p| p.neighbours).unwrap_or_default();
+    let declared = terms.costs.and_then(|c| c.gradient);
+    let gradient = |stake: Stake| declared.unwrap_or_else(|| terms.sensitivity(stake, neighbours));
+    let steps = |stake: Stake, degree: usize| -> Vec<Sensitivity> {
+        let gradient = gradient(stake);
+        let step = |k| known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim);
+        // The k-th charge is for round k, or for an earlier one that is tried again, once for every agent that drops out.
+        let charge = |k: u32| {
+            let tried = k.saturating_sub(drop_outs).max(1)..=k.min(facts.rounds);
+            tried.map(step).reduce(Sensitivity::larger).expect("at least one round")
+        };
+        (1..=facts.rounds + drop_outs).map(charge).collect()
+    };
+    let loudest = terms.loudest(facts);
+    account.degree_matters = steps(loudest, facts.degrees.0) != steps(loudest, facts.degrees.1);
+    for (run, (graph, counts)) in graphs.iter().zip(terms.counts).enumerate() {
+        for agent in 0..counts.len() {
+            let stake = terms.stake(run, agent);
+            let class = (stake.key(), if account.degree_matters { graph.degree(agent) } else { 0 });
+            if let std::collections::btree_map::Entry::Vacant(entry) = account.allotments.entry(class) {
+                let degree = if account.degree_matters { class.1 } else { facts.degrees.0 };
+                // What hides a sum must hide its most sensitive summand; all agents have one schedule, so that they stop together.
+                let steps = steps(gain.map_or(stake, |_| loudest), degree);
+                let mut allotment = if protocol.perturbs_objective() {
+                    perturbed::Rounds::new(protocol, (stake, degree), steps, facts, terms)?.allot(noise)?
+                } else {
+                    let shares = protocol.shares();
+                    let priced = Priced {
+                        steps: &steps,
+                        facts: &charges,
+                        terms,
+                        ahead: protocol.charges_ahead(),
+                        gain,
+                        intervals: protocol.has_intervals(),
+                        shares: shares.as_deref(),
+                    };
+                    priced.allot(noise, how.mechanism)?
+                };
+                allotment.published = published(protocol, &allotment.noise, stake, degree, facts, terms);
+                entry.insert(allotment);
+            }
+        }
+    }
+    account.settle();
+    if let Some((epsilon, price)) = terms.privacy.and_then(|p| p.epsilon).zip(account.price.as_ref())
+        && price.claim.epsilon > epsilon
+    {
+        account.warnings.push(format!(
+            "the noise given would cost ε = {} over all rounds; agents stop when ε = {epsilon} is spent",
+            crate::privacy::printed_up(price.claim.epsilon, 4)
+        ));
+    }
+    Ok(account)
+}
+
+/// What the algorithm's authors would charge. Their accounts are for classification with rows of at most unit length, where all agents count the same.
+fn published(
+    protocol: &dyn Protocol,
+    noise: &[RoundNoise],
+    stake: Stake,
+    degree: usize,
+    facts: &PublicFacts,
+    terms: &Terms<'_>,
+) -> Vec<f64> {
+    let Some(privacy) = terms.privacy else { return Vec::new() };
+    let records = stake.records;
+    if terms.objective.loss != Loss::Logistic || terms.bounds.l2 > 1.0 + 1e-9 || stake.weight != 1.0 {
+        return Vec::new();
+    }
+    let gradient = terms.sensitivity(stake, privacy.neighbours);
+    let price = |(round, noise): (u32, &RoundNoise)| {
+        let laplace = noise.laplace_rate().map(|rate| PricedNoise::Laplace { rate });
+        let gamma = || noise.gamma_rate().map(|rate| PricedNoise::Gamma { rate });
+        let gaussian = || noise.gaussian_sigma().map(|sigma| PricedNoise::Gaussian { sigma });
+        let noise = laplace.or_else(gamma).or_else(gaussian)?;
+        protocol.published_cost(&PricedRound { round, degree, records, noise, gradient: &gradient, facts })
+    };
+    protocol::published_totals((1..).zip(noise).map(price), privacy.delta)
+}
+
+/// Refuses what no claim can rest on.
+fn sound(terms: &Terms<'_>, noise: Option<&NoiseSpec>) -> Result<(), Fault> {
+    let PrivacySpec { epsilon, delta, .. } = terms.privacy.expect("asked for");
+    if !(delta > 0.0 && delta < 1.0) {
+        return Err(Fault::at(
+            "privacy.delta",
+            format!("privacy.delta = {delta} must be between 0 and 1, both excluded"),
+        ));
+    }
+    if let Some(epsilon) = epsilon
+        && !(epsilon > 0.0 && epsilon.is_finite())
+    {
+        return Err(Fault::at(
+            "privacy.epsilon",
+            format!("privacy.epsilon = {epsilon} must be a positive number"),
+        ));
+    }
+    if epsilon.is_none() && noise.is_none() {
+        return Err(Fault::at(
+            "privacy",
+            "there is neither privacy.epsilon to calibrate noise to nor a noise of its own: set one of them",
+        ));
+    }
+    if !terms.bounds.public {
+        return Err(Fault::at(
+            "privacy",
+            "the bounds of the rows were computed from the records, so no privacy claim can rest on them: review the schema and set \
+             reviewed = true in it, or leave [privacy] out",
+        ));
+    }
+    bounded(terms)
+}
+
+/// Whether a record can move a gradient by a bounded amount only.
+pub(crate) fn bounded(terms: &Terms<'_>) -> Result<(), Fault> {
+    if let Loss::Ridge { clip } = terms.objective.loss
+        && clip.is_infinite()
+        && !terms.clipped
+        && terms.costs.is_none()
+    {
+        return Err(Fault::at(
+            "objective.clip",
+            "the gradient of ridge regression is unbounded: set objective.clip, the largest residual that counts",
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn each<T>(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> T) -> Vec<T> {
+    (1..=facts.rounds).map(|k| noise(schedule.at(k))).collect()
+}
+
+/// What is left of a sensitivity when only one of its norms is known: ‖t‖₁ ≤ √d‖t‖₂ ≤ d‖t‖_∞ and ‖t‖_∞ ≤ ‖t‖₂ ≤ ‖t‖₁.
+fn known_in(norm: Option<NormName>, bound: Sensitivity, dim: usize) -> Sensitivity {
+    // What moves nothing moves nothing in any norm.
+    if bound.l2 == 0.0 {
+        return bound;
+    }
+    let d = dim as f64;
+    match norm {
+        None => bound,
+        Some(NormName::L1) => Sensitivity { l1: bound.l1, l2: bound.l1, linf: bound.l1 },
+        Some(NormName::L2) => Sensitivity::from_l2(bound.l2, dim),
+        Some(NormName::Linf) => Sensitivity {
+            l1: (d * bound.linf).next_up(),
+            l2: (d.sqrt().next_up() * bound.linf).next_up(),
+            linf: bound.linf,
+        },
+    }
+}
+
+pub(crate) fn caveats(claim: Claim, terms: &Terms<'_>) -> Claim {
+    let mut claim = match terms.costs {
+        Some(DeclaredCosts { marginal: [low, high], .. }) => {
+            claim.with_caveat(format!(
+                "an agent's record is its whole cost function: neighbours are any two with marginal costs within {low} and {high}, \
+                 and second derivatives within the declared range; \
+                 limits and constraint matrices are public"
+            ))
+        }
+        None => claim.with_caveat("every agent's number of records is taken as public"),
+    };
+    if !terms.weights.is_empty() {
+        claim = claim.with_caveat(format!(
+            "{}: a site's gradient, and how far one record moves it, is multiplied by up to {:.3}",
+            terms.weighting.in_words(),
+            terms.heaviest()
+        ));
+    }
+    if terms.privacy.is_some_and(|p| p.neighbours == crate::privacy::NeighbourRelation::Paper) {
+        claim = claim.with_caveat(
+            "the paper's convention B = 1/b; replacing a record moves the gradient by up to twice that",
+        );
+    }
+    if terms.seeded {
+        claim = claim.with_caveat("seeded simulation: these figures hold only for a run on OS entropy");
+    }
+    claim
+}

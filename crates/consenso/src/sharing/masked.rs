@@ -1,0 +1,720 @@
+//! A [`Player`] among messages that carry masked vectors: everybody's reach everybody by way of neighbours, and whoever dies is left out.
+//!
+//! # A round
+//! An agent sends its own masked vector to its neighbours, then what it heard for the first time, and so on: as many exchanges as there are hops between the two agents farthest apart, whoever is
+//! gone. Then everybody has everybody's, and their sum.
+//!
+//! # When somebody is gone
+//! An agent that gives a neighbour up begins the round again under a new [`Label`], with fresh noise and fresh masks, and its next message says so. Whoever hears of a label
+//! with more agents given up adopts it: D becomes the union of both. Whoever has completed a round that others are still in says in the first message under the new label what was revealed;
+//! they go on from that.
+//!
+//! **All that are left complete a round alike.** Let a and b be left, and complete round r under D_a and D_b. To do so a had b's vector under (r, D_a), so D_a ⊆ D_b, for at one agent D only grows and
+//! b's last label of the round is D_b. Likewise D_b ⊆ D_a. What is passed on afterwards is the same sum. And nobody completes round r + 1 before everybody left has completed round r, for that takes a vector of r + 1 of everybody.
+//!
+//! # Numbers
+//! The h-th exchange under the label (r, D) has the number (r − 1 + |D|)·H + h, with H exchanges a round. It grows at every agent, from one message to its next.
+
+use super::{FixedPoint, ShareError, Sight, add, remaining, revealed};
+use crate::agent::{Checkpoint, Player, RestoreError};
+use crate::gate::{Draft, Label, StopReason};
+use crate::graph::Graph;
+use crate::random::Seed;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// What an agent sends to all its neighbours in one exchange. Agents make their own from [`Masked`](crate::gate::Masked) and from what they received; a driver builds what it *received*.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaskedMessage {
+    from: u32,
+    label: Label,
+    /// By agent given up: the first round whose sum it is not in.
+    since: Vec<u32>,
+    hop: u32,
+    before: Option<Arc<[f64]>>,
+    vectors: Vec<(u32, Arc<[u64]>)>,
+}
+
+impl MaskedMessage {
+    /// What somebody else sent, as it came in: nothing about it is checked before [`MaskedAgent::handle`].
+    #[must_use]
+    pub fn received(
+        from: u32,
+        label: Label,
+        since: Vec<u32>,
+        hop: u32,
+        before: Option<Arc<[f64]>>,
+        vectors: Vec<(u32, Arc<[u64]>)>,
+    ) -> Self {
+        Self { from, label, since, hop, before, vectors }
+    }
+
+    /// Who sent it.
+    #[must_use]
+    pub fn from(&self) -> u32 {
+        self.from
+    }
+
+    /// What its vectors are masked under.
+    #[must_use]
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// For each agent that was given up the first round whose sum it is not in, as far as the sender knows.
+    #[must_use]
+    pub fn since(&self) -> &[u32] {
+        &self.since
+    }
+
+    /// Which exchange under the label, from 1.
+    #[must_use]
+    pub fn hop(&self) -> u32 {
+        self.hop
+    }
+
+    /// What the round before revealed, where somebody may have missed it.
+    #[must_use]
+    pub fn before(&self) -> Option<&[f64]> {
+        self.before.as_deref()
+    }
+
+    /// Masked vectors, with whose they are.
+    #[must_use]
+    pub fn vectors(&self) -> &[(u32, Arc<[u64]>)] {
+        &self.vectors
+    }
+}
+
+/// What an agent wants done, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MaskedEffect {
+    /// Make the state durable, and the message that follows: a vector of this agent's own was drawn and charged, and is in it.
+    Charge {
+        /// The number of the exchange.
+        exchange: u32,
+    },
+    /// The same for a message that passes on what others sent.
+    Keep {
+        /// The number of the exchange.
+        exchange: u32,
+    },
+    /// Send to every neighbour that was not given up.
+    Send(MaskedMessage),
+    /// Nothing more will come; the model is ready.
+    Done(StopReason),
+}
+
+/// Why a message was not taken; the state is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MaskedRefusal {
+    /// It is not from a neighbour.
+    #[error("a message from agent {from} is not from a neighbour of agent {agent}")]
+    Stranger {
+        /// Sender.
+        from: u32,
+        /// Who refused.
+        agent: u32,
+    },
+    /// Its sender was given up.
+    #[error("the run went on without agent {from} from round {round}")]
+    GivenUp {
+        /// Sender.
+        from: u32,
+        /// Since when.
+        round: u32,
+    },
+    /// It cannot be of this run.
+    #[error("a message of agent {from} for round {round} has {what}")]
+    Shape {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// It was taken before with other content.
+    #[error("agent {from} sent exchange {hop} of round {round} twice with different content")]
+    Equivocation {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Its exchange.
+        hop: u32,
+    },
+    /// Its sender cannot be there yet.
+    #[error("exchange {hop} of round {round} from agent {from} comes before its turn")]
+    OutOfTurn {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Its exchange.
+        hop: u32,
+    },
+    /// The run is over for this agent.
+    #[error("the run has failed: {0}")]
+    Failed(String),
+}
+
+/// An agent of masked sums on any connected graph.
+#[derive(Debug)]
+pub struct MaskedAgent {
+    id: u32,
+    code: FixedPoint,
+    player: Player,
+    sight: Sight,
+    graph: Arc<Graph>,
+    /// t.
+    most: usize,
+    /// H.
+    hops: u32,
+    /// Rounds complete.
+    round: u32,
+    /// D, and the first round whose sum each is not in.
+    gone: BTreeMap<u32, u32>,
+    /// The exchange under way, from 1.
+    hop: u32,
+    /// Whether this agent's own part of it is out.
+    sent: bool,
+    /// Whether a vector of the round under way was made, under this label or an earlier one.
+    drafted: bool,
+    /// The number of the last exchange that was complete with everybody.
+    done: u32,
+    own: Vec<f64>,
+    /// The sum of the vectors that are here.
+    total: Vec<u64>,
+    /// Whose they are.
+    here: BTreeSet<u32>,
+    /// The vectors themselves, as far as they are remembered.
+    known: BTreeMap<u32, Arc<[u64]>>,
+    /// Those to pass on.
+    news: Vec<(u32, Arc<[u64]>)>,
+    /// What came in for this exchange and the next, under the label of this agent, and what the last complete one had.
+    waiting: BTreeMap<(u32, u32, u32), MaskedMessage>,
+    queue: VecDeque<MaskedEffect>,
+    draft: Draft,
+    failed: Option<ShareError>,
+    model: Option<Vec<f64>>,
+}
+
+/// Most steps that finding the exchanges of a round may take.
+const SEARCH: u64 = 50_000_000;
+
+/// H: hops between the two agents farthest apart, when any `most` agents or fewer are gone and the others still reach each other. At most N − 1, which stands for graphs too large to try.
+fn hops(graph: &Graph, most: usize) -> u32 {
+    let n = graph.agents();
+    let sets = (0..=most.min(n)).fold((0u64, 1u64), |(all, k), i| {
+        (all.saturating_add(k), k.saturating_mul((n - i.min(n)) as u64) / (i as u64 + 1))
+    });
+    let work = sets.0.saturating_mul((n as u64).saturating_mul(2 * graph.edges() as u64 + n as u64));
+    if graph.is_complete() {
+        return 1;
+    }
+    if work > SEARCH {
+        return n as u32 - 1;
+    }
+    fn farthest(graph: &Graph, gone: &mut BTreeSet<u32>, from: u32, left: usize) -> u32 {
+        let mut most = graph.diameter_without(gone).unwrap_or(0);
+        if left > 0 {
+            for agent in from..graph.agents() as u32 {
+                gone.insert(agent);
+                most = most.max(farthest(graph, gone, agent + 1, left - 1));
+                gone.remove(&agent);
+            }
+        }
+        most
+    }
+    farthest(graph, &mut BTreeSet::new(), 0, most).max(1)
+}
+
+impl MaskedAgent {
+    /// Agent `id` of this graph, of which `most` agents may drop out. Its gate must have [masks](crate::gate::Gate::with_masks).
+    ///
+    /// # Errors
+    /// An algorithm that looks at more than sums.
+    ///
+    /// # Panics
+    /// Without such an agent.
+    pub fn new(
+        id: u32,
+        code: FixedPoint,
+        graph: Arc<Graph>,
+        most: usize,
+        player: Player,
+    ) -> Result<Self, ShareError> {
+        assert!((id as usize) < code.agents() && code.agents() == graph.agents(), "an agent of the graph");
+        let start = player.start();
+        let protocol = player.protocol();
+        let refused = ShareError::NeedsRows { kind: protocol.kind() };
+        let sight = Sight::new(id as usize, code.agents(), protocol, &start).ok_or(refused)?;
+        Ok(Self {
+            id,
+            hops: hops(&graph, most),
+            most,
+            graph,
+            round: 0,
+            gone: BTreeMap::new(),
+            hop: 1,
+            sent: false,
+            drafted: false,
+            done: 0,
+            total: vec![0; sight.revealed().len()],
+            own: start,
+            sight,
+            here: BTreeSet::new(),
+            known: BTreeMap::new(),
+            news: Vec::new(),
+            waiting: BTreeMap::new(),
+            queue: VecDeque::new(),
+            draft: Draft::default(),
+            failed: None,
+            model: None,
+            code,
+            player,
+        })
+    }
+
+    /// The player inside.
+    #[must_use]
+    pub fn player(&self) -> &Player {
+        &self.player
+    }
+
+    /// Rounds complete: their sums are known.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// What the last complete round revealed: the mean of those left.
+    #[must_use]
+    pub fn revealed(&self) -> &[f64] {
+        self.sight.revealed()
+    }
+
+    /// The model, once [`MaskedEffect::Done`] was polled.
+    #[must_use]
+    pub fn model(&self) -> Option<&[f64]> {
+        self.model.as_deref()
+    }
+
+    /// Why the run failed, if it did.
+    #[must_use]
+    pub fn failure(&self) -> Option<&ShareError> {
+        self.failed.as_ref()
+    }
+
+    /// The number of the last exchange that was complete with all neighbours.
+    #[must_use]
+    pub fn exchanges(&self) -> u32 {
+        self.done
+    }
+
+    /// A number above that of every exchange there can be.
+    #[must_use]
+    pub fn last(&self) -> u32 {
+        (self.player.timetable().exchanges() + self.most as u32) * self.hops + 1
+    }
+
+    /// How many more agents may drop out.
+    #[must_use]
+    pub fn spare(&self) -> usize {
+        self.most.saturating_sub(self.gone.len())
+    }
+
+    /// N.
+    #[must_use]
+    pub fn agents(&self) -> usize {
+        self.code.agents()
+    }
+
+    /// The number of an exchange under a label; `None` for one that no run has.
+    #[must_use]
+    pub fn number_of(&self, label: &Label, hop: u32) -> Option<u32> {
+        let before = label.charge().checked_sub(1)?;
+        before.checked_mul(self.hops)?.checked_add(hop)
+    }
+
+    /// Which charge the message of this exchange was, the last that this agent made; `None` if there was no vector of its own in it.
+    #[must_use]
+    pub fn charge_of(&self, exchange: u32) -> Option<u32> {
+        let first = exchange % self.hops == 1 % self.hops && self.model.is_none();
+        first.then(|| exchange.div_ceil(self.hops))
+    }
+
+    /// Rounds that were complete when exchange `exchange` was, as far as that can be said without knowing who was gone then.
+    #[must_use]
+    pub fn rounds_in(&self, exchange: u32) -> u32 {
+        let last = self.player.timetable().exchanges();
+        if self.model.is_some() || exchange >= self.last() {
+            return last;
+        }
+        (exchange / self.hops).saturating_sub(self.gone.len() as u32).min(last)
+    }
+
+    /// Exchanges of a round.
+    #[must_use]
+    pub fn hops(&self) -> u32 {
+        self.hops
+    }
+
+    /// Neighbours, those that were given up among them.
+    #[must_use]
+    pub fn neighbours(&self) -> &[u32] {
+        self.graph.neighbours(self.id as usize)
+    }
+
+    /// Who was given up, each with the first round whose sum it is not in.
+    pub fn gone(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.gone.iter().map(|(&agent, &round)| (agent, round))
+    }
+
+    /// Neighbours whose part of the exchange under way has not come in.
+    #[must_use]
+    pub fn awaited(&self) -> Vec<u32> {
+        if !self.sent || self.model.is_some() {
+            return Vec::new();
+        }
+        self.others().filter(|&j| !self.waiting.contains_key(&(self.round + 1, self.hop, j))).collect()
+    }
+
+    /// Takes in the secret of an edge.
+    pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
+        self.player.agree(neighbour, secret);
+    }
+
+    fn label(&self) -> Label {
+        Label::new(self.round + 1, self.gone.keys().copied())
+    }
+
+    fn number(&self, round: u32, hop: u32) -> u32 {
+        (round - 1 + self.gone.len() as u32) * self.hops + hop
+    }
+
+    fn others(&self) -> impl Iterator<Item = u32> + '_ {
+        self.neighbours().iter().copied().filter(|j| !self.gone.contains_key(j))
+    }
+
+    /// Goes on without a neighbour: the round begins again under a new label.
+    ///
+    /// # Errors
+    /// One more than the threshold, or a graph that falls apart: the run is over then.
+    pub fn go_without(&mut self, neighbour: u32) -> Result<(), ShareError> {
+        self.give_up([neighbour])
+    }
+
+    fn give_up(&mut self, more: impl IntoIterator<Item = u32>) -> Result<(), ShareError> {
+        let round = self.round + 1;
+        let before = self.gone.len();
+        for agent in more {
+            self.gone.entry(agent).or_insert(round);
+        }
+        if self.gone.len() == before {
+            return Ok(());
+        }
+        let gone: BTreeSet<u32> = self.gone.keys().copied().collect();
+        if let Err(error) = remaining(&self.graph, &gone, self.most, round) {
+            self.queue.clear();
+            return Err(self.failed.get_or_insert(error).clone());
+        }
+        self.queue.retain(|effect| matches!(effect, MaskedEffect::Done(_)));
+        if self.model.is_some() {
+            // Whoever is still in the last round learns what it revealed.
+            let exchange = self.number(round, 1);
+            self.queue.push_back(MaskedEffect::Keep { exchange });
+            self.queue.push_back(MaskedEffect::Send(MaskedMessage {
+                from: self.id,
+                label: self.label(),
+                since: self.gone.values().copied().collect(),
+                hop: 1,
+                before: Some(self.sight.revealed().into()),
+                vectors: Vec::new(),
+            }));
+            return Ok(());
+        }
+        self.begin_again();
+        Ok(())
+    }
+
+    /// The first exchange under another label.
+    fn begin_again(&mut self) {
+        (self.hop, self.sent) = (1, false);
+        self.here.clear();
+        self.known.clear();
+        self.news.clear();
+        let label = self.label();
+        self.waiting.retain(|_, message| message.label.dropped() == label.dropped());
+    }
+
+    /// The state to make durable when an effect asks for it. What others sent for the exchange under way is left out, they send it again.
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        let agents = self.code.agents();
+        let mut words = self.total.clone();
+        let flags = u64::from(self.sent) | u64::from(self.drafted) << 1;
+        words.extend([u64::from(self.round), u64::from(self.hop), flags]);
+        words.extend((0..agents as u32).map(|j| u64::from(self.here.contains(&j))));
+        let mut own = self.own.clone();
+        own.extend_from_slice(self.sight.revealed());
+        Checkpoint {
+            agent: self.id,
+            round: self.done,
+            own: Some(own),
+            away: (0..agents as u32).map(|j| self.gone.get(&j).copied()).collect(),
+            model: self.model.clone(),
+            player: self.player.state(),
+            shares: Some(words),
+        }
+    }
+
+    /// Puts a fresh agent where a checkpoint left off. What was sent is not made again.
+    ///
+    /// # Errors
+    /// A checkpoint of another agent or another experiment; the agent must not be used then.
+    pub fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
+        if saved.agent != self.id {
+            return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
+        }
+        let shape = |what| RestoreError::Shape { what };
+        let (agents, width) = (self.code.agents(), self.total.len());
+        let words = saved.shares.as_ref().filter(|words| words.len() == width + 3 + agents);
+        let words = words.ok_or(shape("the exchange"))?;
+        let revealed = self.sight.revealed().len();
+        let own = saved.own.as_ref().filter(|own| own.len() == self.own.len() + revealed);
+        let (own, revealed) = own.ok_or(shape("the model"))?.split_at(self.own.len());
+        let (round, hop, flags) = (words[width], words[width + 1], words[width + 2]);
+        let last = u64::from(self.player.timetable().exchanges());
+        if saved.away.len() != agents || round > last || hop == 0 || hop > u64::from(self.hops) || flags > 3 {
+            return Err(shape("the timetable"));
+        }
+        if (round == last) != saved.model.is_some() {
+            return Err(shape("the timetable"));
+        }
+        self.player.resume(&saved.player)?;
+        self.total.copy_from_slice(&words[..width]);
+        (self.round, self.hop) = (round as u32, hop as u32);
+        (self.sent, self.drafted) = (flags & 1 == 1, flags & 2 == 2);
+        self.done = saved.round;
+        self.here = (0..agents as u32).filter(|&j| words[width + 3 + j as usize] == 1).collect();
+        let gone = saved.away.iter().enumerate();
+        self.gone = gone.filter_map(|(j, round)| Some((j as u32, (*round)?))).collect();
+        self.own.copy_from_slice(own);
+        if self.round > 0 {
+            self.sight.reveal(own, revealed);
+        }
+        self.model.clone_from(&saved.model);
+        self.queue.clear();
+        Ok(())
+    }
+
+    /// Takes a message in.
+    ///
+    /// # Errors
+    /// A [`MaskedRefusal`] that says why; the state is as it was, unless others have given this agent up, or more agents than may be: then the run has failed.
+    pub fn handle(&mut self, message: &MaskedMessage) -> Result<(), MaskedRefusal> {
+        if let Some(failure) = &self.failed {
+            return Err(MaskedRefusal::Failed(failure.to_string()));
+        }
+        let &MaskedMessage { from, ref label, hop, .. } = message;
+        self.admit(message)?;
+        let round = label.round();
+        if label.gave_up(self.id) {
+            let failure = self.failed.insert(ShareError::GivenUp { round });
+            return Err(MaskedRefusal::Failed(failure.to_string()));
+        }
+        self.give_up(label.dropped().iter().copied())
+            .map_err(|failure| MaskedRefusal::Failed(failure.to_string()))?;
+        // Whoever has completed a round with somebody in it knows best: all that are left complete it alike.
+        for (agent, &since) in label.dropped().iter().zip(&message.since) {
+            let known = self.gone.entry(*agent).or_insert(since);
+            *known = since.max(*known);
+        }
+        if label.dropped().len() != self.gone.len() || self.model.is_some() {
+            // It has not heard yet who is gone, and will be told; or it is late.
+            return Ok(());
+        }
+        if let Some(before) = message.before.as_deref().filter(|_| round == self.round + 2) {
+            self.take_word(before);
+        }
+        if self.model.is_some() {
+            return Ok(());
+        }
+        let turn = (round, hop);
+        if turn < (self.round + 1, self.hop) {
+            let known = self.waiting.get(&(round, hop, from));
+            return match known {
+                Some(known) if known != message => Err(MaskedRefusal::Equivocation { from, round, hop }),
+                _ => Ok(()),
+            };
+        }
+        let next = if self.hop == self.hops { (self.round + 2, 1) } else { (self.round + 1, self.hop + 1) };
+        if turn > next {
+            return Err(MaskedRefusal::OutOfTurn { from, round, hop });
+        }
+        match self.waiting.get(&(round, hop, from)) {
+            Some(known) if known != message => Err(MaskedRefusal::Equivocation { from, round, hop }),
+            Some(_) => Ok(()),
+            None => {
+                self.waiting.insert((round, hop, from), message.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether a message can be of this run at all.
+    fn admit(&self, message: &MaskedMessage) -> Result<(), MaskedRefusal> {
+        let &MaskedMessage { from, ref label, ref since, hop, ref before, ref vectors } = message;
+        let (round, agents) = (label.round(), self.code.agents() as u32);
+        if self.neighbours().binary_search(&from).is_err() {
+            return Err(MaskedRefusal::Stranger { from, agent: self.id });
+        }
+        if let Some(&round) = self.gone.get(&from) {
+            return Err(MaskedRefusal::GivenUp { from, round });
+        }
+        let last = self.player.timetable().exchanges();
+        let bad = |what| Err(MaskedRefusal::Shape { from, round, what });
+        if round == 0 || round > last + 1 || hop == 0 || hop > self.hops {
+            return bad("an exchange that this run does not have");
+        }
+        let never = since.len() != label.dropped().len() || since.iter().any(|&s| s == 0 || s > round);
+        if never || label.dropped().iter().any(|&j| j >= agents || j == from) {
+            return bad("agents given up that it cannot have given up");
+        }
+        let mut whose = BTreeSet::new();
+        if vectors.iter().any(|(j, words)| {
+            *j >= agents || label.gave_up(*j) || !whose.insert(*j) || words.len() != self.total.len()
+        }) {
+            return bad("vectors that are not of its agents, or not of the right length");
+        }
+        if round <= last && hop == 1 && (vectors.len() != 1 || vectors[0].0 != from) {
+            return bad("not its own vector and nothing else, with which a round begins");
+        }
+        let range = self.code.range();
+        if let Some(before) = before
+            && (before.len() != self.sight.revealed().len()
+                || hop > 1
+                || before.iter().any(|x| !x.is_finite() || x.abs() > range))
+        {
+            return bad("a mean that is out of range or out of place");
+        }
+        Ok(())
+    }
+
+    /// Goes on from what somebody says that the round under way revealed.
+    fn take_word(&mut self, mean: &[f64]) {
+        if !self.drafted {
+            self.player.take_in(&self.sight.seat(self.round));
+        }
+        self.revealed_is(mean);
+    }
+
+    /// What to do next; `None` until another message comes.
+    ///
+    /// # Errors
+    /// A vector that does not fit the declared range, or a run that failed before: nothing more is sent.
+    pub fn poll(&mut self) -> Result<Option<MaskedEffect>, ShareError> {
+        if let Some(failure) = &self.failed {
+            return Err(failure.clone());
+        }
+        while self.queue.is_empty() && self.model.is_none() {
+            if !self.sent {
+                if self.player.gate().awaited_secrets().any(|j| !self.gone.contains_key(&j)) {
+                    break;
+                }
+                if let Err(error) = self.send() {
+                    self.queue.clear();
+                    return Err(self.failed.insert(error).clone());
+                }
+            } else if !self.awaited().is_empty() {
+                break;
+            } else if let Err(error) = self.take_in() {
+                return Err(self.failed.insert(error).clone());
+            }
+        }
+        Ok(self.queue.pop_front())
+    }
+
+    /// Queues this agent's part of the exchange under way.
+    fn send(&mut self) -> Result<(), ShareError> {
+        let (label, hop) = (self.label(), self.hop);
+        let exchange = self.number(self.round + 1, hop);
+        let (mut before, mut vectors) = (None, std::mem::take(&mut self.news));
+        if hop == 1 {
+            let seat = self.sight.seat(self.round);
+            let (draft, total) = (&mut self.draft, &mut self.total);
+            let masked =
+                self.player.mask(&seat, &label, self.drafted, draft, &self.code, &mut self.own, total)?;
+            let words: Arc<[u64]> = masked.words().into();
+            self.here = [self.id].into();
+            self.known = [(self.id, Arc::clone(&words))].into();
+            self.drafted = true;
+            vectors = vec![(self.id, words)];
+            // Somebody may have missed what the last round revealed because it gave somebody up in it.
+            before = (self.round > 0 && !self.gone.is_empty()).then(|| self.sight.revealed().into());
+            self.queue.push_back(MaskedEffect::Charge { exchange });
+        } else {
+            self.queue.push_back(MaskedEffect::Keep { exchange });
+        }
+        self.queue.push_back(MaskedEffect::Send(MaskedMessage {
+            from: self.id,
+            label,
+            since: self.gone.values().copied().collect(),
+            hop,
+            before,
+            vectors,
+        }));
+        self.sent = true;
+        Ok(())
+    }
+
+    /// Completes the exchange under way: everybody's part is here.
+    fn take_in(&mut self) -> Result<(), ShareError> {
+        let turn = (self.round + 1, self.hop);
+        let others: Vec<u32> = self.others().collect();
+        for from in others {
+            let Some(message) = self.waiting.get(&(turn.0, turn.1, from)) else { continue };
+            for (whose, words) in &message.vectors {
+                if self.here.insert(*whose) {
+                    add(&mut self.total, words);
+                    self.known.insert(*whose, Arc::clone(words));
+                    self.news.push((*whose, Arc::clone(words)));
+                } else if self.known.get(whose).is_some_and(|known| known != words) {
+                    return Err(ShareError::TwoVersions { of: *whose, by: from, round: turn.0 });
+                }
+            }
+        }
+        self.done = self.number(turn.0, turn.1);
+        (self.hop, self.sent) = (self.hop + 1, false);
+        // What was taken is remembered for one exchange: the same may come again, and another may not.
+        self.waiting.retain(|&(round, hop, _), _| (round, hop) >= turn);
+        if self.hop <= self.hops {
+            return Ok(());
+        }
+        let members = self.code.agents() - self.gone.len();
+        if self.here.len() != members || !self.code.adds_up_to(&self.total) {
+            let (agents, range) = (members, self.code.range());
+            return Err(ShareError::Forged { round: turn.0, agents, range });
+        }
+        let set = self.player.gate().constraint();
+        let mean = revealed(&self.code, self.sight.needs(), set, &self.total, members);
+        self.revealed_is(&mean);
+        Ok(())
+    }
+
+    /// The round under way is complete.
+    fn revealed_is(&mut self, mean: &[f64]) {
+        self.sight.reveal(&self.own, mean);
+        self.round += 1;
+        self.drafted = false;
+        self.begin_again();
+        if self.round == self.player.timetable().exchanges() {
+            self.queue.clear();
+            self.model = Some(self.player.finish(&self.sight.seat(self.round)));
+            let reason = self.player.stopped().map_or(StopReason::Finished, |s| s.1);
+            self.queue.push_back(MaskedEffect::Done(reason));
+        }
+    }
+}
