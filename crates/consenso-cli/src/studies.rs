@@ -194,6 +194,7 @@ fn terms(study: &Value) -> Vec<String> {
     if study["seeded"] == true {
         all.push("Its noise came from a seed that everybody knows: it protects nobody.".to_owned());
     }
+    all.extend(study["changes"].as_array().into_iter().flatten().map(agreement_line));
     match serde_json::from_value::<Option<Claim>>(study["claimed"].clone()) {
         Ok(Some(claim)) => {
             all.push(format!(
@@ -306,13 +307,6 @@ fn page(facts: &Value, text: &str, seal: &Seal) -> String {
         );
         for text in terms(study) {
             claims += &format!("<li>Study {}: {}</li>\n", of(&study["study"]), escape(&text));
-        }
-    }
-    let mut changes = String::new();
-    for study in facts["studies"].as_array().into_iter().flatten() {
-        for change in study["changes"].as_array().into_iter().flatten() {
-            changes +=
-                &format!("<p>Study {}. {}</p>\n", of(&study["study"]), escape(&agreement_line(change)));
         }
     }
     let who: Vec<String> = facts["sites"].as_array().into_iter().flatten().map(of).collect();

@@ -195,6 +195,12 @@ fn a_site_leaves_and_the_others_go_on() {
             "{what}"
         );
     }
+    let page = net.file("page.html");
+    let made =
+        consenso().args(["node", "report"]).arg(net.folder(0)).arg("--html").arg(&page).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    let written = fs::read_to_string(&page).unwrap();
+    assert!(written.contains("Agreement 1: site-2 leaves. Signed by site-0, site-1, site-3."), "{written}");
     // `network up` starts those that remain, and a study that is over stays over.
     let up = consenso().args(["--json", "network", "up"]).arg(&net.root).output().unwrap();
     assert_eq!(json(&up)["sites"].as_array().map(Vec::len), Some(3));
