@@ -4,6 +4,7 @@
 //! Results go to stdout, everything else (progress, warnings, errors) to stderr.
 
 mod audit;
+mod changes;
 #[cfg(feature = "network")]
 mod dashboard;
 mod data;
