@@ -4,12 +4,12 @@
 //! Results go to stdout, everything else (progress, warnings, errors) to stderr.
 
 mod audit;
+mod changes;
 #[cfg(feature = "network")]
 mod dashboard;
 mod data;
 mod files;
 mod folder;
-#[cfg(feature = "mpi")]
 mod large;
 mod machine;
 mod merge;

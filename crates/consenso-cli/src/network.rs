@@ -2,7 +2,7 @@
 
 use crate::dashboard::Dashboard;
 use crate::overrides::{self, Override};
-use crate::{Failure, files, output, table};
+use crate::{Failure, changes, files, output, table};
 use anyhow::{Context as _, anyhow};
 use consenso::data::{Dataset, Table};
 use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, Source};
@@ -30,6 +30,7 @@ Examples:
   consenso network new net --sites a,b,c --experiment adult    keys and peers, one folder a site
   consenso network up net                                      all sites as processes, here
   consenso node audit net/a                                    what it cost, from the ledger alone
+  consenso network change all net --leave c                    a site leaves; the others go on
 
 Across machines (--addresses) every site gets its own folder of net/, or makes its own key first
 (--certificates) and copies the files that all share: docs/three-hospitals.md.")]
@@ -42,6 +43,7 @@ pub(crate) struct Args {
 enum NetworkCommand {
     New(Box<New>),
     Up(Up),
+    Change(Box<changes::Args>),
 }
 
 /// Make a folder with one folder a site: key, certificate, peers and the experiment
@@ -103,6 +105,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     match &args.command {
         NetworkCommand::New(args) => new(args, json),
         NetworkCommand::Up(args) => up(args, json),
+        NetworkCommand::Change(args) => changes::command(args, json),
     }
 }
 
@@ -452,7 +455,7 @@ fn dashboard(port: u16, root: &Path, names: &[String]) -> Result<Dashboard, Fail
 
 fn up(args: &Up, json: bool) -> Result<(), Failure> {
     let root = &args.folder;
-    let names = network::sites(root)?;
+    let names = remaining(root)?;
     let began = Instant::now();
     note_hosts(root, &names)?;
     let interrupted = crate::progress::ctrl_c();
@@ -508,6 +511,18 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
         return Err(unfinished.failure());
     }
     summary(root, &names, &ends, seconds, json)
+}
+
+/// The names of a network's sites, without those that left by an agreement.
+fn remaining(root: &Path) -> Result<Vec<String>, Failure> {
+    let mut names = network::sites(root)?;
+    let mut gone = BTreeSet::new();
+    for name in &names {
+        let held = Folder::read(&root.join(name))?.agreements;
+        gone.extend(names.iter().filter(|n| consenso_node::agreement::left(&held, n).is_some()).cloned());
+    }
+    names.retain(|name| !gone.contains(name));
+    Ok(names)
 }
 
 /// Whether a process that has ended said that its model is ready. Its last words may still be on their way.

@@ -11,12 +11,15 @@ use consenso::privacy::studies::{EpsilonDelta, Rule};
 use consenso::privacy::{printed_down, printed_up};
 use consenso::random::Seed;
 use consenso_ledger::{Edited, RecordsLedger};
+use consenso_node::agreement::{Agreement, Summary};
 use consenso_node::audit_log::Echo;
 use consenso_node::folder::{self, Entropy, Folder, SiteFile, short};
 use consenso_node::frame::Hex;
 use consenso_node::identity::{self, Identity};
 use consenso_node::store::{Entry, Row, Store};
-use consenso_node::{Options, Outcome, Progress, Unreached, books, claim, clock, network, node, rejoin};
+use consenso_node::{
+    Options, Outcome, Progress, Unreached, books, changes, claim, clock, network, node, rejoin,
+};
 use consenso_study::ExperimentFile as _;
 use serde_json::json;
 use std::collections::HashSet;
@@ -508,10 +511,13 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
     let checkpoint = last.map(|s| store.checkpoint(s.study)).transpose()?.flatten();
     let round = checkpoint.as_ref().map_or(0, Checkpoint::rounds);
     let finished = last.is_some_and(|s| s.ended.is_some());
+    let promised = changes::promised(&folder.path, &folder.study, folder.agreements.len());
     if json {
         output::print_json(&json!({
             "site": folder.site.name, "running": running, "round": round, "finished": finished, "studies": studies,
             "waits": waits_for(&folder).filter(|_| running),
+            "agreements": folder.agreements.iter().map(Agreement::summary).collect::<Vec<_>>(),
+            "promised": promised.as_ref().map(Agreement::summary),
         }));
         return Ok(());
     }
@@ -531,8 +537,23 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
         );
         text += &format!("study {}, spent so far: {spent}", short_text(&study.experiment));
     }
+    let held: Vec<_> = folder.agreements.iter().map(Agreement::summary).collect();
+    text += &agreed(&held, "\nagreement ").trim_end().replace("\n\n", "\n");
+    if let Some(promised) = &promised {
+        text += &format!(
+            "\nsigned     agreement {} ({}), which does not hold yet: consenso network change apply, or withdraw",
+            promised.number, promised.change
+        );
+    }
     output::print(&text);
     Ok(())
+}
+
+/// What the sites agreed to change, a line each.
+pub(crate) fn agreed(changes: &[Summary], title: &str) -> String {
+    let line =
+        |c: &Summary| format!("{title} {}: {}; signed by {}\n", c.number, c.change, c.signed.join(", "));
+    changes.iter().map(line).collect()
 }
 
 /// Whom a running site waits for, as it says itself.
@@ -734,6 +755,7 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
                 study.charged,
                 study.ended.as_ref().map_or(", not over".to_owned(), |r| format!(", ended: {r}")),
             );
+            text += &agreed(&study.changes, "  agreement ");
             for (agent, round, weight) in &study.without {
                 text += &format!("  without    agent {agent} from round {round} on (weight {weight:.3})\n");
             }

@@ -8,7 +8,7 @@ use consenso_node::identity::{self, Identity};
 use consenso_node::receipts::{self, Owner};
 use consenso_node::seal::{self, Seal, Sealer};
 use consenso_node::store::{Row, Store};
-use consenso_node::{Folder, books, claim, clock, studies};
+use consenso_node::{Folder, agreement, books, claim, clock, studies};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,6 +65,9 @@ pub(crate) fn list(path: &Path, json: bool) -> Result<(), Failure> {
         ]);
     }
     let mut text = table::text(&rows);
+    for study in &all {
+        text += &crate::node::agreed(&study.changes, &format!("study {}: agreement", study.study));
+    }
     if let Some(s) = standing {
         text += &format!(
             "\nremaining: ε = {:.6}, δ = {:e} for the next study",
@@ -96,7 +99,8 @@ pub(crate) fn against(path: &Path, rows: &[Row], logs: &[PathBuf]) -> Result<Vec
     for log in logs {
         let folder = Folder::read(path)?;
         let certificate = identity::certificates(&path.join(identity::CERTIFICATE))?;
-        let key = identity::public_key(&certificate[0])?;
+        let mut keys = agreement::keys_before(&folder.agreements, &folder.site.name);
+        keys.push(identity::public_key(&certificate[0])?);
         let text = fs::read_to_string(log).with_context(|| format!("{}: cannot be read", log.display()))?;
         let lines = || text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let site = lines().find_map(|line| Some(line["site"].as_str()?.to_owned()));
@@ -106,7 +110,7 @@ pub(crate) fn against(path: &Path, rows: &[Row], logs: &[PathBuf]) -> Result<Vec
                 anyhow!("{}: this is not the audit log of a site in peers.toml", log.display()).into()
             );
         };
-        let owner = Owner { name: &folder.site.name, number: folder.me as u32, key: &key };
+        let owner = Owner { name: &folder.site.name, number: folder.me as u32, keys: &keys };
         let found = receipts::compare(rows, owner, number as u32, log)
             .map_err(|e| Failure::Run(anyhow!("{}: {e}", log.display())))?;
         let mut anchors =
@@ -190,6 +194,7 @@ fn terms(study: &Value) -> Vec<String> {
     if study["seeded"] == true {
         all.push("Its noise came from a seed that everybody knows: it protects nobody.".to_owned());
     }
+    all.extend(study["changes"].as_array().into_iter().flatten().map(agreement_line));
     match serde_json::from_value::<Option<Claim>>(study["claimed"].clone()) {
         Ok(Some(claim)) => {
             all.push(format!(
@@ -207,6 +212,14 @@ fn terms(study: &Value) -> Vec<String> {
         Err(_) => all.push("This version cannot read what was claimed.".to_owned()),
     }
     all
+}
+
+/// What the sites agreed to change, as facts have it.
+fn agreement_line(change: &Value) -> String {
+    let signed: Vec<&str> =
+        change["signed"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let (number, what) = (&change["number"], change["change"].as_str().unwrap_or_default());
+    format!("Agreement {number}: {what}. Signed by {}.", signed.join(", "))
 }
 
 /// The page as a PDF, with what is signed attached.

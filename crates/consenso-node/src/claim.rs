@@ -1,5 +1,6 @@
 //! Auditing a ledger: what its events alone prove, next to what was claimed.
 
+use crate::agreement::{Agreement, Summary};
 use crate::store::{Entry, Row};
 use consenso::experiment::Charge;
 use consenso::privacy::calibrate::{self, LaplaceShift};
@@ -33,6 +34,8 @@ pub struct Audited {
     pub holds: bool,
     /// Neighbours the run went on without: (agent, first round, weight).
     pub without: Vec<(u32, u32, f64)>,
+    /// What the sites agreed to change since it began, each signed by all that remained.
+    pub changes: Vec<Summary>,
 }
 
 /// An ε from events alone.
@@ -109,6 +112,7 @@ impl Auditor {
                 recomputed: None,
                 holds: true,
                 without: Vec::new(),
+                changes: Vec::new(),
             };
             studies.push((study, Tally::default()));
             return;
@@ -129,6 +133,18 @@ impl Auditor {
                 }
             }
             Entry::Absent { round, neighbour, weight } => study.without.push((*neighbour, *round, *weight)),
+            Entry::Changed { number, change, agreement, .. } => {
+                // Whose keys these are was checked when it was taken up.
+                match Agreement::parse(agreement) {
+                    Ok(read)
+                        if read.is_sound()
+                            && (read.number, read.change.to_string()) == (*number, change.clone()) =>
+                    {
+                        study.changes.push(read.summary());
+                    }
+                    _ => drop(self.wrong.get_or_insert(format!("row {}: no agreement {number}", row.number))),
+                }
+            }
             Entry::Done { reason, .. } => study.ended = Some(reason.clone()),
             Entry::Budget { .. }
             | Entry::Witness { .. }

@@ -243,10 +243,51 @@ impl Driven {
     pub(crate) fn go_without(&mut self, neighbour: u32) -> Result<(), String> {
         match self {
             Self::Plain(agent, _) => agent.go_without(neighbour).map_err(|e| e.to_string()),
+            Self::Masked(agent, _) => agent.go_without(neighbour).map_err(|e| e.to_string()),
+            Self::Shared(..) => self.may_go_without(),
+        }
+    }
+
+    /// Whether the algorithm can go on without a neighbour, each site from its own next exchange on; why not.
+    pub(crate) fn may_go_without(&self) -> Result<(), String> {
+        match self {
+            Self::Plain(agent, _) => agent.may_go_without().map_err(|e| e.to_string()),
             Self::Shared(..) => {
                 Err("a sum of secret shares needs everybody's: without one it stays hidden".into())
             }
-            Self::Masked(agent, _) => agent.go_without(neighbour).map_err(|e| e.to_string()),
+            Self::Masked(..) => Err(
+                "all sites of a masked sum must do without the same ones in the same round, which they agree on by themselves: drop_outs in the experiment and away = \"continue-without\" in site.toml"
+                    .into(),
+            ),
+        }
+    }
+
+    /// Whether its claim stands with another neighbour; why not.
+    pub(crate) fn may_join(&self) -> Result<(), String> {
+        match self {
+            Self::Plain(agent, _) => agent.may_join().map_err(|e| e.to_string()),
+            Self::Shared(..) => {
+                Err("in secret shares every site is a neighbour of every other already".into())
+            }
+            Self::Masked(..) => Err(
+                "the masks of a sum were made for the edges there were when it began, and the claim rests on them".into(),
+            ),
+        }
+    }
+
+    /// Gives it another neighbour from an exchange on.
+    pub(crate) fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), String> {
+        match self {
+            Self::Plain(agent, _) => agent.join(neighbour, weight, from).map_err(|e| e.to_string()),
+            Self::Shared(..) | Self::Masked(..) => self.may_join(),
+        }
+    }
+
+    /// Neighbours that it gets or got after the start, each with its first exchange.
+    pub(crate) fn joined(&self) -> Vec<(u32, u32)> {
+        match self {
+            Self::Plain(agent, _) => agent.joined().collect(),
+            Self::Shared(..) | Self::Masked(..) => Vec::new(),
         }
     }
 

@@ -52,6 +52,13 @@ impl Watch {
         Self { common, apart, ..Self::default() }
     }
 
+    /// A site takes part no more: nobody waits for what it sent to both.
+    pub(crate) fn without(&mut self, site: u32) {
+        self.common.remove(&site);
+        self.common.values_mut().for_each(|both| both.retain(|j| *j != site));
+        self.common.retain(|_, both| !both.is_empty());
+    }
+
     /// Keeps what a neighbour sent. A neighbour can be a round ahead, and another a round behind.
     pub(crate) fn received(&mut self, from: u32, round: u32, received: Received) {
         let index = match self.mine.iter().position(|(r, _)| *r == round) {

@@ -6,8 +6,10 @@
 //! | `peers.toml` | all sites by agent number: name, address, pin, records |
 //! | `site.toml` | this site: its name, where it listens, its records, what it does when a neighbour is away |
 //! | `key.pem`, `certificate.pem`, `trust.pem` | its identity |
+//! | `agreement-….txt` | what the sites have agreed to change since, signed by all that remain |
 //! | `state.db`, `audit.jsonl` | what happened |
 
+use crate::agreement::{self, Agreement};
 use crate::frame::{Digest, Hex, sha256, unhex};
 use crate::identity::Known;
 use consenso::graph::Graph;
@@ -249,6 +251,8 @@ pub struct Folder {
     pub me: usize,
     /// SHA-256 of the study: experiment, schema, edges, names and records.
     pub study: Digest,
+    /// What the sites have agreed to change since the study began, in order.
+    pub agreements: Vec<Agreement>,
 }
 
 impl Folder {
@@ -287,7 +291,9 @@ impl Folder {
             wrong(SITE, format!("name = \"{}\" is none of the sites in {PEERS}", site.name))
         })?;
         let study = study(path, &peers)?;
-        Ok(Self { path: path.to_owned(), site, peers, me, study })
+        let agreements = agreement::load(path, &study, &peers)?;
+        let peers = agreement::replaced(peers, &agreements);
+        Ok(Self { path: path.to_owned(), site, peers, me, study, agreements })
     }
 
     /// The other sites as their certificates must show them, by agent number.
@@ -308,8 +314,24 @@ impl Folder {
             let message = "it names other sites than when the node started".to_owned();
             return Err(FolderError::Content { path: self.path.join(PEERS), message });
         }
+        let agreements = agreement::load(&self.path, &self.study, &peers)?;
+        let peers = agreement::replaced(peers, &agreements);
         let known = known(&self.path, &peers)?;
         Ok((peers, known))
+    }
+
+    /// The sites as `peers.toml` has them, whatever was agreed on since.
+    ///
+    /// # Errors
+    /// A file that is wrong.
+    pub fn listed(&self) -> Result<Vec<Peer>, FolderError> {
+        read_peers(&self.path)
+    }
+
+    /// A site's agent number.
+    #[must_use]
+    pub fn number_of(&self, name: &str) -> Option<usize> {
+        self.peers.iter().position(|p| p.name == name)
     }
 
     /// Why the key with this pin is not believed any more, if it is in the list of revoked keys (`revoked.txt`: a pin a line, `#` before a remark). The list is read for every

@@ -137,6 +137,15 @@ pub enum Frame {
         /// A hash of it.
         proof: Digest,
     },
+    /// How many agreements about who takes part hold at the sender, and the hash of the last.
+    Agreed {
+        /// The number of the last.
+        number: u32,
+        /// Its hash.
+        hash: Digest,
+    },
+    /// The text of an agreement that holds at the sender, for a peer that has fewer.
+    Agreement(String),
     /// The sender's experiment file, for a peer whose study is another one.
     Study(String),
     /// Both ends have everything: the edge is done. The last row of the sender's ledger, for the receiver's log.
@@ -206,6 +215,8 @@ const KEPT: u8 = 14;
 const EDGE_KEY: u8 = 15;
 const EDGE_SAME: u8 = 16;
 const MASKED: u8 = 17;
+const AGREED: u8 = 18;
+const AGREEMENT: u8 = 19;
 
 const HELLO_LENGTH: usize = 1 + 2 + 32 + 32 + 4 + 4 + 4;
 const RELEASE_HEAD: usize = 1 + 4 + 4 + 4;
@@ -222,6 +233,12 @@ const MAX_STUDY: usize = 16 << 10;
 #[must_use]
 pub fn longest(dim: usize) -> usize {
     (WORDS_HEAD + 8 * dim + KEPT_HEAD).max(HELLO_LENGTH).max(1 + MAX_REASON).max(1 + MAX_STUDY)
+}
+
+/// The longest frame of a link: texts of agreements are as long as they have signatures.
+#[must_use]
+pub fn longest_on_link(dim: usize) -> usize {
+    longest(dim).max(1 + crate::agreement::LONGEST)
 }
 
 /// The bytes of a release: what is hashed, made durable and sent, again and again the same.
@@ -399,6 +416,8 @@ impl Frame {
                 }
                 [&[STUDY], &text.as_bytes()[..end]].concat().into()
             }
+            Self::Agreed { number, hash } => [&[AGREED][..], &number.to_le_bytes(), hash].concat().into(),
+            Self::Agreement(text) => [&[AGREEMENT], text.as_bytes()].concat().into(),
             Self::Farewell { head } => [&[FAREWELL][..], head].concat().into(),
             Self::Lost => Bytes::from_static(&[LOST]),
             Self::EdgeKey { public, proof } => {
@@ -504,6 +523,11 @@ impl Frame {
             }
             STUDY if rest.len() > MAX_STUDY => Err(FrameError::Text),
             STUDY => Ok(Self::Study(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned())),
+            AGREED => exactly(37).map(|()| Self::Agreed { number: number(rest), hash: digest(&rest[4..]) }),
+            AGREEMENT if rest.len() > crate::agreement::LONGEST => Err(FrameError::Text),
+            AGREEMENT => {
+                Ok(Self::Agreement(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned()))
+            }
             FAREWELL => exactly(33).map(|()| Self::Farewell { head: digest(rest) }),
             LOST => exactly(1).map(|()| Self::Lost),
             EDGE_KEY if rest.len() == 64 => {
@@ -714,12 +738,19 @@ mod tests {
             ("edge-key", Frame::EdgeKey { public: [0x66; 32], proof: None }),
             ("edge-key-known", Frame::EdgeKey { public: [0x66; 32], proof: Some([0x77; 32]) }),
             ("edge-same", Frame::EdgeSame { proof: [0x77; 32] }),
+            ("agreed", Frame::Agreed { number: 2, hash: [0x88; 32] }),
+            ("agreement", Frame::Agreement("consenso".into())),
         ];
         let mut expected: Vec<(String, String)> = frames
             .iter()
             .map(|(name, frame)| ((*name).to_owned(), Hex(&frame.encode()).to_string()))
             .collect();
         expected.push(("statement".into(), Hex(&said.bytes()).to_string()));
+        let edge = crate::agreement::Change::Edge { one: "a".into(), other: "c".into(), from: 120 };
+        let agreement = crate::agreement::Agreement::next([0x11; 32], &[], edge);
+        let lines = text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+        assert!(lines.contains(agreement.body().trim_end()), "{}", agreement.body());
+        expected.push(("agreement-hash".into(), Hex(&agreement.hash()).to_string()));
         let mut found: Vec<(String, String)> = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("golden "))
@@ -743,7 +774,7 @@ mod tests {
         }
 
         #[test]
-        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..19) {
+        fn what_decodes_is_exactly_what_was_encoded(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..20) {
             if let Some(first) = bytes.first_mut() {
                 *first = kind;
             }

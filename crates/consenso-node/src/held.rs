@@ -47,6 +47,12 @@ impl Held {
         Ok(Self { file, place: HEAD + MAX_SIGNATURE + longest(dim), neighbours })
     }
 
+    /// Gives a neighbour a place after all others, who keep theirs.
+    pub(crate) fn add(&mut self, peer: u32) {
+        let next = self.neighbours.len() as u64;
+        self.neighbours.entry(peer).or_insert(next);
+    }
+
     fn at(&self, peer: u32, round: u32) -> Option<u64> {
         let index = 2 * self.neighbours.get(&peer)? + u64::from(round % 2);
         Some(index * self.place as u64)

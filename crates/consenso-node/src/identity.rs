@@ -109,6 +109,10 @@ impl Identity {
                 message: format!("not a certificate to trust: {e}"),
             })?;
         }
+        for certificate in crate::agreement::certificates(folder) {
+            // What all sites agreed on is believed as what they began with.
+            trust.add(certificate.into()).map_err(tls)?;
+        }
         Ok(Self { chain, key, trust: Arc::new(trust) })
     }
 
@@ -316,6 +320,29 @@ pub fn believable(path: &Path) -> Result<CertificateDer<'static>, IdentityError>
         message: format!("{e}\n  help: the authority that signed it must come after it in the file"),
     })?;
     Ok(chain[0].clone())
+}
+
+/// Checks that a site of this folder would believe a certificate, given those of its issuers after it.
+///
+/// # Errors
+/// What is wrong with it: its name, its dates, or that nobody the site trusts signed it.
+pub fn believes(folder: &Path, chain: &[Vec<u8>], name: &str) -> Result<(), IdentityError> {
+    let mut trust = RootCertStore::empty();
+    let all = certificates(&folder.join(TRUST))?;
+    for certificate in all.into_iter().chain(chain.iter().cloned().map(CertificateDer::from)) {
+        trust.add(certificate).map_err(tls)?;
+    }
+    let chain: Vec<CertificateDer<'_>> =
+        chain.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
+    let known = crate::agreement::known(name, &chain[0]).map_err(tls)?;
+    recognise(&chain[0], &[known]).map_err(tls)?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(trust), provider());
+    verifier
+        .build()
+        .map_err(tls)?
+        .verify_client_cert(&chain[0], &chain[1..], UnixTime::now())
+        .map(drop)
+        .map_err(tls)
 }
 
 /// The pin of the first certificate in a PEM file.

@@ -4,9 +4,11 @@
 //! be lost in SQLite. For the same seed the transcript is the simulator's, bit for bit.
 
 mod admission;
+pub mod agreement;
 pub mod audit_log;
 pub mod books;
 mod call;
+pub mod changes;
 pub mod claim;
 pub mod clock;
 mod differences;

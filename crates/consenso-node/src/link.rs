@@ -81,7 +81,9 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) folder: Folder,
-    neighbours: Vec<u32>,
+    neighbours: Mutex<Vec<u32>>,
+    /// Sites that take part no more, and the agreement that says so.
+    left: Mutex<HashMap<u32, u32>>,
     graph: Digest,
     dim: usize,
     /// Exchanges that are complete and durable here.
@@ -124,9 +126,15 @@ impl Shared {
         let (have, links, running) = (AtomicU32::new(have), AtomicU64::new(0), Mutex::default());
         let connections = folder.peers.iter().map(|_| Arc::default()).collect();
         let (keys, old) = (Mutex::default(), Mutex::default());
+        let left = |(i, peer): (usize, &crate::folder::Peer)| {
+            Some((i as u32, crate::agreement::left(&folder.agreements, &peer.name)?))
+        };
+        let left = Mutex::new(folder.peers.iter().enumerate().filter_map(left).collect());
+        let neighbours = Mutex::new(neighbours);
         Self {
             folder,
             neighbours,
+            left,
             graph,
             dim,
             have,
@@ -167,6 +175,23 @@ impl Shared {
         }
     }
 
+    /// Has a site that takes part no more refused by its name.
+    pub(crate) fn leaves(&self, peer: u32, agreement: u32) {
+        if let Ok(mut left) = self.left.lock() {
+            left.insert(peer, agreement);
+        }
+        self.cut(peer);
+    }
+
+    /// By which agreement a site takes part no more, if it does not.
+    fn left_by(&self, peer: u32) -> Option<u32> {
+        self.left.lock().ok()?.get(&peer).copied()
+    }
+
+    fn is_neighbour(&self, peer: u32) -> bool {
+        self.neighbours.lock().is_ok_and(|all| all.contains(&peer))
+    }
+
     /// The version to greet a peer with.
     fn version(&self, peer: u32) -> u16 {
         let old = self.old.lock().is_ok_and(|old| old.contains(&peer));
@@ -192,10 +217,22 @@ impl Shared {
 pub(crate) struct Links {
     shared: Arc<Shared>,
     /// The listener and the callers; dropping the set ends them.
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Links {
+    /// Lets another site be a neighbour, and calls it if that is this end's part.
+    pub(crate) fn add(&mut self, peer: u32) {
+        if let Ok(mut all) = self.shared.neighbours.lock()
+            && !all.contains(&peer)
+        {
+            all.push(peer);
+            if self.shared.folder.calls(peer as usize).unwrap_or(false) {
+                self.tasks.spawn(call_again_and_again(Arc::clone(&self.shared), peer));
+            }
+        }
+    }
+
     /// Gives what is queued a moment to leave, once nobody holds a sender any more: edges end when both ends have closed.
     pub(crate) async fn close(self) {
         let open =
@@ -227,12 +264,13 @@ pub(crate) async fn start(shared: Arc<Shared>) -> std::io::Result<Links> {
         let listener = shared.wire.listen(address).await?;
         tasks.spawn(serve(Arc::clone(&shared), listener));
     }
-    for &peer in &shared.neighbours {
+    let neighbours = shared.neighbours.lock().map(|all| all.clone()).unwrap_or_default();
+    for peer in neighbours {
         if shared.folder.calls(peer as usize).unwrap_or(false) {
             tasks.spawn(call_again_and_again(Arc::clone(&shared), peer));
         }
     }
-    Ok(Links { shared, _tasks: tasks })
+    Ok(Links { shared, tasks })
 }
 
 // ---- the end that is called -------------------------------------------------------------------------------------------
@@ -394,7 +432,7 @@ impl tower_service::Service<http::Request<tonic::body::Body>> for Edges {
                 return Ok(Status::unimplemented("there is one method, and this is not it").into_http());
             }
             let mut grpc =
-                tonic::server::Grpc::new(Raw).max_decoding_message_size(frame::longest(shared.dim));
+                tonic::server::Grpc::new(Raw).max_decoding_message_size(frame::longest_on_link(shared.dim));
             Ok(grpc.streaming(Exchange(shared), request).await)
         })
     }
@@ -438,7 +476,7 @@ async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
             Err(Failed { reason, refused: true }) => shared.audit.refused(shared.name(peer), &reason),
             Err(Failed { reason, refused: false }) => shared.audit.unreached(shared.name(peer), &reason),
         }
-        if shared.events.is_closed() {
+        if shared.events.is_closed() || shared.left_by(peer).is_some() {
             return;
         }
         tokio::time::sleep(pause).await;
@@ -487,7 +525,8 @@ async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Stream
         .connect_with_connector(Once(Some(hyper_util::rt::TokioIo::new(stream))))
         .await
         .map_err(|e| format!("{address}: {e}"))?;
-    let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(frame::longest(shared.dim));
+    let mut grpc =
+        tonic::client::Grpc::new(channel).max_decoding_message_size(frame::longest_on_link(shared.dim));
     grpc.ready().await.map_err(|e| format!("{address}: {e}"))?;
     let (outgoing, frames) = mpsc::channel(shared.queue);
     let path = http::uri::PathAndQuery::from_static(PATH);
@@ -546,9 +585,14 @@ async fn converse(
     mut incoming: Streaming<Bytes>,
 ) -> bool {
     // Who is no neighbour learns nothing of the study.
-    if !shared.neighbours.contains(&peer) {
-        let reason =
-            format!("{} is no neighbour of {}", shared.name(peer), shared.name(shared.folder.me as u32));
+    let left = shared.left_by(peer);
+    if left.is_some() || !shared.is_neighbour(peer) {
+        let reason = match left {
+            Some(number) => format!("{} left the study (agreement {number})", shared.name(peer)),
+            None => {
+                format!("{} is no neighbour of {}", shared.name(peer), shared.name(shared.folder.me as u32))
+            }
+        };
         shared.audit.refused(shared.name(peer), &reason);
         drop(outgoing.send(Frame::Refused(reason).encode()).await);
         drop(outgoing);

@@ -6,7 +6,9 @@
 
 use crate::admission::{agrees, ledger, repair, reserve, weights};
 pub use crate::admission::{opening, renew_witness};
+use crate::agreement::{self, Agreement, Change, keys_before};
 use crate::audit_log::{AuditLog, Echo};
+use crate::changes::{self, Added};
 use crate::driven::{Driven, Wanted};
 use crate::edges::{self, Edges};
 use crate::equivocation::{Received, Verdict, Watch};
@@ -78,6 +80,9 @@ const BLINK: Duration = Duration::from_secs(1);
 
 /// What stands before a neighbour's own reason to leave.
 const THEIR_WORDS: &str = "it said: ";
+
+/// Agreements that are sent at once to whoever lacks them: what fits the queue of a link beside everything else.
+const MOST_AGREEMENTS: usize = 8;
 
 /// What is said of a frame that has no business here.
 const OUT_OF_PLACE: &str = "a frame out of place";
@@ -208,6 +213,29 @@ pub(crate) struct Prepared {
     sealer: Sealer,
     recent: VecDeque<(u32, Bytes)>,
     edges: Option<Edges>,
+    agreed: Agreed,
+}
+
+/// What the sites agreed to change, and this site has taken up.
+struct Agreed {
+    graph: consenso::graph::Graph,
+    held: Vec<Agreement>,
+    /// Since when it waits for an agreement that it signed, and which.
+    waits: Option<(Instant, Agreement)>,
+}
+
+impl Agreed {
+    /// The number and the hash of the last.
+    fn last(&self) -> (u32, Digest) {
+        (self.held.len() as u32, self.held.last().map_or([0; 32], Agreement::hash))
+    }
+
+    /// Edges of this site that were added.
+    fn added(&self, folder: &Folder) -> impl Iterator<Item = (u32, Added)> {
+        let me = folder.me as u32;
+        let all = changes::added(folder, &self.graph, &self.held);
+        all.into_iter().filter_map(move |edge| Some((edge.beside(me)?, edge)))
+    }
 }
 
 impl Prepared {
@@ -233,8 +261,29 @@ impl Prepared {
         })?;
         // A ledger that has just begun has its witness before anything can be released.
         store.witnessed_by(witness.as_deref())?;
+        if study.checkpoint.is_none() && !keys_before(&folder.agreements, &folder.site.name).is_empty() {
+            return Err(NodeError::Experiment(format!(
+                "this site has taken another one's place, and does not know yet where that one stood\n  help: consenso node rejoin {0} puts back what neighbours hold of it; then consenso node run {0} goes on",
+                folder.path.display()
+            )));
+        }
+        let own = crate::identity::public_key(Identity::read(&folder.path)?.certificate())?;
+        if keys_before(&folder.agreements, &folder.site.name).contains(&own) {
+            return Err(NodeError::Experiment(
+                "this site's place was taken under another key (`consenso node status` shows the agreement): neighbours refuse this one".into(),
+            ));
+        }
+        let held = changes::held(folder, &store.headings()?, study.number)?;
+        let agreed = Agreed { graph: experiment.graph().clone(), held, waits: None };
+        for (neighbour, Added { weight, from, .. }) in agreed.added(folder) {
+            folder.calls(neighbour as usize)?;
+            agent.join(neighbour, weight, from).map_err(NodeError::Experiment)?;
+        }
         if let Some(checkpoint) = &study.checkpoint {
             agent.restore(checkpoint)?;
+        }
+        for gone in changes::gone(folder, &agreed.held) {
+            changes::without(&mut agent, gone).map_err(NodeError::Experiment)?;
         }
         let spending = store.spent(study.number);
         let (mut settled, mut confirmed, mut unsure) = (false, Vec::new(), 0);
@@ -250,12 +299,19 @@ impl Prepared {
         let recent: VecDeque<(u32, Bytes)> =
             store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect();
         let edges = secrets(folder, study.number, &mut agent, !recent.is_empty())?;
+        let mut weights = weights(experiment.graph(), folder.me);
+        weights.extend(agreed.added(folder).map(|(neighbour, edge)| (neighbour, edge.weight)));
+        let mut watch = Watch::new(experiment.graph(), folder.me, agent.staleness() as usize);
+        changes::gone(folder, &agreed.held).for_each(|gone| watch.without(gone));
+        // Whoever left is refused by its name from the first call on.
+        let folder = &Folder { agreements: agreed.held.clone(), ..folder.clone() };
         Ok(Self {
-            weights: weights(experiment.graph(), folder.me),
-            watch: Watch::new(experiment.graph(), folder.me, agent.staleness() as usize),
+            weights,
+            watch,
             sealer,
             recent,
             edges,
+            agreed,
             folder: folder.clone(),
             study: study.number,
             graph,
@@ -285,6 +341,7 @@ impl Prepared {
             sealer,
             recent,
             edges,
+            agreed,
         } = self;
         let system = |what: String| move |cause| NodeError::System { what, cause };
         let told_without = agent.away().into_iter().map(|a| a.0).collect();
@@ -309,11 +366,17 @@ impl Prepared {
             true => None,
             false => {
                 let file = system(crate::held::path(&folder).display().to_string());
-                Some(Held::open(&folder, &agent.neighbours(), plan.width, recent.is_empty()).map_err(file)?)
+                // Places stay as they are: first those of the study's graph, then those of agreements in their order.
+                let later: Vec<u32> = agreed.added(&folder).map(|(neighbour, _)| neighbour).collect();
+                let mut all = agent.neighbours();
+                all.retain(|j| !later.contains(j));
+                all.extend(later);
+                Some(Held::open(&folder, &all, plan.width, recent.is_empty()).map_err(file)?)
             }
         };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let running = link::Study { neighbours: agent.neighbours(), graph, dim: agent.longest(&plan), have };
+        let running =
+            link::Study { neighbours: changes::in_order(&agent), graph, dim: agent.longest(&plan), have };
         let shared = Shared::new(folder, running, audit, sender, wire).with_rounds_between(agent.staleness());
         let shared = Arc::new(shared);
         let listen = format!(
@@ -356,6 +419,7 @@ impl Prepared {
             recent,
             held,
             edges,
+            agreed,
             told_without,
         })
     }
@@ -431,6 +495,7 @@ pub(crate) struct Node {
     held: Option<Held>,
     /// Secrets shared with neighbours, in a study that has such noise and until it is over.
     edges: Option<Edges>,
+    agreed: Agreed,
     /// Sites that the ledger says the run goes on without.
     told_without: std::collections::BTreeSet<u32>,
     #[cfg(test)]
@@ -528,7 +593,7 @@ impl Node {
             return;
         }
         self.sign_of_life = Instant::now();
-        if !done && self.agent.awaited().is_empty() {
+        if !done && self.agent.awaited().is_empty() && self.agreed.waits.is_none() {
             return;
         }
         let round = if done { self.agent.mark(&self.plan) } else { self.shared.have.load(Ordering::Acquire) };
@@ -543,6 +608,12 @@ impl Node {
     /// Does what the agent wants done, until something is on its way (true) or the agent waits for somebody (false).
     fn advance(&mut self) -> Result<bool, NodeError> {
         loop {
+            // In this order: an agreement that is applied is there before the promise goes, so one of the two is always seen.
+            let promised = self.waits_for_an_agreement();
+            self.look_for_changes()?;
+            if promised && self.waits_for_an_agreement() {
+                return Ok(false);
+            }
             let wanted = self.draft().map_err(|words| match self.agent.is_forged() {
                 true => NodeError::Shares(words),
                 false => NodeError::Experiment(words),
@@ -739,6 +810,9 @@ impl Node {
         let gone = self.agent.away().into_iter().find(|a| a.0 == peer);
         self.write_log();
         let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
+        // Before an edge begins neither end has anything of the other.
+        let first = self.agent.joined().into_iter().find(|j| j.0 == peer).map_or(0, |j| j.1);
+        let have = if have < first { 0 } else { have };
         if let Some((_, since)) = gone {
             let reason = format!("the run went on without {} from round {since}", n.name);
             self.shared.audit.refused(&n.name, &reason);
@@ -770,6 +844,15 @@ impl Node {
         if n.ahead.is_some() {
             return Ok(());
         }
+        if !self.agreed.held.is_empty() {
+            if version <= VERSION_BEFORE {
+                self.refuse(peer, "its consenso is too old for a study whose sites have changed");
+                return Ok(());
+            }
+            let (number, hash) = self.agreed.last();
+            self.send(peer, Frame::Agreed { number, hash }.encode());
+        }
+        let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         n.acked = n.acked.max(have);
         n.ever_up = true;
         // What it said when it left is over when it is back; what was wrong with what it sent is not.
@@ -814,6 +897,14 @@ impl Node {
         if let Frame::Yours { round, blake3, seal } = frame {
             return self.reminded(peer, round, blake3, &seal);
         }
+        if let Frame::Agreed { number, hash } = frame {
+            self.agreed_there(peer, number, hash);
+            return Ok(());
+        }
+        if let Frame::Agreement(text) = &frame {
+            return self.agreed_elsewhere(peer, text);
+        }
+        let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if n.ahead.is_some() && !matches!(frame, Frame::Refused(_)) {
             self.doubt_who_is_ahead(Duration::ZERO);
             return Ok(());
@@ -966,6 +1057,9 @@ impl Node {
     }
 
     fn send_release(&mut self, peer: u32, round: u32) {
+        if self.agent.joined().iter().any(|&(j, first)| j == peer && round < first) {
+            return;
+        }
         let all = self.recent.iter().find(|r| r.0 == round).map(|r| &r.1);
         let Some(bytes) = all.and_then(|bytes| self.agent.part(peer, bytes)) else { return };
         #[cfg(test)]
@@ -1011,7 +1105,8 @@ impl Node {
         let said = Statement { study: self.shared.folder.study, from, to, round, blake3 };
         let own = Identity::read(&self.shared.folder.path)
             .and_then(|identity| crate::identity::public_key(identity.certificate()));
-        if !own.is_ok_and(|key| said.is_signed_by(&key, seal)) {
+        let before = keys_before(&self.agreed.held, &self.shared.folder.site.name);
+        if !own.ok().iter().chain(&before).any(|key| said.is_signed_by(key, seal)) {
             if let Some(n) = self.neighbours.get_mut(&peer) {
                 n.ahead = None;
             }
@@ -1192,8 +1287,10 @@ impl Node {
             let key = self.shared.key_of(peer).filter(|_| n.outgoing.is_some())?;
             let pin = peers.get(peer as usize)?.pin.clone();
             let shown = sha256(&[&key]);
-            let other = (Hex(&shown).to_string() != pin)
-                .then(|| "the pin of its key was replaced in peers.toml".to_owned());
+            let agreed = keys_before(&self.agreed.held, &n.name).iter().any(|before| before[..] == key[..]);
+            let how = if agreed { "by an agreement" } else { "in peers.toml" };
+            let other =
+                (Hex(&shown).to_string() != pin).then(|| format!("the pin of its key was replaced {how}"));
             other.or_else(|| self.shared.folder.revoked(&shown)).map(|reason| (peer, reason))
         };
         let found: Vec<(u32, String)> = self.neighbours.iter().filter_map(replaced).collect();
@@ -1201,6 +1298,189 @@ impl Node {
             self.refuse(peer, &reason);
             self.shared.cut(peer);
         }
+    }
+
+    /// Whether the next exchange is one that this site promised not to complete before an agreement holds.
+    fn waits_for_an_agreement(&mut self) -> bool {
+        let folder = &self.shared.folder;
+        let promised = changes::promised(&folder.path, &folder.study, self.agreed.held.len());
+        let released = self.recent.back().map_or(0, |r| r.0);
+        let waits = promised.filter(|promised| match &promised.change {
+            Change::Edge { one, other, from } => {
+                [one, other].contains(&&folder.site.name) && released >= *from && self.done.is_none()
+            }
+            _ => false,
+        });
+        let since = self.agreed.waits.take().map_or_else(Instant::now, |w| w.0);
+        self.agreed.waits = waits.map(|promised| (since, promised));
+        self.agreed.waits.is_some()
+    }
+
+    /// Takes up what the operator applied to the folder meanwhile.
+    fn look_for_changes(&mut self) -> Result<(), NodeError> {
+        loop {
+            let (folder, next) = (&self.shared.folder, self.agreed.held.len() as u32 + 1);
+            if !agreement::path(&folder.path, &folder.study, next).exists() {
+                return Ok(());
+            }
+            let all = agreement::load(&folder.path, &folder.study, &folder.listed()?)?;
+            let Some(new) = all.into_iter().nth(next as usize - 1) else { return Ok(()) };
+            self.take_up(&new)?;
+        }
+    }
+
+    /// Makes a change part of the run: durable first, then for whoever is connected.
+    fn take_up(&mut self, new: &Agreement) -> Result<(), NodeError> {
+        let (folder, me) = (self.shared.folder.clone(), self.shared.folder.site.name.clone());
+        let late = |why: String| {
+            NodeError::Experiment(format!(
+                "agreement {} ({}): {why}\n  help: it cannot hold here any more; remove {} and agree with the others on another one",
+                new.number,
+                new.change,
+                agreement::path(&folder.path, &folder.study, new.number).display()
+            ))
+        };
+        let released = self.recent.back().map_or(0, |r| r.0);
+        let mut entries = vec![changes::row(new, released)];
+        self.agreed.held.push(new.clone());
+        let over = self.agent.model().is_some();
+        match &new.change {
+            Change::Leave { site } if *site == me => return Err(late("this site leaves".into())),
+            Change::Leave { site } => {
+                let gone = folder.number_of(site).map_or(u32::MAX, |i| i as u32);
+                let missed = self.agent.away().iter().all(|a| a.0 != gone);
+                if self.neighbours.contains_key(&gone) && missed && !over {
+                    changes::without(&mut self.agent, gone).map_err(late)?;
+                    let weight = self.weights.get(&gone).copied().unwrap_or(0.0);
+                    let round = self.agent.round() + 1;
+                    entries.push(Entry::Absent { round, neighbour: gone, weight });
+                }
+            }
+            Change::Edge { one, other, .. } if *one == me || *other == me => {
+                if let Some((neighbour, edge)) = self.agreed.added(&folder).last() {
+                    folder.calls(neighbour as usize)?;
+                    self.agent.join(neighbour, edge.weight, edge.from).map_err(late)?;
+                }
+            }
+            Change::Replace { .. } | Change::Edge { .. } => {}
+        }
+        self.store.note_all(self.study, entries, self.agent.checkpoint())?;
+        let summary = new.summary();
+        self.audit("change", json!(summary));
+        self.show(new);
+        let (number, hash) = self.agreed.last();
+        let old = |n: &Neighbour| n.version <= VERSION_BEFORE;
+        let linked: Vec<u32> = self
+            .neighbours
+            .iter()
+            .filter(|(_, n)| n.outgoing.is_some() && !old(n))
+            .map(|(&j, _)| j)
+            .collect();
+        for peer in linked {
+            self.send(peer, Frame::Agreed { number, hash }.encode());
+        }
+        Ok(())
+    }
+
+    /// Has links and neighbours follow a change that is durable.
+    fn show(&mut self, new: &Agreement) {
+        let folder = self.shared.folder.clone();
+        match &new.change {
+            Change::Leave { site } => {
+                let Some(gone) = folder.number_of(site).map(|i| i as u32) else { return };
+                self.refuse(gone, &format!("{site} left the study (agreement {})", new.number));
+                if let Some(n) = self.neighbours.get_mut(&gone) {
+                    n.leave();
+                }
+                self.shared.leaves(gone, new.number);
+                self.watch.without(gone);
+            }
+            Change::Replace { .. } => self.mind_the_pins(),
+            Change::Edge { one, other, .. } => {
+                let ends = [one, other].contains(&&folder.site.name);
+                if let Some((peer, edge)) = self.agreed.added(&folder).last().filter(|_| ends) {
+                    self.weights.insert(peer, edge.weight);
+                    let name = &folder.peers[peer as usize].name;
+                    self.neighbours.entry(peer).or_insert_with(|| Neighbour::new(name));
+                    if let Some(held) = &mut self.held {
+                        held.add(peer);
+                    }
+                    self.links.add(peer);
+                }
+            }
+        }
+    }
+
+    /// A neighbour says what holds there: whoever has fewer agreements gets those it lacks.
+    fn agreed_there(&mut self, peer: u32, number: u32, hash: Digest) {
+        let (mine, last) = self.agreed.last();
+        if number > mine {
+            self.send(peer, Frame::Agreed { number: mine, hash: last }.encode());
+            return;
+        }
+        if number == mine && hash == last {
+            return;
+        }
+        // Also the one of its number, where that is another one: both ends can show then who signed two.
+        let same = number == 0 || self.agreed.held[number as usize - 1].hash() == hash;
+        let from = if same { number as usize } else { number as usize - 1 };
+        let texts: Vec<String> =
+            self.agreed.held[from..].iter().take(MOST_AGREEMENTS).map(Agreement::to_string).collect();
+        for text in texts {
+            self.send(peer, Frame::Agreement(text).encode());
+        }
+    }
+
+    /// A neighbour has an agreement that does not hold here. If it is the next, this site signed it as all others did.
+    fn agreed_elsewhere(&mut self, peer: u32, text: &str) -> Result<(), NodeError> {
+        let new = match Agreement::parse(text) {
+            Ok(new) => new,
+            Err(reason) => {
+                self.refuse(peer, &format!("its agreement {reason}"));
+                return Ok(());
+            }
+        };
+        let held = self.agreed.held.get((new.number as usize).saturating_sub(1));
+        if held.is_some_and(|held| held.hash() == new.hash()) {
+            return Ok(());
+        }
+        if let Some(held) = held {
+            let both = held.signed_both(&new);
+            let reason = format!(
+                "agreement {} there is \"{}\", and here it is \"{}\"",
+                new.number, new.change, held.change
+            );
+            let name = self.neighbours[&peer].name.clone();
+            let line = json!({ "peer": name, "signed_both": both, "here": held.to_string(), "there": text });
+            self.audit("two-agreements", line);
+            let who = if both.is_empty() { "nobody".to_owned() } else { both.join(", ") };
+            self.refuse(peer, &format!("{reason}; {who} signed both"));
+            return Ok(());
+        }
+        let folder = self.shared.folder.clone();
+        let listed = folder.listed()?;
+        if let Err(reason) = new.check(&folder.study, &listed, &self.agreed.held, &[]) {
+            let reason = reason.lines().next().unwrap_or_default().to_owned();
+            self.refuse(peer, &format!("its agreement is not taken: {reason}"));
+            return Ok(());
+        }
+        if !new.signatures.iter().any(|s| s.site == folder.site.name) {
+            self.refuse(peer, &format!("agreement {} ({}) was not signed here", new.number, new.change));
+            return Ok(());
+        }
+        if let Change::Edge { one, other, from } = &new.change
+            && [one, other].contains(&&folder.site.name)
+            && *from <= self.agent.round()
+        {
+            let reason = format!(
+                "agreement {} begins in exchange {from}, which this site has completed: it had withdrawn its signature",
+                new.number
+            );
+            self.refuse(peer, &reason);
+            return Ok(());
+        }
+        changes::keep(&folder, &new)?;
+        self.take_up(&new)
     }
 
     fn mind_the_absent(&mut self, round: u32) -> Result<(), NodeError> {
@@ -1325,7 +1605,11 @@ impl Node {
             .iter()
             .map(|j| &self.neighbours[j])
             .map(|n| (n.name.clone(), n.lost.unwrap_or(n.spoke).elapsed().as_secs_f64()));
-        let waiting: Vec<(String, f64)> = waiting.collect();
+        let signed = self.agreed.waits.iter().map(|(since, promised)| {
+            let what = format!("agreement {} ({})", promised.number, promised.change);
+            (what, since.elapsed().as_secs_f64())
+        });
+        let waiting: Vec<(String, f64)> = waiting.chain(signed).collect();
         let since_round = if self.done.is_some() { 0.0 } else { self.released_at.elapsed().as_secs_f64() };
         self.progress.set(|p| {
             p.site.clone_from(&site.name);
@@ -1347,8 +1631,7 @@ impl Node {
 
 /// The neighbours before any link is up.
 fn neighbours(folder: &Folder, agent: &Driven, plan: &SitePlan) -> BTreeMap<u32, Neighbour> {
-    let mut all: BTreeMap<u32, Neighbour> = agent
-        .neighbours()
+    let mut all: BTreeMap<u32, Neighbour> = changes::in_order(agent)
         .into_iter()
         .map(|j| {
             // What is complete was heard from all.
@@ -1356,7 +1639,8 @@ fn neighbours(folder: &Folder, agent: &Driven, plan: &SitePlan) -> BTreeMap<u32,
             (j, Neighbour { heard, ..Neighbour::new(&folder.peers[j as usize].name) })
         })
         .collect();
-    for (gone, _) in agent.away() {
+    let left = changes::gone(folder, &folder.agreements).filter(|gone| all.contains_key(gone));
+    for gone in agent.away().into_iter().map(|a| a.0).chain(left.collect::<Vec<_>>()) {
         all.entry(gone).and_modify(Neighbour::leave);
     }
     all

@@ -40,8 +40,8 @@ pub struct Owner<'a> {
     pub name: &'a str,
     /// Its number.
     pub number: u32,
-    /// Its public key (a SubjectPublicKeyInfo).
-    pub key: &'a [u8],
+    /// Its public keys (each a SubjectPublicKeyInfo): the one it has, and those that an agreement replaced.
+    pub keys: &'a [Vec<u8>],
 }
 
 /// Compares a neighbour's audit log with the verified rows of a ledger. `neighbour` is its number, for shares are for one receiver alone.
@@ -100,7 +100,8 @@ fn is_signed(line: &Value, study: &str, owner: Owner<'_>, neighbour: u32, round:
     let (Some(scheme), Some(signature)) = (scheme, signature) else { return false };
     let to = line["exchange"].is_u64().then_some(neighbour);
     let said = Statement { study, from: owner.number, to, round, blake3 };
-    said.is_signed_by(owner.key, &Seal { scheme, signature: signature.into() })
+    let seal = Seal { scheme, signature: signature.into() };
+    owner.keys.iter().any(|key| said.is_signed_by(key, &seal))
 }
 
 /// The heads of ledgers that a site's log has from its neighbours' goodbyes: (site, hash of the last row).

@@ -15,7 +15,9 @@
 //! A release that reached nobody is lost with the disk and harms nobody.
 
 use crate::admission::{agrees, reserve};
+use crate::agreement::keys_before;
 use crate::audit_log::{self, AuditLog};
+use crate::changes::{self, Added};
 use crate::driven::Driven;
 use crate::error::NodeError;
 use crate::folder::{Away, Folder, graph_digest};
@@ -101,7 +103,14 @@ pub(crate) async fn rejoin_over(
     let _lock = lock(folder)?;
     folder.known()?;
     agrees(folder, experiment)?;
-    let (agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
+    let (mut agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
+    for edge in changes::added(folder, experiment.graph(), &folder.agreements) {
+        let Added { weight, from, .. } = edge;
+        if let Some(neighbour) = edge.beside(folder.me as u32) {
+            agent.join(neighbour, weight, from).map_err(NodeError::Experiment)?;
+        }
+    }
+    let left: Vec<u32> = changes::gone(folder, &folder.agreements).collect();
     let words = |why: String| {
         NodeError::Experiment(format!(
             "rejoin: {why}\n  help: restore the folder from a backup, or have all sites give the study up (`consenso node abandon`) and begin another one"
@@ -113,9 +122,9 @@ pub(crate) async fn rejoin_over(
     if let Some(name) = unknown.first() {
         return Err(NodeError::Experiment(format!("--without {name}: there is no such site in peers.toml")));
     }
-    let asked: BTreeSet<u32> = agent
-        .neighbours()
+    let asked: BTreeSet<u32> = changes::in_order(&agent)
         .into_iter()
+        .filter(|j| !left.contains(j))
         .filter(|&j| !without.contains(&folder.peers[j as usize].name))
         .collect();
     if asked.is_empty() {
@@ -175,6 +184,11 @@ pub(crate) async fn rejoin_over(
     };
     let until = until.max(logged).max(restored).min(agent.last(&plan));
     assumed.extend(assumptions(seen, restored, until));
+    // Who became a neighbour later has nothing of the rounds before.
+    assumed.extend(agent.joined().into_iter().filter(|(_, from)| seen.is_none() && *from > restored).map(|(j, from)| {
+        let name = &folder.peers[j as usize].name;
+        format!("{name} is a neighbour from round {from} on only: it is not the one that is taken to tell the truth")
+    }));
     let own = found.releases.get(&restored).map(|release| &release.1[..]);
     let checkpoint = agent.rejoined(restored, own).map_err(NodeError::Experiment)?;
     let charge = |round| Some((round, agent.scheduled(round, &plan)?));
@@ -187,8 +201,10 @@ pub(crate) async fn rejoin_over(
     let answered: Vec<u32> = found.answers.keys().copied().collect();
     // The log that is there is of a ledger that is gone: it is kept, and the next start writes another one.
     put_aside(folder)?;
-    let entry = Entry::Restored { round: restored, until, answered, time };
-    store.restore(study.number, lost, &bytes, entry, checkpoint)?;
+    let known_changes = changes::held(folder, &store.headings()?, study.number)?.len();
+    let mut entries = vec![Entry::Restored { round: restored, until, answered, time }];
+    entries.extend(folder.agreements.iter().skip(known_changes).map(|a| changes::row(a, restored)));
+    store.restore(study.number, lost, &bytes, entries, checkpoint)?;
     if let Some(path) = folder.witness() {
         store.new_witness(&path)?;
     }
@@ -303,10 +319,12 @@ async fn ask(
     let system = |what: String| move |cause| NodeError::System { what, cause };
     let log = folder.path.join("rejoin.jsonl");
     let audit = AuditLog::open_file(&log).map_err(system(log.display().to_string()))?;
-    let key = Identity::read(&folder.path).and_then(|identity| public_key(identity.certificate()))?;
+    // Who takes another one's place puts back what that one signed.
+    let mut keys = keys_before(&folder.agreements, &folder.site.name);
+    keys.push(Identity::read(&folder.path).and_then(|identity| public_key(identity.certificate()))?);
     let (sender, mut events) = mpsc::channel(4 * agent.neighbours().len() + 16);
     let graph = graph_digest(experiment.graph());
-    let edges = link::Study { neighbours: agent.neighbours(), graph, dim: width, have: 0 };
+    let edges = link::Study { neighbours: changes::in_order(agent), graph, dim: width, have: 0 };
     let shared = Arc::new(Shared::new(folder.clone(), edges, audit, sender, wire));
     let links = link::start(Arc::clone(&shared)).await.map_err(system("the address to listen at".into()))?;
     let name = |j: u32| folder.peers[j as usize].name.clone();
@@ -354,7 +372,7 @@ async fn ask(
                     let statement =
                         Statement { study: folder.study, from: me, to: None, round, blake3: blake3(&bytes) };
                     // A place of the file that was being written when the process ended; or a lie, which is worth nothing.
-                    if statement.is_signed_by(&key, &seal) {
+                    if keys.iter().any(|key| statement.is_signed_by(key, &seal)) {
                         let known =
                             found.releases.entry(round).or_insert_with(|| (bytes.clone(), values.to_vec()));
                         if known.0 != bytes {

@@ -3,6 +3,8 @@
 //!
 //! `CONSENSO_SEED=17 cargo test -p consenso-node --lib simulated` repeats what seed 17 did.
 
+use crate::agreement::{self, Agreement};
+use crate::changes::{self, Request};
 use crate::folder::{Entropy, Folder, SiteFile};
 use crate::network::{Plan, PlannedSite, create};
 use crate::node::{NodeError, Options, Outcome, Prepared};
@@ -63,6 +65,8 @@ enum Fault {
     /// A site ends as if killed, and starts again from its store.
     Crash(usize),
     Start(usize),
+    /// An operator applies the agreement that all have signed.
+    Agree(usize),
 }
 
 fn schedule(seed: u64) -> Vec<(u64, Fault)> {
@@ -173,7 +177,7 @@ impl Network {
                 state.listeners.retain(|_, listener| listener.0 != site);
                 state.end(|lane| [lane.from, lane.to].contains(&site));
             }
-            Fault::Start(_) => {}
+            Fault::Start(_) | Fault::Agree(_) => {}
         }
         drop(state);
         self.changed.notify_waiters();
@@ -308,6 +312,7 @@ struct Place {
     root: PathBuf,
     folders: Vec<Folder>,
     experiment: Experiment,
+    agreement: Option<Agreement>,
 }
 
 impl Place {
@@ -330,7 +335,7 @@ impl Place {
         };
         create(&root, &plan).unwrap();
         let folders = (0..SITES).map(|i| Folder::read(&root.join(format!("site-{i}"))).unwrap()).collect();
-        Self { root, folders, experiment: experiment(study) }
+        Self { root, folders, experiment: experiment(study), agreement: None }
     }
 
     /// Forgets all runs.
@@ -339,7 +344,21 @@ impl Place {
             for file in ["state.db", "state.db-wal", "state.db-shm", "audit.jsonl"] {
                 let _ = std::fs::remove_file(folder.path.join(file));
             }
+            if let Some(agreement) = &self.agreement {
+                let _ = std::fs::remove_file(agreement::path(&folder.path, &folder.study, 1));
+                agreement::write(&agreement::promise(&folder.path, &folder.study, 1), agreement).unwrap();
+            }
         }
+    }
+
+    /// Has all sites but those named sign a change, before anything has run.
+    fn agree(mut self, request: &Request, but: &[usize]) -> Self {
+        let mut agreement = changes::propose(&self.folders[0], &self.experiment, request).unwrap();
+        for folder in self.folders.iter().filter(|f| !but.contains(&f.me)) {
+            changes::sign(folder, &self.experiment, &mut agreement).unwrap();
+        }
+        self.agreement = Some(agreement);
+        self
     }
 }
 
@@ -400,6 +419,10 @@ fn run_without(
                 drop(running.await);
             }
             network.apply(fault);
+            if let (Fault::Agree(site), Some(agreement)) = (fault, &place.agreement) {
+                let folder = Folder::read(&place.folders[site].path).unwrap();
+                changes::apply(&folder, agreement).unwrap();
+            }
             if let Fault::Start(site) = fault
                 && sites[site].is_none()
             {
@@ -407,8 +430,13 @@ fn run_without(
             }
         }
         let mut models = Vec::new();
-        for (_, site) in sites.into_iter().enumerate().filter(|(i, _)| Some(*i) != dead) {
-            let running = site.expect("every crash is followed by a start");
+        for (i, site) in sites.into_iter().enumerate().filter(|(i, _)| Some(*i) != dead) {
+            // Every crash is followed by a start, unless the site is gone for good.
+            let Some(running) = site else {
+                assert!(place.agreement.is_some(), "site {i} was not started again");
+                models.push(Vec::new());
+                continue;
+            };
             // The default deadline is ten minutes: nobody should have to wait for it.
             let outcome = timeout(Duration::from_secs(300), running).await.expect("in time");
             let outcome = outcome.unwrap().unwrap();
@@ -704,4 +732,120 @@ fn one_slow_link_does_not_make_everybody_slow() {
     );
     assert!(waits > 3.0 * even, "{even} {waits}");
     assert!(mixes[1] < 0.6 * waits && mixes[2] < 0.4 * waits, "{waits} {mixes:?}");
+}
+
+// ---- agreements ---------------------------------------------------------------------------------------------------------
+
+/// The same sites under an algorithm that can do with other neighbours.
+fn mixing() -> String {
+    STUDY.replace("kind = \"admm\"", "kind = \"dgd\"")
+}
+
+/// Sites whose ledger has the agreement.
+fn taken_up(place: &Place) -> Vec<usize> {
+    let has = |folder: &&Folder| {
+        let rows = Store::look(&folder.path).unwrap().rows().unwrap();
+        rows.iter().filter(|row| matches!(row.entry, Entry::Changed { .. })).count() == 1
+    };
+    place.folders.iter().filter(has).map(|f| f.me).collect()
+}
+
+/// Kills, partitions and resets around the exchange in which two sites become neighbours: every release is the simulator's.
+#[test]
+fn an_edge_that_is_added_in_a_disturbed_network_is_the_simulators() {
+    const FROM: u32 = 12;
+    let edge = Request::Edge("site-0".into(), "site-2".into(), Some(FROM));
+    let place = Place::new("edge-added", &mixing()).agree(&edge, &[]);
+    let graph = place.experiment.graph();
+    let weight = changes::added(&place.folders[0], graph, place.agreement.as_slice())[0].weight;
+    let mut agents: Vec<_> = (0..SITES).map(|i| place.experiment.site(i).unwrap().agent).collect();
+    agents[0].join(2, weight, FROM).unwrap();
+    agents[2].join(0, weight, FROM).unwrap();
+    let neighbours = |i: usize| match i {
+        0 => vec![1, 2, 3],
+        2 => vec![0, 1, 3],
+        _ => graph.neighbours(i).to_vec(),
+    };
+    let (agents, _) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+    let expected: Vec<Vec<f64>> = agents.iter().map(|a| a.model().unwrap().to_vec()).collect();
+    assert_ne!(expected, undisturbed(&place.experiment));
+    for seed in seeds(1, 16) {
+        let mut faults = schedule(seed);
+        let mut chance = Seed::from(seed).stream(Purpose::Network, 99, 0);
+        faults.push((chance.random_range(0..TROUBLE), Fault::Agree(chance.random_range(0..SITES))));
+        faults.sort_by(|a, b| a.partial_cmp(b).expect("no NaN here"));
+        let (_, models, _) = run_through(&place, seed, faults);
+        assert_eq!(models, expected, "repeat it with CONSENSO_SEED={seed}");
+        check_ledgers(&place);
+        assert_eq!(taken_up(&place), [0, 1, 2, 3], "CONSENSO_SEED={seed}");
+    }
+}
+
+/// A site is gone for good and the others agree to go on: each does so at its own next exchange, which its ledger says, and played again from that it is the same.
+#[test]
+fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
+    let leave = Request::Leave("site-2".into());
+    let place = Place::new("leaves", &mixing()).agree(&leave, &[2]);
+    let mut partly = 0;
+    for seed in seeds(1, 16) {
+        let mut chance = Seed::from(seed).stream(Purpose::Network, 98, 0);
+        let gone = chance.random_range(20..250);
+        let at = gone + chance.random_range(0..500);
+        let mut faults = schedule(seed);
+        faults.retain(|(time, fault)| *time < gone || !matches!(fault, Fault::Start(2) | Fault::Crash(2)));
+        faults.extend([(gone, Fault::Crash(2)), (at, Fault::Agree([0, 1, 3][chance.random_range(0..3)]))]);
+        faults.sort_by(|a, b| a.partial_cmp(b).expect("no NaN here"));
+        let (_, models, _) = run_through(&place, seed, faults);
+        // What each ledger says it released, and from where on without site 2.
+        let (mut released, mut from) = (BTreeMap::new(), BTreeMap::new());
+        for folder in &place.folders {
+            for row in Store::look(&folder.path).unwrap().rows().unwrap() {
+                match row.entry {
+                    Entry::Release { round, blake3, .. } => {
+                        assert_eq!(released.insert((folder.me, round), blake3), None, "twice");
+                    }
+                    Entry::Absent { round, neighbour: 2, .. } => drop(from.insert(folder.me, round)),
+                    _ => {}
+                }
+            }
+        }
+        let last = released.keys().filter(|k| k.0 == 2).map(|k| k.1).max().unwrap_or(0);
+        partly += usize::from(last > 0 && last < 26);
+        let experiment = &place.experiment;
+        let mut agents: Vec<_> = (0..SITES).map(|i| experiment.site(i).unwrap().agent).collect();
+        loop {
+            let mut sent = Vec::new();
+            for (i, agent) in agents.iter_mut().enumerate() {
+                loop {
+                    if from.get(&i) == Some(&(agent.round() + 1)) {
+                        agent.go_without(2).unwrap();
+                    }
+                    match agent.poll() {
+                        Some(Effect::Send(message)) if i != 2 || message.round() <= last => {
+                            sent.push(message);
+                        }
+                        Some(_) => {}
+                        None => break,
+                    }
+                }
+            }
+            if sent.is_empty() {
+                break;
+            }
+            for message in sent {
+                let bytes = crate::frame::release(message.from(), message.round(), message.values());
+                let hash = crate::frame::Hex(&crate::frame::blake3(&bytes)).to_string();
+                let place = (message.from() as usize, message.round());
+                assert_eq!(released.remove(&place), Some(hash), "CONSENSO_SEED={seed}: {place:?}");
+                for &to in experiment.graph().neighbours(place.0) {
+                    agents[to as usize].handle(&message).unwrap();
+                }
+            }
+        }
+        assert!(released.is_empty(), "{released:?}");
+        for site in [0, 1, 3] {
+            assert_eq!(agents[site].model(), Some(&models[site][..]), "CONSENSO_SEED={seed}");
+        }
+    }
+    assert!(partly > 8, "{partly} of 16 left in the middle");
 }

@@ -211,6 +211,19 @@ pub enum Entry {
         /// When.
         time: String,
     },
+    /// The sites agreed to change who takes part, and this site has taken it up.
+    Changed {
+        /// The agreement's number.
+        number: u32,
+        /// What changed, in words.
+        change: String,
+        /// Its whole text, with the signatures.
+        agreement: String,
+        /// Exchanges that this site had released.
+        released: u32,
+        /// When.
+        time: String,
+    },
     /// The study was given up: it counts for this much from here on.
     Abandoned {
         /// What its charged releases cost.
@@ -789,7 +802,7 @@ impl Store {
         study: i64,
         lost: Vec<(u32, Charge)>,
         known: &[(u32, Bytes)],
-        restored: Entry,
+        restored: Vec<Entry>,
         checkpoint: Checkpoint,
     ) -> Result<(), StoreError> {
         let hash = |round: u32| {
@@ -799,7 +812,8 @@ impl Store {
         let rows = lost.into_iter().map(|(round, charge)| {
             (study, Entry::Release { round, blake3: hash(round), charge, ages: Vec::new() })
         });
-        let entries: Vec<(i64, Entry)> = rows.chain([(study, restored)]).collect();
+        let entries: Vec<(i64, Entry)> =
+            rows.chain(restored.into_iter().map(|entry| (study, entry))).collect();
         self.append(&entries, |db, head| {
             for (round, bytes) in known {
                 let slot = Mixed::default().slot(study, *round);
@@ -817,6 +831,20 @@ impl Store {
     /// What the disk says.
     pub fn note(&mut self, study: i64, entry: Entry, checkpoint: Checkpoint) -> Result<(), StoreError> {
         self.append(&[(study, entry)], |db, head| save(db, study, head, checkpoint))
+    }
+
+    /// Makes several rows durable together, with the state after them; without one where nothing was released.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(crate) fn note_all(
+        &mut self,
+        study: i64,
+        entries: Vec<Entry>,
+        checkpoint: Checkpoint,
+    ) -> Result<(), StoreError> {
+        let entries: Vec<(i64, Entry)> = entries.into_iter().map(|entry| (study, entry)).collect();
+        self.append(&entries, |db, head| save(db, study, head, checkpoint))
     }
 
     /// Makes durable that a study was given up, and what counts for it.

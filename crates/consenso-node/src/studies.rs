@@ -6,6 +6,7 @@
 //! divided: under the rule "sum" a study with δ > 0 that has released anything costs what it reserved.
 
 use crate::admission;
+use crate::agreement::Summary;
 use crate::claim;
 use crate::error::NodeError;
 use crate::folder::Folder;
@@ -38,6 +39,8 @@ pub struct StudyLine {
     pub spent: Option<f64>,
     /// What counts for it among all studies.
     pub counts: Option<StudyCost>,
+    /// What the sites agreed to change since it began.
+    pub changes: Vec<Summary>,
 }
 
 /// Lists the studies of a verified ledger.
@@ -60,6 +63,7 @@ pub fn list(rows: &[Row]) -> Result<Vec<StudyLine>, String> {
         charged: study.charged,
         reserved: study.claimed.as_ref().map(|c| c.epsilon),
         spent: study.recomputed.map(|r| r.epsilon),
+        changes: study.changes,
     };
     Ok(audited.into_iter().map(line).collect())
 }

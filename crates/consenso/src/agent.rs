@@ -107,7 +107,7 @@ impl Player {
     }
 
     /// Lets an agent mix the newest vector it has of a neighbour if that is at most `rounds` rounds old, instead of waiting for the one of this round; for algorithms
-    /// that [allow it](Protocol::refuses_stale).
+    /// that [allow it](crate::protocol::Tolerant::refuses_stale).
     #[must_use]
     pub fn with_staleness(mut self, rounds: u32) -> Self {
         self.staleness = rounds;
@@ -125,7 +125,7 @@ impl Player {
         if self.timetable.is_exact(exchange) { 0 } else { self.staleness }
     }
 
-    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](Protocol::mixes) them.
+    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](crate::protocol::Tolerant::mixes) them.
     #[must_use]
     pub fn with_mixing(mut self, mixing: MixRule) -> Self {
         self.mixing = mixing;
@@ -371,7 +371,7 @@ impl Player {
     }
 
     /// Why no honest neighbour at this place would have released these numbers in this round, if none would: they lie outside the constraint set, which everybody
-    /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](Protocol::admits).
+    /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](crate::protocol::Assessed::admits).
     fn out_of_range(&self, round: u32, place: usize, values: &[f64]) -> Option<String> {
         // A longer message has more in it than a model.
         if self.gate.shares_constraint() && values.len() == self.local.dim() {
@@ -543,11 +543,11 @@ pub(crate) struct PlayerState {
 }
 
 /// Long vectors as bytes: a format that takes bytes whole writes them many times faster than number by number.
-mod numbers {
+pub(crate) mod numbers {
     use serde::de::Visitor;
     use serde::{Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
         let mut bytes = vec![0; 8 * values.len()];
         for (place, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
             *place = value.to_le_bytes();
@@ -555,7 +555,7 @@ mod numbers {
         to.serialize_bytes(&bytes)
     }
 
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<f64>, D::Error> {
+    pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<f64>, D::Error> {
         struct Numbers;
         impl Visitor<'_> for Numbers {
             type Value = Vec<f64>;
@@ -631,6 +631,72 @@ pub enum AbsenceError {
         /// The algorithm.
         kind: &'static str,
     },
+}
+
+/// Why an agent cannot get another neighbour.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum JoinError {
+    /// It has this neighbour already, or would be its own.
+    #[error("agent {agent} has agent {from} beside it already")]
+    Known {
+        /// Who was to join.
+        from: u32,
+        /// Whose neighbour it would be.
+        agent: u32,
+    },
+    /// What it does with its neighbours' vectors depends on how many there are.
+    #[error(
+        "{kind} cannot get another neighbour: its step, what one record moves of it, or what it remembers depends on who its neighbours are, so that neither its noise nor its claim would stand"
+    )]
+    Needed {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// The noise of its messages is shared by the neighbours it had.
+    #[error(
+        "{kind} cannot get another neighbour: its noise was chosen for the edges there were when it began, and the claim rests on them"
+    )]
+    Shares {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// Nobody could say from which exchange on.
+    #[error(
+        "staleness = {rounds}: an edge begins in an exchange that both ends complete together, and these mix vectors of different ones"
+    )]
+    Stale {
+        /// How many rounds old a vector may be.
+        rounds: u32,
+    },
+    /// The exchange is over, or there is none of that number.
+    #[error("an edge from exchange {from} on: this agent has completed {round} of {last} exchanges")]
+    Passed {
+        /// The first exchange with the neighbour.
+        from: u32,
+        /// Exchanges complete.
+        round: u32,
+        /// Exchanges in all.
+        last: u32,
+    },
+    /// There is not so much to give away.
+    #[error("an edge of weight {weight}: this agent's own weight is {own}, and must stay above 0")]
+    Weight {
+        /// What the edge would have.
+        weight: f64,
+        /// What the agent has.
+        own: f64,
+    },
+}
+
+/// A neighbour that an agent will have from an exchange on.
+#[derive(Clone, Debug)]
+struct Joining {
+    neighbour: u32,
+    weight: f64,
+    from: u32,
+    /// Its release of that exchange, which may come in before this agent is there.
+    first: Option<Arc<[f64]>>,
+    away: Option<u32>,
 }
 
 /// Why an agent that lost its state cannot go on from what others have of it.
@@ -812,6 +878,10 @@ pub struct Agent {
     ages: Vec<u32>,
     /// Neighbours it goes on without, each since which round.
     away: Vec<Option<u32>>,
+    /// Neighbours to come.
+    joining: Vec<Joining>,
+    /// Neighbours that came after the start, and from which exchange on.
+    joined: Vec<(u32, u32)>,
     own: Option<Arc<[f64]>>,
     queue: std::collections::VecDeque<Effect>,
     draft: Draft,
@@ -842,6 +912,8 @@ impl Agent {
             latest: vec![Some((0, start)); known],
             ages: Vec::new(),
             away: vec![None; n],
+            joining: Vec::new(),
+            joined: Vec::new(),
             own: None,
             queue: std::collections::VecDeque::new(),
             draft: Draft::default(),
@@ -927,16 +999,103 @@ impl Agent {
     /// # Errors
     /// Nobody of that number, or an algorithm that cannot; the state is as it was.
     pub fn go_without(&mut self, from: u32) -> Result<(), AbsenceError> {
+        let next = self.round + 1;
+        if let Some(joining) = self.joining.iter_mut().find(|j| j.neighbour == from) {
+            joining.away.get_or_insert(next);
+            return Ok(());
+        }
         let stranger = AbsenceError::Stranger { from, agent: self.id };
         let slot = self.neighbours.binary_search(&from).map_err(|_| stranger)?;
-        if !self.player.protocol.allows_absence() {
-            return Err(AbsenceError::Needed { kind: self.player.protocol.kind() });
-        }
-        if self.player.gate.is_correlated() {
-            return Err(AbsenceError::Shares { kind: self.player.protocol.kind() });
-        }
-        self.away[slot].get_or_insert(self.round + 1);
+        self.may_go_without()?;
+        self.away[slot].get_or_insert(next);
         Ok(())
+    }
+
+    /// Whether the algorithm can go on without a neighbour.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn may_go_without(&self) -> Result<(), AbsenceError> {
+        let kind = self.player.protocol.kind();
+        if self.player.gate.is_correlated() {
+            return Err(AbsenceError::Shares { kind });
+        }
+        if !self.player.protocol.allows_absence() {
+            return Err(AbsenceError::Needed { kind });
+        }
+        Ok(())
+    }
+
+    /// Gives the agent another neighbour from exchange `from` on, whose weight in every mix is taken from the agent's own. The other end must do the same with the same weight
+    /// and exchange: then the mixing matrix stays symmetric and doubly stochastic, and nobody else is concerned. What the agent released before is as it was. The releases it
+    /// makes later cost what they always did: a mix of released vectors is public whoever released them, and the step's sensitivity does not depend on it.
+    ///
+    /// # Errors
+    /// An algorithm that cannot, an exchange that is over, or a weight that the agent has not; the state is as it was.
+    pub fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), JoinError> {
+        let known = self.joining.iter().any(|j| j.neighbour == neighbour);
+        if known || neighbour == self.id || self.neighbours.binary_search(&neighbour).is_ok() {
+            return Err(JoinError::Known { from: neighbour, agent: self.id });
+        }
+        self.may_join()?;
+        let (round, last) = (self.round, self.player.timetable.exchanges());
+        if from <= round || from > last {
+            return Err(JoinError::Passed { from, round, last });
+        }
+        let own = self.own_weight - self.joining.iter().map(|j| j.weight).sum::<f64>();
+        if !(weight > 0.0 && weight < own) {
+            return Err(JoinError::Weight { weight, own });
+        }
+        self.joining.push(Joining { neighbour, weight, from, first: None, away: None });
+        let released = self.round + u32::from(self.own.is_some());
+        self.take_in(released);
+        Ok(())
+    }
+
+    /// Whether the algorithm's claim stands with another neighbour.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn may_join(&self) -> Result<(), JoinError> {
+        let kind = self.player.protocol.kind();
+        if self.player.gate.is_correlated() {
+            return Err(JoinError::Shares { kind });
+        }
+        if !self.player.protocol.mixes() || !self.player.protocol.allows_absence() {
+            return Err(JoinError::Needed { kind });
+        }
+        match self.player.staleness {
+            0 => Ok(()),
+            rounds => Err(JoinError::Stale { rounds }),
+        }
+    }
+
+    /// Neighbours that it gets or got after the start, each with its first exchange.
+    pub fn joined(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.joined.iter().copied().chain(self.joining.iter().map(|j| (j.neighbour, j.from)))
+    }
+
+    /// Gives those a place whose first exchange is the one this agent has released for.
+    fn take_in(&mut self, released: u32) {
+        let all = std::mem::take(&mut self.joining);
+        for new in all {
+            if new.from > released {
+                self.joining.push(new);
+                continue;
+            }
+            let slot = self.neighbours.partition_point(|&j| j < new.neighbour);
+            self.neighbours.insert(slot, new.neighbour);
+            self.weights.insert(slot, new.weight);
+            self.own_weight -= new.weight;
+            self.away.insert(slot, new.away);
+            self.waiting.iter_mut().for_each(|slots| slots.insert(slot, None));
+            self.waiting[0][slot] = new.first.filter(|_| new.from == self.round + 1);
+            let at = (slot + 1) * self.dim;
+            let own = self.rows[..self.dim].to_vec();
+            self.rows.splice(at..at, own);
+            self.indices.push(self.indices.len() as u32 + 1);
+            self.joined.push((new.neighbour, new.from));
+        }
     }
 
     /// Neighbours it goes on without, and from which exchange on.
@@ -969,6 +1128,7 @@ impl Agent {
             return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
         }
         let fits = |vector: &Option<Vec<f64>>, length| vector.as_ref().is_none_or(|v| v.len() == length);
+        self.take_in(saved.round + u32::from(saved.own.is_some()));
         if saved.away.len() != self.away.len() || saved.shares.is_some() {
             return Err(RestoreError::Shape { what: "the neighbourhood" });
         }
@@ -1007,7 +1167,8 @@ impl Agent {
     /// An algorithm that remembers more than that.
     pub fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, RejoinError> {
         let player = self.player.state_after(released)?;
-        let (agent, away) = (self.id, vec![None; self.away.len()]);
+        let joined = self.joining.iter().filter(|j| j.from <= released).count();
+        let (agent, away) = (self.id, vec![None; self.away.len() + joined]);
         let own = own.filter(|_| released > 0).map(<[f64]>::to_vec);
         let round = released.saturating_sub(1);
         Ok(Checkpoint { agent, round, own, away, model: None, player, shares: None })
@@ -1030,7 +1191,11 @@ impl Agent {
     pub fn handle(&mut self, message: &Message) -> Result<(), Refusal> {
         let &Message { from, round, ref values } = message;
         let stranger = Refusal::Stranger { from, agent: self.id };
-        let slot = self.neighbours.binary_search(&from).map_err(|_| stranger)?;
+        let joining = self.joining.iter().position(|j| j.neighbour == from);
+        let slot = match joining {
+            Some(_) => self.neighbours.partition_point(|&j| j < from),
+            None => self.neighbours.binary_search(&from).map_err(|_| stranger)?,
+        };
         if values.len() != self.dim {
             return Err(Refusal::Dimension { from, round, got: values.len(), want: self.dim });
         }
@@ -1042,6 +1207,22 @@ impl Agent {
         }
         if let Some(what) = self.player.out_of_range(round, slot, values) {
             return Err(Refusal::OutOfRange { from, round, what });
+        }
+        if let Some(new) = joining.map(|index| &mut self.joining[index]) {
+            // It may be where the edge begins, before this agent is; further it cannot be without this agent's release.
+            return match &new.first {
+                _ if round < new.from => Ok(()),
+                _ if round > new.from => Err(Refusal::OutOfTurn { from, round, expected: new.from }),
+                Some(known) if !same(known, values) => Err(Refusal::Equivocation { from, round }),
+                _ => {
+                    new.first = Some(Arc::clone(values));
+                    Ok(())
+                }
+            };
+        }
+        if self.joined.iter().any(|&(j, first)| j == from && round < first) {
+            // Of a time when there was no edge.
+            return Ok(());
         }
         if round >= 1 && round <= self.round && !self.latest.is_empty() {
             return match &mut self.latest[slot] {
@@ -1100,6 +1281,8 @@ impl Agent {
             let release = self.player.play(&seat, &mut self.draft, &mut out);
             let message = Message::released(self.id, &release);
             self.own = Some(Arc::clone(&message.values));
+            // Whoever joins in this exchange is waited for in it.
+            self.take_in(message.round);
             self.queue.push_back(Effect::Charge { round: message.round });
             self.queue.push_back(Effect::Send(message));
             return;

@@ -5,7 +5,7 @@ use crate::Place;
 #[test]
 fn help_texts() {
     let place = Place::new("help");
-    let commands: [&[&str]; 19] = [
+    let commands: [&[&str]; 22] = [
         &[],
         &["run"],
         &["plan"],
@@ -22,6 +22,9 @@ fn help_texts() {
         &["network"],
         &["network", "new"],
         &["network", "up"],
+        &["network", "change"],
+        &["network", "change", "propose"],
+        &["network", "change", "apply"],
         &["node"],
         &["node", "init"],
         &["node", "run"],

@@ -2,6 +2,7 @@
 
 mod bad_days;
 mod budget;
+mod changes;
 mod edges;
 mod faults;
 mod http2;

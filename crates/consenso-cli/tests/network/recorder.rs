@@ -92,6 +92,7 @@ impl Ear {
             Frame::Yours { .. } | Frame::Study(_) | Frame::Farewell { .. } => return Ok(()),
             Frame::Lost | Frame::Kept { .. } => return Ok(()),
             Frame::EdgeKey { .. } | Frame::EdgeSame { .. } => return Ok(()),
+            Frame::Agreed { .. } | Frame::Agreement(_) => return Ok(()),
             Frame::Refused(reason) => return Err(format!("refused: {reason}")),
         };
         if sender as usize != self.way.0 {

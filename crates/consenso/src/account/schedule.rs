@@ -19,7 +19,7 @@ pub(super) struct Priced<'a> {
     pub(super) steps: &'a [Sensitivity],
     pub(super) facts: &'a PublicFacts,
     pub(super) terms: &'a Terms<'a>,
-    /// Some rounds are charged for others ([`Protocol::charges_ahead`](crate::protocol::Protocol::charges_ahead)).
+    /// Some rounds are charged for others ([`Partial::charges_ahead`](crate::protocol::Partial::charges_ahead)).
     pub(super) ahead: bool,
     /// How many times more than by its own noise the agent is hidden, where others' noise hides it too.
     pub(super) gain: Option<f64>,

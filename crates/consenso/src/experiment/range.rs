@@ -1,6 +1,6 @@
 //! How large the numbers of an honest agent's messages can be: what is beyond is refused, and nobody releases it.
 //!
-//! Every message is a mix of what was released before plus a bounded step plus noise ([`Protocol::drift`]). Three bounds add up over the rounds: the largest step,
+//! Every message is a mix of what was released before plus a bounded step plus noise ([`Assessed::drift`](crate::protocol::Assessed::drift)). Three bounds add up over the rounds: the largest step,
 //! |x| ≤ Σ_k η_k·G; and the noise. Where the mix is a fixed combination with weights that are not negative and add up to at most one, the noise in a number of any message is
 //! Σ_k Σ_j a_kj n_kj with Σ_j a_kj² ≤ 1, so it is Gaussian of variance at most Σ_k σ_k². Elsewhere the largest noise of every round counts.
 //! A bound on tails of one in 10^12 for all numbers of all messages together makes the reach R.

@@ -3,7 +3,9 @@
 use crate::common;
 
 use common::Door;
-use consenso::agent::{AbsenceError, Agent, Checkpoint, Effect, Message, Refusal, RestoreError, Timetable};
+use consenso::agent::{
+    AbsenceError, Agent, Checkpoint, Effect, JoinError, Message, Refusal, RestoreError, Timetable,
+};
 use consenso::data::{Synthetic, SyntheticTask};
 use consenso::gate::{Noise, StopReason};
 use consenso::graph::{Graph, Mixing};
@@ -633,4 +635,94 @@ fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
     let admm = path_of_three().0;
     let refused = admm.agents()[1].go_without(2);
     assert_eq!(refused, Err(AbsenceError::Needed { kind: "admm" }));
+}
+
+/// A path of three whose ends become neighbours in exchange 3: from then on it is the complete graph of three.
+#[test]
+fn an_edge_that_is_added_counts_from_its_exchange_on_and_not_before() {
+    const FROM: u32 = 3;
+    let timetable = Timetable { rounds: 6, tail_from: 2, gossip: 1 };
+    let mut setting = Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) }), 3, 5, 2, timetable);
+    let on = |setting: &mut Setting, graph: Graph| {
+        setting.graph = Arc::new(graph);
+        setting.mixing = Arc::new(Mixing::metropolis(&setting.graph));
+    };
+    on(&mut setting, Graph::path(3).expect("a graph"));
+    let before = setting.messages(&Faults::default(), 1).1.transcript;
+    let joined = || {
+        let mut agents = setting.agents();
+        agents[0].join(2, 1.0 / 3.0, FROM).unwrap();
+        agents[2].join(0, 1.0 / 3.0, FROM).unwrap();
+        agents
+    };
+    let others = |i: usize| (0..3).filter(|j| *j != i as u32).collect();
+    let (ended, traffic) = over_messages(joined(), others, &Faults::default(), &Seed::from(1)).unwrap();
+    let after = traffic.transcript;
+    for round in 1..=7 {
+        for agent in 0..3 {
+            let changed = sent(&before, agent, round).values() != sent(&after, agent, round).values();
+            // The middle has no new neighbour, and hears of it a round later.
+            let first = if agent == 1 { FROM + 2 } else { FROM + 1 };
+            assert_eq!(changed, round >= first, "agent {agent}, round {round}");
+        }
+    }
+    // Disturbed or restarted after every round it is the same, bit for bit.
+    let faults = Faults { loss: 0.2, duplication: 0.2, ..Faults::default() };
+    for network in 2..6 {
+        let (_, again) = over_messages(joined(), others, &faults, &Seed::from(network)).unwrap();
+        assert_eq!(again.transcript, after);
+    }
+    let mut agent = joined().swap_remove(0);
+    let mut made = drain(&mut agent);
+    for round in 1..=7 {
+        let mut fresh = joined().swap_remove(0);
+        fresh.restore(&agent.checkpoint()).unwrap();
+        assert!(matches!(fresh.poll(), Some(Effect::Send(m)) if m == sent(&after, 0, round)));
+        agent = fresh;
+        assert_eq!(agent.awaited().count(), if round < FROM { 1 } else { 2 }, "{round}");
+        // The new neighbour's may come in first, and before the edge begins it does not matter.
+        for from in [2, 1] {
+            agent.handle(&sent(&after, from, round)).unwrap();
+        }
+        made.extend(drain(&mut agent));
+    }
+    assert_eq!(made.iter().filter(|e| matches!(e, Effect::Charge { .. })).count(), 7);
+    assert_eq!(agent.model(), ended[0].model());
+    // The complete graph from the start, whose new neighbour sends the agent's own vector until the edge begins: the same up to rounding.
+    on(&mut setting, Graph::complete(3).expect("a graph"));
+    let mut twin = setting.agents().swap_remove(0);
+    for round in 1..=7 {
+        let Some(Effect::Send(own)) = drain(&mut twin).pop() else { panic!("a message") };
+        let expected = sent(&after, 0, round);
+        let apart = own.values().iter().zip(expected.values()).map(|(a, b)| (a - b).abs());
+        assert!(apart.fold(0.0, f64::max) < 1e-9, "round {round}: {own:?} {expected:?}");
+        twin.handle(&sent(&after, 1, round)).unwrap();
+        let other =
+            if round < FROM { own.values().to_vec() } else { sent(&after, 2, round).values().to_vec() };
+        twin.handle(&Message::received(2, round, other)).unwrap();
+    }
+}
+
+#[test]
+fn an_edge_is_refused_where_the_claim_would_not_stand() {
+    let timetable = Timetable { rounds: 4, tail_from: 4, gossip: 1 };
+    for protocol in protocols() {
+        let kind = protocol.kind();
+        let mut setting = Setting::new(protocol, 3, 5, 2, timetable.clone());
+        if kind != "gd" {
+            setting.graph = Arc::new(Graph::path(3).expect("a graph"));
+            setting.mixing = Arc::new(Mixing::metropolis(&setting.graph));
+        }
+        let mut agent = setting.agents().swap_remove(0);
+        let joined = agent.may_join();
+        assert_eq!(joined.is_ok(), ["dgd", "rcd", "muffliato"].contains(&kind), "{kind}: {joined:?}");
+        if joined.is_err() {
+            continue;
+        }
+        for (neighbour, weight, from) in [(0, 0.1, 1), (1, 0.1, 1), (2, 0.7, 1), (2, 0.0, 1), (2, 0.1, 6)] {
+            assert!(agent.join(neighbour, weight, from).is_err(), "{neighbour} {weight} {from}");
+        }
+        agent.join(2, 0.1, 2).unwrap();
+        assert_eq!(agent.join(2, 0.1, 2), Err(JoinError::Known { from: 2, agent: 0 }));
+    }
 }

@@ -1,0 +1,622 @@
+//! Agreements: what the sites of a study changed about who takes part in it, signed by all that remain.
+//!
+//! An agreement is a small text that can be read, mailed and kept: which study, its number, the hash of the one before, one change, and a signature of every site that remains. Its hash is that of
+//! the lines above the signatures, so that it does not matter in which order or how often sites signed. Two different agreements of one number need two signatures of every site that remains in both:
+//! whoever gave them is named when they meet.
+//!
+//! In a site's folder `agreement-….txt` (the beginning of the study's digest, its number) is one that holds, and `agreement-….signed.txt` one that this site has signed and that may come to hold.
+
+use crate::folder::{FolderError, Peer, check_address, check_name, short};
+use crate::frame::{Digest, Hex, sha256, unhex};
+use crate::identity::{self, Known};
+use crate::seal::{MAX_SIGNATURE, Seal, verify};
+use serde::Serialize;
+use std::fmt;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The first line of every agreement.
+const TITLE: &str = "consenso agreement 1";
+
+/// The longest text that is read or sent.
+pub const LONGEST: usize = 64 << 10;
+
+/// One change of who takes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A site takes part no more.
+    Leave {
+        /// Its name.
+        site: String,
+    },
+    /// A site's place is taken by whoever has another key.
+    Replace {
+        /// Its name, which stays.
+        site: String,
+        /// The public key that is believed no more (a SubjectPublicKeyInfo).
+        was: Vec<u8>,
+        /// The new certificate and those of its issuers, DER.
+        chain: Vec<Vec<u8>>,
+        /// Where it is called.
+        address: Option<String>,
+    },
+    /// Two sites become neighbours.
+    Edge {
+        /// One end.
+        one: String,
+        /// The other.
+        other: String,
+        /// The first exchange in which they are.
+        from: u32,
+    },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leave { site } => write!(f, "{site} leaves"),
+            Self::Replace { site, .. } => write!(f, "{site} is replaced under another key"),
+            Self::Edge { one, other, from } => {
+                write!(f, "{one} and {other} are neighbours from exchange {from} on")
+            }
+        }
+    }
+}
+
+/// A site's signature under an agreement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// Who signed.
+    pub site: String,
+    /// With which public key (a SubjectPublicKeyInfo).
+    pub key: Vec<u8>,
+    /// The signature.
+    pub seal: Seal,
+}
+
+/// A change, and who agreed to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    /// The study.
+    pub study: Digest,
+    /// Its place in the row of the study's agreements, from 1.
+    pub number: u32,
+    /// The hash of the one before; zeros for the first.
+    pub after: Digest,
+    /// What changes.
+    pub change: Change,
+    /// Who signed.
+    pub signatures: Vec<Signature>,
+}
+
+/// What everybody may know of an agreement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Its number.
+    pub number: u32,
+    /// What changed, in words.
+    pub change: String,
+    /// Its hash.
+    pub hash: String,
+    /// Who signed.
+    pub signed: Vec<String>,
+}
+
+impl Agreement {
+    /// The next agreement after those that hold.
+    #[must_use]
+    pub fn next(study: Digest, before: &[Self], change: Change) -> Self {
+        let after = before.last().map_or([0; 32], Self::hash);
+        Self { study, number: before.len() as u32 + 1, after, change, signatures: Vec::new() }
+    }
+
+    /// The lines that are signed.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let change = match &self.change {
+            Change::Leave { site } => format!("leave {site}"),
+            Change::Replace { site, was, chain, address } => {
+                let chain: Vec<String> = chain.iter().map(|der| Hex(der).to_string()).collect();
+                let address = address.as_deref().unwrap_or("-");
+                format!("replace {site} was {} by {} at {address}", Hex(was), chain.join(","))
+            }
+            Change::Edge { one, other, from } => format!("edge {one} {other} from {from}"),
+        };
+        let Self { study, number, after, .. } = self;
+        format!("{TITLE}\nstudy {}\nnumber {number}\nafter {}\n{change}\n", Hex(study), Hex(after))
+    }
+
+    /// SHA-256 of the lines that are signed.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        sha256(&[self.body().as_bytes()])
+    }
+
+    /// What everybody may know of it.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary {
+            number: self.number,
+            change: self.change.to_string(),
+            hash: Hex(&self.hash()).to_string(),
+            signed: self.signatures.iter().map(|s| s.site.clone()).collect(),
+        }
+    }
+
+    /// Adds a signature in the place of an earlier one of the same site.
+    pub fn add(&mut self, signature: Signature) {
+        self.signatures.retain(|known| known.site != signature.site);
+        self.signatures.push(signature);
+        self.signatures.sort_by(|a, b| a.site.cmp(&b.site));
+    }
+
+    /// Whether a site's signature in it is good, whoever's key that is.
+    fn is_signed(&self, signature: &Signature) -> bool {
+        verify(&signature.key, self.body().as_bytes(), &signature.seal)
+    }
+
+    /// Whether every signature in it is good under the key beside it, whoever's that is.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.signatures.iter().all(|signature| self.is_signed(signature))
+    }
+
+    /// Sites that signed both of two different agreements of one number.
+    #[must_use]
+    pub fn signed_both(&self, other: &Self) -> Vec<String> {
+        let key = |s: &Signature| (s.site.clone(), s.key.clone());
+        let theirs: Vec<_> = other.signatures.iter().filter(|s| other.is_signed(s)).map(key).collect();
+        let mine = self.signatures.iter().filter(|s| self.is_signed(s) && theirs.contains(&key(s)));
+        mine.map(|s| s.site.clone()).collect()
+    }
+
+    /// Reads the text that [`Display`](fmt::Display) writes.
+    ///
+    /// # Errors
+    /// The first line that is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST {
+            return Err(format!("is longer than {LONGEST} bytes: no agreement is"));
+        }
+        let mut lines = text.lines().map(str::trim_end).zip(1..);
+        let mut line = |key: &str| -> Result<(&str, usize), String> {
+            let (line, number) = lines.next().ok_or_else(|| format!("ends before the line `{key}`"))?;
+            let rest = line.strip_prefix(key).ok_or_else(|| format!("line {number}: `{key}` is missing"))?;
+            Ok((rest.trim(), number))
+        };
+        line(TITLE).map_err(|_| "is no agreement".to_owned())?;
+        let (study, at) = line("study ")?;
+        let study = digest(study).ok_or_else(|| format!("line {at}: no digest"))?;
+        let (number, at) = line("number ")?;
+        let number: u32 =
+            number.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("line {at}: no number"))?;
+        let (after, at) = line("after ")?;
+        let after = digest(after).ok_or_else(|| format!("line {at}: no digest"))?;
+        let (words, at) = line("")?;
+        let change = change(words).map_err(|what| format!("line {at}: {what}"))?;
+        let mut read = Self { study, number, after, change, signatures: Vec::new() };
+        for (line, at) in lines.filter(|(line, _)| !line.is_empty()) {
+            let signature = signature(line).ok_or_else(|| format!("line {at}: no signature of a site"))?;
+            if read.signatures.iter().any(|known| known.site == signature.site) {
+                return Err(format!("line {at}: {} signed twice", signature.site));
+            }
+            read.add(signature);
+        }
+        Ok(read)
+    }
+
+    /// Checks that it is the next of its study, that every signature is its site's, and that all that remain have signed. `before` are those that hold, `later` those that follow
+    /// (a key that was replaced since was good before).
+    ///
+    /// # Errors
+    /// What is wrong or missing, by name.
+    pub fn check(
+        &self,
+        study: &Digest,
+        peers: &[Peer],
+        before: &[Self],
+        later: &[Self],
+    ) -> Result<(), String> {
+        self.follows(study, before)?;
+        let mut missing = Vec::new();
+        for site in self.remaining(peers, before) {
+            match self.signatures.iter().find(|s| s.site == site) {
+                None => missing.push(site),
+                Some(signature) => self.is_its_own(signature, peers, before, later)?,
+            }
+        }
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "agreement {} ({}): {} must sign it too\n  help: consenso network change sign SITE_DIR FILE, there",
+                self.number,
+                self.change,
+                missing.join(", ")
+            )),
+        }
+    }
+
+    /// Checks that it is the next of its study.
+    ///
+    /// # Errors
+    /// Another study's, one that was agreed on before, or one that does not follow.
+    pub fn follows(&self, study: &Digest, before: &[Self]) -> Result<(), String> {
+        if self.study != *study {
+            return Err(format!(
+                "this agreement is of study {}, and this site's is {}",
+                short(&self.study),
+                short(study)
+            ));
+        }
+        let next = before.len() as u32 + 1;
+        if let Some(held) = before.get(self.number as usize - 1) {
+            let which = if held.hash() == self.hash() { "holds already" } else { "is another one here" };
+            return Err(format!(
+                "agreement {} {which} ({}); the next has number {next}",
+                self.number, held.change
+            ));
+        }
+        if self.number != next {
+            return Err(format!(
+                "this is agreement {}, and the next here has number {next}: apply those before it first",
+                self.number
+            ));
+        }
+        if self.after != before.last().map_or([0; 32], Self::hash) {
+            return Err(format!(
+                "agreement {next} does not follow the one that holds here: it was made after another one"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The sites that must sign: all that are in the study but the one that leaves or is replaced.
+    #[must_use]
+    pub fn remaining(&self, peers: &[Peer], before: &[Self]) -> Vec<String> {
+        let about = match &self.change {
+            Change::Leave { site } | Change::Replace { site, .. } => Some(site),
+            Change::Edge { .. } => None,
+        };
+        let stays = |name: &String| Some(name) != about && left(before, name).is_none();
+        peers.iter().map(|p| p.name.clone()).filter(stays).collect()
+    }
+
+    /// Checks that a signature is its site's own.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn is_its_own(
+        &self,
+        signature: &Signature,
+        peers: &[Peer],
+        before: &[Self],
+        later: &[Self],
+    ) -> Result<(), String> {
+        let Signature { site, key, .. } = signature;
+        let shown = sha256(&[key]);
+        if !keys(peers, site, before, later).contains(&shown) {
+            return Err(format!(
+                "agreement {}: the signature of {site} is under a key with pin {}, which is not that of {site}",
+                self.number,
+                Hex(&shown)
+            ));
+        }
+        match self.is_signed(signature) {
+            true => Ok(()),
+            false => Err(format!("agreement {}: the signature of {site} is not its own", self.number)),
+        }
+    }
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.body())?;
+        for Signature { site, key, seal } in &self.signatures {
+            writeln!(f, "signed {site} {} {} {}", Hex(key), seal.scheme, Hex(&seal.signature))?;
+        }
+        Ok(())
+    }
+}
+
+fn digest(text: &str) -> Option<Digest> {
+    unhex(text).and_then(|bytes| Digest::try_from(bytes).ok())
+}
+
+fn change(line: &str) -> Result<Change, String> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let name = |name: &str| check_name(name).map(|()| name.to_owned());
+    match words[..] {
+        ["leave", site] => Ok(Change::Leave { site: name(site)? }),
+        ["edge", one, other, "from", from] => {
+            let from = from.parse().map_err(|_| "no number of an exchange")?;
+            Ok(Change::Edge { one: name(one)?, other: name(other)?, from })
+        }
+        ["replace", site, "was", was, "by", chain, "at", address] => {
+            let chain: Option<Vec<Vec<u8>>> = chain.split(',').map(unhex).collect();
+            let (was, chain) = (unhex(was).ok_or("no key")?, chain.ok_or("no certificate")?);
+            identity::pin(&chain[0]).map_err(|e| e.to_string())?;
+            let address = (address != "-").then(|| address.to_owned());
+            address.as_deref().map_or(Ok(()), check_address)?;
+            Ok(Change::Replace { site: name(site)?, was, chain, address })
+        }
+        _ => Err("a change that this consenso does not know".into()),
+    }
+}
+
+fn signature(line: &str) -> Option<Signature> {
+    let words: Vec<&str> = line.strip_prefix("signed ")?.split(' ').collect();
+    let [site, key, scheme, made] = words[..] else { return None };
+    let signature = unhex(made).filter(|s| s.len() <= MAX_SIGNATURE)?;
+    let seal = Seal { scheme: scheme.parse().ok()?, signature: signature.into() };
+    Some(Signature { site: site.to_owned(), key: unhex(key)?, seal })
+}
+
+/// By which agreement a site left, if it did.
+#[must_use]
+pub fn left(agreements: &[Agreement], name: &str) -> Option<u32> {
+    let leaves = |a: &&Agreement| matches!(&a.change, Change::Leave { site } if site == name);
+    agreements.iter().find(leaves).map(|a| a.number)
+}
+
+/// Pins that a site's key may have in an agreement after those `before`, with those that came `later`. `peers` is the file as it is: its operator may have replaced pins by hand.
+fn keys(peers: &[Peer], site: &str, before: &[Agreement], later: &[Agreement]) -> Vec<Digest> {
+    let pins = |agreements: &[Agreement]| -> Vec<(Digest, Digest)> {
+        let one = |a: &Agreement| match &a.change {
+            Change::Replace { site: name, was, chain, .. } if name == site => {
+                Some((sha256(&[was]), identity::pin(&chain[0]).ok()?))
+            }
+            _ => None,
+        };
+        agreements.iter().filter_map(one).collect()
+    };
+    let (past, future) = (pins(before), pins(later));
+    let listed = peers.iter().find(|p| p.name == site).and_then(|p| digest(&p.pin));
+    let mut all: Vec<Digest> = listed.into_iter().filter(|pin| past.iter().all(|p| p.0 != *pin)).collect();
+    all.extend(past.last().map(|p| p.1));
+    all.extend(future.first().map(|p| p.0));
+    all
+}
+
+/// The sites as agreements have made them: whose place was taken has another pin and address, unless `peers.toml` was changed since.
+pub(crate) fn replaced(mut peers: Vec<Peer>, agreements: &[Agreement]) -> Vec<Peer> {
+    for agreement in agreements {
+        let Change::Replace { site, was, chain, address } = &agreement.change else { continue };
+        let Some(peer) = peers.iter_mut().find(|p| p.name == *site) else { continue };
+        if peer.pin == Hex(&sha256(&[was])).to_string()
+            && let Ok(pin) = identity::pin(&chain[0])
+        {
+            (peer.pin, peer.address) = (Hex(&pin).to_string(), address.clone());
+        }
+    }
+    peers
+}
+
+/// Public keys that a site had before, newest last.
+#[must_use]
+pub fn keys_before(agreements: &[Agreement], name: &str) -> Vec<Vec<u8>> {
+    let one = |a: &Agreement| match &a.change {
+        Change::Replace { site, was, .. } if site == name => Some(was.clone()),
+        _ => None,
+    };
+    agreements.iter().filter_map(one).collect()
+}
+
+/// Where an agreement that holds is kept.
+#[must_use]
+pub fn path(folder: &Path, study: &Digest, number: u32) -> PathBuf {
+    folder.join(format!("agreement-{}-{number}.txt", short(study)))
+}
+
+/// Where one is kept that this site signed and that may come to hold.
+#[must_use]
+pub fn promise(folder: &Path, study: &Digest, number: u32) -> PathBuf {
+    folder.join(format!("agreement-{}-{number}.signed.txt", short(study)))
+}
+
+/// Reads one file.
+///
+/// # Errors
+/// No access, or no agreement.
+pub fn read(path: &Path) -> Result<Agreement, FolderError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|cause| FolderError::Read { path: path.to_owned(), cause })?;
+    Agreement::parse(&text).map_err(|message| FolderError::Content { path: path.to_owned(), message })
+}
+
+/// The agreements of a study that hold in a folder, in order, each checked again. `peers` is the file as it is.
+///
+/// # Errors
+/// A file that cannot be read, or is not the next.
+pub(crate) fn load(folder: &Path, study: &Digest, peers: &[Peer]) -> Result<Vec<Agreement>, FolderError> {
+    let mut all = Vec::new();
+    for number in 1.. {
+        let path = path(folder, study, number);
+        if !path.exists() {
+            break;
+        }
+        all.push(read(&path)?);
+    }
+    for (index, agreement) in all.iter().enumerate() {
+        let wrong = |message| FolderError::Content { path: path(folder, study, index as u32 + 1), message };
+        agreement.check(study, peers, &all[..index], &all[index + 1..]).map_err(wrong)?;
+    }
+    Ok(all)
+}
+
+/// Makes a file durable under its name, whole or not at all.
+pub(crate) fn write(path: &Path, agreement: &Agreement) -> Result<(), FolderError> {
+    let write = || {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let new = path.with_extension("new");
+        let mut file = std::fs::File::create(&new)?;
+        file.write_all(agreement.to_string().as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)?;
+        std::fs::File::open(folder)?.sync_all()
+    };
+    write().map_err(|cause| FolderError::Read { path: path.to_owned(), cause })
+}
+
+/// Certificates that agreements of a folder have brought, whichever study they are of: trusted as those in `trust.pem` are.
+pub(crate) fn certificates(folder: &Path) -> Vec<Vec<u8>> {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let holds = |path: &PathBuf| {
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        name.starts_with("agreement-") && name.ends_with(".txt") && !name.ends_with(".signed.txt")
+    };
+    let mut all: Vec<PathBuf> = files.filter(holds).collect();
+    all.sort();
+    let chain = |path: &PathBuf| match read(path).ok()?.change {
+        Change::Replace { chain, .. } => Some(chain),
+        _ => None,
+    };
+    all.iter().filter_map(chain).flatten().collect()
+}
+
+/// A site as its new certificate shows it.
+pub(crate) fn known(site: &str, certificate: &[u8]) -> Result<Known, String> {
+    let pin = identity::pin(certificate).map_err(|e| e.to_string())?;
+    Ok(Known { name: site.to_owned(), pin })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::{
+        CERTIFICATE, Identity, KEY, TRUST, Validity, public_key, self_signed, write_secret,
+    };
+    use crate::seal::Sealer;
+
+    const STUDY: Digest = [5; 32];
+
+    /// A site that signs, and its key.
+    struct Signer {
+        name: String,
+        certificate: Vec<u8>,
+        key: Vec<u8>,
+        sealer: Sealer,
+    }
+
+    impl Signer {
+        fn new(root: &Path, name: &str, folder: &str) -> Self {
+            let folder = root.join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            let made = self_signed(name, Validity::default()).unwrap();
+            write_secret(&folder.join(KEY), &made.key).unwrap();
+            for file in [CERTIFICATE, TRUST] {
+                std::fs::write(folder.join(file), &made.certificate).unwrap();
+            }
+            let identity = Identity::read(&folder).unwrap();
+            let certificate = identity.certificate().to_vec();
+            let (key, sealer) = (public_key(&certificate).unwrap(), Sealer::new(&identity).unwrap());
+            Self { name: name.into(), certificate, key, sealer }
+        }
+
+        fn peer(&self) -> Peer {
+            let pin = Hex(&sha256(&[&self.key])).to_string();
+            Peer { name: self.name.clone(), address: None, pin, records: 1 }
+        }
+
+        fn sign(&self, agreement: &mut Agreement) {
+            let seal = self.sealer.sign(agreement.body().as_bytes()).unwrap();
+            agreement.add(Signature { site: self.name.clone(), key: self.key.clone(), seal });
+        }
+    }
+
+    #[test]
+    fn an_agreement_needs_everybodys_own_signature_and_its_place_in_the_row() {
+        let root = std::env::temp_dir().join(format!("consenso-agreement-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let [a, b, c] = ["a", "b", "c"].map(|name| Signer::new(&root, name, name));
+        let new = Signer::new(&root, "c", "c-new");
+        let peers: Vec<Peer> = [&a, &b, &c].map(Signer::peer).into();
+        let leave = |site: &str| Change::Leave { site: site.into() };
+        let mut first = Agreement::next(STUDY, &[], leave("c"));
+        a.sign(&mut first);
+        let missing = first.check(&STUDY, &peers, &[], &[]).unwrap_err();
+        assert!(missing.contains("b must sign it too"), "{missing}");
+        // Somebody else's signature under b's name, and a good one with another key.
+        let mut forged = first.clone();
+        let seal = a.sealer.sign(first.body().as_bytes()).unwrap();
+        for (key, words) in [(b.key.clone(), "is not its own"), (a.key.clone(), "which is not that of b")] {
+            forged.add(Signature { site: "b".into(), key, seal: seal.clone() });
+            let refused = forged.check(&STUDY, &peers, &[], &[]).unwrap_err();
+            assert!(refused.contains(words), "{refused}");
+        }
+        b.sign(&mut first);
+        first.check(&STUDY, &peers, &[], &[]).unwrap();
+        assert_eq!(Agreement::parse(&first.to_string()), Ok(first.clone()));
+        // Signatures are for these words alone: not for another number, study or site.
+        for other in [
+            Agreement { number: 2, ..first.clone() },
+            Agreement { study: [6; 32], ..first.clone() },
+            Agreement { change: leave("b"), ..first.clone() },
+            Agreement { after: [1; 32], ..first.clone() },
+        ] {
+            assert!(other.check(&other.study, &peers, &[], &[]).is_err(), "{other}");
+        }
+        assert!(first.check(&[6; 32], &peers, &[], &[]).unwrap_err().contains("is of study"));
+        let again = first.check(&STUDY, &peers, std::slice::from_ref(&first), &[]).unwrap_err();
+        assert!(again.contains("holds already"), "{again}");
+        // Whoever signed two of one number is known by it.
+        let mut second = Agreement::next(STUDY, &[], leave("b"));
+        a.sign(&mut second);
+        c.sign(&mut second);
+        second.check(&STUDY, &peers, &[], &[]).unwrap();
+        assert_eq!(first.signed_both(&second), ["a"]);
+        // A key that was replaced signs nothing more, and what it signed before stays signed.
+        let mut edge =
+            Agreement::next(STUDY, &[], Change::Edge { one: "a".into(), other: "c".into(), from: 9 });
+        [&a, &b, &c].iter().for_each(|site| site.sign(&mut edge));
+        let change = Change::Replace {
+            site: "c".into(),
+            was: c.key.clone(),
+            chain: vec![new.certificate.clone()],
+            address: Some("c.example.org:7400".into()),
+        };
+        let mut replace = Agreement::next(STUDY, std::slice::from_ref(&edge), change);
+        [&a, &b].iter().for_each(|site| site.sign(&mut replace));
+        let held = [edge.clone(), replace.clone()];
+        replace.check(&STUDY, &peers, &held[..1], &[]).unwrap();
+        let now = replaced(peers.clone(), &held);
+        assert_eq!(
+            (now[2].pin.clone(), now[2].address.as_deref()),
+            (new.peer().pin, Some("c.example.org:7400"))
+        );
+        for listed in [&peers, &now] {
+            edge.check(&STUDY, listed, &[], &held[1..]).unwrap();
+            for (signer, well) in [(&new, true), (&c, false)] {
+                let mut next = Agreement::next(STUDY, &held, leave("b"));
+                a.sign(&mut next);
+                signer.sign(&mut next);
+                assert_eq!(next.check(&STUDY, listed, &held, &[]).is_ok(), well);
+            }
+        }
+        assert_eq!(keys_before(&held, "c"), std::slice::from_ref(&c.key));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_agreement_is_an_error_and_never_a_panic() {
+        let edge = Change::Edge { one: "a".into(), other: "b".into(), from: 3 };
+        let good = Agreement::next(STUDY, &[], edge).to_string();
+        assert!(Agreement::parse(&good.replace('\n', "\r\n")).is_ok(), "as mail programs write it");
+        for (from, to) in [
+            ("consenso agreement 1", "consenso agreement 2"),
+            ("number 1", "number 0"),
+            ("number 1", "number x"),
+            ("study 05", "study 5"),
+            ("edge a b from 3", "edge a b"),
+            ("edge a b from 3", "edge A b from 3"),
+            ("edge a b from 3", "replace a was 00 by 00 at -"),
+            ("edge a b from 3", "dissolve a"),
+            ("from 3", "from 3\nsigned a"),
+            ("from 3", "from 3\nsigned a 00 1 zz"),
+        ] {
+            assert!(Agreement::parse(&good.replace(from, to)).is_err(), "{to}");
+        }
+        for end in 0..good.len() - 1 {
+            let _ = Agreement::parse(&good[..end]);
+        }
+    }
+}
