@@ -1,11 +1,16 @@
 //! `cargo xtask bench`: measurements as ratios against floors and peers, all in one run on one machine.
 
 use crate::{cargo, root};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each part measures.
-const PARTS: [(&str, &str); 5] = [
+const PARTS: [(&str, &str); 7] = [
+    ("commands", "what users start: wall time, processor time, and how busy that keeps the threads"),
+    (
+        "agents",
+        "a round by the number of agents, held and streamed, on one process and several; with --million to 10^7",
+    ),
     (
         "simulate",
         "rounds of the simulator against numpy, gradients and large networks against memory bandwidth",
@@ -30,6 +35,13 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     }
     let wanted = |name: &str| names.is_empty() || names.contains(&name);
     let mut passed = true;
+    say(&machine());
+    if wanted("commands") {
+        passed &= commands();
+    }
+    if wanted("agents") {
+        passed &= agents(flags.contains(&"--million"));
+    }
     if wanted("simulate") {
         passed &= simulate(flags.contains(&"--million"));
     }
@@ -51,6 +63,175 @@ pub(crate) fn run(arguments: &[String]) -> bool {
         passed &= network();
     }
     passed
+}
+
+/// The processor, its threads and its caches: figures mean nothing without them.
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let info = read("/proc/cpuinfo");
+    let field = |key: &str| {
+        let line = info.lines().find(|line| line.starts_with(key));
+        line.and_then(|line| line.split(": ").nth(1)).unwrap_or("unknown").to_owned()
+    };
+    let flags = field("flags");
+    let sets: Vec<&str> = ["avx2", "avx512f", "asimd"]
+        .into_iter()
+        .filter(|set| flags.split(' ').any(|flag| flag == *set))
+        .collect();
+    let caches: Vec<String> = (0..8)
+        .filter_map(|index| {
+            let part = |name: &str| {
+                let text = read(&format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{name}"));
+                (!text.is_empty()).then(|| text.trim().to_owned())
+            };
+            let kind = part("type").filter(|kind| kind != "Instruction")?;
+            Some(format!("L{} {} ({kind})", part("level")?, part("size")?))
+        })
+        .collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let load = read("/proc/loadavg");
+    format!(
+        "{}, {threads} threads, {}; caches {}; others' load when it began {}",
+        field("model name"),
+        sets.join(" "),
+        caches.join(", "),
+        load.split(' ').next().unwrap_or("unknown")
+    )
+}
+
+/// Processor time of children that have ended, in seconds, as Linux counts it.
+fn processor_time() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in parentheses may hold anything; the 14th and 15th field after it are ours, in hundredths.
+    let fields: Vec<f64> = text
+        .rsplit(") ")
+        .next()
+        .unwrap_or_default()
+        .split(' ')
+        .map(|field| field.parse().unwrap_or(0.0))
+        .collect();
+    fields.get(13..15).map_or(f64::NAN, |both| both.iter().sum::<f64>() / 100.0)
+}
+
+/// The released command and a folder for what it writes.
+fn released() -> Option<(PathBuf, PathBuf)> {
+    eprintln!("── consenso, released");
+    output(cargo().args(["build", "--quiet", "--release", "-p", "consenso-cli"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let place = target.join("bench-runs");
+    let _ = std::fs::remove_dir_all(&place);
+    std::fs::create_dir_all(&place).ok()?;
+    Some((target.join("release").join("consenso"), place))
+}
+
+/// Wall and processor seconds of a command, and what it printed.
+fn timed(command: &mut Command) -> Option<(f64, f64, String)> {
+    let (before, began) = (processor_time(), std::time::Instant::now());
+    let out = output(command.stdin(std::process::Stdio::null()))?;
+    Some((began.elapsed().as_secs_f64(), processor_time() - before, out))
+}
+
+/// What users start. A loaded machine takes wall time away and leaves processor time as it is, so the share of the threads says something on a quiet one only.
+fn commands() -> bool {
+    let Some((consenso, place)) = released() else { return false };
+    say("\nCommands: seconds, and the share of threads × wall that they compute");
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let all: [(&str, &[&str]); 4] = [
+        ("run", &["run"]),
+        ("run frontier", &["run", "frontier"]),
+        ("run distributed-noise", &["run", "distributed-noise"]),
+        ("reproduce 2", &["reproduce", "2"]),
+    ];
+    for (name, arguments) in all {
+        let mut command = Command::new(&consenso);
+        command.args(arguments).args(["--json", "--out", &name.replace(' ', "-")]).current_dir(&place);
+        let Some((wall, processor, _)) = timed(&mut command) else { return false };
+        let share = 100.0 * processor / (wall * threads);
+        say(&format!(
+            "  {name:24} wall {wall:7.2}   processor {processor:7.2}   {share:4.0} % of the threads"
+        ));
+    }
+    true
+}
+
+/// One run of so many agents on a ring: ten records of 14 features each, Gaussian noise, no gossip.
+fn ring(agents: u64, rounds: u32) -> String {
+    format!(
+        "name = \"ring\"\nseed = 7\nruns = 1\ntrace_every = 1000000\n[data]\nsource = \"logistic\"\nagents = {agents}\nrecords_per_agent = 10\ndim = 14\n\
+         [objective]\nloss = \"logistic\"\nregularization = 1e-3\n[graph]\nkind = \"ring\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\
+         [[algorithm]]\nkind = \"dgd\"\nrounds = {rounds}\ngossip = 0\n"
+    )
+}
+
+/// A way to run a simulation.
+struct Way {
+    name: &'static str,
+    ranks: usize,
+    streamed: bool,
+    /// The largest power of ten of agents: held ones take some 3.5 kB each.
+    largest: u32,
+}
+
+/// The cost of a round by the number of agents: from the difference of two numbers of rounds, so that what comes before and after does not count.
+fn agents(million: bool) -> bool {
+    let Some((consenso, place)) = released() else { return false };
+    let environment = consenso.parent().and_then(Path::parent).map(|target| target.join("mpi"));
+    let environment = environment.filter(|e| e.join("bin").join("mpirun").exists());
+    say(
+        "\nRing of N agents, 10 records of 14 features each, noise: a round, and what an agent takes of a processor in it",
+    );
+    if environment.is_none() {
+        say("  no environment with MPICH: `cargo xtask mpi` makes one, and processes are measured then");
+    }
+    let way = |name, ranks, streamed, largest| Way { name, ranks, streamed, largest };
+    let ways = [
+        way("streamed, all threads", 0, true, 7),
+        way("held, 1 process of one thread", 1, false, 6),
+        way("held, 2 processes", 2, false, 6),
+        way("held, 3 processes", 3, false, 6),
+        way("held, 4 processes", 4, false, 6),
+    ];
+    for power in 3..=if million { 7 } else { 5 } {
+        let agents = 10u64.pow(power);
+        let few: u32 = if power >= 7 { 1 } else { 2 };
+        let more = few + (3_000_000 / agents).clamp(2, 400) as u32;
+        for way in ways.iter().filter(|w| power <= w.largest && (w.ranks == 0 || environment.is_some())) {
+            let once = |rounds: u32| {
+                let file = place.join(format!("ring-{agents}-{rounds}.toml"));
+                std::fs::write(&file, ring(agents, rounds)).ok()?;
+                let mut command = match environment.as_ref().filter(|_| way.ranks > 0) {
+                    Some(environment) => {
+                        let mut command = Command::new(environment.join("bin").join("mpirun"));
+                        command.env("LD_LIBRARY_PATH", environment.join("lib"));
+                        command.arg("-n").arg(way.ranks.to_string()).arg(&consenso).args(["--json", "run"]);
+                        command.args(["--threads", "1"]);
+                        command
+                    }
+                    None => {
+                        let mut command = Command::new(&consenso);
+                        command.args(["--json", "run"]);
+                        command
+                    }
+                };
+                if way.streamed {
+                    command.arg("--stream");
+                }
+                let out = place.join(format!("{agents}-{rounds}-{}-{}", way.ranks, way.streamed));
+                timed(command.arg(file).arg("--out").arg(out))
+            };
+            let (Some(short), Some(long)) = (once(few), once(more)) else { return false };
+            let rounds = f64::from(more - few);
+            let (wall, processor) = ((long.0 - short.0) / rounds, (long.1 - short.1) / rounds);
+            say(&format!(
+                "  N = 10^{power}   {:30} {:10.2} ms   {:6.0} ns   {:6.0} bytes between processes",
+                way.name,
+                1e3 * wall,
+                1e9 * processor / agents as f64,
+                number(&long.2, "halo_bytes")
+            ));
+        }
+    }
+    true
 }
 
 pub(crate) fn say(text: &str) {

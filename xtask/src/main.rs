@@ -22,7 +22,7 @@ Usage: cargo xtask <command>
 
   ci      what a change must pass: formatting, lints, tests, doctests, documentation, the Python package where Python 3.10 is; stops at the first failure
   soak    everything that is too slow for ci, optimised: ignored tests, and comparisons with other libraries
-  bench   ratios against floors and peers, all in one run: `cargo xtask bench [simulate|noise|accounting|utility|network] [--million]`;
+  bench   ratios against floors and peers, all in one run: `cargo xtask bench [commands|agents|simulate|noise|accounting|utility|network] [--million]`;
           `bench utility [--quick] [--development] [--program=FILE]` goes on where it was stopped
   deploy  deploy/ and the guide across hosts, with the tools at hand, and what was skipped: `cargo xtask deploy [--image]`
   docs    the guide as a book in target/book: writes the reference of all keys from the types, checks every link

@@ -4,9 +4,10 @@ use crate::overrides::{self, Override};
 use anyhow::Result;
 use consenso::data::{Format, Schema, Table, TextEncoding};
 use consenso::experiment::{Experiment, ExperimentSpec, FormatSpec, Inputs, SpecError};
+use consenso::simulate::{Alone, Ranks};
 use consenso_study::files::{self, FileError};
 pub(crate) use consenso_study::files::{
-    Drafted, ExperimentText as Text, draft_schema, expand, experiment, inputs, read_schema,
+    Drafted, ExperimentText as Text, draft_schema, expand, experiment, inputs, inputs_among, read_schema,
 };
 use std::path::Path;
 
@@ -33,7 +34,18 @@ pub(crate) fn opened(
     entropy: Option<[u8; 32]>,
     located: impl Fn(SpecError) -> SpecError,
 ) -> Result<Inputs> {
-    inputs(text, spec, entropy).map_err(|error| match error {
+    opened_among(text, spec, entropy, &mut Alone, located)
+}
+
+/// Opens what one process among several needs of it.
+pub(crate) fn opened_among(
+    text: Text,
+    spec: ExperimentSpec,
+    entropy: Option<[u8; 32]>,
+    ranks: &mut dyn Ranks,
+    located: impl Fn(SpecError) -> SpecError,
+) -> Result<Inputs> {
+    inputs_among(text, spec, entropy, ranks).map_err(|error| match error {
         FileError::Spec(error) => located(error).into(),
         error => error.into(),
     })

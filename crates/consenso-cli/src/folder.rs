@@ -47,7 +47,8 @@ impl Folder {
     /// and is not a run of this software is refused.
     pub(crate) fn resume(asked: Option<&Path>, name: &str, seed: u64) -> Result<Self> {
         let last = || {
-            let known = |path: &PathBuf| path.exists() || beside(path).exists();
+            let checkpoints = |path: &PathBuf| beside(path).with_extension("checkpoint").exists();
+            let known = |path: &PathBuf| path.exists() || beside(path).exists() || checkpoints(path);
             numbered(name, seed).take_while(known).last().unwrap_or_else(|| free(name, seed))
         };
         let path = asked.map_or_else(last, Path::to_path_buf);
@@ -69,8 +70,7 @@ impl Folder {
         beside(&self.path)
     }
 
-    /// Where the processes of a large simulation keep how far they are.
-    #[cfg(feature = "mpi")]
+    /// Where transcripts under way, and the processes of a large simulation, keep how far they are.
     pub(crate) fn checkpoints(&self) -> PathBuf {
         beside(&self.path).with_extension("checkpoint")
     }

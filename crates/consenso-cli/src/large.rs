@@ -1,46 +1,60 @@
-//! `mpirun -n R consenso run`: one simulation over several processes.
+//! `mpirun -n R consenso run`, one simulation over several processes, and `consenso run --stream`, one beyond the memory of a machine.
 
 use crate::Failure;
 use crate::folder::{self, Folder};
 use crate::output;
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use consenso::experiment::{self, Experiment, LargeProgress, LargeRecord, Part, Place};
-use consenso::simulate::Ranks;
-use consenso_mpi::Mpi;
+use consenso::simulate::{Alone, Ranks};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Joins the other processes and does this one's share; rank 0 writes and prints.
-pub(crate) fn command(
-    experiment: &Experiment,
-    folder: &Folder,
-    every: u32,
-    resume: bool,
-    json: bool,
-) -> Result<(), Failure> {
-    let mut mpi = Mpi::join().map_err(|message| Failure::Run(anyhow!(message)))?;
-    let done = share(experiment, folder, every, resume, json, &mut mpi);
-    if let Err(error) = &done {
-        // The others would wait for ever.
-        mpi.abort(&format!("error: {error:#}"));
-    }
-    done.map_err(Failure::Run)
+/// How such a simulation is to be done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// Rounds between two checkpoints; 0 is never.
+    pub(crate) every: u32,
+    pub(crate) resume: bool,
+    /// Holds no records.
+    pub(crate) streamed: bool,
+    pub(crate) json: bool,
 }
 
-fn share(
-    experiment: &Experiment,
-    folder: &Folder,
-    every: u32,
-    resume: bool,
-    json: bool,
-    ranks: &mut dyn Ranks,
-) -> Result<()> {
+/// Joins the other processes, if `mpirun` started any, reads what this one needs and does its share; rank 0 writes and prints.
+pub(crate) fn command(
+    how: How,
+    prepare: impl FnOnce(&mut dyn Ranks) -> Result<(Experiment, Folder), Failure>,
+) -> Result<(), Failure> {
+    let work = |ranks: &mut dyn Ranks| {
+        let (experiment, folder) = prepare(ranks)?;
+        share(&experiment, &folder, how, ranks).map_err(Failure::Run)
+    };
+    #[cfg(feature = "mpi")]
+    if consenso_mpi::launched().is_some() {
+        let mut mpi = consenso_mpi::Mpi::join().map_err(|message| Failure::Run(anyhow!(message)))?;
+        let done = work(&mut mpi);
+        if let Err(Failure::Input(error) | Failure::Run(error)) = &done {
+            // The others would wait for ever.
+            mpi.abort(&format!("error: {error:#}"));
+        }
+        return done;
+    }
+    work(&mut Alone)
+}
+
+fn share(experiment: &Experiment, folder: &Folder, how: How, ranks: &mut dyn Ranks) -> Result<()> {
+    if how.streamed {
+        say(experiment, how, ranks)?;
+    }
     let first = Place { point: 0, run: 0, part: Part::Grounds };
-    let stamp = experiment.stamp(&experiment.records_digest(), first).context("the experiment")?;
+    let stamp = match how.every > 0 || how.resume {
+        true => experiment.stamp(&experiment.records_digest(), first).context("the experiment")?,
+        false => String::new(),
+    };
     let saved = Checkpoints { folder: folder.checkpoints(), stamp, rank: ranks.rank(), ranks: ranks.ranks() };
-    let from = if resume { saved.agreed(ranks)? } else { None };
+    let from = if how.resume { saved.agreed(ranks)? } else { None };
     if let (Some(progress), 0) = (&from, ranks.rank()) {
         let (runs, round) = progress.place();
         eprintln!("going on: {runs} runs are done, the next is at round {round}");
@@ -51,14 +65,43 @@ fn share(
         saved.save(progress, slot % 2).map_err(|e| format!("{e:#}"))
     };
     let began = std::time::Instant::now();
-    let record = experiment::run_parted(experiment, ranks, from, every, save).map_err(|e| anyhow!(e))?;
-    if let Some(record) = record {
+    let record = match how.streamed {
+        true => experiment::run_streamed(experiment, ranks, from, how.every, save),
+        false => experiment::run_parted(experiment, ranks, from, how.every, save),
+    };
+    if let Some(record) = record.map_err(|e| anyhow!(e))? {
         let out = folder.write(|path| write(path, experiment, &record))?;
-        print(&record, &out, began.elapsed().as_secs_f64(), json);
+        print(&record, &out, began.elapsed().as_secs_f64(), how.json);
     }
     // Nobody takes away what somebody may still need.
     ranks.sent_by_first(vec![0.0], 1).map_err(|e| anyhow!(e))?;
     saved.remove();
+    Ok(())
+}
+
+/// Says what a streamed run does and how much memory it takes; refuses one that does not fit.
+fn say(experiment: &Experiment, how: How, ranks: &dyn Ranks) -> Result<()> {
+    let memory = experiment.streamed_memory(ranks.ranks(), how.every > 0);
+    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let machine = crate::machine::look();
+    let free = machine.memory.map_or_else(|| "an unknown amount".into(), gigabytes);
+    if machine.memory.is_some_and(|free| memory > free) {
+        bail!(
+            "streamed, this run needs about {} of memory in each process, and {free} are free\n  help: use fewer agents or dimensions, or more machines (mpirun)",
+            gigabytes(memory)
+        );
+    }
+    if ranks.rank() == 0 {
+        let records = match experiment.spec().data.dim {
+            Some(_) => "made anew from the seed in every round",
+            None => "looked up in every round among those of the files, which are in memory once",
+        };
+        let agents = experiment.facts().agents;
+        eprintln!(
+            "streaming: of {agents} agents none is held; its records are {records}. Curves have the mean model only, and there is no optimum and no reference."
+        );
+        eprintln!("memory: about {} in each process, {free} free", gigabytes(memory));
+    }
     Ok(())
 }
 
@@ -131,21 +174,18 @@ impl Checkpoints {
     }
 
     fn save(&self, progress: &LargeProgress, slot: u32) -> Result<()> {
-        let shown = self.folder.display();
-        if !self.folder.is_dir() {
-            let mut builder = fs::DirBuilder::new();
-            builder.recursive(true);
-            #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            builder.create(&self.folder).with_context(|| format!("{shown}: cannot be made"))?;
-        }
+        crate::pieces::private_folder(&self.folder)?;
         let file = self.file(slot);
-        let bytes = postcard::to_stdvec(&(&self.stamp, progress)).context("a checkpoint")?;
         // Written beside and moved, so that a file that has the name is whole.
         let beside = file.with_extension("new");
-        fs::write(&beside, bytes)
-            .and_then(|()| fs::rename(&beside, &file))
-            .with_context(|| format!("{}: cannot be written", file.display()))
+        let written = || -> Result<()> {
+            let to = std::io::BufWriter::new(fs::File::create(&beside)?);
+            postcard::to_io(&(&self.stamp, progress), to)?
+                .into_inner()
+                .map_err(std::io::IntoInnerError::into_error)?;
+            Ok(fs::rename(&beside, &file)?)
+        };
+        written().with_context(|| format!("{}: cannot be written", file.display()))
     }
 
     fn load(&self) -> Vec<LargeProgress> {

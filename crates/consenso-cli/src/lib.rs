@@ -10,7 +10,6 @@ mod dashboard;
 mod data;
 mod files;
 mod folder;
-#[cfg(feature = "mpi")]
 mod large;
 mod machine;
 mod merge;

@@ -42,7 +42,7 @@ pub(crate) fn say(experiment: &Experiment, job: &Job) -> anyhow::Result<()> {
     let free = job.machine.memory.map_or_else(|| "an unknown amount".into(), gigabytes);
     if job.machine.memory.is_some_and(|memory| outlook.least > memory) {
         bail!(
-            "this run needs about {} of memory, and {free} are free\n  help: use fewer agents, records or dimensions, or a larger machine",
+            "this run needs about {} of memory, and {free} are free\n  help: --stream holds no records; or use fewer agents, records or dimensions, or a larger machine",
             gigabytes(outlook.least),
         );
     }

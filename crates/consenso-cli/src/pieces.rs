@@ -2,9 +2,14 @@
 //!
 //! One file, only ever added to. Each entry carries its length and a checksum, so that what a crash cut off at the end is
 //! found and left away.
+//!
+//! How far a transcript under way has come is a file of its own, in a folder beside, written anew at every checkpoint and taken away when the transcript is finished. Its
+//! last state is kept among the pieces, so that rounds can be added later.
 
 use anyhow::{Context as _, Result, bail};
-use consenso::experiment::{Experiment, ExperimentSpec, Part, Piece, Place, RecordsDigest, Share};
+use consenso::experiment::{
+    Experiment, ExperimentSpec, Part, Piece, Place, RecordsDigest, Share, Unfinished,
+};
 use consenso_study::ExperimentFile as _;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,6 +17,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The file's name in the folder of a run.
 pub(crate) const NAME: &str = "pieces.bin";
@@ -29,6 +35,8 @@ enum Entry {
     Begun(Place, String),
     /// A piece was finished.
     Finished(Box<Piece>),
+    /// A transcript is at its last round that uses records.
+    Ended(Box<Unfinished>),
 }
 
 /// Everything that a file of pieces holds.
@@ -41,6 +49,8 @@ pub(crate) struct Kept {
     /// By place and stamp: how often a transcript was paid for, less how often it was begun.
     credit: BTreeMap<(Place, String), i64>,
     pub(crate) pieces: Vec<Piece>,
+    /// Where transcripts were at their last round.
+    pub(crate) ends: Vec<Unfinished>,
     /// Bytes that are whole.
     length: u64,
 }
@@ -73,6 +83,7 @@ impl Kept {
             }
             Entry::Begun(place, stamp) => *self.credit.entry((place, stamp)).or_default() -= 1,
             Entry::Finished(piece) => self.pieces.push(*piece),
+            Entry::Ended(end) => self.ends.push(*end),
         }
     }
 
@@ -113,6 +124,111 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
+/// How often the state of a transcript under way is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Every {
+    Rounds(u32),
+    Time(Duration),
+}
+
+impl std::str::FromStr for Every {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help = "write a number of rounds, as in 200, or a time, as in 30s, 10m or 2h; 0 is never";
+        let number = |digits: &str| digits.parse::<u32>().map_err(|_| help.to_owned());
+        let unit = [('s', 1), ('m', 60), ('h', 3600)].into_iter().find(|(end, _)| text.ends_with(*end));
+        match unit {
+            Some((end, seconds)) => match number(text.trim_end_matches(end))? {
+                0 => Ok(Self::Rounds(0)),
+                n => Ok(Self::Time(Duration::from_secs(u64::from(n) * seconds))),
+            },
+            None => number(text).map(Self::Rounds),
+        }
+    }
+}
+
+/// The folder of states of transcripts under way.
+#[derive(Debug)]
+pub(crate) struct States {
+    folder: PathBuf,
+    every: Every,
+    /// When each was written last.
+    written: Mutex<BTreeMap<Place, Instant>>,
+}
+
+impl States {
+    pub(crate) fn new(folder: PathBuf, every: Every) -> Self {
+        Self { folder, every, written: Mutex::default() }
+    }
+
+    fn file(&self, place: Place) -> PathBuf {
+        let part = match place.part {
+            Part::Algorithm(algorithm) => algorithm + 1,
+            _ => 0,
+        };
+        self.folder.join(format!("point-{}-run-{}-algorithm-{part}.bin", place.point, place.run))
+    }
+
+    /// Every state that is there and whole.
+    pub(crate) fn read(&self) -> Vec<Unfinished> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok);
+        let ours = files.filter(|f| f.file_name().to_string_lossy().starts_with("point-"));
+        ours.filter_map(|f| postcard::from_bytes(&fs::read(f.path()).ok()?).ok()).collect()
+    }
+
+    /// Takes away what an earlier run of this name left.
+    fn clear(&self) {
+        for state in fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok) {
+            if state.file_name().to_string_lossy().starts_with("point-") {
+                let _ = fs::remove_file(state.path());
+            }
+        }
+        let _ = fs::remove_dir(&self.folder);
+    }
+
+    fn due(&self, place: Place, round: u32) -> bool {
+        match self.every {
+            Every::Rounds(every) => every > 0 && round.is_multiple_of(every),
+            Every::Time(time) => {
+                let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+                written.entry(place).or_insert_with(Instant::now).elapsed() >= time
+            }
+        }
+    }
+
+    fn write(&self, state: &Unfinished) -> Result<()> {
+        private_folder(&self.folder)?;
+        let file = self.file(state.place());
+        let bytes = postcard::to_stdvec(state).context("a checkpoint")?;
+        // Written beside and moved, so that a file that has the name is whole.
+        let beside = file.with_extension("new");
+        fs::write(&beside, bytes)
+            .and_then(|()| fs::rename(&beside, &file))
+            .with_context(|| format!("{}: cannot be written", file.display()))?;
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(state.place(), Instant::now());
+        Ok(())
+    }
+
+    fn remove(&self, place: Place) {
+        let _ = fs::remove_file(self.file(place));
+        // The last one to leave takes the folder away.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Makes a folder, and those above it, that nobody else may look into.
+pub(crate) fn private_folder(folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).with_context(|| format!("{}: cannot be made", folder.display()))
+}
+
 /// Writes down what happens in a run. The file is made when there is something to write.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -122,6 +238,9 @@ pub(crate) struct Keeper {
     entropy: bool,
     /// Stamps of transcripts, where `entropy`.
     stamps: BTreeMap<Place, String>,
+    states: States,
+    /// Whether last states are small enough to be kept among the pieces.
+    ends: bool,
     file: Mutex<Option<File>>,
 }
 
@@ -133,15 +252,19 @@ impl Keeper {
         entropy: bool,
         share: Option<Share>,
         kept: Option<&Kept>,
+        (states, resumes, ends): (States, bool, bool),
     ) -> Result<Self> {
+        if !resumes {
+            states.clear();
+        }
         let asked = Entry::Asked {
             file: asked.0.to_owned(),
             spec: asked.1.to_toml(),
             entropy,
             share: share.map(|s| (s.index(), s.of())),
         };
-        let keeper =
-            Self { path, asked: framed(&asked)?, entropy, stamps: BTreeMap::new(), file: Mutex::new(None) };
+        let (asked, stamps, file) = (framed(&asked)?, BTreeMap::new(), Mutex::new(None));
+        let keeper = Self { path, asked, entropy, stamps, states, ends, file };
         let shown = keeper.path.display();
         match kept {
             Some(kept) => {
@@ -208,7 +331,24 @@ impl Keeper {
 
     /// Notes a finished piece.
     pub(crate) fn finished(&self, piece: &Piece) -> Result<()> {
-        self.add(&Entry::Finished(Box::new(piece.clone())))
+        self.add(&Entry::Finished(Box::new(piece.clone())))?;
+        if piece.is_transcript() {
+            self.states.remove(piece.place());
+        }
+        Ok(())
+    }
+
+    /// Whether the state of a transcript is to be written down after this round.
+    pub(crate) fn keeps(&self, place: Place, round: u32, last: bool) -> bool {
+        (last && self.ends) || self.states.due(place, round)
+    }
+
+    /// Writes down how far a transcript has come.
+    pub(crate) fn reached(&self, state: &Unfinished, last: bool) -> Result<()> {
+        if last && self.ends {
+            return self.add(&Entry::Ended(Box::new(state.clone())));
+        }
+        self.states.write(state)
     }
 
     /// The file as it is now, to go into the folder of the run; nothing if nothing was written.

@@ -3,18 +3,21 @@
 use crate::folder::{self, Folder};
 use crate::machine::{self, Threads};
 use crate::overrides::{self, Override};
-use crate::pieces::{self, Keeper, Kept};
+use crate::pieces::{self, Every, Keeper, Kept, States};
 use crate::progress::{self, Progress};
 use crate::spending::{self, Changed};
-use crate::{Failure, files, output, table};
+use crate::{Failure, files, large, output, table};
 use anyhow::{Context as _, anyhow};
-use consenso::experiment::{self, Experiment, ExperimentSpec, Job, Piece, Share, SpecError};
+use consenso::experiment::{
+    self, Experiment, ExperimentSpec, Job, Part, Piece, Place, RecordsDigest, Share, SpecError, Unfinished,
+};
 use consenso::model::Model;
 use consenso::record::{Record, ResultKind};
+use consenso::simulate::{Alone, Ranks};
 use consenso_ledger::Standing;
 use consenso_study::experiment::{BUILT_IN, built_in};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Simulate an experiment: several algorithms side by side on the same records, graphs and budget
@@ -34,12 +37,15 @@ experiment.toml (every choice made: running it repeats the run), record.json,
 trace.csv (a row an algorithm, run and round), report.html and figures/*.svg; with a [sweep] also sweep.csv.
 With --entropy os on records of your own it holds only what may be shared, and private/ the rest;
 what the command costs is added to a ledger beside the records before it begins.
-Ctrl-C stops and keeps the algorithms and runs that are done; a second Ctrl-C stops at once. After either, and after a
-crash, the same command with --resume goes on. In a folder that is finished, --resume with more runs adds those.
+Ctrl-C stops and keeps what is done; a second Ctrl-C stops at once. After either, and after a crash, the same command with
+--resume goes on: runs that were under way from their last checkpoint (--checkpoint-every), bit for bit. With --entropy os
+they are charged once more, for noise that was drawn after it is lost. In a folder that is finished, --resume with more runs
+or more rounds adds those; rounds of an algorithm whose noise or steps change with their number are made anew.
 
 On many machines: each of n jobs does its share with --shard i/n, and `consenso merge` puts the folders together.
 One simulation too large for one machine: mpirun -n R consenso run big.toml divides its agents among R processes, with
-the same transcript, bit for bit (MPICH 5, or any MPI with the standard ABI; `pip install mpich` brings one).")]
+the same transcript, bit for bit (MPICH 5, or any MPI with the standard ABI; `pip install mpich` brings one). Too large for
+the memory of one: --stream, alone or under mpirun; ten million agents of 14 parameters take about 5 GB.")]
 pub(crate) struct Args {
     /// An experiment file, or the name of a built-in experiment [default: adult]
     experiment: Option<String>,
@@ -58,10 +64,14 @@ pub(crate) struct Args {
     /// Do the i-th of n shares of all runs and points of a sweep, i from 1; `slurm` takes both from a job array
     #[arg(long, value_name = "i/n")]
     shard: Option<Shard>,
-    /// Rounds between two checkpoints of a run over several processes, for --resume; 0 is never
-    #[cfg(feature = "mpi")]
-    #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
-    checkpoint_every: u32,
+    /// How often the state of a run under way is written down for --resume: a number of rounds (200), or a time (30s, 10m);
+    /// 0 is never [default: 30s; over several processes and with --stream never]
+    #[arg(long, value_name = "ROUNDS|TIME")]
+    checkpoint_every: Option<Every>,
+    /// Hold no agent and no records in memory: every agent is made anew in every round. Slower, and for far more agents; of
+    /// the record there is what can be had so: the curve of the mean model, and a hash of the transcript
+    #[arg(long, conflicts_with = "shard")]
+    stream: bool,
     /// Seed of everything random, instead of the file's
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -143,12 +153,27 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     }
     args.threads.start()?;
     #[cfg(feature = "mpi")]
-    if consenso_mpi::launched().is_some() && args.shard.is_none() {
-        let (experiment, _, folder) = prepare(args, Folder::check)?;
-        return crate::large::command(&experiment, &folder, args.checkpoint_every, args.resume, json);
+    let several = consenso_mpi::launched().is_some() && args.shard.is_none();
+    #[cfg(not(feature = "mpi"))]
+    let several = false;
+    if several || args.stream {
+        let every = match args.checkpoint_every {
+            Some(Every::Rounds(rounds)) => rounds,
+            None => 0,
+            Some(Every::Time(_)) => {
+                let message =
+                    "--checkpoint-every: give a number of rounds, for processes have no common clock";
+                return Err(Failure::Input(anyhow!(message)));
+            }
+        };
+        let how = large::How { every, resume: args.resume, streamed: args.stream, json };
+        return large::command(how, |ranks| {
+            let (experiment, _, folder) = prepare(args, Folder::check, ranks)?;
+            Ok((experiment, folder))
+        });
     }
     let place = if args.resume { Folder::resume } else { Folder::check };
-    let (experiment, asked, folder) = prepare(args, place)?;
+    let (experiment, asked, folder) = prepare(args, place, &mut Alone)?;
     for warning in experiment.warnings() {
         eprintln!("warning: {warning}");
     }
@@ -164,7 +189,15 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
             if other > 0 { format!("; {other} of another setting are left out") } else { String::new() };
         eprintln!("going on: {have} of {all} pieces are done{lost}");
     }
-    let job = Job { machine: machine::look(), share, done, records: Some(records.clone()) };
+    let every = args.checkpoint_every.unwrap_or(Every::Time(CHECKPOINTS));
+    let states = States::new(folder.checkpoints(), every);
+    let unfinished = if args.resume {
+        let ends = kept.as_mut().map(|k| std::mem::take(&mut k.ends)).unwrap_or_default();
+        going_on(&experiment, &records, &done, states.read().into_iter().chain(ends))
+    } else {
+        Vec::new()
+    };
+    let job = Job { machine: machine::look(), share, done, unfinished, records: Some(records.clone()) };
     machine::say(&experiment, &job).map_err(Failure::Run)?;
     let have: BTreeSet<_> = job.done.iter().map(Piece::place).collect();
     let missing = experiment.places(share).into_iter().filter(|place| !have.contains(place));
@@ -174,8 +207,11 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let standings =
         spending::reserve(&experiment, &places, args.ledger.as_deref(), args.limit, args.records)?;
     let asked = (asked.0.as_str(), &asked.1);
-    let mut keeper = Keeper::new(folder.pieces(), asked, !experiment.is_seeded(), share, kept.as_ref())
-        .map_err(Failure::Run)?;
+    let small = (experiment.facts().agents * experiment.facts().dim) as u64 <= MOST_NUMBERS;
+    let kept_as = (states, args.resume, small);
+    let mut keeper =
+        Keeper::new(folder.pieces(), asked, !experiment.is_seeded(), share, kept.as_ref(), kept_as)
+            .map_err(Failure::Run)?;
     keeper.reserved(missing, unpaid).map_err(Failure::Run)?;
     let progress = Progress::new(experiment.exchanges(), progress::ctrl_c()).keeping(keeper);
     let pieces = experiment::run_pieces(&experiment, job, &progress);
@@ -191,6 +227,44 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     finish(&finished.record, &models, &folder, keeper, &standings, json)
 }
 
+/// How often the state of a run under way is written down, unless the user says.
+const CHECKPOINTS: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Last states are kept for rounds to be added where the models of all agents have at most so many numbers.
+const MOST_NUMBERS: u64 = 1 << 16;
+
+/// Of transcripts that are not done, the furthest state that this experiment can go on from.
+fn going_on(
+    experiment: &Experiment,
+    records: &RecordsDigest,
+    done: &[Piece],
+    found: impl Iterator<Item = Unfinished>,
+) -> Vec<Unfinished> {
+    let mut best = BTreeMap::<Place, Unfinished>::new();
+    for state in found {
+        let place = state.place();
+        let better = best.get(&place).is_none_or(|known| known.round() < state.round());
+        if better && done.iter().all(|p| p.place() != place) && experiment.continues(records, &state) {
+            best.insert(place, state);
+        }
+    }
+    for state in best.values() {
+        let Place { point, run, part } = state.place();
+        let label = match part {
+            Part::Algorithm(a) => experiment.labels().nth(a as usize).unwrap_or("?"),
+            _ => "?",
+        };
+        let point = if point > 0 { format!(", point {}", point + 1) } else { String::new() };
+        eprintln!("going on with {label}, run {}{point}: from round {}", run + 1, state.round());
+    }
+    if !best.is_empty() && !experiment.is_seeded() {
+        eprintln!(
+            "noise that was drawn after these rounds is lost, and drawn afresh: each transcript is charged once more"
+        );
+    }
+    best.into_values().collect()
+}
+
 /// How the folder for the results is found: by the one asked for, the experiment's name and its seed.
 type FindFolder = fn(Option<&Path>, &str, u64) -> anyhow::Result<Folder>;
 
@@ -199,6 +273,7 @@ type FindFolder = fn(Option<&Path>, &str, u64) -> anyhow::Result<Folder>;
 fn prepare(
     args: &Args,
     place: FindFolder,
+    ranks: &mut dyn Ranks,
 ) -> Result<(Experiment, (String, ExperimentSpec), Folder), Failure> {
     let text = files::experiment(args.experiment.as_deref().unwrap_or("adult"))?;
     let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
@@ -212,7 +287,7 @@ fn prepare(
     let folder = place(args.out.as_deref(), &name, spec.seed)?;
     let original = text.text.clone();
     let located = |error: SpecError| overrides::relocate(error, &original, &changes);
-    let inputs = files::opened(text, spec, args.entropy.draw()?, located)?;
+    let inputs = files::opened_among(text, spec, args.entropy.draw()?, ranks, located)?;
     let asked = (inputs.file.clone(), inputs.spec.clone());
     Ok((Experiment::check(inputs).map_err(located)?, asked, folder))
 }

@@ -9,6 +9,7 @@ use consenso::data::{
 use consenso::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
 use consenso::graph::GraphSpec;
 use consenso::random::Seed;
+use consenso::simulate::{Alone, Division, Ranks};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -129,22 +130,33 @@ fn did_you_mean(path: &Path, others: &[&str]) -> String {
 ///
 /// # Errors
 /// What cannot be opened or does not fit together.
-pub fn inputs(
+pub fn inputs(experiment: ExperimentText, spec: ExperimentSpec, entropy: Option<[u8; 32]>) -> Result<Inputs> {
+    inputs_among(experiment, spec, entropy, &mut Alone)
+}
+
+/// Opens what one process among several needs: where every file is an agent, the files of its own agents and no others.
+///
+/// All processes call it, for they tell each other how many records their files have. Where records are divided in another way (`agents`, `partition`, `hold_out`), or are bundled, every
+/// process reads all of them.
+///
+/// # Errors
+/// As for [`inputs`].
+pub fn inputs_among(
     experiment: ExperimentText,
     mut spec: ExperimentSpec,
     entropy: Option<[u8; 32]>,
+    ranks: &mut dyn Ranks,
 ) -> Result<Inputs> {
-    let source =
-        source(&spec, &experiment.text, &experiment.file, |pattern| tables(&experiment, &spec, pattern))?;
-    let edges = match &spec.graph {
-        GraphSpec::File { path } => {
-            let path = experiment.folder.join(path);
-            let name = path.display().to_string();
-            let text = fs::read_to_string(&path)
-                .named(|| format!("{name}: cannot be read; graph.path names an edge list, `a b` a line"))?;
-            Some((name, text))
-        }
-        _ => None,
+    let edges = edges(&experiment, &spec)?;
+    let by_file = spec.data.agents.is_none() && spec.data.partition.is_none() && spec.data.hold_out.is_none();
+    let files = match spec.origin(&experiment.text, &experiment.file)? {
+        Origin::Files(pattern) if by_file && ranks.ranks() > 1 => expand(&experiment.folder, pattern)?,
+        _ => Vec::new(),
+    };
+    let source = if files.len() > 1 {
+        part(&experiment, &spec, edges.as_ref(), &files, ranks)?
+    } else {
+        source(&spec, &experiment.text, &experiment.file, |pattern| tables(&experiment, &spec, pattern))?
     };
     // The resolved experiment is written elsewhere and must find the same files.
     let data = &mut spec.data;
@@ -155,6 +167,46 @@ pub fn inputs(
         *path = absolute(&experiment.folder, path)?;
     }
     Ok(Inputs { file: experiment.file, text: experiment.text, spec, source, edges, entropy })
+}
+
+/// Reads the files of a process's own agents.
+fn part(
+    experiment: &ExperimentText,
+    spec: &ExperimentSpec,
+    edges: Option<&(String, String)>,
+    files: &[PathBuf],
+    ranks: &mut dyn Ranks,
+) -> Result<Source> {
+    let division =
+        Division::new(&*spec.first_graph(files.len(), edges).map_err(FileError::Unfit)?, ranks.ranks());
+    let mine: Vec<usize> = division.agents(ranks.rank()).collect();
+    let own: Vec<PathBuf> = mine.iter().map(|&file| files[file].clone()).collect();
+    let Tables { train, test } = tables_of(experiment, spec, &own, files.len())?;
+    let counts: Vec<f64> = train.iter().map(|table| table.len() as f64).collect();
+    // Everybody learns everybody's counts, which are public.
+    let by_rank = ranks.sent_to_first(counts, &division.counts()).map_err(FileError::Unfit)?;
+    let mut all = vec![0.0; files.len()];
+    for (rank, counts) in by_rank.iter().enumerate() {
+        division.agents(rank).zip(counts).for_each(|(file, &count)| all[file] = count);
+    }
+    let all = ranks.sent_by_first(all, files.len()).map_err(FileError::Unfit)?;
+    let counts = all.into_iter().map(|count| count as usize).collect();
+    let train = mine.into_iter().zip(train).collect();
+    Ok(Source::Data(Box::new(Dataset::part(train, test.as_ref(), spec.data.encoding, counts)?)))
+}
+
+/// The edge list of a graph that stands in a file.
+fn edges(experiment: &ExperimentText, spec: &ExperimentSpec) -> Result<Option<(String, String)>> {
+    Ok(match &spec.graph {
+        GraphSpec::File { path } => {
+            let path = experiment.folder.join(path);
+            let name = path.display().to_string();
+            let text = fs::read_to_string(&path)
+                .named(|| format!("{name}: cannot be read; graph.path names an edge list, `a b` a line"))?;
+            Some((name, text))
+        }
+        _ => None,
+    })
 }
 
 fn absolute(folder: &Path, path: &Path) -> Result<PathBuf> {
@@ -221,13 +273,23 @@ pub fn source(
 
 /// Opens the records an experiment names.
 fn tables(experiment: &ExperimentText, spec: &ExperimentSpec, pattern: &str) -> Result<Tables> {
+    let paths = expand(&experiment.folder, pattern)?;
+    tables_of(experiment, spec, &paths, paths.len())
+}
+
+/// Opens some of so many files of records, and those to test on.
+fn tables_of(
+    experiment: &ExperimentText,
+    spec: &ExperimentSpec,
+    paths: &[PathBuf],
+    files: usize,
+) -> Result<Tables> {
     let data = &spec.data;
     let schema = match &data.schema {
         Some(path) => Some(read_schema(&experiment.folder.join(path))?),
         None => None,
     };
-    let paths = expand(&experiment.folder, pattern)?;
-    if paths.len() > 1 && schema.is_none() {
+    if files > 1 && schema.is_none() {
         let help = Some(draft_hint(&paths[0]));
         let message = "several files need one public schema";
         Err(SpecError::at_key(&experiment.file, &experiment.text, "data", message, help))?;

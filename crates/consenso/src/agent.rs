@@ -533,11 +533,11 @@ pub(crate) struct PlayerState {
 }
 
 /// Long vectors as bytes: a format that takes bytes whole writes them many times faster than number by number.
-mod numbers {
+pub(crate) mod numbers {
     use serde::de::Visitor;
     use serde::{Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
         let mut bytes = vec![0; 8 * values.len()];
         for (place, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
             *place = value.to_le_bytes();
@@ -545,7 +545,7 @@ mod numbers {
         to.serialize_bytes(&bytes)
     }
 
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<f64>, D::Error> {
+    pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<f64>, D::Error> {
         struct Numbers;
         impl Visitor<'_> for Numbers {
             type Value = Vec<f64>;

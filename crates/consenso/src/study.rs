@@ -755,6 +755,7 @@ fn dataset(
                 test_report: None,
                 test_sites: None,
                 test_groupings: Vec::new(),
+                elsewhere: None,
             };
             (data, encode)
         }

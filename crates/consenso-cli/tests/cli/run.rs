@@ -527,6 +527,73 @@ fn a_killed_run_goes_on() {
     same_results(&place, "out", "whole");
 }
 
+/// One long run of two algorithms; the noise is fixed, so that more rounds change nothing of the first ones.
+const ENDLESS: &str = r#"name = "endless"
+seed = 3
+runs = 1
+trace_every = 50
+[data]
+source = "logistic"
+agents = 5
+records_per_agent = 20
+dim = 4
+[graph]
+kind = "ring"
+[privacy]
+delta = 1e-6
+[[algorithm]]
+kind = "dgd"
+rounds = 4000
+step = 0.05
+tail = 0
+noise = { gaussian = 0.05 }
+[[algorithm]]
+kind = "admm"
+rounds = 4000
+noise = "none"
+"#;
+
+/// Killed without warning in the middle of a run, it goes on from its last checkpoint, and nothing tells that it was killed. A finished run goes on from its last round.
+#[test]
+#[cfg(unix)]
+fn a_run_goes_on_from_inside() {
+    let place = place("inside");
+    place.write("endless.toml", ENDLESS);
+    let arguments = ["run", "endless.toml", "--out", "out", "--checkpoint-every", "7", "--resume"];
+    let states = place.path(".out.checkpoint");
+    let mut from = 0;
+    for _ in 0..3 {
+        let child = place.command(&arguments).stderr(std::process::Stdio::piped()).spawn();
+        let mut child = child.unwrap();
+        let waited = std::time::Instant::now();
+        while waited.elapsed().as_millis() < 60 || std::fs::read_dir(&states).map_or(0, Iterator::count) == 0
+        {
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+        }
+        child.kill().unwrap();
+        let told = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+        from += told.matches("from round").count();
+    }
+    let answer = place.consenso(&arguments);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    from += answer.stderr.matches("from round").count();
+    assert!(from > 0, "the run was over before it could be killed inside");
+    assert!(!states.exists());
+    assert_eq!(place.consenso(&["run", "endless.toml", "--out", "whole"]).code, 0);
+    same_results(&place, "out", "whole");
+    let more = ["--set", "algorithm.rounds=5000"];
+    let longer = place.consenso(&[&arguments, &more[..]].concat());
+    assert!(longer.stderr.contains("going on with dgd, run 1: from round 4000"), "{}", longer.stderr);
+    assert_eq!(place.consenso(&[&["run", "endless.toml", "--out", "longer"], &more[..]].concat()).code, 0);
+    same_results(&place, "out", "longer");
+    // Other noise is another transcript from the first round on.
+    let other = ["--set", "algorithm.0.noise.gaussian=0.06", "--set", "algorithm.0.rounds=6000"];
+    let anew = place.consenso(&[&arguments, &other[..]].concat());
+    assert!(!anew.stderr.contains("with dgd"), "{}", anew.stderr);
+}
+
 #[test]
 fn runs_can_be_added_to_a_finished_folder() {
     let place = place("added");
@@ -583,13 +650,16 @@ fn going_on_charges_what_is_drawn() {
     assert_eq!(studies(&more), 2);
     assert!(spent(&more) > spent(&first) && spent(&more) < 2.0 * spent(&first), "{more:?}");
     let slow = ["--out", "slow", "--set", "runs=1", "--set", "algorithm.rounds=30000"];
-    let arguments = [&["run", "hospital.toml", "--entropy", "os", "--resume"], &slow[..]].concat();
+    let often = ["--checkpoint-every", "20"];
+    let arguments = [&["run", "hospital.toml", "--entropy", "os", "--resume"], &slow[..], &often].concat();
     let mut child = place.command(&arguments).spawn().unwrap();
-    while !begun(&place.path(".slow.pieces")) {
+    // A checkpoint saves work, not privacy: what was drawn after it is lost.
+    while !begun(&place.path(".slow.pieces")) || !place.path(".slow.checkpoint").exists() {
         assert!(child.try_wait().unwrap().is_none(), "the run was over before it could be killed");
     }
     child.kill().unwrap();
     child.wait().unwrap();
     let resumed = run(&slow);
+    assert!(resumed.stderr.contains("charged once more"), "{}", resumed.stderr);
     assert_eq!(studies(&resumed), 4, "once for the command that was killed, once for what is drawn again");
 }

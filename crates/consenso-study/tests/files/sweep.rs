@@ -2,11 +2,11 @@
 
 use consenso::experiment::{
     Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Machine, Silent, Source, SpecError,
-    makespan, run, run_parted,
+    makespan, run, run_parted, run_streamed,
 };
 use consenso::graph::Graph;
 use consenso::record::Record;
-use consenso::simulate::{Division, Ranks, ThreadRanks};
+use consenso::simulate::{Alone, Division, Ranks, ThreadRanks};
 use consenso_study::ExperimentFile as _;
 
 const FILE: &str = r#"
@@ -336,6 +336,35 @@ fn the_number_of_processes_changes_nothing() {
             assert!(several.halo_rows > 0 && several.ranks == ranks);
             assert_eq!(several.algorithms, one.algorithms, "{ranks} ranks, {graph}");
         }
+    }
+}
+
+/// Agents that are made anew in every round release the same as agents that stay, alone and divided, and from a checkpoint on.
+#[test]
+fn streaming_changes_nothing() {
+    for graph in ["kind = \"ring\"", "kind = \"complete\""] {
+        let text = LARGE.replace("GRAPH", graph);
+        let held = on_ranks(&text, 1, None).0.unwrap();
+        let experiment = checked(&text).unwrap();
+        let mut saved = Vec::new();
+        let streamed = run_streamed(&experiment, &mut Alone, None, 5, |progress| {
+            if progress.place() == (1, 10) {
+                saved = postcard::to_stdvec(progress).unwrap();
+            }
+            Ok(())
+        });
+        assert_eq!(streamed.unwrap().unwrap(), held, "{graph}");
+        let from: LargeProgress = postcard::from_bytes(&saved).unwrap();
+        let resumed = run_streamed(&experiment, &mut Alone, Some(from), 0, |_| Ok(()));
+        assert_eq!(resumed.unwrap().unwrap(), held);
+        let several = std::thread::scope(|scope| {
+            let each =
+                |mut end: ThreadRanks| run_streamed(&experiment, &mut end, None, 0, |_| Ok(())).unwrap();
+            let all: Vec<_> =
+                ThreadRanks::new(3).into_iter().map(|end| scope.spawn(move || each(end))).collect();
+            all.into_iter().filter_map(|t| t.join().unwrap()).next()
+        });
+        assert_eq!(several.unwrap().algorithms, held.algorithms);
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Dataset {
     pub(crate) test_sites: Option<Vec<u32>>,
     /// The same divisions of the test records, where they are known.
     pub(crate) test_groupings: Vec<Grouping>,
+    /// How many training records each file has, where some of them are with other processes.
+    pub(crate) elsewhere: Option<Vec<usize>>,
 }
 
 impl fmt::Debug for Dataset {
@@ -115,6 +117,43 @@ impl Dataset {
     /// # Errors
     /// [`DataError`] if schemas differ, there is no table, the training records have one class only, or the encoding does not fit.
     pub fn new(train: Vec<Table>, test: Option<&Table>, encoding: Encoding) -> Result<Self, DataError> {
+        let dataset = Self::encoded(train, test, encoding)?;
+        // A site of few records may well have one class; where columns are scouted it helps the others all the same.
+        if encoding != Encoding::Scouted {
+            at_least_two_classes(&dataset.source, dataset.train.labels(), &dataset.classes)?;
+        }
+        Ok(dataset)
+    }
+
+    /// The part of a dataset of one process among several: the tables of some of the files, by their numbers, and how many records every file has. Each file is an agent.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    ///
+    /// # Panics
+    /// Unless every table has a number among `counts`.
+    pub fn part(
+        train: Vec<(usize, Table)>,
+        test: Option<&Table>,
+        encoding: Encoding,
+        counts: Vec<usize>,
+    ) -> Result<Self, DataError> {
+        let lengths: Vec<(usize, usize)> = train.iter().map(|(file, table)| (*file, table.len())).collect();
+        let mut dataset = Self::encoded(train.into_iter().map(|t| t.1).collect(), test, encoding)?;
+        let codes = lengths.iter().flat_map(|&(file, rows)| std::iter::repeat_n(file as u32, rows)).collect();
+        assert!(
+            lengths.iter().all(|&(file, rows)| counts.get(file) == Some(&rows)),
+            "a number for every table"
+        );
+        // Names of files elsewhere are theirs.
+        let names = (0..counts.len()).map(|file| format!("file {}", file + 1)).collect();
+        dataset.groupings.retain(|grouping| grouping.column != FILE);
+        dataset.groupings.push(Grouping { column: FILE.to_owned(), names, codes });
+        dataset.elsewhere = Some(counts);
+        Ok(dataset)
+    }
+
+    fn encoded(train: Vec<Table>, test: Option<&Table>, encoding: Encoding) -> Result<Self, DataError> {
         let by_file = (train.len() > 1).then(|| file_grouping(&train));
         let mut tables = train.into_iter();
         let Some(mut all) = tables.next() else {
@@ -128,10 +167,6 @@ impl Dataset {
         }
         test.map_or(Ok(()), |test| same_schema(&all, test))?;
         let (task, classes) = task_of(all.schema());
-        // A site of few records may well have one class; where columns are scouted it helps the others all the same.
-        if encoding != Encoding::Scouted {
-            at_least_two_classes(&source, &all, &classes)?;
-        }
         let encoder = Encoder::new(all.schema(), encoding)?;
         let test_groupings = test.map(groupings).unwrap_or_default();
         let groupings = by_file.into_iter().chain(groupings(&all)).collect();
@@ -154,6 +189,7 @@ impl Dataset {
             test_report: test.map(|test| test.report().clone()),
             test_sites: None,
             test_groupings,
+            elsewhere: None,
             source,
         })
     }
@@ -328,13 +364,13 @@ fn task_of(schema: &Schema) -> (Task, Vec<String>) {
     }
 }
 
-fn at_least_two_classes(source: &str, table: &Table, classes: &[String]) -> Result<(), DataError> {
-    let first = table.labels()[0];
-    if classes.is_empty() || table.labels().iter().any(|&label| label != first) {
+fn at_least_two_classes(source: &str, labels: &[f64], classes: &[String]) -> Result<(), DataError> {
+    let first = labels[0];
+    if classes.is_empty() || labels.iter().any(|&label| label != first) {
         return Ok(());
     }
     let class = classes[class_of(first, classes.len())].clone();
-    Err(DataError::OneClass { file: source.to_owned(), rows: table.len(), class })
+    Err(DataError::OneClass { file: source.to_owned(), rows: labels.len(), class })
 }
 
 fn file_grouping(tables: &[Table]) -> Grouping {

@@ -175,6 +175,20 @@ impl Synthetic {
         Ok(self.placed(small.agent_given(&small.truth(seed), seed, agent), columns.as_deref()))
     }
 
+    /// Makes records agent by agent, as often as needed: what they have in common is drawn once.
+    ///
+    /// # Errors
+    /// [`SyntheticError`] names the key that is wrong.
+    pub(crate) fn maker(
+        self,
+        seed: &Seed,
+    ) -> Result<impl Fn(u64) -> Records + Sync + 'static, SyntheticError> {
+        self.check()?;
+        let (small, columns) = self.small(seed);
+        let (truth, seed) = (small.truth(seed), seed.clone());
+        Ok(move |agent| self.placed(small.agent_given(&truth, &seed, agent), columns.as_deref()))
+    }
+
     /// The problem that records are drawn for, and where its columns stand if it has fewer than this one.
     fn small(&self, seed: &Seed) -> (Self, Option<Vec<u32>>) {
         let Some(count) = self.informative else { return (*self, None) };

@@ -61,6 +61,15 @@ pub struct Inputs {
 }
 
 impl ExperimentSpec {
+    /// Builds the graph of the first run among so many agents, as [`Experiment::check`] will: who works with whose records can be decided before any is read.
+    ///
+    /// # Errors
+    /// A text that says what is wrong with the graph.
+    pub fn first_graph(&self, agents: usize, edges: Option<&(String, String)>) -> Result<Arc<Graph>, String> {
+        let one = Self { runs: 1, ..self.clone() };
+        graphs(&one, agents, &Seed::from(self.seed), edges)?.pop().ok_or_else(|| "there is no run".into())
+    }
+
     /// The synthetic problem the file asks for, if it asks for one.
     ///
     /// # Errors
@@ -1009,6 +1018,16 @@ fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, String>
 }
 
 pub(super) fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, String> {
+    if data.elsewhere.is_some() {
+        // Every file is an agent; those of other processes have no rows here.
+        let grouping = data.grouping("file").map_err(|e| e.to_string())?;
+        let shard = |name: &String| Shard { name: name.clone(), rows: Vec::new() };
+        let mut shards: Vec<Shard> = grouping.names.iter().map(shard).collect();
+        for (row, &file) in grouping.codes.iter().enumerate() {
+            shards[file as usize].rows.push(row);
+        }
+        return Ok(shards);
+    }
     let shards = data.partition(&partition(spec, data)?, seed).map_err(|e| e.to_string())?;
     if let (Some(agents), Some(PartitionSpec::By(column))) = (spec.data.agents, &spec.data.partition)
         && agents != shards.len()
@@ -1027,6 +1046,9 @@ fn shard_counts(spec: &ExperimentSpec, source: &Source, seed: &Seed) -> Result<V
         Source::Synthetic(problem) => Ok(vec![problem.records_per_agent; problem.agents]),
         Source::Costs => Ok(vec![1; spec.problem.as_ref().map_or(0, |p| p.agent.len())]),
         Source::Data(data) => {
+            if let Some(counts) = &data.elsewhere {
+                return Ok(counts.clone());
+            }
             let shards = shards(spec, data, &seed.for_run(u64::from(run)))?;
             Ok(shards.iter().map(|shard| shard.rows.len()).collect())
         }

@@ -1,4 +1,5 @@
-//! One simulation over several processes: agents are divided among ranks, and no rank holds the records of all.
+//! One simulation too large for one machine, or for its memory: agents are divided among ranks, and no rank holds the records of all; or no records are held at all, and
+//! every agent is made anew in every round.
 //!
 //! The transcript is that of [`run`](super::run()), bit for bit. Of the record there is what can be had without all records in one place: the
 //! objective and accuracy of the mean model by round, and a hash of the transcript; no optimum, no references.
@@ -9,10 +10,9 @@ use crate::agent::Player;
 use crate::graph::Mixing;
 use crate::kernel;
 use crate::model::sha256;
-use crate::problem::{self, LocalObjective, Workspace};
+use crate::problem::{self, LocalObjective};
 use crate::random::Seed;
 use crate::simulate::{Division, Parted, PartedState, Ranks};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -115,6 +115,34 @@ pub fn run_parted(
     ranks: &mut dyn Ranks,
     from: Option<LargeProgress>,
     every: u32,
+    save: impl FnMut(&LargeProgress) -> Result<(), String>,
+) -> Result<Option<LargeRecord>, String> {
+    simulate(experiment, ranks, false, from, every, save)
+}
+
+/// Runs an experiment as [`run_parted`] does, holding no agent's records and no agent: in every round each is made, plays and is gone. Synthetic records are drawn
+/// again every time, records of files lie in memory once. The transcript is the same, bit for bit; a round takes longer by what making the records takes.
+///
+/// On one machine `ranks` is [`Alone`](crate::simulate::Alone).
+///
+/// # Errors
+/// As for [`run_parted`].
+pub fn run_streamed(
+    experiment: &Experiment,
+    ranks: &mut dyn Ranks,
+    from: Option<LargeProgress>,
+    every: u32,
+    save: impl FnMut(&LargeProgress) -> Result<(), String>,
+) -> Result<Option<LargeRecord>, String> {
+    simulate(experiment, ranks, true, from, every, save)
+}
+
+fn simulate(
+    experiment: &Experiment,
+    ranks: &mut dyn Ranks,
+    streamed: bool,
+    from: Option<LargeProgress>,
+    every: u32,
     mut save: impl FnMut(&LargeProgress) -> Result<(), String>,
 ) -> Result<Option<LargeRecord>, String> {
     check(experiment)?;
@@ -124,7 +152,7 @@ pub fn run_parted(
         if number < progress.done {
             continue;
         }
-        let finished = one_run(experiment, planned, run, ranks, &mut progress, every, &mut save)?;
+        let finished = one_run(experiment, (planned, run, streamed), ranks, &mut progress, every, &mut save)?;
         progress.finished.extend(finished);
         progress.done = number + 1;
         (progress.curve, progress.state) = (Vec::new(), None);
@@ -145,7 +173,7 @@ pub fn run_parted(
     };
     let algorithms = experiment.planned.iter().map(algorithm).collect();
     let graph = &experiment.graphs[0];
-    let halo_rows = Division::new(graph, ranks.ranks()).halo(graph);
+    let halo_rows = if ranks.ranks() > 1 { Division::new(graph, ranks.ranks()).halo(graph) } else { 0 };
     Ok(Some(LargeRecord {
         name: experiment.spec.name.clone(),
         seed: experiment.spec.seed,
@@ -156,6 +184,12 @@ pub fn run_parted(
         halo_bytes: halo_rows * experiment.facts.dim * size_of::<f64>(),
         algorithms,
     }))
+}
+
+/// The graph whose shape decides who works where: that of the run, or of the first one if records were read by whoever needs them there.
+fn divided(experiment: &Experiment, run: u32) -> &crate::graph::Graph {
+    let fixed = matches!(&*experiment.source, Source::Data(data) if data.elsewhere.is_some());
+    &experiment.graphs[if fixed { 0 } else { run as usize }]
 }
 
 /// What a run over several processes cannot do yet.
@@ -179,24 +213,22 @@ fn check(experiment: &Experiment) -> Result<(), String> {
 
 fn one_run(
     experiment: &Experiment,
-    planned: &Planned,
-    run: u32,
+    (planned, run, streamed): (&Planned, u32, bool),
     ranks: &mut dyn Ranks,
     progress: &mut LargeProgress,
     every: u32,
     save: &mut impl FnMut(&LargeProgress) -> Result<(), String>,
 ) -> Result<Option<LargeRun>, String> {
-    let graph = &experiment.graphs[run as usize];
-    let division = Division::new(graph, ranks.ranks());
-    let mut network = residents(experiment, planned, run, &division, ranks.rank())?;
+    let division = Division::new(divided(experiment, run), ranks.ranks());
+    let mut network = residents(experiment, planned, run, (&division, ranks.rank(), streamed))?;
     if let Some(state) = progress.state.take() {
-        network.resume(&state).map_err(|e| e.to_string())?;
+        network.resume(state).map_err(|e| e.to_string())?;
     }
     let rounds = planned.timetable.rounds;
     let due =
         |round: u32| round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds);
     if network.round() == 0 {
-        progress.curve = measure(experiment, run, &network, &division, network.current_models(), ranks)?
+        progress.curve = measure(experiment, run, &network, &division, network.current_models()?, ranks)?
             .map(|m| m.point)
             .into_iter()
             .collect();
@@ -204,7 +236,7 @@ fn one_run(
     while network.round() < planned.timetable.exchanges() {
         network.advance(ranks)?;
         if due(network.round()) {
-            let models = network.current_models();
+            let models = network.current_models()?;
             progress
                 .curve
                 .extend(measure(experiment, run, &network, &division, models, ranks)?.map(|m| m.point));
@@ -214,11 +246,11 @@ fn one_run(
             save(progress)?;
         }
     }
-    let models = network.finish();
+    let models = network.finish()?;
     let last = measure(experiment, run, &network, &division, models, ranks)?;
     // Bits travel as numbers.
-    let digests = network.digests().into_iter().map(|(_, digest)| f64::from_bits(digest)).collect();
-    let digests = in_order(&ranks.sent_to_first(digests, &division.counts())?, &division, 1);
+    let digests = network.digests().into_iter().map(f64::from_bits).collect();
+    let digests = in_order(ranks.sent_to_first(digests, &division.counts())?, &division, 1);
     let Some(last) = last else { return Ok(None) };
     let bytes: Vec<u8> = digests.iter().flat_map(|d| d.to_bits().to_le_bytes()).collect();
     Ok(Some(LargeRun {
@@ -232,28 +264,22 @@ fn one_run(
 }
 
 /// The agents of one rank, with their records and no others'.
-fn residents(
-    experiment: &Experiment,
-    planned: &Planned,
+fn residents<'a>(
+    experiment: &'a Experiment,
+    planned: &'a Planned,
     run: u32,
-    division: &Division,
-    rank: usize,
-) -> Result<Parted, String> {
+    (division, rank, streamed): (&Division, usize, bool),
+) -> Result<Parted<'a>, String> {
     let graph = &experiment.graphs[run as usize];
     let seed = Seed::from(experiment.spec.seed).for_run(u64::from(run));
     let noise = experiment.noise_seed(run, planned);
     type Local<'a> = Box<dyn Fn(usize) -> LocalObjective + Sync + 'a>;
-    let (counts, local): (Vec<usize>, Local<'_>) = match &*experiment.source {
+    let (counts, local): (Vec<usize>, Local<'a>) = match &*experiment.source {
         Source::Costs => return Err("a simulation over several processes needs records".into()),
         Source::Synthetic(problem) => {
-            problem.check().map_err(|e| e.to_string())?;
-            let (seed, counts) = (seed.clone(), vec![problem.records_per_agent; problem.agents]);
-            // What cannot be made was refused above.
-            let make = move |agent: usize| {
-                let records = problem.agent(&seed, agent as u64);
-                experiment.objective_on(records.unwrap_or_else(|_| crate::data::Records::sparse(problem.dim)))
-            };
-            (counts, Box::new(make))
+            let records = problem.maker(&seed).map_err(|e| e.to_string())?;
+            let counts = vec![problem.records_per_agent; problem.agents];
+            (counts, Box::new(move |agent: usize| experiment.objective_on(records(agent as u64))))
         }
         Source::Data(data) => {
             let shards = shards(&experiment.spec, data, &seed)?;
@@ -262,11 +288,15 @@ fn residents(
             (counts, Box::new(make))
         }
     };
-    let make = |agent: usize| -> Player {
+    let make = move |agent: usize| -> Player {
         let local = local(agent).weighted(experiment.weight(run, agent));
         player(experiment, planned, (agent, graph, &counts), local, &noise, true)
     };
-    Ok(Parted::new(graph, Arc::new(Mixing::metropolis(graph)), division, rank, make))
+    let mixing = Arc::new(Mixing::metropolis(graph));
+    Ok(match streamed {
+        true => Parted::streamed(graph, mixing, division, rank, make),
+        false => Parted::new(graph, mixing, division, rank, make),
+    })
 }
 
 struct Measured {
@@ -278,24 +308,19 @@ struct Measured {
 fn measure(
     experiment: &Experiment,
     run: u32,
-    network: &Parted,
+    network: &Parted<'_>,
     division: &Division,
-    models: Vec<(usize, Vec<f64>)>,
+    rows: Vec<f64>,
     ranks: &mut dyn Ranks,
 ) -> Result<Option<Measured>, String> {
     let (dim, agents) = (network.model_dim(), experiment.facts.agents);
     let first = ranks.rank() == 0;
     let counts = division.counts();
-    let rows: Vec<f64> = models.into_iter().flat_map(|m| m.1).collect();
     let lengths: Vec<usize> = counts.iter().map(|c| c * dim).collect();
-    let rows = in_order(&ranks.sent_to_first(rows, &lengths)?, division, dim);
+    let rows = in_order(ranks.sent_to_first(rows, &lengths)?, division, dim);
     let mean = if first { mean_row(rows.chunks_exact(dim), dim) } else { Vec::new() };
     let mean = ranks.sent_by_first(mean, dim)?;
-    let mut locals: Vec<(usize, &LocalObjective)> = network.players().map(|(i, p)| (i, p.local())).collect();
-    locals.sort_by_key(|l| l.0);
-    let value = |work: &mut Workspace, l: &(usize, &LocalObjective)| l.1.value(&mean, work);
-    let values: Vec<f64> = locals.par_iter().map_init(Workspace::default, value).collect();
-    let values = in_order(&ranks.sent_to_first(values, &counts)?, division, 1);
+    let values = in_order(ranks.sent_to_first(network.values(&mean)?, &counts)?, division, 1);
     if !first {
         return Ok(None);
     }
@@ -313,9 +338,9 @@ fn measure(
 }
 
 /// What the ranks sent, agent by agent: `width` numbers each. Nothing where nothing was sent.
-fn in_order(parts: &[Vec<f64>], division: &Division, width: usize) -> Vec<f64> {
-    if parts.is_empty() {
-        return Vec::new();
+fn in_order(mut parts: Vec<Vec<f64>>, division: &Division, width: usize) -> Vec<f64> {
+    if parts.len() < 2 {
+        return parts.pop().unwrap_or_default();
     }
     let mut all = vec![0.0; parts.iter().map(Vec::len).sum()];
     for (rank, part) in parts.iter().enumerate() {

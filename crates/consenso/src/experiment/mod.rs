@@ -23,6 +23,7 @@ mod site;
 mod spec;
 mod sweep;
 mod trust;
+mod unfinished;
 mod view_attack;
 #[cfg(test)]
 mod weighted;
@@ -32,7 +33,7 @@ pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use cost::CommandCost;
-pub use large::{LargeAlgorithm, LargePoint, LargeProgress, LargeRecord, LargeRun, run_parted};
+pub use large::{LargeAlgorithm, LargePoint, LargeProgress, LargeRecord, LargeRun, run_parted, run_streamed};
 pub use pieces::{Part, Piece, Place, RecordsDigest, Share};
 pub use plan::{AlgorithmPlan, Constants, Recommendation};
 pub use pool::{Machine, Outlook, TaskCost, makespan};
@@ -45,4 +46,5 @@ pub use spec::{
     ObjectiveSpec, Origin, PartitionSpec, SpecError, SweepSpec, Threshold, ThresholdRule,
 };
 pub use trust::{ErrorAt, Exposed, ExposedRecord, ExposureReport};
+pub use unfinished::Unfinished;
 pub use view_attack::{MapAttack, NearestPair};

@@ -301,3 +301,9 @@ impl Experiment {
 /// A hash of records. It is a function of them, so it is as private as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordsDigest(String);
+
+impl RecordsDigest {
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+}

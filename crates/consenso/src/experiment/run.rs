@@ -5,6 +5,7 @@ use super::personal;
 use super::pieces::{Content, Grounds, Kept, Outcome, Part, Piece, Place, RecordsDigest, Share, Tuned};
 use super::pool::{self, Board, Demand, Machine, Outlook, TaskCost};
 use super::scouted::Eyes;
+use super::unfinished::Unfinished;
 use super::{reference, shared, sweep};
 use crate::agent::Player;
 use crate::data::Records;
@@ -40,6 +41,17 @@ pub trait Observer: Sync {
     /// # Errors
     /// A text that ends the run.
     fn begins(&self, _place: Place) -> Result<(), String> {
+        Ok(())
+    }
+    /// Whether to write down how far a transcript has come, after this round of it; `last` is the last round that uses records.
+    fn keeps(&self, _place: Place, _round: u32, _last: bool) -> bool {
+        false
+    }
+    /// How far a transcript has come: asked for by [`Self::keeps`], or because the run was cancelled.
+    ///
+    /// # Errors
+    /// A text that ends the run.
+    fn reached(&self, _so_far: &Unfinished, _last: bool) -> Result<(), String> {
         Ok(())
     }
     /// A piece is finished; whoever keeps it can go on from there after a crash (see [`Job::done`]).
@@ -122,6 +134,8 @@ pub struct Job {
     /// Pieces that exist already, from an earlier run of the same experiment: they are not made again. Whoever hands them in has compared
     /// their stamps.
     pub done: Vec<Piece>,
+    /// How far others have come: they are gone on with. Whoever hands them in has asked [`Experiment::continues`].
+    pub unfinished: Vec<Unfinished>,
     /// What [`Experiment::records_digest`] gave, where pieces are to be kept; without it they carry no stamp.
     pub records: Option<RecordsDigest>,
 }
@@ -145,7 +159,7 @@ pub fn run_pieces(
     job: Job,
     observer: &dyn Observer,
 ) -> Result<(Vec<Piece>, bool), String> {
-    let Job { machine, share, done, records } = job;
+    let Job { machine, share, done, unfinished, records } = job;
     let outlook = experiment.outlook(&machine, share);
     if let Some(memory) = machine.memory.filter(|&memory| outlook.least > memory) {
         return Err(format!(
@@ -202,7 +216,17 @@ pub fn run_pieces(
                     observer.stage(&planned.label, u64::from(planned.timetable.exchanges()));
                     let place = Place { point, run: instance.run, part: Part::Algorithm(algorithm) };
                     observer.begins(place)?;
-                    if let Some(outcome) = one_run(here, planned, &instance, observer)? {
+                    let from = unfinished.iter().find(|u| u.place == place);
+                    let began = began - from.map_or(0.0, |u| u.seconds);
+                    // Without a digest of the records nobody could go on from anywhere.
+                    let keep = |round: u32, network: &Lockstep, trace: &[TraceRow], last: bool| {
+                        let stamp = records.as_ref().and_then(|r| experiment.stamp_after(r, place, round));
+                        let Some(stamp) = stamp else { return Ok(()) };
+                        let seconds = observer.seconds() - began;
+                        let (network, trace, reach) = (network.state(), trace.to_vec(), planned.reach);
+                        observer.reached(&Unfinished { place, stamp, seconds, trace, reach, network }, last)
+                    };
+                    if let Some(outcome) = one_run(here, planned, &instance, observer, (place, from), keep)? {
                         made(place, began, Content::Outcome(outcome))?;
                     }
                     Ok(Vec::new())
@@ -264,6 +288,23 @@ impl Experiment {
         let largest = demands.max_by_key(|d| d.records + d.state).unwrap_or_default();
         let pieces = self.places(share).iter().filter(|p| matches!(p.part, Part::Algorithm(_))).count();
         pool::outlook(machine, pieces, &largest)
+    }
+
+    /// Estimates the bytes of memory that each of so many processes takes for [`run_streamed`](super::run_streamed), where no agent is held; beside records of files.
+    #[must_use]
+    pub fn streamed_memory(&self, ranks: usize, checkpoints: bool) -> u64 {
+        let (agents, dim) = (self.facts.agents as u64, self.facts.dim as u64);
+        let vectors = self.planned.iter().map(|p| {
+            let tail = u64::from(p.timetable.tail_from < p.timetable.rounds);
+            (p.protocol.memory() + p.protocol.private_memory()) as u64 * p.protocol.width(dim as usize) as u64
+                + tail * dim
+        });
+        let ends = self.graphs.iter().map(|g| 2 * g.edges() as u64).max().unwrap_or(0);
+        // What an agent must not forget; two rows, and a copy of one for a point of the curve; its seat.
+        let kept = vectors.max().unwrap_or(0) * 8 + 2 * dim * 8 + 170;
+        let each = kept + if checkpoints { kept } else { dim * 8 };
+        // Graph and weights are everywhere.
+        agents.div_ceil(ranks.max(1) as u64) * each + agents * 40 + ends * 16
     }
 
     /// What one run of these settings asks of a machine.
@@ -449,6 +490,8 @@ fn one_run(
     planned: &Planned,
     instance: &Instance,
     observer: &dyn Observer,
+    (place, from): (Place, Option<&Unfinished>),
+    keep: impl Fn(u32, &Lockstep, &[TraceRow], bool) -> Result<(), String>,
 ) -> Result<Option<Outcome>, String> {
     let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
@@ -470,7 +513,11 @@ fn one_run(
     let test = experiment.test_records(instance.run).filter(|_| experiment.judged);
     let mut eyes = Eyes::default();
     let mut trace = Vec::new();
-    if experiment.judged {
+    if let Some(from) = from {
+        network.resume(&from.network).map_err(|e| format!("{}: {e}", planned.label))?;
+        trace = experiment.curve_from(planned, instance, from);
+        observer.advanced(u64::from(network.round()));
+    } else if experiment.judged {
         trace.push(observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes));
     }
     let (rounds, exchanges) = (planned.timetable.rounds, planned.timetable.exchanges());
@@ -482,16 +529,22 @@ fn one_run(
         }
         unreported += 1;
         let round = network.round();
-        if round.is_multiple_of(CHECK_EVERY) || round == exchanges {
-            observer.advanced(unreported);
-            unreported = 0;
-            if observer.cancelled() {
-                return Ok(None);
-            }
-        }
         let due = round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds);
         if due && experiment.judged {
             trace.push(observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes));
+        }
+        let mut cancelled = false;
+        if round.is_multiple_of(CHECK_EVERY) || round == exchanges {
+            observer.advanced(unreported);
+            unreported = 0;
+            cancelled = observer.cancelled();
+        }
+        let last = round == rounds;
+        if cancelled || observer.keeps(place, round, last) {
+            keep(round, &network, &trace, last)?;
+        }
+        if cancelled {
+            return Ok(None);
         }
     }
     let models = network.finish();
@@ -703,19 +756,22 @@ fn observe(
         test_accuracy: test.and_then(|t| {
             problem::accuracy_above(&experiment.objective.loss, t, &mean, experiment.threshold)
         }),
-        epsilon_worst: planned.account.price.as_ref().and_then(|price| {
-            let spent = &price.paper_worst_case;
-            match network.round() as usize {
-                0 => (!spent.is_empty()).then_some(0.0),
-                round => spent.get(round - 1).copied(),
-            }
-        }),
+        epsilon_worst: worst_so_far(planned, network.round()),
         epsilon_realised: Spread::of(network.players().iter().filter_map(|p| p.gate().realised())),
         epsilon_published: published_so_far(experiment, planned, instance, network.round()),
     }
 }
 
-fn published_so_far(
+/// The paper's worst case after so many rounds.
+pub(super) fn worst_so_far(planned: &Planned, round: u32) -> Option<f64> {
+    let spent = &planned.account.price.as_ref()?.paper_worst_case;
+    match round as usize {
+        0 => (!spent.is_empty()).then_some(0.0),
+        round => spent.get(round - 1).copied(),
+    }
+}
+
+pub(super) fn published_so_far(
     experiment: &Experiment,
     planned: &Planned,
     instance: &Instance,

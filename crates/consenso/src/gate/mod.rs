@@ -58,6 +58,18 @@ impl RoundNoise {
         Ok(Self { noise, grid: Grid::for_scale(noise.scale())?, law: Law::Independent })
     }
 
+    /// Takes the noise into a hash: the same noise on the same grid gives the same number.
+    pub(crate) fn hashed(&self, hash: u64) -> u64 {
+        let kind = match (self.noise, self.law) {
+            (Noise::Gaussian { .. }, _) => 1,
+            (Noise::Laplace { .. }, Law::Independent) => 2,
+            (Noise::Laplace { .. }, Law::GammaNorm) => 3,
+        };
+        [kind, self.noise.scale().to_bits(), self.grid.value(1).to_bits()]
+            .into_iter()
+            .fold(hash, |h, bits| (h ^ bits).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17))
+    }
+
     /// Noise on a grid chosen for other reasons; see [`exact`] for why any grid is as private as any other.
     #[must_use]
     pub fn on_grid(noise: Noise, grid: Grid) -> Self {
@@ -156,6 +168,8 @@ pub struct Gate {
     limits: Option<Arc<[[f64; 2]]>>,
     /// No number of a release is larger.
     reach: Option<f64>,
+    /// Whether one ever would have been.
+    clamped: bool,
     /// M, from the public bounds of the rows; unit rows where nobody said.
     smoothness: Option<f64>,
     /// How long a model is, where messages are longer.
@@ -186,6 +200,7 @@ impl Gate {
             constraint: Constraint::None,
             limits: None,
             reach: None,
+            clamped: false,
             smoothness: None,
             model: None,
             pairs: None,
@@ -293,15 +308,23 @@ impl Gate {
     }
 
     /// Moves a release into the set and the limits: post-processing.
-    fn confine(&self, out: &mut [f64]) {
+    fn confine(&mut self, out: &mut [f64]) {
         let length = self.model.unwrap_or(out.len());
         self.constraint.project(&mut out[..length]);
         for (x, [low, high]) in out.iter_mut().zip(self.limits.as_deref().unwrap_or_default()) {
             *x = x.clamp(*low, *high);
         }
         if let Some(reach) = self.reach {
-            out.iter_mut().for_each(|x| *x = x.clamp(-reach, reach));
+            for x in out {
+                self.clamped |= x.abs() > reach;
+                *x = x.clamp(-reach, reach);
+            }
         }
+    }
+
+    /// Whether a number of any release so far had to be moved into the reach.
+    pub(crate) fn clamped(&self) -> bool {
+        self.clamped
     }
 
     /// The largest number of a release, if anything bounds it.
@@ -543,7 +566,7 @@ impl Gate {
 
     /// A message computed from releases alone: post-processing, which costs nothing.
     pub(crate) fn forward<'a>(
-        &self,
+        &mut self,
         round: u32,
         out: &'a mut [f64],
         public: impl FnOnce(&mut [f64]),

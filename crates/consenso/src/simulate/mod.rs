@@ -9,9 +9,9 @@ mod shared;
 
 pub use delays::{Clock, Delays};
 pub use messages::{Faults, Partition, Traffic, over_messages};
-pub use parted::{Division, Parted, PartedState, Ranks, ThreadRanks};
+pub use parted::{Alone, Division, Parted, PartedState, Ranks, ThreadRanks};
 
-use crate::agent::{Player, Seat};
+use crate::agent::{Player, PlayerState, RestoreError, Seat};
 use crate::gate::Draft;
 use crate::graph::{Graph, Mixing};
 use crate::protocol::{Common, Weights};
@@ -51,10 +51,47 @@ pub struct Lockstep {
     draft: Draft,
     exchange: Option<shared::Exchange>,
     failure: Option<ShareError>,
+    /// Whether a release had to be moved into the public reach before this simulation went on from a state.
+    clamped: bool,
     /// Who has what when, where messages take time and older ones may be mixed.
     clock: Option<Clock>,
     /// Earlier releases that may still be mixed, the newest first.
     past: std::collections::VecDeque<Vec<f64>>,
+}
+
+/// Everything that changes from round to round in a [`Lockstep`], to be written down and gone on from. It holds what agents keep to themselves, so it is
+/// as private as their records.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct LockstepState {
+    round: u32,
+    #[serde(with = "crate::agent::numbers")]
+    rows: Vec<f64>,
+    /// Releases before the last that may still be mixed.
+    past: Vec<Vec<f64>>,
+    /// Whether a release had to be moved into the public reach.
+    clamped: bool,
+    /// Of a secret-shared exchange: everybody's own vector, and what the last round revealed.
+    shared: Option<(Vec<f64>, Vec<f64>)>,
+    players: Vec<PlayerState>,
+}
+
+impl std::fmt::Debug for LockstepState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LockstepState(round={}, agents={})", self.round, self.players.len())
+    }
+}
+
+impl LockstepState {
+    /// Rounds exchanged when it was taken.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// Whether any release so far had to be moved into the public reach of its gate.
+    pub(crate) fn clamped(&self) -> bool {
+        self.clamped
+    }
 }
 
 impl Lockstep {
@@ -80,6 +117,7 @@ impl Lockstep {
             draft,
             exchange: None,
             failure: None,
+            clamped: false,
             clock: None,
             past: std::collections::VecDeque::new(),
         }
@@ -254,6 +292,51 @@ impl Lockstep {
             player.current_model(&table.seat(i), model);
         }
         models
+    }
+
+    /// All that changes from round to round.
+    #[must_use]
+    pub fn state(&self) -> LockstepState {
+        LockstepState {
+            round: self.round,
+            rows: self.rows.clone(),
+            past: self.past.iter().cloned().collect(),
+            clamped: self.clamped || self.players.iter().any(|p| p.gate().clamped()),
+            shared: self.exchange.as_ref().map(shared::Exchange::state),
+            players: self.players.iter().map(Player::state).collect(),
+        }
+    }
+
+    /// Goes on from a state of the same simulation: what comes after it is bit for bit what would have come without it.
+    ///
+    /// # Errors
+    /// [`RestoreError`] if it is of another one; the simulation must not be used then.
+    pub fn resume(&mut self, state: &LockstepState) -> Result<(), RestoreError> {
+        let whole = |rows: &Vec<f64>| rows.len() == self.rows.len();
+        if !whole(&state.rows) || !state.past.iter().all(whole) || state.players.len() != self.players.len() {
+            return Err(RestoreError::Shape { what: "the agents of a simulation" });
+        }
+        let fits = match (&mut self.exchange, &state.shared) {
+            (Some(exchange), Some((own, revealed))) => exchange.resume(own, revealed),
+            (None, None) => true,
+            _ => false,
+        };
+        if !fits {
+            return Err(RestoreError::Shape { what: "the exchange of shares" });
+        }
+        for (player, saved) in self.players.iter_mut().zip(&state.players) {
+            player.resume(saved)?;
+        }
+        if let Some(clock) = &mut self.clock {
+            // Times do not depend on what is sent, so they are counted again.
+            for round in 1..state.round {
+                clock.exchange(&self.graph, self.players.first().map_or(0, |p| p.oldest(round)));
+            }
+        }
+        self.rows.copy_from_slice(&state.rows);
+        self.past = state.past.iter().cloned().collect();
+        (self.round, self.clamped) = (state.round, state.clamped);
+        Ok(())
     }
 
     /// Takes in the last exchange and gives every agent's model.

@@ -7,6 +7,7 @@
 use crate::agent::{Player, PlayerState, RestoreError, Seat};
 use crate::gate::Draft;
 use crate::graph::{Graph, Mixing};
+use crate::problem::Workspace;
 use crate::protocol::{Common, Weights};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -156,24 +157,38 @@ fn cuthill_mckee(graph: &Graph) -> Vec<u32> {
 /// One agent here, and where it looks.
 #[derive(Debug)]
 struct Resident {
-    player: Player,
     agent: u32,
-    /// Its row, and those of its neighbours in the order of their numbers.
+    /// Its row.
     me: u32,
-    neighbours: Vec<u32>,
-    place: usize,
+    /// Where the rows of its neighbours are in [`Parted::looks`], in the order of their numbers.
+    looks: std::ops::Range<usize>,
+    place: u32,
     /// A hash over all its releases.
     digest: u64,
 }
 
+/// Makes an agent at its start, by its number.
+type Make<'a> = Box<dyn Fn(usize) -> Player + Sync + 'a>;
+
+/// The players of a rank.
+enum Crew<'a> {
+    /// In memory, with their records.
+    Held(Vec<Player>),
+    /// Made anew for every round and gone after it; what they must not forget stays, `None` before the first round.
+    Streamed(Make<'a>, Vec<Option<PlayerState>>),
+}
+
 /// The agents of one rank, moving together with those of the others.
-#[derive(Debug)]
-pub struct Parted {
+pub struct Parted<'a> {
     residents: Vec<Resident>,
+    crew: Crew<'a>,
+    /// Rows that residents look at, one resident's after the other's.
+    looks: Vec<u32>,
     /// So many of them are looked at by other ranks; they come first.
     border: usize,
     mixing: Arc<Mixing>,
     dim: usize,
+    model_dim: usize,
     round: u32,
     /// Rows of all agents that are known here, by number.
     rows: Vec<f64>,
@@ -187,13 +202,20 @@ pub struct Parted {
     common: bool,
 }
 
+impl std::fmt::Debug for Parted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Parted(round={}, agents={})", self.round, self.residents.len())
+    }
+}
+
 /// What a rank must keep to go on later. It holds what agents keep to themselves, so it is as private as their records.
 #[derive(Serialize, Deserialize)]
 pub struct PartedState {
     round: u32,
+    #[serde(with = "crate::agent::numbers")]
     rows: Vec<f64>,
     digests: Vec<u64>,
-    players: Vec<PlayerState>,
+    players: Vec<Option<PlayerState>>,
 }
 
 impl std::fmt::Debug for PartedState {
@@ -210,7 +232,7 @@ impl PartedState {
     }
 }
 
-impl Parted {
+impl<'a> Parted<'a> {
     /// The agents of this rank at their start; `player` makes one by its number, and is asked for those of this rank only.
     #[must_use]
     pub fn new(
@@ -218,30 +240,55 @@ impl Parted {
         mixing: Arc<Mixing>,
         division: &Division,
         rank: usize,
-        player: impl Fn(usize) -> Player + Sync,
+        player: impl Fn(usize) -> Player + Sync + 'a,
     ) -> Self {
-        let mine: Vec<usize> = division.agents(rank).collect();
-        let mut known: Vec<u32> = mine.iter().map(|&i| i as u32).collect();
-        known.extend(mine.iter().flat_map(|&i| graph.neighbours(i)));
-        known.sort_unstable();
-        known.dedup();
-        let row = |agent: u32| known.partition_point(|&k| k < agent) as u32;
-        let players: Vec<Player> = mine.par_iter().map(|&i| player(i)).collect();
-        let mut residents: Vec<Resident> = mine
-            .iter()
-            .zip(players)
-            .map(|(&i, player)| Resident {
-                player,
-                agent: i as u32,
-                me: row(i as u32),
-                neighbours: graph.neighbours(i).iter().map(|&j| row(j)).collect(),
-                place: graph.neighbours(i).partition_point(|&j| (j as usize) < i),
-                digest: 0xcbf2_9ce4_8422_2325,
-            })
-            .collect();
-        let read = |agent: u32| division.readers(graph, agent as usize);
-        residents.sort_by_key(|r| (read(r.agent).is_empty(), r.agent));
-        let border = residents.iter().filter(|r| !read(r.agent).is_empty()).count();
+        Self::with(graph, mixing, division, rank, false, Box::new(player))
+    }
+
+    /// The same agents, of which none is kept in memory: in every round each is made by `player`, set to where it was, plays and is gone. What stays is its last
+    /// release and what it must not forget. The transcript is the same, bit for bit.
+    #[must_use]
+    pub fn streamed(
+        graph: &Graph,
+        mixing: Arc<Mixing>,
+        division: &Division,
+        rank: usize,
+        player: impl Fn(usize) -> Player + Sync + 'a,
+    ) -> Self {
+        Self::with(graph, mixing, division, rank, true, Box::new(player))
+    }
+
+    fn with(
+        graph: &Graph,
+        mixing: Arc<Mixing>,
+        division: &Division,
+        rank: usize,
+        streamed: bool,
+        player: Make<'a>,
+    ) -> Self {
+        // With one rank everybody is here and nobody is looked at from elsewhere.
+        let alone = division.ranks == 1;
+        let read = |agent: u32| if alone { Vec::new() } else { division.readers(graph, agent as usize) };
+        let mut mine: Vec<u32> = division.agents(rank).map(|agent| agent as u32).collect();
+        let mut known = mine.clone();
+        if !alone {
+            known.extend(mine.iter().flat_map(|&i| graph.neighbours(i as usize)));
+            known.sort_unstable();
+            known.dedup();
+            mine.sort_by_key(|&agent| (read(agent).is_empty(), agent));
+        }
+        let border = mine.iter().take_while(|&&agent| !read(agent).is_empty()).count();
+        let row = |agent: u32| if alone { agent } else { known.partition_point(|&k| k < agent) as u32 };
+        let mut looks = Vec::with_capacity(mine.iter().map(|&i| graph.degree(i as usize)).sum());
+        let resident = |&agent: &u32| {
+            let neighbours = graph.neighbours(agent as usize);
+            let from = looks.len();
+            looks.extend(neighbours.iter().map(|&j| row(j)));
+            let place = neighbours.partition_point(|&j| j < agent) as u32;
+            let looks = from..looks.len();
+            Resident { agent, me: row(agent), looks, place, digest: 0xcbf2_9ce4_8422_2325 }
+        };
+        let residents: Vec<Resident> = mine.iter().map(resident).collect();
         let mut sends: Vec<(usize, Vec<u32>)> = (0..division.ranks).map(|r| (r, Vec::new())).collect();
         for (place, resident) in residents[..border].iter().enumerate() {
             read(resident.agent).iter().for_each(|&rank| sends[rank as usize].1.push(place as u32));
@@ -255,14 +302,32 @@ impl Parted {
         }
         sends.retain(|s| !s.1.is_empty());
         receives.retain(|r| !r.1.is_empty());
-        let first = residents.first().map(|r| &r.player);
-        let dim = first.map_or(0, Player::width);
-        let common = graph.is_complete() && first.is_some_and(|p| p.protocol().uses_common());
         // Everybody starts at the same public point.
-        let start = first.map(Player::start).unwrap_or_default();
-        let rows = known.iter().flat_map(|_| start.iter().copied()).collect();
+        let first = mine.first().map(|&agent| player(agent as usize));
+        let (dim, model_dim) = first.as_ref().map_or((0, 0), |p| (p.width(), p.local().dim()));
+        let common = graph.is_complete() && first.as_ref().is_some_and(|p| p.protocol().uses_common());
+        let start = first.as_ref().map(Player::start).unwrap_or_default();
+        let rows = start.repeat(known.len());
         let next = vec![0.0; residents.len() * dim];
-        Self { residents, border, mixing, dim, round: 0, rows, next, sends, receives, common }
+        let crew = match streamed {
+            true => Crew::Streamed(player, residents.iter().map(|_| None).collect()),
+            false => Crew::Held(mine.par_iter().map(|&i| player(i as usize)).collect()),
+        };
+        Self {
+            residents,
+            crew,
+            looks,
+            border,
+            mixing,
+            dim,
+            model_dim,
+            round: 0,
+            rows,
+            next,
+            sends,
+            receives,
+            common,
+        }
     }
 
     /// Rounds exchanged so far.
@@ -274,12 +339,7 @@ impl Parted {
     /// Length of a model.
     #[must_use]
     pub fn model_dim(&self) -> usize {
-        self.residents.first().map_or(0, |r| r.player.local().dim())
-    }
-
-    /// The agents of this rank by number, and their players.
-    pub fn players(&self) -> impl Iterator<Item = (usize, &Player)> {
-        self.residents.iter().map(|r| (r.agent as usize, &r.player))
+        self.model_dim
     }
 
     /// Bytes that this rank sends in a round.
@@ -294,7 +354,7 @@ impl Parted {
     /// A text when messages are lost; the simulation cannot go on then.
     pub fn advance(&mut self, ranks: &mut dyn Ranks) -> Result<(), String> {
         let common = self.common();
-        self.play(0..self.border, common.as_ref());
+        self.play(0..self.border, common.as_ref())?;
         let out = self.sends.iter().map(|(rank, places)| {
             let rows = places.iter().flat_map(|&p| &self.next[p as usize * self.dim..][..self.dim]);
             (*rank, rows.copied().collect())
@@ -302,11 +362,15 @@ impl Parted {
         let expected: Vec<(usize, usize)> =
             self.receives.iter().map(|(rank, rows)| (*rank, rows.len() * self.dim)).collect();
         ranks.post(out.collect(), &expected)?;
-        self.play(self.border..self.residents.len(), common.as_ref());
+        self.play(self.border..self.residents.len(), common.as_ref())?;
         let received = ranks.collect()?;
         let Self { residents, rows, next, dim, receives, .. } = self;
-        for (resident, row) in residents.iter().zip(next.chunks_exact(*dim)) {
-            rows[resident.me as usize * *dim..][..*dim].copy_from_slice(row);
+        if residents.len() * *dim == rows.len() && self.border == 0 {
+            std::mem::swap(rows, next);
+        } else {
+            for (resident, row) in residents.iter().zip(next.chunks_exact(*dim)) {
+                rows[resident.me as usize * *dim..][..*dim].copy_from_slice(row);
+            }
         }
         for ((_, places), numbers) in receives.iter().zip(received) {
             for (&place, row) in places.iter().zip(numbers.chunks_exact(*dim)) {
@@ -322,56 +386,131 @@ impl Parted {
         self.common.then(|| Common::of(&self.rows.chunks_exact(self.dim).collect::<Vec<_>>()))
     }
 
-    fn play(&mut self, which: std::ops::Range<usize>, common: Option<&Common>) {
-        let Self { residents, mixing, dim, round, rows, next, .. } = self;
-        let (residents, next) =
-            (&mut residents[which.clone()], &mut next[which.start * *dim..which.end * *dim]);
-        let each = |draft: &mut Draft, (resident, out): (&mut Resident, &mut [f64])| {
-            let Resident { player, agent, me, neighbours, place, digest } = resident;
-            let seat = seat(rows, mixing, (*agent, *me, neighbours, *place), *round, common);
-            player.play(&seat, draft, out);
+    fn play(&mut self, which: std::ops::Range<usize>, common: Option<&Common>) -> Result<(), String> {
+        let Self { residents, crew, looks, mixing, dim, round, rows, next, .. } = self;
+        let table = Table { rows, looks, mixing, round: *round, common };
+        let next = &mut next[which.start * *dim..which.end * *dim];
+        let each = residents[which.clone()].par_iter_mut().zip(next.par_chunks_exact_mut(*dim));
+        let play = |draft: &mut Draft, resident: &mut Resident, player: &mut Player, out: &mut [f64]| {
+            player.play(&table.seat(resident), draft, out);
             for x in out.iter() {
-                *digest = (*digest ^ x.to_bits()).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+                resident.digest =
+                    (resident.digest ^ x.to_bits()).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
             }
         };
-        residents.par_iter_mut().zip(next.par_chunks_exact_mut(*dim)).for_each_init(Draft::default, each);
+        match crew {
+            Crew::Held(players) => {
+                each.zip(&mut players[which]).for_each_init(
+                    Draft::default,
+                    |draft, ((resident, out), player)| {
+                        play(draft, resident, player, out);
+                    },
+                );
+                Ok(())
+            }
+            Crew::Streamed(make, states) => {
+                let each = each.zip(&mut states[which]);
+                let played = each.map_init(Draft::default, |draft, ((resident, out), state)| {
+                    let mut player = revived(make, resident, state.as_ref())?;
+                    play(draft, resident, &mut player, out);
+                    *state = Some(player.state());
+                    Ok::<(), RestoreError>(())
+                });
+                played.collect::<Result<(), _>>().map_err(|e| e.to_string())
+            }
+        }
     }
 
-    /// The models that the agents of this rank would use if the run ended now, in order.
-    #[must_use]
-    pub fn current_models(&self) -> Vec<(usize, Vec<f64>)> {
-        let model = |r: &Resident| {
-            let place = (r.agent, r.me, &r.neighbours[..], r.place);
-            let seat = seat(&self.rows, &self.mixing, place, self.round, None);
-            let mut model = vec![0.0; r.player.local().dim()];
-            r.player.current_model(&seat, &mut model);
-            (r.agent as usize, model)
-        };
-        let mut models: Vec<(usize, Vec<f64>)> = self.residents.par_iter().map(model).collect();
-        models.sort_by_key(|m| m.0);
-        models
+    /// Something of every agent of this rank, `width` numbers each, in the order of their numbers. Streamed players are made for it and gone.
+    fn of_each(
+        &self,
+        width: usize,
+        of: impl Fn(&Resident, &Player, &mut Workspace, &mut [f64]) + Sync,
+    ) -> Result<Vec<f64>, String> {
+        let mut all = vec![0.0; self.residents.len() * width];
+        let each = self.residents.par_iter().zip(all.par_chunks_exact_mut(width.max(1)));
+        match &self.crew {
+            Crew::Held(players) => {
+                each.zip(players).for_each_init(Workspace::default, |work, ((resident, out), player)| {
+                    of(resident, player, work, out);
+                });
+            }
+            Crew::Streamed(make, states) => {
+                let made = each.zip(states).map_init(Workspace::default, |work, ((resident, out), state)| {
+                    of(resident, &revived(make, resident, state.as_ref())?, work, out);
+                    Ok::<(), RestoreError>(())
+                });
+                made.collect::<Result<(), _>>().map_err(|e| e.to_string())?;
+            }
+        }
+        Ok(self.sorted(all, width))
     }
 
-    /// Takes in the last exchange and gives the model of every agent of this rank, in order.
-    pub fn finish(&mut self) -> Vec<(usize, Vec<f64>)> {
+    /// From the order of residents to that of their numbers.
+    fn sorted(&self, all: Vec<f64>, width: usize) -> Vec<f64> {
+        if self.border == 0 || self.border == self.residents.len() {
+            return all;
+        }
+        let mut order: Vec<usize> = (0..self.residents.len()).collect();
+        order.sort_by_key(|&place| self.residents[place].agent);
+        order.iter().flat_map(|&place| &all[place * width..][..width]).copied().collect()
+    }
+
+    /// The models that the agents of this rank would use if the run ended now, one after the other in the order of their numbers.
+    ///
+    /// # Errors
+    /// A text when an agent cannot be made again.
+    pub fn current_models(&self) -> Result<Vec<f64>, String> {
+        let table = self.table(None);
+        self.of_each(self.model_dim, |resident, player, _, model| {
+            player.current_model(&table.seat(resident), model);
+        })
+    }
+
+    /// f_i at one point for every agent of this rank, in the order of their numbers.
+    ///
+    /// # Errors
+    /// As for [`Self::current_models`].
+    pub fn values(&self, at: &[f64]) -> Result<Vec<f64>, String> {
+        self.of_each(1, |_, player, work, value| value[0] = player.local().value(at, work))
+    }
+
+    fn table<'t>(&'t self, common: Option<&'t Common>) -> Table<'t> {
+        Table { rows: &self.rows, looks: &self.looks, mixing: &self.mixing, round: self.round, common }
+    }
+
+    /// Takes in the last exchange and gives the model of every agent of this rank, one after the other in the order of their numbers. The simulation is over then.
+    ///
+    /// # Errors
+    /// As for [`Self::current_models`].
+    pub fn finish(&mut self) -> Result<Vec<f64>, String> {
         let common = self.common();
-        let Self { residents, mixing, round, rows, .. } = self;
-        let model = |r: &mut Resident| {
-            let seat = seat(rows, mixing, (r.agent, r.me, &r.neighbours, r.place), *round, common.as_ref());
-            (r.agent as usize, r.player.finish(&seat))
-        };
-        let mut models: Vec<(usize, Vec<f64>)> = residents.par_iter_mut().map(model).collect();
-        models.sort_by_key(|m| m.0);
-        models
+        let mut all = vec![0.0; self.residents.len() * self.model_dim];
+        let Self { residents, crew, looks, mixing, round, rows, model_dim, .. } = self;
+        let table = Table { rows, looks, mixing, round: *round, common: common.as_ref() };
+        let each = residents.par_iter().zip(all.par_chunks_exact_mut((*model_dim).max(1)));
+        match crew {
+            Crew::Held(players) => each.zip(players).for_each(|((resident, model), player)| {
+                model.copy_from_slice(&player.finish(&table.seat(resident)));
+            }),
+            Crew::Streamed(make, states) => {
+                let finished = each.zip(states).map(|((resident, model), state)| {
+                    let mut player = revived(make, resident, state.as_ref())?;
+                    model.copy_from_slice(&player.finish(&table.seat(resident)));
+                    Ok::<(), RestoreError>(())
+                });
+                finished.collect::<Result<(), _>>().map_err(|e| e.to_string())?;
+            }
+        }
+        Ok(self.sorted(all, self.model_dim))
     }
 
-    /// For every agent of this rank, in order, a hash over all that it has released: equal transcripts have equal hashes.
+    /// For every agent of this rank, in the order of their numbers, a hash over all that it has released: equal transcripts have equal hashes.
     #[must_use]
-    pub fn digests(&self) -> Vec<(usize, u64)> {
-        let mut all: Vec<(usize, u64)> =
-            self.residents.iter().map(|r| (r.agent as usize, r.digest)).collect();
+    pub fn digests(&self) -> Vec<u64> {
+        let mut all: Vec<(u32, u64)> = self.residents.iter().map(|r| (r.agent, r.digest)).collect();
         all.sort_unstable();
-        all
+        all.into_iter().map(|(_, digest)| digest).collect()
     }
 
     /// All that changes from round to round.
@@ -381,7 +520,10 @@ impl Parted {
             round: self.round,
             rows: self.rows.clone(),
             digests: self.residents.iter().map(|r| r.digest).collect(),
-            players: self.residents.iter().map(|r| r.player.state()).collect(),
+            players: match &self.crew {
+                Crew::Held(players) => players.iter().map(|p| Some(p.state())).collect(),
+                Crew::Streamed(_, states) => states.clone(),
+            },
         }
     }
 
@@ -389,30 +531,87 @@ impl Parted {
     ///
     /// # Errors
     /// [`RestoreError`] if it is of another one.
-    pub fn resume(&mut self, state: &PartedState) -> Result<(), RestoreError> {
-        if state.rows.len() != self.rows.len() || state.players.len() != self.residents.len() {
+    pub fn resume(&mut self, state: PartedState) -> Result<(), RestoreError> {
+        let agents = self.residents.len();
+        if state.rows.len() != self.rows.len()
+            || state.players.len() != agents
+            || state.digests.len() != agents
+        {
             return Err(RestoreError::Shape { what: "the agents of a rank" });
         }
-        for ((resident, saved), digest) in self.residents.iter_mut().zip(&state.players).zip(&state.digests) {
-            resident.player.resume(saved)?;
-            resident.digest = *digest;
+        match &mut self.crew {
+            Crew::Held(players) => {
+                for (player, saved) in players.iter_mut().zip(&state.players) {
+                    saved.as_ref().map_or(Ok(()), |saved| player.resume(saved))?;
+                }
+            }
+            Crew::Streamed(_, states) => *states = state.players,
         }
-        self.rows.copy_from_slice(&state.rows);
+        self.residents.iter_mut().zip(&state.digests).for_each(|(r, digest)| r.digest = *digest);
+        self.rows = state.rows;
         self.round = state.round;
         Ok(())
     }
 }
 
-fn seat<'a>(
+/// A streamed player where it was.
+fn revived(
+    make: &Make<'_>,
+    resident: &Resident,
+    state: Option<&PlayerState>,
+) -> Result<Player, RestoreError> {
+    let mut player = make(resident.agent as usize);
+    state.map_or(Ok(()), |state| player.resume(state))?;
+    Ok(player)
+}
+
+/// What residents look at in a round.
+struct Table<'a> {
     rows: &'a [f64],
+    looks: &'a [u32],
     mixing: &'a Mixing,
-    (agent, me, neighbours, place): (u32, u32, &'a [u32], usize),
     round: u32,
     common: Option<&'a Common>,
-) -> Seat<'a> {
-    let agent = agent as usize;
-    let weights = Weights { own: mixing.own(agent), neighbours: mixing.neighbours(agent) };
-    Seat { rows, me, neighbours, place, weights, round, common }
+}
+
+impl<'a> Table<'a> {
+    fn seat(&self, resident: &Resident) -> Seat<'a> {
+        let agent = resident.agent as usize;
+        Seat {
+            rows: self.rows,
+            me: resident.me,
+            neighbours: &self.looks[resident.looks.clone()],
+            place: resident.place as usize,
+            weights: Weights { own: self.mixing.own(agent), neighbours: self.mixing.neighbours(agent) },
+            round: self.round,
+            common: self.common,
+        }
+    }
+}
+
+/// A single process: there is nobody to send anything to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Alone;
+
+impl Ranks for Alone {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn ranks(&self) -> usize {
+        1
+    }
+
+    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), String> {
+        match out.is_empty() && expected.is_empty() {
+            true => Ok(()),
+            false => Err("there is no other process".into()),
+        }
+    }
+
+    fn collect(&mut self) -> Result<Vec<Vec<f64>>, String> {
+        Ok(Vec::new())
+    }
 }
 
 /// Ranks as threads of one process, for tests: each end sends through channels.

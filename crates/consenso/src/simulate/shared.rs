@@ -16,6 +16,8 @@ pub(super) struct Exchange {
     sights: Vec<Sight>,
     /// Each agent's own vector of this round.
     own: Vec<f64>,
+    /// What the last round revealed; nothing before the first.
+    revealed: Vec<f64>,
     work: Work,
     /// Where vectors are masked instead of shared.
     masks: Option<Masking>,
@@ -74,7 +76,34 @@ impl Exchange {
         let each = players.iter().zip(rows.chunks_exact(dim)).enumerate();
         let sights: Vec<Sight> = each.map(sight).collect::<Result<_, _>>()?;
         let words = sights.iter().map(|s| s.revealed().len()).sum();
-        Ok(Self { code, sights, own: rows.to_vec(), work: Work::new(words), masks: None })
+        let (own, revealed) = (rows.to_vec(), Vec::new());
+        Ok(Self { code, sights, own, revealed, work: Work::new(words), masks: None })
+    }
+
+    /// What changes from round to round: everybody's own vector, and what the last round revealed.
+    pub(super) fn state(&self) -> (Vec<f64>, Vec<f64>) {
+        (self.own.clone(), self.revealed.clone())
+    }
+
+    /// Goes on from such a state; false when it is of another exchange.
+    pub(super) fn resume(&mut self, own: &[f64], revealed: &[f64]) -> bool {
+        let dim = self.own.len() / self.sights.len().max(1);
+        let length = self.sights.first().map_or(0, |s| s.revealed().len());
+        // Where somebody dropped out, agents are at different rounds.
+        if self.masks.is_some()
+            || own.len() != self.own.len()
+            || !(revealed.is_empty() || revealed.len() == length)
+        {
+            return false;
+        }
+        self.own.copy_from_slice(own);
+        self.revealed = revealed.to_vec();
+        if !revealed.is_empty() {
+            for (sight, own) in self.sights.iter_mut().zip(own.chunks_exact(dim)) {
+                sight.reveal(own, revealed);
+            }
+        }
+        true
     }
 
     /// Masks instead of shares; `coming` says who drops out when, of whom at most `most` may.
@@ -92,7 +121,7 @@ impl Exchange {
         grain: usize,
         rows: &mut [f64],
     ) -> Result<(), ShareError> {
-        let Self { code, sights, own, work, masks } = self;
+        let Self { code, sights, own, work, revealed: last, masks } = self;
         let (code, dim, n) = (*code, rows.len() / players.len(), players.len());
         let label = masks.as_mut().map(|masks| masks.label(round + 1)).transpose()?;
         let here = |agent: usize| label.as_ref().is_none_or(|label| !label.gave_up(agent as u32));
@@ -154,6 +183,7 @@ impl Exchange {
             sight.reveal(own, &revealed);
             row.copy_from_slice(sight.own());
         }
+        *last = revealed;
         Ok(())
     }
 
