@@ -422,6 +422,11 @@ fn run_without(
             if let (Fault::Agree(site), Some(agreement)) = (fault, &place.agreement) {
                 let folder = Folder::read(&place.folders[site].path).unwrap();
                 changes::apply(&folder, agreement).unwrap();
+                if seed % 2 == 1 {
+                    // Killed between the two files: the promise is still there.
+                    let promise = agreement::promise(&folder.path, &folder.study, 1);
+                    agreement::write(&promise, agreement).unwrap();
+                }
             }
             if let Fault::Start(site) = fault
                 && sites[site].is_none()
