@@ -498,16 +498,6 @@ impl Checkpoint {
         self.round
     }
 
-    /// Rounds that were complete: a secret-shared one has two exchanges, and those of masked sums pass numbers over when somebody is given up.
-    #[must_use]
-    pub fn rounds(&self) -> u32 {
-        match &self.shares {
-            None => self.round,
-            Some(_) if self.away.is_empty() => self.round / 2,
-            Some(words) => crate::sharing::rounds_kept(words, self.away.len()),
-        }
-    }
-
     /// The model, if the run was over.
     #[must_use]
     pub fn model(&self) -> Option<&[f64]> {

@@ -231,7 +231,7 @@ fn hops(graph: &Graph, most: usize) -> u32 {
 }
 
 /// Rounds complete, in the words that [`MaskedAgent::checkpoint`] keeps for so many agents.
-pub(crate) fn rounds_kept(words: &[u64], agents: usize) -> u32 {
+pub(super) fn rounds_kept(words: &[u64], agents: usize) -> u32 {
     words.len().checked_sub(agents + 3).and_then(|at| words.get(at)).map_or(0, |&round| round as u32)
 }
 

@@ -38,14 +38,25 @@ mod masked;
 
 pub use crate::gate::{FixedPoint, ShareError};
 pub use agent::{Phase, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
-pub(crate) use masked::rounds_kept;
 pub use masked::{MaskedAgent, MaskedEffect, MaskedMessage, MaskedRefusal};
 
-use crate::agent::Seat;
+use crate::agent::{Checkpoint, Seat};
 use crate::graph::Graph;
 use crate::problem::Constraint;
 use crate::protocol::{Common, Needs, Protocol, Weights};
 use std::collections::BTreeSet;
+
+impl Checkpoint {
+    /// Rounds that were complete: a secret-shared one has two exchanges, and those of masked sums pass numbers over when somebody is given up.
+    #[must_use]
+    pub fn rounds(&self) -> u32 {
+        match &self.shares {
+            None => self.round,
+            Some(_) if self.away.is_empty() => self.round / 2,
+            Some(words) => masked::rounds_kept(words, self.away.len()),
+        }
+    }
+}
 
 /// `sum += words`, modulo 2^64.
 pub(crate) fn add(sum: &mut [u64], words: &[u64]) {
