@@ -206,7 +206,7 @@ fn check(experiment: &Experiment) -> Result<(), String> {
         (experiment.planned.iter().any(|p| p.account.correlated.is_some()), "noise that neighbours share"),
     ];
     match refused.into_iter().find(|r| r.0) {
-        Some((_, what)) => Err(format!("a simulation over several processes has no {what}")),
+        Some((_, what)) => Err(format!("a run over several processes, or with --stream, has no {what}")),
         None => Ok(()),
     }
 }
