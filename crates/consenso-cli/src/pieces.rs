@@ -174,7 +174,7 @@ impl States {
     pub(crate) fn read(&self) -> Vec<Unfinished> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok);
         let ours = files.filter(|f| f.file_name().to_string_lossy().starts_with("point-"));
-        ours.filter_map(|f| postcard::from_bytes(&fs::read(f.path()).ok()?).ok()).collect()
+        ours.filter_map(|f| whole(&fs::read(f.path()).ok()?)).collect()
     }
 
     /// Takes away what an earlier run of this name left.
@@ -200,8 +200,8 @@ impl States {
     fn write(&self, state: &Unfinished) -> Result<()> {
         private_folder(&self.folder)?;
         let file = self.file(state.place());
-        let bytes = postcard::to_stdvec(state).context("a checkpoint")?;
-        // Written beside and moved, so that a file that has the name is whole.
+        let bytes = framed(state)?;
+        // Written beside and moved, so that there is always a whole one; the checksum finds what a machine that lost its power left of it.
         let beside = file.with_extension("new");
         fs::write(&beside, bytes)
             .and_then(|()| fs::rename(&beside, &file))
@@ -375,7 +375,13 @@ impl Keeper {
     }
 }
 
-fn framed(entry: &Entry) -> Result<Vec<u8>> {
+/// What was [`framed`], if nothing of it is missing or changed.
+fn whole<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let (entry, rest) = next(bytes)?;
+    if rest.is_empty() { postcard::from_bytes(entry).ok() } else { None }
+}
+
+fn framed(entry: &impl Serialize) -> Result<Vec<u8>> {
     let entry = postcard::to_stdvec(entry).context("a piece of the run")?;
     let length = u32::try_from(entry.len()).context("a piece of more than 4 GB")?;
     Ok([&length.to_le_bytes()[..], &checksum(&entry).to_le_bytes(), &entry].concat())
@@ -438,6 +444,20 @@ mod tests {
         fs::write(&path, &whole).unwrap();
         assert_eq!(Kept::read(&path).unwrap().credit.len(), 1);
         fs::remove_file(&path).unwrap();
+    }
+
+    /// A state that lost or changed a byte is none: going on from it would not be bit for bit.
+    #[test]
+    fn a_damaged_state_is_not_gone_on_from() {
+        let state = (place(7), vec![1.5f64; 9]);
+        let bytes = framed(&state).unwrap();
+        assert_eq!(whole(&bytes), Some(state.clone()));
+        for at in 0..bytes.len() {
+            assert_eq!(whole::<(Place, Vec<f64>)>(&bytes[..at]), None, "cut at {at}");
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            assert_eq!(whole::<(Place, Vec<f64>)>(&changed), None, "changed at {at}");
+        }
     }
 
     /// Paid once, drawn once. What was begun and lost is drawn again, and so paid again.
