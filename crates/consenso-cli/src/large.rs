@@ -5,6 +5,7 @@ use crate::folder::{self, Folder};
 use crate::output;
 use anyhow::{Context as _, Result, anyhow, bail};
 use consenso::experiment::{self, Experiment, LargeProgress, LargeRecord, Part, Place};
+use consenso::record::ResultKind;
 use consenso::simulate::{Alone, Ranks};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -45,6 +46,8 @@ pub(crate) fn command(
 }
 
 fn share(experiment: &Experiment, folder: &Folder, how: How, ranks: &mut dyn Ranks) -> Result<()> {
+    // Before anything is said of a run that cannot be.
+    experiment.check_parted().map_err(|e| anyhow!(e))?;
     if how.streamed {
         say(experiment, how, ranks)?;
     }
@@ -143,7 +146,8 @@ fn print(record: &LargeRecord, out: &Path, seconds: f64, json: bool) {
     }
     let LargeRecord { name, agents, dim, ranks, halo_rows, halo_bytes, .. } = record;
     let mut text = format!(
-        "{name}: {agents} agents, d = {dim}, on {ranks} processes; {halo_rows} rows ({halo_bytes} bytes) cross between them in a round\n"
+        "{name}: {agents} agents, d = {dim}, on {ranks} process{}; {halo_rows} rows ({halo_bytes} bytes) cross between them in a round\n",
+        if *ranks == 1 { "" } else { "es" }
     );
     for a in &record.algorithms {
         for r in &a.runs {
@@ -156,6 +160,12 @@ fn print(record: &LargeRecord, out: &Path, seconds: f64, json: bool) {
                 a.label, r.run, r.objective
             );
         }
+        if let Some(claim) = &a.claim {
+            let _ = write!(text, "\n{}, each run by itself: {claim}\n", a.label);
+        }
+    }
+    if record.result_kind == ResultKind::Seeded {
+        text += "noise from a seed protects nobody: keep this folder like the records\n";
     }
     output::print(&format!("{text}{seconds:.1} s, written to {}", out.display()));
 }

@@ -10,8 +10,10 @@ use crate::agent::Player;
 use crate::graph::Mixing;
 use crate::kernel;
 use crate::model::sha256;
+use crate::privacy::Claim;
 use crate::problem::{self, LocalObjective};
 use crate::random::Seed;
+use crate::record::ResultKind;
 use crate::simulate::{Division, Parted, PartedState, Ranks};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -21,6 +23,9 @@ use std::sync::Arc;
 pub struct LargeRecord {
     /// The experiment's name.
     pub name: String,
+    /// Who may see these results: the noise of such a run is a seed's, so that somebody's records are not protected.
+    #[serde(default)]
+    pub result_kind: ResultKind,
     /// Its seed.
     pub seed: u64,
     /// How many processes there were.
@@ -46,8 +51,11 @@ pub struct LargeAlgorithm {
     pub label: String,
     /// Rounds that used records.
     pub rounds: u32,
-    /// The claim of its schedule, if privacy was asked for; it holds for noise of the operating system, not of a seed.
+    /// ε of its claim, if privacy was asked for.
     pub epsilon: Option<f64>,
+    /// What is claimed of one run's transcript; it holds for noise of the operating system, not of a seed.
+    #[serde(default)]
+    pub claim: Option<Claim>,
     /// One entry per run.
     pub runs: Vec<LargeRun>,
 }
@@ -145,7 +153,7 @@ fn simulate(
     every: u32,
     mut save: impl FnMut(&LargeProgress) -> Result<(), String>,
 ) -> Result<Option<LargeRecord>, String> {
-    check(experiment)?;
+    experiment.check_parted()?;
     let mut progress = from.unwrap_or_default();
     let all = experiment.planned.iter().flat_map(|p| (0..experiment.spec.runs).map(move |run| (p, run)));
     for (number, (planned, run)) in (0..).zip(all) {
@@ -164,18 +172,23 @@ fn simulate(
         return Ok(None);
     }
     let mut runs = progress.finished.into_iter();
-    let algorithm = |planned: &Planned| LargeAlgorithm {
-        kind: planned.protocol.kind().into(),
-        label: planned.label.clone(),
-        rounds: planned.timetable.rounds,
-        epsilon: planned.account.price.as_ref().map(|price| price.claim.epsilon),
-        runs: runs.by_ref().take(experiment.spec.runs as usize).collect(),
+    let algorithm = |(place, planned): (usize, &Planned)| {
+        let claim = experiment.claim(place);
+        LargeAlgorithm {
+            kind: planned.protocol.kind().into(),
+            label: planned.label.clone(),
+            rounds: planned.timetable.rounds,
+            epsilon: claim.as_ref().map(|claim| claim.epsilon),
+            claim,
+            runs: runs.by_ref().take(experiment.spec.runs as usize).collect(),
+        }
     };
-    let algorithms = experiment.planned.iter().map(algorithm).collect();
+    let algorithms = experiment.planned.iter().enumerate().map(algorithm).collect();
     let graph = &experiment.graphs[0];
     let halo_rows = if ranks.ranks() > 1 { Division::new(graph, ranks.ranks()).halo(graph) } else { 0 };
     Ok(Some(LargeRecord {
         name: experiment.spec.name.clone(),
+        result_kind: experiment.result_kind(),
         seed: experiment.spec.seed,
         ranks: ranks.ranks(),
         agents: experiment.facts.agents,
@@ -192,22 +205,27 @@ fn divided(experiment: &Experiment, run: u32) -> &crate::graph::Graph {
     &experiment.graphs[if fixed { 0 } else { run as usize }]
 }
 
-/// What a run over several processes cannot do yet.
-fn check(experiment: &Experiment) -> Result<(), String> {
-    let refused = [
-        (!experiment.is_seeded(), "--entropy os: every process would need the same secret"),
-        (experiment.tied.is_some(), "[problem]: variables of each agent's own"),
-        (experiment.layout.is_some(), "data.encoding = \"scouted\""),
-        (experiment.spec.sweep.is_some(), "[sweep]: use --shard for its points"),
-        (experiment.spec.start.is_some(), "start"),
-        (experiment.spec.delays.is_some(), "[delays]"),
-        (experiment.planned.iter().any(|p| p.masking.is_some()), "exchange = \"masked\""),
-        (experiment.planned.iter().any(|p| p.sharing.is_some()), "exchange = \"secret-shared\""),
-        (experiment.planned.iter().any(|p| p.account.correlated.is_some()), "noise that neighbours share"),
-    ];
-    match refused.into_iter().find(|r| r.0) {
-        Some((_, what)) => Err(format!("a run over several processes, or with --stream, has no {what}")),
-        None => Ok(()),
+impl Experiment {
+    /// Whether this can run over several processes, or streamed.
+    ///
+    /// # Errors
+    /// What such a run cannot do yet.
+    pub fn check_parted(&self) -> Result<(), String> {
+        let refused = [
+            (!self.is_seeded(), "--entropy os: every process would need the same secret"),
+            (self.tied.is_some(), "[problem]: variables of each agent's own"),
+            (self.layout.is_some(), "data.encoding = \"scouted\""),
+            (self.spec.sweep.is_some(), "[sweep]: use --shard for its points"),
+            (self.spec.start.is_some(), "start"),
+            (self.spec.delays.is_some(), "[delays]"),
+            (self.planned.iter().any(|p| p.masking.is_some()), "exchange = \"masked\""),
+            (self.planned.iter().any(|p| p.sharing.is_some()), "exchange = \"secret-shared\""),
+            (self.planned.iter().any(|p| p.account.correlated.is_some()), "noise that neighbours share"),
+        ];
+        match refused.into_iter().find(|r| r.0) {
+            Some((_, what)) => Err(format!("a run over several processes, or with --stream, has no {what}")),
+            None => Ok(()),
+        }
     }
 }
 
