@@ -1,4 +1,4 @@
-"""Times dp-accounting on the tasks of `crates/consenso/examples/bench_accounting.rs`; one JSON line a task.
+"""Times dp-accounting on the tasks of `crates/consenso-engine/examples/bench_accounting.rs`; one JSON line a task.
 
     python -m venv venv && venv/bin/pip install dp-accounting==0.6.0 && venv/bin/python benches/accounting.py
 

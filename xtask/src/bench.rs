@@ -281,7 +281,7 @@ pub(crate) fn number(line: &str, key: &str) -> f64 {
 
 fn simulate(million: bool) -> bool {
     let flag: &[&str] = if million { &["--million"] } else { &[] };
-    let Some(ours) = example("consenso", "bench_simulate", flag) else { return false };
+    let Some(ours) = example("consenso-engine", "bench_simulate", flag) else { return false };
     let lines = |name: &str| {
         let tag = format!("\"name\":\"{name}\"");
         ours.lines().filter(move |l| l.contains(&tag)).map(str::to_owned).collect::<Vec<_>>()
@@ -334,7 +334,7 @@ fn simulate(million: bool) -> bool {
 }
 
 fn accounting() -> bool {
-    let Some(ours) = example("consenso", "bench_accounting", &[]) else { return false };
+    let Some(ours) = example("consenso-engine", "bench_accounting", &[]) else { return false };
     let peer = python("bench-python", &["dp-accounting==0.6.0"])
         .and_then(|python| output(Command::new(python).arg(root().join("benches").join("accounting.py"))))
         .unwrap_or_default();

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// The folders whose types may be keys of a file.
-const SOURCES: [&str; 2] = ["crates/consenso/src", "crates/consenso-node/src"];
+const SOURCES: [&str; 2] = ["crates/consenso-engine/src", "crates/consenso-node/src"];
 
 /// What the files are called, and the type that reads each.
 const ROOTS: [(&str, &str, &str); 4] = [

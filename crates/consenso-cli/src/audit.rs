@@ -3,8 +3,8 @@
 use crate::machine::Threads;
 use crate::{Failure, files, output, table};
 use anyhow::anyhow;
-use consenso::audit::{Audit, Options, Verdict};
-use consenso::experiment::{AlgorithmAudit, AuditTarget};
+use consenso_engine::audit::{Audit, Options, Verdict};
+use consenso_engine::experiment::{AlgorithmAudit, AuditTarget};
 use serde_json::json;
 use std::fmt::Write as _;
 

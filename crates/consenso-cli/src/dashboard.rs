@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use anyhow::{Context as _, anyhow};
-use consenso::experiment::ExperimentSpec;
+use consenso_engine::experiment::ExperimentSpec;
 use consenso_study::ExperimentFile as _;
 use serde_json::{Value, json};
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 use crate::files::FormatArgs;
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, Result, bail};
-use consenso::data::{ColumnSummary, DraftOptions, EncodingSummary, Format, Schema, Summary, Table};
+use consenso_engine::data::{ColumnSummary, DraftOptions, EncodingSummary, Format, Schema, Summary, Table};
 use consenso_study::{SchemaFile as _, bundled};
 use serde_json::json;
 use std::collections::BTreeMap;

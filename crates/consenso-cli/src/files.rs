@@ -2,9 +2,9 @@
 
 use crate::overrides::{self, Override};
 use anyhow::Result;
-use consenso::data::{Format, Schema, Table, TextEncoding};
-use consenso::experiment::{Experiment, ExperimentSpec, FormatSpec, Inputs, SpecError};
-use consenso::simulate::{Alone, Ranks};
+use consenso_engine::data::{Format, Schema, Table, TextEncoding};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, FormatSpec, Inputs, SpecError};
+use consenso_engine::simulate::{Alone, Ranks};
 use consenso_study::files::{self, FileError};
 pub(crate) use consenso_study::files::{
     Drafted, ExperimentText as Text, draft_schema, expand, experiment, inputs, inputs_among, read_schema,

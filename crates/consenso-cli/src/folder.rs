@@ -2,9 +2,9 @@
 
 use crate::pieces;
 use anyhow::{Context as _, Result, bail};
-use consenso::experiment::{Experiment, Finished};
-use consenso::model::{self, Model};
-use consenso::record::{Record, ResultKind, Shareable};
+use consenso_engine::experiment::{Experiment, Finished};
+use consenso_engine::model::{self, Model};
+use consenso_engine::record::{Record, ResultKind, Shareable};
 use consenso_study::report;
 use std::fs;
 use std::path::{Path, PathBuf};

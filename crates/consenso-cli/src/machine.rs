@@ -1,7 +1,7 @@
 //! What this machine offers: threads, caches, memory.
 
 use anyhow::{Context as _, bail};
-use consenso::experiment::{Experiment, Job, Machine};
+use consenso_engine::experiment::{Experiment, Job, Machine};
 use std::fs;
 use std::path::Path;
 

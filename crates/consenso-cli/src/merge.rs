@@ -4,7 +4,7 @@ use crate::folder::{self, Folder};
 use crate::pieces::{self, Kept};
 use crate::{Failure, files, run};
 use anyhow::{Context as _, bail};
-use consenso::experiment::{self, Experiment, ExperimentSpec};
+use consenso_engine::experiment::{self, Experiment, ExperimentSpec};
 use consenso_study::ExperimentFile as _;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use crate::{Failure, output, table};
 use anyhow::{Context as _, Result, anyhow};
-use consenso::model::{Coefficient, Model};
+use consenso_engine::model::{Coefficient, Model};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};

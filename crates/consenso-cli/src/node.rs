@@ -3,13 +3,13 @@
 use crate::dashboard::Dashboard;
 use crate::{Failure, files, output, studies, table};
 use anyhow::{Context as _, anyhow};
-use consenso::agent::Checkpoint;
-use consenso::data::Dataset;
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
-use consenso::model::Metrics;
-use consenso::privacy::studies::{EpsilonDelta, Rule};
-use consenso::privacy::{printed_down, printed_up};
-use consenso::random::Seed;
+use consenso_engine::agent::Checkpoint;
+use consenso_engine::data::Dataset;
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Origin, SitePlan, Source};
+use consenso_engine::model::Metrics;
+use consenso_engine::privacy::studies::{EpsilonDelta, Rule};
+use consenso_engine::privacy::{printed_down, printed_up};
+use consenso_engine::random::Seed;
 use consenso_ledger::{Edited, RecordsLedger};
 use consenso_node::agreement::{Agreement, Summary};
 use consenso_node::audit_log::Echo;
@@ -848,7 +848,7 @@ fn model(args: &Model, json: bool) -> Result<(), Failure> {
 }
 
 /// Writes a personal model where only the owner of the site's folder reads it.
-fn keep_personal(folder: &Folder, model: &consenso::model::Model) -> Result<PathBuf, Failure> {
+fn keep_personal(folder: &Folder, model: &consenso_engine::model::Model) -> Result<PathBuf, Failure> {
     use crate::folder::{PRIVATE, WARNING, make_private, put};
     const NAME: &str = "personal-model.json";
     let place = folder.path.join(PRIVATE);
@@ -861,7 +861,7 @@ fn keep_personal(folder: &Folder, model: &consenso::model::Model) -> Result<Path
 }
 
 /// The model of a finished site, as `consenso predict` wants it.
-pub(crate) fn site_model(path: &Path) -> Result<consenso::model::Model, Failure> {
+pub(crate) fn site_model(path: &Path) -> Result<consenso_engine::model::Model, Failure> {
     let folder = Folder::read(path)?;
     described(&folder, &experiment(&folder)?, &weights(path)?.0)
 }
@@ -870,9 +870,9 @@ fn described(
     folder: &Folder,
     experiment: &Experiment,
     weights: &[f64],
-) -> Result<consenso::model::Model, Failure> {
+) -> Result<consenso_engine::model::Model, Failure> {
     let plan = experiment.plan_of(folder.me).map_err(|e| anyhow!(e))?;
-    let claim = plan.claim.map(|claim| consenso::model::ClaimNote {
+    let claim = plan.claim.map(|claim| consenso_engine::model::ClaimNote {
         epsilon: claim.epsilon,
         delta: claim.delta,
         statement: claim.to_string(),

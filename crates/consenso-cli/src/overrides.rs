@@ -1,7 +1,7 @@
 //! `--set key=value`: changes to an experiment file before it is read.
 
 use anyhow::{Context as _, Result, bail};
-use consenso::experiment::{ExperimentSpec, SpecError};
+use consenso_engine::experiment::{ExperimentSpec, SpecError};
 use consenso_study::ExperimentFile as _;
 use toml::{Table, Value};
 

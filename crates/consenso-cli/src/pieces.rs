@@ -7,7 +7,7 @@
 //! last state is kept among the pieces, so that rounds can be added later.
 
 use anyhow::{Context as _, Result, bail};
-use consenso::experiment::{
+use consenso_engine::experiment::{
     Experiment, ExperimentSpec, Part, Piece, Place, RecordsDigest, Share, Unfinished,
 };
 use consenso_study::ExperimentFile as _;

@@ -2,9 +2,9 @@
 
 use crate::machine::Threads;
 use crate::{Failure, files, output};
-use consenso::experiment::{AlgorithmPlan, Constants, Recommendation};
-use consenso::protocol::Parameters;
-use consenso::theory::Standing;
+use consenso_engine::experiment::{AlgorithmPlan, Constants, Recommendation};
+use consenso_engine::protocol::Parameters;
+use consenso_engine::theory::Standing;
 use serde_json::json;
 use std::fmt::Write as _;
 

@@ -3,8 +3,8 @@
 use crate::model_file::{self, Found};
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, anyhow};
-use consenso::data::{Label, Schema};
-use consenso::model::{Answer, Metrics, Prediction};
+use consenso_engine::data::{Label, Schema};
+use consenso_engine::model::{Answer, Metrics, Prediction};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs;

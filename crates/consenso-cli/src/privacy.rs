@@ -2,8 +2,8 @@
 
 use crate::{Failure, audit, output, table, trust};
 use anyhow::{Context as _, Result, anyhow};
-use consenso::privacy::calibrate::{Calibration, Noise, Request, calibrate, complete_sensitivity};
-use consenso::privacy::{Bound, Composition, Meaning, compose, mixture, parse_events};
+use consenso_engine::privacy::calibrate::{Calibration, Noise, Request, calibrate, complete_sensitivity};
+use consenso_engine::privacy::{Bound, Composition, Meaning, compose, mixture, parse_events};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::Read as _;

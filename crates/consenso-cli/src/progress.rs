@@ -1,7 +1,7 @@
 //! Watching a run: a progress bar, a clock, and Ctrl-C.
 
 use crate::pieces::Keeper;
-use consenso::experiment::{Observer, Piece, Place, Unfinished};
+use consenso_engine::experiment::{Observer, Piece, Place, Unfinished};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

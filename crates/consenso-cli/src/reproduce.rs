@@ -5,7 +5,7 @@ use crate::machine::{self, Threads};
 use crate::progress::{self, Progress};
 use crate::{Failure, files, output, overrides, png, table};
 use anyhow::{Result, anyhow, bail};
-use consenso::experiment::{self, Experiment, Job, Observer as _};
+use consenso_engine::experiment::{self, Experiment, Job, Observer as _};
 use consenso_study::report;
 use consenso_study::reproduce::{self, Part, Reproduction};
 use serde_json::json;
@@ -120,7 +120,7 @@ fn prepare(name: &str, args: &Args) -> Result<Experiment> {
 }
 
 /// One experiment after the other under one bar; after Ctrl-C what has results is kept.
-fn run(experiments: &[Experiment]) -> Result<Vec<consenso::record::Record>, Failure> {
+fn run(experiments: &[Experiment]) -> Result<Vec<consenso_engine::record::Record>, Failure> {
     if experiments.is_empty() {
         return Ok(Vec::new());
     }
@@ -174,7 +174,7 @@ fn record(reproduction: &Reproduction) -> serde_json::Value {
 /// The record without its curves, and where it went.
 fn summary(reproduction: &Reproduction, out: &Path) -> serde_json::Value {
     let (worse, private) = reproduction.worse_than_zero();
-    let algorithm = |record: &consenso::record::Record| {
+    let algorithm = |record: &consenso_engine::record::Record| {
         let mut value = json!(record);
         for algorithm in value["algorithms"].as_array_mut().into_iter().flatten() {
             algorithm.as_object_mut().map(|a| a.remove("curve"));

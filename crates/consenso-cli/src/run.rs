@@ -8,12 +8,12 @@ use crate::progress::{self, Progress};
 use crate::spending::{self, Changed};
 use crate::{Failure, files, large, output, table};
 use anyhow::{Context as _, anyhow};
-use consenso::experiment::{
+use consenso_engine::experiment::{
     self, Experiment, ExperimentSpec, Job, Part, Piece, Place, RecordsDigest, Share, SpecError, Unfinished,
 };
-use consenso::model::Model;
-use consenso::record::{Record, ResultKind};
-use consenso::simulate::{Alone, Ranks};
+use consenso_engine::model::Model;
+use consenso_engine::record::{Record, ResultKind};
+use consenso_engine::simulate::{Alone, Ranks};
 use consenso_ledger::Standing;
 use consenso_study::experiment::{BUILT_IN, built_in};
 use serde_json::json;

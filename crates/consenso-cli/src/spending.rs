@@ -2,9 +2,9 @@
 
 use crate::{Failure, files, table};
 use anyhow::{Context as _, anyhow};
-use consenso::experiment::Experiment;
-use consenso::privacy::studies::StudyCost;
-use consenso::record::ResultKind;
+use consenso_engine::experiment::Experiment;
+use consenso_engine::privacy::studies::StudyCost;
+use consenso_engine::record::ResultKind;
 use consenso_ledger::{Edited, LedgerError, RecordsLedger, Standing, Study};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub(crate) fn limit(text: &str) -> Result<(f64, Option<f64>), String> {
 /// are everybody's, have no ledger.
 pub(crate) fn reserve(
     experiment: &Experiment,
-    transcripts: &[consenso::experiment::Place],
+    transcripts: &[consenso_engine::experiment::Place],
     place: Option<&Path>,
     limit: Option<(f64, Option<f64>)>,
     changed: Option<Changed>,
@@ -138,7 +138,7 @@ pub(crate) fn text(standings: &[Standing]) -> String {
                 out,
                 "; limit ε = {}, remaining: ε = {}, δ = {:e}",
                 limit.epsilon,
-                consenso::privacy::printed_down(left.epsilon, 4),
+                consenso_engine::privacy::printed_down(left.epsilon, 4),
                 left.delta
             );
         }

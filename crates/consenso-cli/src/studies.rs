@@ -2,7 +2,7 @@
 
 use crate::{Failure, output, table};
 use anyhow::{Context as _, anyhow};
-use consenso::privacy::Claim;
+use consenso_engine::privacy::Claim;
 use consenso_node::frame::{Hex, sha256, unhex};
 use consenso_node::identity::{self, Identity};
 use consenso_node::receipts::{self, Owner};

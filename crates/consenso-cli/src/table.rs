@@ -1,8 +1,8 @@
 //! The summary of a run, for people.
 
 use comfy_table::{CellAlignment, Table, presets};
-use consenso::model::Metrics;
-use consenso::record::{AlgorithmRecord, Record, ResultKind, Spread, SweepPoint};
+use consenso_engine::model::Metrics;
+use consenso_engine::record::{AlgorithmRecord, Record, ResultKind, Spread, SweepPoint};
 use consenso_study::report::{exponent, growth};
 use consenso_study::reproduce::Reproduction;
 use std::fmt::Write as _;

@@ -17,7 +17,7 @@
 //! was spent, and no software on that machine can find out. A file of the same name with another content is asked about ([`Edited`]).
 //!
 //! ```no_run
-//! use consenso::privacy::{NeighbourRelation, studies::StudyCost};
+//! use consenso_engine::privacy::{NeighbourRelation, studies::StudyCost};
 //! use consenso_ledger::{Edited, RecordsLedger, Study};
 //! let mut ledger = RecordsLedger::open("patients.csv".as_ref(), None, Edited::Ask)?;
 //! ledger.set_limit(3.0, 1e-6, None)?;
@@ -33,8 +33,8 @@
 //! # Ok::<(), consenso_ledger::LedgerError>(())
 //! ```
 
-use consenso::privacy::NeighbourRelation;
-use consenso::privacy::studies::{EpsilonDelta, Limit, NotLetIn, Rule, StudyCost};
+use consenso_engine::privacy::NeighbourRelation;
+use consenso_engine::privacy::studies::{EpsilonDelta, Limit, NotLetIn, Rule, StudyCost};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -655,7 +655,7 @@ fn sync_folder(folder: &Path) -> Result<(), LedgerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consenso::privacy::gdp;
+    use consenso_engine::privacy::gdp;
 
     struct Room(PathBuf);
 

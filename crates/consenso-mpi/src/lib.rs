@@ -6,7 +6,7 @@
 //! This is the only crate of the project with unsafe code. It calls eight functions, from one thread, with buffers that it owns until MPI
 //! has let go of them.
 
-use consenso::simulate::Ranks;
+use consenso_engine::simulate::Ranks;
 use libloading::Library;
 use std::ffi::{c_int, c_void};
 use std::fmt;

@@ -5,8 +5,8 @@
 
 use crate::frame::Hex;
 use crate::store::{Entry, Opening, Row, StoreError};
-use consenso::privacy::studies::{EpsilonDelta, Limit, NotLetIn, Rule, StudyCost};
-use consenso::privacy::{Claim, NeighbourRelation};
+use consenso_engine::privacy::studies::{EpsilonDelta, Limit, NotLetIn, Rule, StudyCost};
+use consenso_engine::privacy::{Claim, NeighbourRelation};
 use serde::Serialize;
 
 /// Largest ε that becomes a limit without the operator having written it down.
@@ -182,7 +182,7 @@ fn goes_on(before: (Option<&Claim>, bool), now: (Option<&Claim>, bool)) -> Resul
 
 /// Whether another study fits what the records may cost in all. A study counts whole from its beginning, finished or not.
 ///
-/// The rule of [`consenso::privacy::studies`] was fixed with the first study, so that it holds for studies chosen after looking at the earlier ones.
+/// The rule of [`consenso_engine::privacy::studies`] was fixed with the first study, so that it holds for studies chosen after looking at the earlier ones.
 fn within(rows: &[Row], limit: Limit, asked: StudyCost) -> Result<(), StoreError> {
     // Decimal budgets such as 0.1 + 0.2 ≤ 0.3 should fit; a part in 10^12 is below every claim's own rounding.
     let up = |x: f64| x * (1.0 + 1e-12);

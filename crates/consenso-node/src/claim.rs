@@ -2,10 +2,10 @@
 
 use crate::agreement::{Agreement, Summary};
 use crate::store::{Entry, Row};
-use consenso::experiment::Charge;
-use consenso::privacy::calibrate::{self, LaplaceShift};
-use consenso::privacy::filter::RenyiFilter;
-use consenso::privacy::{Claim, Event, Mechanism, Method, compose};
+use consenso_engine::experiment::Charge;
+use consenso_engine::privacy::calibrate::{self, LaplaceShift};
+use consenso_engine::privacy::filter::RenyiFilter;
+use consenso_engine::privacy::{Claim, Event, Mechanism, Method, compose};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -274,7 +274,7 @@ fn replay(charges: &[Charge], claim: &Claim) -> Result<Recomputed, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consenso::privacy::{Adversary, NeighbourRelation};
+    use consenso_engine::privacy::{Adversary, NeighbourRelation};
 
     fn claim() -> Claim {
         Claim {

@@ -8,12 +8,12 @@
 use crate::frame::{self, Frame};
 use crate::progress::Convergence;
 use bytes::Bytes;
-use consenso::agent::{Agent, Checkpoint, Effect, Message, Player, RestoreError};
-use consenso::experiment::{Charge, Experiment, MaskedSite, SharingSite, Site, SitePlan};
-use consenso::gate::{Label, StopReason};
-use consenso::random::Seed;
-use consenso::sharing::{MaskedAgent, MaskedEffect, MaskedMessage};
-use consenso::sharing::{Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent};
+use consenso_engine::agent::{Agent, Checkpoint, Effect, Message, Player, RestoreError};
+use consenso_engine::experiment::{Charge, Experiment, MaskedSite, SharingSite, Site, SitePlan};
+use consenso_engine::gate::{Label, StopReason};
+use consenso_engine::random::Seed;
+use consenso_engine::sharing::{MaskedAgent, MaskedEffect, MaskedMessage};
+use consenso_engine::sharing::{Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent};
 
 /// What an agent wants done.
 pub(crate) enum Wanted {
@@ -550,7 +550,7 @@ impl Driven {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consenso::experiment::{ExperimentSpec, Inputs, Source};
+    use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
 
     const STUDY: &str = "name = \"three\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 20\ndim = 2\n\
         [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\

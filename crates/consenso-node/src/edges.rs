@@ -14,7 +14,7 @@
 
 use crate::folder::Folder;
 use crate::frame::{Digest, Frame, Hex};
-use consenso::random::Seed;
+use consenso_engine::random::Seed;
 use ring::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephemeral};
 use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::rand::SystemRandom;

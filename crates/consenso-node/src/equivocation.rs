@@ -7,7 +7,7 @@
 
 use crate::frame::{Digest, Told, blake3};
 use crate::seal::Seal;
-use consenso::graph::Graph;
+use consenso_engine::graph::Graph;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Neighbours in common that are compared at most: what fits one frame.

@@ -3,7 +3,7 @@
 use crate::folder::FolderError;
 use crate::identity::IdentityError;
 use crate::store::StoreError;
-use consenso::agent::RestoreError;
+use consenso_engine::agent::RestoreError;
 use consenso_ledger::LedgerError;
 
 /// Why a node cannot start or go on. The state on disk is as of the last round in every case.

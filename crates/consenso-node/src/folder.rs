@@ -12,9 +12,9 @@
 use crate::agreement::{self, Agreement};
 use crate::frame::{Digest, Hex, sha256, unhex};
 use crate::identity::Known;
-use consenso::graph::Graph;
-use consenso::privacy::Adversary;
-use consenso::privacy::studies::Rule;
+use consenso_engine::graph::Graph;
+use consenso_engine::privacy::Adversary;
+use consenso_engine::privacy::studies::Rule;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};

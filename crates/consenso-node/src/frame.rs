@@ -5,8 +5,8 @@
 
 use crate::seal::{MAX_SIGNATURE, Seal};
 use bytes::Bytes;
-use consenso::gate::Label;
-use consenso::sharing::MaskedMessage;
+use consenso_engine::gate::Label;
+use consenso_engine::sharing::MaskedMessage;
 use std::fmt;
 use std::sync::Arc;
 
@@ -797,7 +797,7 @@ mod tests {
 
     /// Random bytes and bent frames in turn: each is an error or exactly the frame that would be written so, and nothing is kept of it.
     fn random_frames(count: u32) {
-        use consenso::random::{Purpose, Seed};
+        use consenso_engine::random::{Purpose, Seed};
         use rand::{Rng as _, RngExt as _};
         let mut chance = Seed::from(5).stream(Purpose::Network, 0, 0);
         let hello = Hello { version: VERSION, experiment: [3; 32], graph: [7; 32], from: 1, to: 2, have: 3 };

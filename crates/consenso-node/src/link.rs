@@ -882,7 +882,7 @@ mod tests {
     use super::*;
     use crate::folder::{SiteFile, graph_digest};
     use crate::network::{Plan, PlannedSite, create};
-    use consenso::graph::Graph;
+    use consenso_engine::graph::Graph;
     use std::path::Path;
 
     /// Two sites that could talk, in one process; the first listens.

@@ -25,8 +25,8 @@ use crate::store::{Entry, Mixed, Store};
 use crate::surroundings::Surroundings;
 use crate::wire::{Tcp, Wire};
 use bytes::Bytes;
-use consenso::experiment::{Charge, Experiment, SitePlan};
-use consenso::gate::StopReason;
+use consenso_engine::experiment::{Charge, Experiment, SitePlan};
+use consenso_engine::gate::StopReason;
 use consenso_ledger::Edited;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
@@ -218,7 +218,7 @@ pub(crate) struct Prepared {
 
 /// What the sites agreed to change, and this site has taken up.
 struct Agreed {
-    graph: consenso::graph::Graph,
+    graph: consenso_engine::graph::Graph,
     held: Vec<Agreement>,
     /// Since when it waits for an agreement that it signed, and which.
     waits: Option<(Instant, Agreement)>,
@@ -1683,9 +1683,9 @@ mod tests {
     use crate::frame::{self, Hello};
     use crate::link::tests_api::dial;
     use crate::network::{Plan, PlannedSite, create};
-    use consenso::experiment::{ExperimentSpec, Inputs, Source};
-    use consenso::random::Seed;
-    use consenso::simulate::{Faults, over_messages};
+    use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
+    use consenso_engine::random::Seed;
+    use consenso_engine::simulate::{Faults, over_messages};
     use std::path::Path;
 
     const STUDY: &str = "name = \"two\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 2\nrecords_per_agent = 2\ndim = 3\n\

@@ -30,7 +30,7 @@ use crate::store::{Entry, Store};
 use crate::wire::{Tcp, Wire};
 use crate::witness::Witness;
 use bytes::Bytes;
-use consenso::experiment::Experiment;
+use consenso_engine::experiment::Experiment;
 use consenso_ledger::{Edited, RecordsLedger};
 use serde::Serialize;
 use serde_json::json;
@@ -426,7 +426,7 @@ fn contradicts(site: String, what: &str) -> NodeError {
 mod tests {
     use crate::driven::{Driven, Wanted};
     use crate::frame::Frame;
-    use consenso::experiment::{Experiment, ExperimentSpec, Inputs, SitePlan, Source};
+    use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, SitePlan, Source};
 
     const STUDY: &str = "name = \"three\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 20\ndim = 2\n\
         [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 9\ngossip = 0\n";

@@ -10,10 +10,10 @@ use crate::network::{Plan, PlannedSite, create};
 use crate::node::{NodeError, Options, Outcome, Prepared};
 use crate::store::{Entry, Store};
 use crate::wire::{Connection, Listener, Soon, Wire};
-use consenso::agent::{Effect, Message};
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
-use consenso::random::{Purpose, Seed};
-use consenso::simulate::{Faults, over_messages};
+use consenso_engine::agent::{Effect, Message};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+use consenso_engine::random::{Purpose, Seed};
+use consenso_engine::simulate::{Faults, over_messages};
 use rand::RngExt as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -597,7 +597,8 @@ fn survive_a_death(test: &str, graph: &str, seeds: &[u64]) {
         let played = format!("[[drop_out]]\nagent = {victim}\nround = {round}\n");
         let played = study.replace("[[algorithm]]", &format!("{played}[[algorithm]]"));
         let simulated =
-            consenso::experiment::run(&experiment(&played), &consenso::experiment::Silent).unwrap();
+            consenso_engine::experiment::run(&experiment(&played), &consenso_engine::experiment::Silent)
+                .unwrap();
         for (k, &i) in others.iter().enumerate() {
             let expected = simulated.models[0].agents[i].as_slice();
             assert_eq!(models[k], expected, "site {i}, seed {seed}, without {victim} from {since:?}");

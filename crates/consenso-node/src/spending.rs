@@ -1,7 +1,7 @@
 //! What releases have cost so far, by bounds that are quick to compute after every round.
 
-use consenso::experiment::Charge;
-use consenso::privacy::{Event, Mechanism, filter, gdp, zcdp};
+use consenso_engine::experiment::Charge;
+use consenso_engine::privacy::{Event, Mechanism, filter, gdp, zcdp};
 use serde::{Deserialize, Serialize};
 
 /// Sums from which an ε is read off.

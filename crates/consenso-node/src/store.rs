@@ -11,10 +11,10 @@ use crate::marks::{self, Mark};
 use crate::spending::Spending;
 use crate::witness::{Seen, Witness};
 use bytes::Bytes;
-use consenso::agent::Checkpoint;
-use consenso::experiment::Charge;
-use consenso::privacy::Claim;
-use consenso::privacy::studies::{Limit, Rule, StudyCost};
+use consenso_engine::agent::Checkpoint;
+use consenso_engine::experiment::Charge;
+use consenso_engine::privacy::Claim;
+use consenso_engine::privacy::studies::{Limit, Rule, StudyCost};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
@@ -1045,7 +1045,7 @@ fn wrong(path: &Path, what: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+    use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source};
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -1077,7 +1077,7 @@ mod tests {
         }
     }
 
-    fn site() -> consenso::experiment::Site {
+    fn site() -> consenso_engine::experiment::Site {
         let text = "name = \"small\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 9\ndim = 4\n\
                     [graph]\nkind = \"path\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 5\n";
         let spec: ExperimentSpec = toml::from_str(text).unwrap();
@@ -1288,7 +1288,7 @@ mod tests {
     /// Σ μ² holds for studies chosen by looking, and is far below Σ ε.
     #[test]
     fn gaussian_studies_are_added_up_as_gaussian_ones() {
-        use consenso::privacy::gdp;
+        use consenso_engine::privacy::gdp;
         let place = Place::new();
         let mut store = place.open().unwrap();
         let mu = gdp::mu_for(0.5, 1e-6).unwrap();
@@ -1318,7 +1318,7 @@ mod tests {
 
     #[test]
     fn claims_that_cannot_be_added_are_not_mixed() {
-        use consenso::privacy::NeighbourRelation;
+        use consenso_engine::privacy::NeighbourRelation;
         let mut store = Place::new().open().unwrap();
         store.begin(&opening(1, Some(0.1), Some((1.0, 1e-5)))).unwrap();
         let other = |change: &dyn Fn(&mut Claim)| {
@@ -1549,7 +1549,8 @@ mod tests {
     fn long(place: &Place, releases: u32, batch: u32) -> Store {
         let mut store = place.open().unwrap();
         let study = store.begin(&opening(1, Some(1.0), None)).unwrap().number;
-        let event = consenso::privacy::Event::once(consenso::privacy::Mechanism::Gaussian { mu: 1e-4 });
+        let event =
+            consenso_engine::privacy::Event::once(consenso_engine::privacy::Mechanism::Gaussian { mu: 1e-4 });
         let charge = Charge::from([("l2".to_owned(), event)]);
         let checkpoint = site().agent.checkpoint();
         let mut from = 1;

@@ -12,9 +12,9 @@ use crate::error::NodeError;
 use crate::folder::Folder;
 use crate::node::lock;
 use crate::store::{Entry, Row, Store};
-use consenso::experiment::Charge;
-use consenso::privacy::studies::StudyCost;
-use consenso::privacy::{Claim, Mechanism};
+use consenso_engine::experiment::Charge;
+use consenso_engine::privacy::studies::StudyCost;
+use consenso_engine::privacy::{Claim, Mechanism};
 use consenso_ledger::{Edited, RecordsLedger};
 use serde::Serialize;
 
@@ -222,7 +222,7 @@ fn charged(row: &Row) -> Option<Charge> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consenso::privacy::Event;
+    use consenso_engine::privacy::Event;
 
     fn charge(norm: &str, mechanism: Mechanism) -> Charge {
         Charge::from([(norm.to_owned(), Event::once(mechanism))])

@@ -7,8 +7,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use consenso::gate::exact::{Grid, Noise, release};
-use consenso::random::{Purpose, Seed, Stream};
+use consenso_engine::gate::exact::{Grid, Noise, release};
+use consenso_engine::random::{Purpose, Seed, Stream};
 use dashu::rational::RBig;
 use opendp::traits::samplers::{sample_discrete_gaussian, sample_discrete_laplace};
 use rand::Rng;

@@ -3,11 +3,11 @@
 
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Numbers, Silent, Source, run};
-use consenso::problem::coupled::coupled_optimum;
-use consenso::problem::coupling::{Block, Coupling, Relation};
-use consenso::problem::{Costs, LocalObjective};
-use consenso::random::{Purpose, Seed};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Numbers, Silent, Source, run};
+use consenso_engine::problem::coupled::coupled_optimum;
+use consenso_engine::problem::coupling::{Block, Coupling, Relation};
+use consenso_engine::problem::{Costs, LocalObjective};
+use consenso_engine::random::{Purpose, Seed};
 use consenso_study::ExperimentFile as _;
 use consenso_study::experiment::built_in;
 use rand::RngExt;

@@ -2,8 +2,8 @@
 //!
 //! OpenDP draws from its own entropy, so these are the only tests without a fixed seed.
 
-use consenso::gate::exact::{Grid, Noise, release};
-use consenso::random::{Purpose, Seed};
+use consenso_engine::gate::exact::{Grid, Noise, release};
+use consenso_engine::random::{Purpose, Seed};
 use dashu::rational::RBig;
 use opendp::traits::samplers::{sample_discrete_gaussian, sample_discrete_laplace};
 

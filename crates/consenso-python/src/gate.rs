@@ -1,10 +1,10 @@
 //! The door for gradients that come from Python: it clips every record's, adds up, noises and charges.
 
 use crate::{ConsensoError, contiguous, entropy, input};
-use consenso::gate::exact::{self, Grid, Noise};
-use consenso::privacy::calibrate::{Noise as NoiseKind, Request, calibrate};
-use consenso::problem::{Sensitivity, rounding_of_unit_sum};
-use consenso::random::{Purpose, Seed};
+use consenso_engine::gate::exact::{self, Grid, Noise};
+use consenso_engine::privacy::calibrate::{Noise as NoiseKind, Request, calibrate};
+use consenso_engine::problem::{Sensitivity, rounding_of_unit_sum};
+use consenso_engine::random::{Purpose, Seed};
 use numpy::{PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use serde_json::{Value, json};

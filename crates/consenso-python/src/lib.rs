@@ -6,20 +6,20 @@
 mod gate;
 mod threads;
 
-use consenso::Loss;
-use consenso::data::{Kind, Schema, Table};
-use consenso::experiment::{
+use consenso_engine::Loss;
+use consenso_engine::data::{Kind, Schema, Table};
+use consenso_engine::experiment::{
     self, Experiment, ExperimentSpec, Inputs, Job, Observer, Part, Piece, Share, Source, put_together,
     run_pieces,
 };
-use consenso::gate::exact::{self, Grid, Noise};
-use consenso::graph::GraphSpec;
-use consenso::privacy::calibrate::{
+use consenso_engine::gate::exact::{self, Grid, Noise};
+use consenso_engine::graph::GraphSpec;
+use consenso_engine::privacy::calibrate::{
     Noise as NoiseKind, Request, calibrate as calibrated, complete_sensitivity,
 };
-use consenso::privacy::{NeighbourRelation, compose as composed, mixture, parse_events};
-use consenso::random::{Purpose, Seed};
-use consenso::study::{Bounds, Rows, Study, StudyError};
+use consenso_engine::privacy::{NeighbourRelation, compose as composed, mixture, parse_events};
+use consenso_engine::random::{Purpose, Seed};
+use consenso_engine::study::{Bounds, Rows, Study, StudyError};
 use consenso_study::bundled::adult_tables;
 use consenso_study::files::{self, Tables, table_of};
 use consenso_study::{ExperimentFile as _, SchemaFile as _};
@@ -503,9 +503,9 @@ type Bundled<'py> = (
 /// Returns the bundled Adult records as numbers.
 #[pyfunction]
 fn adult(py: Python<'_>) -> PyResult<Bundled<'_>> {
-    let failed = |e: consenso::data::DataError| ConsensoError::new_err(e.to_string());
+    let failed = |e: consenso_engine::data::DataError| ConsensoError::new_err(e.to_string());
     let (train, test) = py.detach(|| threads::on_ours(adult_tables))?.map_err(failed)?;
-    let column = |c: &consenso::data::Column| match &c.kind {
+    let column = |c: &consenso_engine::data::Column| match &c.kind {
         Kind::Numeric { min, max } => json!({ "name": c.name, "low": min, "high": max }),
         Kind::Categorical { categories } => {
             json!({ "name": c.name, "low": 0, "high": categories.len() - 1, "categories": categories })

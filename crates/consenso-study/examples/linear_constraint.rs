@@ -1,7 +1,7 @@
 //! A linear constraint: three generators share a demand of 100, each with a cost function of its own that it keeps to itself.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::Study;
-use consenso::experiment::{ExperimentSpec, Inputs, Source};
+use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
 use consenso_study::ExperimentFile as _;
 
 const EXPERIMENT: &str = r#"

@@ -1,8 +1,8 @@
 //! A CSV of one's own: the rows of each hospital are an agent's, and the schema says what is public.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::Study;
-use consenso::data::{Dataset, Encoding, Schema, csv};
-use consenso::experiment::{ExperimentSpec, Inputs, Source};
+use consenso_engine::data::{Dataset, Encoding, Schema, csv};
+use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
 use consenso_study::{ExperimentFile as _, SchemaFile as _};
 
 const SCHEMA: &str = r#"

@@ -1,7 +1,7 @@
 //! Experiment files: an [`ExperimentSpec`] as TOML, and those that come with the software.
 
-use consenso::experiment::{ExperimentSpec, Notation, SpecError};
-use consenso::protocol::Parameters;
+use consenso_engine::experiment::{ExperimentSpec, Notation, SpecError};
+use consenso_engine::protocol::Parameters;
 use toml::Value;
 
 /// Experiments as the files people write.

@@ -3,13 +3,13 @@
 //! The command line, a site of a network and the Python package all read files through here.
 
 use crate::{SchemaFile as _, bundled, packed};
-use consenso::data::{
+use consenso_engine::data::{
     DataError, Dataset, Draft, DraftOptions, Format, Schema, SchemaError, Table, TextEncoding, csv, libsvm,
 };
-use consenso::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
-use consenso::graph::GraphSpec;
-use consenso::random::Seed;
-use consenso::simulate::{Alone, Division, Ranks};
+use consenso_engine::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
+use consenso_engine::graph::GraphSpec;
+use consenso_engine::random::Seed;
+use consenso_engine::simulate::{Alone, Division, Ranks};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -118,7 +118,7 @@ fn did_you_mean(path: &Path, others: &[&str]) -> String {
         return String::new();
     };
     let candidates = files.iter().map(String::as_str).chain(others.iter().copied());
-    let near = consenso::data::nearest(name, candidates);
+    let near = consenso_engine::data::nearest(name, candidates);
     near.map_or_else(String::new, |near| {
         let near =
             if others.contains(&near.as_str()) { PathBuf::from(near) } else { path.with_file_name(near) };

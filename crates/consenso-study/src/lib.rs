@@ -2,8 +2,8 @@
 //! and what draws reports and the figures of the paper. The mathematics is in the crate [`consenso`], which knows no file.
 //!
 //! ```
-//! use consenso::Study;
-//! use consenso::experiment::{ExperimentSpec, Inputs, Source};
+//! use consenso_engine::Study;
+//! use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};
 //! use consenso_study::ExperimentFile as _;
 //!
 //! let text = r#"

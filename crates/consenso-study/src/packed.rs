@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use consenso::data::{DataError, Format, Schema, Table, csv};
+use consenso_engine::data::{DataError, Format, Schema, Table, csv};
 use flate2::read::MultiGzDecoder;
 
 /// Unpacks what is packed with gzip or zstd, by its first bytes, and names the packing; everything else is handed back as it is.

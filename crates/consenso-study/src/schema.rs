@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use consenso::data::{Draft, Schema, SchemaError, SchemaSpec};
+use consenso_engine::data::{Draft, Schema, SchemaError, SchemaSpec};
 use toml::{Table, Value};
 
 const DRAFT_WARNING: &str = "\

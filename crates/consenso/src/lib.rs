@@ -32,31 +32,75 @@
 //! `examples/` has a file for each next step: accounting alone, secret shares, an algorithm of your own, your own transport. What comes
 //! in files (experiments, a CSV of your own, a linear constraint, reading a record) is in the crate `consenso-study`, with its examples.
 //!
-//! The modules follow the arrow of `ARCHITECTURE.md`:
-//! problem → graph → protocol → gate → transport → ledger → record.
+//! The modules follow the arrow of `ARCHITECTURE.md`: problem → graph → protocol → gate → transport → ledger → record. What is here is kept for those who
+//! build on it; the rest of the mathematics is in `consenso-engine`, which the other crates of this project share and which may change with any of them.
 
-pub mod account;
-pub mod agent;
-pub mod audit;
-pub mod data;
-pub mod experiment;
-mod facts;
-mod fault;
-pub mod gate;
-pub mod graph;
-pub mod kernel;
-pub mod model;
-pub mod privacy;
-pub mod problem;
-pub mod protocol;
-pub mod random;
-pub mod record;
-pub mod sharing;
-pub mod simulate;
-pub mod study;
-pub mod theory;
+pub use consenso_engine::{Bounds, Fault, Fitted, Graph, Loss, Rows, Study, StudyError};
 
-pub use fault::Fault;
-pub use graph::Graph;
-pub use problem::Loss;
-pub use study::{Bounds, Fitted, Rows, Study, StudyError};
+/// Agents among messages, for a transport of one's own.
+pub mod agent {
+    pub use consenso_engine::agent::{Agent, Effect, Message, Refusal};
+}
+
+/// The black-box auditor: how much a sampler gives away, measured.
+pub mod audit {
+    pub use consenso_engine::audit::{Audit, Claimed, Options, Trial, Verdict, audit};
+}
+
+/// The one door of private values, and noise that is exact in floating point.
+pub mod gate {
+    pub use consenso_engine::gate::exact::{Grid, Noise, NoiseError, release};
+    pub use consenso_engine::gate::{Release, RoundNoise, StopReason};
+}
+
+/// Who talks to whom, with which weights.
+pub mod graph {
+    pub use consenso_engine::graph::{Graph, GraphError, GraphSpec, LaplacianSpectrum, Mixing};
+}
+
+/// Sums over slices in a fixed order: the same bits on every machine.
+pub mod kernel {
+    pub use consenso_engine::kernel::{axpy, distance, dot, norm};
+}
+
+/// Models as files, what they predict and how good they are.
+pub mod model {
+    pub use consenso_engine::model::{Metrics, Model, ModelError, Prediction};
+}
+
+/// Accounting: events, their composition, calibration, filters and claims.
+pub mod privacy {
+    pub use consenso_engine::privacy::calibrate::{Request, complete_sensitivity};
+    pub use consenso_engine::privacy::filter::RenyiFilter;
+    pub use consenso_engine::privacy::{
+        AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event, Mechanism,
+        Method, NeighbourRelation, calibrate, compose, parse_events, printed_up,
+    };
+}
+
+/// What each agent minimises.
+pub mod problem {
+    pub use consenso_engine::problem::{
+        Constraint, LocalObjective, Loss, Sensitivity, SiteWeights, Workspace,
+    };
+}
+
+/// Algorithms, and what it takes to add one.
+pub mod protocol {
+    pub use consenso_engine::protocol::{
+        Admm, Aggregation, Algorithms, Configured, ConsensusAdmm, CoordinateDescent, Decor, Dgd,
+        DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory, Muffliato,
+        NeighbourhoodDescent, Order, OutputAdmm, Parameters, Parts, Pdop, PenaltyPerturbation, Protocol,
+        PublicFacts, Response, Schedule, View, parse,
+    };
+}
+
+/// Randomness as a function of a seed, an agent, a round and a purpose.
+pub mod random {
+    pub use consenso_engine::random::{Purpose, Seed};
+}
+
+/// What a run leaves: its curves, its claims and what may be shared.
+pub mod record {
+    pub use consenso_engine::record::{AlgorithmRecord, Record, ResultKind, Shareable, TraceRow};
+}

@@ -1,10 +1,10 @@
 //! `consenso network change`: a site leaves, has its place taken, an edge is added, in a study that goes on.
 
 use crate::{Net, Process, bits, consenso, experiment, finish, ports, start, text};
-use consenso::agent::{Agent, Effect, Message};
-use consenso::graph::Mixing;
-use consenso::random::Seed;
-use consenso::simulate::{Faults, over_messages};
+use consenso_engine::agent::{Agent, Effect, Message};
+use consenso_engine::graph::Mixing;
+use consenso_engine::random::Seed;
+use consenso_engine::simulate::{Faults, over_messages};
 use consenso_node::frame::{self, Hex, blake3};
 use consenso_node::store::Entry;
 use serde_json::Value;

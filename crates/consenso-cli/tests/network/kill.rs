@@ -2,7 +2,7 @@
 
 use crate::recorder::Recorder;
 use crate::{Net, experiment, finish, simulated};
-use consenso::random::{Purpose, Seed};
+use consenso_engine::random::{Purpose, Seed};
 use consenso_node::store::Entry;
 use std::time::{Duration, Instant};
 

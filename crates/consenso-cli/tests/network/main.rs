@@ -18,9 +18,9 @@ mod shares;
 mod signer;
 mod transcript;
 
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Source};
-use consenso::random::Seed;
-use consenso::simulate::{Faults, over_messages};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source};
+use consenso_engine::random::Seed;
+use consenso_engine::simulate::{Faults, over_messages};
 use consenso_node::frame::{self, Hex, blake3};
 use consenso_node::store::{Entry, Store};
 use consenso_study::ExperimentFile as _;
@@ -266,7 +266,7 @@ fn simulated(net: &Net) -> (Transcript, Vec<Vec<u64>>) {
     let agents = (0..net.names.len()).map(|i| experiment.site(i).unwrap().agent).collect();
     let neighbours = |i: usize| experiment.graph().neighbours(i).to_vec();
     let (agents, traffic) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
-    let hash = |m: &consenso::agent::Message| {
+    let hash = |m: &consenso_engine::agent::Message| {
         let bytes = frame::release(m.from(), m.round(), m.values());
         ((m.from() as usize, m.round()), Hex(&blake3(&bytes)).to_string())
     };

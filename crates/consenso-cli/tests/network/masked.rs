@@ -1,7 +1,7 @@
 //! Masked sums between real processes: on a sparse graph, with secrets of the operating system, when somebody dies for good and when everybody is killed.
 
 use crate::{Net, bits, consenso, experiment, finish, text};
-use consenso::experiment::{Experiment, Inputs, Silent, Source, run};
+use consenso_engine::experiment::{Experiment, Inputs, Silent, Source, run};
 use consenso_node::store::{Entry, Store};
 use consenso_study::ExperimentFile as _;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ fn without(net: &Net, site: usize, gone: usize) -> BTreeSet<u32> {
 fn simulated(net: &Net, gone: usize, round: u32) -> Vec<Vec<u64>> {
     let text = std::fs::read_to_string(net.folder(0).join("experiment.toml")).unwrap();
     let text = format!("{text}\n[[drop_out]]\nagent = {gone}\nround = {round}\n");
-    let spec = consenso::experiment::ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
+    let spec = consenso_engine::experiment::ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
     let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
     let file = "experiment.toml".into();
     let experiment =

@@ -4,7 +4,7 @@ use crate::faults::behind_proxies;
 use crate::kill::recorded;
 use crate::recorder::Recorder;
 use crate::{Net, Transcript, bits, consenso, experiment, finish, text};
-use consenso::sharing::{Phase, ShareEffect, ShareMessage, SharingAgent};
+use consenso_engine::sharing::{Phase, ShareEffect, ShareMessage, SharingAgent};
 use consenso_node::frame::{self, Hex, blake3};
 use consenso_node::store::{Entry, Store};
 use std::collections::{BTreeMap, HashSet};

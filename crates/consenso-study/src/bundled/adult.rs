@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use consenso::data::{
+use consenso_engine::data::{
     Column, DataError, Dataset, Encoder, Encoding, Format, Kind, Label, Schema, Table, csv,
 };
 use flate2::read::GzDecoder;

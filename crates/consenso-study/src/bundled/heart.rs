@@ -1,6 +1,6 @@
 //! The bundled UCI Heart Disease data: four hospitals that really are four.
 
-use consenso::data::{Column, DataError, Dataset, Encoding, Kind, Schema, SchemaError, csv};
+use consenso_engine::data::{Column, DataError, Dataset, Encoding, Kind, Schema, SchemaError, csv};
 
 use crate::SchemaFile as _;
 

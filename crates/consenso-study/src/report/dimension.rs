@@ -2,7 +2,7 @@
 
 use super::format::{escape, number};
 use super::{Axis, Figure, Point, Scale, Series};
-use consenso::record::{AlgorithmRecord, Record, SweepPoint};
+use consenso_engine::record::{AlgorithmRecord, Record, SweepPoint};
 use std::fmt::Write as _;
 
 /// The points of a sweep over d, by d; nothing if it varies something else.

@@ -2,7 +2,7 @@
 
 use super::format::{escape, exact, percent};
 use super::{Axis, Figure, Point, Reference, Scale, Series};
-use consenso::record::{AlgorithmRecord, Record, Spread, SweepPoint};
+use consenso_engine::record::{AlgorithmRecord, Record, Spread, SweepPoint};
 use std::fmt::Write as _;
 
 /// Test accuracy against ε, a figure a number of agents. Budgets that all agents share are one line an algorithm.

@@ -3,9 +3,9 @@
 use super::figure::Figure;
 use super::format::{count, epsilon, escape, exact, number, percent, seconds, thousands};
 use super::{chart, dimension, frontier, judged, page};
-use consenso::model::Metrics;
-use consenso::privacy::Meaning;
-use consenso::record::{AlgorithmRecord, EpsilonRecord, Record, ResultKind};
+use consenso_engine::model::Metrics;
+use consenso_engine::privacy::Meaning;
+use consenso_engine::record::{AlgorithmRecord, EpsilonRecord, Record, ResultKind};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -550,7 +550,7 @@ fn figures(record: &Record) -> String {
 /// The pairwise map as a heat map, with what it means; nothing where there is none.
 fn map(record: &Record) -> String {
     let Some(map) = &record.map else { return String::new() };
-    let up = |x: f64| consenso::privacy::printed_up(x, 3);
+    let up = |x: f64| consenso_engine::privacy::printed_up(x, 3);
     let more = if map.mean > 1.001 * map.mean_after_half {
         format!(
             " More gossip leaks more: after half of these rounds the mean was {}.",

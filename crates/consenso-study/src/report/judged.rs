@@ -2,8 +2,8 @@
 
 use super::figure::{Axis, Figure, Point, Scale, Series};
 use super::format::{count, escape, number, percent, thousands};
-use consenso::model::Metrics;
-use consenso::record::{AlgorithmRecord, Record};
+use consenso_engine::model::Metrics;
+use consenso_engine::record::{AlgorithmRecord, Record};
 
 /// Most classes whose confusion matrix fits a page.
 const MOST_CLASSES: usize = 12;

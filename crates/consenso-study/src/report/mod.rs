@@ -20,7 +20,7 @@ pub use html::report_html;
 pub use paper::paper_html;
 pub use shareable::shareable_html;
 
-use consenso::record::{AlgorithmRecord, CurvePoint, Record, Spread};
+use consenso_engine::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 
 /// The figures of a run, by name (`figures/<name>.svg`), without those that have nothing to show.
 ///

@@ -5,7 +5,7 @@ use super::{chart, page};
 use crate::reproduce::{
     DUAL_SIGN, Finding, PaperFigure, Part, Quantity, ReferenceCheck, Reproduction, Table, USEFUL, Verdict,
 };
-use consenso::record::{AlgorithmRecord, Record};
+use consenso_engine::record::{AlgorithmRecord, Record};
 
 /// A reproduction as one self-contained page: verdicts, figures with their claims, the same run under two accountings, errata, the
 /// setting people should use, and how to repeat it.

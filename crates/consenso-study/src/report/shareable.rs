@@ -2,7 +2,7 @@
 
 use super::format::escape;
 use super::page;
-use consenso::record::Shareable;
+use consenso_engine::record::Shareable;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub fn shareable_html(shareable: &Shareable) -> String {
             main,
             "<p><strong>Transcripts of the command: {}. All together: ε = {}, δ = {:e}.</strong> Each claim below covers one of them.</p>",
             number("transcripts"),
-            consenso::privacy::printed_up(number("epsilon"), 4),
+            consenso_engine::privacy::printed_up(number("epsilon"), 4),
             number("delta")
         );
     }
@@ -32,8 +32,9 @@ pub fn shareable_html(shareable: &Shareable) -> String {
     for a in algorithms {
         let text = |v: &Value| escape(v.as_str().unwrap_or("–"));
         let accuracy = a["test_accuracy"].as_f64().map_or("–".into(), |v| format!("{:.2} %", 100.0 * v));
-        let epsilon =
-            a["epsilon"]["claim"].as_f64().map_or("–".into(), |e| consenso::privacy::printed_up(e, 4));
+        let epsilon = a["epsilon"]["claim"]
+            .as_f64()
+            .map_or("–".into(), |e| consenso_engine::privacy::printed_up(e, 4));
         let _ = writeln!(
             main,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{accuracy}</td><td>{epsilon}</td><td>{}</td></tr>",

@@ -3,7 +3,7 @@
 use super::gamma::{FIGURE_SHIFT, LARGE_SHIFT};
 use super::{DUAL_SIGN, Part, Reproduction, USEFUL, randomises};
 use crate::report::{self, Axis, Figure, Point, Reference, Scale, Series};
-use consenso::record::{AlgorithmRecord, CurvePoint, Record, Spread};
+use consenso_engine::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 
 /// A figure of the page.
 #[derive(Clone, Debug, PartialEq)]

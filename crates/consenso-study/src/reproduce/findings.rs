@@ -2,7 +2,7 @@
 
 use super::gamma::FIGURE_SHIFT;
 use super::{GammaPoint, Part, Reproduction, algorithm, paper_cost};
-use consenso::record::{AlgorithmRecord, Record};
+use consenso_engine::record::{AlgorithmRecord, Record};
 use serde::{Serialize, Serializer};
 
 /// Whether a claim held here.

@@ -1,6 +1,6 @@
 //! Figure 1: γ over ω ∈ [0.1, 1] and β ∈ [2, 10], exactly and as printed.
 
-use consenso::privacy::mixture;
+use consenso_engine::privacy::mixture;
 use serde::{Deserialize, Serialize};
 
 /// αB_∞ in Figure 1.

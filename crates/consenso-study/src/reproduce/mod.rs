@@ -19,7 +19,7 @@ pub use gamma::{GammaPoint, gamma_grid};
 pub use reference::{Quantity, ReferenceCheck};
 pub use tables::{Cell, Column, Table};
 
-use consenso::record::{AlgorithmRecord, Record};
+use consenso_engine::record::{AlgorithmRecord, Record};
 use serde::{Deserialize, Serialize};
 
 /// A figure of the paper.

@@ -1,6 +1,6 @@
 //! The bundled Adult data against its documentation and against an independent encoder (`golden/adult.py`).
 
-use consenso::data::{DataError, Encoding, Records, RowBounds, Schema};
+use consenso_engine::data::{DataError, Encoding, Records, RowBounds, Schema};
 use consenso_study::{SchemaFile as _, bundled};
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Loading: encodings by hand, every bad input with its message and line, drafts, LIBSVM, summaries.
 
-use consenso::data::{
+use consenso_engine::data::{
     Column, DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema, SchemaError,
     Summary, Table, TextEncoding, csv, libsvm,
 };
@@ -403,7 +403,7 @@ fn training_on_one_class_is_refused_but_a_file_of_one_class_is_a_file() {
     let other = read("age,colour,note,ill\n40,red,,yes\n").expect("valid");
     let data =
         Dataset::new(vec![one("a.csv"), other.clone()], Some(&other), Encoding::OneHot).expect("two classes");
-    assert_eq!((data.train().len(), data.test().map(consenso::data::Records::len)), (3, Some(1)));
+    assert_eq!((data.train().len(), data.test().map(consenso_engine::data::Records::len)), (3, Some(1)));
     let adult = csv::read("age\n1\n".as_bytes(), "x", &bundled::adult_schema().expect("valid"));
     assert!(adult.is_err());
     assert!(matches!(Dataset::new(Vec::new(), None, Encoding::OneHot), Err(DataError::Empty { .. })));
@@ -685,7 +685,7 @@ fn a_summary_holds_what_data_info_prints() {
 /// Two sites that export differently: one draft, which says what deserves a look and what each site lacks.
 #[test]
 fn a_draft_from_several_files_warns() {
-    use consenso::data::Draft;
+    use consenso_engine::data::Draft;
     use std::fmt::Write as _;
     let (mut north, mut south) = (
         "nr;city;lab;when;rare;code;note;extra;ill\n".to_owned(),
@@ -746,7 +746,7 @@ fn a_draft_from_several_files_warns() {
 
 #[test]
 fn many_categories_are_ignored_and_missing_shares_are_said() {
-    use consenso::data::Draft;
+    use consenso_engine::data::Draft;
     let rows: String = (0..240)
         .map(|i| {
             format!("c{},{},{}\n", i % 110, if i % 3 == 0 { "NA".to_owned() } else { i.to_string() }, i % 2)

@@ -1,8 +1,8 @@
 //! Partitions: disjoint, of the promised sizes, a function of the seed; errors that say what would help.
 
-use consenso::data::partition::{dirichlet, equal};
-use consenso::data::{Dataset, Encoding, Partition, PartitionError, Schema, Shard, csv};
-use consenso::random::Seed;
+use consenso_engine::data::partition::{dirichlet, equal};
+use consenso_engine::data::{Dataset, Encoding, Partition, PartitionError, Schema, Shard, csv};
+use consenso_engine::random::Seed;
 use consenso_study::{SchemaFile as _, bundled};
 use proptest::prelude::*;
 
@@ -173,9 +173,10 @@ fn held_out_records_leave_the_training_set() {
     let test = split.test().expect("held out");
     assert_eq!((test.len(), split.train().len()), (7541, rows - 7541));
     assert!(split.groupings().iter().all(|grouping| grouping.codes.len() == split.train().len()));
-    let row_sum = |records: &consenso::data::Records, row| records.row(row).iter().sum::<f64>();
-    let sum =
-        |records| (0..consenso::data::Records::len(records)).map(|row| row_sum(records, row)).sum::<f64>();
+    let row_sum = |records: &consenso_engine::data::Records, row| records.row(row).iter().sum::<f64>();
+    let sum = |records| {
+        (0..consenso_engine::data::Records::len(records)).map(|row| row_sum(records, row)).sum::<f64>()
+    };
     assert!((sum(test) + sum(split.train()) - sum(data.train())).abs() < 1e-6, "every record is on one side");
     assert_eq!(split, data.clone().hold_out(0.25, &Seed::from(1)).expect("possible"));
     assert!(

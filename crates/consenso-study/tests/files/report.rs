@@ -3,7 +3,7 @@
 use crate::html;
 use crate::made_up;
 
-use consenso::record::{Record, Spread, SweepPoint};
+use consenso_engine::record::{Record, Spread, SweepPoint};
 use consenso_study::report::{Axis, Figure, Point, Reference, Scale, Series, figures, report_html, ticks};
 use html::{chart_data, well_formed, without_scripts};
 use proptest::prelude::*;

@@ -1,12 +1,12 @@
 //! Sweeps: one file at several budgets and sizes. And how the work of one file is divided: among threads, shares and processes.
 
-use consenso::experiment::{
+use consenso_engine::experiment::{
     Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Machine, Silent, Source, SpecError,
     makespan, run, run_parted, run_streamed,
 };
-use consenso::graph::Graph;
-use consenso::record::Record;
-use consenso::simulate::{Alone, Division, Ranks, ThreadRanks};
+use consenso_engine::graph::Graph;
+use consenso_engine::record::Record;
+use consenso_engine::simulate::{Alone, Division, Ranks, ThreadRanks};
 use consenso_study::ExperimentFile as _;
 
 const FILE: &str = r#"
@@ -172,10 +172,10 @@ max_dim = 64
 fn dimensions_cost_by_the_norm_that_noise_is_priced_in() {
     let record = ran(DIMENSIONS);
     assert_eq!(record.sweep.iter().map(|p| p.dim).collect::<Vec<_>>(), [8, 64, 512]);
-    let optimum = |p: &consenso::record::SweepPoint| p.baselines.central_optimum_objective;
+    let optimum = |p: &consenso_engine::record::SweepPoint| p.baselines.central_optimum_objective;
     assert!(record.sweep.iter().all(|p| (optimum(p) - optimum(&record.sweep[0])).abs() < 1e-9));
     let gaps = |label: &str| -> Vec<(f64, f64)> {
-        let of = |p: &consenso::record::SweepPoint| {
+        let of = |p: &consenso_engine::record::SweepPoint| {
             let found = p.algorithms.iter().find(|a| a.label == label)?;
             let claim = found.epsilon.as_ref().unwrap().claim;
             assert!(claim <= 2.0 && claim > 1.98, "{label}: {claim}");

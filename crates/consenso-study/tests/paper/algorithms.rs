@@ -3,18 +3,18 @@
 use crate::common;
 
 use common::Door;
-use consenso::agent::Timetable;
-use consenso::data::{Dataset, Encoding, Partition, Synthetic, SyntheticTask};
-use consenso::gate::Noise;
-use consenso::graph::{Graph, Mixing};
-use consenso::problem::solve::central_optimum;
-use consenso::problem::{Constraint, LocalObjective, Loss, Objective};
-use consenso::protocol::{
+use consenso_engine::agent::Timetable;
+use consenso_engine::data::{Dataset, Encoding, Partition, Synthetic, SyntheticTask};
+use consenso_engine::gate::Noise;
+use consenso_engine::graph::{Graph, Mixing};
+use consenso_engine::problem::solve::central_optimum;
+use consenso_engine::problem::{Constraint, LocalObjective, Loss, Objective};
+use consenso_engine::protocol::{
     Admm, Aggregation, Common, Configured, ConsensusAdmm, Extra, GradientDescent, GradientTracking,
     NeighbourhoodDescent, Protocol, PublicFacts, Schedule,
 };
-use consenso::random::Seed;
-use consenso::simulate::Lockstep;
+use consenso_engine::random::Seed;
+use consenso_engine::simulate::Lockstep;
 use consenso_study::bundled;
 use proptest::prelude::*;
 use std::sync::{Arc, OnceLock};

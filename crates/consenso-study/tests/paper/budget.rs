@@ -1,7 +1,7 @@
 //! Budgets of whole experiments.
 
-use consenso::data::Encoding;
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso_engine::data::Encoding;
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
 use consenso_study::{ExperimentFile as _, bundled};
 
 const SKEWED: &str = r#"

@@ -2,9 +2,9 @@
 //!
 //! The check is another program on another seed; two seeds differ by up to 0.15 in the log metric and 6 % in ε.
 
-use consenso::data::Encoding;
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
-use consenso::record::{AlgorithmRecord, Record};
+use consenso_engine::data::Encoding;
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso_engine::record::{AlgorithmRecord, Record};
 use consenso_study::experiment::built_in;
 use consenso_study::{ExperimentFile as _, bundled};
 

@@ -1,19 +1,19 @@
 //! Problems tied by a linear constraint: the algorithm against optima found another way, the theorems, and what its releases give away.
 
-use consenso::agent::{Agent, Player, Timetable};
-use consenso::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
-use consenso::gate::{Gate, Ledger, Noise, RoundNoise};
-use consenso::graph::{Graph, Mixing};
-use consenso::problem::coupled::coupled_optimum;
-use consenso::problem::coupling::{Block, Coupling, CouplingError, Relation};
-use consenso::problem::{Constraint, Costs, LocalObjective, Sensitivity};
-use consenso::protocol::{
+use consenso_engine::agent::{Agent, Player, Timetable};
+use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
+use consenso_engine::gate::{Gate, Ledger, Noise, RoundNoise};
+use consenso_engine::graph::{Graph, Mixing};
+use consenso_engine::problem::coupled::coupled_optimum;
+use consenso_engine::problem::coupling::{Block, Coupling, CouplingError, Relation};
+use consenso_engine::problem::{Constraint, Costs, LocalObjective, Sensitivity};
+use consenso_engine::protocol::{
     Aggregation, Assessed, Configured, LinearAdmm, Protocol, PublicFacts, Tossing, View, Weights,
 };
-use consenso::random::{Purpose, Seed, Stream};
-use consenso::sharing::{FixedPoint, ShareEffect, SharingAgent};
-use consenso::simulate::{Faults, Lockstep, over_messages};
-use consenso::theory::{Ground, Standing};
+use consenso_engine::random::{Purpose, Seed, Stream};
+use consenso_engine::sharing::{FixedPoint, ShareEffect, SharingAgent};
+use consenso_engine::simulate::{Faults, Lockstep, over_messages};
+use consenso_engine::theory::{Ground, Standing};
 use consenso_study::ExperimentFile as _;
 use consenso_study::experiment::built_in;
 use nalgebra::{DMatrix, DVector};
@@ -266,7 +266,7 @@ fn certified_contraction_is_never_violated() {
             let said = open.assess(&problem.ground());
             assert_eq!(said.standing, Standing::PredictedStable, "{said:?}");
             let nearest = said.nearest_certified.expect("m > 0");
-            problem.protocol(consenso::protocol::parse(nearest).expect("parameters"))
+            problem.protocol(consenso_engine::protocol::parse(nearest).expect("parameters"))
         } else {
             problem.protocol(LinearAdmm {
                 penalty: Some(2.0 * problem.facts.smoothness),
@@ -499,7 +499,7 @@ fn neighbouring_costs_move_a_release_by_at_most_their_sensitivity() {
 fn play(mut player: Player, memory: &[f64], rows: &[f64], round: u32) -> Vec<f64> {
     player.restore(memory);
     let weights = [0.0; 2];
-    let seat = consenso::agent::Seat {
+    let seat = consenso_engine::agent::Seat {
         rows,
         me: 0,
         neighbours: &[1, 2],
@@ -509,7 +509,7 @@ fn play(mut player: Player, memory: &[f64], rows: &[f64], round: u32) -> Vec<f64
         common: None,
     };
     let mut out = vec![0.0; 2];
-    player.play(&seat, &mut consenso::gate::Draft::default(), &mut out);
+    player.play(&seat, &mut consenso_engine::gate::Draft::default(), &mut out);
     out
 }
 

@@ -1,6 +1,6 @@
 //! The paper's algorithms on its own records, and its figures.
 
-#[path = "../../../consenso/tests/common/mod.rs"]
+#[path = "../../../consenso-engine/tests/common/mod.rs"]
 mod common;
 #[path = "../support/html.rs"]
 mod html;

@@ -1,10 +1,12 @@
 //! Objectives, projections, sensitivities and the reference solver against independent checks.
 
-use consenso::data::{Encoding, Records, RowBounds, Synthetic, SyntheticTask};
-use consenso::privacy::NeighbourRelation;
-use consenso::problem::solve::{Proximal, central_optimum, proximal_step};
-use consenso::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace, accuracy};
-use consenso::random::{Purpose, Seed, Stream};
+use consenso_engine::data::{Encoding, Records, RowBounds, Synthetic, SyntheticTask};
+use consenso_engine::privacy::NeighbourRelation;
+use consenso_engine::problem::solve::{Proximal, central_optimum, proximal_step};
+use consenso_engine::problem::{
+    Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace, accuracy,
+};
+use consenso_engine::random::{Purpose, Seed, Stream};
 use consenso_study::bundled;
 use proptest::prelude::*;
 use rand::RngExt;

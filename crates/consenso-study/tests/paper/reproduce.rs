@@ -3,7 +3,7 @@
 use crate::html;
 use crate::made_up;
 
-use consenso::record::{AlgorithmRecord, PublishedRecord, Record, Spread};
+use consenso_engine::record::{AlgorithmRecord, PublishedRecord, Record, Spread};
 use consenso_study::experiment::built_in;
 use consenso_study::report::paper_html;
 use consenso_study::reproduce::{Cell, Finding, Part, Reproduction, Verdict, experiments};

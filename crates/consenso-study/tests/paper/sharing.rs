@@ -3,17 +3,17 @@
 use crate::common;
 
 use common::Door;
-use consenso::agent::{Player, Timetable};
-use consenso::data::{Encoding, Partition, Synthetic, SyntheticTask};
-use consenso::gate::{Noise, StopReason};
-use consenso::graph::{Graph, Mixing};
-use consenso::problem::{LocalObjective, Loss, Objective};
-use consenso::protocol::{Admm, Aggregation, ConsensusAdmm, GradientDescent, Protocol, Schedule};
-use consenso::random::{Purpose, Seed};
-use consenso::sharing::{
+use consenso_engine::agent::{Player, Timetable};
+use consenso_engine::data::{Encoding, Partition, Synthetic, SyntheticTask};
+use consenso_engine::gate::{Noise, StopReason};
+use consenso_engine::graph::{Graph, Mixing};
+use consenso_engine::problem::{LocalObjective, Loss, Objective};
+use consenso_engine::protocol::{Admm, Aggregation, ConsensusAdmm, GradientDescent, Protocol, Schedule};
+use consenso_engine::random::{Purpose, Seed};
+use consenso_engine::sharing::{
     FixedPoint, Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent,
 };
-use consenso::simulate::Lockstep;
+use consenso_engine::simulate::Lockstep;
 use consenso_study::bundled;
 use rand::RngExt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A record that no run made: plausible curves from closed forms, for tests and for looking at the report.
 
-use consenso::record::{
+use consenso_engine::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, Record, Spread, ZeroModel,
 };
 use serde_json::json;

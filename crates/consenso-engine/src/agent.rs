@@ -1,0 +1,1317 @@
+//! The agent: a pure state machine.
+//!
+//! [`Player`] is what an agent does in a round, given everybody's last releases. [`Agent`] wraps it for the world of messages:
+//! [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
+//! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
+
+use crate::gate::{
+    Draft, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares, StopReason,
+};
+use crate::graph::{Graph, Mixing};
+use crate::problem::LocalObjective;
+use crate::protocol::{Common, MixRule, Protocol, View, Weights};
+use crate::random::Seed;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The public timetable of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timetable {
+    /// Rounds that use the records.
+    pub rounds: u32,
+    /// The model is the mean of an agent's releases from this round on (tail averaging); `rounds` is the last one alone.
+    pub tail_from: u32,
+    /// Rounds of plain mixing after them: post-processing that brings every agent to the network's mean model.
+    pub gossip: u32,
+}
+
+impl Timetable {
+    /// Exchanges in all.
+    #[must_use]
+    pub fn exchanges(&self) -> u32 {
+        self.rounds + self.gossip
+    }
+
+    /// Whether everybody must mix the newest vectors in this exchange: after the rounds with steps, and in the last one, whose mean is the model.
+    pub(crate) fn is_exact(&self, exchange: u32) -> bool {
+        exchange > self.rounds || exchange >= self.exchanges()
+    }
+}
+
+/// Where an agent sits: which rows it may look at, after how many exchanges.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat<'a> {
+    /// Released rows, `dim` numbers each.
+    pub rows: &'a [f64],
+    /// The row of this agent.
+    pub me: u32,
+    /// The rows of its neighbours, by agent number.
+    pub neighbours: &'a [u32],
+    /// Where this agent's number stands among its neighbours'.
+    pub place: usize,
+    /// Its row of the mixing matrix.
+    pub weights: Weights<'a>,
+    /// Exchanges so far.
+    pub round: u32,
+    /// What all agents compute alike, if the driver did so already.
+    pub common: Option<&'a Common>,
+}
+
+/// What an agent does in a round.
+#[derive(Debug)]
+pub struct Player {
+    local: LocalObjective,
+    protocol: Arc<dyn Protocol>,
+    timetable: Arc<Timetable>,
+    mixing: MixRule,
+    gate: Gate,
+    memory: Vec<f64>,
+    tail: Vec<f64>,
+    tail_rounds: u32,
+    stopped: Option<(u32, StopReason)>,
+    /// Rounds up to this one may have been released before what was kept of them was lost.
+    unsure: u32,
+    /// How many rounds old a neighbour's vector may be.
+    staleness: u32,
+}
+
+impl Player {
+    /// An agent at the start, every memory zero.
+    #[must_use]
+    pub fn new(
+        local: LocalObjective,
+        protocol: Arc<dyn Protocol>,
+        timetable: Arc<Timetable>,
+        gate: Gate,
+    ) -> Self {
+        let dim = local.dim();
+        let memory = vec![0.0; (protocol.memory() + protocol.private_memory()) * protocol.width(dim)];
+        let gate = gate.with_model(dim);
+        // Without averaging there is no tail to keep.
+        let tail = if timetable.tail_from < timetable.rounds { vec![0.0; dim] } else { Vec::new() };
+        let mixing = MixRule::Average;
+        let (tail_rounds, stopped, unsure, staleness) = (0, None, 0, 0);
+        Self {
+            local,
+            protocol,
+            timetable,
+            mixing,
+            gate,
+            memory,
+            tail,
+            tail_rounds,
+            stopped,
+            unsure,
+            staleness,
+        }
+    }
+
+    /// Lets an agent mix the newest vector it has of a neighbour if that is at most `rounds` rounds old, instead of waiting for the one of this round; for algorithms
+    /// that [allow it](crate::protocol::Tolerant::refuses_stale).
+    #[must_use]
+    pub fn with_staleness(mut self, rounds: u32) -> Self {
+        self.staleness = rounds;
+        self
+    }
+
+    /// How many rounds old a neighbour's vector may be.
+    #[must_use]
+    pub fn staleness(&self) -> u32 {
+        self.staleness
+    }
+
+    /// How many rounds old a neighbour's vector may be in an exchange: nothing but the newest where vectors are mixed without a step, and in the last exchange.
+    pub(crate) fn oldest(&self, exchange: u32) -> u32 {
+        if self.timetable.is_exact(exchange) { 0 } else { self.staleness }
+    }
+
+    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](crate::protocol::Tolerant::mixes) them.
+    #[must_use]
+    pub fn with_mixing(mut self, mixing: MixRule) -> Self {
+        self.mixing = mixing;
+        self
+    }
+
+    /// Where it starts: the point of the constraint set nearest to zero, so that a run never leaves the set.
+    #[must_use]
+    pub fn start(&self) -> Vec<f64> {
+        let mut start = vec![0.0; self.width()];
+        self.gate.constraint().project(&mut start[..self.local.dim()]);
+        start
+    }
+
+    /// How many numbers its messages have.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.protocol.width(self.local.dim())
+    }
+
+    /// Its objective; the records inside are private.
+    #[must_use]
+    pub fn local(&self) -> &LocalObjective {
+        &self.local
+    }
+
+    /// Its gate, for the agent's own report.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Duals and other vectors it keeps, one after the other.
+    #[must_use]
+    pub fn memory(&self) -> &[f64] {
+        &self.memory
+    }
+
+    /// Puts back what [`Self::memory`] gave.
+    pub fn restore(&mut self, memory: &[f64]) {
+        self.memory.copy_from_slice(memory);
+    }
+
+    /// All that changes from round to round; see [`Agent::checkpoint`].
+    pub(crate) fn state(&self) -> PlayerState {
+        let Self { gate, memory, tail, tail_rounds, stopped, .. } = self;
+        PlayerState {
+            memory: memory.clone(),
+            // Before the average begins there is nothing in it.
+            tail: if *tail_rounds == 0 { Vec::new() } else { tail.clone() },
+            tail_rounds: *tail_rounds,
+            stopped: *stopped,
+            gate: gate.state(),
+        }
+    }
+
+    pub(crate) fn resume(&mut self, state: &PlayerState) -> Result<(), RestoreError> {
+        let tail = if state.tail_rounds == 0 { 0 } else { self.tail.len() };
+        if state.memory.len() != self.memory.len() || state.tail.len() != tail {
+            return Err(RestoreError::Shape { what: "the algorithm's memory" });
+        }
+        if !self.gate.resume(&state.gate) {
+            return Err(RestoreError::Shape { what: "the ledger" });
+        }
+        self.memory.copy_from_slice(&state.memory);
+        self.tail.fill(0.0);
+        self.tail[..tail].copy_from_slice(&state.tail);
+        (self.tail_rounds, self.stopped) = (state.tail_rounds, state.stopped);
+        Ok(())
+    }
+
+    /// Has no round up to this one use the records: what it says may have been said before, with other noise, by whoever lost its state. Each is charged as
+    /// if it had used them, and passes on a function of what was released.
+    pub fn spare(&mut self, until: u32) {
+        self.unsure = until;
+    }
+
+    /// What an agent remembers that released rounds 1 to `released`, of which all but the last message is lost.
+    fn state_after(&self, released: u32) -> Result<PlayerState, RejoinError> {
+        let kind = self.protocol.kind();
+        if self.gate.is_correlated() {
+            return Err(RejoinError::Secrets { kind });
+        }
+        if self.protocol.private_memory() > 0 {
+            return Err(RejoinError::Private { kind });
+        }
+        if self.protocol.memory() > 0 {
+            return Err(RejoinError::Remembers { kind });
+        }
+        if self.staleness > 0 {
+            return Err(RejoinError::Stale { rounds: self.staleness });
+        }
+        let charged = released.min(self.timetable.rounds);
+        let gate = self.gate.state_after(charged).ok_or(RejoinError::Filter { kind })?;
+        let allowed = self.gate.ledger().allowed();
+        let stopped = allowed.filter(|a| charged > *a).map(|a| (a + 1, StopReason::BudgetSpent));
+        Ok(PlayerState { memory: Vec::new(), tail: Vec::new(), tail_rounds: 0, stopped, gate })
+    }
+
+    /// From which round on its budget kept it from using its records, if it did.
+    #[must_use]
+    pub fn stopped(&self) -> Option<(u32, StopReason)> {
+        self.stopped
+    }
+
+    /// Takes in everybody's releases of round `seat.round` and writes this agent's next message to `out`.
+    pub fn play<'a>(&mut self, seat: &Seat<'_>, draft: &mut Draft, out: &'a mut [f64]) -> Release<'a> {
+        self.absorb(seat);
+        let Self { local, protocol, timetable, mixing, gate, memory, tail, stopped, unsure, .. } = self;
+        let view = view(seat, &**protocol, local, gate).with_mixing(*mixing);
+        let next = seat.round + 1;
+        if next > timetable.rounds {
+            // Gossip starts from each agent's own average and then mixes what neighbours sent.
+            let first = next == timetable.rounds + 1;
+            return gate.forward(next, out, |out| {
+                if !first {
+                    return view.mix(out);
+                }
+                out.copy_from_slice(view.own());
+                out[..tail.len()].copy_from_slice(tail);
+            });
+        }
+        if stopped.is_none() && next <= *unsure {
+            *stopped = gate.spend(next).err().map(|reason| (next, reason));
+            return gate.forward(next, out, |out| protocol.idle(&view, out));
+        }
+        if stopped.is_some() {
+            return gate.forward(next, out, |out| protocol.idle(&view, out));
+        }
+        let (release, refused) = gate.release(&**protocol, &view, memory, local, draft, out);
+        *stopped = refused.map(|reason| (next, reason));
+        release
+    }
+
+    /// The same for a secret-shared exchange: `seat` holds the mean that the last one revealed, the next vector goes to `own` and stays here,
+    /// its shares go to `words`.
+    ///
+    /// # Errors
+    /// A vector that does not fit the code; nothing is shared then.
+    pub fn share<'a>(
+        &mut self,
+        seat: &Seat<'_>,
+        draft: &mut Draft,
+        code: &FixedPoint,
+        own: &mut [f64],
+        words: &'a mut [u64],
+    ) -> Result<Shares<'a>, ShareError> {
+        let round = seat.round + 1;
+        self.next_steps(seat, draft, code, own, round, false)?;
+        Ok(self.gate.split(round, draft, words))
+    }
+
+    /// The same for masked sums, under a label whose round follows `seat`'s. `again` says that a vector of this round was made before, under another label.
+    ///
+    /// # Errors
+    /// A vector that does not fit the code, or an edge without a secret; nothing may leave then.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of `share`, the label, and whether it is the first of its round"
+    )]
+    pub(crate) fn mask<'a>(
+        &mut self,
+        seat: &Seat<'_>,
+        label: &Label,
+        again: bool,
+        draft: &mut Draft,
+        code: &FixedPoint,
+        own: &mut [f64],
+        words: &'a mut [u64],
+    ) -> Result<Masked<'a>, ShareError> {
+        self.next_steps(seat, draft, code, own, label.charge(), again)?;
+        self.gate.mask(label, draft, words)
+    }
+
+    fn next_steps(
+        &mut self,
+        seat: &Seat<'_>,
+        draft: &mut Draft,
+        code: &FixedPoint,
+        own: &mut [f64],
+        charge: u32,
+        again: bool,
+    ) -> Result<(), ShareError> {
+        if !again {
+            self.absorb(seat);
+        }
+        let Self { local, protocol, timetable, gate, memory, stopped, .. } = self;
+        let view = view(seat, &**protocol, local, gate);
+        let next = seat.round + 1;
+        if next > timetable.rounds || stopped.is_some() {
+            own.copy_from_slice(view.own());
+            return gate.same_steps(&**protocol, &view, code, own, draft);
+        }
+        let refused = gate.next_steps(&**protocol, &view, memory, local, draft, code, own, charge)?;
+        *stopped = refused.map(|reason| (next, reason));
+        Ok(())
+    }
+
+    /// Takes in what the round of `seat` revealed, without a vector of the next.
+    pub(crate) fn take_in(&mut self, seat: &Seat<'_>) {
+        self.absorb(seat);
+    }
+
+    /// Takes in the secret of an edge.
+    pub(crate) fn agree(&mut self, neighbour: u32, secret: &Seed) {
+        self.gate.agree(neighbour, secret);
+    }
+
+    /// The algorithm.
+    pub(crate) fn protocol(&self) -> &dyn Protocol {
+        &*self.protocol
+    }
+
+    /// The timetable.
+    pub(crate) fn timetable(&self) -> &Timetable {
+        &self.timetable
+    }
+
+    /// Takes in the last exchange and gives the agent's model.
+    pub fn finish(&mut self, seat: &Seat<'_>) -> Vec<f64> {
+        self.absorb(seat);
+        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
+        let mut model = vec![0.0; self.local.dim()];
+        if seat.round > self.timetable.rounds {
+            view.mix_from(0, &mut model);
+            self.gate.constraint().project(&mut model);
+        } else if self.tail_rounds > 0 {
+            model.copy_from_slice(&self.tail);
+        } else {
+            self.protocol.model(&view, self.public_memory(&view), &mut model);
+        }
+        model
+    }
+
+    /// Writes the model the agent would use if the run ended now, without averaging and gossip.
+    pub fn current_model(&self, seat: &Seat<'_>, model: &mut [f64]) {
+        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
+        self.protocol.model(&view, self.public_memory(&view), model);
+    }
+
+    fn public_memory(&self, view: &View<'_>) -> &[f64] {
+        &self.memory[..self.protocol.memory() * view.dim()]
+    }
+
+    /// Why no honest neighbour at this place would have released these numbers in this round, if none would: they lie outside the constraint set, which everybody
+    /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](crate::protocol::Assessed::admits).
+    fn out_of_range(&self, round: u32, place: usize, values: &[f64]) -> Option<String> {
+        // A longer message has more in it than a model.
+        if self.gate.shares_constraint() && values.len() == self.local.dim() {
+            let reach = self.gate.constraint().reach(values.len()).unwrap_or(1.0);
+            if !self.gate.constraint().contains(values, 1e-9 * (1.0 + reach)) {
+                return Some("it lies outside the constraint set".into());
+            }
+        }
+        if let Some(reach) = self.gate.reach()
+            && let Some(index) = values.iter().position(|x| x.abs() > reach)
+        {
+            return Some(format!("the number at index {index} is beyond {reach:.4}"));
+        }
+        let (length, most) = self.protocol.admits(round, place)?;
+        let norm = crate::kernel::norm(&values[..length.min(values.len())]);
+        (norm > most).then(|| format!("its length {norm:.4} is beyond {most:.4}"))
+    }
+
+    fn absorb(&mut self, seat: &Seat<'_>) {
+        if seat.round == 0 || seat.round > self.timetable.rounds {
+            return;
+        }
+        let view = view(seat, &*self.protocol, &self.local, &self.gate).with_mixing(self.mixing);
+        let public = self.protocol.memory() * view.dim();
+        self.protocol.absorb(&view, &mut self.memory[..public]);
+        if !self.tail.is_empty() && seat.round >= self.timetable.tail_from {
+            self.tail_rounds += 1;
+            let weight = 1.0 / f64::from(self.tail_rounds);
+            for (tail, x) in self.tail.iter_mut().zip(view.own()) {
+                *tail += weight * (x - *tail);
+            }
+        }
+    }
+}
+
+fn view<'a>(seat: &Seat<'a>, protocol: &dyn Protocol, local: &LocalObjective, gate: &Gate) -> View<'a> {
+    View::new(
+        seat.rows,
+        protocol.width(local.dim()),
+        seat.me,
+        seat.neighbours,
+        seat.place,
+        seat.weights,
+        seat.round,
+    )
+    .with_regularization(local.regularization())
+    .with_constraint(*gate.constraint())
+    .with_common(seat.common)
+}
+
+/// One vector on its way to a neighbour.
+///
+/// An agent's own messages are made from a [`Release`] and from nothing else; a driver builds only what it *received*:
+///
+/// ```compile_fail
+/// let forged = consenso_engine::agent::Message { from: 0, round: 1, values: vec![0.0].into() };
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    from: u32,
+    round: u32,
+    values: Arc<[f64]>,
+}
+
+impl Message {
+    /// What somebody else sent, as it came in: nothing about it is checked before [`Agent::handle`].
+    #[must_use]
+    pub fn received(from: u32, round: u32, values: impl Into<Arc<[f64]>>) -> Self {
+        Self { from, round, values: values.into() }
+    }
+
+    fn released(from: u32, release: &Release<'_>) -> Self {
+        Self { from, round: release.round(), values: release.values().into() }
+    }
+
+    /// Who released it.
+    #[must_use]
+    pub fn from(&self) -> u32 {
+        self.from
+    }
+
+    /// In which round.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// The vector.
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+}
+
+/// Everything an agent must not forget between two processes, bit for bit: saved when [`Effect::Charge`] or [`Effect::Done`] asks
+/// for it, put back with [`Agent::restore`].
+///
+/// It holds what the algorithm remembers, which may depend on the records: it is the agent's own and must stay with it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    pub(crate) agent: u32,
+    pub(crate) round: u32,
+    #[serde(with = "numbers::maybe")]
+    pub(crate) own: Option<Vec<f64>>,
+    pub(crate) away: Vec<Option<u32>>,
+    #[serde(with = "numbers::maybe")]
+    pub(crate) model: Option<Vec<f64>>,
+    pub(crate) player: PlayerState,
+    /// What an agent among shares has added up in the exchange it is in; `None` for one that sends its vectors.
+    pub(crate) shares: Option<Vec<u64>>,
+}
+
+impl std::fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let dim = self.own.as_ref().or(self.model.as_ref()).map_or(0, Vec::len);
+        write!(f, "Checkpoint(agent={}, round={}, dim={dim})", self.agent, self.round)
+    }
+}
+
+impl Checkpoint {
+    /// Exchanges that were complete.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// The model, if the run was over.
+    #[must_use]
+    pub fn model(&self) -> Option<&[f64]> {
+        self.model.as_deref()
+    }
+
+    /// Whether it is of an agent among secret shares, whose vector is in no message.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.shares.is_some()
+    }
+
+    /// Takes out the release of the round after, which whoever keeps the message itself need not keep twice. A vector that left in shares stays.
+    pub fn take_release(&mut self) -> Option<Vec<f64>> {
+        if self.is_shared() { None } else { self.own.take() }
+    }
+
+    /// Puts it back: the same bits, for neighbours may have them.
+    pub fn put_release(&mut self, values: Vec<f64>) {
+        self.own = Some(values);
+    }
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PlayerState {
+    #[serde(with = "numbers")]
+    memory: Vec<f64>,
+    #[serde(with = "numbers")]
+    tail: Vec<f64>,
+    tail_rounds: u32,
+    stopped: Option<(u32, StopReason)>,
+    gate: GateState,
+}
+
+/// Long vectors as bytes: a format that takes bytes whole writes them many times faster than number by number.
+pub(crate) mod numbers {
+    use serde::de::Visitor;
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = vec![0; 8 * values.len()];
+        for (place, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+            *place = value.to_le_bytes();
+        }
+        to.serialize_bytes(&bytes)
+    }
+
+    pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<f64>, D::Error> {
+        struct Numbers;
+        impl Visitor<'_> for Numbers {
+            type Value = Vec<f64>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("eight bytes a number")
+            }
+
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Vec<f64>, E> {
+                let (numbers, rest) = bytes.as_chunks();
+                if !rest.is_empty() {
+                    return Err(E::invalid_length(bytes.len(), &self));
+                }
+                Ok(numbers.iter().map(|n| f64::from_le_bytes(*n)).collect())
+            }
+        }
+        from.deserialize_bytes(Numbers)
+    }
+
+    /// The same for a vector that may be missing. No vector of an agent is empty.
+    pub(super) mod maybe {
+        use serde::{Deserializer as D, Serializer as S};
+
+        pub(in super::super) fn serialize<T: S>(values: &Option<Vec<f64>>, to: T) -> Result<T::Ok, T::Error> {
+            super::serialize(values.as_deref().unwrap_or_default(), to)
+        }
+
+        pub(in super::super) fn deserialize<'a, T: D<'a>>(from: T) -> Result<Option<Vec<f64>>, T::Error> {
+            Ok(Some(super::deserialize(from)?).filter(|values| !values.is_empty()))
+        }
+    }
+}
+
+/// Why a checkpoint was not put back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// It is another agent's.
+    #[error("the checkpoint is agent {found}'s, not agent {agent}'s")]
+    Agent {
+        /// Who was to be restored.
+        agent: u32,
+        /// Whose it is.
+        found: u32,
+    },
+    /// It does not fit the experiment.
+    #[error("the checkpoint does not fit the experiment: {what} has another shape")]
+    Shape {
+        /// What does not fit.
+        what: &'static str,
+    },
+}
+
+/// Why an agent cannot go on without a neighbour.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AbsenceError {
+    /// There is no such neighbour.
+    #[error("agent {from} is not a neighbour of agent {agent}")]
+    Stranger {
+        /// Who is away.
+        from: u32,
+        /// Who would go on.
+        agent: u32,
+    },
+    /// The algorithm's answer would be wrong.
+    #[error("{kind} cannot go on without a neighbour: what it remembers balances over every edge")]
+    Needed {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// The noise that both share would be left in the model.
+    #[error("{kind} cannot go on without a neighbour: noise that both share would cancel with nothing")]
+    Shares {
+        /// The algorithm.
+        kind: &'static str,
+    },
+}
+
+/// Why an agent cannot get another neighbour.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum JoinError {
+    /// It has this neighbour already, or would be its own.
+    #[error("agent {agent} has agent {from} beside it already")]
+    Known {
+        /// Who was to join.
+        from: u32,
+        /// Whose neighbour it would be.
+        agent: u32,
+    },
+    /// What it does with its neighbours' vectors depends on how many there are.
+    #[error(
+        "{kind} cannot get another neighbour: its step, what one record moves of it, or what it remembers depends on who its neighbours are, so that neither its noise nor its claim would stand"
+    )]
+    Needed {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// The noise of its messages is shared by the neighbours it had.
+    #[error(
+        "{kind} cannot get another neighbour: its noise was chosen for the edges there were when it began, and the claim rests on them"
+    )]
+    Shares {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// Nobody could say from which exchange on.
+    #[error(
+        "staleness = {rounds}: an edge begins in an exchange that both ends complete together, and these mix vectors of different ones"
+    )]
+    Stale {
+        /// How many rounds old a vector may be.
+        rounds: u32,
+    },
+    /// The exchange is over, or there is none of that number.
+    #[error("an edge from exchange {from} on: this agent has completed {round} of {last} exchanges")]
+    Passed {
+        /// The first exchange with the neighbour.
+        from: u32,
+        /// Exchanges complete.
+        round: u32,
+        /// Exchanges in all.
+        last: u32,
+    },
+    /// There is not so much to give away.
+    #[error("an edge of weight {weight}: this agent's own weight is {own}, and must stay above 0")]
+    Weight {
+        /// What the edge would have.
+        weight: f64,
+        /// What the agent has.
+        own: f64,
+    },
+}
+
+/// A neighbour that an agent will have from an exchange on.
+#[derive(Clone, Debug)]
+struct Joining {
+    neighbour: u32,
+    weight: f64,
+    from: u32,
+    /// Its release of that exchange, which may come in before this agent is there.
+    first: Option<Arc<[f64]>>,
+    away: Option<u32>,
+}
+
+/// Why an agent that lost its state cannot go on from what others have of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RejoinError {
+    /// Its next message depends on what only it knew.
+    #[error("{kind} remembers what depends on the records, such as an earlier gradient: nobody else has it")]
+    Private {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// Its next message depends on all rounds before.
+    #[error("{kind} remembers sums over all rounds, and neighbours keep the last two only")]
+    Remembers {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// The secrets of its edges were lost with its state.
+    #[error(
+        "{kind} hides records with secrets that are this agent's and one neighbour's alone: they are lost, and nothing else would cancel"
+    )]
+    Secrets {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// What its releases cost depends on the whole transcript.
+    #[error(
+        "{kind} under accounting = \"filter\": what releases cost depends on all that was sent, and neighbours keep the last two rounds only"
+    )]
+    Filter {
+        /// The algorithm.
+        kind: &'static str,
+    },
+    /// There may be more releases than neighbours tell of.
+    #[error(
+        "staleness = {rounds}: a site may be that many rounds ahead of what its neighbours have of it, so that nobody knows what it released last"
+    )]
+    Stale {
+        /// How many rounds old a vector may be.
+        rounds: u32,
+    },
+}
+
+/// What an agent wants done, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Make the state durable: a release of this round was drawn and charged. It must be on disk before the message leaves.
+    Charge {
+        /// The round charged.
+        round: u32,
+    },
+    /// Send to every neighbour, again and again until each has it.
+    Send(Message),
+    /// Nothing more will come; the model is ready.
+    Done(StopReason),
+}
+
+/// Largest number that a message of a neighbour may hold, 10^12.
+///
+/// Models of unit rows are a few units long; what is a billion times as long is no model. Larger numbers would let a neighbour ask about single records without noise: at
+/// 10^308 one record's margin is ∞ − ∞ and its slope no number, the step cannot be released, and the agent falls silent *because of that record*. Within the bound
+/// every margin, slope and step is finite whatever the records are, so that an agent's silence is a function of public numbers alone.
+pub const LARGEST_RECEIVED: f64 = 1e12;
+
+/// Why a message was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is from somebody who is not a neighbour.
+    #[error("agent {from} is not a neighbour of agent {agent}")]
+    Stranger {
+        /// Sender.
+        from: u32,
+        /// Receiver.
+        agent: u32,
+    },
+    /// It has another length than the model.
+    #[error("round {round} from agent {from} has {got} numbers, not {want}")]
+    Dimension {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Numbers received.
+        got: usize,
+        /// Numbers expected.
+        want: usize,
+    },
+    /// It holds a NaN or an infinity.
+    #[error("round {round} from agent {from} has a number that is not finite at index {index}")]
+    NotFinite {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Where.
+        index: usize,
+    },
+    /// It holds a number that no model has.
+    #[error("round {round} from agent {from} has a number beyond 1e12 at index {index}")]
+    TooLarge {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// Where.
+        index: usize,
+    },
+    /// It lies outside what an honest agent of this study can release.
+    #[error("round {round} from agent {from} is out of range: {what}")]
+    OutOfRange {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// By which public rule.
+        what: String,
+    },
+    /// Its round is not one this neighbour can be in.
+    #[error("round {round} from agent {from}, who can only be in round {expected} or the next")]
+    OutOfTurn {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+        /// The round awaited.
+        expected: u32,
+    },
+    /// The round was received before with other content: a neighbour must never release a round twice.
+    #[error("agent {from} sent round {round} twice with different content")]
+    Equivocation {
+        /// Sender.
+        from: u32,
+        /// Its round.
+        round: u32,
+    },
+}
+
+// A macro because a method would borrow the whole agent while the player inside is being moved.
+macro_rules! seat {
+    ($agent:ident) => {
+        Seat {
+            rows: &$agent.rows,
+            me: 0,
+            neighbours: &$agent.indices,
+            place: $agent.neighbours.partition_point(|&j| j < $agent.id),
+            weights: Weights { own: $agent.own_weight, neighbours: &$agent.weights },
+            round: $agent.round,
+            common: None,
+        }
+    };
+}
+
+/// A [`Player`] among messages.
+///
+/// A neighbour can be at most one round ahead, for it needs this agent's release to go on; so two slots a neighbour hold all that
+/// can arrive, in whatever order and however often. Where vectors may be s rounds old it can be s rounds further ahead, and there are s slots more.
+#[derive(Debug)]
+pub struct Agent {
+    id: u32,
+    player: Player,
+    neighbours: Vec<u32>,
+    dim: usize,
+    /// Exchanges complete: every neighbour's release of this round is in `rows`.
+    round: u32,
+    /// Row 0 is this agent's, then its neighbours', all of `round`.
+    rows: Vec<f64>,
+    /// Whether `rows` is that: not after a restore, until the next exchange. Nobody needs them to go on, only to catch a neighbour that
+    /// sends a round twice.
+    remembers: bool,
+    indices: Vec<u32>,
+    own_weight: f64,
+    weights: Vec<f64>,
+    /// Releases of `round + 1`, `round + 2` and so on, a slot a neighbour.
+    waiting: std::collections::VecDeque<Vec<Option<Arc<[f64]>>>>,
+    /// The newest release of each neighbour up to `round`, where older ones may be mixed; empty where they may not.
+    latest: Vec<Option<(u32, Arc<[f64]>)>>,
+    /// How many rounds old each neighbour's vector was in the last exchange; empty where none may be.
+    ages: Vec<u32>,
+    /// Neighbours it goes on without, each since which round.
+    away: Vec<Option<u32>>,
+    /// Neighbours to come.
+    joining: Vec<Joining>,
+    /// Neighbours that came after the start, and from which exchange on.
+    joined: Vec<(u32, u32)>,
+    own: Option<Arc<[f64]>>,
+    queue: std::collections::VecDeque<Effect>,
+    draft: Draft,
+    model: Option<Vec<f64>>,
+}
+
+impl Agent {
+    /// Agent `id` of the graph; everybody starts from the point of the common constraint set nearest to zero.
+    #[must_use]
+    pub fn new(id: u32, graph: &Graph, mixing: &Mixing, player: Player) -> Self {
+        let neighbours = graph.neighbours(id as usize).to_vec();
+        let dim = player.width();
+        let n = neighbours.len();
+        let stale = player.staleness as usize;
+        // Where everybody starts is public.
+        let start: Arc<[f64]> = player.start().into();
+        let known = if stale > 0 { n } else { 0 };
+        Self {
+            id,
+            dim,
+            round: 0,
+            rows: player.start().repeat(n + 1),
+            remembers: true,
+            indices: (1..=n as u32).collect(),
+            own_weight: mixing.own(id as usize),
+            weights: mixing.neighbours(id as usize).to_vec(),
+            waiting: std::iter::repeat_n(vec![None; n], 2 + stale).collect(),
+            latest: vec![Some((0, start)); known],
+            ages: Vec::new(),
+            away: vec![None; n],
+            joining: Vec::new(),
+            joined: Vec::new(),
+            own: None,
+            queue: std::collections::VecDeque::new(),
+            draft: Draft::default(),
+            model: None,
+            player,
+            neighbours,
+        }
+    }
+
+    /// The player inside.
+    #[must_use]
+    pub fn player(&self) -> &Player {
+        &self.player
+    }
+
+    /// Exchanges complete.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// Returns what was released in the last complete exchange, one vector after the other: its own, then its neighbours'. Empty after it
+    /// was restored, until an exchange is complete.
+    #[must_use]
+    pub fn releases(&self) -> &[f64] {
+        if self.remembers { &self.rows } else { &[] }
+    }
+
+    /// The model, once [`Effect::Done`] was polled.
+    #[must_use]
+    pub fn model(&self) -> Option<&[f64]> {
+        self.model.as_deref()
+    }
+
+    /// Its neighbours, by agent number.
+    #[must_use]
+    pub fn neighbours(&self) -> &[u32] {
+        &self.neighbours
+    }
+
+    /// Neighbours whose release of the next round has not come in, and is waited for.
+    pub fn awaited(&self) -> impl Iterator<Item = u32> + '_ {
+        let open = self.own.is_some() && self.model.is_none();
+        let too_old = self.too_old();
+        let slots = self.neighbours.iter().zip(&self.waiting[0]).zip(&self.away).enumerate();
+        slots
+            .filter(move |(slot, ((_, fresh), away))| {
+                let waits = too_old.as_ref().is_none_or(|old| old.contains(slot));
+                open && fresh.is_none() && away.is_none() && waits
+            })
+            .map(|(_, ((&j, _), _))| j)
+    }
+
+    /// Places of neighbours whose newest vector is too old to be mixed, where older ones may be and enough of the others are fresh: at least half of them, and no more than all but one,
+    /// so that a single slow link holds nobody up. `None`: everybody's vector of this round is waited for.
+    fn too_old(&self) -> Option<Vec<usize>> {
+        let oldest = self.player.oldest(self.round + 1);
+        if oldest == 0 {
+            return None;
+        }
+        let here = || (0..self.neighbours.len()).filter(|&place| self.away[place].is_none());
+        let is_fresh = |place: &usize| self.waiting[0][*place].is_some();
+        let (all, fresh) = (here().count(), here().filter(is_fresh).count());
+        if fresh < all.div_ceil(2).min(all.saturating_sub(1)) {
+            return None;
+        }
+        let least = (self.round + 1).saturating_sub(oldest);
+        let old = |place: &usize| {
+            !is_fresh(place) && self.latest[*place].as_ref().is_none_or(|known| known.0 < least)
+        };
+        Some(here().filter(old).collect())
+    }
+
+    /// How many rounds old each neighbour's vector was in the last complete exchange, by agent number; empty where all are of the same round.
+    #[must_use]
+    pub fn ages(&self) -> &[u32] {
+        &self.ages
+    }
+
+    /// Goes on without a neighbour from the next exchange on: its place in every sum and its weight in every mix are the agent's own,
+    /// as if the edge were gone. A function of what was released, so it costs nothing.
+    ///
+    /// # Errors
+    /// Nobody of that number, or an algorithm that cannot; the state is as it was.
+    pub fn go_without(&mut self, from: u32) -> Result<(), AbsenceError> {
+        let next = self.round + 1;
+        if let Some(joining) = self.joining.iter_mut().find(|j| j.neighbour == from) {
+            joining.away.get_or_insert(next);
+            return Ok(());
+        }
+        let stranger = AbsenceError::Stranger { from, agent: self.id };
+        let slot = self.neighbours.binary_search(&from).map_err(|_| stranger)?;
+        self.may_go_without()?;
+        self.away[slot].get_or_insert(next);
+        Ok(())
+    }
+
+    /// Whether the algorithm can go on without a neighbour.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn may_go_without(&self) -> Result<(), AbsenceError> {
+        let kind = self.player.protocol.kind();
+        if self.player.gate.is_correlated() {
+            return Err(AbsenceError::Shares { kind });
+        }
+        if !self.player.protocol.allows_absence() {
+            return Err(AbsenceError::Needed { kind });
+        }
+        Ok(())
+    }
+
+    /// Gives the agent another neighbour from exchange `from` on, whose weight in every mix is taken from the agent's own. The other end must do the same with the same weight
+    /// and exchange: then the mixing matrix stays symmetric and doubly stochastic, and nobody else is concerned. What the agent released before is as it was. The releases it
+    /// makes later cost what they always did: a mix of released vectors is public whoever released them, and the step's sensitivity does not depend on it.
+    ///
+    /// # Errors
+    /// An algorithm that cannot, an exchange that is over, or a weight that the agent has not; the state is as it was.
+    pub fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), JoinError> {
+        let known = self.joining.iter().any(|j| j.neighbour == neighbour);
+        if known || neighbour == self.id || self.neighbours.binary_search(&neighbour).is_ok() {
+            return Err(JoinError::Known { from: neighbour, agent: self.id });
+        }
+        self.may_join()?;
+        let (round, last) = (self.round, self.player.timetable.exchanges());
+        if from <= round || from > last {
+            return Err(JoinError::Passed { from, round, last });
+        }
+        let own = self.own_weight - self.joining.iter().map(|j| j.weight).sum::<f64>();
+        if !(weight > 0.0 && weight < own) {
+            return Err(JoinError::Weight { weight, own });
+        }
+        self.joining.push(Joining { neighbour, weight, from, first: None, away: None });
+        let released = self.round + u32::from(self.own.is_some());
+        self.take_in(released);
+        Ok(())
+    }
+
+    /// Whether the algorithm's claim stands with another neighbour.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn may_join(&self) -> Result<(), JoinError> {
+        let kind = self.player.protocol.kind();
+        if self.player.gate.is_correlated() {
+            return Err(JoinError::Shares { kind });
+        }
+        if !self.player.protocol.mixes() || !self.player.protocol.allows_absence() {
+            return Err(JoinError::Needed { kind });
+        }
+        match self.player.staleness {
+            0 => Ok(()),
+            rounds => Err(JoinError::Stale { rounds }),
+        }
+    }
+
+    /// Neighbours that it gets or got after the start, each with its first exchange.
+    pub fn joined(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.joined.iter().copied().chain(self.joining.iter().map(|j| (j.neighbour, j.from)))
+    }
+
+    /// Gives those a place whose first exchange is the one this agent has released for.
+    fn take_in(&mut self, released: u32) {
+        let all = std::mem::take(&mut self.joining);
+        for new in all {
+            if new.from > released {
+                self.joining.push(new);
+                continue;
+            }
+            let slot = self.neighbours.partition_point(|&j| j < new.neighbour);
+            self.neighbours.insert(slot, new.neighbour);
+            self.weights.insert(slot, new.weight);
+            self.own_weight -= new.weight;
+            self.away.insert(slot, new.away);
+            self.waiting.iter_mut().for_each(|slots| slots.insert(slot, None));
+            self.waiting[0][slot] = new.first.filter(|_| new.from == self.round + 1);
+            let at = (slot + 1) * self.dim;
+            let own = self.rows[..self.dim].to_vec();
+            self.rows.splice(at..at, own);
+            self.indices.push(self.indices.len() as u32 + 1);
+            self.joined.push((new.neighbour, new.from));
+        }
+    }
+
+    /// Neighbours it goes on without, and from which exchange on.
+    pub fn away(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.neighbours.iter().zip(&self.away).filter_map(|(&j, since)| Some((j, (*since)?)))
+    }
+
+    /// The state to make durable. What neighbours sent ahead of the round is left out: they send it again; and so is what they sent for
+    /// rounds that are over: the next message was drafted from it already.
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            agent: self.id,
+            round: self.round,
+            own: self.own.as_deref().map(<[f64]>::to_vec),
+            away: self.away.clone(),
+            model: self.model.clone(),
+            player: self.player.state(),
+            shares: None,
+        }
+    }
+
+    /// Puts a fresh agent where a checkpoint left off. What was charged and may have been sent is sent again, the same bits: nothing
+    /// is drawn twice.
+    ///
+    /// # Errors
+    /// A checkpoint of another agent or another experiment; the agent must not be used then.
+    pub fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
+        if saved.agent != self.id {
+            return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
+        }
+        let fits = |vector: &Option<Vec<f64>>, length| vector.as_ref().is_none_or(|v| v.len() == length);
+        self.take_in(saved.round + u32::from(saved.own.is_some()));
+        if saved.away.len() != self.away.len() || saved.shares.is_some() {
+            return Err(RestoreError::Shape { what: "the neighbourhood" });
+        }
+        if !fits(&saved.own, self.dim) || !fits(&saved.model, self.player.local.dim()) {
+            return Err(RestoreError::Shape { what: "the model" });
+        }
+        if saved.round > self.player.timetable.exchanges() {
+            return Err(RestoreError::Shape { what: "the timetable" });
+        }
+        self.player.resume(&saved.player)?;
+        if saved.round > 0 {
+            // They send again what they have released since.
+            self.latest.fill(None);
+        }
+        if saved.round > 0 && saved.own.is_none() && saved.model.is_none() {
+            return Err(RestoreError::Shape { what: "the model" });
+        }
+        (self.round, self.remembers) = (saved.round, saved.round == 0);
+        self.away.clone_from(&saved.away);
+        self.own = saved.own.as_deref().map(Arc::from);
+        self.model.clone_from(&saved.model);
+        self.queue.clear();
+        if let Some(values) = &self.own {
+            let (round, values) = (self.round + 1, Arc::clone(values));
+            self.queue.push_back(Effect::Send(Message { from: self.id, round, values }));
+        }
+        Ok(())
+    }
+
+    /// The state of an agent that lost it after its release of round `released`, which others still have; `None` if they have none.
+    ///
+    /// Only for algorithms whose next message is a function of the last releases and of the schedule. An average of the agent's own releases begins
+    /// anew. Whoever cannot know whether there were more releases must [spare](Player::spare) their rounds.
+    ///
+    /// # Errors
+    /// An algorithm that remembers more than that.
+    pub fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, RejoinError> {
+        let player = self.player.state_after(released)?;
+        let joined = self.joining.iter().filter(|j| j.from <= released).count();
+        let (agent, away) = (self.id, vec![None; self.away.len() + joined]);
+        let own = own.filter(|_| released > 0).map(<[f64]>::to_vec);
+        let round = released.saturating_sub(1);
+        Ok(Checkpoint { agent, round, own, away, model: None, player, shares: None })
+    }
+
+    /// Takes in the secret of the edge to a neighbour; see [`Gate::agree`]. Until all are known [`Self::poll`] drafts nothing.
+    pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
+        self.player.gate.agree(neighbour, secret);
+    }
+
+    /// Has rounds up to this one charged and not use the records; see [`Player::spare`].
+    pub fn spare(&mut self, until: u32) {
+        self.player.spare(until);
+    }
+
+    /// Takes a message in. Duplicates of what is known are accepted and change nothing.
+    ///
+    /// # Errors
+    /// A [`Refusal`] that says why; the state is as it was.
+    pub fn handle(&mut self, message: &Message) -> Result<(), Refusal> {
+        let &Message { from, round, ref values } = message;
+        let stranger = Refusal::Stranger { from, agent: self.id };
+        let joining = self.joining.iter().position(|j| j.neighbour == from);
+        let slot = match joining {
+            Some(_) => self.neighbours.partition_point(|&j| j < from),
+            None => self.neighbours.binary_search(&from).map_err(|_| stranger)?,
+        };
+        if values.len() != self.dim {
+            return Err(Refusal::Dimension { from, round, got: values.len(), want: self.dim });
+        }
+        if let Some(index) = values.iter().position(|v| !v.is_finite()) {
+            return Err(Refusal::NotFinite { from, round, index });
+        }
+        if let Some(index) = values.iter().position(|v| v.abs() > LARGEST_RECEIVED) {
+            return Err(Refusal::TooLarge { from, round, index });
+        }
+        if let Some(what) = self.player.out_of_range(round, slot, values) {
+            return Err(Refusal::OutOfRange { from, round, what });
+        }
+        if let Some(new) = joining.map(|index| &mut self.joining[index]) {
+            // It may be where the edge begins, before this agent is; further it cannot be without this agent's release.
+            return match &new.first {
+                _ if round < new.from => Ok(()),
+                _ if round > new.from => Err(Refusal::OutOfTurn { from, round, expected: new.from }),
+                Some(known) if !same(known, values) => Err(Refusal::Equivocation { from, round }),
+                _ => {
+                    new.first = Some(Arc::clone(values));
+                    Ok(())
+                }
+            };
+        }
+        if self.joined.iter().any(|&(j, first)| j == from && round < first) {
+            // Of a time when there was no edge.
+            return Ok(());
+        }
+        if round >= 1 && round <= self.round && !self.latest.is_empty() {
+            return match &mut self.latest[slot] {
+                Some((known, mine)) if *known == round && !same(mine, values) => {
+                    Err(Refusal::Equivocation { from, round })
+                }
+                Some((known, _)) if *known >= round => Ok(()),
+                // It was held up, and is still newer than what was mixed in its place.
+                late => {
+                    *late = Some((round, Arc::clone(values)));
+                    Ok(())
+                }
+            };
+        }
+        if round >= 1 && round <= self.round {
+            let start = (slot + 1) * self.dim;
+            let compared = self.remembers && round == self.round;
+            let known = !compared || same(&self.rows[start..start + self.dim], values);
+            return if known { Ok(()) } else { Err(Refusal::Equivocation { from, round }) };
+        }
+        let expected = self.round + 1;
+        let ahead = round.wrapping_sub(expected) as usize;
+        if ahead >= self.waiting.len() || round > self.player.timetable.exchanges() {
+            return Err(Refusal::OutOfTurn { from, round, expected });
+        }
+        match &mut self.waiting[ahead][slot] {
+            Some(known) if !same(known, values) => Err(Refusal::Equivocation { from, round }),
+            Some(_) => Ok(()),
+            empty => {
+                *empty = Some(Arc::clone(values));
+                Ok(())
+            }
+        }
+    }
+
+    /// What to do next; `None` until another message comes.
+    pub fn poll(&mut self) -> Option<Effect> {
+        if self.queue.is_empty() {
+            self.go_on();
+        }
+        self.queue.pop_front()
+    }
+
+    fn go_on(&mut self) {
+        let last = self.player.timetable.exchanges();
+        if self.model.is_some() {
+            return;
+        }
+        if self.own.is_none() && self.player.gate.awaited_secrets().next().is_some() {
+            return;
+        }
+        if self.own.is_none() {
+            // Round `round` is complete: draft the next message.
+            let mut out = vec![0.0; self.dim];
+            let seat = seat!(self);
+            let release = self.player.play(&seat, &mut self.draft, &mut out);
+            let message = Message::released(self.id, &release);
+            self.own = Some(Arc::clone(&message.values));
+            // Whoever joins in this exchange is waited for in it.
+            self.take_in(message.round);
+            self.queue.push_back(Effect::Charge { round: message.round });
+            self.queue.push_back(Effect::Send(message));
+            return;
+        }
+        if self.awaited().next().is_some() {
+            return;
+        }
+        let own = self.own.take().expect("checked above");
+        self.rows[..self.dim].copy_from_slice(&own);
+        let mut fresh = self.waiting.pop_front().expect("a slot a round");
+        self.ages = vec![0; self.latest.len()];
+        for (slot, known) in self.latest.iter_mut().enumerate() {
+            match &fresh[slot] {
+                Some(values) => *known = Some((self.round + 1, Arc::clone(values))),
+                None => fresh[slot] = known.as_ref().map(|known| Arc::clone(&known.1)),
+            }
+            let here = known.as_ref().filter(|_| self.away[slot].is_none());
+            self.ages[slot] = here.map_or(0, |known| self.round + 1 - known.0);
+        }
+        let rows = self.rows[self.dim..].chunks_exact_mut(self.dim);
+        for ((row, values), away) in rows.zip(&mut fresh).zip(&self.away) {
+            let values = values.take().filter(|_| away.is_none());
+            row.copy_from_slice(values.as_deref().unwrap_or(&own));
+        }
+        self.waiting.push_back(fresh);
+        self.remembers = true;
+        self.round += 1;
+        if self.round == last {
+            let seat = seat!(self);
+            self.model = Some(self.player.finish(&seat));
+            let reason = self.player.stopped.map_or(StopReason::Finished, |s| s.1);
+            self.queue.push_back(Effect::Done(reason));
+        } else {
+            self.go_on();
+        }
+    }
+}
+
+/// The same bits: 0 and −0 are different bytes on the wire.
+fn same(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+}
