@@ -757,6 +757,7 @@ fn dataset(
                 test_sites: None,
                 test_groupings: Vec::new(),
                 elsewhere: None,
+                stored: None,
             };
             (data, encode)
         }

@@ -29,6 +29,7 @@ pub mod packed;
 pub mod report;
 pub mod reproduce;
 pub mod schema;
+pub mod scratch;
 mod sheets;
 
 pub use experiment::ExperimentFile;

@@ -101,7 +101,7 @@ impl Partition {
     pub fn divide(&self, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, PartitionError> {
         match self {
             Self::Equal { agents, records_per_agent } => {
-                Ok(numbered(equal(data.train.len(), *agents, *records_per_agent, seed)?))
+                Ok(numbered(equal(data.rows(), *agents, *records_per_agent, seed)?))
             }
             Self::By { column } => Ok(by_group(data.grouping(column)?)),
             Self::Dirichlet { agents, alpha } => {
@@ -111,7 +111,7 @@ impl Partition {
                     Task::Regression { .. } => return Err(PartitionError::NoClasses),
                 };
                 let of: Vec<usize> =
-                    data.train.labels().iter().map(|&label| class_of(label, classes)).collect();
+                    data.labels().iter().map(|&label| class_of(label, classes)).collect();
                 Ok(numbered(dirichlet(&of, *agents, *alpha, seed)?))
             }
         }

@@ -706,6 +706,7 @@ impl Experiment {
                 Ok(costs.map(|c| LocalObjective::from_costs(Arc::clone(c))).collect())
             }
             Source::Data(_) if self.alone => Err("the records of the other agents are not here".into()),
+            Source::Data(data) if data.stored.is_some() => Err("the records are not in memory".into()),
             Source::Data(data) => {
                 let shards = shards(&self.spec, data, &seed)?;
                 Ok(shards.iter().map(|shard| data.train.select(&shard.rows)).enumerate().map(local).collect())

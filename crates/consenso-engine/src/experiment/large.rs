@@ -368,3 +368,33 @@ fn in_order(mut parts: Vec<Vec<f64>>, division: &Division, width: usize) -> Vec<
     }
     all
 }
+
+impl Experiment {
+    /// Bytes that rows of records take outside memory: those that are there already, in the order of their files, and those that the run adds to bring the rows of every agent
+    /// together, where they are not. `None` where no records lie outside memory.
+    #[must_use]
+    pub fn scratch_bytes(&self) -> Option<(u64, u64)> {
+        let Source::Data(data) = &*self.source else { return None };
+        let stored = data.stored.as_ref()?;
+        let together = |run: u32| {
+            let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
+            shards(&self.spec, data, &seed)
+                .is_ok_and(|shards| shards.iter().all(|shard| stored.lie_together(&shard.rows)))
+        };
+        Some((stored.bytes(), if (0..self.spec.runs).all(together) { 0 } else { stored.bytes() }))
+    }
+
+    /// Bytes of memory that records take in a streamed run: what says whose they are, those of the agents at work, and those to test on.
+    pub(super) fn streamed_records(&self) -> u64 {
+        let Source::Data(data) = &*self.source else { return 0 };
+        let test = data.test.as_ref().map_or(0, |test| 8 * (test.stored() + test.len()) as u64);
+        let Some(stored) = &data.stored else {
+            return test + 8 * (data.train.stored() + data.train.len()) as u64;
+        };
+        let rows = stored.len() as u64;
+        let largest = self.counts.iter().max().map_or(0, |&most| most as u64) * stored.bytes() / rows.max(1);
+        // The bytes of an agent (and its neighbours on disk) as they are read, and its rows.
+        let working = rayon::current_num_threads() as u64 * (2 * largest + (1 << 20)) + (1 << 26);
+        test + rows * 12 + stored.index_bytes() + self.facts.agents as u64 * 64 + working
+    }
+}
