@@ -3,13 +3,14 @@
 //! The command line, a site of a network and the Python package all read files through here.
 
 use crate::{SchemaFile as _, bundled, packed};
+use consenso_engine::Fault;
 use consenso_engine::data::{
     DataError, Dataset, Draft, DraftOptions, Format, Schema, SchemaError, Table, TextEncoding, csv, libsvm,
 };
 use consenso_engine::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
 use consenso_engine::graph::GraphSpec;
 use consenso_engine::random::Seed;
-use consenso_engine::simulate::{Alone, Division, Ranks};
+use consenso_engine::simulate::{Alone, Division, RankError, Ranks};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +51,12 @@ pub enum FileError {
     /// The experiment that names it is not sound.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// What the experiment asks for cannot be done with it.
+    #[error(transparent)]
+    Refused(#[from] Fault),
+    /// The processes that read it together lost each other.
+    #[error(transparent)]
+    Ranks(#[from] RankError),
     /// It is not what is needed here.
     #[error("{0}")]
     Unfit(String),
@@ -177,19 +184,18 @@ fn part(
     files: &[PathBuf],
     ranks: &mut dyn Ranks,
 ) -> Result<Source> {
-    let division =
-        Division::new(&*spec.first_graph(files.len(), edges).map_err(FileError::Unfit)?, ranks.ranks());
+    let division = Division::new(&*spec.first_graph(files.len(), edges)?, ranks.ranks());
     let mine: Vec<usize> = division.agents(ranks.rank()).collect();
     let own: Vec<PathBuf> = mine.iter().map(|&file| files[file].clone()).collect();
     let Tables { train, test } = tables_of(experiment, spec, &own, files.len())?;
     let counts: Vec<f64> = train.iter().map(|table| table.len() as f64).collect();
     // Everybody learns everybody's counts, which are public.
-    let by_rank = ranks.sent_to_first(counts, &division.counts()).map_err(FileError::Unfit)?;
+    let by_rank = ranks.sent_to_first(counts, &division.counts())?;
     let mut all = vec![0.0; files.len()];
     for (rank, counts) in by_rank.iter().enumerate() {
         division.agents(rank).zip(counts).for_each(|(file, &count)| all[file] = count);
     }
-    let all = ranks.sent_by_first(all, files.len()).map_err(FileError::Unfit)?;
+    let all = ranks.sent_by_first(all, files.len())?;
     let counts = all.into_iter().map(|count| count as usize).collect();
     let train = mine.into_iter().zip(train).collect();
     Ok(Source::Data(Box::new(Dataset::part(train, test.as_ref(), spec.data.encoding, counts)?)))
