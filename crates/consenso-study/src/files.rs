@@ -3,6 +3,7 @@
 //! The command line, a site of a network and the Python package all read files through here.
 
 use crate::{SchemaFile as _, bundled, packed};
+use consenso_engine::Fault;
 use consenso_engine::data::{
     DataError, Dataset, Draft, DraftOptions, Encoder, Encoding, Format, Schema, SchemaError, Scratch, Storing,
     Table, TextEncoding, csv, libsvm,
@@ -10,7 +11,7 @@ use consenso_engine::data::{
 use consenso_engine::experiment::{ExperimentSpec, Inputs, Origin, PartitionSpec, Source, SpecError};
 use consenso_engine::graph::GraphSpec;
 use consenso_engine::random::Seed;
-use consenso_engine::simulate::{Alone, Division, Ranks};
+use consenso_engine::simulate::{Alone, Division, RankError, Ranks};
 use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read as _};
@@ -54,6 +55,12 @@ pub enum FileError {
     /// The experiment that names it is not sound.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// What the experiment asks for cannot be done with it.
+    #[error(transparent)]
+    Refused(#[from] Fault),
+    /// The processes that read it together lost each other.
+    #[error(transparent)]
+    Ranks(#[from] RankError),
     /// It is not what is needed here.
     #[error("{0}")]
     Unfit(String),
@@ -243,17 +250,16 @@ fn part(
     ranks: &mut dyn Ranks,
     store: Option<&mut Store<'_>>,
 ) -> Result<Source> {
-    let division =
-        Division::new(&*spec.first_graph(files.len(), edges).map_err(FileError::Unfit)?, ranks.ranks());
+    let division = Division::new(&*spec.first_graph(files.len(), edges)?, ranks.ranks());
     let mine: Vec<usize> = division.agents(ranks.rank()).collect();
     // Everybody learns everybody's counts, which are public.
     let mut share = |counts: Vec<f64>| -> Result<Vec<usize>> {
-        let by_rank = ranks.sent_to_first(counts, &division.counts()).map_err(FileError::Unfit)?;
+        let by_rank = ranks.sent_to_first(counts, &division.counts())?;
         let mut all = vec![0.0; files.len()];
         for (rank, counts) in by_rank.iter().enumerate() {
             division.agents(rank).zip(counts).for_each(|(file, &count)| all[file] = count);
         }
-        let all = ranks.sent_by_first(all, files.len()).map_err(FileError::Unfit)?;
+        let all = ranks.sent_by_first(all, files.len())?;
         Ok(all.into_iter().map(|count| count as usize).collect())
     };
     if let Some(store) = store {

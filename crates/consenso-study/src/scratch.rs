@@ -6,45 +6,42 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files in a folder that nobody else may look into. They go when this value does; what a killed process left in the folder goes when the next one begins.
+/// Files of one of several processes in a folder that nobody else may look into. They go when this value does; what killed processes left there goes when the next ones begin.
 #[derive(Debug)]
 pub struct ScratchFolder {
     folder: PathBuf,
-    /// Tells the files of processes that share a folder apart.
-    prefix: String,
+    rank: usize,
+    ranks: usize,
 }
 
 impl ScratchFolder {
-    /// Makes the folder, unless it is there, and removes files of the same prefix. Only the user may open it.
+    /// Makes the folder, unless it is there, and removes what earlier processes left: those of the same rank, and of ranks that there are no more.
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn new(folder: &Path, prefix: &str) -> io::Result<Self> {
+    pub fn new(folder: &Path, rank: usize, ranks: usize) -> io::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder)?;
-        let scratch = Self { folder: folder.to_path_buf(), prefix: prefix.to_owned() };
+        let scratch = Self { folder: folder.to_path_buf(), rank, ranks: ranks.max(1) };
         scratch.remove();
         Ok(scratch)
     }
 
-    /// Returns the folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{}-{name}.scratch", self.prefix))
+        self.folder.join(format!("rank-{}-{name}.scratch", self.rank))
     }
 
     fn remove(&self) {
-        let (start, end) = (format!("{}-", self.prefix), ".scratch");
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            if name.to_str().is_some_and(|name| name.starts_with(&start) && name.ends_with(end)) {
+            let rank = name
+                .to_str()
+                .and_then(|name| name.strip_suffix(".scratch")?.strip_prefix("rank-")?.split('-').next())
+                .and_then(|rank| rank.parse::<usize>().ok());
+            if rank.is_some_and(|rank| rank % self.ranks == self.rank) {
                 let _ = fs::remove_file(entry.path());
             }
         }

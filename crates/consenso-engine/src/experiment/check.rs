@@ -18,7 +18,7 @@ use crate::data::{
 };
 use crate::fault::Fault;
 use crate::gate::{Noise, RoundNoise, exact};
-use crate::graph::{Graph, GraphSpec, Mixing};
+use crate::graph::{Graph, GraphError, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::loss::balanced_weights;
 use crate::problem::weights::Stake;
@@ -64,10 +64,10 @@ impl ExperimentSpec {
     /// Builds the graph of the first run among so many agents, as [`Experiment::check`] will: who works with whose records can be decided before any is read.
     ///
     /// # Errors
-    /// A text that says what is wrong with the graph.
-    pub fn first_graph(&self, agents: usize, edges: Option<&(String, String)>) -> Result<Arc<Graph>, String> {
+    /// [`Fault`]: what is wrong with the graph.
+    pub fn first_graph(&self, agents: usize, edges: Option<&(String, String)>) -> Result<Arc<Graph>, Fault> {
         let one = Self { runs: 1, ..self.clone() };
-        graphs(&one, agents, &Seed::from(self.seed), edges)?.pop().ok_or_else(|| "there is no run".into())
+        graphs(&one, agents, &Seed::from(self.seed), edges)?.pop().ok_or_else(|| Fault::of("there is no run"))
     }
 
     /// The synthetic problem the file asks for, if it asks for one.
@@ -198,6 +198,11 @@ const MAX_RUNS: u32 = 10_000;
 impl Read<'_> {
     fn fail(&self, key: &str, message: impl Into<String>) -> SpecError {
         SpecError::at_key(self.file, self.text, key, &message.into(), None)
+    }
+
+    /// A fault that was found in what a table or key says.
+    fn at(&self, key: &str, fault: &Fault) -> SpecError {
+        self.fail(key, fault.to_string())
     }
 
     /// Refuses numbers that no experiment can have.
@@ -367,9 +372,9 @@ struct Network {
 impl Network {
     fn new(read: &Read<'_>, spec: &ExperimentSpec, agents: usize) -> Result<Self, SpecError> {
         let graphs = graphs(spec, agents, &Seed::from(spec.seed), read.edges)
-            .map_err(|message| read.fail("graph", message))?;
+            .map_err(|fault| read.at("graph", &fault))?;
         if let Some(delays) = &spec.delays {
-            delays.check(&graphs).map_err(|message| read.fail("delays", message))?;
+            delays.check(&graphs).map_err(|fault| read.at("delays", &fault))?;
         }
         Ok(Self { graphs })
     }
@@ -1062,18 +1067,19 @@ fn graphs(
     agents: usize,
     seed: &Seed,
     edges: Option<&(String, String)>,
-) -> Result<Vec<Arc<Graph>>, String> {
+) -> Result<Vec<Arc<Graph>>, Fault> {
+    let wrong = |error: GraphError| Fault::at("graph", error.to_string());
     let fixed = match (&spec.graph, edges) {
         (GraphSpec::File { .. }, Some((name, text))) => {
-            Some(Arc::new(Graph::from_edge_list(text.as_bytes(), name, agents).map_err(|e| e.to_string())?))
+            Some(Arc::new(Graph::from_edge_list(text.as_bytes(), name, agents).map_err(wrong)?))
         }
         _ => None,
     };
-    spec.graph.check(agents).map_err(|e| e.to_string())?;
+    spec.graph.check(agents).map_err(wrong)?;
     (0..u64::from(spec.runs))
         .map(|run| match &fixed {
             Some(graph) => Ok(Arc::clone(graph)),
-            None => spec.graph.build(agents, &seed.for_run(run)).map(Arc::new).map_err(|e| e.to_string()),
+            None => spec.graph.build(agents, &seed.for_run(run)).map(Arc::new).map_err(wrong),
         })
         .collect()
 }

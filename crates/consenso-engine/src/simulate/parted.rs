@@ -4,6 +4,7 @@
 //! sees its neighbours in the order of their numbers, so the transcript is that of [`Lockstep`](super::Lockstep), bit for bit, however the
 //! agents are divided.
 
+use super::error::{RankError, SimulationError};
 use crate::agent::{Player, PlayerState, RestoreError, Seat};
 use crate::gate::Draft;
 use crate::graph::{Graph, Mixing};
@@ -26,20 +27,20 @@ pub trait Ranks {
     /// Begins to send these numbers to ranks, and to receive so many from others, without waiting.
     ///
     /// # Errors
-    /// A text when messages cannot be sent.
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), String>;
+    /// [`RankError`] when messages cannot be sent.
+    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError>;
 
     /// Waits for what the last [`Self::post`] began, and returns what was received, in the order it was expected.
     ///
     /// # Errors
-    /// A text when messages are lost.
-    fn collect(&mut self) -> Result<Vec<Vec<f64>>, String>;
+    /// [`RankError`] when messages are lost.
+    fn collect(&mut self) -> Result<Vec<Vec<f64>>, RankError>;
 
     /// Sends everybody's numbers to rank 0, which gets them rank by rank; `counts` says how many each has. The others get nothing.
     ///
     /// # Errors
     /// As for [`Self::post`].
-    fn sent_to_first(&mut self, mine: Vec<f64>, counts: &[usize]) -> Result<Vec<Vec<f64>>, String> {
+    fn sent_to_first(&mut self, mine: Vec<f64>, counts: &[usize]) -> Result<Vec<Vec<f64>>, RankError> {
         if self.rank() > 0 {
             self.post(vec![(0, mine)], &[])?;
             self.collect()?;
@@ -56,10 +57,10 @@ pub trait Ranks {
     ///
     /// # Errors
     /// As for [`Self::post`].
-    fn sent_by_first(&mut self, mine: Vec<f64>, count: usize) -> Result<Vec<f64>, String> {
+    fn sent_by_first(&mut self, mine: Vec<f64>, count: usize) -> Result<Vec<f64>, RankError> {
         if self.rank() > 0 {
             self.post(Vec::new(), &[(0, count)])?;
-            return self.collect()?.pop().ok_or_else(|| "rank 0 sent nothing".into());
+            return self.collect()?.pop().ok_or(RankError::Nothing(0));
         }
         let everybody = (1..self.ranks()).map(|rank| (rank, mine.clone())).collect();
         self.post(everybody, &[])?;
@@ -168,7 +169,7 @@ struct Resident {
 }
 
 /// Makes an agent at its start, by its number.
-type Make<'a> = Box<dyn Fn(usize) -> Player + Sync + 'a>;
+type Make<'a> = Box<dyn Fn(usize) -> Result<Player, SimulationError> + Sync + 'a>;
 
 /// The players of a rank.
 enum Crew<'a> {
@@ -234,27 +235,31 @@ impl PartedState {
 
 impl<'a> Parted<'a> {
     /// The agents of this rank at their start; `player` makes one by its number, and is asked for those of this rank only.
-    #[must_use]
+    ///
+    /// # Errors
+    /// What `player` answers.
     pub fn new(
         graph: &Graph,
         mixing: Arc<Mixing>,
         division: &Division,
         rank: usize,
-        player: impl Fn(usize) -> Player + Sync + 'a,
-    ) -> Self {
+        player: impl Fn(usize) -> Result<Player, SimulationError> + Sync + 'a,
+    ) -> Result<Self, SimulationError> {
         Self::with(graph, mixing, division, rank, false, Box::new(player))
     }
 
     /// The same agents, of which none is kept in memory: in every round each is made by `player`, set to where it was, plays and is gone. What stays is its last
     /// release and what it must not forget. The transcript is the same, bit for bit.
-    #[must_use]
+    ///
+    /// # Errors
+    /// What `player` answers.
     pub fn streamed(
         graph: &Graph,
         mixing: Arc<Mixing>,
         division: &Division,
         rank: usize,
-        player: impl Fn(usize) -> Player + Sync + 'a,
-    ) -> Self {
+        player: impl Fn(usize) -> Result<Player, SimulationError> + Sync + 'a,
+    ) -> Result<Self, SimulationError> {
         Self::with(graph, mixing, division, rank, true, Box::new(player))
     }
 
@@ -265,7 +270,7 @@ impl<'a> Parted<'a> {
         rank: usize,
         streamed: bool,
         player: Make<'a>,
-    ) -> Self {
+    ) -> Result<Self, SimulationError> {
         // With one rank everybody is here and nobody is looked at from elsewhere.
         let alone = division.ranks == 1;
         let read = |agent: u32| if alone { Vec::new() } else { division.readers(graph, agent as usize) };
@@ -303,7 +308,7 @@ impl<'a> Parted<'a> {
         sends.retain(|s| !s.1.is_empty());
         receives.retain(|r| !r.1.is_empty());
         // Everybody starts at the same public point.
-        let first = mine.first().map(|&agent| player(agent as usize));
+        let first = mine.first().map(|&agent| player(agent as usize)).transpose()?;
         let (dim, model_dim) = first.as_ref().map_or((0, 0), |p| (p.width(), p.local().dim()));
         let common = graph.is_complete() && first.as_ref().is_some_and(|p| p.protocol().uses_common());
         let start = first.as_ref().map(Player::start).unwrap_or_default();
@@ -311,9 +316,9 @@ impl<'a> Parted<'a> {
         let next = vec![0.0; residents.len() * dim];
         let crew = match streamed {
             true => Crew::Streamed(player, residents.iter().map(|_| None).collect()),
-            false => Crew::Held(mine.par_iter().map(|&i| player(i as usize)).collect()),
+            false => Crew::Held(mine.par_iter().map(|&i| player(i as usize)).collect::<Result<_, _>>()?),
         };
-        Self {
+        Ok(Self {
             residents,
             crew,
             looks,
@@ -327,7 +332,7 @@ impl<'a> Parted<'a> {
             sends,
             receives,
             common,
-        }
+        })
     }
 
     /// Rounds exchanged so far.
@@ -351,8 +356,8 @@ impl<'a> Parted<'a> {
     /// One round: the border plays, its rows travel while the others play.
     ///
     /// # Errors
-    /// A text when messages are lost; the simulation cannot go on then.
-    pub fn advance(&mut self, ranks: &mut dyn Ranks) -> Result<(), String> {
+    /// [`SimulationError`] when messages are lost; the simulation cannot go on then.
+    pub fn advance(&mut self, ranks: &mut dyn Ranks) -> Result<(), SimulationError> {
         let common = self.common();
         self.play(0..self.border, common.as_ref())?;
         let out = self.sends.iter().map(|(rank, places)| {
@@ -386,7 +391,7 @@ impl<'a> Parted<'a> {
         self.common.then(|| Common::of(&self.rows.chunks_exact(self.dim).collect::<Vec<_>>()))
     }
 
-    fn play(&mut self, which: std::ops::Range<usize>, common: Option<&Common>) -> Result<(), String> {
+    fn play(&mut self, which: std::ops::Range<usize>, common: Option<&Common>) -> Result<(), SimulationError> {
         let Self { residents, crew, looks, mixing, dim, round, rows, next, .. } = self;
         let table = Table { rows, looks, mixing, round: *round, common };
         let next = &mut next[which.start * *dim..which.end * *dim];
@@ -414,9 +419,9 @@ impl<'a> Parted<'a> {
                     let mut player = revived(make, resident, state.as_ref())?;
                     play(draft, resident, &mut player, out);
                     *state = Some(player.state());
-                    Ok::<(), RestoreError>(())
+                    Ok(())
                 });
-                played.collect::<Result<(), _>>().map_err(|e| e.to_string())
+                played.collect()
             }
         }
     }
@@ -426,7 +431,7 @@ impl<'a> Parted<'a> {
         &self,
         width: usize,
         of: impl Fn(&Resident, &Player, &mut Workspace, &mut [f64]) + Sync,
-    ) -> Result<Vec<f64>, String> {
+    ) -> Result<Vec<f64>, SimulationError> {
         let mut all = vec![0.0; self.residents.len() * width];
         let each = self.residents.par_iter().zip(all.par_chunks_exact_mut(width.max(1)));
         match &self.crew {
@@ -438,9 +443,9 @@ impl<'a> Parted<'a> {
             Crew::Streamed(make, states) => {
                 let made = each.zip(states).map_init(Workspace::default, |work, ((resident, out), state)| {
                     of(resident, &revived(make, resident, state.as_ref())?, work, out);
-                    Ok::<(), RestoreError>(())
+                    Ok(())
                 });
-                made.collect::<Result<(), _>>().map_err(|e| e.to_string())?;
+                made.collect::<Result<(), SimulationError>>()?;
             }
         }
         Ok(self.sorted(all, width))
@@ -459,8 +464,8 @@ impl<'a> Parted<'a> {
     /// The models that the agents of this rank would use if the run ended now, one after the other in the order of their numbers.
     ///
     /// # Errors
-    /// A text when an agent cannot be made again.
-    pub fn current_models(&self) -> Result<Vec<f64>, String> {
+    /// [`SimulationError`] when an agent cannot be made again.
+    pub fn current_models(&self) -> Result<Vec<f64>, SimulationError> {
         let table = self.table(None);
         self.of_each(self.model_dim, |resident, player, _, model| {
             player.current_model(&table.seat(resident), model);
@@ -471,7 +476,7 @@ impl<'a> Parted<'a> {
     ///
     /// # Errors
     /// As for [`Self::current_models`].
-    pub fn values(&self, at: &[f64]) -> Result<Vec<f64>, String> {
+    pub fn values(&self, at: &[f64]) -> Result<Vec<f64>, SimulationError> {
         self.of_each(1, |_, player, work, value| value[0] = player.local().value(at, work))
     }
 
@@ -483,7 +488,7 @@ impl<'a> Parted<'a> {
     ///
     /// # Errors
     /// As for [`Self::current_models`].
-    pub fn finish(&mut self) -> Result<Vec<f64>, String> {
+    pub fn finish(&mut self) -> Result<Vec<f64>, SimulationError> {
         let common = self.common();
         let mut all = vec![0.0; self.residents.len() * self.model_dim];
         let Self { residents, crew, looks, mixing, round, rows, model_dim, .. } = self;
@@ -497,9 +502,9 @@ impl<'a> Parted<'a> {
                 let finished = each.zip(states).map(|((resident, model), state)| {
                     let mut player = revived(make, resident, state.as_ref())?;
                     model.copy_from_slice(&player.finish(&table.seat(resident)));
-                    Ok::<(), RestoreError>(())
+                    Ok(())
                 });
-                finished.collect::<Result<(), _>>().map_err(|e| e.to_string())?;
+                finished.collect::<Result<(), SimulationError>>()?;
             }
         }
         Ok(self.sorted(all, self.model_dim))
@@ -559,8 +564,8 @@ fn revived(
     make: &Make<'_>,
     resident: &Resident,
     state: Option<&PlayerState>,
-) -> Result<Player, RestoreError> {
-    let mut player = make(resident.agent as usize);
+) -> Result<Player, SimulationError> {
+    let mut player = make(resident.agent as usize)?;
     state.map_or(Ok(()), |state| player.resume(state))?;
     Ok(player)
 }
@@ -602,14 +607,14 @@ impl Ranks for Alone {
         1
     }
 
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), String> {
+    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError> {
         match out.is_empty() && expected.is_empty() {
             true => Ok(()),
-            false => Err("there is no other process".into()),
+            false => Err(RankError::Alone),
         }
     }
 
-    fn collect(&mut self) -> Result<Vec<Vec<f64>>, String> {
+    fn collect(&mut self) -> Result<Vec<Vec<f64>>, RankError> {
         Ok(Vec::new())
     }
 }
@@ -650,18 +655,18 @@ impl Ranks for ThreadRanks {
         self.out.len()
     }
 
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), String> {
+    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError> {
         for (rank, numbers) in out {
-            self.out[rank].send(numbers).map_err(|e| e.to_string())?;
+            self.out[rank].send(numbers).map_err(|_| RankError::Gone(rank))?;
         }
         self.expected = expected.to_vec();
         Ok(())
     }
 
-    fn collect(&mut self) -> Result<Vec<Vec<f64>>, String> {
+    fn collect(&mut self) -> Result<Vec<Vec<f64>>, RankError> {
         let one = |&(rank, count): &(usize, usize)| {
-            let numbers = self.inboxes[rank].recv().map_err(|_| format!("rank {rank} is gone"))?;
-            (numbers.len() == count).then_some(numbers).ok_or(format!("rank {rank} sent another length"))
+            let numbers = self.inboxes[rank].recv().map_err(|_| RankError::Gone(rank))?;
+            (numbers.len() == count).then_some(numbers).ok_or(RankError::Length(rank))
         };
         self.expected.iter().map(one).collect()
     }
