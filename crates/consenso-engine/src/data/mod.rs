@@ -45,7 +45,7 @@ pub use records::{LANES, Records, RowBounds};
 pub(crate) use records::{Lanes8, Layout, Nonzeros};
 pub use schema::{Column, Kind, Known, Label, MISSING_CATEGORY, Missing, Schema, SchemaSpec};
 pub use scouted::{RawColumn, RawLayout};
-pub(crate) use stored::{AgentRows, Stored};
+pub(crate) use stored::Stored;
 pub use stored::{ReadAt, Scratch, ScratchFile};
 pub use storing::Storing;
 pub(crate) use summary::HIGH_CLAMPING;
