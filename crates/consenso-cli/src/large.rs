@@ -11,8 +11,8 @@ use consenso_engine::experiment::{
 };
 use consenso_engine::record::ResultKind;
 use consenso_engine::simulate::{Alone, Ranks};
-use serde_json::json;
 use consenso_study::scratch::ScratchFolder;
+use serde_json::json;
 use std::cell::OnceCell;
 use std::fmt::Write as _;
 use std::fs;
@@ -63,12 +63,7 @@ pub(crate) fn command(
     work(&mut Alone)
 }
 
-fn share(
-    experiment: &Experiment,
-    folder: &Folder,
-    how: How,
-    ranks: &mut dyn Ranks,
-) -> Result<(), Failure> {
+fn share(experiment: &Experiment, folder: &Folder, how: How, ranks: &mut dyn Ranks) -> Result<(), Failure> {
     // Before anything is said of a run that cannot be.
     experiment.check_parted().map_err(|error| Failure::Run(error.into()))?;
     if how.streamed {
@@ -87,13 +82,13 @@ fn simulate(experiment: &Experiment, folder: &Folder, how: How, ranks: &mut dyn 
         rank: ranks.rank(),
         ranks: ranks.ranks(),
     };
-    let from = if how.resume { saved.agreed(ranks)? } else { None };
+    let (slot, from) = if how.resume { saved.agreed(ranks)? } else { (0, None) };
     if let (Some(progress), 0) = (&from, ranks.rank()) {
         let (runs, round) = progress.place();
         eprintln!("going on: {runs} runs are done, the next is at round {round}");
     }
     let began = Instant::now();
-    let mut watch = Watchman::new(&saved, how);
+    let mut watch = Watchman::new(&saved, how, slot);
     match experiment::run_watched(experiment, ranks, how.streamed, from, &mut watch)? {
         Ended::Done(record) => {
             if let Some(record) = record {
@@ -111,7 +106,11 @@ fn simulate(experiment: &Experiment, folder: &Folder, how: How, ranks: &mut dyn 
                 eprintln!(
                     "{why}: {runs} runs are done, and {round} rounds of the next, which are kept in {}; the same command with --resume{} goes on",
                     saved.folder.display(),
-                    if ranks.ranks() > 1 { format!(", on {} processes again,", ranks.ranks()) } else { String::new() }
+                    if ranks.ranks() > 1 {
+                        format!(", on {} processes again,", ranks.ranks())
+                    } else {
+                        String::new()
+                    }
                 );
             }
             Ok(false)
@@ -130,9 +129,10 @@ fn together(ranks: &mut dyn Ranks) -> Result<()> {
 struct Watchman<'a> {
     saved: &'a Checkpoints<'a>,
     how: How,
+    /// Where the last state is.
     slot: u32,
     stop: Arc<AtomicBool>,
-    asked: Instant,
+    asked: Option<Instant>,
     /// Rounds since then.
     rounds: u32,
     /// The longest time between two questions.
@@ -146,10 +146,10 @@ struct Watchman<'a> {
 const ASKS: Duration = Duration::from_millis(200);
 
 impl<'a> Watchman<'a> {
-    fn new(saved: &'a Checkpoints<'a>, how: How) -> Self {
-        let (stop, now) = (crate::progress::told_to_stop(), Instant::now());
+    fn new(saved: &'a Checkpoints<'a>, how: How, slot: u32) -> Self {
+        let (stop, written) = (crate::progress::told_to_stop(), Instant::now());
         let (longest, writing) = (Duration::ZERO, Duration::ZERO);
-        Self { saved, how, slot: 0, stop, asked: now, rounds: 1, longest, written: now, writing }
+        Self { saved, how, slot, stop, asked: None, rounds: 1, longest, written, writing }
     }
 
     /// Whether there may not be time for as many rounds as before and for saving.
@@ -162,8 +162,8 @@ impl<'a> Watchman<'a> {
 impl Watch for Watchman<'_> {
     fn save(&mut self, progress: &LargeProgress) -> Result<(), CallerError> {
         let began = Instant::now();
-        self.slot += 1;
-        self.saved.save(progress, self.slot % 2)?;
+        self.slot = 1 - self.slot;
+        self.saved.save(progress, self.slot)?;
         self.written = Instant::now();
         self.writing = self.writing.max(began.elapsed());
         Ok(())
@@ -186,12 +186,13 @@ impl Watch for Watchman<'_> {
 
     /// By the clock of rank 0: the others' need not agree with it.
     fn decide(&mut self, told: bool) -> (Order, u32) {
-        let passed = self.asked.elapsed();
+        // The first round has all that comes before it.
+        let passed = self.asked.map_or(Duration::ZERO, |asked| asked.elapsed());
         self.longest = self.longest.max(passed);
         let each = passed.as_secs_f64() / f64::from(self.rounds);
         // Not many more at once than last time, for the first rounds may be the shortest.
         let rounds = (ASKS.as_secs_f64() / each.max(1e-9)).min(2.0 * f64::from(self.rounds));
-        (self.asked, self.rounds) = (Instant::now(), (rounds as u32).max(1));
+        (self.asked, self.rounds) = (Some(Instant::now()), (rounds as u32).max(1));
         let due = matches!(self.how.every, Every::Time(time) if self.written.elapsed() >= time);
         let order = match (told || self.over(), due) {
             (true, _) => Order::Stop,
@@ -378,26 +379,27 @@ impl Checkpoints<'_> {
         written().with_context(|| format!("{}: cannot be written", file.display()))
     }
 
-    fn load(&self) -> Result<Vec<LargeProgress>> {
-        let mut found = Vec::new();
-        for slot in 0..2 {
-            let Ok(bytes) = fs::read(self.file(slot)) else { continue };
-            let state = postcard::from_bytes::<(String, LargeProgress)>(&bytes).ok();
-            found.extend(state.filter(|(stamp, _)| self.stamp().is_ok_and(|mine| mine == stamp)).map(|s| s.1));
-        }
-        Ok(found)
+    /// What fits, with where it is.
+    fn load(&self) -> Vec<(u32, LargeProgress)> {
+        let one = |slot| {
+            let bytes = fs::read(self.file(slot)).ok()?;
+            let (stamp, progress): (String, LargeProgress) = postcard::from_bytes(&bytes).ok()?;
+            self.stamp().is_ok_and(|mine| mine == stamp).then_some((slot, progress))
+        };
+        (0..2).filter_map(one).collect()
     }
 
     /// How many processes saved what is here, if it were not as many as there are now.
     fn others(&self) -> Option<usize> {
-        let names = fs::read_dir(&self.folder).ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
+        let names =
+            fs::read_dir(&self.folder).ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
         let of = |name: String| name.split_once("-of-")?.1.split('-').next()?.parse().ok();
         let all: Vec<usize> = names.filter_map(of).collect();
         all.iter().all(|&ranks| ranks != self.ranks).then(|| all.first().copied())?
     }
 
-    /// The latest state that every rank has.
-    fn agreed(&self, ranks: &mut dyn Ranks) -> Result<Option<LargeProgress>> {
+    /// The latest state that every rank has, and where it is: the next one must not be written over it.
+    fn agreed(&self, ranks: &mut dyn Ranks) -> Result<(u32, Option<LargeProgress>)> {
         if let Some(others) = self.others() {
             bail!(
                 "{}: was saved by {others} process{}, and there are {} now\n  help: start as many as then, or leave --resume away to begin anew",
@@ -406,9 +408,9 @@ impl Checkpoints<'_> {
                 self.ranks
             );
         }
-        let mut mine = self.load()?;
+        let mut mine = self.load();
         let code = |p: &LargeProgress| f64::from(p.place().0) * 4e9 + f64::from(p.place().1);
-        let mut codes: Vec<f64> = mine.iter().map(code).collect();
+        let mut codes: Vec<f64> = mine.iter().map(|(_, p)| code(p)).collect();
         codes.resize(2, -1.0);
         let all = ranks.sent_to_first(codes, &vec![2; self.ranks])?;
         let common = all.first().map_or(-1.0, |first| {
@@ -416,8 +418,9 @@ impl Checkpoints<'_> {
             everywhere.fold(-1.0, f64::max)
         });
         let agreed = ranks.sent_by_first(vec![common], 1)?;
-        let place = mine.iter().position(|p| agreed.first() == Some(&code(p)));
-        Ok(place.map(|place| mine.swap_remove(place)))
+        let place = mine.iter().position(|(_, p)| agreed.first() == Some(&code(p)));
+        let (slot, progress) = place.map(|place| mine.swap_remove(place)).unzip();
+        Ok((slot.unwrap_or(0), progress))
     }
 
     fn remove(&self) {

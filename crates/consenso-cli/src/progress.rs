@@ -29,7 +29,14 @@ impl Progress {
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(100));
         }
-        Self { bar, began: Instant::now(), experiment: Mutex::default(), cancelled, limit: None, keeper: None }
+        Self {
+            bar,
+            began: Instant::now(),
+            experiment: Mutex::default(),
+            cancelled,
+            limit: None,
+            keeper: None,
+        }
     }
 
     /// Has everything written down that is begun and finished.
@@ -147,7 +154,9 @@ impl std::str::FromStr for TimeLimit {
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "slurm" {
             let name = "SLURM_JOB_END_TIME";
-            let end = std::env::var(name).map_err(|_| format!("{name} is not set: this is no job of Slurm's, or of one before 22.05"))?;
+            let end = std::env::var(name).map_err(|_| {
+                format!("{name} is not set: this is no job of Slurm's, or of one before 22.05")
+            })?;
             let end: u64 = end.parse().map_err(|_| format!("{name} = {end} is not a number of seconds"))?;
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
             // What is left for the end of a round and for writing.

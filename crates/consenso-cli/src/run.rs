@@ -44,8 +44,10 @@ or more rounds adds those; rounds of an algorithm whose noise or steps change wi
 
 On many machines: each of n jobs does its share with --shard i/n, and `consenso merge` puts the folders together.
 One simulation too large for one machine: mpirun -n R consenso run big.toml divides its agents among R processes, with
-the same transcript, bit for bit (MPICH 5, or any MPI with the standard ABI; `pip install mpich` brings one). Too large for
-the memory of one: --stream, alone or under mpirun; ten million agents of 14 parameters take about 5 GB.")]
+the same transcript, bit for bit (MPICH 5, or any MPI with the standard ABI; `pip install mpich` brings one, and
+deploy/mpi/abi.c makes one of any other). Too large for the memory of one: --stream, alone or under mpirun; ten million
+agents of 14 parameters take about 5 GB. Records of files then lie encoded in a private folder beside the results until
+the end: once, or twice where those of an agent do not lie together.")]
 pub(crate) struct Args {
     /// An experiment file, or the name of a built-in experiment [default: adult]
     experiment: Option<String>,

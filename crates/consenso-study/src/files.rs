@@ -5,8 +5,8 @@
 use crate::{SchemaFile as _, bundled, packed};
 use consenso_engine::Fault;
 use consenso_engine::data::{
-    DataError, Dataset, Draft, DraftOptions, Encoder, Encoding, Format, Schema, SchemaError, Scratch, Storing,
-    Table, TextEncoding, csv, libsvm,
+    DataError, Dataset, Draft, DraftOptions, Encoder, Encoding, Format, Schema, SchemaError, Scratch,
+    Storing, Table, TextEncoding, csv, libsvm,
 };
 use consenso_engine::experiment::{ExperimentSpec, Inputs, Origin, PartitionSpec, Source, SpecError};
 use consenso_engine::graph::GraphSpec;
@@ -388,7 +388,8 @@ impl<'a> Beginning<'a> {
         }
         let mut text = Vec::new();
         // Cut off in the middle it ends with an error, after what there was.
-        let _ = io::Read::take(flate2::read::MultiGzDecoder::new(&self.head[..]), 1 << 20).read_to_end(&mut text);
+        let _ =
+            io::Read::take(flate2::read::MultiGzDecoder::new(&self.head[..]), 1 << 20).read_to_end(&mut text);
         Cow::Owned(text)
     }
 

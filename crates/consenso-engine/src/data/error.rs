@@ -218,7 +218,9 @@ pub enum DataError {
         source: std::io::Error,
     },
     /// Some files list all cells and some what is not zero.
-    #[error("{first} and {second}: files of two kinds, LIBSVM and tables, cannot be streamed together; convert one of them")]
+    #[error(
+        "{first} and {second}: files of two kinds, LIBSVM and tables, cannot be streamed together; convert one of them"
+    )]
     MixedKinds {
         /// A file of the first kind.
         first: String,

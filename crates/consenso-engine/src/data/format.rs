@@ -344,12 +344,7 @@ pub(super) fn as_it_is(head: &[u8], declared: Option<TextEncoding>) -> Option<us
 }
 
 /// A reader that cuts at these marks.
-pub(super) fn cutter<R: Read>(
-    text: R,
-    delimiter: char,
-    quote: char,
-    comment: Option<char>,
-) -> Reader<R> {
+pub(super) fn cutter<R: Read>(text: R, delimiter: char, quote: char, comment: Option<char>) -> Reader<R> {
     let byte = |mark: char| u8::try_from(mark).expect("a checked format is ASCII");
     ReaderBuilder::new()
         .has_headers(false)

@@ -110,8 +110,7 @@ impl Partition {
                     Task::MultiClass { classes } => classes,
                     Task::Regression { .. } => return Err(PartitionError::NoClasses),
                 };
-                let of: Vec<usize> =
-                    data.labels().iter().map(|&label| class_of(label, classes)).collect();
+                let of: Vec<usize> = data.labels().iter().map(|&label| class_of(label, classes)).collect();
                 Ok(numbered(dirichlet(&of, *agents, *alpha, seed)?))
             }
         }

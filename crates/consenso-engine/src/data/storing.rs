@@ -103,7 +103,11 @@ impl Storing {
             Some(pending) if !pending.is_empty() => pending.append(&table),
             _ => self.pending = Some(table),
         }
-        if self.pending.as_ref().is_some_and(|pending| pending.len() >= PIECE) { self.write() } else { Ok(()) }
+        if self.pending.as_ref().is_some_and(|pending| pending.len() >= PIECE) {
+            self.write()
+        } else {
+            Ok(())
+        }
     }
 
     /// Notes the groups and labels of records.
@@ -128,12 +132,18 @@ impl Storing {
             match &column.kind {
                 Kind::Site if column.name == *by => {
                     // Names are told once a table, in the order of their first appearance.
-                    let numbers: Vec<u32> = table.site_names().iter().map(|name| self.sites.get(name).copied().unwrap_or_else(|| {
-                        let next = self.site_names.len() as u32;
-                        self.site_names.push(name.clone());
-                        self.sites.insert(name.clone(), next);
-                        next
-                    })).collect();
+                    let numbers: Vec<u32> = table
+                        .site_names()
+                        .iter()
+                        .map(|name| {
+                            self.sites.get(name).copied().unwrap_or_else(|| {
+                                let next = self.site_names.len() as u32;
+                                self.site_names.push(name.clone());
+                                self.sites.insert(name.clone(), next);
+                                next
+                            })
+                        })
+                        .collect();
                     self.codes.extend(table.sites().iter().map(|&site| numbers[site as usize]));
                 }
                 Kind::Categorical { .. } if column.name == *by => {
@@ -188,7 +198,12 @@ impl Storing {
         let names = several.then(|| self.files.iter().map(|(_, name, _)| name.clone()).collect());
         let dataset = self.dataset(test, names)?;
         if let (Classes::One(label), true) = (classes, encoding != Encoding::Scouted) {
-            at_least_two_classes(&dataset.source, &[label], dataset.stored.as_ref().map_or(0, Stored::len), &dataset.classes)?;
+            at_least_two_classes(
+                &dataset.source,
+                &[label],
+                dataset.stored.as_ref().map_or(0, Stored::len),
+                &dataset.classes,
+            )?;
         }
         Ok(dataset)
     }
@@ -213,19 +228,30 @@ impl Storing {
         };
         test.map_or(Ok(()), |test| same_schema((&known.schema, &known.source), test))?;
         let file = writing.file.done().map_err(failed)?;
-        let stored =
-            Stored::new(self.scratch, file, writing.form.clone(), writing.ends, self.labels.unwrap_or_default());
+        let stored = Stored::new(
+            self.scratch,
+            file,
+            writing.form.clone(),
+            writing.ends,
+            self.labels.unwrap_or_default(),
+        );
         // Others than the one that rows are divided by are known by name only.
         let mut codes = Some(self.codes);
         let mut grouping = |column: &str, names: Vec<String>| {
-            let codes = if self.by.as_deref() == Some(column) { codes.take().unwrap_or_default() } else { Vec::new() };
+            let codes = if self.by.as_deref() == Some(column) {
+                codes.take().unwrap_or_default()
+            } else {
+                Vec::new()
+            };
             Grouping { column: column.to_owned(), names, codes }
         };
         let mut groupings: Vec<Grouping> = files.map(|names| grouping(FILE, names)).into_iter().collect();
         for column in known.schema.columns() {
             match &column.kind {
                 Kind::Site => groupings.push(grouping(&column.name, std::mem::take(&mut self.site_names))),
-                Kind::Categorical { categories } => groupings.push(grouping(&column.name, categories.clone())),
+                Kind::Categorical { categories } => {
+                    groupings.push(grouping(&column.name, categories.clone()))
+                }
                 _ => {}
             }
         }

@@ -244,7 +244,11 @@ impl Table {
             schema: self.schema.clone(),
             source: self.source.clone(),
             width: self.width,
-            values: if self.is_listed() { Values::Sparse(Nonzeros::new()) } else { Values::Dense(Vec::new()) },
+            values: if self.is_listed() {
+                Values::Sparse(Nonzeros::new())
+            } else {
+                Values::Dense(Vec::new())
+            },
             labels: Vec::new(),
             sites: Vec::new(),
             site_names: Vec::new(),

@@ -250,7 +250,8 @@ pub fn run_watched(
         if number < progress.done {
             continue;
         }
-        let Some(finished) = one_run(experiment, (planned, run, streamed), ranks, &mut progress, watch)? else {
+        let Some(finished) = one_run(experiment, (planned, run, streamed), ranks, &mut progress, watch)?
+        else {
             let (runs, round) = progress.place();
             return Ok(Ended::Stopped { runs, round });
         };
@@ -450,13 +451,12 @@ fn residents<'a>(
         Source::Data(data) => {
             let shards = shards(&experiment.spec, data, &seed).map_err(Fault::of)?;
             let counts = shards.iter().map(|s| s.rows.len()).collect();
-            let unread = |agent: usize| {
-                move |e: std::io::Error| SimulationError::Rows { agent, cause: e.kind() }
-            };
+            let unread =
+                |agent: usize| move |e: std::io::Error| SimulationError::Rows { agent, cause: e.kind() };
             let local: Local<'a> = match &data.stored {
-                None => Box::new(move |agent| {
-                    Ok(experiment.objective_on(data.train.select(&shards[agent].rows)))
-                }),
+                None => {
+                    Box::new(move |agent| Ok(experiment.objective_on(data.train.select(&shards[agent].rows))))
+                }
                 Some(stored) => {
                     let rows = stored.of_agents(&shards, division.agents(rank)).map_err(Fault::of)?;
                     // Whose rows are where is known now.

@@ -391,7 +391,11 @@ impl<'a> Parted<'a> {
         self.common.then(|| Common::of(&self.rows.chunks_exact(self.dim).collect::<Vec<_>>()))
     }
 
-    fn play(&mut self, which: std::ops::Range<usize>, common: Option<&Common>) -> Result<(), SimulationError> {
+    fn play(
+        &mut self,
+        which: std::ops::Range<usize>,
+        common: Option<&Common>,
+    ) -> Result<(), SimulationError> {
         let Self { residents, crew, looks, mixing, dim, round, rows, next, .. } = self;
         let table = Table { rows, looks, mixing, round: *round, common };
         let next = &mut next[which.start * *dim..which.end * *dim];
