@@ -50,12 +50,12 @@ pub mod audit {
 /// The one door of private values, and noise that is exact in floating point.
 pub mod gate {
     pub use consenso_engine::gate::exact::{Grid, Noise, NoiseError, release};
-    pub use consenso_engine::gate::{Release, RoundNoise, StopReason};
+    pub use consenso_engine::gate::{Release, StopReason};
 }
 
 /// Who talks to whom, with which weights.
 pub mod graph {
-    pub use consenso_engine::graph::{Graph, GraphError, GraphSpec, LaplacianSpectrum, Mixing};
+    pub use consenso_engine::graph::{GraphError, GraphSpec, LaplacianSpectrum, Mixing};
 }
 
 /// Sums over slices in a fixed order: the same bits on every machine.
@@ -70,11 +70,12 @@ pub mod model {
 
 /// Accounting: events, their composition, calibration, filters and claims.
 pub mod privacy {
-    pub use consenso_engine::privacy::calibrate::{Request, complete_sensitivity};
+    pub use consenso_engine::privacy::calibrate::{NoiseKind, Request, calibrate, complete_sensitivity};
+    pub use consenso_engine::privacy::compose::compose;
     pub use consenso_engine::privacy::filter::RenyiFilter;
     pub use consenso_engine::privacy::{
         AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event, Mechanism,
-        Method, NeighbourRelation, calibrate, compose, parse_events, printed_up,
+        Method, NeighbourRelation, parse_events, printed_up,
     };
 }
 
