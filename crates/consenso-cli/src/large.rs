@@ -1,7 +1,7 @@
 //! `mpirun -n R consenso run`, one simulation over several processes, and `consenso run --stream`, one beyond the memory of a machine.
 
 use crate::files::Outline;
-use crate::folder::{self, Folder};
+use crate::folder::{self, RunFolder};
 use crate::pieces::{self, Every};
 use crate::{Failure, machine, output};
 use anyhow::{Context as _, Result, bail};
@@ -44,7 +44,7 @@ impl How {
 /// Joins the other processes, if `mpirun` started any, reads what this one needs and does its share; rank 0 writes and prints.
 pub(crate) fn command(
     how: How,
-    prepare: impl FnOnce(&mut dyn Ranks) -> Result<(Experiment, Folder), Failure>,
+    prepare: impl FnOnce(&mut dyn Ranks) -> Result<(Experiment, RunFolder), Failure>,
 ) -> Result<(), Failure> {
     let work = |ranks: &mut dyn Ranks| {
         let (experiment, folder) = prepare(ranks)?;
@@ -63,7 +63,12 @@ pub(crate) fn command(
     work(&mut Alone)
 }
 
-fn share(experiment: &Experiment, folder: &Folder, how: How, ranks: &mut dyn Ranks) -> Result<(), Failure> {
+fn share(
+    experiment: &Experiment,
+    folder: &RunFolder,
+    how: How,
+    ranks: &mut dyn Ranks,
+) -> Result<(), Failure> {
     // Before anything is said of a run that cannot be.
     experiment.check_parted().map_err(|error| Failure::Run(error.into()))?;
     if how.streamed {
@@ -74,7 +79,7 @@ fn share(experiment: &Experiment, folder: &Folder, how: How, ranks: &mut dyn Ran
 }
 
 /// Does this process's share; says whether it was done to the end.
-fn simulate(experiment: &Experiment, folder: &Folder, how: How, ranks: &mut dyn Ranks) -> Result<bool> {
+fn simulate(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &mut dyn Ranks) -> Result<bool> {
     let saved = Checkpoints {
         folder: folder.checkpoints(),
         experiment,
@@ -239,7 +244,7 @@ pub(crate) fn scratch(folder: &Path, (rank, ranks): (usize, usize)) -> Result<Ar
 }
 
 /// Says what a streamed run does and how much memory it takes; refuses one that does not fit.
-fn say(experiment: &Experiment, folder: &Folder, how: How, ranks: &dyn Ranks) -> Result<()> {
+fn say(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &dyn Ranks) -> Result<()> {
     let memory = experiment.streamed_memory(ranks.ranks(), how.saves());
     let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let machine = machine::look();
