@@ -316,7 +316,7 @@ fn residents<'a>(
             (counts, Box::new(move |agent: usize| experiment.objective_on(records(agent as u64))))
         }
         Source::Data(data) => {
-            let shards = shards(&experiment.spec, data, &seed).map_err(Fault::of)?;
+            let shards = shards(&experiment.spec, data, &seed)?;
             let counts = shards.iter().map(|s| s.rows.len()).collect();
             let make = move |agent: usize| experiment.objective_on(data.train.select(&shards[agent].rows));
             (counts, Box::new(make))
