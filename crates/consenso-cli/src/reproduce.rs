@@ -4,7 +4,7 @@ use crate::folder::{self, Folder};
 use crate::machine::{self, Threads};
 use crate::progress::{self, Progress};
 use crate::{Failure, files, output, overrides, png, table};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use consenso_engine::experiment::{self, Experiment, Job, Observer as _};
 use consenso_study::report;
 use consenso_study::reproduce::{self, Part, Reproduction};

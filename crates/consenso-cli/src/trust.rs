@@ -1,7 +1,7 @@
 //! `consenso privacy map` and `consenso privacy exposure`: who can learn what about whom.
 
 use crate::{Failure, files, output, table};
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use consenso_engine::experiment::ExposureReport;
 use consenso_engine::privacy::views::PairwiseMap;
 use serde_json::json;

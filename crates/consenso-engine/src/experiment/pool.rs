@@ -274,7 +274,7 @@ mod tests {
         let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         let pool = rayon::ThreadPoolBuilder::new().num_threads(8).build().unwrap();
         let outcome = pool.install(|| {
-            Board::new(3, vec![100u32], (0..20).collect()).work(
+            Board::<u32, &str>::new(3, vec![100u32], (0..20).collect()).work(
                 || false,
                 |task| {
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -298,7 +298,7 @@ mod tests {
     fn a_failure_ends_the_work() {
         let board = Board::new(2, Vec::new(), (0..1000).collect());
         let failing = |task: u32| if task == 5 { Err("five") } else { Ok(Vec::new()) };
-        assert_eq!(board.work(|| false, failing), Err("five".to_owned()));
+        assert_eq!(board.work(|| false, failing), Err("five"));
     }
 
     #[test]

@@ -395,7 +395,7 @@ mod tests {
         let blocks = ["a", "b"].map(|name| (name.to_owned(), Block::from_rows(1, &[vec![1.0]])));
         let ties = Coupling::new(blocks.to_vec(), vec![1.0], vec![Relation::Equal]);
         let refused = bare.couple(&Arc::new(ties.unwrap())).unwrap_err();
-        assert!(refused.contains("kind Bare brings all agents to one model"), "{refused}");
+        assert!(refused.to_string().contains("kind Bare brings all agents to one model"), "{refused}");
     }
 
     /// What an experiment file names can be resolved: both doors to its parameters are open.
