@@ -35,6 +35,7 @@
 //! The modules follow the arrow of `ARCHITECTURE.md`: problem → graph → protocol → gate → transport → ledger → record. What is here is kept for those who
 //! build on it; the rest of the mathematics is in `consenso-engine`, which the other crates of this project share and which may change with any of them.
 
+pub use consenso_engine::experiment::RunError;
 pub use consenso_engine::{Bounds, Fault, Fitted, Graph, Loss, Rows, Study, StudyError};
 
 /// Agents among messages, for a transport of one's own.
@@ -50,12 +51,12 @@ pub mod audit {
 /// The one door of private values, and noise that is exact in floating point.
 pub mod gate {
     pub use consenso_engine::gate::exact::{Grid, Noise, NoiseError, release};
-    pub use consenso_engine::gate::{Release, RoundNoise, StopReason};
+    pub use consenso_engine::gate::{Release, StopReason};
 }
 
 /// Who talks to whom, with which weights.
 pub mod graph {
-    pub use consenso_engine::graph::{Graph, GraphError, GraphSpec, LaplacianSpectrum, Mixing};
+    pub use consenso_engine::graph::{GraphError, GraphSpec, LaplacianSpectrum, Mixing};
 }
 
 /// Sums over slices in a fixed order: the same bits on every machine.
@@ -70,11 +71,12 @@ pub mod model {
 
 /// Accounting: events, their composition, calibration, filters and claims.
 pub mod privacy {
-    pub use consenso_engine::privacy::calibrate::{Request, complete_sensitivity};
+    pub use consenso_engine::privacy::calibrate::{NoiseKind, Request, calibrate, complete_sensitivity};
+    pub use consenso_engine::privacy::compose::compose;
     pub use consenso_engine::privacy::filter::RenyiFilter;
     pub use consenso_engine::privacy::{
         AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event, Mechanism,
-        Method, NeighbourRelation, calibrate, compose, parse_events, printed_up,
+        Method, NeighbourRelation, parse_events, printed_up,
     };
 }
 

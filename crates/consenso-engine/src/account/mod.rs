@@ -12,9 +12,10 @@ mod perturbed;
 mod schedule;
 mod wanted;
 
+pub use crate::privacy::calibrate::NoiseKind;
 pub(crate) use correlated::{Correlated, correlate, protects};
 pub(crate) use schedule::{Norm, events};
-pub use wanted::{Accounting, CalibratedSpec, Mechanism, NoiseSpec, NormName, PrivacySpec};
+pub use wanted::{Accounting, CalibratedSpec, NoiseSpec, NormName, PrivacySpec};
 
 use crate::data::RowBounds;
 use crate::fault::Fault;

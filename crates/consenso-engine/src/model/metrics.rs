@@ -1,6 +1,7 @@
 //! How well a model does on labelled records, in the figures people judge by.
 
 use crate::data::{Records, Task};
+use crate::kernel;
 use crate::problem::{self, Loss};
 use serde::{Deserialize, Serialize};
 
@@ -187,11 +188,6 @@ impl Metrics {
     }
 }
 
-/// log(1 + e^t) without overflow.
-fn log1p_exp(t: f64) -> f64 {
-    t.max(0.0) + libm::log1p(libm::exp(-t.abs()))
-}
-
 /// σ(m): the probability of the positive class.
 #[must_use]
 pub fn probability(margin: f64) -> f64 {
@@ -238,13 +234,15 @@ fn two(margins: &[f64], labels: &[f64], threshold: f64) -> Metrics {
     let recall = ratio(confusion[1][1], confusion[1][0] + confusion[1][1]);
     let pairs = || margins.iter().zip(labels);
     let (auc, average_precision) = ranking(pairs().map(|(&m, &y)| (m, y > 0.0)).collect());
+    let mut losses: Vec<f64> = pairs().map(|(m, y)| -y * m).collect();
+    kernel::all_log1p_exp(&mut losses);
     Metrics {
         auc,
         average_precision,
         f1: Some(ratio(2.0 * precision * recall, precision + recall)),
         precision: Some(precision),
         recall: Some(recall),
-        log_loss: Some(pairs().map(|(m, y)| log1p_exp(-y * m)).sum::<f64>() / labels.len() as f64),
+        log_loss: Some(losses.iter().sum::<f64>() / labels.len() as f64),
         threshold: Some(threshold),
         calibration: calibration(margins, labels),
         ..of_confusion(confusion)

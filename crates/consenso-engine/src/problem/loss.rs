@@ -338,7 +338,8 @@ impl Loss {
     pub(super) fn total(&self, records: &Records, x: &[f64], work: &mut Workspace) -> f64 {
         by_loss!(self, loss => {
             margins(records, x, work);
-            work.margins.iter().zip(records.labels()).map(|(&m, &y)| loss.value(m, y)).sum()
+            loss.values(records.labels(), &mut work.margins);
+            work.margins.iter().sum()
         }, classes => softmax_total(records, classes, x))
     }
 

@@ -58,7 +58,7 @@ use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::admm::{
     Block, Certificate, Coupled, Uncertified, largest_factor, two_digits, working_rule,
 };
-use crate::theory::{Assessment, Bound, Ground, Standing, short};
+use crate::theory::{Assessment, CertifiedBound, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -403,7 +403,7 @@ impl Assessed for LinearAdmm {
         match certificate {
             Ok(found) => Assessment {
                 rate: Some(coupled.envelope(&found, facts.dim, &ground.noise).factor),
-                bound: Some(Bound::Distance(coupled.envelope(&found, facts.dim, &ground.noise))),
+                bound: Some(CertifiedBound::Distance(coupled.envelope(&found, facts.dim, &ground.noise))),
                 promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
                 ..Assessment::new(
                     Standing::Certified,

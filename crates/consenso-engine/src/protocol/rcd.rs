@@ -7,7 +7,7 @@ use crate::data::some_columns;
 use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
-use crate::theory::{Assessment, Bound, Ground, Standing, descent, short};
+use crate::theory::{Assessment, CertifiedBound, Ground, Standing, descent, short};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -290,7 +290,7 @@ impl Assessed for CoordinateDescent {
                     "E F(x̄) − F*, over orders and noise, shrinks by 1 − ηm/d a round, down to {} at the end",
                     short(floor)
                 )),
-                bound: Some(Bound::Value(envelope)),
+                bound: Some(CertifiedBound::Value(envelope)),
                 ..Assessment::new(
                     Standing::Certified,
                     "random coordinate descent (Appendix K)",
