@@ -105,8 +105,9 @@ impl Mpi {
     /// [`JoinError`] when there is no library with the standard ABI, or when it refuses.
     pub fn join() -> Result<Self, JoinError> {
         let mut tried = Vec::new();
-        let library =
-            candidates().into_iter().find_map(|name| open(&name).map_err(|said| tried.push(said)).ok());
+        let library = candidates()
+            .into_iter()
+            .find_map(|name| open(&name).map_err(|e| tried.push(said(&name, &e))).ok());
         Self::start(library.ok_or(JoinError::NotFound { tried })?)
     }
 
@@ -159,13 +160,15 @@ impl Mpi {
 }
 
 #[expect(unsafe_code, reason = "loads a C library")]
-fn open(name: &str) -> Result<Library, String> {
+fn open(name: &str) -> Result<Library, libloading::Error> {
     // SAFETY: loading runs the library's initialisers; that of an MPI library is what the user asked for.
-    unsafe { Library::new(name) }.map_err(|e| {
-        // The error itself says only that it failed; its source has the loader's own words.
-        let cause = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
-        format!("{name}: {cause}")
-    })
+    unsafe { Library::new(name) }
+}
+
+/// What the loader said of a library: its error says only that it failed, and the source of that has its own words.
+fn said(name: &str, error: &libloading::Error) -> String {
+    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    format!("{name}: {cause}")
 }
 
 fn good(code: c_int) -> Result<(), RankError> {

@@ -2,6 +2,7 @@
 //!
 //! The command line, a site of a network and the Python package all read files through here.
 
+pub use crate::sheets::SheetError;
 use crate::{SchemaFile as _, bundled, packed};
 use consenso_engine::Fault;
 use consenso_engine::data::{
@@ -48,6 +49,14 @@ pub enum FileError {
         /// What is wrong with it.
         #[source]
         source: glob::PatternError,
+    },
+    /// It is a table of another program that cannot be read.
+    #[error("{file}: {cause}")]
+    Sheet {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        cause: SheetError,
     },
     /// Its records cannot be used.
     #[error(transparent)]
@@ -469,8 +478,8 @@ fn source_of(
     let mut dataset = match spec.origin(text, file)? {
         Origin::Costs => return Ok(Source::Costs),
         Origin::Synthetic => {
-            let problem = spec.synthetic().unwrap_or_else(|| Err("there is no such source".into()));
-            return Ok(Source::Synthetic(problem.map_err(|message| at("data", &message, None))?));
+            let problem = spec.synthetic().unwrap_or_else(|| Err(Fault::of("there is no such source")));
+            return Ok(Source::Synthetic(problem.map_err(|fault| at("data", &fault.to_string(), None))?));
         }
         origin @ (Origin::Adult | Origin::Heart { .. }) => {
             for (key, given) in [("schema", &data.schema), ("test", &data.test)] {
@@ -641,7 +650,7 @@ impl File {
         let (bytes, packed) =
             packed::unpack(bytes).named(|| format!("{}: cannot be read", path.display()))?;
         let (bytes, made) = crate::sheets::as_text(bytes)
-            .map_err(|what| FileError::Unfit(format!("{}: {what}", path.display())))?;
+            .map_err(|cause| FileError::Sheet { file: path.display().to_string(), cause })?;
         let layout = if made.is_some() { Layout::Csv } else { Layout::of(path, &bytes) };
         Ok(Self { bytes, layout, packed: packed.or(made), made: made.is_some() })
     }

@@ -449,7 +449,7 @@ fn residents<'a>(
             (counts, Box::new(move |agent: usize| Ok(experiment.objective_on(records(agent as u64)))))
         }
         Source::Data(data) => {
-            let shards = shards(&experiment.spec, data, &seed).map_err(Fault::of)?;
+            let shards = shards(&experiment.spec, data, &seed)?;
             let counts = shards.iter().map(|s| s.rows.len()).collect();
             let unread =
                 |agent: usize| move |e: std::io::Error| SimulationError::Rows { agent, cause: e.kind() };
