@@ -559,6 +559,6 @@ impl Experiment {
         let largest = self.counts.iter().max().map_or(0, |&most| most as u64) * stored.bytes() / rows.max(1);
         // The bytes of an agent (and its neighbours on disk) as they are read, and its rows.
         let working = rayon::current_num_threads() as u64 * (2 * largest + (1 << 20)) + (1 << 26);
-        test + rows * 12 + stored.index_bytes() + self.facts.agents as u64 * 64 + working
+        test + rows * 20 + stored.index_bytes() + self.facts.agents as u64 * 64 + working
     }
 }
