@@ -678,7 +678,7 @@ fn records_of_files_are_streamed_from_disk() {
     assert_eq!(columns("streamed"), columns("held"));
     assert!(!place.path(".streamed.scratch").exists());
     // Stopped by its time, at once or after some rounds, and by a signal.
-    let endless = ["--set", "algorithm.rounds=30000", "--set", "runs=1", "--stream", "--out", "stopped"];
+    let endless = ["--set", "algorithm.rounds=60000", "--set", "runs=1", "--stream", "--out", "stopped"];
     let limited = run(&[&endless[..], &["--time-limit", "1s"]].concat());
     assert_eq!(limited.code, 1, "{}", limited.stderr);
     assert!(limited.stderr.contains("--resume goes on"), "{}", limited.stderr);
