@@ -35,7 +35,8 @@
 //! The modules follow the arrow of `ARCHITECTURE.md`: problem → graph → protocol → gate → transport → ledger → record. What is here is kept for those who
 //! build on it; the rest of the mathematics is in `consenso-engine`, which the other crates of this project share and which may change with any of them.
 
-pub use consenso_engine::experiment::RunError;
+pub use consenso_engine::data::Encoding;
+pub use consenso_engine::experiment::{Observer, RunError};
 pub use consenso_engine::{Bounds, Fault, Fitted, Graph, Loss, Rows, Study, StudyError};
 
 /// Agents among messages, for a transport of one's own.
@@ -54,9 +55,9 @@ pub mod gate {
     pub use consenso_engine::gate::{Release, StopReason};
 }
 
-/// Who talks to whom, with which weights.
+/// Who talks to whom: graphs as experiments describe them.
 pub mod graph {
-    pub use consenso_engine::graph::{GraphError, GraphSpec, LaplacianSpectrum, Mixing};
+    pub use consenso_engine::graph::{GraphError, GraphSpec};
 }
 
 /// Sums over slices in a fixed order: the same bits on every machine.
@@ -91,9 +92,10 @@ pub mod problem {
 pub mod protocol {
     pub use consenso_engine::protocol::{
         Admm, Aggregation, Algorithms, Configured, ConsensusAdmm, CoordinateDescent, Decor, Dgd,
-        DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory, Muffliato,
-        NeighbourhoodDescent, Order, OutputAdmm, Parameters, Parts, Pdop, PenaltyPerturbation, Protocol,
-        PublicFacts, Response, Schedule, View, parse,
+        DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory, MixRule,
+        Muffliato, NeighbourhoodDescent, Order, OutputAdmm, Parameters, Partial, Parts, Pdop,
+        PenaltyPerturbation, Protocol, PublicFacts, Response, Schedule, Summed, Tolerant, Tossing, View,
+        parse,
     };
 }
 
@@ -104,5 +106,7 @@ pub mod random {
 
 /// What a run leaves: its curves, its claims and what may be shared.
 pub mod record {
-    pub use consenso_engine::record::{AlgorithmRecord, Record, ResultKind, Shareable, TraceRow};
+    pub use consenso_engine::record::{
+        AlgorithmRecord, CurvePoint, EpsilonRecord, Record, ResultKind, Shareable, Spread, TraceRow,
+    };
 }

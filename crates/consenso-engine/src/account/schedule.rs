@@ -137,7 +137,7 @@ fn calibrated(
     calibrate::calibrate(&request).map_err(Fault::no_claim)
 }
 
-/// The same where rounds are charged for others: only those that are charged say what noise is needed, and all get it.
+/// Calibrates noise where rounds are charged for others: only those that are charged say what noise is needed, and all get it.
 fn calibrated_ahead(
     steps: &[Sensitivity],
     facts: &PublicFacts,
@@ -154,7 +154,7 @@ fn calibrated_ahead(
     Ok(found)
 }
 
-/// The same where every round has its share of μ²: Gaussian noise, σ_k ∝ B_k/√share_k. Rounds without a share move nothing and draw nothing; their
+/// Calibrates noise where every round has its share of μ²: Gaussian noise, σ_k ∝ B_k/√share_k. Rounds without a share move nothing and draw nothing; their
 /// entry keeps the place of the round.
 fn calibrated_by_shares(
     steps: &[Sensitivity],
