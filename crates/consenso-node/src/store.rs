@@ -8,11 +8,10 @@ use crate::books::{self, Admission};
 use crate::clock;
 use crate::frame::{Digest, Frame, Hex, blake3, sha256, unhex};
 use crate::marks::{self, Mark};
-use crate::spending::Spending;
+use crate::spending::{ChargeRow, Spending};
 use crate::witness::{Seen, Witness};
 use bytes::Bytes;
 use consenso_engine::agent::Checkpoint;
-use consenso_engine::experiment::Charge;
 use consenso_engine::privacy::Claim;
 use consenso_engine::privacy::studies::{Limit, Rule, StudyCost};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
@@ -170,7 +169,7 @@ pub enum Entry {
         /// BLAKE3 of the bytes sent.
         blake3: String,
         /// What it cost; empty for a function of releases alone.
-        charge: Charge,
+        charge: ChargeRow,
         /// How many rounds old the neighbours' vectors were that it was made from, by agent number; left out where all were of the round before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ages: Vec<u32>,
@@ -772,7 +771,7 @@ impl Store {
         study: i64,
         round: u32,
         bytes: &[u8],
-        charge: Charge,
+        charge: ChargeRow,
         mixed: Mixed,
         checkpoint: Checkpoint,
     ) -> Result<Digest, StoreError> {
@@ -800,7 +799,7 @@ impl Store {
     pub(crate) fn restore(
         &mut self,
         study: i64,
-        lost: Vec<(u32, Charge)>,
+        lost: Vec<(u32, ChargeRow)>,
         known: &[(u32, Bytes)],
         restored: Vec<Entry>,
         checkpoint: Checkpoint,
@@ -1116,7 +1115,7 @@ mod tests {
                     study.number,
                     round,
                     &[round as u8; 40],
-                    Charge::new(),
+                    ChargeRow::new(),
                     Mixed::default(),
                     checkpoint.clone(),
                 )
@@ -1136,7 +1135,7 @@ mod tests {
             scope.spawn(|| {
                 for round in 4..=300u32 {
                     store
-                        .release(1, round, &[7; 40], Charge::new(), Mixed::default(), checkpoint.clone())
+                        .release(1, round, &[7; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
                         .unwrap();
                 }
                 over.store(1, Ordering::Release);
@@ -1363,7 +1362,7 @@ mod tests {
             copy
         };
         let before = copy();
-        store.release(1, 4, &[4; 40], Charge::new(), Mixed::default(), checkpoint.clone()).unwrap();
+        store.release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone()).unwrap();
         let after = copy();
         // The newest copy starts, and so does one whose last release the witness had no time to see.
         after.open().unwrap().witnessed_by(Some(&witness)).unwrap();
@@ -1374,7 +1373,7 @@ mod tests {
             "{refused}"
         );
         let mut ahead = after.open().unwrap();
-        ahead.release(1, 5, &[5; 40], Charge::new(), Mixed::default(), checkpoint.clone()).unwrap();
+        ahead.release(1, 5, &[5; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone()).unwrap();
         ahead.witnessed_by(Some(&witness)).unwrap();
         // Not without one once there was one, and not with another ledger's.
         let refused = after.open().unwrap().witnessed_by(None).unwrap_err().to_string();
@@ -1382,7 +1381,9 @@ mod tests {
         let other = Place::new();
         let mut store = filled(&other);
         (4..9).for_each(|round| {
-            store.release(1, round, &[9; 40], Charge::new(), Mixed::default(), checkpoint.clone()).unwrap();
+            store
+                .release(1, round, &[9; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+                .unwrap();
         });
         let refused = store.witnessed_by(Some(&witness)).unwrap_err().to_string();
         assert!(refused.contains("the witness of another ledger"), "{refused}");
@@ -1411,7 +1412,7 @@ mod tests {
                     found.number,
                     round,
                     &[10 * study + round as u8; 40],
-                    Charge::new(),
+                    ChargeRow::new(),
                     Mixed::default(),
                     checkpoint.clone(),
                 )
@@ -1438,7 +1439,7 @@ mod tests {
         assert_eq!(Store::look(&place.0).unwrap().rows().unwrap().len(), 5);
         let mut store = place.open().unwrap();
         assert_eq!(store.outbox(1).unwrap(), [(2, vec![2; 40]), (3, vec![3; 40])]);
-        store.release(1, 4, &[4; 40], Charge::new(), Mixed::default(), site().agent.checkpoint()).unwrap();
+        store.release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), site().agent.checkpoint()).unwrap();
         assert_eq!(store.outbox(1).unwrap(), [(3, vec![3; 40]), (4, vec![4; 40])]);
     }
 
@@ -1459,7 +1460,7 @@ mod tests {
         store.db.pragma_update(None, "max_page_count", pages).unwrap();
         let checkpoint = site().agent.checkpoint();
         let refused = store
-            .release(1, 4, &vec![7; 100_000], Charge::new(), Mixed::default(), checkpoint.clone())
+            .release(1, 4, &vec![7; 100_000], ChargeRow::new(), Mixed::default(), checkpoint.clone())
             .unwrap_err();
         assert!(refused.to_string().contains("full"), "{refused}");
         assert_eq!(place.open().unwrap().rows().unwrap().len(), 5, "nothing of the failed round is there");
@@ -1476,7 +1477,9 @@ mod tests {
         let checkpoint = site().agent.checkpoint();
         // Four pages a round: the log is folded into the database twice.
         for round in 4..700u32 {
-            store.release(1, round, &[7; 40], Charge::new(), Mixed::default(), checkpoint.clone()).unwrap();
+            store
+                .release(1, round, &[7; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+                .unwrap();
         }
         assert!(std::fs::metadata(place.0.join(FILE)).unwrap().len() > 100_000, "it was folded");
         assert_eq!(length(), full);
@@ -1551,7 +1554,7 @@ mod tests {
         let study = store.begin(&opening(1, Some(1.0), None)).unwrap().number;
         let event =
             consenso_engine::privacy::Event::once(consenso_engine::privacy::Mechanism::Gaussian { mu: 1e-4 });
-        let charge = Charge::from([("l2".to_owned(), event)]);
+        let charge = ChargeRow::from([("l2".to_owned(), event)]);
         let checkpoint = site().agent.checkpoint();
         let mut from = 1;
         while from <= releases {

@@ -50,7 +50,7 @@ pub mod audit {
 /// The one door of private values, and noise that is exact in floating point.
 pub mod gate {
     pub use consenso_engine::gate::exact::{Grid, Noise, NoiseError, release};
-    pub use consenso_engine::gate::{Release, RoundNoise, StopReason};
+    pub use consenso_engine::gate::{Charge, Release, RoundNoise, StopReason};
 }
 
 /// Who talks to whom, with which weights.
