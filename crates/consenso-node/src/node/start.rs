@@ -1,0 +1,282 @@
+//! Starting: everything is read, checked and reserved before the first link.
+
+use super::agreed::Agreed;
+use super::{Neighbour, Node, Options, SLOW};
+use crate::admission::{agrees, ledger, opening, repair, reserve, weights};
+use crate::agreement::keys_before;
+use crate::audit_log::AuditLog;
+use crate::changes::{self, Added};
+use crate::driven::Driven;
+use crate::edges::{self, Edges};
+use crate::equivocation::Watch;
+use crate::error::NodeError;
+use crate::folder::{Folder, graph_digest};
+use crate::frame::{Digest, Hex};
+use crate::held::Held;
+use crate::identity::Identity;
+use crate::link::{self, Shared};
+use crate::seal::Sealer;
+use crate::spending::Spending;
+use crate::store::{Entry, Store};
+use crate::surroundings::Surroundings;
+use crate::wire::Wire;
+use bytes::Bytes;
+use consenso_engine::experiment::{Experiment, SitePlan};
+use consenso_ledger::Edited;
+use serde_json::json;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// A site that is ready to connect: everything was read and checked, and nothing has left.
+pub(crate) struct Prepared {
+    folder: Folder,
+    graph: Digest,
+    store: Store,
+    study: i64,
+    agent: Driven,
+    plan: SitePlan,
+    spending: Spending,
+    confirmed: Vec<u32>,
+    settled: bool,
+    weights: BTreeMap<u32, f64>,
+    watch: Watch,
+    sealer: Sealer,
+    recent: VecDeque<(u32, Bytes)>,
+    edges: Option<Edges>,
+    agreed: Agreed,
+}
+
+impl Prepared {
+    pub(crate) fn new(folder: &Folder, experiment: &Experiment, edited: Edited) -> Result<Self, NodeError> {
+        let sealer = Sealer::new(&Identity::read(&folder.path)?)?;
+        folder.known()?;
+        agrees(folder, experiment)?;
+        let (mut agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
+        for peer in agent.neighbours() {
+            folder.calls(peer as usize)?;
+        }
+        let mut store = ledger(folder, plan.width)?;
+        let graph = graph_digest(experiment.graph());
+        let witness = folder.witness();
+        store.witnessed_by(witness.as_deref())?;
+        let opening = opening(folder, experiment, &plan)?;
+        let study = store.begin_after(&opening, |id, limit| {
+            // What is seeded is on public records, and is never booked.
+            let books = experiment.has_own_records() && !opening.seeded;
+            let own = books.then(|| folder.records());
+            let Some((records, cost)) = own.zip(opening.cost) else { return Ok(id) };
+            reserve(folder, &records, edited, &opening, cost, id, limit).map(Some)
+        })?;
+        // A ledger that has just begun has its witness before anything can be released.
+        store.witnessed_by(witness.as_deref())?;
+        if study.checkpoint.is_none() && !keys_before(&folder.agreements, &folder.site.name).is_empty() {
+            return Err(NodeError::Experiment(format!(
+                "this site has taken another one's place, and does not know yet where that one stood\n  help: consenso node rejoin {0} puts back what neighbours hold of it; then consenso node run {0} goes on",
+                folder.path.display()
+            )));
+        }
+        let own = crate::identity::public_key(Identity::read(&folder.path)?.certificate())?;
+        if keys_before(&folder.agreements, &folder.site.name).contains(&own) {
+            return Err(NodeError::Experiment(
+                "this site's place was taken under another key (`consenso node status` shows the agreement): neighbours refuse this one".into(),
+            ));
+        }
+        let held = changes::held(folder, &store.headings()?, study.number)?;
+        let agreed = Agreed { graph: experiment.graph().clone(), held, waits: None };
+        for (neighbour, Added { weight, from, .. }) in agreed.added(folder) {
+            folder.calls(neighbour as usize)?;
+            agent.join(neighbour, weight, from).map_err(NodeError::Experiment)?;
+        }
+        if let Some(checkpoint) = &study.checkpoint {
+            agent.restore(checkpoint)?;
+        }
+        for gone in changes::gone(folder, &agreed.held) {
+            changes::without(&mut agent, gone).map_err(NodeError::Experiment)?;
+        }
+        let spending = store.spent(study.number);
+        let (mut settled, mut confirmed, mut unsure) = (false, Vec::new(), 0);
+        for row in store.headings()?.iter().filter(|row| row.study == study.number) {
+            match &row.entry {
+                Entry::Restored { until, .. } => unsure = *until,
+                Entry::Confirmed { neighbour, .. } => confirmed.push(*neighbour),
+                Entry::Settled { .. } => settled = true,
+                _ => {}
+            }
+        }
+        agent.spare(unsure);
+        let recent: VecDeque<(u32, Bytes)> =
+            store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect();
+        let edges = secrets(folder, study.number, &mut agent, !recent.is_empty())?;
+        let mut weights = weights(experiment.graph(), folder.me);
+        weights.extend(agreed.added(folder).map(|(neighbour, edge)| (neighbour, edge.weight)));
+        let mut watch = Watch::new(experiment.graph(), folder.me, agent.staleness() as usize);
+        changes::gone(folder, &agreed.held).for_each(|gone| watch.without(gone));
+        // Whoever left is refused by its name from the first call on.
+        let folder = &Folder { agreements: agreed.held.clone(), ..folder.clone() };
+        Ok(Self {
+            weights,
+            watch,
+            sealer,
+            recent,
+            edges,
+            agreed,
+            folder: folder.clone(),
+            study: study.number,
+            graph,
+            store,
+            agent,
+            plan,
+            spending,
+            confirmed,
+            settled,
+        })
+    }
+
+    /// Starts the links.
+    pub(crate) async fn connect(self, options: &Options, wire: Arc<dyn Wire>) -> Result<Node, NodeError> {
+        let Self {
+            folder,
+            graph,
+            mut store,
+            study,
+            agent,
+            plan,
+            spending,
+            confirmed,
+            settled,
+            weights,
+            watch,
+            sealer,
+            recent,
+            edges,
+            agreed,
+        } = self;
+        let system = |what: String| move |cause| NodeError::System { what, cause };
+        let told_without = agent.away().into_iter().map(|a| a.0).collect();
+        let audit = AuditLog::open(&folder.path).map_err(system("the audit log".into()))?;
+        let audit = audit.echoing(options.echo);
+        repair(&folder, &mut store, &audit, &agent)?;
+        let around = Surroundings::look(&folder.path, &store.headings()?);
+        let last = agent.last(&plan);
+        let have = match agent.model() {
+            Some(_) if !agent.is_masked() => last,
+            _ => agent.surely_had(agent.round(), &plan),
+        };
+        let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
+        let digest = Hex(&folder.study).to_string();
+        let round = agent.rounds(if agent.model().is_some() { last } else { agent.round() });
+        audit.write("start", json!({ "site": name, "study": digest, "round": round, "version": version }));
+        let mut neighbours = neighbours(&folder, &agent, &plan);
+        for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
+            (n.confirmed, n.acked) = (true, n.acked.max(last));
+        }
+        let held = match agent.is_shared() {
+            true => None,
+            false => {
+                let file = system(crate::held::path(&folder).display().to_string());
+                // Places stay as they are: first those of the study's graph, then those of agreements in their order.
+                let later: Vec<u32> = agreed.added(&folder).map(|(neighbour, _)| neighbour).collect();
+                let mut all = agent.neighbours();
+                all.retain(|j| !later.contains(j));
+                all.extend(later);
+                Some(Held::open(&folder, &all, plan.width, recent.is_empty()).map_err(file)?)
+            }
+        };
+        let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
+        let running =
+            link::Study { neighbours: changes::in_order(&agent), graph, dim: agent.longest(&plan), have };
+        let shared = Shared::new(folder, running, audit, sender, wire).with_rounds_between(agent.staleness());
+        let shared = Arc::new(shared);
+        let listen = format!(
+            "{}: listen = \"{}\"",
+            shared.folder.path.join(crate::folder::SITE).display(),
+            shared.folder.site.listen.as_deref().unwrap_or_default()
+        );
+        let links = link::start(Arc::clone(&shared)).await;
+        Ok(Node {
+            links: links.map_err(system(listen))?,
+            #[cfg(test)]
+            lie: options.lie,
+            progress: options.progress.clone(),
+            asked: Arc::clone(&options.stop),
+            stop: None,
+            complete: None,
+            done: None,
+            log: Vec::new(),
+            drafted: SLOW,
+            released_at: Instant::now(),
+            sign_of_life: Instant::now(),
+            moves: 0,
+            reported: None,
+            around: (Instant::now(), around),
+            shared,
+            events,
+            store,
+            study,
+            agent,
+            plan,
+            spending,
+            settled,
+            weights,
+            watch,
+            sealer,
+            seals: VecDeque::new(),
+            accused: Vec::new(),
+            compared: 0,
+            neighbours,
+            recent,
+            held,
+            edges,
+            agreed,
+            told_without,
+        })
+    }
+}
+
+/// The secrets of the site's edges, where neighbours share noise: the agent gets those that both ends have. A study that is over has none.
+fn secrets(
+    folder: &Folder,
+    study: i64,
+    agent: &mut Driven,
+    released: bool,
+) -> Result<Option<Edges>, NodeError> {
+    let system = |cause| NodeError::System { what: "the secrets of the edges".into(), cause };
+    if agent.model().is_some() {
+        edges::destroy(&folder.path, study).map_err(system)?;
+        return Ok(None);
+    }
+    if agent.awaited_secrets().is_empty() {
+        return Ok(None);
+    }
+    let edges = Edges::open(folder, study).map_err(system)?;
+    for (neighbour, secret) in edges.confirmed() {
+        agent.agree(neighbour, &secret);
+    }
+    if released && !agent.awaited_secrets().is_empty() {
+        return Err(NodeError::Experiment(format!(
+            "{}: the secrets that this site shares with its neighbours are not all there, and it has released under them: what it says next would cancel with nothing\n  \
+             help: put the file back if it was moved; otherwise all sites give the study up (`consenso node abandon`) and begin another one",
+            edges.path().display()
+        )));
+    }
+    Ok(Some(edges))
+}
+
+/// The neighbours before any link is up.
+fn neighbours(folder: &Folder, agent: &Driven, plan: &SitePlan) -> BTreeMap<u32, Neighbour> {
+    let mut all: BTreeMap<u32, Neighbour> = changes::in_order(agent)
+        .into_iter()
+        .map(|j| {
+            // What is complete was heard from all.
+            let heard = agent.surely_had(agent.round(), plan);
+            (j, Neighbour { heard, ..Neighbour::new(&folder.peers[j as usize].name) })
+        })
+        .collect();
+    let left = changes::gone(folder, &folder.agreements).filter(|gone| all.contains_key(gone));
+    for gone in agent.away().into_iter().map(|a| a.0).chain(left.collect::<Vec<_>>()) {
+        all.entry(gone).and_modify(Neighbour::leave);
+    }
+    all
+}
