@@ -7,6 +7,7 @@ mod empty;
 mod mpi;
 mod python;
 mod reference;
+mod surface;
 mod utility;
 
 use std::io::Write as _;
@@ -81,7 +82,7 @@ fn main() -> ExitCode {
     let known = match arguments.first().map(String::as_str) {
         Some("ci") if rest.is_empty() => {
             let room = python::prepare();
-            run(&ci()) && python_of_ci(room)
+            run(&ci()) && surface::check() && python_of_ci(room)
         }
         Some("soak") if rest.is_empty() => run(&soak()) && empty::run(),
         Some("empty") if rest.is_empty() => empty::run(),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Where a run will be written.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct RunFolder {
     path: PathBuf,
     /// Name and seed, if the folder's name was ours to choose: another will do if it is taken meanwhile.
     chosen: Option<(String, u64)>,
@@ -19,7 +19,7 @@ pub(crate) struct Folder {
     replaces: bool,
 }
 
-impl Folder {
+impl RunFolder {
     /// Checks that the folder can be made and nothing is there yet.
     pub(crate) fn check(asked: Option<&Path>, name: &str, seed: u64) -> Result<Self> {
         let folder = match asked {

@@ -1,7 +1,7 @@
 //! `mpirun -n R consenso run`, one simulation over several processes, and `consenso run --stream`, one beyond the memory of a machine.
 
 use crate::Failure;
-use crate::folder::{self, Folder};
+use crate::folder::{self, RunFolder};
 use crate::output;
 use anyhow::{Context as _, Result, anyhow, bail};
 use consenso_engine::experiment::{self, Experiment, LargeProgress, LargeRecord, Part, Place};
@@ -26,7 +26,7 @@ pub(crate) struct How {
 /// Joins the other processes, if `mpirun` started any, reads what this one needs and does its share; rank 0 writes and prints.
 pub(crate) fn command(
     how: How,
-    prepare: impl FnOnce(&mut dyn Ranks) -> Result<(Experiment, Folder), Failure>,
+    prepare: impl FnOnce(&mut dyn Ranks) -> Result<(Experiment, RunFolder), Failure>,
 ) -> Result<(), Failure> {
     let work = |ranks: &mut dyn Ranks| {
         let (experiment, folder) = prepare(ranks)?;
@@ -45,7 +45,7 @@ pub(crate) fn command(
     work(&mut Alone)
 }
 
-fn share(experiment: &Experiment, folder: &Folder, how: How, ranks: &mut dyn Ranks) -> Result<()> {
+fn share(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &mut dyn Ranks) -> Result<()> {
     // Before anything is said of a run that cannot be.
     experiment.check_parted().map_err(|e| anyhow!(e))?;
     if how.streamed {

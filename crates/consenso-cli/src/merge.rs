@@ -1,6 +1,6 @@
 //! `consenso merge`.
 
-use crate::folder::{self, Folder};
+use crate::folder::{self, RunFolder};
 use crate::pieces::{self, Kept};
 use crate::{Failure, files, run};
 use anyhow::{Context as _, bail};
@@ -45,7 +45,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         }
     }
     let spec = ExperimentSpec::from_toml(&text, &file)?;
-    let place = Folder::check(args.out.as_deref(), &spec.name, spec.seed)?;
+    let place = RunFolder::check(args.out.as_deref(), &spec.name, spec.seed)?;
     let text = files::Text { file, text, folder: PathBuf::new() };
     // The noise was drawn by the shares; none is drawn here.
     let inputs = files::inputs(text, spec, entropy.then_some([0; 32]))?;

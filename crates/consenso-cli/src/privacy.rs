@@ -2,7 +2,7 @@
 
 use crate::{Failure, audit, output, table, trust};
 use anyhow::{Context as _, Result, anyhow};
-use consenso_engine::privacy::calibrate::{Calibration, Noise, Request, calibrate, complete_sensitivity};
+use consenso_engine::privacy::calibrate::{Calibration, NoiseKind, Request, calibrate, complete_sensitivity};
 use consenso_engine::privacy::{Bound, Composition, Meaning, compose, mixture, parse_events};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -75,7 +75,7 @@ Example:
 
 Give at least one sensitivity of the released step: how far one record can move it in that norm.
 More of them can only lower the noise.")]
-    Calibrate(Budget),
+    Calibrate(BudgetArgs),
     /// What an ε means: as odds, and for somebody who tries to find out who is in the data
     #[command(after_help = "\
 Example:
@@ -111,7 +111,7 @@ struct Mixture {
 }
 
 #[derive(clap::Args)]
-struct Budget {
+struct BudgetArgs {
     /// The budget's ε
     #[arg(long, allow_negative_numbers = true)]
     epsilon: f64,
@@ -342,7 +342,7 @@ fn composition_text(found: &Composition) -> String {
     out
 }
 
-fn calibrated(budget: &Budget) -> Result<Calibration> {
+fn calibrated(budget: &BudgetArgs) -> Result<Calibration> {
     let known = &budget.sensitivity;
     let sensitivity = complete_sensitivity(
         known.sensitivity_l1,
@@ -353,16 +353,16 @@ fn calibrated(budget: &Budget) -> Result<Calibration> {
     let mut request =
         Request::new(budget.epsilon, budget.delta, budget.rounds as usize, budget.dim as usize, sensitivity);
     request.noise = budget.mechanism.map(|kind| match kind {
-        Kind::Laplace => Noise::Laplace,
-        Kind::Gaussian => Noise::Gaussian,
+        Kind::Laplace => NoiseKind::Laplace,
+        Kind::Gaussian => NoiseKind::Gaussian,
     });
     Ok(calibrate(&request)?)
 }
 
 fn calibration_text(found: &Calibration) -> String {
     let (kind, scale) = match found.mechanism {
-        Noise::Laplace => ("Laplace", "scale b"),
-        Noise::Gaussian => ("Gaussian", "σ"),
+        NoiseKind::Laplace => ("Laplace", "scale b"),
+        NoiseKind::Gaussian => ("Gaussian", "σ"),
     };
     let spent = &found.spent;
     format!(

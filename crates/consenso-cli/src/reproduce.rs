@@ -1,6 +1,6 @@
 //! `consenso reproduce`.
 
-use crate::folder::{self, Folder};
+use crate::folder::{self, RunFolder};
 use crate::machine::{self, Threads};
 use crate::progress::{self, Progress};
 use crate::{Failure, files, output, overrides, png, table};
@@ -61,7 +61,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         png::check()?;
     }
     args.threads.start()?;
-    let folder = Folder::check(args.out.as_deref(), &folder_name(&parts), args.seed.unwrap_or(SEED))?;
+    let folder = RunFolder::check(args.out.as_deref(), &folder_name(&parts), args.seed.unwrap_or(SEED))?;
     let experiments = reproduce::experiments(&parts)
         .into_iter()
         .map(|name| prepare(name, args))

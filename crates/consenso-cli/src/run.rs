@@ -1,6 +1,6 @@
 //! `consenso run`.
 
-use crate::folder::{self, Folder};
+use crate::folder::{self, RunFolder};
 use crate::machine::{self, Threads};
 use crate::overrides::{self, Override};
 use crate::pieces::{self, Every, Keeper, Kept, States};
@@ -168,11 +168,11 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         };
         let how = large::How { every, resume: args.resume, streamed: args.stream, json };
         return large::command(how, |ranks| {
-            let (experiment, _, folder) = prepare(args, Folder::check, ranks)?;
+            let (experiment, _, folder) = prepare(args, RunFolder::check, ranks)?;
             Ok((experiment, folder))
         });
     }
-    let place = if args.resume { Folder::resume } else { Folder::check };
+    let place = if args.resume { RunFolder::resume } else { RunFolder::check };
     let (experiment, asked, folder) = prepare(args, place, &mut Alone)?;
     for warning in experiment.warnings() {
         eprintln!("warning: {warning}");
@@ -266,7 +266,7 @@ fn going_on(
 }
 
 /// How the folder for the results is found: by the one asked for, the experiment's name and its seed.
-type FindFolder = fn(Option<&Path>, &str, u64) -> anyhow::Result<Folder>;
+type FindFolder = fn(Option<&Path>, &str, u64) -> anyhow::Result<RunFolder>;
 
 /// Reads and checks everything, the place of the results included. What was asked for comes too: the file's name and the experiment before
 /// any open choice was made.
@@ -274,7 +274,7 @@ fn prepare(
     args: &Args,
     place: FindFolder,
     ranks: &mut dyn Ranks,
-) -> Result<(Experiment, (String, ExperimentSpec), Folder), Failure> {
+) -> Result<(Experiment, (String, ExperimentSpec), RunFolder), Failure> {
     let text = files::experiment(args.experiment.as_deref().unwrap_or("adult"))?;
     let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
     let mut spec = overrides::read(&text.text, &text.file, &changes)?;
@@ -297,7 +297,7 @@ fn finish_share(
     record: &Record,
     pieces: usize,
     share: Share,
-    folder: &Folder,
+    folder: &RunFolder,
     keeper: Keeper,
     json: bool,
 ) -> Result<(), Failure> {
@@ -324,7 +324,7 @@ fn finish_share(
 fn finish(
     record: &Record,
     models: &[Model],
-    folder: &Folder,
+    folder: &RunFolder,
     keeper: Keeper,
     standings: &[Standing],
     json: bool,

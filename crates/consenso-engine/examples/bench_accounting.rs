@@ -7,7 +7,7 @@
     reason = "a benchmark prints and reads the clock"
 )]
 
-use consenso_engine::privacy::calibrate::{Noise, Request, calibrate, complete_sensitivity};
+use consenso_engine::privacy::calibrate::{NoiseKind, Request, calibrate, complete_sensitivity};
 use consenso_engine::privacy::{Event, Profile, compose, pld};
 use std::hint::black_box;
 use std::time::Instant;
@@ -42,7 +42,7 @@ fn main() {
     time("compose-all-laplace-1400", || compose(&homogeneous, 1e-6).expect("valid").best().expect("valid").1);
     let sensitivity = complete_sensitivity(Some(0.01), Some(0.01), Some(0.01), 1).expect("valid");
     for (name, noise) in
-        [("calibrate-gaussian-1400", Noise::Gaussian), ("calibrate-laplace-1400", Noise::Laplace)]
+        [("calibrate-gaussian-1400", NoiseKind::Gaussian), ("calibrate-laplace-1400", NoiseKind::Laplace)]
     {
         let mut request = Request::new(1.0, 1e-6, 1400, 1, sensitivity);
         request.noise = Some(noise);

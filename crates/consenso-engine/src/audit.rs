@@ -42,7 +42,7 @@ mod worst;
 
 pub use agent::{AgentAttack, Seated, Watch};
 pub use proportion::{clopper_pearson_high, clopper_pearson_low};
-pub use worst::{Spread, WorstPair};
+pub use worst::{WorstNorm, WorstPair};
 
 use crate::gate::{RoundNoise, exact};
 use crate::privacy::AccountingError;
@@ -135,7 +135,7 @@ pub enum Tail {
 
 /// An event and how often it was seen on trials that had no part in choosing it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
+pub struct Sighting {
     /// The threshold of the statistic.
     pub threshold: f64,
     /// Which side of the threshold.
@@ -184,9 +184,9 @@ pub struct Audit {
     /// Draws on each side.
     pub trials: u32,
     /// The event behind `epsilon_lower`.
-    pub event: Event,
+    pub event: Sighting,
     /// The event behind `mu_lower`.
-    pub mu_event: Event,
+    pub mu_event: Sighting,
     /// The judgement.
     pub verdict: Verdict,
 }
@@ -244,7 +244,7 @@ fn check(claimed: Claimed, options: Options) -> Result<(), AccountingError> {
     Ok(())
 }
 
-fn judge(event: Event, mu_event: Event, claimed: Claimed, options: Options) -> Audit {
+fn judge(event: Sighting, mu_event: Sighting, claimed: Claimed, options: Options) -> Audit {
     // Lower bounds lose a little to the rounding of their own computation.
     let down = |x: f64| (x * (1.0 - 1e-9) - 1e-9).max(0.0);
     let epsilon_lower = down(ratio(event.probability_low, event.probability_high, claimed.delta));
@@ -287,7 +287,7 @@ struct Choice {
 
 impl Choice {
     /// Counts the event on fresh trials and bounds both probabilities, each wrong with probability at most `wrong`.
-    fn count(self, first: &[f64], second: &[f64], wrong: f64) -> Event {
+    fn count(self, first: &[f64], second: &[f64], wrong: f64) -> Sighting {
         let Self { threshold, tail, likelier } = self;
         let seen = |sample: &[f64]| {
             let inside = |s: &&f64| match tail {
@@ -301,7 +301,7 @@ impl Choice {
             Side::Second => (seen(second), seen(first)),
         };
         let counted = first.len() as u32;
-        Event {
+        Sighting {
             threshold,
             tail,
             likelier,
@@ -332,7 +332,7 @@ impl Sweep {
         Self { first: sorted(first), second: sorted(second), deviate: -normal_quantile(wrong) }
     }
 
-    /// The same with bounds three times as far away.
+    /// Moves the bounds three times as far away.
     fn cautious(&self) -> Self {
         Self { first: self.first.clone(), second: self.second.clone(), deviate: 3.0 * self.deviate }
     }

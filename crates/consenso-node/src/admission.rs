@@ -32,16 +32,23 @@ pub(crate) fn agrees(folder: &Folder, experiment: &Experiment) -> Result<(), Nod
     Ok(())
 }
 
+/// Whether the site has an audit log.
+fn has_run(folder: &Folder) -> bool {
+    folder.path.join(crate::audit_log::FILE).exists()
+}
+
 /// The site's ledger. The log is made after the ledger's first row: a log without a row means that the ledger was lost.
 pub(crate) fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
-    let has = |file: &str| folder.path.join(file).exists();
-    let missing = || NodeError::LedgerMissing(folder.path.display().to_string());
-    if has(crate::audit_log::FILE) && !has(crate::store::FILE) {
-        return Err(missing());
+    if has_run(folder) && !folder.path.join(crate::store::FILE).exists() {
+        return Err(NodeError::LedgerMissing(folder.path.display().to_string()));
     }
-    let store = Store::open(&folder.path, dim)?;
-    if has(crate::audit_log::FILE) && store.is_empty() {
-        return Err(missing());
+    not_old(folder, Store::open(&folder.path, dim)?)
+}
+
+/// The ledger, if it has all that the audit log has.
+pub(crate) fn not_old(folder: &Folder, store: Store) -> Result<Store, NodeError> {
+    if has_run(folder) && store.is_empty() {
+        return Err(NodeError::LedgerMissing(folder.path.display().to_string()));
     }
     // A row is on disk before its line is in the log.
     if let Some(last) = crate::audit_log::last_release(&folder.path) {

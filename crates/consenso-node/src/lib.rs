@@ -35,6 +35,7 @@ pub mod signer;
 #[cfg(test)]
 mod simulated;
 mod spending;
+mod storage;
 pub mod store;
 pub mod studies;
 pub mod surroundings;

@@ -7,7 +7,6 @@
 use crate::frame::{Digest, sha256};
 use crate::spending::Spending;
 use crate::store::Entry;
-use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -62,52 +61,15 @@ impl Mark {
         self.number - before >= EVERY
     }
 
-    /// Keeps the mark in the place of the one before.
-    pub(crate) fn save(&self, db: &Connection) -> rusqlite::Result<()> {
-        let body =
-            postcard::to_stdvec(self).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+    /// The mark as it is kept, and its hash.
+    pub(crate) fn packed(&self) -> postcard::Result<(Vec<u8>, Digest)> {
+        let body = postcard::to_stdvec(self)?;
         let hash = sha256(&[&body]);
-        db.execute_batch(MAKE)?;
-        db.execute(
-            "INSERT OR REPLACE INTO mark (place, body, hash) VALUES (0, ?1, ?2)",
-            params![body, hash],
-        )?;
-        Ok(())
+        Ok((body, hash))
     }
 
-    /// The mark that was kept, if it is whole and its row is in the ledger.
-    pub(crate) fn load(db: &Connection) -> Option<Self> {
-        let kept = db.query_row("SELECT body, hash FROM mark WHERE place = 0", [], |row| {
-            Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Vec<u8>>(1)?))
-        });
-        let (body, hash) = kept.ok()?;
-        let mark: Self = postcard::from_bytes(&body).ok().filter(|_| sha256(&[&body])[..] == hash[..])?;
-        let there: Option<Vec<u8>> = db
-            .query_row("SELECT hash FROM ledger WHERE number = ?1", [mark.number], |row| row.get(0))
-            .optional()
-            .ok()?;
-        (there? == mark.head).then_some(mark)
+    /// The mark that was kept, if it is whole.
+    pub(crate) fn unpack(body: &[u8], hash: &[u8]) -> Option<Self> {
+        postcard::from_bytes(body).ok().filter(|_| sha256(&[body])[..] == *hash)
     }
-}
-
-const MAKE: &str =
-    "CREATE TABLE IF NOT EXISTS mark (place INTEGER PRIMARY KEY, body BLOB NOT NULL, hash BLOB NOT NULL);
-     CREATE TABLE IF NOT EXISTS logged (place INTEGER PRIMARY KEY, row INTEGER NOT NULL, length INTEGER NOT NULL);";
-
-/// Up to which row the audit log is known to be whole, and how long it was then; nothing is known at first.
-pub(crate) fn logged(db: &Connection) -> (i64, u64) {
-    let kept = db.query_row("SELECT row, length FROM logged WHERE place = 0", [], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
-    });
-    kept.map_or((0, 0), |(row, length)| (row, length.unsigned_abs()))
-}
-
-/// Keeps that the audit log has all releases up to this row, and is this long.
-pub(crate) fn keep_logged(db: &Connection, row: i64, length: u64) -> rusqlite::Result<()> {
-    db.execute_batch(MAKE)?;
-    db.execute(
-        "INSERT OR REPLACE INTO logged (place, row, length) VALUES (0, ?1, ?2)",
-        params![row, length as i64],
-    )?;
-    Ok(())
 }

@@ -3,12 +3,14 @@
 //!
 //! `CONSENSO_SEED=17 cargo test -p consenso-node --lib simulated` repeats what seed 17 did.
 
+use crate::admission;
 use crate::agreement::{self, Agreement};
 use crate::changes::{self, Request};
 use crate::folder::{Entropy, Folder, SiteFile};
 use crate::network::{Plan, PlannedSite, create};
 use crate::node::{NodeError, Options, Outcome, Prepared};
-use crate::store::{Entry, Store};
+use crate::storage::memory::Memory;
+use crate::store::{Entry, Row, Store};
 use crate::wire::{Connection, Listener, Soon, Wire};
 use consenso_engine::agent::{Effect, Message};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Source};
@@ -307,10 +309,12 @@ fn experiment(study: &str) -> Experiment {
     Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
 }
 
-/// A folder that goes with the test; in memory where that can be, for a run commits a hundred times.
+/// Folders that go with the test. Ledgers are in memory, unless the test needs their files; so are folders, where that can be.
 struct Place {
     root: PathBuf,
     folders: Vec<Folder>,
+    /// The ledgers of the sites; none: they are in the folders.
+    ledgers: Vec<Memory>,
     experiment: Experiment,
     agreement: Option<Agreement>,
 }
@@ -334,12 +338,39 @@ impl Place {
             edges: None,
         };
         create(&root, &plan).unwrap();
-        let folders = (0..SITES).map(|i| Folder::read(&root.join(format!("site-{i}"))).unwrap()).collect();
-        Self { root, folders, experiment: experiment(study), agreement: None }
+        let folders: Vec<Folder> =
+            (0..SITES).map(|i| Folder::read(&root.join(format!("site-{i}"))).unwrap()).collect();
+        let ledgers = folders.iter().map(|folder| Memory::new(&folder.path)).collect();
+        Self { root, folders, ledgers, experiment: experiment(study), agreement: None }
+    }
+
+    /// The same with ledgers in files, as a site has them.
+    fn on_disk(mut self) -> Self {
+        self.ledgers.clear();
+        self
+    }
+
+    /// The ledger of a site, for a node that starts.
+    fn open(&self, site: usize, dim: usize) -> Result<Store, NodeError> {
+        let folder = &self.folders[site];
+        match self.ledgers.get(site) {
+            Some(memory) => admission::not_old(folder, Store::on(Box::new(memory.clone()))?),
+            None => admission::ledger(folder, dim),
+        }
+    }
+
+    /// All rows of a site's ledger, verified.
+    fn rows(&self, site: usize) -> Vec<Row> {
+        let store = match self.ledgers.get(site) {
+            Some(memory) => Store::verified(Box::new(memory.clone())),
+            None => Store::look(&self.folders[site].path),
+        };
+        store.unwrap().rows().unwrap()
     }
 
     /// Forgets all runs.
     fn clear(&self) {
+        self.ledgers.iter().for_each(Memory::clear);
         for folder in &self.folders {
             for file in ["state.db", "state.db-wal", "state.db-shm", "audit.jsonl"] {
                 let _ = std::fs::remove_file(folder.path.join(file));
@@ -371,7 +402,8 @@ impl Drop for Place {
 type Running = JoinHandle<Result<Outcome, NodeError>>;
 
 fn start(place: &Place, network: &Arc<Network>, site: usize) -> Running {
-    let prepared = Prepared::new(&place.folders[site], &place.experiment, Default::default()).unwrap();
+    let open = |dim| place.open(site, dim);
+    let prepared = Prepared::with(&place.folders[site], &place.experiment, Default::default(), open).unwrap();
     let host = Arc::new(Host { network: Arc::clone(network), me: site });
     let network = Arc::clone(network);
     tokio::spawn(async move {
@@ -466,7 +498,7 @@ fn check_ledgers(place: &Place) {
     let mut released = BTreeMap::new();
     let mut totals = BTreeSet::new();
     for folder in &place.folders {
-        let rows = Store::look(&folder.path).unwrap().rows().unwrap();
+        let rows = place.rows(folder.me);
         for row in &rows {
             if let Entry::Release { round, blake3, .. } = &row.entry {
                 let before = released.insert((folder.site.name.clone(), u64::from(*round)), blake3.clone());
@@ -534,7 +566,7 @@ fn survive_in_shares(test: &str, study: &str, seeds: &[u64]) {
     let (_, expected) = run(&place, CALM);
     let ledger = |place: &Place| -> Vec<(String, u32, String)> {
         let row = |folder: &Folder| {
-            let rows = Store::look(&folder.path).unwrap().rows().unwrap();
+            let rows = place.rows(folder.me);
             let name = folder.site.name.clone();
             rows.into_iter().filter_map(move |row| match row.entry {
                 Entry::Release { round, blake3, .. } => Some((name.clone(), round, blake3)),
@@ -586,7 +618,7 @@ fn survive_a_death(test: &str, graph: &str, seeds: &[u64]) {
         let others: Vec<usize> = (0..SITES).filter(|&i| i != victim).collect();
         let since: BTreeSet<u32> = others
             .iter()
-            .flat_map(|&i| Store::look(&place.folders[i].path).unwrap().rows().unwrap())
+            .flat_map(|&i| place.rows(i))
             .filter_map(|row| match row.entry {
                 Entry::Absent { round, neighbour, .. } if neighbour as usize == victim => Some(round),
                 _ => None,
@@ -602,7 +634,7 @@ fn survive_a_death(test: &str, graph: &str, seeds: &[u64]) {
         for (k, &i) in others.iter().enumerate() {
             let expected = simulated.models[0].agents[i].as_slice();
             assert_eq!(models[k], expected, "site {i}, seed {seed}, without {victim} from {since:?}");
-            let rows = Store::look(&place.folders[i].path).unwrap().rows().unwrap();
+            let rows = place.rows(i);
             let audited = crate::claim::audit(&rows).unwrap().remove(0);
             assert!(audited.holds && (12..=13).contains(&audited.charged), "{audited:?}");
             let mut numbers = BTreeSet::new();
@@ -643,7 +675,11 @@ fn a_seed_repeats_its_run_event_for_event() {
         assert_eq!((first.len(), models), (second.len(), again));
         assert!(first.len() > 300, "{}", first.len());
     }
-    assert_ne!(run(&place, 1).0, run(&place, 2).0);
+    let first = run(&place, 1);
+    assert_ne!(first.0, run(&place, 2).0);
+    // What a node does depends on what its ledger says, not on where that lies.
+    let place = place.on_disk();
+    assert_eq!(first, run(&place, 1));
 }
 
 /// The same sites with vectors of neighbours that may be `staleness` rounds old.
@@ -657,7 +693,7 @@ fn stale(staleness: u32) -> String {
 fn replay(place: &Place, models: &[Vec<f64>]) -> u32 {
     let experiment = &place.experiment;
     let released = |folder: &Folder| -> Vec<(String, Vec<u32>)> {
-        let rows = Store::look(&folder.path).unwrap().rows().unwrap();
+        let rows = place.rows(folder.me);
         let all = rows.into_iter().filter_map(|row| match row.entry {
             Entry::Release { round, blake3, ages, .. } => Some((round, (blake3, ages))),
             _ => None,
@@ -750,7 +786,7 @@ fn mixing() -> String {
 /// Sites whose ledger has the agreement.
 fn taken_up(place: &Place) -> Vec<usize> {
     let has = |folder: &&Folder| {
-        let rows = Store::look(&folder.path).unwrap().rows().unwrap();
+        let rows = place.rows(folder.me);
         rows.iter().filter(|row| matches!(row.entry, Entry::Changed { .. })).count() == 1
     };
     place.folders.iter().filter(has).map(|f| f.me).collect()
@@ -761,7 +797,7 @@ fn taken_up(place: &Place) -> Vec<usize> {
 fn an_edge_that_is_added_in_a_disturbed_network_is_the_simulators() {
     const FROM: u32 = 12;
     let edge = Request::Edge("site-0".into(), "site-2".into(), Some(FROM));
-    let place = Place::new("edge-added", &mixing()).agree(&edge, &[]);
+    let place = Place::new("edge-added", &mixing()).on_disk().agree(&edge, &[]);
     let graph = place.experiment.graph();
     let weight = changes::added(&place.folders[0], graph, place.agreement.as_slice())[0].weight;
     let mut agents: Vec<_> = (0..SITES).map(|i| place.experiment.site(i).unwrap().agent).collect();
@@ -791,7 +827,7 @@ fn an_edge_that_is_added_in_a_disturbed_network_is_the_simulators() {
 #[test]
 fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
     let leave = Request::Leave("site-2".into());
-    let place = Place::new("leaves", &mixing()).agree(&leave, &[2]);
+    let place = Place::new("leaves", &mixing()).on_disk().agree(&leave, &[2]);
     let mut partly = 0;
     for seed in seeds(1, 16) {
         let mut chance = Seed::from(seed).stream(Purpose::Network, 98, 0);
@@ -805,7 +841,7 @@ fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
         // What each ledger says it released, and from where on without site 2.
         let (mut released, mut from) = (BTreeMap::new(), BTreeMap::new());
         for folder in &place.folders {
-            for row in Store::look(&folder.path).unwrap().rows().unwrap() {
+            for row in place.rows(folder.me) {
                 match row.entry {
                     Entry::Release { round, blake3, .. } => {
                         assert_eq!(released.insert((folder.me, round), blake3), None, "twice");

@@ -2,7 +2,7 @@
 
 use crate::{ConsensoError, contiguous, entropy, input};
 use consenso_engine::gate::exact::{self, Grid, Noise};
-use consenso_engine::privacy::calibrate::{Noise as NoiseKind, Request, calibrate};
+use consenso_engine::privacy::calibrate::{NoiseKind, Request, calibrate};
 use consenso_engine::problem::{Sensitivity, rounding_of_unit_sum};
 use consenso_engine::random::{Purpose, Seed};
 use numpy::{PyArray1, PyReadonlyArray2};

@@ -15,7 +15,7 @@ use consenso_engine::experiment::{
 use consenso_engine::gate::exact::{self, Grid, Noise};
 use consenso_engine::graph::GraphSpec;
 use consenso_engine::privacy::calibrate::{
-    Noise as NoiseKind, Request, calibrate as calibrated, complete_sensitivity,
+    NoiseKind, Request, calibrate as calibrated, complete_sensitivity,
 };
 use consenso_engine::privacy::{NeighbourRelation, compose as composed, mixture, parse_events};
 use consenso_engine::random::{Purpose, Seed};

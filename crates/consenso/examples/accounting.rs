@@ -1,7 +1,6 @@
 //! Accounting alone: what releases cost together, and how much noise a budget needs.
 #![expect(clippy::print_stdout, reason = "an example prints")]
-use consenso::privacy::calibrate::{Request, calibrate, complete_sensitivity};
-use consenso::privacy::{Event, compose, printed_up};
+use consenso::privacy::{Event, Request, calibrate, complete_sensitivity, compose, printed_up};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // 1,400 releases with Laplace noise of a hundred times the l1 sensitivity, and 1,000 with Gaussian noise.

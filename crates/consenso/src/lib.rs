@@ -35,6 +35,8 @@
 //! The modules follow the arrow of `ARCHITECTURE.md`: problem → graph → protocol → gate → transport → ledger → record. What is here is kept for those who
 //! build on it; the rest of the mathematics is in `consenso-engine`, which the other crates of this project share and which may change with any of them.
 
+pub use consenso_engine::data::Encoding;
+pub use consenso_engine::experiment::Observer;
 pub use consenso_engine::{Bounds, Fault, Fitted, Graph, Loss, Rows, Study, StudyError};
 
 /// Agents among messages, for a transport of one's own.
@@ -50,12 +52,12 @@ pub mod audit {
 /// The one door of private values, and noise that is exact in floating point.
 pub mod gate {
     pub use consenso_engine::gate::exact::{Grid, Noise, NoiseError, release};
-    pub use consenso_engine::gate::{Charge, Release, RoundNoise, StopReason};
+    pub use consenso_engine::gate::{Charge, Release, StopReason};
 }
 
-/// Who talks to whom, with which weights.
+/// Who talks to whom: graphs as experiments describe them.
 pub mod graph {
-    pub use consenso_engine::graph::{Graph, GraphError, GraphSpec, LaplacianSpectrum, Mixing};
+    pub use consenso_engine::graph::{GraphError, GraphSpec};
 }
 
 /// Sums over slices in a fixed order: the same bits on every machine.
@@ -70,11 +72,12 @@ pub mod model {
 
 /// Accounting: events, their composition, calibration, filters and claims.
 pub mod privacy {
-    pub use consenso_engine::privacy::calibrate::{Request, complete_sensitivity};
+    pub use consenso_engine::privacy::calibrate::{NoiseKind, Request, calibrate, complete_sensitivity};
+    pub use consenso_engine::privacy::compose::compose;
     pub use consenso_engine::privacy::filter::RenyiFilter;
     pub use consenso_engine::privacy::{
         AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event, Mechanism,
-        Method, NeighbourRelation, calibrate, compose, parse_events, printed_up,
+        Method, NeighbourRelation, parse_events, printed_up,
     };
 }
 
@@ -89,9 +92,10 @@ pub mod problem {
 pub mod protocol {
     pub use consenso_engine::protocol::{
         Admm, Aggregation, Algorithms, Configured, ConsensusAdmm, CoordinateDescent, Decor, Dgd,
-        DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory, Muffliato,
-        NeighbourhoodDescent, Order, OutputAdmm, Parameters, Parts, Pdop, PenaltyPerturbation, Protocol,
-        PublicFacts, Response, Schedule, View, parse,
+        DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory, MixRule,
+        Muffliato, NeighbourhoodDescent, Order, OutputAdmm, Parameters, Partial, Parts, Pdop,
+        PenaltyPerturbation, Protocol, PublicFacts, Response, Schedule, Summed, Tolerant, Tossing, View,
+        parse,
     };
 }
 
@@ -102,5 +106,7 @@ pub mod random {
 
 /// What a run leaves: its curves, its claims and what may be shared.
 pub mod record {
-    pub use consenso_engine::record::{AlgorithmRecord, Record, ResultKind, Shareable, TraceRow};
+    pub use consenso_engine::record::{
+        AlgorithmRecord, CurvePoint, EpsilonRecord, Record, ResultKind, Shareable, Spread, TraceRow,
+    };
 }

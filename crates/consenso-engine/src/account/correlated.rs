@@ -1,6 +1,7 @@
 //! Accounts of noise that neighbours share: who it is calibrated against, and what an agent adds of it.
 
-use super::wanted::{Accounting, Mechanism, NoiseSpec};
+use super::NoiseKind;
+use super::wanted::{Accounting, NoiseSpec};
 use super::{Account, RESERVED, Terms};
 use crate::fault::Fault;
 use crate::gate::{Gate, Grid, Noise, Pair, Pairs, RoundNoise};
@@ -67,7 +68,7 @@ impl Correlated {
             ));
         }
         let calibrated = noise.is_none();
-        if privacy.mechanism == Some(Mechanism::Laplace)
+        if privacy.mechanism == Some(NoiseKind::Laplace)
             || !(calibrated || matches!(noise, Some(NoiseSpec::Gaussian(_))))
         {
             return Err(Fault::at(

@@ -14,8 +14,9 @@ mod schedule;
 pub mod testing;
 mod wanted;
 
+pub use crate::privacy::calibrate::NoiseKind;
 pub(crate) use correlated::{Correlated, correlate, protects};
-pub use wanted::{Accounting, CalibratedSpec, Mechanism, NoiseSpec, NormName, PrivacySpec};
+pub use wanted::{Accounting, CalibratedSpec, NoiseSpec, NormName, PrivacySpec};
 
 use crate::data::RowBounds;
 use crate::fault::Fault;

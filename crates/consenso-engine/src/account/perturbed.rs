@@ -1,8 +1,9 @@
 //! Accounts of noise that stands inside a problem (see `privacy::objective_perturbation`): under Laplace and Gamma-norm noise every round is a pure ε of its own, under
 //! Gaussian noise a Rényi cost at one order, the best for the whole schedule.
 
+use super::NoiseKind;
 use super::schedule::{no_bound, no_budget};
-use super::wanted::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
+use super::wanted::{Accounting, NoiseSpec, PrivacySpec};
 use super::{Allotment, Price, Terms, caveats, each};
 use crate::fault::Fault;
 use crate::gate::{InsideCost, Ledger, Noise, RoundNoise, SchedulePlan};
@@ -217,11 +218,11 @@ impl<'a> Rounds<'a> {
     /// The noise that meets the budget with the least variance, of the kinds that are allowed: Laplace 2s² a coordinate, Gaussian σ².
     fn calibrated(&self, privacy: &PrivacySpec) -> Result<(Inside, Vec<f64>), Fault> {
         let gaussian = match (privacy.mechanism, privacy.neighbours) {
-            (Some(Mechanism::Gaussian), _) => {
+            (Some(NoiseKind::Gaussian), _) => {
                 self.lower_rank(privacy)?;
                 return Ok((Inside::Gaussian, self.calibrated_gaussian(privacy)?));
             }
-            (Some(Mechanism::Laplace), _) | (None, NeighbourRelation::AddRemove) => None,
+            (Some(NoiseKind::Laplace), _) | (None, NeighbourRelation::AddRemove) => None,
             (None, _) => self.calibrated_gaussian(privacy).ok(),
         };
         match (self.calibrated_laplace(privacy), gaussian) {

@@ -1,6 +1,7 @@
 //! Noise on an agent's step: chosen or taken as given, and priced over the whole schedule or by a filter.
 
-use super::wanted::{Accounting, Mechanism, NoiseSpec, PrivacySpec};
+use super::NoiseKind;
+use super::wanted::{Accounting, NoiseSpec, PrivacySpec};
 use super::{Allotment, Price, RESERVED, Terms, caveats, each};
 use crate::fault::Fault;
 use crate::gate::{FilterPlan, Ledger, MOST_ORDERS, Noise, Norm, RoundNoise, SchedulePlan};
@@ -34,7 +35,7 @@ impl Priced<'_> {
     pub(super) fn allot(
         self,
         noise: Option<&NoiseSpec>,
-        mechanism: Option<Mechanism>,
+        mechanism: Option<NoiseKind>,
     ) -> Result<Allotment, Fault> {
         let Self { steps, facts, terms, ahead, gain, intervals, shares } = self;
         let asked = terms.privacy.map(|p| PrivacySpec { mechanism: mechanism.or(p.mechanism), ..p });
@@ -55,8 +56,8 @@ impl Priced<'_> {
             Some(NoiseSpec::None | NoiseSpec::Calibrated(_)) | None => {
                 let found = calibration.insert(self.calibrated(&privacy.ok_or_else(no_budget)?)?);
                 let one = |&scale: &f64| match found.mechanism {
-                    calibrate::Noise::Laplace => Noise::Laplace { scale },
-                    calibrate::Noise::Gaussian => Noise::Gaussian { sigma: scale },
+                    NoiseKind::Laplace => Noise::Laplace { scale },
+                    NoiseKind::Gaussian => Noise::Gaussian { sigma: scale },
                 };
                 found.schedule.iter().map(one).collect()
             }
@@ -103,7 +104,7 @@ impl Priced<'_> {
 /// The budget of the Gaussian mechanism alone, where others' noise hides an agent: what is left of δ after [`RESERVED`].
 fn of_the_sum(privacy: PrivacySpec) -> PrivacySpec {
     let delta = privacy.delta * (1.0 - RESERVED);
-    PrivacySpec { delta, mechanism: Some(Mechanism::Gaussian), ..privacy }
+    PrivacySpec { delta, mechanism: Some(NoiseKind::Gaussian), ..privacy }
 }
 
 /// Nothing to calibrate noise to.
@@ -131,32 +132,29 @@ fn calibrated(
         sensitivity,
         steps: factors.clone(),
         shape: factors,
-        noise: privacy.mechanism.map(|m| match m {
-            Mechanism::Laplace => calibrate::Noise::Laplace,
-            Mechanism::Gaussian => calibrate::Noise::Gaussian,
-        }),
+        noise: privacy.mechanism,
     };
     calibrate::calibrate(&request).map_err(Fault::of)
 }
 
-/// The same where rounds are charged for others: only those that are charged say what noise is needed, and all get it.
+/// Calibrates noise where rounds are charged for others: only those that are charged say what noise is needed, and all get it.
 fn calibrated_ahead(
     steps: &[Sensitivity],
     facts: &PublicFacts,
     privacy: &PrivacySpec,
 ) -> Result<Calibration, Fault> {
-    if privacy.mechanism == Some(Mechanism::Laplace) {
+    if privacy.mechanism == Some(NoiseKind::Laplace) {
         return Err(Fault::at("noise", GAUSSIAN_ONLY));
     }
     let charged: Vec<Sensitivity> = steps.iter().copied().filter(|s| s.l2 > 0.0).collect();
-    let gaussian = PrivacySpec { mechanism: Some(Mechanism::Gaussian), ..*privacy };
+    let gaussian = PrivacySpec { mechanism: Some(NoiseKind::Gaussian), ..*privacy };
     let mut found = calibrated(&charged, facts, &gaussian)?;
     // They are all the same: an account of rounds that charge ahead has one σ.
     found.schedule = vec![found.schedule[0]; steps.len()];
     Ok(found)
 }
 
-/// The same where every round has its share of μ²: Gaussian noise, σ_k ∝ B_k/√share_k. Rounds without a share move nothing and draw nothing; their
+/// Calibrates noise where every round has its share of μ²: Gaussian noise, σ_k ∝ B_k/√share_k. Rounds without a share move nothing and draw nothing; their
 /// entry keeps the place of the round.
 fn calibrated_by_shares(
     steps: &[Sensitivity],
@@ -164,7 +162,7 @@ fn calibrated_by_shares(
     facts: &PublicFacts,
     privacy: &PrivacySpec,
 ) -> Result<Calibration, Fault> {
-    if privacy.mechanism == Some(Mechanism::Laplace) {
+    if privacy.mechanism == Some(NoiseKind::Laplace) {
         return Err(Fault::at(
             "noise",
             "noise: rounds that share a budget unevenly (stages of scouted columns, steps of muffliato) have Gaussian noise: leave mechanism out",
@@ -179,7 +177,7 @@ fn calibrated_by_shares(
         sensitivity: Sensitivity::from_l2(largest, facts.dim),
         steps: charged().map(|(step, _)| (step.l2 / largest).next_up()).collect(),
         shape: charged().map(|(step, share)| step.l2 / largest / share.sqrt()).collect(),
-        noise: Some(calibrate::Noise::Gaussian),
+        noise: Some(NoiseKind::Gaussian),
     };
     let mut found = calibrate::calibrate(&request).map_err(Fault::of)?;
     let least = found.schedule.iter().copied().fold(f64::INFINITY, f64::min);

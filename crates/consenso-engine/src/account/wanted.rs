@@ -1,5 +1,6 @@
 //! What a user asks of an account: a budget, or noise of their own.
 
+use crate::privacy::calibrate::NoiseKind;
 use crate::privacy::{Adversary, NeighbourRelation};
 use crate::protocol::Schedule;
 use serde::{Deserialize, Serialize};
@@ -18,23 +19,13 @@ pub struct PrivacySpec {
     pub neighbours: NeighbourRelation,
     /// Which noise; by default whichever certifies less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mechanism: Option<Mechanism>,
+    pub mechanism: Option<NoiseKind>,
     /// How releases are accounted for.
     #[serde(default)]
     pub accounting: Accounting,
     /// Who must be protected from; a run whose claim is weaker is refused. Without it every algorithm's claim names its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adversary: Option<Adversary>,
-}
-
-/// Names of noise distributions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mechanism {
-    /// Laplace.
-    Laplace,
-    /// Gaussian.
-    Gaussian,
 }
 
 /// How a budget is kept.
@@ -54,7 +45,7 @@ pub enum Accounting {
 pub struct CalibratedSpec {
     /// Which noise, instead of `privacy.mechanism`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mechanism: Option<Mechanism>,
+    pub mechanism: Option<NoiseKind>,
     /// The one norm the sensitivity is taken to be known in; what the others could say is not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm: Option<NormName>,

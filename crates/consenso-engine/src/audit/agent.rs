@@ -1,6 +1,6 @@
 //! One agent under attack: all the others are the adversary's.
 
-use super::{Side, Spread, Trial, WorstPair};
+use super::{Side, Trial, WorstNorm, WorstPair};
 use crate::agent::{Player, Seat, Timetable};
 use crate::data::RowBounds;
 use crate::gate::{Draft, Gate, Ledger, Noise, RoundNoise};
@@ -64,7 +64,7 @@ impl AgentAttack {
     ) -> Self {
         let rows = seat.records.div_ceil(RECORDS_PER_ROW).max(2).min(seat.records.max(1));
         let gaussian = noise.first().is_some_and(|n| matches!(n.noise(), Noise::Gaussian { .. }));
-        let spread = if gaussian || timetable.rounds > 1 { Spread::L2 } else { Spread::L1 };
+        let spread = if gaussian || timetable.rounds > 1 { WorstNorm::L2 } else { WorstNorm::L1 };
         let pair = WorstPair::new(objective.loss, bounds, seat.features, spread, neighbours)
             .compact()
             .scaled(rows as f64 / seat.records.max(1) as f64);
@@ -94,7 +94,7 @@ impl AgentAttack {
         self.play_through(trial.side, gate)
     }
 
-    /// The same with a gate of the caller's.
+    /// Attacks an agent whose gate the caller made.
     #[must_use]
     pub fn play_through(&self, side: Side, gate: Gate) -> f64 {
         let local = self.locals[usize::from(side == Side::Second)].clone();

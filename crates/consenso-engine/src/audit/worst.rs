@@ -8,7 +8,7 @@ use super::Side;
 
 /// How the difference of the two records is spread over coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
+pub enum WorstNorm {
     /// The largest l1 norm the bounds allow: worst for one release under Laplace noise.
     L1,
     /// The largest l2 norm the bounds allow: worst under Gaussian noise, and for many small Laplace releases.
@@ -46,7 +46,7 @@ impl WorstPair {
         loss: Loss,
         bounds: &RowBounds,
         features: usize,
-        spread: Spread,
+        spread: WorstNorm,
         neighbours: NeighbourRelation,
     ) -> Self {
         // With a single feature there is no room for an anchor.
@@ -58,8 +58,8 @@ impl WorstPair {
             bounds.linf.min((bounds.l1 - anchor) / n).min(l2) * (1.0 - 1e-12)
         };
         let norm = |m: usize| match spread {
-            Spread::L1 => entry(m) * m as f64,
-            Spread::L2 => entry(m) * (m as f64).sqrt(),
+            WorstNorm::L1 => entry(m) * m as f64,
+            WorstNorm::L2 => entry(m) * (m as f64).sqrt(),
         };
         let best = (1..=most).map(norm).fold(0.0, f64::max);
         // The fewest coordinates that do: the others would only cost time.
@@ -76,7 +76,7 @@ impl WorstPair {
         self
     }
 
-    /// The same pair with records `factor` times as large.
+    /// Makes both records `factor` times as large.
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
         self.anchor *= factor;

@@ -103,6 +103,8 @@ pub(crate) struct Group {
     /// By combination, what each of its levels adds: the parts' entries one after the other.
     entries: Vec<(u32, f64)>,
     levels: usize,
+    /// The combinations that rows have, in order: of many countries times many occupations most occur nowhere.
+    seen: Vec<u8>,
 }
 
 impl Group {
@@ -115,7 +117,8 @@ impl Group {
                 rest /= all[part].len();
             }
         }
-        Self { parts, entries, levels }
+        // The last tile is filled up with zeros.
+        Self { parts, entries, levels, seen: vec![0] }
     }
 
     /// Combinations of levels.
@@ -123,9 +126,12 @@ impl Group {
         self.levels
     }
 
-    /// By combination, the features and values that it adds.
-    pub(crate) fn entries(&self) -> std::slice::ChunksExact<'_, (u32, f64)> {
-        self.entries.chunks_exact(self.parts.len())
+    /// Of every combination that occurs, the features and values that it adds.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, &[(u32, f64)])> {
+        self.seen.iter().map(|&seen| {
+            let level = usize::from(seen);
+            (level, &self.entries[level * self.parts.len()..][..self.parts.len()])
+        })
     }
 }
 
@@ -163,7 +169,7 @@ impl Codes {
         let place = &mut self.numbers[tile * self.shape.numbers.len()..];
         place.iter_mut().zip(numbers).for_each(|(place, number)| place.0[lane] = number);
         let place = &mut self.codes[tile * self.groups.len()..];
-        for (place, group) in place.iter_mut().zip(&self.groups) {
+        for (place, group) in place.iter_mut().zip(&mut self.groups) {
             let mut code = 0;
             for &part in group.parts.iter().rev() {
                 let (levels, level) = (self.shape.parts[part].len(), level(part));
@@ -171,6 +177,9 @@ impl Codes {
                 code = code * levels + level;
             }
             place[lane] = code as u8; // below 256, as `groups` sees to
+            if let Err(at) = group.seen.binary_search(&place[lane]) {
+                group.seen.insert(at, place[lane]);
+            }
         }
         self.rows += 1;
     }
@@ -240,6 +249,13 @@ impl Codes {
     pub(crate) fn numbers_of(&self, tile: usize) -> &[Lanes8] {
         let count = self.shape.numbers.len();
         &self.numbers[tile * count..][..count]
+    }
+
+    /// The numbers of so many tiles from one on, or of as many as there are.
+    #[inline(always)]
+    pub(crate) fn numbers_of_tiles(&self, tile: usize, tiles: usize) -> &[Lanes8] {
+        let at = |tile: usize| (tile * self.shape.numbers.len()).min(self.numbers.len());
+        &self.numbers[at(tile)..at(tile + tiles)]
     }
 
     /// The codes of a tile's rows, group by group.

@@ -416,7 +416,7 @@ impl Encoder {
         }
     }
 
-    /// The same as [`Self::encode`] for a record given by what is not zero, where zeros stay zero: (feature, value) by increasing feature.
+    /// Encodes a record given by what is not zero, where zeros stay zero: (feature, value) by increasing feature.
     fn encode_listed(&self, (features, values): (&[u32], &[f64]), row: &mut Vec<(u32, f64)>) {
         let one = |(&feature, &value): (&u32, &f64)| match self.parts[feature as usize] {
             Part::Scaled { scale } => (feature, value / scale),

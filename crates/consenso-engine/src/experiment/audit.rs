@@ -6,7 +6,7 @@ use super::shared;
 use crate::account::{Accounting, Allotment, Correlated};
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
 use crate::audit::{
-    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Spread, Trial, Verdict, Watch,
+    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Trial, Verdict, Watch, WorstNorm,
     WorstPair, audit,
 };
 use crate::data::{RawColumn, Records, RowBounds, Task};
@@ -613,7 +613,8 @@ impl<'a> Whole<'a> {
         let local = audited.attacked;
         let bounds = audited.experiment.row_bounds();
         let features = local.records().dim();
-        let pair = WorstPair::new(local.objective().loss, &bounds, features, Spread::L2, audited.neighbours);
+        let pair =
+            WorstPair::new(local.objective().loss, &bounds, features, WorstNorm::L2, audited.neighbours);
         let with = |(row, label): (Vec<f64>, f64)| {
             let all = local.records();
             let mut records: Records = all.select(&(1..all.len()).collect::<Vec<_>>());

@@ -28,7 +28,7 @@ mod view_attack;
 #[cfg(test)]
 mod weighted;
 
-pub use crate::account::{Accounting, CalibratedSpec, Mechanism, NoiseSpec, NormName, PrivacySpec};
+pub use crate::account::{Accounting, CalibratedSpec, NoiseKind, NoiseSpec, NormName, PrivacySpec};
 pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};

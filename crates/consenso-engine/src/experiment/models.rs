@@ -3,7 +3,7 @@
 use super::check::{Experiment, Source, shards};
 use super::run::{Finished, Trained};
 use crate::data::{Kind, Task};
-use crate::model::{self, AgentModel, ClaimNote, FORMAT, MOST_AGENT_NUMBERS, Metrics, Model, Study};
+use crate::model::{self, AgentModel, ClaimNote, FORMAT, MOST_AGENT_NUMBERS, Metrics, Model, Origin};
 use crate::problem;
 use crate::random::Seed;
 use crate::record::AlgorithmRecord;
@@ -164,13 +164,13 @@ impl Experiment {
         let classes = self.classes();
         let mut model = Model {
             format: FORMAT.into(),
-            study: Study {
+            study: Origin {
                 name: self.spec.name.clone(),
                 sha256: model::fingerprint(&self.resolved()),
                 software: format!("consenso {}", env!("CARGO_PKG_VERSION")),
                 run: 1,
                 runs: 1,
-                ..Study::default()
+                ..Origin::default()
             },
             task: None,
             target: None,

@@ -10,7 +10,7 @@ use crate::problem::weights::Stake;
 use crate::problem::{Constraint, LocalObjective, Workspace};
 use crate::protocol::{Parameters, PublicFacts};
 use crate::record::CertifiedCurve;
-use crate::theory::{Assessment, Bound, Ground, Standing};
+use crate::theory::{Assessment, CertifiedBound, Ground, Standing};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -210,12 +210,12 @@ impl Experiment {
         let assessment = planned.protocol.assess(&ground);
         let (rounds, agents) = (planned.timetable.rounds, locals.len() as f64);
         let (quantity, values) = match assessment.bound? {
-            Bound::Value(envelope) => {
+            CertifiedBound::Value(envelope) => {
                 let start =
                     crate::problem::solve::mean_value(locals, &vec![0.0; self.facts.dim]) - optimum.value;
                 ("optimum_gap", envelope.curve(start, rounds))
             }
-            Bound::Distance(envelope) => {
+            CertifiedBound::Distance(envelope) => {
                 let table = planned.protocol.parameters();
                 let number = |key: &str| table.get(key).and_then(Value::as_f64);
                 let (penalty, dual_step) = (number("penalty")?, number("dual_step")?);

@@ -2,7 +2,7 @@
 
 use super::check::{Context, Planned};
 use super::problem::Tied;
-use crate::account::{Account, Accounting, Mechanism, NoiseSpec, RESERVED};
+use crate::account::{Account, Accounting, NoiseKind, NoiseSpec, RESERVED};
 use crate::gate::{Grid, Masks, Noise, Pair, RoundNoise};
 use crate::graph::Graph;
 use crate::privacy::distributed_noise::{TAIL, Together};
@@ -235,7 +235,7 @@ pub(super) fn together(
         ));
     }
     let laplace = "parts of Laplace noise do not add up to Laplace noise";
-    if privacy.mechanism == Some(Mechanism::Laplace) {
+    if privacy.mechanism == Some(NoiseKind::Laplace) {
         return Err(format!("{exchange}: {laplace}; leave privacy.mechanism out"));
     }
     if !matches!(noise, None | Some(NoiseSpec::Gaussian(_))) {

@@ -1,6 +1,7 @@
 //! How well a model does on labelled records, in the figures people judge by.
 
 use crate::data::{Records, Task};
+use crate::kernel;
 use crate::problem::{self, Loss};
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +73,7 @@ pub struct CalibrationBin {
 const BINS: usize = 10;
 
 impl Metrics {
-    /// The same figures of a regression with errors in units of which `scale` make one of these.
+    /// Converts a regression's errors to units of which `scale` make one of these.
     pub(crate) fn in_units(mut self, scale: f64) -> Self {
         for error in [&mut self.rmse, &mut self.mae].into_iter().flatten() {
             *error *= scale;
@@ -106,7 +107,7 @@ impl Metrics {
         Some(Self { rows: labels.len(), ..metrics })
     }
 
-    /// The same figures with the mean accuracy over sites, `sites` being whose record each of these is.
+    /// Adds the mean accuracy over sites; `sites` says whose record each of these is.
     pub(crate) fn by_site(
         mut self,
         loss: &Loss,
@@ -187,11 +188,6 @@ impl Metrics {
     }
 }
 
-/// log(1 + e^t) without overflow.
-fn log1p_exp(t: f64) -> f64 {
-    t.max(0.0) + libm::log1p(libm::exp(-t.abs()))
-}
-
 /// σ(m): the probability of the positive class.
 #[must_use]
 pub fn probability(margin: f64) -> f64 {
@@ -238,13 +234,15 @@ fn two(margins: &[f64], labels: &[f64], threshold: f64) -> Metrics {
     let recall = ratio(confusion[1][1], confusion[1][0] + confusion[1][1]);
     let pairs = || margins.iter().zip(labels);
     let (auc, average_precision) = ranking(pairs().map(|(&m, &y)| (m, y > 0.0)).collect());
+    let mut losses: Vec<f64> = pairs().map(|(m, y)| -y * m).collect();
+    kernel::all_log1p_exp(&mut losses);
     Metrics {
         auc,
         average_precision,
         f1: Some(ratio(2.0 * precision * recall, precision + recall)),
         precision: Some(precision),
         recall: Some(recall),
-        log_loss: Some(pairs().map(|(m, y)| log1p_exp(-y * m)).sum::<f64>() / labels.len() as f64),
+        log_loss: Some(losses.iter().sum::<f64>() / labels.len() as f64),
         threshold: Some(threshold),
         calibration: calibration(margins, labels),
         ..of_confusion(confusion)

@@ -35,7 +35,7 @@ pub struct Model {
     /// `consenso-model-1`.
     pub format: String,
     /// Which study trained it.
-    pub study: Study,
+    pub study: Origin,
     /// What is predicted; `None` where agents have variables of their own instead of a common model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
@@ -93,7 +93,7 @@ pub struct Model {
 
 /// Where a model comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Study {
+pub struct Origin {
     /// The experiment's name.
     pub name: String,
     /// SHA-256 of the experiment with every choice made, as in the run folder's `experiment.toml`.
@@ -142,7 +142,7 @@ pub struct Coefficient {
     pub class: Option<String>,
     /// The weight on the encoded feature.
     pub weight: f64,
-    /// The same for one unit of the original column (one year, one mmHg; a category against its absence), before rows are scaled.
+    /// What one unit of the original column adds to the score (one year, one mmHg; a category against its absence), before rows are scaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_unit: Option<f64>,
     /// e to `per_unit`: by how much one unit multiplies the odds of the positive class. Where rows are divided by their norm, its two

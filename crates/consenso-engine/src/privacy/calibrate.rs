@@ -31,7 +31,7 @@ pub const TOLERANCE: f64 = 1e-3;
 /// A kind of noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Noise {
+pub enum NoiseKind {
     /// Independent Laplace coordinates; the scale is `b`, the variance `2b²`.
     Laplace,
     /// Independent Gaussian coordinates; the scale is σ.
@@ -54,7 +54,7 @@ pub struct Request {
     /// Relative noise scale of each round.
     pub shape: Vec<f64>,
     /// The noise asked for; whichever needs less variance if `None`.
-    pub noise: Option<Noise>,
+    pub noise: Option<NoiseKind>,
 }
 
 impl Request {
@@ -133,7 +133,7 @@ pub struct Spent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The kind of noise.
-    pub mechanism: Noise,
+    pub mechanism: NoiseKind,
     /// Its scale in each round: `b_k` for Laplace, `σ_k` for Gaussian.
     pub schedule: Vec<f64>,
     /// The multiplier `c`: `schedule[k] = c·shape[k]`.
@@ -149,8 +149,8 @@ impl Calibration {
     /// Noise variance a coordinate, relative to `shape²`.
     pub fn variance(&self) -> f64 {
         match self.mechanism {
-            Noise::Laplace => 2.0 * self.multiplier * self.multiplier,
-            Noise::Gaussian => self.multiplier * self.multiplier,
+            NoiseKind::Laplace => 2.0 * self.multiplier * self.multiplier,
+            NoiseKind::Gaussian => self.multiplier * self.multiplier,
         }
     }
 }
@@ -173,8 +173,8 @@ pub fn calibrate(request: &Request) -> Result<Calibration, AccountingError> {
     request.check()?;
     let rounds = Rounds::new(request);
     match request.noise {
-        Some(Noise::Gaussian) => rounds.gaussian(),
-        Some(Noise::Laplace) => rounds.laplace(f64::INFINITY),
+        Some(NoiseKind::Gaussian) => rounds.gaussian(),
+        Some(NoiseKind::Laplace) => rounds.laplace(f64::INFINITY),
         None => {
             let gaussian = match rounds.gaussian() {
                 Ok(gaussian) => gaussian,
@@ -261,7 +261,7 @@ impl<'a> Rounds<'a> {
 
     fn result(
         &self,
-        mechanism: Noise,
+        mechanism: NoiseKind,
         multiplier: f64,
         spent: (Method, f64),
         events: Vec<Event>,
@@ -286,7 +286,7 @@ impl<'a> Rounds<'a> {
             if let Bound::Value(spent) = gdp::epsilon(&Profile::new(&events)?, *delta)?
                 && spent <= *epsilon
             {
-                return Ok(self.result(Noise::Gaussian, multiplier, (Method::Gdp, spent), events));
+                return Ok(self.result(NoiseKind::Gaussian, multiplier, (Method::Gdp, spent), events));
             }
             multiplier *= 1.0 + hair;
             hair *= 2.0;
@@ -300,7 +300,7 @@ impl<'a> Rounds<'a> {
         const GAIN: f64 = 0.75;
         let start = self.pure_sum(1.0) / self.request.epsilon;
         let joint = self.solve(start, |c| Some(self.joint(c)))?;
-        let mut best = self.result(Noise::Laplace, joint.0, (joint.1.0, joint.1.1), Vec::new());
+        let mut best = self.result(NoiseKind::Laplace, joint.0, (joint.1.0, joint.1.1), Vec::new());
         if GAIN * GAIN * best.variance() > limit {
             return Ok(best);
         }
@@ -318,7 +318,7 @@ impl<'a> Rounds<'a> {
             if let Ok((multiplier, spent)) = self.solve(best.multiplier, certified)
                 && multiplier < best.multiplier
             {
-                best = self.result(Noise::Laplace, multiplier, spent, self.events(route, multiplier));
+                best = self.result(NoiseKind::Laplace, multiplier, spent, self.events(route, multiplier));
             }
         }
         Ok(best)
@@ -433,7 +433,7 @@ mod tests {
             (1, 1, [1.0; 3]),
             (30, 14, [0.14, 0.0374, 0.01]),
         ] {
-            for noise in [Noise::Laplace, Noise::Gaussian] {
+            for noise in [NoiseKind::Laplace, NoiseKind::Gaussian] {
                 for delta in [1e-6, 1e-10] {
                     let mut request = request(1.0, delta, rounds, dim, bounds);
                     request.noise = Some(noise);
@@ -449,10 +449,10 @@ mod tests {
     fn the_noise_with_less_variance_is_chosen() {
         // Many rounds of a wide vector: Gaussian. One round of one number at a tiny δ: Laplace.
         let many = calibrate(&request(1.0, 1e-6, 200, 105, [0.0068, 0.00067, 0.00067])).unwrap();
-        assert_eq!(many.mechanism, Noise::Gaussian);
+        assert_eq!(many.mechanism, NoiseKind::Gaussian);
         let once = request(1.0, 1e-9, 1, 1, [1.0; 3]);
         let found = calibrate(&once).unwrap();
-        assert_eq!(found.mechanism, Noise::Laplace);
+        assert_eq!(found.mechanism, NoiseKind::Laplace);
         assert!((found.multiplier - 1.0).abs() < 1e-3, "ε = 1 needs scale 1: {}", found.multiplier);
         assert_spends(&found, &once);
     }
@@ -494,7 +494,7 @@ mod tests {
         // Five coordinates of fourteen may move by 0.01 each: neither l1 nor l∞ alone says that.
         let bounds = [0.05, 0.05 / 5f64.sqrt(), 0.01];
         let mut all = request(1.0, 1e-6, 100, 14, bounds);
-        all.noise = Some(Noise::Laplace);
+        all.noise = Some(NoiseKind::Laplace);
         let found = calibrate(&all).unwrap();
         let mut only_l1 = all.clone();
         only_l1.sensitivity = complete_sensitivity(Some(0.05), None, None, 14).unwrap();

@@ -214,7 +214,7 @@ impl Loss {
         }
     }
 
-    /// The same loss without a clip; Huber's δ is part of it and stays.
+    /// The loss without its clip; Huber's δ is part of it and stays.
     pub(crate) fn without_clip(self) -> Self {
         match self {
             Self::ClippedLogistic { .. } => Self::Logistic,
@@ -286,7 +286,7 @@ impl Loss {
         Self::WeightedLogistic { clip: 1.0, negative, positive }
     }
 
-    /// The same loss of two classes with these weights, clipped as before; `None` for other losses.
+    /// The loss of two classes with these weights, clipped as before; `None` for other losses.
     pub(crate) fn with_class_weights(self, [negative, positive]: [f64; 2]) -> Option<Self> {
         match self {
             Self::SquaredHinge { clip } | Self::WeightedSquaredHinge { clip, .. } => {
@@ -337,7 +337,8 @@ impl Loss {
     pub(super) fn total(&self, records: &Records, x: &[f64], work: &mut Workspace) -> f64 {
         by_loss!(self, loss => {
             margins(records, x, work);
-            work.margins.iter().zip(records.labels()).map(|(&m, &y)| loss.value(m, y)).sum()
+            loss.values(records.labels(), &mut work.margins);
+            work.margins.iter().sum()
         }, classes => softmax_total(records, classes, x))
     }
 

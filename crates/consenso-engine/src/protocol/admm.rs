@@ -8,7 +8,7 @@ use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::admm::{Block, Coupled, largest_factor, two_digits};
-use crate::theory::{Assessment, Bound, Ground, Standing, short};
+use crate::theory::{Assessment, CertifiedBound, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 
 /// Algorithm 1, first-order or exact, with random or fixed weights:
@@ -360,7 +360,7 @@ impl Assessed for Admm {
             return Assessment {
                 rate: Some(envelope.factor),
                 promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
-                bound: Some(Bound::Distance(envelope)),
+                bound: Some(CertifiedBound::Distance(envelope)),
                 ..Assessment::new(Standing::Certified, coupled.theorem(), inequality)
             };
         }

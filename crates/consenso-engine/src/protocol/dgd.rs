@@ -83,7 +83,7 @@ pub(super) fn open(product: f64, why: &str) -> Assessment {
     Assessment { not_certified: Some(why.into()), ..Assessment::open(inequality) }
 }
 
-/// The same for full gradients with fixed weights, where the rule was tried: below its limit they are predicted to be stable.
+/// Whether steps are stable for full gradients with fixed weights, where the rule was tried: below its limit they are predicted to be stable.
 fn working(product: f64, why: &str) -> Assessment {
     let open = open(product, why);
     if product >= 2.0 / ALONG_ONE_LINE {

@@ -6,7 +6,7 @@ use super::{
     Summed, View, settle, table_of,
 };
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
-use crate::theory::{Assessment, Bound, Ground, Standing, descent, short};
+use crate::theory::{Assessment, CertifiedBound, Ground, Standing, descent, short};
 use serde::{Deserialize, Serialize};
 
 /// Algorithm 2. With (p, q) the two agents farthest apart in l1 and x̄ the mean of all,
@@ -120,7 +120,7 @@ impl Assessed for GradientDescent {
                         "E F(x̄) − F* shrinks by 1 − ηm a round, down to {} at the end",
                         short(floor)
                     )),
-                    bound: Some(Bound::Value(envelope)),
+                    bound: Some(CertifiedBound::Value(envelope)),
                     ..Assessment::new(
                         Standing::Certified,
                         theorem,

@@ -55,7 +55,7 @@ use crate::problem::coupling::{Coupling, Relation};
 use crate::problem::solve::Proximal;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::admm::{Block, Certificate, Coupled, largest_factor, two_digits, working_rule};
-use crate::theory::{Assessment, Bound, Ground, Standing, short};
+use crate::theory::{Assessment, CertifiedBound, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -393,7 +393,7 @@ impl Assessed for LinearAdmm {
         match certificate {
             Ok(found) => Assessment {
                 rate: Some(coupled.envelope(&found, facts.dim, &ground.noise).factor),
-                bound: Some(Bound::Distance(coupled.envelope(&found, facts.dim, &ground.noise))),
+                bound: Some(CertifiedBound::Distance(coupled.envelope(&found, facts.dim, &ground.noise))),
                 promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
                 ..Assessment::new(
                     Standing::Certified,

@@ -6,7 +6,7 @@ use super::{
 use crate::data::some_columns;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
-use crate::theory::{Assessment, Bound, Ground, Standing, descent, short};
+use crate::theory::{Assessment, CertifiedBound, Ground, Standing, descent, short};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -288,7 +288,7 @@ impl Assessed for CoordinateDescent {
                     "E F(x̄) − F*, over orders and noise, shrinks by 1 − ηm/d a round, down to {} at the end",
                     short(floor)
                 )),
-                bound: Some(Bound::Value(envelope)),
+                bound: Some(CertifiedBound::Value(envelope)),
                 ..Assessment::new(
                     Standing::Certified,
                     "random coordinate descent (Appendix K)",

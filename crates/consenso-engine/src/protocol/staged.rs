@@ -47,7 +47,7 @@ impl Staged {
         Self { scout, inner, facts, objective, before_mean, gossip }
     }
 
-    /// The same algorithm behind the same stage in longer messages.
+    /// Puts the algorithm behind its stage into longer messages.
     pub(crate) fn behind(&self, scout: Scouted) -> Self {
         Self { scout, ..self.clone() }
     }

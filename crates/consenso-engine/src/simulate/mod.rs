@@ -131,7 +131,7 @@ impl Lockstep {
         self
     }
 
-    /// The same agents, exchanging secret shares: only the sum of their vectors is revealed.
+    /// Lets the agents exchange secret shares: only the sum of their vectors is revealed.
     ///
     /// # Errors
     /// A graph that is not complete or not the code's, or an algorithm that looks at more than sums.

@@ -71,12 +71,12 @@ pub struct Assessment {
     pub promise: Option<String>,
     /// The promise as a curve, once the distance at the start is known.
     #[serde(skip)]
-    pub bound: Option<Bound>,
+    pub bound: Option<CertifiedBound>,
 }
 
 /// A certified bound over the rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Bound {
+pub enum CertifiedBound {
     /// Of E‖u^k − u*‖²_G (Theorems 3.1 to 3.3).
     Distance(admm::Envelope),
     /// Of E F(x̄^k) − F(x*), F the mean of the f_i (Theorem 4.1).

@@ -17,7 +17,7 @@ use consenso_engine::protocol::{
 use consenso_engine::random::{Purpose, Seed};
 use consenso_engine::simulate::Lockstep;
 use consenso_engine::theory::descent::Envelope;
-use consenso_engine::theory::{Bound, Ground, Standing};
+use consenso_engine::theory::{CertifiedBound, Ground, Standing};
 use nalgebra::DMatrix;
 use rand::RngExt;
 use std::sync::Arc;
@@ -171,7 +171,9 @@ fn theorems_3_1_and_3_2_hold_round_by_round_on_random_problems() {
             ..Admm::default()
         };
         let admm = certified(&network, &start);
-        let Some(Bound::Distance(envelope)) = admm.assess(&network.ground).bound else { panic!("a bound") };
+        let Some(CertifiedBound::Distance(envelope)) = admm.assess(&network.ground).bound else {
+            panic!("a bound")
+        };
         let (penalty, dual_step) = (admm.penalty.expect("set"), admm.dual_step.expect("set"));
         let optimum = network.optimum();
         let rounds = if exact { 30 } else { 300 };
@@ -204,7 +206,9 @@ fn theorem_3_3_bounds_the_mean_over_noise() {
         network.ground.noise = vec![0.01; rounds as usize];
         let start = Admm { penalty: Some(2.0), dual_step: Some(0.5), ..Admm::default() };
         let admm = certified(&network, &start);
-        let Some(Bound::Distance(envelope)) = admm.assess(&network.ground).bound else { panic!("a bound") };
+        let Some(CertifiedBound::Distance(envelope)) = admm.assess(&network.ground).bound else {
+            panic!("a bound")
+        };
         let (penalty, dual_step) = (admm.penalty.expect("set"), admm.dual_step.expect("set"));
         let optimum = network.optimum();
         let door = Door::Noisy { noise: |_| Noise::Gaussian { sigma: 0.01 }, budget: None };
@@ -321,7 +325,7 @@ fn theorem_4_1_bounds_the_gap_of_the_mean_model() {
         let said = gd.assess(&network.ground);
         assert_eq!(said.standing, Standing::Certified);
         assert!(said.rule.starts_with("Theorem 4.1"), "{}", said.rule);
-        let Some(Bound::Value(envelope)) = said.bound else { panic!("a bound") };
+        let Some(CertifiedBound::Value(envelope)) = said.bound else { panic!("a bound") };
         let eta = 1.0 / network.ground.facts.smoothness;
         let all = Envelope::theorem_4(&network.ground, eta);
         assert_eq!((all.len(), &all[0].1), (3, &envelope), "the best of the three is what is promised");

@@ -49,7 +49,18 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// Reads and checks everything, and opens the ledger in the folder.
     pub(crate) fn new(folder: &Folder, experiment: &Experiment, edited: Edited) -> Result<Self, NodeError> {
+        Self::with(folder, experiment, edited, |dim| ledger(folder, dim))
+    }
+
+    /// The same, with a ledger that `open` opens for vectors of so many numbers, once all else is as it should be.
+    pub(crate) fn with(
+        folder: &Folder,
+        experiment: &Experiment,
+        edited: Edited,
+        open: impl FnOnce(usize) -> Result<Store, NodeError>,
+    ) -> Result<Self, NodeError> {
         let sealer = Sealer::new(&Identity::read(&folder.path)?)?;
         folder.known()?;
         agrees(folder, experiment)?;
@@ -57,7 +68,7 @@ impl Prepared {
         for peer in agent.neighbours() {
             folder.calls(peer as usize)?;
         }
-        let mut store = ledger(folder, plan.width)?;
+        let mut store = open(plan.width)?;
         let graph = graph_digest(experiment.graph());
         let witness = folder.witness();
         store.witnessed_by(witness.as_deref())?;

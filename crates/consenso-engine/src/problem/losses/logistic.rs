@@ -1,7 +1,7 @@
 //! The logistic loss log(1 + e^{−t}), t = y·m, and the same with slopes clipped.
 
 use super::MarginLoss;
-use crate::kernel::{Lanes, Link, exp};
+use crate::kernel::{Lanes, Link, all_log1p_exp, exp, log1p_exp};
 
 #[derive(Clone, Copy)]
 pub(in crate::problem) struct Logistic;
@@ -25,6 +25,11 @@ impl MarginLoss for Logistic {
 
     fn value(self, margin: f64, label: f64) -> f64 {
         log1p_exp(-margin * label)
+    }
+
+    fn values(self, labels: &[f64], margins: &mut [f64]) {
+        margins.iter_mut().zip(labels).for_each(|(m, y)| *m *= -y);
+        all_log1p_exp(margins);
     }
 
     fn slope_at(self, margin: f64, label: f64) -> f64 {
@@ -82,9 +87,4 @@ impl MarginLoss for ClippedLogistic {
     fn curvature(self) -> f64 {
         0.25
     }
-}
-
-/// log(1 + e^t) without overflow.
-fn log1p_exp(t: f64) -> f64 {
-    t.max(0.0) + libm::log1p(libm::exp(-t.abs()))
 }

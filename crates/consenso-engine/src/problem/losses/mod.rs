@@ -26,6 +26,11 @@ pub(super) trait MarginLoss: Link {
     /// φ(m, y).
     fn value(self, margin: f64, label: f64) -> f64;
 
+    /// φ(m, y) of every row in place of its margin.
+    fn values(self, labels: &[f64], margins: &mut [f64]) {
+        margins.iter_mut().zip(labels).for_each(|(m, &y)| *m = self.value(*m, y));
+    }
+
     /// φ'(m, y), clipped.
     fn slope_at(self, margin: f64, label: f64) -> f64;
 

@@ -37,6 +37,11 @@ impl<L: MarginLoss> MarginLoss for Weighted<L> {
         self.weight(label) * self.plain.value(margin, label)
     }
 
+    fn values(self, labels: &[f64], margins: &mut [f64]) {
+        self.plain.values(labels, margins);
+        margins.iter_mut().zip(labels).for_each(|(value, &y)| *value *= self.weight(y));
+    }
+
     fn slope_at(self, margin: f64, label: f64) -> f64 {
         self.weight(label) * self.plain.slope_at(margin, label)
     }
