@@ -3,6 +3,7 @@
 use super::Workspace;
 use super::losses::{self, MarginLoss};
 use crate::data::{Nonzeros, Records, Task};
+use crate::fault::Fault;
 use crate::kernel;
 use serde::{Deserialize, Serialize};
 
@@ -154,9 +155,9 @@ impl Loss {
         task: Task,
         clip: Option<f64>,
         delta: Option<f64>,
-    ) -> Result<Self, (&'static str, String)> {
-        let positive = |key, v: f64| {
-            if v > 0.0 { Ok(v) } else { Err((key, format!("{v} must be a positive number"))) }
+    ) -> Result<Self, Fault> {
+        let positive = |key: &str, v: f64| {
+            if v > 0.0 { Ok(v) } else { Err(Fault::at(key, format!("{v} must be a positive number"))) }
         };
         Ok(match (kind, task) {
             (LossKind::Logistic, Task::Binary) => match clip.unwrap_or(1.0) {
@@ -164,7 +165,7 @@ impl Loss {
                 clip if clip > 0.0 && clip < 1.0 => Self::ClippedLogistic { clip },
                 clip => {
                     let why = format!("{clip} must be above 0 and at most 1: no logistic slope exceeds 1");
-                    return Err(("clip", why));
+                    return Err(Fault::at("clip", why));
                 }
             },
             (LossKind::SquaredHinge, Task::Binary) => {
@@ -183,7 +184,7 @@ impl Loss {
                     Task::MultiClass { .. } => "softmax",
                     Task::Regression { .. } => "ridge or huber",
                 };
-                return Err(("loss", format!("{kind} does not fit these labels; use {fitting}")));
+                return Err(Fault::at("loss", format!("{kind} does not fit these labels; use {fitting}")));
             }
         })
     }

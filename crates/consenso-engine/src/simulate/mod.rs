@@ -3,11 +3,13 @@
 //! Both play the same [`Player`]s and give the same transcript bit for bit.
 
 mod delays;
+mod error;
 mod messages;
 mod parted;
 mod shared;
 
 pub use delays::{Clock, Delays};
+pub use error::{RankError, SimulationError};
 pub use messages::{Faults, Partition, Traffic, over_messages};
 pub use parted::{Alone, Division, Parted, PartedState, Ranks, ThreadRanks};
 

@@ -1,4 +1,4 @@
-//! The modules lead one way, and one of them makes gates.
+//! The modules lead one way, none fails with a text, and one of them makes gates.
 
 use std::path::{Path, PathBuf};
 
@@ -27,19 +27,26 @@ const ORDER: [&str; 21] = [
     "lib",
 ];
 
-/// Every source under a folder, with its text.
+/// Every source below a folder, without its tests and comments.
 #[expect(clippy::disallowed_methods, reason = "a test reads the sources")]
 fn sources(root: &Path) -> Vec<(PathBuf, String)> {
-    let mut waiting = vec![root.to_path_buf()];
-    let mut found = Vec::new();
+    let (mut waiting, mut found) = (vec![root.to_path_buf()], Vec::new());
     while let Some(path) = waiting.pop() {
         if path.is_dir() {
-            let all = std::fs::read_dir(&path).expect("a folder");
-            waiting.extend(all.map(|entry| entry.expect("a name").path()));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = std::fs::read_to_string(&path).expect("a source");
-            found.push((path, text));
+            waiting.extend(
+                std::fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("a name").path()),
+            );
+            continue;
         }
+        let inside = path.strip_prefix(root).expect("inside").with_extension("");
+        if path.extension().is_none_or(|extension| extension != "rs") || inside.ends_with("tests") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a source");
+        // Tests may look anywhere, and documentation may link anywhere.
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().lines();
+        let code: Vec<&str> = code.filter(|line| !line.trim_start().starts_with("//")).collect();
+        found.push((inside, code.join("\n")));
     }
     found
 }
@@ -48,41 +55,33 @@ fn sources(root: &Path) -> Vec<(PathBuf, String)> {
 #[test]
 fn no_program_makes_a_gate_whose_noise_nobody_priced() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folders = ["consenso", "consenso-engine", "consenso-study", "consenso-ledger", "consenso-node"];
-    let more = ["consenso-cli", "consenso-mpi", "consenso-python"];
-    let all: Vec<_> = folders.iter().chain(&more).map(|name| crates.join(name).join("src")).collect();
     let mut makers = Vec::new();
-    for (path, text) in all.iter().flat_map(|root| sources(root)) {
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-        if code.contains("testing::") || code.contains("Gate::new(") {
-            makers.push(path.strip_prefix(&crates).expect("inside").display().to_string());
+    for name in ["", "-engine", "-study", "-ledger", "-node", "-cli", "-mpi", "-python"]
+        .map(|n| format!("consenso{n}"))
+    {
+        for (inside, code) in sources(&crates.join(&name).join("src")) {
+            if code.contains("testing::") || code.contains("Gate::new(") {
+                makers.push(format!("{name}/{}", inside.display()));
+            }
         }
     }
     makers.sort();
-    let account = ["consenso-engine/src/account/mod.rs", "consenso-engine/src/account/testing.rs"];
+    let account = ["consenso-engine/account/mod", "consenso-engine/account/testing"];
     // The auditor attacks agents whose records it made up.
-    let auditor = ["consenso-engine/src/audit/agent.rs"];
-    assert_eq!(makers, [&account[..], &auditor].concat());
+    assert_eq!(makers, [&account[..], &["consenso-engine/audit/agent"]].concat());
 }
 
 #[test]
 fn modules_form_a_dag_in_the_order_of_the_arrow() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut wrong = Vec::new();
-    for (path, text) in sources(&root) {
-        let inside = path.strip_prefix(&root).expect("inside").with_extension("");
+    for (inside, code) in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
         let first = inside.components().next().expect("a name");
         let module = first.as_os_str().to_str().expect("a word");
-        if inside.ends_with("tests") {
-            continue;
-        }
         let Some(place) = ORDER.iter().position(|m| *m == module) else {
             wrong.push(format!("{module} has no place in the order"));
             continue;
         };
-        // Tests may look anywhere, and documentation may link anywhere.
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        for line in code.lines() {
             for after in line.split("crate::").skip(1) {
                 let used: String =
                     after.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
@@ -93,4 +92,44 @@ fn modules_form_a_dag_in_the_order_of_the_arrow() {
         }
     }
     assert!(wrong.is_empty(), "these lead backwards:\n{}", wrong.join("\n"));
+}
+
+/// What a `Result<…` fails with, from behind its bracket on; `None` where an alias says it.
+fn failure(after: &str) -> Option<&str> {
+    let (mut depth, mut comma) = (1, None);
+    for (at, c) in after.char_indices() {
+        match c {
+            '<' | '(' | '[' => depth += 1,
+            '>' if after[..at].ends_with(['-', '=']) => {}
+            '>' | ')' | ']' => depth -= 1,
+            ',' if depth == 1 => comma = Some(at + 1),
+            _ => {}
+        }
+        if depth == 0 {
+            return comma.map(|comma| after[comma..at].trim());
+        }
+    }
+    None
+}
+
+/// A caller can act on a type, not on a text.
+#[test]
+fn nothing_fails_with_a_text() {
+    assert_eq!(failure("Option<(A, B)>, String> {"), Some("String"));
+    assert_eq!(failure("(), (&'static str, String)>;"), Some("(&'static str, String)"));
+    assert_eq!(failure("Vec<String>> {"), None);
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut wrong = Vec::new();
+    for name in ["engine", "study", "ledger", "mpi", "cli", "python"] {
+        for (inside, code) in sources(&crates.join(format!("consenso-{name}/src"))) {
+            let failures = code.split("Result<").skip(1).filter_map(failure);
+            let aliases = code.split("type Err = ").skip(1).filter_map(|rest| rest.split(';').next());
+            for failure in failures.chain(aliases) {
+                if failure.trim_end_matches([',', ')']).ends_with("String") {
+                    wrong.push(format!("consenso-{name}/src/{}: {failure}", inside.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these fail with a text:\n{}", wrong.join("\n"));
 }
