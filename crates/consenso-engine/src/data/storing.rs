@@ -250,7 +250,7 @@ impl Storing {
             match &column.kind {
                 Kind::Site => groupings.push(grouping(&column.name, std::mem::take(&mut self.site_names))),
                 Kind::Categorical { categories } => {
-                    groupings.push(grouping(&column.name, categories.clone()))
+                    groupings.push(grouping(&column.name, categories.clone()));
                 }
                 _ => {}
             }
