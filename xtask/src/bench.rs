@@ -301,6 +301,11 @@ fn simulate(million: bool) -> bool {
         None => say("  numpy                  not to be had: no Python 3 here"),
     }
     say(&format!("  consenso               {noise:8.4}"));
+    let floor = number(&example_b, "floor_ms");
+    say(&format!(
+        "  floor                  {floor:8.4}   {:5.2}× ours: gradients as in the first-level cache, exact noise",
+        floor / noise
+    ));
     say(&format!("  without noise          {open:8.4}   {:5.2}× ours", open / noise));
     say(&format!("  with a Rényi filter    {filter:8.4}   {:5.2}× ours", filter / noise));
     say(

@@ -71,7 +71,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let (target, trials) = args.target.with_trials();
     let options =
         Options { trials: args.trials.unwrap_or(trials), confidence: args.confidence, seed: args.seed };
-    let found = experiment.audit(target, options).map_err(|message| anyhow!(message))?;
+    let found = experiment.audit(target, options).map_err(anyhow::Error::from)?;
     if found.iter().all(|a| a.audit.is_none()) {
         Err(anyhow!(
             "{}: nothing is claimed, so there is nothing to audit; add [privacy]",

@@ -1,7 +1,7 @@
 //! Files as the command line names them: what `consenso-study` opens, with the changes and formats of arguments.
 
 use crate::overrides::{self, Override};
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
 use consenso_engine::data::{Format, Schema, Table, TextEncoding};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, FormatSpec, Inputs, SpecError};
 use consenso_engine::simulate::{Alone, Ranks};
@@ -101,15 +101,15 @@ pub(crate) fn read_new(path: &Path, schema: &Schema, format: &FormatArgs) -> Res
     Ok(files::read_new(path, schema, Some(&format.over(schema.format())))?)
 }
 
-fn mark(text: &str) -> Result<char, String> {
+fn mark(text: &str) -> Result<char> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
         (Some(one), None) => Ok(one),
-        _ => Err("it must be one character".to_owned()),
+        _ => bail!("it must be one character"),
     }
 }
 
-fn delimiter(text: &str) -> Result<char, String> {
+fn delimiter(text: &str) -> Result<char> {
     match text {
         "tab" | "\\t" => Ok('\t'),
         "space" => Ok(' '),
@@ -119,7 +119,7 @@ fn delimiter(text: &str) -> Result<char, String> {
     }
 }
 
-fn encoding(text: &str) -> Result<TextEncoding, String> {
+fn encoding(text: &str) -> Result<TextEncoding> {
     let name = text.to_ascii_lowercase().replace('_', "-");
     let name = match name.as_str() {
         "utf8" => "utf-8",
@@ -132,5 +132,5 @@ fn encoding(text: &str) -> Result<TextEncoding, String> {
     known
         .into_iter()
         .find(|encoding| encoding.name() == name)
-        .ok_or_else(|| format!("it is one of {}", known.map(TextEncoding::name).join(", ")))
+        .ok_or_else(|| anyhow!("it is one of {}", known.map(TextEncoding::name).join(", ")))
 }

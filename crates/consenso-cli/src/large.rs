@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::folder::{self, RunFolder};
 use crate::output;
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use consenso_engine::experiment::{self, Experiment, LargeProgress, LargeRecord, Part, Place};
 use consenso_engine::record::ResultKind;
 use consenso_engine::simulate::{Alone, Ranks};
@@ -34,7 +34,7 @@ pub(crate) fn command(
     };
     #[cfg(feature = "mpi")]
     if consenso_mpi::launched().is_some() {
-        let mut mpi = consenso_mpi::Mpi::join().map_err(|message| Failure::Run(anyhow!(message)))?;
+        let mut mpi = consenso_mpi::Mpi::join().map_err(|error| Failure::Run(error.into()))?;
         let done = work(&mut mpi);
         if let Err(Failure::Input(error) | Failure::Run(error)) = &done {
             // The others would wait for ever.
@@ -47,7 +47,7 @@ pub(crate) fn command(
 
 fn share(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &mut dyn Ranks) -> Result<()> {
     // Before anything is said of a run that cannot be.
-    experiment.check_parted().map_err(|e| anyhow!(e))?;
+    experiment.check_parted()?;
     if how.streamed {
         say(experiment, how, ranks)?;
     }
@@ -65,19 +65,19 @@ fn share(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &mut dyn 
     let mut slot = 0;
     let save = |progress: &LargeProgress| {
         slot += 1;
-        saved.save(progress, slot % 2).map_err(|e| format!("{e:#}"))
+        Ok(saved.save(progress, slot % 2)?)
     };
     let began = std::time::Instant::now();
     let record = match how.streamed {
         true => experiment::run_streamed(experiment, ranks, from, how.every, save),
         false => experiment::run_parted(experiment, ranks, from, how.every, save),
     };
-    if let Some(record) = record.map_err(|e| anyhow!(e))? {
+    if let Some(record) = record? {
         let out = folder.write(|path| write(path, experiment, &record))?;
         print(&record, &out, began.elapsed().as_secs_f64(), how.json);
     }
     // Nobody takes away what somebody may still need.
-    ranks.sent_by_first(vec![0.0], 1).map_err(|e| anyhow!(e))?;
+    ranks.sent_by_first(vec![0.0], 1)?;
     saved.remove();
     Ok(())
 }
@@ -213,12 +213,12 @@ impl Checkpoints {
         let code = |p: &LargeProgress| f64::from(p.place().0) * 4e9 + f64::from(p.place().1);
         let mut codes: Vec<f64> = mine.iter().map(code).collect();
         codes.resize(2, -1.0);
-        let all = ranks.sent_to_first(codes, &vec![2; self.ranks]).map_err(|e| anyhow!(e))?;
+        let all = ranks.sent_to_first(codes, &vec![2; self.ranks])?;
         let common = all.first().map_or(-1.0, |first| {
             let everywhere = first.iter().copied().filter(|c| all.iter().all(|other| other.contains(c)));
             everywhere.fold(-1.0, f64::max)
         });
-        let agreed = ranks.sent_by_first(vec![common], 1).map_err(|e| anyhow!(e))?;
+        let agreed = ranks.sent_by_first(vec![common], 1)?;
         let place = mine.iter().position(|p| agreed.first() == Some(&code(p)));
         Ok(place.map(|place| mine.swap_remove(place)))
     }

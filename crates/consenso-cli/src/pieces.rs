@@ -6,7 +6,7 @@
 //! How far a transcript under way has come is a file of its own, in a folder beside, written anew at every checkpoint and taken away when the transcript is finished. Its
 //! last state is kept among the pieces, so that rounds can be added later.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use consenso_engine::experiment::{
     Experiment, ExperimentSpec, Part, Piece, Place, RecordsDigest, Share, Unfinished,
 };
@@ -132,11 +132,11 @@ pub(crate) enum Every {
 }
 
 impl std::str::FromStr for Every {
-    type Err = String;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         let help = "write a number of rounds, as in 200, or a time, as in 30s, 10m or 2h; 0 is never";
-        let number = |digits: &str| digits.parse::<u32>().map_err(|_| help.to_owned());
+        let number = |digits: &str| digits.parse::<u32>().map_err(|_| anyhow!(help));
         let unit = [('s', 1), ('m', 60), ('h', 3600)].into_iter().find(|(end, _)| text.ends_with(*end));
         match unit {
             Some((end, seconds)) => match number(text.trim_end_matches(end))? {

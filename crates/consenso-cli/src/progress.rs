@@ -1,7 +1,7 @@
 //! Watching a run: a progress bar, a clock, and Ctrl-C.
 
 use crate::pieces::Keeper;
-use consenso_engine::experiment::{Observer, Piece, Place, Unfinished};
+use consenso_engine::experiment::{CallerError, Observer, Piece, Place, Unfinished};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,23 +65,20 @@ impl Observer for Progress {
         self.began.elapsed().as_secs_f64()
     }
 
-    fn begins(&self, place: Place) -> Result<(), String> {
-        let begun = self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.begins(place));
-        begun.map_err(|error| format!("{error:#}"))
+    fn begins(&self, place: Place) -> Result<(), CallerError> {
+        Ok(self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.begins(place))?)
     }
 
     fn keeps(&self, place: Place, round: u32, last: bool) -> bool {
         self.keeper.as_ref().is_some_and(|keeper| keeper.keeps(place, round, last))
     }
 
-    fn reached(&self, so_far: &Unfinished, last: bool) -> Result<(), String> {
-        let kept = self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.reached(so_far, last));
-        kept.map_err(|error| format!("{error:#}"))
+    fn reached(&self, so_far: &Unfinished, last: bool) -> Result<(), CallerError> {
+        Ok(self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.reached(so_far, last))?)
     }
 
-    fn finished(&self, piece: &Piece) -> Result<(), String> {
-        let kept = self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.finished(piece));
-        kept.map_err(|error| format!("{error:#}"))
+    fn finished(&self, piece: &Piece) -> Result<(), CallerError> {
+        Ok(self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.finished(piece))?)
     }
 
     fn cancelled(&self) -> bool {

@@ -4,7 +4,7 @@ use crate::folder::{self, RunFolder};
 use crate::machine::{self, Threads};
 use crate::progress::{self, Progress};
 use crate::{Failure, files, output, overrides, png, table};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use consenso_engine::experiment::{self, Experiment, Job, Observer as _};
 use consenso_study::report;
 use consenso_study::reproduce::{self, Part, Reproduction};
@@ -130,8 +130,8 @@ fn run(experiments: &[Experiment]) -> Result<Vec<consenso_engine::record::Record
     for experiment in experiments {
         progress.within(experiment.name());
         let job = Job { machine: machine::look(), ..Job::default() };
-        let (pieces, cancelled) = experiment::run_pieces(experiment, job, &progress)
-            .map_err(|message| Failure::Run(anyhow!(message)))?;
+        let (pieces, cancelled) =
+            experiment::run_pieces(experiment, job, &progress).map_err(|error| Failure::Run(error.into()))?;
         let record = experiment::put_together(experiment, pieces, cancelled).record;
         if !record.algorithms.is_empty() {
             records.push(record);

@@ -102,25 +102,25 @@ pub(crate) struct Args {
 struct Shard(Share);
 
 impl std::str::FromStr for Shard {
-    type Err = String;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, anyhow::Error> {
         let help = "write i/n with 1 <= i <= n, for example 2/8, or slurm";
         if text == "slurm" {
             let number = |name: &str, open: Option<u32>| match std::env::var(name) {
-                Ok(value) => value.parse().map_err(|_| format!("{name} = {value} is not a number")),
-                Err(_) => open.ok_or(format!("{name} is not set: this is no job array of Slurm's")),
+                Ok(value) => value.parse().map_err(|_| anyhow!("{name} = {value} is not a number")),
+                Err(_) => open.ok_or_else(|| anyhow!("{name} is not set: this is no job array of Slurm's")),
             };
             let (id, count) = (number("SLURM_ARRAY_TASK_ID", None)?, number("SLURM_ARRAY_TASK_COUNT", None)?);
             let (first, step) =
                 (number("SLURM_ARRAY_TASK_MIN", Some(1))?, number("SLURM_ARRAY_TASK_STEP", Some(1))?);
             let index = (id.checked_sub(first)).filter(|d| step > 0 && d % step == 0).map(|d| d / step + 1);
-            return index.and_then(|i| Share::new(i, count)).map(Self).ok_or(format!(
+            return index.and_then(|i| Share::new(i, count)).map(Self).ok_or_else(|| anyhow!(
                 "task {id} of an array of {count} that begins at {first}: number the array without gaps, as in --array=1-{count}"
             ));
         }
         let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-        numbers.and_then(|(i, n)| Share::new(i, n)).map(Self).ok_or(help.to_owned())
+        numbers.and_then(|(i, n)| Share::new(i, n)).map(Self).ok_or_else(|| anyhow!(help))
     }
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let progress = Progress::new(experiment.exchanges(), progress::ctrl_c()).keeping(keeper);
     let pieces = experiment::run_pieces(&experiment, job, &progress);
     progress.finish();
-    let (pieces, cancelled) = pieces.map_err(|message| Failure::Run(anyhow!(message)))?;
+    let (pieces, cancelled) = pieces.map_err(|error| Failure::Run(error.into()))?;
     let keeper = progress.into_keeper().context("whoever keeps the pieces")?;
     let count = pieces.len();
     let mut finished = experiment::put_together(&experiment, pieces, cancelled);

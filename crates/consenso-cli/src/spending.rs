@@ -19,16 +19,16 @@ pub(crate) enum Changed {
 }
 
 /// Reads `--limit`: an ε, or an ε and a δ with a comma between.
-pub(crate) fn limit(text: &str) -> Result<(f64, Option<f64>), String> {
+pub(crate) fn limit(text: &str) -> Result<(f64, Option<f64>), anyhow::Error> {
     let number = |part: &str| match part.trim().parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err(format!("{part:?} is not a positive number; say 3 or 3,1e-5")),
+        _ => Err(anyhow!("{part:?} is not a positive number; say 3 or 3,1e-5")),
     };
     match text.split_once(',') {
         None => Ok((number(text)?, None)),
         Some((epsilon, delta)) => match number(delta)? {
             delta if delta < 1.0 => Ok((number(epsilon)?, Some(delta))),
-            delta => Err(format!("δ = {delta} must be below 1")),
+            delta => Err(anyhow!("δ = {delta} must be below 1")),
         },
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn reserve(
     };
     let own = experiment.spec().privacy.map_or(0.0, |p| p.delta);
     let limit = limit.map(|(epsilon, delta)| (epsilon, delta.unwrap_or(own)));
-    let cost = experiment.cost_of(transcripts).map_err(|message| anyhow!(message))?;
+    let cost = experiment.cost_of(transcripts).map_err(anyhow::Error::from)?;
     let mut id = [0u8; 16];
     getrandom::fill(&mut id).map_err(|e| anyhow!("the operating system gave no entropy: {e}"))?;
     let study = Study {

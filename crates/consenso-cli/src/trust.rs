@@ -1,7 +1,7 @@
 //! `consenso privacy map` and `consenso privacy exposure`: who can learn what about whom.
 
 use crate::{Failure, files, output, table};
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use consenso_engine::experiment::ExposureReport;
 use consenso_engine::privacy::views::PairwiseMap;
 use serde_json::json;
@@ -63,7 +63,7 @@ pub(crate) struct ExposureArgs {
 
 pub(crate) fn map(args: &MapArgs, json: bool) -> Result<(), Failure> {
     let experiment = files::checked(args.experiment.as_deref(), &args.set, &args.format)?;
-    let map = experiment.map_with(args.rounds, &args.observers).map_err(|message| anyhow!(message))?;
+    let map = experiment.map_with(args.rounds, &args.observers).map_err(anyhow::Error::from)?;
     if let Some(folder) = &args.out {
         let name = folder.display();
         std::fs::create_dir_all(folder).with_context(|| format!("{name}: cannot be made"))?;
@@ -120,7 +120,7 @@ fn map_text(map: &PairwiseMap) -> String {
 
 pub(crate) fn exposure(args: &ExposureArgs, json: bool) -> Result<(), Failure> {
     let experiment = files::checked(args.experiment.as_deref(), &args.set, &args.format)?;
-    let found = experiment.exposure().map_err(|message| anyhow!(message))?;
+    let found = experiment.exposure().map_err(anyhow::Error::from)?;
     if json {
         output::print_json(&json!(found));
     } else {

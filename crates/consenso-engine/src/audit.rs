@@ -332,7 +332,7 @@ impl Sweep {
         Self { first: sorted(first), second: sorted(second), deviate: -normal_quantile(wrong) }
     }
 
-    /// The same with bounds three times as far away.
+    /// Moves the bounds three times as far away.
     fn cautious(&self) -> Self {
         Self { first: self.first.clone(), second: self.second.clone(), deviate: 3.0 * self.deviate }
     }

@@ -7,29 +7,43 @@ use std::fmt;
 pub struct Fault {
     key: Option<String>,
     message: String,
+    claim: bool,
 }
 
 impl Fault {
-    /// A fault of what `key` says; dots lead into tables, as in `privacy.delta`.
-    pub(crate) fn at(key: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { key: Some(key.into()), message: message.into() }
+    /// Refuses what `key` says; dots lead into tables, as in `privacy.delta`.
+    #[must_use]
+    pub fn at(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), message: message.into(), claim: false }
     }
 
-    /// A fault that no single key is to blame for.
-    pub(crate) fn of(why: impl fmt::Display) -> Self {
-        Self { key: None, message: why.to_string() }
+    /// Refuses something that no single key is to blame for.
+    #[must_use]
+    pub fn of(why: impl fmt::Display) -> Self {
+        Self { key: None, message: why.to_string(), claim: false }
     }
 
-    /// The fault of a text that begins with its key.
-    pub(crate) fn says(text: String) -> Self {
-        let key = text.split([' ', ':']).next().map(str::to_owned);
-        Self { key, message: text }
+    /// Refuses to claim what no noise of this kind, or no theorem, can keep.
+    pub(crate) fn no_claim(why: impl fmt::Display) -> Self {
+        Self::of(why).refusing_claim()
+    }
+
+    /// What is asked for is well-formed, but nothing could be claimed of it.
+    pub(crate) fn refusing_claim(self) -> Self {
+        Self { claim: true, ..self }
     }
 
     /// Returns the key at fault, if there is one.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
+    }
+
+    /// Whether what was asked for is well-formed, and only the promise that it asks for cannot be made: no noise keeps the budget, or nothing
+    /// bounds what one record can change.
+    #[must_use]
+    pub fn refuses_claim(&self) -> bool {
+        self.claim
     }
 }
 

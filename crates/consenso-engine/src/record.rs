@@ -77,7 +77,7 @@ pub struct Record {
     pub resolved: String,
 }
 
-/// The same experiment at one budget and size.
+/// One point of a sweep: the experiment at one budget and size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepPoint {
     /// N.
@@ -265,7 +265,7 @@ pub struct EpsilonRecord {
     pub paper_worst_case: Option<f64>,
     /// Realised loss (Theorem 2.2), mean over agents and runs: each agent's own to see; here all are ours.
     pub realised_mean: Option<f64>,
-    /// The same, smallest and largest.
+    /// Its smallest and largest value.
     pub realised_range: Option<(f64, f64)>,
     /// Every bound that was computed, by method; `null` where the method is not valid.
     pub bounds: serde_json::Value,
@@ -317,7 +317,7 @@ pub struct TraceRow {
     pub round: u32,
     /// F at the network's mean.
     pub objective: f64,
-    /// The same minus F(x*).
+    /// How far the objective is above F(x*).
     pub optimum_gap: f64,
     /// ln(‖x_i − x*‖/d) over the agents.
     pub log_error: Spread,

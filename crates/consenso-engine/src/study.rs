@@ -9,7 +9,7 @@ use crate::data::{
 };
 use crate::experiment::{
     self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, Models, Notation,
-    ObjectiveSpec, Observer, PrivacySpec, Silent, Source, SpecError,
+    ObjectiveSpec, Observer, PrivacySpec, RunError, Silent, Source, SpecError,
 };
 use crate::graph::{Graph, GraphError, GraphSpec};
 use crate::kernel;
@@ -586,7 +586,7 @@ impl Study {
         if !judged {
             experiment = experiment.unjudged();
         }
-        let mut finished = experiment::run(&experiment, observer).map_err(StudyError::Run)?;
+        let mut finished = experiment::run(&experiment, observer)?;
         if finished.models.is_empty() {
             return Err(StudyError::Cancelled);
         }
@@ -605,8 +605,9 @@ impl Study {
             // Agents hold what was scouted beside the coefficients; a caller gets an encoder and coefficients on its features.
             for models in &mut finished.models {
                 for model in &mut models.agents {
-                    let (found, x) = experiment.fitted(&models.label, model).map_err(StudyError::Run)?;
-                    (**encoder, *model) = (found, x);
+                    if let Some((found, x)) = experiment.fitted(&models.label, model) {
+                        (**encoder, *model) = (found, x);
+                    }
                 }
                 // All have the same model.
                 models.mean.clone_from(&models.agents[0]);
@@ -629,7 +630,7 @@ impl Study {
         }
         if self.entropy.is_none() && !self.seeded && self.spec.privacy.is_some() {
             let mut bytes = [0; 32];
-            getrandom::fill(&mut bytes).map_err(|e| StudyError::Entropy(e.to_string()))?;
+            getrandom::fill(&mut bytes).map_err(StudyError::Entropy)?;
             self.entropy = Some(bytes);
         }
         let (inputs, encode, loss) = match self.input {
@@ -683,7 +684,7 @@ fn dataset(
         return Err(fail("all sites need the same public bounds and as many features".into()));
     }
     for site in sites.iter().chain(test) {
-        check_labels(loss, &site.labels).map_err(fail)?;
+        check_labels(loss, &site.labels)?;
     }
     let task = loss.task(bounds.label_range());
     let classes: Vec<String> = match task {
@@ -793,18 +794,20 @@ fn norm_bounds(most: f64, intercept: bool, dim: usize) -> RowBounds {
     }
 }
 
-fn check_labels(loss: Loss, labels: &[f64]) -> Result<(), String> {
-    let place = |index: usize| format!("label {} is {}", index + 1, labels[index]);
+fn check_labels(loss: Loss, labels: &[f64]) -> Result<(), StudyError> {
+    let wrong = |index: usize, not: &str| {
+        StudyError::Rows(format!("label {} is {}, not {not}", index + 1, labels[index]))
+    };
     match loss {
         loss if loss.is_binary() => {
-            labels.iter().position(|y| y.abs() != 1.0).map_or(Ok(()), |i| Err(place(i) + ", not −1 or 1"))
+            let bad = labels.iter().position(|y| y.abs() != 1.0);
+            bad.map_or(Ok(()), |i| Err(wrong(i, "−1 or 1")))
         }
         Loss::Softmax { classes } => {
             let class = |y: f64| y >= 0.0 && y < classes as f64 && y.fract() == 0.0;
             let bad = labels.iter().position(|y| !class(*y));
-            bad.map_or(Ok(()), |i| {
-                Err(format!("{}, not one of 0 to {}", place(i), classes.saturating_sub(1)))
-            })
+            let range = format!("one of 0 to {}", classes.saturating_sub(1));
+            bad.map_or(Ok(()), |i| Err(wrong(i, &range)))
         }
         _ => Ok(()),
     }
@@ -940,18 +943,28 @@ pub enum StudyError {
     /// The graph cannot be made.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// Something does not fit together, or a budget cannot be kept.
+    /// What was asked for does not fit together.
     #[error(transparent)]
-    Spec(#[from] SpecError),
+    Spec(SpecError),
+    /// It fits together, but the privacy that was asked for cannot be promised: no noise keeps the budget, or nothing bounds what one record can
+    /// change.
+    #[error(transparent)]
+    Claim(SpecError),
     /// The run failed.
-    #[error("{0}")]
-    Run(String),
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// The observer cancelled the run before a model was trained.
     #[error("the run was cancelled")]
     Cancelled,
     /// Without entropy no noise protects anybody.
     #[error("the operating system gave no entropy: {0}")]
-    Entropy(String),
+    Entropy(getrandom::Error),
+}
+
+impl From<SpecError> for StudyError {
+    fn from(error: SpecError) -> Self {
+        if error.refuses_claim { Self::Claim(error) } else { Self::Spec(error) }
+    }
 }
 
 #[cfg(test)]
@@ -1006,6 +1019,29 @@ mod tests {
         let open = Study::new(&sites, Loss::Logistic).run().unwrap();
         assert_eq!((open.record().kind, open.shareable()), (ResultKind::Seeded, None));
         assert!(!one.claim().unwrap().to_string().contains("seeded"));
+    }
+
+    #[test]
+    fn a_wrong_input_a_refused_claim_and_a_failed_run_are_told_apart() {
+        struct Full;
+        impl Observer for Full {
+            fn begins(&self, _: experiment::Place) -> Result<(), experiment::CallerError> {
+                Err("the disk is full".into())
+            }
+        }
+        let sites = sites(&Bounds::norm(2.0), 3);
+        let study = || Study::new(&sites, Loss::Logistic).seed(1);
+        let negative = study().budget(-1.0, 1e-6).run().unwrap_err();
+        assert!(matches!(&negative, StudyError::Spec(e) if e.message.contains("positive")), "{negative}");
+        let tiny = || study().budget(1e-7, 1e-6).algorithm(crate::protocol::PenaltyPerturbation::default());
+        let refused = tiny().run().unwrap_err();
+        assert!(
+            matches!(&refused, StudyError::Claim(e) if e.message.contains("does not even pay for")),
+            "{refused}"
+        );
+        let failed = study().budget(1.0, 1e-6).run_watched(&Full).unwrap_err();
+        assert!(matches!(&failed, StudyError::Run(RunError::Caller(_))), "{failed}");
+        assert_eq!(failed.to_string(), "the disk is full");
     }
 
     /// Under a budget the front door scouts: a column that fills a thousandth of its range is found, and three sites of very different size

@@ -161,7 +161,7 @@ pub enum LedgerError {
         /// The study's.
         found: String,
     },
-    /// The same study at a higher price.
+    /// The study is booked already, at a lower price.
     #[error("study {id} reserved ε = {reserved} and cannot go on at ε = {found}")]
     Dearer {
         /// Which.

@@ -6,7 +6,7 @@
 //! This is the only crate of the project with unsafe code. It calls eight functions, from one thread, with buffers that it owns until MPI
 //! has let go of them.
 
-use consenso_engine::simulate::Ranks;
+use consenso_engine::simulate::{RankError, Ranks};
 use libloading::Library;
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -77,38 +77,53 @@ fn candidates() -> Vec<String> {
     names
 }
 
+/// Why this process did not join the others.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// No library was found.
+    #[error(
+        "no MPI library with the standard ABI was found ({}); install MPICH 5 (`pip install mpich` has it), \
+         or name the file libmpi_abi.so in CONSENSO_MPI",
+        tried.join("; ")
+    )]
+    NotFound {
+        /// Every name that was tried, with what the loader said.
+        tried: Vec<String>,
+    },
+    /// The library is none with the standard ABI.
+    #[error("the MPI library lacks a function: {0}")]
+    Lacks(libloading::Error),
+    /// The library refused to start.
+    #[error(transparent)]
+    Refused(#[from] RankError),
+}
+
 impl Mpi {
     /// Loads the library and joins the other processes. To be called once, on the thread that will do all messages.
     ///
     /// # Errors
-    /// A text when there is no library with the standard ABI, or when it refuses.
-    pub fn join() -> Result<Self, String> {
+    /// [`JoinError`] when there is no library with the standard ABI, or when it refuses.
+    pub fn join() -> Result<Self, JoinError> {
         let mut tried = Vec::new();
-        let library = candidates().into_iter().find_map(|name| open(&name).map_err(|e| tried.push(e)).ok());
-        let library = library.ok_or_else(|| {
-            format!(
-                "no MPI library with the standard ABI was found ({}); install MPICH 5 (`pip install mpich` has it), \
-                 or name the file libmpi_abi.so in CONSENSO_MPI",
-                tried.join("; ")
-            )
-        })?;
-        Self::start(library)
+        let library = candidates()
+            .into_iter()
+            .find_map(|name| open(&name).map_err(|e| tried.push(said(&name, &e))).ok());
+        Self::start(library.ok_or(JoinError::NotFound { tried })?)
     }
 
     #[expect(unsafe_code, reason = "calls a C library")]
-    fn start(library: Library) -> Result<Self, String> {
-        let text = |e: libloading::Error| format!("the MPI library lacks a function: {e}");
+    fn start(library: Library) -> Result<Self, JoinError> {
         // SAFETY: the names are those of MPI 5.0, section 20 (ABI), and the types are their C prototypes there.
         let (init, rank, size, functions) = unsafe {
-            let init = *library.get::<InitThread>(b"MPI_Init_thread").map_err(text)?;
-            let rank = *library.get::<Ask>(b"MPI_Comm_rank").map_err(text)?;
-            let size = *library.get::<Ask>(b"MPI_Comm_size").map_err(text)?;
+            let init = *library.get::<InitThread>(b"MPI_Init_thread").map_err(JoinError::Lacks)?;
+            let rank = *library.get::<Ask>(b"MPI_Comm_rank").map_err(JoinError::Lacks)?;
+            let size = *library.get::<Ask>(b"MPI_Comm_size").map_err(JoinError::Lacks)?;
             let functions = Functions {
-                isend: *library.get::<Isend>(b"MPI_Isend_c").map_err(text)?,
-                irecv: *library.get::<Irecv>(b"MPI_Irecv_c").map_err(text)?,
-                waitall: *library.get::<Waitall>(b"MPI_Waitall").map_err(text)?,
-                abort: *library.get::<Abort>(b"MPI_Abort").map_err(text)?,
-                finalize: *library.get::<Finalize>(b"MPI_Finalize").map_err(text)?,
+                isend: *library.get::<Isend>(b"MPI_Isend_c").map_err(JoinError::Lacks)?,
+                irecv: *library.get::<Irecv>(b"MPI_Irecv_c").map_err(JoinError::Lacks)?,
+                waitall: *library.get::<Waitall>(b"MPI_Waitall").map_err(JoinError::Lacks)?,
+                abort: *library.get::<Abort>(b"MPI_Abort").map_err(JoinError::Lacks)?,
+                finalize: *library.get::<Finalize>(b"MPI_Finalize").map_err(JoinError::Lacks)?,
                 _library: library,
             };
             (init, rank, size, functions)
@@ -145,17 +160,19 @@ impl Mpi {
 }
 
 #[expect(unsafe_code, reason = "loads a C library")]
-fn open(name: &str) -> Result<Library, String> {
+fn open(name: &str) -> Result<Library, libloading::Error> {
     // SAFETY: loading runs the library's initialisers; that of an MPI library is what the user asked for.
-    unsafe { Library::new(name) }.map_err(|e| {
-        // The error itself says only that it failed; its source has the loader's own words.
-        let cause = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
-        format!("{name}: {cause}")
-    })
+    unsafe { Library::new(name) }
 }
 
-fn good(code: c_int) -> Result<(), String> {
-    if code == 0 { Ok(()) } else { Err(format!("MPI gives error {code}")) }
+/// What the loader said of a library: its error says only that it failed, and the source of that has its own words.
+fn said(name: &str, error: &libloading::Error) -> String {
+    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    format!("{name}: {cause}")
+}
+
+fn good(code: c_int) -> Result<(), RankError> {
+    if code == 0 { Ok(()) } else { Err(RankError::Mpi(code)) }
 }
 
 impl Ranks for Mpi {
@@ -168,9 +185,9 @@ impl Ranks for Mpi {
     }
 
     #[expect(unsafe_code, reason = "calls a C library")]
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), String> {
+    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError> {
         if !self.requests.is_empty() {
-            return Err("messages were posted twice without being collected".into());
+            return Err(RankError::PostedTwice);
         }
         let (world, byte) = (COMM_WORLD as Handle, BYTE as Handle);
         self.receiving = expected.iter().map(|&(_, count)| vec![0.0; count]).collect();
@@ -217,7 +234,7 @@ impl Ranks for Mpi {
     }
 
     #[expect(unsafe_code, reason = "calls a C library")]
-    fn collect(&mut self) -> Result<Vec<Vec<f64>>, String> {
+    fn collect(&mut self) -> Result<Vec<Vec<f64>>, RankError> {
         let count = self.requests.len() as c_int;
         // SAFETY: the requests are those that were begun and not yet waited for; a null array of statuses means that nobody asks for them.
         let code =

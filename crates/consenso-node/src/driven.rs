@@ -110,14 +110,14 @@ impl Steps {
 impl Driven {
     pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), String> {
         if experiment.is_masked() {
-            let MaskedSite { agent, plan } = experiment.masked_site(me)?;
+            let MaskedSite { agent, plan } = experiment.masked_site(me).map_err(|e| e.to_string())?;
             return Ok((Self::Masked(Box::new(agent), Steps::default()), plan));
         }
         if experiment.is_shared() {
-            let SharingSite { agent, plan } = experiment.sharing_site(me)?;
+            let SharingSite { agent, plan } = experiment.sharing_site(me).map_err(|e| e.to_string())?;
             return Ok((Self::Shared(Box::new(agent), Steps::default()), plan));
         }
-        let Site { agent, plan } = experiment.site(me)?;
+        let Site { agent, plan } = experiment.site(me).map_err(|e| e.to_string())?;
         Ok((Self::Plain(Box::new(agent), Apart::default()), plan))
     }
 

@@ -49,6 +49,10 @@ fn input(error: impl std::fmt::Display) -> PyErr {
     InputError::new_err(error.to_string())
 }
 
+fn failed(error: impl std::fmt::Display) -> PyErr {
+    ConsensoError::new_err(error.to_string())
+}
+
 /// What a run on another thread tells the caller's, and the other way round.
 struct Watch {
     began: Instant,
@@ -278,8 +282,7 @@ fn fit(
 
 fn study_error(error: StudyError) -> PyErr {
     match error {
-        StudyError::Run(message) => ConsensoError::new_err(message),
-        StudyError::Entropy(_) => ConsensoError::new_err(error.to_string()),
+        StudyError::Run(_) | StudyError::Entropy(_) => failed(error),
         error => input(error),
     }
 }
@@ -317,7 +320,7 @@ fn run(py: Python<'_>, task: Task, os_entropy: bool, progress: Option<Py<PyAny>>
     let entropy = if os_entropy { Some(entropy()?) } else { None };
     let experiment = py.detach(|| threads::on_ours(|| task.check(entropy)))??;
     watched(py, progress.as_ref(), &Watch::new(Some(experiment.exchanges())), |observer| {
-        let done = experiment::run(&experiment, observer).map_err(ConsensoError::new_err)?;
+        let done = experiment::run(&experiment, observer).map_err(failed)?;
         Ok(finished(&done))
     })
 }
@@ -343,7 +346,7 @@ fn share<'py>(
     let experiment = py.detach(|| threads::on_ours(|| task.check(entropy)))??;
     let pieces = watched(py, None, &Watch::new(None), |observer| {
         let job = Job { share: Some(share), ..Job::default() };
-        let (pieces, _) = run_pieces(&experiment, job, observer).map_err(ConsensoError::new_err)?;
+        let (pieces, _) = run_pieces(&experiment, job, observer).map_err(failed)?;
         postcard::to_stdvec(&pieces).map_err(|e| ConsensoError::new_err(e.to_string()))
     })?;
     Ok(PyBytes::new(py, &pieces))
@@ -503,7 +506,6 @@ type Bundled<'py> = (
 /// Returns the bundled Adult records as numbers.
 #[pyfunction]
 fn adult(py: Python<'_>) -> PyResult<Bundled<'_>> {
-    let failed = |e: consenso_engine::data::DataError| ConsensoError::new_err(e.to_string());
     let (train, test) = py.detach(|| threads::on_ours(adult_tables))?.map_err(failed)?;
     let column = |c: &consenso_engine::data::Column| match &c.kind {
         Kind::Numeric { min, max } => json!({ "name": c.name, "low": min, "high": max }),

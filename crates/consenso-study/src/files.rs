@@ -2,14 +2,16 @@
 //!
 //! The command line, a site of a network and the Python package all read files through here.
 
+pub use crate::sheets::SheetError;
 use crate::{SchemaFile as _, bundled, packed};
+use consenso_engine::Fault;
 use consenso_engine::data::{
     DataError, Dataset, Draft, DraftOptions, Format, Schema, SchemaError, Table, TextEncoding, csv, libsvm,
 };
 use consenso_engine::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
 use consenso_engine::graph::GraphSpec;
 use consenso_engine::random::Seed;
-use consenso_engine::simulate::{Alone, Division, Ranks};
+use consenso_engine::simulate::{Alone, Division, RankError, Ranks};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,12 +46,26 @@ pub enum FileError {
         #[source]
         source: glob::PatternError,
     },
+    /// It is a table of another program that cannot be read.
+    #[error("{file}: {cause}")]
+    Sheet {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        cause: SheetError,
+    },
     /// Its records cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
     /// The experiment that names it is not sound.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// What the experiment asks for cannot be done with it.
+    #[error(transparent)]
+    Refused(#[from] Fault),
+    /// The processes that read it together lost each other.
+    #[error(transparent)]
+    Ranks(#[from] RankError),
     /// It is not what is needed here.
     #[error("{0}")]
     Unfit(String),
@@ -177,19 +193,18 @@ fn part(
     files: &[PathBuf],
     ranks: &mut dyn Ranks,
 ) -> Result<Source> {
-    let division =
-        Division::new(&*spec.first_graph(files.len(), edges).map_err(FileError::Unfit)?, ranks.ranks());
+    let division = Division::new(&*spec.first_graph(files.len(), edges)?, ranks.ranks());
     let mine: Vec<usize> = division.agents(ranks.rank()).collect();
     let own: Vec<PathBuf> = mine.iter().map(|&file| files[file].clone()).collect();
     let Tables { train, test } = tables_of(experiment, spec, &own, files.len())?;
     let counts: Vec<f64> = train.iter().map(|table| table.len() as f64).collect();
     // Everybody learns everybody's counts, which are public.
-    let by_rank = ranks.sent_to_first(counts, &division.counts()).map_err(FileError::Unfit)?;
+    let by_rank = ranks.sent_to_first(counts, &division.counts())?;
     let mut all = vec![0.0; files.len()];
     for (rank, counts) in by_rank.iter().enumerate() {
         division.agents(rank).zip(counts).for_each(|(file, &count)| all[file] = count);
     }
-    let all = ranks.sent_by_first(all, files.len()).map_err(FileError::Unfit)?;
+    let all = ranks.sent_by_first(all, files.len())?;
     let counts = all.into_iter().map(|count| count as usize).collect();
     let train = mine.into_iter().zip(train).collect();
     Ok(Source::Data(Box::new(Dataset::part(train, test.as_ref(), spec.data.encoding, counts)?)))
@@ -239,8 +254,8 @@ pub fn source(
     let mut dataset = match spec.origin(text, file)? {
         Origin::Costs => return Ok(Source::Costs),
         Origin::Synthetic => {
-            let problem = spec.synthetic().unwrap_or_else(|| Err("there is no such source".into()));
-            return Ok(Source::Synthetic(problem.map_err(|message| at("data", &message, None))?));
+            let problem = spec.synthetic().unwrap_or_else(|| Err(Fault::of("there is no such source")));
+            return Ok(Source::Synthetic(problem.map_err(|fault| at("data", &fault.to_string(), None))?));
         }
         origin @ (Origin::Adult | Origin::Heart { .. }) => {
             for (key, given) in [("schema", &data.schema), ("test", &data.test)] {
@@ -402,7 +417,7 @@ impl File {
         let (bytes, packed) =
             packed::unpack(bytes).named(|| format!("{}: cannot be read", path.display()))?;
         let (bytes, made) = crate::sheets::as_text(bytes)
-            .map_err(|what| FileError::Unfit(format!("{}: {what}", path.display())))?;
+            .map_err(|cause| FileError::Sheet { file: path.display().to_string(), cause })?;
         let layout = if made.is_some() { Layout::Csv } else { Layout::of(path, &bytes) };
         Ok(Self { bytes, layout, packed: packed.or(made), made: made.is_some() })
     }

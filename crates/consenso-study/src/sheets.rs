@@ -1,12 +1,33 @@
 //! Spreadsheets, Parquet and Arrow files as the CSV that everything else reads, where the crate was built with the feature for them.
 
+/// Why a table of another program cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SheetError {
+    /// It is damaged, or written in a way that is not known here.
+    #[error("is no {what} ({cause}); export {part} as CSV")]
+    Unreadable {
+        /// The kind of file it should be.
+        what: &'static str,
+        /// What its reader says.
+        cause: Box<dyn std::error::Error + Send + Sync>,
+        /// What to export.
+        part: &'static str,
+    },
+    /// A workbook whose sheets are all empty.
+    #[error("has no sheet with records")]
+    NoSheet,
+    /// A workbook in which more than one sheet is filled.
+    #[error("has several sheets ({}); export the one with the records as CSV", .0.join(", "))]
+    SeveralSheets(Vec<String>),
+}
+
 /// The bytes of a file of records as text: those of a workbook (feature `xlsx`), of a Parquet file (feature `parquet`) or of an Arrow
 /// file or stream (feature `arrow`) as CSV, all others as they are; what was not built in is named by whoever reads the text.
 /// Also says which kind of file it was.
 ///
 /// # Errors
-/// What is wrong with such a file.
-pub(crate) fn as_text(bytes: Vec<u8>) -> Result<(Vec<u8>, Option<&'static str>), String> {
+/// [`SheetError`]: what is wrong with such a file.
+pub(crate) fn as_text(bytes: Vec<u8>) -> Result<(Vec<u8>, Option<&'static str>), SheetError> {
     match &bytes[..] {
         #[cfg(feature = "xlsx")]
         [b'P', b'K', 3, 4, ..] | [0xd0, 0xcf, 0x11, 0xe0, ..] => Ok((workbook(&bytes)?, Some("workbook"))),
@@ -44,10 +65,13 @@ impl Lines {
 
 /// The only sheet, or the first one if all others are empty.
 #[cfg(feature = "xlsx")]
-fn workbook(bytes: &[u8]) -> Result<Vec<u8>, String> {
+fn workbook(bytes: &[u8]) -> Result<Vec<u8>, SheetError> {
     use calamine::{Data, Reader as _};
-    let wrong =
-        |e: calamine::Error| format!("is no workbook that can be read ({e}); export the sheet as CSV");
+    let wrong = |cause: calamine::Error| SheetError::Unreadable {
+        what: "workbook that can be read",
+        cause: cause.into(),
+        part: "the sheet",
+    };
     let mut book = calamine::open_workbook_auto_from_rs(std::io::Cursor::new(bytes)).map_err(wrong)?;
     let mut filled = Vec::new();
     for name in book.sheet_names() {
@@ -57,12 +81,9 @@ fn workbook(bytes: &[u8]) -> Result<Vec<u8>, String> {
         }
     }
     let [(_, range)] = &filled[..] else {
-        let names: Vec<&str> = filled.iter().map(|(name, _)| name.as_str()).collect();
-        return Err(match names.is_empty() {
-            true => "has no sheet with records".into(),
-            false => {
-                format!("has several sheets ({}); export the one with the records as CSV", names.join(", "))
-            }
+        return Err(match filled.is_empty() {
+            true => SheetError::NoSheet,
+            false => SheetError::SeveralSheets(filled.into_iter().map(|(name, _)| name).collect()),
         });
     };
     let cell = |cell: &Data| match cell {
@@ -85,12 +106,16 @@ fn workbook(bytes: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+fn parquet(bytes: Vec<u8>) -> Result<Vec<u8>, SheetError> {
     use parquet::basic::{LogicalType, TimeUnit};
     use parquet::errors::ParquetError;
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::Field;
-    let wrong = |e: ParquetError| format!("is no Parquet file that can be read ({e}); export it as CSV");
+    let wrong = |cause: ParquetError| SheetError::Unreadable {
+        what: "Parquet file that can be read",
+        cause: cause.into(),
+        part: "it",
+    };
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(wrong)?;
     let columns = reader.metadata().file_metadata().schema_descr();
     let mut lines = Lines::default();
@@ -123,21 +148,22 @@ fn parquet(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
 
 /// A file with its footer (`.arrow`, `.feather`), or a stream.
 #[cfg(feature = "arrow")]
-fn arrow(bytes: &[u8]) -> Result<Vec<u8>, String> {
+fn arrow(bytes: &[u8]) -> Result<Vec<u8>, SheetError> {
     use arrow_array::{Array as _, RecordBatch};
     use arrow_cast::display::{ArrayFormatter, FormatOptions};
     use arrow_ipc::reader::{FileReader, StreamReader};
-    let wrong = |e: &dyn std::fmt::Display| {
-        format!("is no Arrow file that can be read, lz4 or uncompressed ({e}); export it as CSV")
-    };
+    fn wrong(cause: impl std::error::Error + Send + Sync + 'static) -> SheetError {
+        let what = "Arrow file that can be read, lz4 or uncompressed";
+        SheetError::Unreadable { what, cause: cause.into(), part: "it" }
+    }
     let input = std::io::Cursor::new(bytes);
     let (schema, batches): (_, Box<dyn Iterator<Item = Result<RecordBatch, _>>>) = match bytes.first() {
         Some(b'A') => {
-            let reader = FileReader::try_new(input, None).map_err(|e| wrong(&e))?;
+            let reader = FileReader::try_new(input, None).map_err(wrong)?;
             (reader.schema(), Box::new(reader))
         }
         _ => {
-            let reader = StreamReader::try_new(input, None).map_err(|e| wrong(&e))?;
+            let reader = StreamReader::try_new(input, None).map_err(wrong)?;
             (reader.schema(), Box::new(reader))
         }
     };
@@ -145,11 +171,11 @@ fn arrow(bytes: &[u8]) -> Result<Vec<u8>, String> {
     lines.add(schema.fields().iter().map(|field| field.name().clone()));
     let options = FormatOptions::new();
     for batch in batches {
-        let batch = batch.map_err(|e| wrong(&e))?;
+        let batch = batch.map_err(wrong)?;
         let columns: Vec<ArrayFormatter<'_>> = (batch.columns().iter())
             .map(|column| ArrayFormatter::try_new(column, &options))
             .collect::<Result<_, _>>()
-            .map_err(|e| wrong(&e))?;
+            .map_err(wrong)?;
         for row in 0..batch.num_rows() {
             let cells =
                 columns.iter().zip(batch.columns()).map(|(shown, column)| match column.is_null(row) {

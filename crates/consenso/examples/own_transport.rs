@@ -1,7 +1,7 @@
 //! A transport of one's own: the agents of a checked study exchange messages through whatever carries them, here a queue.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::agent::{Agent, Effect};
-use consenso::{Bounds, Graph, Loss, Rows, Study, protocol::Dgd};
+use consenso::{Bounds, Fault, Graph, Loss, Rows, Study, protocol::Dgd};
 use std::collections::VecDeque;
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let study = Study::new(&sites, Loss::Logistic).graph(Graph::path(3)).budget(4.0, 1e-6);
     let experiment = study.algorithm(Dgd::default()).check()?;
     let mut agents: Vec<Agent> =
-        (0..3).map(|i| Ok(experiment.site(i)?.agent)).collect::<Result<_, String>>()?;
+        (0..3).map(|i| Ok(experiment.site(i)?.agent)).collect::<Result<_, Fault>>()?;
     let (mut wire, mut waiting): (VecDeque<_>, Vec<usize>) = (VecDeque::new(), vec![0, 1, 2]);
     loop {
         for id in waiting.drain(..) {

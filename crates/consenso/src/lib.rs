@@ -36,7 +36,7 @@
 //! build on it; the rest of the mathematics is in `consenso-engine`, which the other crates of this project share and which may change with any of them.
 
 pub use consenso_engine::data::Encoding;
-pub use consenso_engine::experiment::Observer;
+pub use consenso_engine::experiment::{Observer, RunError};
 pub use consenso_engine::{Bounds, Fault, Fitted, Graph, Loss, Rows, Study, StudyError};
 
 /// Agents among messages, for a transport of one's own.

@@ -125,7 +125,7 @@ pub(crate) fn correlate(account: &mut Account, facts: &PublicFacts, terms: &Term
         .iter()
         .map(|&sigma| RoundNoise::new(Noise::Gaussian { sigma }))
         .collect::<Result<_, _>>()
-        .map_err(Fault::of)?;
+        .map_err(Fault::no_claim)?;
     let distance = |n: &RoundNoise| {
         let own = n.noise().scale() / Grid::step(n.grid());
         correlated::rounding_distance(*edges, *degree, own, own * pairwise.correlation)
@@ -143,7 +143,7 @@ pub(crate) fn correlate(account: &mut Account, facts: &PublicFacts, terms: &Term
                 format!(
                     "noise is so small (ε = {epsilon:.1}), or correlation so far from 1, that rounding every term by itself costs δ = {extra:.1e}: add more"
                 ),
-            ));
+            ).refusing_claim());
         }
         let claim = &mut price.claim;
         claim.delta = privacy.delta;
@@ -193,5 +193,5 @@ pub(crate) fn protects(claim: &Claim, wanted: Adversary, agents: usize) -> Resul
          local noise (dgd, admm, gd)",
             claim.against
         ),
-    ))
+    ).refusing_claim())
 }

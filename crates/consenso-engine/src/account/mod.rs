@@ -444,7 +444,7 @@ fn sound(terms: &Terms<'_>, noise: Option<&NoiseSpec>) -> Result<(), Fault> {
             "privacy",
             "the bounds of the rows were computed from the records, so no privacy claim can rest on them: review the schema and set \
              reviewed = true in it, or leave [privacy] out",
-        ));
+        ).refusing_claim());
     }
     bounded(terms)
 }
@@ -459,7 +459,7 @@ pub(crate) fn bounded(terms: &Terms<'_>) -> Result<(), Fault> {
         return Err(Fault::at(
             "objective.clip",
             "the gradient of ridge regression is unbounded: set objective.clip, the largest residual that counts",
-        ));
+        ).refusing_claim());
     }
     Ok(())
 }

@@ -44,7 +44,8 @@ impl<'a> Rounds<'a> {
                     "{} does not say which problem it solves, so it cannot be accounted for",
                     protocol.kind()
                 ),
-            ));
+            )
+            .refusing_claim());
         }
         Ok(Self { steps, weights, stake, facts, terms })
     }
@@ -66,7 +67,8 @@ impl<'a> Rounds<'a> {
             Inside::Gaussian => RoundNoise::new(Noise::Gaussian { sigma: scale }),
             Inside::GammaNorm => RoundNoise::gamma_norm(scale),
         };
-        let noise: Arc<[RoundNoise]> = scales.iter().map(one).collect::<Result<_, _>>().map_err(Fault::of)?;
+        let noise: Arc<[RoundNoise]> =
+            scales.iter().map(one).collect::<Result<_, _>>().map_err(Fault::no_claim)?;
         let bare = Allotment::of(&self.steps, noise);
         let Some(privacy) = privacy else { return Ok(bare) };
         if privacy.accounting == Accounting::Filter {
@@ -144,7 +146,7 @@ impl<'a> Rounds<'a> {
     /// Refuses neighbours that differ in more than one record's curvature.
     fn lower_rank(&self, privacy: &PrivacySpec) -> Result<(), Fault> {
         if privacy.neighbours == NeighbourRelation::AddRemove {
-            return Err(Fault::at("privacy.neighbours", NO_GAUSSIAN));
+            return Err(Fault::at("privacy.neighbours", NO_GAUSSIAN).refusing_claim());
         }
         Ok(())
     }
@@ -254,7 +256,7 @@ impl<'a> Rounds<'a> {
                      fewer rounds or more records an agent",
                         self.steps.len()
                     ),
-                ));
+                ).refusing_claim());
             }
         }
         let mut low = high * 1e-3;
@@ -289,7 +291,7 @@ impl<'a> Rounds<'a> {
                      fewer rounds or more records an agent",
                     self.steps.len()
                 ),
-            )
+            ).refusing_claim()
         })?;
         let mut low = high * 1e-6;
         while high > low * 1.001 {
@@ -357,7 +359,7 @@ fn spent(costs: &[f64], order: f64, delta: f64) -> f64 {
 fn composed(costs: &[f64], delta: f64) -> Result<Composition, Fault> {
     let events: Vec<Event> =
         costs.chunk_by(|a, b| a == b).map(|equal| Event::pure(equal[0], equal.len() as u64)).collect();
-    compose(&events, delta).map_err(Fault::of)
+    compose(&events, delta).map_err(Fault::no_claim)
 }
 
 fn best(composition: &Composition) -> f64 {

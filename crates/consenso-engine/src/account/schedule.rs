@@ -63,7 +63,7 @@ impl Priced<'_> {
             }
         };
         let rounds: Arc<[RoundNoise]> =
-            noise.iter().map(|&n| RoundNoise::new(n)).collect::<Result<_, _>>().map_err(Fault::of)?;
+            noise.iter().map(|&n| RoundNoise::new(n)).collect::<Result<_, _>>().map_err(Fault::no_claim)?;
         let bare = Allotment::of(steps, rounds);
         let Some(privacy) = privacy else { return Ok(bare) };
         if ahead {
@@ -134,10 +134,10 @@ fn calibrated(
         shape: factors,
         noise: privacy.mechanism,
     };
-    calibrate::calibrate(&request).map_err(Fault::of)
+    calibrate::calibrate(&request).map_err(Fault::no_claim)
 }
 
-/// The same where rounds are charged for others: only those that are charged say what noise is needed, and all get it.
+/// Calibrates noise where rounds are charged for others: only those that are charged say what noise is needed, and all get it.
 fn calibrated_ahead(
     steps: &[Sensitivity],
     facts: &PublicFacts,
@@ -154,7 +154,7 @@ fn calibrated_ahead(
     Ok(found)
 }
 
-/// The same where every round has its share of μ²: Gaussian noise, σ_k ∝ B_k/√share_k. Rounds without a share move nothing and draw nothing; their
+/// Calibrates noise where every round has its share of μ²: Gaussian noise, σ_k ∝ B_k/√share_k. Rounds without a share move nothing and draw nothing; their
 /// entry keeps the place of the round.
 fn calibrated_by_shares(
     steps: &[Sensitivity],
@@ -179,7 +179,7 @@ fn calibrated_by_shares(
         shape: charged().map(|(step, share)| step.l2 / largest / share.sqrt()).collect(),
         noise: Some(NoiseKind::Gaussian),
     };
-    let mut found = calibrate::calibrate(&request).map_err(Fault::of)?;
+    let mut found = calibrate::calibrate(&request).map_err(Fault::no_claim)?;
     let least = found.schedule.iter().copied().fold(f64::INFINITY, f64::min);
     let mut scales = found.schedule.iter().copied();
     let one = |step: &Sensitivity| if step.l2 > 0.0 { scales.next().unwrap_or(f64::NAN) } else { least };
@@ -265,7 +265,7 @@ fn compositions(
 ) -> Result<Vec<(Norm, Composition)>, Fault> {
     let norms = noise.first().map_or(&[][..], |&noise| Norm::that_bound(noise));
     let one = |&norm: &Norm| {
-        let composed = compose(&events(norm, steps, noise, dim), delta).map_err(Fault::of)?;
+        let composed = compose(&events(norm, steps, noise, dim), delta).map_err(Fault::no_claim)?;
         Ok((norm, composed))
     };
     norms.iter().map(one).collect()
@@ -273,7 +273,7 @@ fn compositions(
 
 /// Nothing that bounds what was asked for.
 pub(super) fn no_bound() -> Fault {
-    Fault::of("no bound is valid for this schedule")
+    Fault::no_claim("no bound is valid for this schedule")
 }
 
 fn price(
@@ -433,7 +433,7 @@ fn tracks(
 ) -> Result<(RenyiFilter, Vec<RoundCosts>), Fault> {
     let gaussian = !mu.is_empty();
     if gaussian {
-        let filter = RenyiFilter::with_gaussian(&[], epsilon, delta).map_err(Fault::of)?;
+        let filter = RenyiFilter::with_gaussian(&[], epsilon, delta).map_err(Fault::no_claim)?;
         let mut all = filter.clone();
         if !intervals || mu.iter().all(|&mu| all.try_charge_gaussian(&[], mu).is_ok()) {
             return Ok((filter, Vec::new()));
@@ -451,7 +451,7 @@ fn tracks(
     };
     let reach = || norms.iter().map(|n| n.inf.min(n.two.unwrap_or(n.inf)).min(n.one.unwrap_or(n.inf)));
     let (low, high) = (reach().fold(f64::INFINITY, f64::min), reach().fold(0.0, f64::max));
-    let table = RenyiTable::new(kind, low, high, &orders).map_err(Fault::of)?;
-    let rounds = norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(Fault::of)?;
-    Ok((filter.map_err(Fault::of)?, rounds))
+    let table = RenyiTable::new(kind, low, high, &orders).map_err(Fault::no_claim)?;
+    let rounds = norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(Fault::no_claim)?;
+    Ok((filter.map_err(Fault::no_claim)?, rounds))
 }

@@ -94,7 +94,7 @@ impl AgentAttack {
         self.play_through(trial.side, gate)
     }
 
-    /// The same with a gate of the caller's.
+    /// Attacks an agent whose gate the caller made.
     #[must_use]
     pub fn play_through(&self, side: Side, gate: Gate) -> f64 {
         let local = self.locals[usize::from(side == Side::Second)].clone();

@@ -76,7 +76,7 @@ impl WorstPair {
         self
     }
 
-    /// The same pair with records `factor` times as large.
+    /// Makes both records `factor` times as large.
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
         self.anchor *= factor;

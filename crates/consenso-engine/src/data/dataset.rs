@@ -85,7 +85,7 @@ pub struct Dataset {
     pub(crate) test_report: Option<LoadReport>,
     /// Which site each test record is of, where that is known.
     pub(crate) test_sites: Option<Vec<u32>>,
-    /// The same divisions of the test records, where they are known.
+    /// How the test records are divided, where that is known.
     pub(crate) test_groupings: Vec<Grouping>,
     /// How many training records each file has, where some of them are with other processes.
     pub(crate) elsewhere: Option<Vec<usize>>,

@@ -1,7 +1,6 @@
 //! From a table's values to the rows the kernels see, and what is publicly known about those rows.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -46,17 +45,6 @@ impl Encoding {
 impl fmt::Display for Encoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for Encoding {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        [Self::Paper, Self::OneHot, Self::Numeric, Self::Scouted]
-            .into_iter()
-            .find(|encoding| encoding.name() == name)
-            .ok_or_else(|| format!("unknown encoding \"{name}\": it is paper, one-hot, numeric or scouted"))
     }
 }
 
@@ -416,7 +404,7 @@ impl Encoder {
         }
     }
 
-    /// The same as [`Self::encode`] for a record given by what is not zero, where zeros stay zero: (feature, value) by increasing feature.
+    /// Encodes a record given by what is not zero, where zeros stay zero: (feature, value) by increasing feature.
     fn encode_listed(&self, (features, values): (&[u32], &[f64]), row: &mut Vec<(u32, f64)>) {
         let one = |(&feature, &value): (&u32, &f64)| match self.parts[feature as usize] {
             Part::Scaled { scale } => (feature, value / scale),

@@ -224,7 +224,7 @@ impl Records {
         }
     }
 
-    /// The same records, as their non-zeros alone where most features are zero: kernels then read a fraction of the memory.
+    /// Keeps the non-zeros alone where most features are zero: kernels then read a fraction of the memory.
     /// Whether it pays off shows in the first rows; one-hot encodings have as many non-zeros in every row.
     #[must_use]
     pub fn compressed(self) -> Self {

@@ -448,9 +448,10 @@ impl ColumnSpec {
                 let ordered = positive_last(index, &name, classes.clone(), self.positive)?;
                 known.prevalence = self
                     .prevalence
-                    .map(|shares| check_prevalence(shares, &classes, &ordered))
-                    .transpose()
-                    .map_err(|problem| wrong("prevalence", problem))?;
+                    .map(|shares| {
+                        check_prevalence(shares, &classes, &ordered, |what| wrong("prevalence", what))
+                    })
+                    .transpose()?;
                 Kind::Label(Label::Classes(ordered))
             }
             KindName::Numeric | KindName::Date | KindName::Label => {
@@ -460,7 +461,7 @@ impl ColumnSpec {
                 if !(min < max && (max - min).is_finite()) {
                     return Err(SchemaError::Range { index, name, min, max });
                 }
-                check_known(&known, min, max).map_err(|(key, problem)| wrong(key, problem))?;
+                check_known(&known, min, max, wrong)?;
                 if regression { Kind::Label(Label::Range { min, max }) } else { Kind::Numeric { min, max } }
             }
         };
@@ -510,16 +511,21 @@ impl ColumnSpec {
     }
 }
 
-fn check_known(known: &Known, min: f64, max: f64) -> Result<(), (&'static str, String)> {
+fn check_known(
+    known: &Known,
+    min: f64,
+    max: f64,
+    wrong: impl Fn(&'static str, String) -> SchemaError,
+) -> Result<(), SchemaError> {
     match known.mean {
         Some(mean) if !(min..=max).contains(&mean) => {
-            return Err(("mean", format!("= {mean} lies outside the declared range")));
+            return Err(wrong("mean", format!("= {mean} lies outside the declared range")));
         }
         _ => {}
     }
     match known.sd {
         // No distribution on a range is wider than half its mass at either end.
-        Some(sd) if !(sd > 0.0 && sd <= (max - min) / 2.0) => Err((
+        Some(sd) if !(sd > 0.0 && sd <= (max - min) / 2.0) => Err(wrong(
             "sd",
             format!("= {sd} must be positive and at most half the declared range, {}", (max - min) / 2.0),
         )),
@@ -528,14 +534,19 @@ fn check_known(known: &Known, min: f64, max: f64) -> Result<(), (&'static str, S
 }
 
 /// Shares in the order of the labels, from shares in the order they were listed in.
-fn check_prevalence(shares: Prevalence, listed: &[String], ordered: &[String]) -> Result<Vec<f64>, String> {
+fn check_prevalence(
+    shares: Prevalence,
+    listed: &[String],
+    ordered: &[String],
+    wrong: impl Fn(String) -> SchemaError,
+) -> Result<Vec<f64>, SchemaError> {
     let shares = match shares {
         Prevalence::Positive(share) if ordered.len() == 2 => vec![1.0 - share, share],
         Prevalence::Positive(_) => {
-            return Err("must list the share of each class where there are more than two".to_owned());
+            return Err(wrong("must list the share of each class where there are more than two".to_owned()));
         }
         Prevalence::Each(shares) if shares.len() != listed.len() => {
-            return Err(format!("lists {} shares for {} classes", shares.len(), listed.len()));
+            return Err(wrong(format!("lists {} shares for {} classes", shares.len(), listed.len())));
         }
         Prevalence::Each(mut shares) => {
             if ordered[0] != listed[0] {
@@ -546,7 +557,7 @@ fn check_prevalence(shares: Prevalence, listed: &[String], ordered: &[String]) -
     };
     let total: f64 = shares.iter().sum();
     if shares.iter().any(|share| !(*share > 0.0 && *share < 1.0)) || (total - 1.0).abs() > 1e-6 {
-        return Err("must be shares strictly between 0 and 1 that sum to 1".to_owned());
+        return Err(wrong("must be shares strictly between 0 and 1 that sum to 1".to_owned()));
     }
     Ok(shares)
 }

@@ -399,7 +399,7 @@ impl<'a> Builder<'a> {
         Self { unlabelled: true, ..self }
     }
 
-    /// The same for records that list what is not zero, with [`Self::push_listed`].
+    /// Begins a table of records that list what is not zero, with [`Self::push_listed`].
     pub(super) fn sparse(schema: &'a Schema, source: &str) -> Self {
         let mut builder = Self::new(schema, source, None);
         builder.table.values = Values::Sparse(Nonzeros::new());

@@ -10,6 +10,7 @@ use crate::audit::{
     WorstPair, audit,
 };
 use crate::data::{RawColumn, Records, RowBounds, Task};
+use crate::fault::Fault;
 use crate::gate::{Gate, Ledger, Noise, Pair, Pairs, RoundNoise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::{NeighbourRelation, correlated};
@@ -69,10 +70,10 @@ impl Experiment {
     /// that needs (docs/paper.md, erratum 3), so a sharp enough audit finds the claim violated.
     ///
     /// # Errors
-    /// A text: options out of range, or records that cannot be divided.
-    pub fn audit(&self, target: AuditTarget, options: Options) -> Result<Vec<AlgorithmAudit>, String> {
+    /// [`Fault`]: options out of range, or records that cannot be divided.
+    pub fn audit(&self, target: AuditTarget, options: Options) -> Result<Vec<AlgorithmAudit>, Fault> {
         if self.tied.is_some() {
-            return Err("problems with a linear constraint cannot be audited yet".into());
+            return Err(Fault::at("problem", "problems with a linear constraint cannot be audited yet"));
         }
         let locals = self.locals(0)?;
         self.planned.iter().map(|planned| self.audit_one(planned, &locals, target, options)).collect()
@@ -84,30 +85,30 @@ impl Experiment {
         locals: &[LocalObjective],
         target: AuditTarget,
         options: Options,
-    ) -> Result<AlgorithmAudit, String> {
+    ) -> Result<AlgorithmAudit, Fault> {
         if planned.account.together.is_some() && target != AuditTarget::Experiment {
-            return Err(format!(
+            return Err(Fault::of(format!(
                 "{}: in secret shares and masked sums an agent releases nothing of its own; --target experiment attacks the sum that is revealed",
                 planned.label
-            ));
+            )));
         }
         if planned.account.correlated.is_some() && target != AuditTarget::Experiment {
-            return Err(format!(
+            return Err(Fault::of(format!(
                 "{}: noise that neighbours share hides an agent among others; --target experiment attacks it with a coalition that reads every message",
                 planned.label
-            ));
+            )));
         }
         let neighbours = self.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
         // The worst pair of an agent has few features, and a schedule of coordinates is for all of them.
         if planned.protocol.charges_ahead() && target == AuditTarget::Agent {
-            return Err(format!(
+            return Err(Fault::of(format!(
                 "{}: an agent whose coordinates take turns is audited with its real records; use --target experiment, or mechanism",
                 planned.label
-            ));
+            )));
         }
         let (mut found, mut silence, mut cancels) = (None, Silence::default(), None);
         if let Some(audited) = Audited::new(self, planned, locals) {
-            let mut audit = audited.attack(target, options).map_err(|e| e.to_string())?;
+            let mut audit = audited.attack(target, options).map_err(Fault::of)?;
             silence = audited.silence(options.seed);
             cancels = audited.cancels(options.seed);
             if silence.told_apart > 0 || cancels == Some(false) {
@@ -773,7 +774,7 @@ mod tests {
         // Slopes are a half near the origin, and the busiest coordinate alone pays in full.
         assert!(found.mu_lower > 0.1 * mu, "{found:?}");
         let refused = one.audit(AuditTarget::Agent, Options::default()).unwrap_err();
-        assert!(refused.contains("--target experiment"), "{refused}");
+        assert!(refused.to_string().contains("--target experiment"), "{refused}");
         assert_eq!(audited(&one, AuditTarget::Mechanism, 10_000).verdict, Verdict::Consistent);
     }
 
@@ -791,7 +792,10 @@ mod tests {
         let mu = found.mu_claimed.expect("Gaussian noise");
         assert!(found.mu_lower > 0.4 * mu, "{found:?}");
         assert!(
-            one.audit(AuditTarget::Agent, Options::default()).unwrap_err().contains("--target experiment")
+            one.audit(AuditTarget::Agent, Options::default())
+                .unwrap_err()
+                .to_string()
+                .contains("--target experiment")
         );
     }
 

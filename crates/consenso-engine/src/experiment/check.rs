@@ -18,7 +18,7 @@ use crate::data::{
 };
 use crate::fault::Fault;
 use crate::gate::{Noise, RoundNoise, exact};
-use crate::graph::{Graph, GraphSpec, Mixing};
+use crate::graph::{Graph, GraphError, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::loss::balanced_weights;
 use crate::problem::weights::Stake;
@@ -64,17 +64,17 @@ impl ExperimentSpec {
     /// Builds the graph of the first run among so many agents, as [`Experiment::check`] will: who works with whose records can be decided before any is read.
     ///
     /// # Errors
-    /// A text that says what is wrong with the graph.
-    pub fn first_graph(&self, agents: usize, edges: Option<&(String, String)>) -> Result<Arc<Graph>, String> {
+    /// [`Fault`]: what is wrong with the graph.
+    pub fn first_graph(&self, agents: usize, edges: Option<&(String, String)>) -> Result<Arc<Graph>, Fault> {
         let one = Self { runs: 1, ..self.clone() };
-        graphs(&one, agents, &Seed::from(self.seed), edges)?.pop().ok_or_else(|| "there is no run".into())
+        graphs(&one, agents, &Seed::from(self.seed), edges)?.pop().ok_or_else(|| Fault::of("there is no run"))
     }
 
     /// The synthetic problem the file asks for, if it asks for one.
     ///
     /// # Errors
-    /// A missing size.
-    pub fn synthetic(&self) -> Option<Result<Synthetic, String>> {
+    /// [`Fault`]: a missing size.
+    pub fn synthetic(&self) -> Option<Result<Synthetic, Fault>> {
         let task = match self.data.source.as_deref()? {
             "logistic" => SyntheticTask::Logistic,
             "ridge" => SyntheticTask::Ridge,
@@ -83,7 +83,10 @@ impl ExperimentSpec {
         };
         let need = |value: Option<usize>, key: &str| {
             value.ok_or_else(|| {
-                format!("data.{key} is missing: synthetic records need agents, records_per_agent and dim")
+                let message = format!(
+                    "data.{key} is missing: synthetic records need agents, records_per_agent and dim"
+                );
+                Fault::at(format!("data.{key}"), message)
             })
         };
         Some((|| {
@@ -94,7 +97,7 @@ impl ExperimentSpec {
             problem.heterogeneity = data.heterogeneity.unwrap_or(0.0);
             problem.nonzeros = data.nonzeros;
             problem.informative = data.informative;
-            problem.check().map_err(|e| e.to_string())?;
+            problem.check().map_err(Fault::of)?;
             Ok(problem)
         })())
     }
@@ -200,6 +203,16 @@ impl Read<'_> {
         SpecError::at_key(self.file, self.text, key, &message.into(), None)
     }
 
+    /// A fault, at the key it names.
+    fn placed(&self, fault: &Fault) -> SpecError {
+        self.at(fault.key().unwrap_or_default(), fault)
+    }
+
+    /// A fault of what this table or key says.
+    fn at(&self, key: &str, fault: &Fault) -> SpecError {
+        SpecError { refuses_claim: fault.refuses_claim(), ..self.fail(key, fault.to_string()) }
+    }
+
     /// Refuses numbers that no experiment can have.
     fn sizes(&self, spec: &ExperimentSpec) -> Result<(), SpecError> {
         if !(1..=MAX_RUNS).contains(&spec.runs) {
@@ -244,7 +257,7 @@ impl Problem {
         source: &Source,
         algorithms: &[AlgorithmSpec],
     ) -> Result<Self, SpecError> {
-        let fail = |(key, message): (&str, String)| read.fail(key, message);
+        let fail = |fault: Fault| read.placed(&fault);
         let (task, features, bounds) = match source {
             Source::Data(data) => (data.task, data.dim(), data.bounds),
             Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
@@ -271,7 +284,9 @@ impl Problem {
         let counts = match read.site {
             Some(counts) if spec.runs == 1 => vec![counts.to_vec()],
             Some(_) => return Err(read.fail("runs", "a network of sites runs once: set runs = 1")),
-            None => shard_counts(spec, source, &Seed::from(spec.seed)).map_err(|e| read.fail("data", e))?,
+            None => {
+                shard_counts(spec, source, &Seed::from(spec.seed)).map_err(|fault| read.at("data", &fault))?
+            }
         };
         let agents = counts[0].len();
         if agents < 2 && !(agents == 1 && algorithms.iter().all(|a| a.protocol.runs_alone())) {
@@ -296,7 +311,7 @@ impl Problem {
             }
             Some(_) => Ok(Vec::new()),
         };
-        let weights = weights.map_err(|message| read.fail("weights", message))?;
+        let weights = weights.map_err(|fault| read.at("weights", &fault))?;
         let mut notes = notes(spec, counts.iter().flatten().copied().min().unwrap_or(0));
         if let Source::Data(data) = source {
             notes.extend(loading_notes(spec, &data.report));
@@ -338,7 +353,7 @@ impl Problem {
         facts: &mut PublicFacts,
     ) -> Result<(), SpecError> {
         self.tied = tie(spec, &self.objective, self.counts[0].len(), facts.dim)
-            .map_err(|(key, message)| read.fail(key, message))?;
+            .map_err(|fault| read.placed(&fault))?;
         if let Some(tied) = self.tied.as_ref().filter(|t| !t.costs.is_empty()) {
             facts.dim = tied.dim;
             (facts.strong_convexity, facts.smoothness) = tied.curvature;
@@ -353,7 +368,11 @@ impl Problem {
             let message = "ridge regression under [privacy] needs objective.clip: without it one record's residual, and so its \
                            gradient, is unbounded and no noise hides it";
             let help = "set objective.clip to the largest residual that counts, for example 1.0";
-            return Err(SpecError { help: Some(help.to_owned()), ..read.fail("loss", message) });
+            return Err(SpecError {
+                help: Some(help.to_owned()),
+                refuses_claim: true,
+                ..read.fail("loss", message)
+            });
         }
         Ok(())
     }
@@ -367,9 +386,9 @@ struct Network {
 impl Network {
     fn new(read: &Read<'_>, spec: &ExperimentSpec, agents: usize) -> Result<Self, SpecError> {
         let graphs = graphs(spec, agents, &Seed::from(spec.seed), read.edges)
-            .map_err(|message| read.fail("graph", message))?;
+            .map_err(|fault| read.at("graph", &fault))?;
         if let Some(delays) = &spec.delays {
-            delays.check(&graphs).map_err(|message| read.fail("delays", message))?;
+            delays.check(&graphs).map_err(|fault| read.at("delays", &fault))?;
         }
         Ok(Self { graphs })
     }
@@ -407,6 +426,7 @@ impl Plan {
                 file: read.file.to_owned(),
                 message: format!("algorithm {}: {fault}", index + 1),
                 help: None,
+                refuses_claim: fault.refuses_claim(),
             };
             let context = Context {
                 place: index as u64 + 1,
@@ -439,7 +459,7 @@ impl Plan {
         }
         distinct_labels(&mut planned);
         shared::check_drop_outs(&spec.drop_out, &planned, &network.graphs)
-            .map_err(|message| SpecError::at_key(read.file, read.text, "drop_out", &message, None))?;
+            .map_err(|fault| read.at("drop_out", &fault))?;
         let rounds = planned.iter().map(|p| p.timetable.exchanges()).max().unwrap_or(1);
         let work = counts[0].iter().sum::<usize>() * features;
         // A point of a curve costs about half a round; small problems can afford one every round.
@@ -477,8 +497,7 @@ impl Experiment {
     fn check_with(inputs: Inputs, site: Option<&[usize]>, known: &Algorithms) -> Result<Self, SpecError> {
         let Inputs { file, text, spec, source, edges, entropy } = inputs;
         let read = Read { file: &file, text: &text, edges: edges.as_ref(), entropy, site, known };
-        let points = sweep::points(&spec)
-            .map_err(|(key, message)| SpecError::at_key(&file, &text, key, &message, None))?;
+        let points = sweep::points(&spec).map_err(|fault| read.placed(&fault))?;
         let source = Arc::new(source);
         let mut experiment = Self::check_one(&read, spec, Arc::clone(&source), 0)?;
         for (point, spec) in (1..).zip(points) {
@@ -489,9 +508,9 @@ impl Experiment {
             };
             let source = match spec.synthetic() {
                 None => Arc::clone(&source),
-                Some(problem) => Arc::new(Source::Synthetic(
-                    problem.map_err(|e| at_point(SpecError::at_key(&file, &text, "data", &e, None)))?,
-                )),
+                Some(problem) => {
+                    Arc::new(Source::Synthetic(problem.map_err(|fault| at_point(read.at("data", &fault)))?))
+                }
             };
             experiment.points.push(Self::check_one(&read, spec, source, point).map_err(at_point)?);
         }
@@ -689,23 +708,19 @@ impl Experiment {
     }
 
     /// The agents' objectives in repetition `run`.
-    pub(super) fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, String> {
+    pub(super) fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, Fault> {
         let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
         let local =
             |(agent, records): (usize, Records)| self.objective_on(records).weighted(self.weight(run, agent));
         match &*self.source {
-            Source::Synthetic(problem) => Ok(problem
-                .generate(&seed)
-                .map_err(|e| e.to_string())?
-                .into_iter()
-                .enumerate()
-                .map(local)
-                .collect()),
+            Source::Synthetic(problem) => {
+                Ok(problem.generate(&seed).map_err(Fault::of)?.into_iter().enumerate().map(local).collect())
+            }
             Source::Costs => {
                 let costs = self.tied.iter().flat_map(|t| &t.costs);
                 Ok(costs.map(|c| LocalObjective::from_costs(Arc::clone(c))).collect())
             }
-            Source::Data(_) if self.alone => Err("the records of the other agents are not here".into()),
+            Source::Data(_) if self.alone => Err(Fault::of("the records of the other agents are not here")),
             Source::Data(data) => {
                 let shards = shards(&self.spec, data, &seed)?;
                 Ok(shards.iter().map(|shard| data.train.select(&shard.rows)).enumerate().map(local).collect())
@@ -746,13 +761,13 @@ impl Experiment {
     }
 }
 
-fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, (&'static str, String)> {
+fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, Fault> {
     let o = &spec.objective;
     if !(o.regularization >= 0.0 && o.regularization.is_finite()) {
-        return Err(("regularization", format!("{} must be a number ≥ 0", o.regularization)));
+        return Err(Fault::at("regularization", format!("{} must be a number ≥ 0", o.regularization)));
     }
     if let Some(problem) = o.constraint.problem() {
-        return Err(("constraint", problem));
+        return Err(Fault::at("constraint", problem));
     }
     let loss = Loss::named(o.loss, task, o.clip, o.huber_delta)?;
     Ok(Objective { loss, regularization: o.regularization })
@@ -766,19 +781,15 @@ fn public_shares(source: &Source) -> Option<[f64; 2]> {
 }
 
 /// Applies the class weights of the file to a loss, and says which threshold is asked for and whether weights wait for shares that are estimated.
-fn judge(
-    spec: &ExperimentSpec,
-    loss: &mut Loss,
-    shares: Option<[f64; 2]>,
-) -> Result<(f64, bool), (&'static str, String)> {
+fn judge(spec: &ExperimentSpec, loss: &mut Loss, shares: Option<[f64; 2]>) -> Result<(f64, bool), Fault> {
     let (weight, threshold) = (spec.objective.class_weight, spec.objective.threshold);
     let declare = "declare prevalence = <share of the positive class> at the label in the schema, from public knowledge";
     if threshold.is_some() && !loss.is_logistic() {
-        return Err(("threshold", "is for two classes and the logistic loss: leave it out".into()));
+        return Err(Fault::at("threshold", "is for two classes and the logistic loss: leave it out"));
     }
     if weight.is_some() && !loss.is_binary() {
         let why = "is for two classes, with the logistic or the squared-hinge loss: leave it out";
-        return Err(("class_weight", why.into()));
+        return Err(Fault::at("class_weight", why));
     }
     let weigh = |loss: &mut Loss, weights| {
         *loss = loss.with_class_weights(weights).unwrap_or(*loss);
@@ -788,7 +799,7 @@ fn judge(
         (None, _) => {}
         (Some(ClassWeight::Given([negative, positive])), _) => {
             if ![negative, positive].iter().all(|w| (1e-3..=1e3).contains(w)) {
-                return Err(("class_weight", "weights must lie between 0.001 and 1000".into()));
+                return Err(Fault::at("class_weight", "weights must lie between 0.001 and 1000"));
             }
             weigh(loss, [negative, positive]);
         }
@@ -797,7 +808,7 @@ fn judge(
         }
         (Some(ClassWeight::Rule(_)), _) if spec.data.encoding == Encoding::Scouted => estimated = true,
         (Some(ClassWeight::Rule(_)), _) => {
-            return Err((
+            return Err(Fault::at(
                 "class_weight",
                 format!(
                     "\"balanced\" needs the classes’ shares without looking at the records: {declare}; or set data.encoding = \"scouted\", \
@@ -810,11 +821,14 @@ fn judge(
         (None, _) => 0.5,
         (Some(Threshold::At(t)), _) if t > 0.0 && t < 1.0 => t,
         (Some(Threshold::At(t)), _) => {
-            return Err(("threshold", format!("{t} must be a probability between 0 and 1, for example 0.5")));
+            return Err(Fault::at(
+                "threshold",
+                format!("{t} must be a probability between 0 and 1, for example 0.5"),
+            ));
         }
         (Some(Threshold::Rule(_)), Some([_, positive])) if positive > 0.0 && positive < 1.0 => positive,
         (Some(Threshold::Rule(_)), _) => {
-            return Err((
+            return Err(Fault::at(
                 "threshold",
                 format!("\"prevalence\" needs a public share: {declare}; or give a number"),
             ));
@@ -961,12 +975,15 @@ fn site_weights(
     spec: &ExperimentSpec,
     counts: &[Vec<usize>],
     features: usize,
-) -> Result<Vec<Vec<f64>>, String> {
+) -> Result<Vec<Vec<f64>>, Fault> {
     if spec.data.weights.is_open() {
         return Ok(Vec::new());
     }
     if spec.problem.is_some() {
-        return Err("agents of [problem] have variables of their own, so none counts more in a common model: leave weights out".into());
+        return Err(Fault::at(
+            "weights",
+            "agents of [problem] have variables of their own, so none counts more in a common model: leave weights out",
+        ));
     }
     // Noise of variance reach²·D/(μb)² in a gradient's D numbers against a sampling variance of 1/b: both are equal at c records.
     let mu = spec.privacy.and_then(|p| Some((gdp::mu_for(p.epsilon?, p.delta).ok()?, p.neighbours)));
@@ -985,42 +1002,45 @@ fn tie(
     objective: &Objective,
     agents: usize,
     dim: usize,
-) -> Result<Option<Tied>, (&'static str, String)> {
+) -> Result<Option<Tied>, Fault> {
     let Some(problem) = &spec.problem else { return Ok(None) };
     if spec.objective.constraint != Constraint::None {
         let text =
             "[problem] has no set common to all agents; limit a variable with low and high of its agent";
-        return Err(("constraint", text.into()));
+        return Err(Fault::at("constraint", text));
     }
     if problem.agent.is_empty() && objective.regularization <= 0.0 {
-        return Err((
+        return Err(Fault::at(
             "regularization",
-            "must be positive for [problem]: every f_i must be strongly convex".into(),
+            "must be positive for [problem]: every f_i must be strongly convex",
         ));
     }
     problem.tie(agents, dim, spec.privacy.is_some()).map(Some)
 }
 
-fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, String> {
+fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, Fault> {
     let agents = spec.data.agents;
     match &spec.data.partition {
         Some(PartitionSpec::By(column)) => Ok(Partition::By { column: column.clone() }),
         Some(PartitionSpec::Dirichlet(alpha)) => {
-            let agents = agents.ok_or("agents is missing")?;
+            let agents = agents.ok_or_else(|| Fault::at("agents", "agents is missing"))?;
             Ok(Partition::Dirichlet { agents, alpha: *alpha })
         }
         None => match agents {
             Some(agents) => Ok(Partition::Equal { agents, records_per_agent: spec.data.records_per_agent }),
             None if data.grouping("file").is_ok() => Ok(Partition::By { column: "file".into() }),
-            None => Err("agents is missing: say how many agents share the records, or partition = { by = \"column\" }".into()),
+            None => Err(Fault::at(
+                "agents",
+                "agents is missing: say how many agents share the records, or partition = { by = \"column\" }",
+            )),
         },
     }
 }
 
-pub(super) fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, String> {
+pub(super) fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, Fault> {
     if data.elsewhere.is_some() {
         // Every file is an agent; those of other processes have no rows here.
-        let grouping = data.grouping("file").map_err(|e| e.to_string())?;
+        let grouping = data.grouping("file").map_err(Fault::of)?;
         let shard = |name: &String| Shard { name: name.clone(), rows: Vec::new() };
         let mut shards: Vec<Shard> = grouping.names.iter().map(shard).collect();
         for (row, &file) in grouping.codes.iter().enumerate() {
@@ -1028,20 +1048,21 @@ pub(super) fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Resu
         }
         return Ok(shards);
     }
-    let shards = data.partition(&partition(spec, data)?, seed).map_err(|e| e.to_string())?;
+    let shards = data.partition(&partition(spec, data)?, seed).map_err(Fault::of)?;
     if let (Some(agents), Some(PartitionSpec::By(column))) = (spec.data.agents, &spec.data.partition)
         && agents != shards.len()
     {
-        return Err(format!(
+        let message = format!(
             "agents = {agents}, but column \"{column}\" has {} groups; leave agents out",
             shards.len()
-        ));
+        );
+        return Err(Fault::at("agents", message));
     }
     Ok(shards)
 }
 
 /// Records of every agent, by run. They are public: b_i is part of every sensitivity.
-fn shard_counts(spec: &ExperimentSpec, source: &Source, seed: &Seed) -> Result<Vec<Vec<usize>>, String> {
+fn shard_counts(spec: &ExperimentSpec, source: &Source, seed: &Seed) -> Result<Vec<Vec<usize>>, Fault> {
     let one = |run: u32| match source {
         Source::Synthetic(problem) => Ok(vec![problem.records_per_agent; problem.agents]),
         Source::Costs => Ok(vec![1; spec.problem.as_ref().map_or(0, |p| p.agent.len())]),
@@ -1061,18 +1082,19 @@ fn graphs(
     agents: usize,
     seed: &Seed,
     edges: Option<&(String, String)>,
-) -> Result<Vec<Arc<Graph>>, String> {
+) -> Result<Vec<Arc<Graph>>, Fault> {
+    let wrong = |error: GraphError| Fault::at("graph", error.to_string());
     let fixed = match (&spec.graph, edges) {
         (GraphSpec::File { .. }, Some((name, text))) => {
-            Some(Arc::new(Graph::from_edge_list(text.as_bytes(), name, agents).map_err(|e| e.to_string())?))
+            Some(Arc::new(Graph::from_edge_list(text.as_bytes(), name, agents).map_err(wrong)?))
         }
         _ => None,
     };
-    spec.graph.check(agents).map_err(|e| e.to_string())?;
+    spec.graph.check(agents).map_err(wrong)?;
     (0..u64::from(spec.runs))
         .map(|run| match &fixed {
             Some(graph) => Ok(Arc::clone(graph)),
-            None => spec.graph.build(agents, &seed.for_run(run)).map(Arc::new).map_err(|e| e.to_string()),
+            None => spec.graph.build(agents, &seed.for_run(run)).map(Arc::new).map_err(wrong),
         })
         .collect()
 }
@@ -1153,7 +1175,7 @@ fn plan(
         ));
     }
     if let Some(tied) = context.tied {
-        protocol = protocol.couple(&tied.coupling).map_err(Fault::says)?;
+        protocol = protocol.couple(&tied.coupling)?;
         if gossip.is_some_and(|g| g > 0) {
             return Err(Fault::at(
                 "gossip",
@@ -1180,7 +1202,7 @@ fn plan(
         }
     });
     let together = match &sharing {
-        Some(spec) => shared::together(spec, noise.as_ref(), &facts, context, graphs).map_err(Fault::says)?,
+        Some(spec) => shared::together(spec, noise.as_ref(), &facts, context, graphs)?,
         None => None,
     };
     if let Some(together) = together {
@@ -1197,9 +1219,9 @@ fn plan(
     facts.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&facts)).min(spec::MAX_ROUNDS);
     protocol.resolve(&facts);
     let label = label.unwrap_or_else(|| protocol.kind().to_owned());
-    let warning = protocol.check(&facts).map_err(Fault::says)?;
+    let warning = protocol.check(&facts)?;
     if let Some(spec) = &sharing {
-        shared::check(spec, &*protocol, &facts, context).map_err(Fault::says)?;
+        shared::check(spec, &*protocol, &facts, context)?;
         let key = spec.key();
         if mixing != MixRule::Average {
             let text =
@@ -1227,11 +1249,10 @@ fn plan(
         account::plan(&*protocol, noise.as_ref(), how, &facts, &context.terms, graphs, company)?;
     account::correlate(&mut account, &facts, &context.terms)?;
     account.noise_spec = given;
-    let sharing = sharing
-        .map(|spec| shared::code(&spec, &*protocol, &facts, context, &account).map_err(Fault::says))
-        .transpose()?;
+    let sharing =
+        sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context, &account)).transpose()?;
     if let Some(code) = &sharing {
-        shared::distribute(&mut account, masking.is_some(), code, &facts, context).map_err(Fault::says)?;
+        shared::distribute(&mut account, masking.is_some(), code, &facts, context)?;
     }
     if let (Some(price), Some(wanted)) = (&account.price, context.spec.privacy.and_then(|p| p.adversary)) {
         account::protects(&price.claim, wanted, facts.agents)?;

@@ -3,6 +3,7 @@
 use super::check::{Experiment, Planned, Source};
 use super::pieces::{Part, Place};
 use crate::account::Allotment;
+use crate::fault::Fault;
 use crate::gate::{Ledger, Noise};
 use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, NeighbourRelation, zcdp};
@@ -25,16 +26,16 @@ impl Experiment {
     /// What all transcripts of this experiment cost together, for whoever's records are in all of them.
     ///
     /// # Errors
-    /// Why nothing can be claimed: an algorithm without noise, or claims against different adversaries.
-    pub fn cost(&self) -> Result<CommandCost, String> {
+    /// [`Fault`]: why nothing can be claimed: an algorithm without noise, or claims against different adversaries.
+    pub fn cost(&self) -> Result<CommandCost, Fault> {
         self.cost_of(&self.places(None))
     }
 
     /// What some transcripts of this experiment cost together; other places than those of algorithms cost nothing.
     ///
     /// # Errors
-    /// Why nothing can be claimed: an algorithm without noise, or claims against different adversaries, made or not.
-    pub fn cost_of(&self, places: &[Place]) -> Result<CommandCost, String> {
+    /// [`Fault`]: why nothing can be claimed: an algorithm without noise, or claims against different adversaries, made or not.
+    pub fn cost_of(&self, places: &[Place]) -> Result<CommandCost, Fault> {
         let mut parts = Vec::new();
         let mut adversary: Option<String> = None;
         let mut counts = std::collections::BTreeMap::<(u32, Part), usize>::new();
@@ -42,22 +43,22 @@ impl Experiment {
         for (point, experiment) in (0..).zip(std::iter::once(self).chain(&self.points)) {
             for (algorithm, planned) in (0..).zip(&experiment.planned) {
                 let (cost, who) = experiment.transcript(planned).ok_or_else(|| {
-                    format!(
+                    Fault::of(format!(
                         "{} releases without a claim, so nothing can be said about all together",
                         planned.label
-                    )
+                    ))
                 })?;
                 if adversary.get_or_insert_with(|| who.clone()) != &who {
-                    return Err(
-                        "algorithms with claims against different adversaries: their costs do not add up"
-                            .into(),
-                    );
+                    return Err(Fault::of(
+                        "algorithms with claims against different adversaries: their costs do not add up",
+                    ));
                 }
                 let count = counts.get(&(point, Part::Algorithm(algorithm))).copied().unwrap_or(0);
                 parts.extend(std::iter::repeat_n(cost, count));
             }
         }
-        let privacy = self.spec.privacy.ok_or("nothing is claimed: there is no [privacy]")?;
+        let unclaimed = || Fault::at("privacy", "nothing is claimed: there is no [privacy]");
+        let privacy = self.spec.privacy.ok_or_else(unclaimed)?;
         Ok(CommandCost {
             transcripts: parts.len() as u64,
             cost: StudyCost::together(&parts, privacy.delta),
@@ -212,7 +213,7 @@ mod tests {
             &format!("{DGD}[[algorithm]]\nkind = \"dgd\"\nlabel = \"open\"\nrounds = 9\nnoise = \"none\"\n"),
         );
         let refused = both.cost().unwrap_err();
-        assert!(refused.contains("open releases without a claim"), "{refused}");
+        assert!(refused.to_string().contains("open releases without a claim"), "{refused}");
         assert_eq!(both.total_epsilon(), None);
     }
 

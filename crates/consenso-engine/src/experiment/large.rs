@@ -5,8 +5,10 @@
 //! objective and accuracy of the mean model by round, and a hash of the transcript; no optimum, no references.
 
 use super::check::{Experiment, Planned, Source, shards};
+use super::error::{CallerError, RunError};
 use super::run::{mean_row, player};
 use crate::agent::Player;
+use crate::fault::Fault;
 use crate::graph::Mixing;
 use crate::kernel;
 use crate::model::sha256;
@@ -117,14 +119,14 @@ impl LargeProgress {
 /// ranks.
 ///
 /// # Errors
-/// A text that says what such a run cannot do, that messages are lost, or what `save` says.
+/// [`RunError`]: what such a run cannot do, that messages are lost, or what `save` says.
 pub fn run_parted(
     experiment: &Experiment,
     ranks: &mut dyn Ranks,
     from: Option<LargeProgress>,
     every: u32,
-    save: impl FnMut(&LargeProgress) -> Result<(), String>,
-) -> Result<Option<LargeRecord>, String> {
+    save: impl FnMut(&LargeProgress) -> Result<(), CallerError>,
+) -> Result<Option<LargeRecord>, RunError> {
     simulate(experiment, ranks, false, from, every, save)
 }
 
@@ -140,8 +142,8 @@ pub fn run_streamed(
     ranks: &mut dyn Ranks,
     from: Option<LargeProgress>,
     every: u32,
-    save: impl FnMut(&LargeProgress) -> Result<(), String>,
-) -> Result<Option<LargeRecord>, String> {
+    save: impl FnMut(&LargeProgress) -> Result<(), CallerError>,
+) -> Result<Option<LargeRecord>, RunError> {
     simulate(experiment, ranks, true, from, every, save)
 }
 
@@ -151,8 +153,8 @@ fn simulate(
     streamed: bool,
     from: Option<LargeProgress>,
     every: u32,
-    mut save: impl FnMut(&LargeProgress) -> Result<(), String>,
-) -> Result<Option<LargeRecord>, String> {
+    mut save: impl FnMut(&LargeProgress) -> Result<(), CallerError>,
+) -> Result<Option<LargeRecord>, RunError> {
     experiment.check_parted()?;
     let mut progress = from.unwrap_or_default();
     let all = experiment.planned.iter().flat_map(|p| (0..experiment.spec.runs).map(move |run| (p, run)));
@@ -165,7 +167,7 @@ fn simulate(
         progress.done = number + 1;
         (progress.curve, progress.state) = (Vec::new(), None);
         if every > 0 {
-            save(&progress)?;
+            save(&progress).map_err(RunError::Caller)?;
         }
     }
     if ranks.rank() > 0 {
@@ -209,21 +211,35 @@ impl Experiment {
     /// Whether this can run over several processes, or streamed.
     ///
     /// # Errors
-    /// What such a run cannot do yet.
-    pub fn check_parted(&self) -> Result<(), String> {
+    /// [`Fault`]: what such a run cannot do yet.
+    pub fn check_parted(&self) -> Result<(), Fault> {
         let refused = [
-            (!self.is_seeded(), "--entropy os: every process would need the same secret"),
-            (self.tied.is_some(), "[problem]: variables of each agent's own"),
-            (self.layout.is_some(), "data.encoding = \"scouted\""),
-            (self.spec.sweep.is_some(), "[sweep]: use --shard for its points"),
-            (self.spec.start.is_some(), "start"),
-            (self.spec.delays.is_some(), "[delays]"),
-            (self.planned.iter().any(|p| p.masking.is_some()), "exchange = \"masked\""),
-            (self.planned.iter().any(|p| p.sharing.is_some()), "exchange = \"secret-shared\""),
-            (self.planned.iter().any(|p| p.account.correlated.is_some()), "noise that neighbours share"),
+            (!self.is_seeded(), None, "--entropy os: every process would need the same secret"),
+            (self.tied.is_some(), Some("problem"), "[problem]: variables of each agent's own"),
+            (self.layout.is_some(), Some("data.encoding"), "data.encoding = \"scouted\""),
+            (self.spec.sweep.is_some(), Some("sweep"), "[sweep]: use --shard for its points"),
+            (self.spec.start.is_some(), Some("start"), "start"),
+            (self.spec.delays.is_some(), Some("delays"), "[delays]"),
+            (self.planned.iter().any(|p| p.masking.is_some()), Some("exchange"), "exchange = \"masked\""),
+            (
+                self.planned.iter().any(|p| p.sharing.is_some()),
+                Some("exchange"),
+                "exchange = \"secret-shared\"",
+            ),
+            (
+                self.planned.iter().any(|p| p.account.correlated.is_some()),
+                None,
+                "noise that neighbours share",
+            ),
         ];
         match refused.into_iter().find(|r| r.0) {
-            Some((_, what)) => Err(format!("a run over several processes, or with --stream, has no {what}")),
+            Some((_, key, what)) => {
+                let message = format!("a run over several processes, or with --stream, has no {what}");
+                Err(match key {
+                    Some(key) => Fault::at(key, message),
+                    None => Fault::of(message),
+                })
+            }
             None => Ok(()),
         }
     }
@@ -235,12 +251,12 @@ fn one_run(
     ranks: &mut dyn Ranks,
     progress: &mut LargeProgress,
     every: u32,
-    save: &mut impl FnMut(&LargeProgress) -> Result<(), String>,
-) -> Result<Option<LargeRun>, String> {
+    save: &mut impl FnMut(&LargeProgress) -> Result<(), CallerError>,
+) -> Result<Option<LargeRun>, RunError> {
     let division = Division::new(divided(experiment, run), ranks.ranks());
     let mut network = residents(experiment, planned, run, (&division, ranks.rank(), streamed))?;
     if let Some(state) = progress.state.take() {
-        network.resume(state).map_err(|e| e.to_string())?;
+        network.resume(state)?;
     }
     let rounds = planned.timetable.rounds;
     let due =
@@ -261,7 +277,7 @@ fn one_run(
         }
         if every > 0 && network.round().is_multiple_of(every) {
             progress.state = Some(network.state());
-            save(progress)?;
+            save(progress).map_err(RunError::Caller)?;
         }
     }
     let models = network.finish()?;
@@ -287,15 +303,15 @@ fn residents<'a>(
     planned: &'a Planned,
     run: u32,
     (division, rank, streamed): (&Division, usize, bool),
-) -> Result<Parted<'a>, String> {
+) -> Result<Parted<'a>, Fault> {
     let graph = &experiment.graphs[run as usize];
     let seed = Seed::from(experiment.spec.seed).for_run(u64::from(run));
     let noise = experiment.noise_seed(run, planned);
     type Local<'a> = Box<dyn Fn(usize) -> LocalObjective + Sync + 'a>;
     let (counts, local): (Vec<usize>, Local<'a>) = match &*experiment.source {
-        Source::Costs => return Err("a simulation over several processes needs records".into()),
+        Source::Costs => return Err(Fault::of("a simulation over several processes needs records")),
         Source::Synthetic(problem) => {
-            let records = problem.maker(&seed).map_err(|e| e.to_string())?;
+            let records = problem.maker(&seed).map_err(Fault::of)?;
             let counts = vec![problem.records_per_agent; problem.agents];
             (counts, Box::new(move |agent: usize| experiment.objective_on(records(agent as u64))))
         }
@@ -330,7 +346,7 @@ fn measure(
     division: &Division,
     rows: Vec<f64>,
     ranks: &mut dyn Ranks,
-) -> Result<Option<Measured>, String> {
+) -> Result<Option<Measured>, RunError> {
     let (dim, agents) = (network.model_dim(), experiment.facts.agents);
     let first = ranks.rank() == 0;
     let counts = division.counts();
@@ -338,7 +354,8 @@ fn measure(
     let rows = in_order(ranks.sent_to_first(rows, &lengths)?, division, dim);
     let mean = if first { mean_row(rows.chunks_exact(dim), dim) } else { Vec::new() };
     let mean = ranks.sent_by_first(mean, dim)?;
-    let values = in_order(ranks.sent_to_first(network.values(&mean)?, &counts)?, division, 1);
+    let values = network.values(&mean)?;
+    let values = in_order(ranks.sent_to_first(values, &counts)?, division, 1);
     if !first {
         return Ok(None);
     }

@@ -7,6 +7,7 @@
 mod audit;
 mod check;
 mod cost;
+mod error;
 mod large;
 mod models;
 mod personal;
@@ -33,6 +34,7 @@ pub use crate::problem::LossKind;
 pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use cost::CommandCost;
+pub use error::{CallerError, RunError};
 pub use large::{LargeAlgorithm, LargePoint, LargeProgress, LargeRecord, LargeRun, run_parted, run_streamed};
 pub use pieces::{Part, Piece, Place, RecordsDigest, Share};
 pub use plan::{AlgorithmPlan, Constants, Recommendation};

@@ -61,7 +61,7 @@ impl Experiment {
     fn apply(&self, model: &mut Model, label: &str, held: &[f64]) {
         model.weights = held.to_vec();
         if self.layout.is_some()
-            && let Ok((encoder, weights)) = self.fitted(label, held)
+            && let Some((encoder, weights)) = self.fitted(label, held)
         {
             model.features = encoder.features().to_vec();
             model.intercept = encoder.bias().map(|b| model.features[b].clone());
@@ -93,7 +93,7 @@ impl Experiment {
             let listed = self.spec.problem.as_ref().map(|p| &p.agent);
             for (i, held) in trained.agents.iter().enumerate() {
                 // Where columns were scouted, agents hold more than weights.
-                let weights = self.fitted(&trained.label, held).map_or_else(|_| held.clone(), |f| f.1);
+                let weights = self.fitted(&trained.label, held).map_or_else(|| held.clone(), |f| f.1);
                 // Agents with fewer variables than the longest were filled up with zeros.
                 let width = listed.and_then(|l| l.get(i)).map_or(weights.len(), super::AgentSpec::variables);
                 let name = names.get(i).cloned().unwrap_or_else(|| format!("agent-{}", i + 1));
@@ -127,9 +127,8 @@ impl Experiment {
     pub fn metrics(&self, run: u32, weights: &[f64]) -> Option<Metrics> {
         let (test, loss) = (self.test_records(run)?, &self.objective.loss);
         let planned = self.planned.iter().find(|p| p.scouted.is_some());
-        let found = planned.and_then(|p| {
-            Some((super::scouted::split(p, weights)?.0, self.fitted(&p.label, weights).ok()?.1))
-        });
+        let found = planned
+            .and_then(|p| Some((super::scouted::split(p, weights)?.0, self.fitted(&p.label, weights)?.1)));
         let scores = match (&self.layout, found) {
             // The coefficients of the model file on the rows they were trained on, and labels as they are: what `predict` computes.
             (Some(layout), Some((standard, x))) => problem::scores(loss, &layout.encode(standard, &test), &x),

@@ -75,13 +75,13 @@ pub(super) fn outlook(machine: &Machine, pieces: usize, demand: &Demand) -> Outl
 
 /// Work that can be handed out: tasks that are ready, and tasks that will make others ready.
 #[derive(Debug)]
-struct State<T> {
+struct State<T, F> {
     /// Taken from the front.
     ready: VecDeque<T>,
     /// Started when nothing is ready.
     later: VecDeque<T>,
     workers: usize,
-    failure: Option<String>,
+    failure: Option<F>,
 }
 
 /// The board that threads take their next task from.
@@ -89,12 +89,12 @@ struct State<T> {
 /// Tasks are not handed to rayon one by one: a thread that waits for another to finish its share of a round would then begin a whole new
 /// run in between, and every run would be in memory at once. So at most `width` tasks are under way at any time.
 #[derive(Debug)]
-pub(super) struct Board<T> {
-    state: Mutex<State<T>>,
+pub(super) struct Board<T, F> {
+    state: Mutex<State<T, F>>,
     width: usize,
 }
 
-impl<T: Send> Board<T> {
+impl<T: Send, F: Send> Board<T, F> {
     /// A board with these tasks: `first` before all others.
     pub(super) fn new(width: usize, first: Vec<T>, later: Vec<T>) -> Self {
         let state = State { ready: first.into(), later: later.into(), workers: 0, failure: None };
@@ -108,8 +108,8 @@ impl<T: Send> Board<T> {
     pub(super) fn work(
         self,
         cancelled: impl Fn() -> bool + Sync,
-        each: impl Fn(T) -> Result<Vec<T>, String> + Sync,
-    ) -> Result<(), String> {
+        each: impl Fn(T) -> Result<Vec<T>, F> + Sync,
+    ) -> Result<(), F> {
         rayon::scope(|scope| self.staff(scope, &cancelled, &each));
         match self.lock().failure.take() {
             Some(failure) => Err(failure),
@@ -117,7 +117,7 @@ impl<T: Send> Board<T> {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State<T>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State<T, F>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,7 +125,7 @@ impl<T: Send> Board<T> {
     fn staff<'s, C, E>(&'s self, scope: &Scope<'s>, cancelled: &'s C, each: &'s E)
     where
         C: Fn() -> bool + Sync,
-        E: Fn(T) -> Result<Vec<T>, String> + Sync,
+        E: Fn(T) -> Result<Vec<T>, F> + Sync,
     {
         let called = {
             let mut state = self.lock();
@@ -142,7 +142,7 @@ impl<T: Send> Board<T> {
     fn worker<'s, C, E>(&'s self, scope: &Scope<'s>, cancelled: &'s C, each: &'s E)
     where
         C: Fn() -> bool + Sync,
-        E: Fn(T) -> Result<Vec<T>, String> + Sync,
+        E: Fn(T) -> Result<Vec<T>, F> + Sync,
     {
         loop {
             let task = {
@@ -274,7 +274,7 @@ mod tests {
         let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         let pool = rayon::ThreadPoolBuilder::new().num_threads(8).build().unwrap();
         let outcome = pool.install(|| {
-            Board::new(3, vec![100u32], (0..20).collect()).work(
+            Board::<u32, &str>::new(3, vec![100u32], (0..20).collect()).work(
                 || false,
                 |task| {
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -297,8 +297,8 @@ mod tests {
     #[test]
     fn a_failure_ends_the_work() {
         let board = Board::new(2, Vec::new(), (0..1000).collect());
-        let failing = |task: u32| if task == 5 { Err("five".to_owned()) } else { Ok(Vec::new()) };
-        assert_eq!(board.work(|| false, failing), Err("five".to_owned()));
+        let failing = |task: u32| if task == 5 { Err("five") } else { Ok(Vec::new()) };
+        assert_eq!(board.work(|| false, failing), Err("five"));
     }
 
     #[test]

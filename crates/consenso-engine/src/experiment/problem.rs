@@ -1,5 +1,6 @@
 //! `[problem]`: every agent has variables of its own, and Σ A_i x_i = c ties them together.
 
+use crate::fault::Fault;
 use crate::problem::coupling::{Block, Coupling, Relation};
 use crate::problem::{Costs, LocalObjective, Sensitivity};
 use serde::{Deserialize, Serialize};
@@ -90,23 +91,21 @@ pub(super) struct Tied {
     pub(super) limited: bool,
 }
 
-type Fault = (&'static str, String);
-
 impl ProblemSpec {
     /// With the agents' costs, or for `agents` of them with records and models of `dim` numbers.
     pub(super) fn tie(&self, agents: usize, dim: usize, private: bool) -> Result<Tied, Fault> {
         let rows = self.rhs.len();
         if rows == 0 {
-            return Err(("rhs", "there is no row: c needs at least one number".into()));
+            return Err(Fault::at("rhs", "there is no row: c needs at least one number"));
         }
         if let Some(bad) = self.rhs.iter().position(|c| !c.is_finite()) {
-            return Err(("rhs", format!("row {} is {}, not a number", bad + 1, self.rhs[bad])));
+            return Err(Fault::at("rhs", format!("row {} is {}, not a number", bad + 1, self.rhs[bad])));
         }
         let relations = match self.relation.len() {
             0 => vec![Relation::Equal; rows],
             given if given == rows => self.relation.clone(),
             given => {
-                return Err((
+                return Err(Fault::at(
                     "relation",
                     format!("{given} relations for {rows} rows of rhs; give one a row"),
                 ));
@@ -116,7 +115,7 @@ impl ProblemSpec {
             return self.tie_records(agents, dim, relations);
         }
         if self.matrix.is_some() {
-            return Err(("matrix", "agents that are listed have a matrix of their own".into()));
+            return Err(Fault::at("matrix", "agents that are listed have a matrix of their own"));
         }
         let listed: Vec<Listed> =
             self.agent.iter().enumerate().map(|(i, a)| a.read(i, rows)).collect::<Result<_, _>>()?;
@@ -131,13 +130,13 @@ impl ProblemSpec {
             self.rhs.clone(),
             relations.clone(),
         );
-        let coupling = coupling.map_err(|e| ("problem", e.to_string()))?;
+        let coupling = coupling.map_err(|e| Fault::at("problem", e.to_string()))?;
         let limits: Vec<Vec<[f64; 2]>> = listed.iter().map(|l| l.costs.limits().to_vec()).collect();
-        coupling.reachable(&limits).map_err(|e| ("rhs", e.to_string()))?;
+        coupling.reachable(&limits).map_err(|e| Fault::at("rhs", e.to_string()))?;
         let padded =
             listed.iter().map(|l| (l.name.clone(), Block::from_entries(dim, l.entries.clone()))).collect();
-        let coupling =
-            Coupling::new(padded, self.rhs.clone(), relations).map_err(|e| ("problem", e.to_string()))?;
+        let coupling = Coupling::new(padded, self.rhs.clone(), relations)
+            .map_err(|e| Fault::at("problem", e.to_string()))?;
         let short = listed.iter().any(|l| l.costs.dim() < dim);
         let limited = short || limits.iter().flatten().flatten().any(|l| l.is_finite());
         let clip = |l: Listed| {
@@ -152,7 +151,7 @@ impl ProblemSpec {
         let locals: Vec<LocalObjective> =
             tied.costs.iter().map(|c| LocalObjective::from_costs(Arc::clone(c))).collect();
         crate::problem::coupled::coupled_optimum(&locals, &tied.coupling)
-            .map_err(|e| ("rhs", e.to_string()))?;
+            .map_err(|e| Fault::at("rhs", e.to_string()))?;
         Ok(tied)
     }
 
@@ -160,7 +159,7 @@ impl ProblemSpec {
         let rows = self.rhs.len();
         let block = match &self.matrix {
             Some(matrix) => {
-                shape(matrix, rows, dim).map_err(|e| ("matrix", e))?;
+                shape(matrix, rows, dim)?;
                 Block::from_rows(dim, matrix)
             }
             None if rows == dim => Block::from_entries(dim, (0..dim).map(|l| (l, l, 1.0)).collect()),
@@ -168,17 +167,17 @@ impl ProblemSpec {
                 let text = format!(
                     "rhs has {rows} rows and a model {dim} numbers: say how they meet, {rows} lists of {dim} numbers"
                 );
-                return Err(("matrix", text));
+                return Err(Fault::at("matrix", text));
             }
         };
         if let Some(key) =
             [("marginal", self.marginal), ("curvature", self.curvature)].iter().find(|k| k.1.is_some())
         {
-            return Err((key.0, "is about listed costs; records have bounds of their own".into()));
+            return Err(Fault::at(key.0, "is about listed costs; records have bounds of their own"));
         }
         let blocks = (0..agents).map(|i| (format!("agent {}", i + 1), block.clone())).collect();
-        let coupling =
-            Coupling::new(blocks, self.rhs.clone(), relations).map_err(|e| ("problem", e.to_string()))?;
+        let coupling = Coupling::new(blocks, self.rhs.clone(), relations)
+            .map_err(|e| Fault::at("problem", e.to_string()))?;
         Ok(Tied {
             coupling: Arc::new(coupling),
             costs: Vec::new(),
@@ -193,18 +192,24 @@ impl ProblemSpec {
     fn curvatures(&self, listed: &[Listed], private: bool) -> Result<(f64, f64), Fault> {
         let Some([low, high]) = self.curvature else {
             if private {
-                return Err(("problem", "curvature = [least, most] is missing: under [privacy] the range of second derivatives must be public, for parameters depend on it".into()));
+                return Err(Fault::at(
+                    "problem",
+                    "curvature = [least, most] is missing: under [privacy] the range of second derivatives must be public, for parameters depend on it",
+                ));
             }
             let each = listed.iter().map(|l| l.costs.curvature());
             return Ok(each.fold((f64::INFINITY, 0.0), |a, b| (a.0.min(b.0), a.1.max(b.1))));
         };
         if !(0.0 < low && low <= high && high.is_finite()) {
-            return Err(("curvature", format!("[{low}, {high}] must be a range of positive numbers")));
+            return Err(Fault::at(
+                "curvature",
+                format!("[{low}, {high}] must be a range of positive numbers"),
+            ));
         }
         for l in listed {
             let own = l.costs.curvature();
             if own.0 < low || own.1 > high {
-                return Err((
+                return Err(Fault::at(
                     "curvature",
                     format!(
                         "{} has second derivatives {} to {}, outside the declared range",
@@ -224,17 +229,20 @@ impl ProblemSpec {
     ) -> Result<Option<Sensitivity>, Fault> {
         let Some([low, high]) = self.marginal else {
             if private {
-                return Err(("problem", "marginal = [least, most] is missing: under [privacy] the range of marginal costs must be public; it is what one cost function can be told from another by".into()));
+                return Err(Fault::at(
+                    "problem",
+                    "marginal = [least, most] is missing: under [privacy] the range of marginal costs must be public; it is what one cost function can be told from another by",
+                ));
             }
             return Ok(None);
         };
         if !(low < high && low.is_finite() && high.is_finite()) {
-            return Err(("marginal", format!("[{low}, {high}] must be a range")));
+            return Err(Fault::at("marginal", format!("[{low}, {high}] must be a range")));
         }
         for l in listed {
             let own = l.costs.marginals();
             if own.0 < low || own.1 > high {
-                return Err((
+                return Err(Fault::at(
                     "marginal",
                     format!(
                         "{} has marginal costs {} to {} within its limits, outside the declared range",
@@ -259,16 +267,16 @@ struct Listed {
     entries: Vec<(usize, usize, f64)>,
 }
 
-fn shape(matrix: &[Vec<f64>], rows: usize, columns: usize) -> Result<(), String> {
+fn shape(matrix: &[Vec<f64>], rows: usize, columns: usize) -> Result<(), Fault> {
     if matrix.len() != rows {
-        return Err(format!("the matrix has {} rows, rhs has {rows}", matrix.len()));
+        return Err(Fault::at("matrix", format!("the matrix has {} rows, rhs has {rows}", matrix.len())));
     }
     match matrix.iter().position(|row| row.len() != columns) {
-        Some(row) => Err(format!(
-            "row {} of the matrix has {} numbers for {columns} variables",
-            row + 1,
-            matrix[row].len()
-        )),
+        Some(row) => {
+            let has = matrix[row].len();
+            let message = format!("row {} of the matrix has {has} numbers for {columns} variables", row + 1);
+            Err(Fault::at("matrix", message))
+        }
         None => Ok(()),
     }
 }
@@ -281,7 +289,7 @@ impl AgentSpec {
 
     fn read(&self, index: usize, rows: usize) -> Result<Listed, Fault> {
         let name = self.name.clone().unwrap_or_else(|| format!("agent {}", index + 1));
-        let fault = |text: String| ("problem", format!("{name}: {text}"));
+        let fault = |text: String| Fault::at("problem", format!("{name}: {text}"));
         let quadratic = self.quadratic.values();
         let dim = quadratic.len();
         let list = |key: &str, given: &Option<Numbers>, open: f64| match given.as_ref().map(Numbers::values) {
@@ -314,7 +322,7 @@ impl AgentSpec {
                 )));
             }
         }
-        let entries = self.entries(rows, dim).map_err(fault)?;
+        let entries = self.entries(rows, dim).map_err(|e| fault(e.to_string()))?;
         let limits = low.into_iter().zip(high).map(|(a, b)| [a, b]).collect();
         Ok(Listed {
             costs: Costs::new(quadratic.iter().map(|q| 2.0 * q).collect(), linear, limits),
@@ -323,25 +331,31 @@ impl AgentSpec {
         })
     }
 
-    fn entries(&self, rows: usize, dim: usize) -> Result<Vec<(usize, usize, f64)>, String> {
+    fn entries(&self, rows: usize, dim: usize) -> Result<Vec<(usize, usize, f64)>, Fault> {
         match (&self.matrix, &self.entries) {
-            (Some(_), Some(_)) => Err("keep matrix or entries".into()),
+            (Some(_), Some(_)) => Err(Fault::at("entries", "keep matrix or entries")),
             (Some(matrix), None) => {
                 shape(matrix, rows, dim)?;
                 Ok(Block::from_rows(dim, matrix).entries().to_vec())
             }
             (None, Some(entries)) => {
                 match entries.iter().find(|e| e.0 == 0 || e.1 == 0 || e.0 > rows || e.1 > dim) {
-                    Some((r, c, _)) => Err(format!(
-                        "entry [{r}, {c}, …] is outside the matrix: rows count 1 to {rows}, columns 1 to {dim}"
+                    Some((r, c, _)) => Err(Fault::at(
+                        "entries",
+                        format!(
+                            "entry [{r}, {c}, …] is outside the matrix: rows count 1 to {rows}, columns 1 to {dim}"
+                        ),
                     )),
                     None => Ok(entries.iter().map(|&(r, c, v)| (r - 1, c - 1, v)).collect()),
                 }
             }
             (None, None) if rows == 1 => Ok((0..dim).map(|c| (0, c, 1.0)).collect()),
             (None, None) if rows == dim => Ok((0..dim).map(|c| (c, c, 1.0)).collect()),
-            (None, None) => Err(format!(
-                "matrix is missing: {rows} lists of {dim} numbers, or entries = [[row, column, value], …]"
+            (None, None) => Err(Fault::at(
+                "matrix",
+                format!(
+                    "matrix is missing: {rows} lists of {dim} numbers, or entries = [[row, column, value], …]"
+                ),
             )),
         }
     }

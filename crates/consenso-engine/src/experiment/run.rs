@@ -1,6 +1,7 @@
 //! Running a checked experiment.
 
 use super::check::{Experiment, Planned, Source};
+use super::error::{CallerError, RunError};
 use super::personal;
 use super::pieces::{Content, Grounds, Kept, Outcome, Part, Piece, Place, RecordsDigest, Share, Tuned};
 use super::pool::{self, Board, Demand, Machine, Outlook, TaskCost};
@@ -21,6 +22,7 @@ use crate::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, PersonalRecord, ProblemRecord, PublishedRecord,
     Record, Spread, TraceRow, ZeroModel,
 };
+use crate::sharing::ShareError;
 use crate::simulate::{DropOut, Lockstep};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -39,8 +41,8 @@ pub trait Observer: Sync {
     /// A transcript is about to be made: the noise of one run of one algorithm will be drawn.
     ///
     /// # Errors
-    /// A text that ends the run.
-    fn begins(&self, _place: Place) -> Result<(), String> {
+    /// Whatever it returns ends the run, as [`RunError::Caller`].
+    fn begins(&self, _place: Place) -> Result<(), CallerError> {
         Ok(())
     }
     /// Whether to write down how far a transcript has come, after this round of it; `last` is the last round that uses records.
@@ -50,15 +52,15 @@ pub trait Observer: Sync {
     /// How far a transcript has come: asked for by [`Self::keeps`], or because the run was cancelled.
     ///
     /// # Errors
-    /// A text that ends the run.
-    fn reached(&self, _so_far: &Unfinished, _last: bool) -> Result<(), String> {
+    /// Whatever it returns ends the run, as [`RunError::Caller`].
+    fn reached(&self, _so_far: &Unfinished, _last: bool) -> Result<(), CallerError> {
         Ok(())
     }
     /// A piece is finished; whoever keeps it can go on from there after a crash (see [`Job::done`]).
     ///
     /// # Errors
-    /// A text that ends the run.
-    fn finished(&self, _piece: &Piece) -> Result<(), String> {
+    /// Whatever it returns ends the run, as [`RunError::Caller`].
+    fn finished(&self, _piece: &Piece) -> Result<(), CallerError> {
         Ok(())
     }
     /// Whether to stop as soon as possible and keep what is done.
@@ -143,8 +145,8 @@ pub struct Job {
 /// Runs everything; a cancelled run gives what was finished.
 ///
 /// # Errors
-/// A text when records cannot be divided as asked in a later run.
-pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Finished, String> {
+/// [`RunError`], for example when records cannot be divided as asked in a later run.
+pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Finished, RunError> {
     let (pieces, cancelled) = run_pieces(experiment, Job::default(), observer)?;
     Ok(put_together(experiment, pieces, cancelled))
 }
@@ -153,35 +155,32 @@ pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Finished,
 /// observer cancelled it before the end.
 ///
 /// # Errors
-/// A text when records cannot be divided as asked in a later run, when memory does not suffice, or when the observer has one.
+/// [`RunError`] when records cannot be divided as asked in a later run, when memory does not suffice, or when the observer fails.
 pub fn run_pieces(
     experiment: &Experiment,
     job: Job,
     observer: &dyn Observer,
-) -> Result<(Vec<Piece>, bool), String> {
+) -> Result<(Vec<Piece>, bool), RunError> {
     let Job { machine, share, done, unfinished, records } = job;
     let outlook = experiment.outlook(&machine, share);
     if let Some(memory) = machine.memory.filter(|&memory| outlook.least > memory) {
-        return Err(format!(
-            "one run needs about {} of memory, and {} are free: use fewer agents, records or dimensions",
-            gigabytes(outlook.least),
-            gigabytes(memory)
-        ));
+        return Err(RunError::Memory { needed: outlook.least, free: memory });
     }
     let all = Mutex::new(BTreeMap::<Place, Piece>::new());
     let mut tasks = tasks(experiment, share, &done);
     for piece in done {
         all.lock().unwrap_or_else(PoisonError::into_inner).insert(piece.place, piece);
     }
-    let made = |place: Place, began: f64, content: Content| -> Result<(), String> {
+    let made = |place: Place, began: f64, content: Content| -> Result<(), RunError> {
         let stamp = records.as_ref().and_then(|r| experiment.stamp(r, place)).unwrap_or_default();
         let piece = Piece { place, stamp, seconds: observer.seconds() - began, content };
-        observer.finished(&piece)?;
+        observer.finished(&piece).map_err(RunError::Caller)?;
         all.lock().unwrap_or_else(PoisonError::into_inner).insert(place, piece);
         Ok(())
     };
     let references = tasks.iter().position(|t| matches!(t, Task::Reference)).map(|at| tasks.remove(at));
-    let board = Board::new(outlook.side_by_side, references.into_iter().collect(), tasks);
+    let board: Board<Task, RunError> =
+        Board::new(outlook.side_by_side, references.into_iter().collect(), tasks);
     board.work(
         || observer.cancelled(),
         |task| {
@@ -215,7 +214,7 @@ pub fn run_pieces(
                     let planned = &here.planned[algorithm as usize];
                     observer.stage(&planned.label, u64::from(planned.timetable.exchanges()));
                     let place = Place { point, run: instance.run, part: Part::Algorithm(algorithm) };
-                    observer.begins(place)?;
+                    observer.begins(place).map_err(RunError::Caller)?;
                     let from = unfinished.iter().find(|u| u.place == place);
                     let began = began - from.map_or(0.0, |u| u.seconds);
                     // Without a digest of the records nobody could go on from anywhere.
@@ -236,11 +235,6 @@ pub fn run_pieces(
     )?;
     let pieces = all.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect();
     Ok((pieces, observer.cancelled()))
-}
-
-/// A size for people.
-fn gigabytes(bytes: u64) -> String {
-    format!("{:.1} GB", bytes as f64 / 1e9)
 }
 
 /// Something a thread can do.
@@ -446,7 +440,7 @@ fn put_point_together(
     Finished { record, models }
 }
 
-fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
+fn instance(experiment: &Experiment, run: u32) -> Result<Instance, RunError> {
     let locals = experiment.locals(run)?;
     let constraint = &experiment.spec.objective.constraint;
     if !experiment.judged {
@@ -456,7 +450,7 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, String> {
         return Ok(Instance { run, locals, optimum, multiplier, local_only_accuracy, reference });
     }
     if let Some(tied) = &experiment.tied {
-        let found = coupled::coupled_optimum(&locals, &tied.coupling).map_err(|e| e.to_string())?;
+        let found = coupled::coupled_optimum(&locals, &tied.coupling)?;
         let optimum = Minimiser { x: found.x, value: found.value, residual: found.residual, steps: 0 };
         let multiplier = found.dual;
         return Ok(Instance { run, locals, optimum, multiplier, local_only_accuracy: None, reference: None });
@@ -491,8 +485,8 @@ fn one_run(
     instance: &Instance,
     observer: &dyn Observer,
     (place, from): (Place, Option<&Unfinished>),
-    keep: impl Fn(u32, &Lockstep, &[TraceRow], bool) -> Result<(), String>,
-) -> Result<Option<Outcome>, String> {
+    keep: impl Fn(u32, &Lockstep, &[TraceRow], bool) -> Result<(), CallerError>,
+) -> Result<Option<Outcome>, RunError> {
     let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
     let counts: Vec<usize> = instance.locals.iter().map(|l| l.stake().records).collect();
@@ -506,7 +500,8 @@ fn one_run(
     if let Some(rows) = experiment.start(instance.run) {
         network.start_from(&rows);
     }
-    network = summed(network, planned, &experiment.spec.drop_out)?;
+    network = summed(network, planned, &experiment.spec.drop_out)
+        .map_err(|cause| RunError::Sum { label: planned.label.clone(), cause })?;
     if let Some(delays) = &experiment.spec.delays {
         network = network.delayed(delays.clone(), &experiment.delay_seed(instance.run));
     }
@@ -514,7 +509,8 @@ fn one_run(
     let mut eyes = Eyes::default();
     let mut trace = Vec::new();
     if let Some(from) = from {
-        network.resume(&from.network).map_err(|e| format!("{}: {e}", planned.label))?;
+        let label = || planned.label.clone();
+        network.resume(&from.network).map_err(|cause| RunError::Resume { label: label(), cause })?;
         trace = experiment.curve_from(planned, instance, from);
         observer.advanced(u64::from(network.round()));
     } else if experiment.judged {
@@ -525,7 +521,7 @@ fn one_run(
     while network.round() < exchanges {
         network.advance();
         if let Some(failure) = network.failure() {
-            return Err(format!("{}: {failure}", planned.label));
+            return Err(RunError::Sum { label: planned.label.clone(), cause: failure.clone() });
         }
         unreported += 1;
         let round = network.round();
@@ -541,7 +537,7 @@ fn one_run(
         }
         let last = round == rounds;
         if cancelled || observer.keeps(place, round, last) {
-            keep(round, &network, &trace, last)?;
+            keep(round, &network, &trace, last).map_err(RunError::Caller)?;
         }
         if cancelled {
             return Ok(None);
@@ -634,13 +630,12 @@ pub(super) fn summed(
     network: Lockstep,
     planned: &Planned,
     drop_outs: &[DropOut],
-) -> Result<Lockstep, String> {
-    let exchanged = match (planned.sharing, planned.masking) {
-        (None, _) => return Ok(network),
+) -> Result<Lockstep, ShareError> {
+    match (planned.sharing, planned.masking) {
+        (None, _) => Ok(network),
         (Some(code), None) => network.secret_shared(code),
         (Some(code), Some(masking)) => network.masked(code, masking.drop_outs, drop_outs.to_vec()),
-    };
-    exchanged.map_err(|e| e.to_string())
+    }
 }
 
 /// Most agents whose models are tested one by one; of more, a fixed sample is.

@@ -16,27 +16,24 @@ use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts};
 use std::sync::Arc;
 
 /// The raw columns if the experiment scouts them.
-pub(super) fn layout(
-    spec: &ExperimentSpec,
-    source: &Source,
-) -> Result<Option<Arc<RawLayout>>, (&'static str, String)> {
+pub(super) fn layout(spec: &ExperimentSpec, source: &Source) -> Result<Option<Arc<RawLayout>>, Fault> {
     if spec.data.encoding != Encoding::Scouted {
         return Ok(None);
     }
     let Source::Data(data) = source else {
-        return Err(("encoding", "\"scouted\" is for records with a schema; leave it out".into()));
+        return Err(Fault::at("encoding", "\"scouted\" is for records with a schema; leave it out"));
     };
     if spec.objective.constraint != Constraint::None {
-        return Err((
+        return Err(Fault::at(
             "constraint",
-            "a constraint set has no meaning on columns that are standardised on the way".into(),
+            "a constraint set has no meaning on columns that are standardised on the way",
         ));
     }
     if spec.start.is_some() {
-        return Err(("start", "scouted columns start from the class shares: leave it out".into()));
+        return Err(Fault::at("start", "scouted columns start from the class shares: leave it out"));
     }
     if spec.problem.is_some() {
-        return Err(("problem", "a linear constraint needs encoding = \"one-hot\"".into()));
+        return Err(Fault::at("problem", "a linear constraint needs encoding = \"one-hot\""));
     }
     Ok(Some(Arc::new(RawLayout::of(&data.schema, data.task))))
 }
@@ -114,12 +111,12 @@ fn plan_staged(
         balanced: false,
         weights: context.spec.data.weights.clone(),
         pairwise: None,
-        mu: Some(gdp::mu_for(epsilon, privacy.delta).map_err(Fault::of)?),
+        mu: Some(gdp::mu_for(epsilon, privacy.delta).map_err(Fault::no_claim)?),
         reach: reach(privacy.neighbours),
         ridge: 0.0,
         steps: Some(1),
     };
-    let scout = Scouted::plan(&request, context.terms.counts, graphs).map_err(Fault::says)?;
+    let scout = Scouted::plan(&request, context.terms.counts, graphs)?;
     let features = layout.features() + 1;
     let unit = RowBounds::declared((features as f64).sqrt().next_up(), 1.0, 1.0);
     let mut objective = *context.terms.objective;
@@ -152,7 +149,7 @@ fn plan_staged(
     let scouted = Arc::new(scout.clone());
     let before_mean = inner.rounds - averaged;
     let staged = Arc::new(Staged::new(scout, Arc::from(protocol), inner, objective, (before_mean, gossip)));
-    let warning = staged.check(&inner).map_err(Fault::says)?;
+    let warning = staged.check(&inner)?;
     let context =
         Context { terms: Terms { objective: &objective, bounds: &unit, ..context.terms }, ..*context };
     *facts = PublicFacts { dim: scouted.shape.width, rounds: staged.rounds(), ..inner };
@@ -262,7 +259,7 @@ pub(super) fn plan(
     }
     let mu = match privacy.map(|p| (p.epsilon, p.delta)) {
         None => None,
-        Some((Some(epsilon), delta)) => Some(gdp::mu_for(epsilon, delta).map_err(Fault::of)?),
+        Some((Some(epsilon), delta)) => Some(gdp::mu_for(epsilon, delta).map_err(Fault::no_claim)?),
         Some((None, _)) => {
             return Err(no_budget());
         }
@@ -301,11 +298,11 @@ pub(super) fn plan(
         ridge: context.terms.objective.regularization,
         steps: rounds,
     };
-    let scouted = Arc::new(Scouted::plan(&request, context.terms.counts, graphs).map_err(Fault::says)?);
+    let scouted = Arc::new(Scouted::plan(&request, context.terms.counts, graphs)?);
     facts.dim = scouted.shape.width;
     facts.rounds = scouted.rounds();
     facts.private = mu.is_some();
-    let warning = scouted.check(facts).map_err(Fault::says)?;
+    let warning = scouted.check(facts)?;
     let protocol: Arc<dyn Protocol> = Arc::clone(&scouted) as _;
     let mut account = account::plan(
         &*protocol,
@@ -473,14 +470,9 @@ impl Experiment {
     }
 
     /// The encoder of the records and the coefficients on its features, of a model as agents hold it: where columns are scouted, it carries
-    /// what was found of them.
-    ///
-    /// # Errors
-    /// A text where there are no records with a schema.
-    pub fn fitted(&self, label: &str, model: &[f64]) -> Result<(Encoder, Vec<f64>), String> {
-        let Source::Data(data) = &*self.source else {
-            return Err("there are no records with a schema".into());
-        };
+    /// what was found of them. `None` where there are no records with a schema.
+    pub(crate) fn fitted(&self, label: &str, model: &[f64]) -> Option<(Encoder, Vec<f64>)> {
+        let Source::Data(data) = &*self.source else { return None };
         let planned = self.planned.iter().find(|p| p.label == label);
         match (&self.layout, planned.and_then(|p| split(p, model))) {
             (Some(layout), Some((standard, x))) => {
@@ -490,9 +482,9 @@ impl Experiment {
                     x.iter_mut().for_each(|x| *x *= layout.label_scale(standard));
                     x[bias] += min + layout.label_part(standard)[0] * (max - min);
                 }
-                Ok((Encoder::scouted(&data.schema, layout, standard), x))
+                Some((Encoder::scouted(&data.schema, layout, standard), x))
             }
-            _ => Ok((data.encoder.clone(), model.to_vec())),
+            _ => Some((data.encoder.clone(), model.to_vec())),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::check::{Context, Planned};
 use super::problem::Tied;
 use crate::account::{Account, Accounting, NoiseKind, NoiseSpec, RESERVED};
+use crate::fault::Fault;
 use crate::gate::{Grid, Masks, Noise, Pair, RoundNoise};
 use crate::graph::Graph;
 use crate::privacy::distributed_noise::{TAIL, Together};
@@ -107,29 +108,35 @@ pub(super) fn check_drop_outs(
     gone: &[DropOut],
     planned: &[Planned],
     graphs: &[Arc<Graph>],
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let Some(first) = gone.first() else { return Ok(()) };
     let mut all = BTreeSet::new();
     for (index, &DropOut { agent, round }) in gone.iter().enumerate() {
         let agents = graphs[0].agents();
         if agent as usize >= agents || !all.insert(agent) || round == 0 {
-            return Err(format!(
-                "[[drop_out]] {} has agent = {agent} and round = {round}: there are agents 0 to {}, each of which can die once, and rounds from 1 on",
-                index + 1,
-                agents - 1
+            return Err(Fault::at(
+                "drop_out",
+                format!(
+                    "[[drop_out]] {} has agent = {agent} and round = {round}: there are agents 0 to {}, each of which can die once, and rounds from 1 on",
+                    index + 1,
+                    agents - 1
+                ),
             ));
         }
     }
     for planned in planned {
         let Some(masking) = planned.masking else {
-            return Err(format!(
-                "{} goes on only with everybody: simulated drop-outs need exchange = \"masked\" in every [[algorithm]]",
-                planned.label
+            return Err(Fault::at(
+                "drop_out",
+                format!(
+                    "{} goes on only with everybody: simulated drop-outs need exchange = \"masked\" in every [[algorithm]]",
+                    planned.label
+                ),
             ));
         };
         for graph in distinct(graphs) {
             crate::sharing::remaining(graph, &all, masking.drop_outs, first.round)
-                .map_err(|e| format!("{}: {e}", planned.label))?;
+                .map_err(|e| Fault::at("drop_out", format!("{}: {e}", planned.label)))?;
         }
     }
     Ok(())
@@ -157,48 +164,69 @@ fn open_colluders(spec: &SharingSpec, agents: usize, graphs: &[Arc<Graph>]) -> u
     largest(most, whole).max(1)
 }
 
-/// Whether a run can be secret-shared or masked; the text begins with the key at fault.
+/// Whether a run can be secret-shared or masked.
 pub(super) fn check(
     spec: &SharingSpec,
     protocol: &dyn Protocol,
     facts: &PublicFacts,
     context: &Context<'_>,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let exchange = spec.key();
     if facts.agents < 3 {
-        return Err(format!(
-            "{exchange} needs at least 3 agents, not {}: of two, each learns the other's vector from the sum",
-            facts.agents
+        return Err(Fault::at(
+            "exchange",
+            format!(
+                "{exchange} needs at least 3 agents, not {}: of two, each learns the other's vector from the sum",
+                facts.agents
+            ),
         ));
     }
     if !facts.complete {
-        return Err(format!(
-            "{exchange} needs a complete graph: set graph.kind = \"complete\", or exchange = \"masked\", which sums on any graph"
+        return Err(Fault::at(
+            "exchange",
+            format!(
+                "{exchange} needs a complete graph: set graph.kind = \"complete\", or exchange = \"masked\", which sums on any graph"
+            ),
         ));
     }
     match (protocol.needs(), protocol.kind()) {
         (Needs::Rows, "gd") => {
-            return Err(format!(
-                "{exchange} reveals the mean alone, and random weights need the two agents farthest apart: set aggregation = \"fixed\""
+            return Err(Fault::at(
+                "exchange",
+                format!(
+                    "{exchange} reveals the mean alone, and random weights need the two agents farthest apart: set aggregation = \"fixed\""
+                ),
             ));
         }
         (Needs::Rows, kind) => {
-            return Err(format!(
-                "{exchange} reveals sums alone, and {kind} needs each vector: use gd, admm or linear-admm"
+            return Err(Fault::at(
+                "exchange",
+                format!(
+                    "{exchange} reveals sums alone, and {kind} needs each vector: use gd, admm or linear-admm"
+                ),
             ));
         }
         (Needs::Sum | Needs::Total, kind) if facts.private => {
-            return Err(format!("{exchange}: {}; or set noise = \"none\"", ShareError::Noise { kind }));
+            return Err(Fault::at(
+                "exchange",
+                format!("{exchange}: {}; or set noise = \"none\"", ShareError::Noise { kind }),
+            ));
         }
         _ => {}
     }
     if context.spec.start.is_some() {
-        return Err(format!("{exchange} starts everybody from one point: leave start out"));
+        return Err(Fault::at(
+            "exchange",
+            format!("{exchange} starts everybody from one point: leave start out"),
+        ));
     }
     if !context.terms.bounds.public {
-        return Err(format!(
-            "{exchange} takes its range from the bounds of the rows, and these were computed from the records: review the schema and set \
+        return Err(Fault::at(
+            "exchange",
+            format!(
+                "{exchange} takes its range from the bounds of the rows, and these were computed from the records: review the schema and set \
              reviewed = true in it"
+            ),
         ));
     }
     Ok(())
@@ -211,35 +239,50 @@ pub(super) fn together(
     facts: &PublicFacts,
     context: &Context<'_>,
     graphs: &[Arc<Graph>],
-) -> Result<Option<Together>, String> {
+) -> Result<Option<Together>, Fault> {
     let exchange = spec.key();
     let Some(privacy) = context.spec.privacy.filter(|_| facts.private) else {
         return match (spec.colluders, noise) {
-            (_, Some(noise)) if *noise != NoiseSpec::None => Err(format!(
-                "noise under {exchange} is accounted for as the sum's: add [privacy] with a delta, or set noise = \"none\""
+            (_, Some(noise)) if *noise != NoiseSpec::None => Err(Fault::at(
+                "noise",
+                format!(
+                    "noise under {exchange} is accounted for as the sum's: add [privacy] with a delta, or set noise = \"none\""
+                ),
             )),
-            _ if spec.drop_outs > 0 => Err(format!(
-                "drop_outs = {} needs noise: a round that is tried again without somebody would reveal that agent's vector; add [privacy], or leave it out",
-                spec.drop_outs
+            _ if spec.drop_outs > 0 => Err(Fault::at(
+                "drop_outs",
+                format!(
+                    "drop_outs = {} needs noise: a round that is tried again without somebody would reveal that agent's vector; add [privacy], or leave it out",
+                    spec.drop_outs
+                ),
             )),
-            (Some(_), _) => Err(format!(
-                "colluders divides the noise of {exchange}, and there is none: shares alone hide from any {}; leave it out",
-                facts.agents.saturating_sub(2)
+            (Some(_), _) => Err(Fault::at(
+                "colluders",
+                format!(
+                    "colluders divides the noise of {exchange}, and there is none: shares alone hide from any {}; leave it out",
+                    facts.agents.saturating_sub(2)
+                ),
             )),
             _ => Ok(None),
         };
     };
     if privacy.accounting == Accounting::Filter {
-        return Err(format!(
-            "{exchange} has no intervals whose width could count: set privacy.accounting = \"schedule\""
+        return Err(Fault::at(
+            "exchange",
+            format!(
+                "{exchange} has no intervals whose width could count: set privacy.accounting = \"schedule\""
+            ),
         ));
     }
     let laplace = "parts of Laplace noise do not add up to Laplace noise";
     if privacy.mechanism == Some(NoiseKind::Laplace) {
-        return Err(format!("{exchange}: {laplace}; leave privacy.mechanism out"));
+        return Err(Fault::at("exchange", format!("{exchange}: {laplace}; leave privacy.mechanism out")));
     }
     if !matches!(noise, None | Some(NoiseSpec::Gaussian(_))) {
-        return Err(format!("noise must be {{ gaussian = … }} under {exchange}, or left out: {laplace}"));
+        return Err(Fault::at(
+            "noise",
+            format!("noise must be {{ gaussian = … }} under {exchange}, or left out: {laplace}"),
+        ));
     }
     let (agents, drop_outs) = (facts.agents, spec.drop_outs);
     let feared = match privacy.adversary {
@@ -256,19 +299,25 @@ pub(super) fn together(
         Some(together) => Ok(Some(together)),
         // Fewer than three agents are refused with a reason of their own.
         None if agents < 3 => Ok(None),
-        None if drop_outs > 0 => Err(format!(
-            "drop_outs = {drop_outs} and colluders = {colluders} of {agents} agents are too many: together at most {}, for two at least must be left to hide each other",
-            agents - 2
+        None if drop_outs > 0 => Err(Fault::at(
+            "drop_outs",
+            format!(
+                "drop_outs = {drop_outs} and colluders = {colluders} of {agents} agents are too many: together at most {}, for two at least must be left to hide each other",
+                agents - 2
+            ),
         )),
-        None => Err(format!(
-            "colluders = {colluders} of {agents} agents is too many: at most {}, for all but one read the last one's vector; against them use \
+        None => Err(Fault::at(
+            "colluders",
+            format!(
+                "colluders = {colluders} of {agents} agents is too many: at most {}, for all but one read the last one's vector; against them use \
              the plain exchange",
-            agents - 2
+                agents - 2
+            ),
         )),
     }
 }
 
-/// The code of a run, or why there is none; the text begins with the key at fault.
+/// The code of a run, or why there is none.
 ///
 /// The range is proved, not hoped for: an agent that had to stop because of its own numbers would tell something about them.
 pub(super) fn code(
@@ -277,15 +326,18 @@ pub(super) fn code(
     facts: &PublicFacts,
     context: &Context<'_>,
     account: &Account,
-) -> Result<FixedPoint, String> {
+) -> Result<FixedPoint, Fault> {
     let exchange = spec.key();
     let parts = parts(account);
     let proved = reach(protocol, facts, context, &parts, spec.drop_outs);
     let range = match (spec.range, proved) {
         (Some(range), Some(proved)) if range < proved => {
-            return Err(format!(
-                "range = {range} is too small: numbers of this run can reach {proved:.6}; set range = {} or leave it out",
-                up(proved)
+            return Err(Fault::at(
+                "range",
+                format!(
+                    "range = {range} is too small: numbers of this run can reach {proved:.6}; set range = {} or leave it out",
+                    up(proved)
+                ),
             ));
         }
         (Some(range), _) => range,
@@ -296,9 +348,12 @@ pub(super) fn code(
             } else {
                 "an objective.constraint"
             };
-            return Err(format!(
-                "{exchange} needs range, the largest number that can occur: nothing bounds {} in advance; {bound} would",
-                protocol.kind()
+            return Err(Fault::at(
+                "exchange",
+                format!(
+                    "{exchange} needs range, the largest number that can occur: nothing bounds {} in advance; {bound} would",
+                    protocol.kind()
+                ),
             ));
         }
     };
@@ -306,9 +361,10 @@ pub(super) fn code(
     let enough = || (f64::from(NOISE_BITS) - libm::log2(least)).ceil().clamp(0.0, 60.0) as u32;
     let open = if parts.is_empty() { FRACTION_BITS } else { enough() };
     let bits = spec.fraction_bits.unwrap_or(open);
-    let place =
-        spec.fraction_bits.map_or(format!("range = {range}"), |bits| format!("fraction_bits = {bits}"));
-    FixedPoint::new(facts.agents, range, bits).map_err(|e| format!("{place}: {e}"))
+    FixedPoint::new(facts.agents, range, bits).map_err(|e| match spec.fraction_bits {
+        Some(bits) => Fault::at("fraction_bits", format!("fraction_bits = {bits}: {e}")),
+        None => Fault::at("range", format!("range = {range}: {e}")),
+    })
 }
 
 /// An agent's own part of the noise, by round; empty without noise.
@@ -325,14 +381,15 @@ pub(super) fn distribute(
     code: &FixedPoint,
     facts: &PublicFacts,
     context: &Context<'_>,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let (Some(together), Some(privacy)) = (account.together, context.spec.privacy) else { return Ok(()) };
-    let grid = Grid::new(-(code.fraction_bits() as i32)).map_err(|e| e.to_string())?;
+    let grid = Grid::new(-(code.fraction_bits() as i32)).map_err(Fault::of)?;
     let parts = parts(account);
     let noise: Arc<[RoundNoise]> =
         parts.iter().map(|&sigma| RoundNoise::on_grid(Noise::Gaussian { sigma }, grid)).collect();
     for n in &*noise {
-        code.holds(n).map_err(|e| format!("fraction_bits = {}: {e}", code.fraction_bits()))?;
+        let wrong = |e: ShareError| format!("fraction_bits = {}: {e}", code.fraction_bits());
+        code.holds(n).map_err(|e| Fault::at("fraction_bits", wrong(e)))?;
     }
     for allotment in account.allotments_mut() {
         allotment.hidden_by = allotment.noise.iter().map(RoundNoise::noise).collect();
@@ -341,9 +398,12 @@ pub(super) fn distribute(
         let epsilon = privacy.epsilon.map_or(price.claim.epsilon, |e| e.min(price.claim.epsilon));
         let extra = together.extra_delta(epsilon, facts.dim, parts.iter().map(|s| s / grid.step()));
         if extra.is_nan() || extra > privacy.delta * RESERVED {
-            return Err(format!(
-                "noise is so small (ε = {epsilon:.1}) that rounding a sum by summands costs δ = {extra:.1e}: add more, or more fraction_bits"
-            ));
+            return Err(Fault::at(
+                "noise",
+                format!(
+                    "noise is so small (ε = {epsilon:.1}) that rounding a sum by summands costs δ = {extra:.1e}: add more, or more fraction_bits"
+                ),
+            ).refusing_claim());
         }
         let claim = &mut price.claim;
         claim.against = Adversary::coalition(together.colluders(), masked);
@@ -662,6 +722,9 @@ mod tests {
         // Nothing bounds ADMM in advance; its vectors leave ±0.01 at once.
         let text = format!("[[algorithm]]\nkind = \"admm\"\nrounds = 20\n{SECRET}range = 0.01\n");
         let error = run(&check(4, "complete", &text).unwrap(), &Silent).unwrap_err();
-        assert!(error.contains("outside the declared range ±0.01 in round 1; nothing was sent"), "{error}");
+        assert!(
+            error.to_string().contains("outside the declared range ±0.01 in round 1; nothing was sent"),
+            "{error}"
+        );
     }
 }

@@ -4,6 +4,7 @@ use super::check::{Experiment, Planned, Source};
 use super::run::player;
 use crate::account::{Accounting, Allotment, Norm, events};
 use crate::agent::{Agent, Player, Timetable};
+use crate::fault::Fault;
 use crate::gate::{Gate, Ledger, Noise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::studies::StudyCost;
@@ -152,11 +153,12 @@ impl Experiment {
     /// Agent `agent` of the first run of the only algorithm.
     ///
     /// # Errors
-    /// A text: more than one algorithm, secret shares, no such agent, or as many records as were not announced.
-    pub fn site(&self, agent: usize) -> Result<Site, String> {
+    /// [`Fault`]: more than one algorithm, secret shares, no such agent, or as many records as were not announced.
+    pub fn site(&self, agent: usize) -> Result<Site, Fault> {
         let (planned, player, plan) = self.seated(agent)?;
         if planned.sharing.is_some() {
-            return Err("exchange = \"secret-shared\" and \"masked\" have no vectors to send".into());
+            let message = "exchange = \"secret-shared\" and \"masked\" have no vectors to send";
+            return Err(Fault::at("exchange", message));
         }
         let graph = &self.graphs[0];
         Ok(Site { agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player), plan })
@@ -165,38 +167,40 @@ impl Experiment {
     /// What agent `agent` is about to do, whichever way it exchanges.
     ///
     /// # Errors
-    /// A text, as [`Self::site`].
-    pub fn plan_of(&self, agent: usize) -> Result<SitePlan, String> {
+    /// [`Fault`], as [`Self::site`].
+    pub fn plan_of(&self, agent: usize) -> Result<SitePlan, Fault> {
         Ok(self.seated(agent)?.2)
     }
 
     /// The same in secret shares.
     ///
     /// # Errors
-    /// A text, as [`Self::site`].
-    pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, String> {
+    /// [`Fault`], as [`Self::site`].
+    pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, Fault> {
         let (planned, player, mut plan) = self.seated(agent)?;
         let code = planned.sharing.filter(|_| planned.masking.is_none());
-        let code = code.ok_or("only exchange = \"secret-shared\" has shares to send")?;
+        let code = code
+            .ok_or_else(|| Fault::at("exchange", "only exchange = \"secret-shared\" has shares to send"))?;
         plan.dim = planned.protocol.contribution(plan.dim);
         plan.width = plan.dim;
-        let agent = SharingAgent::new(agent as u32, code, player).map_err(|e| e.to_string())?;
+        let agent = SharingAgent::new(agent as u32, code, player).map_err(Fault::of)?;
         Ok(SharingSite { agent, plan })
     }
 
     /// Agent `agent` of the first run of the only algorithm, among masked sums.
     ///
     /// # Errors
-    /// A text, as [`Self::site`].
-    pub fn masked_site(&self, agent: usize) -> Result<MaskedSite, String> {
+    /// [`Fault`], as [`Self::site`].
+    pub fn masked_site(&self, agent: usize) -> Result<MaskedSite, Fault> {
         let (planned, player, mut plan) = self.seated(agent)?;
         let code = planned.sharing.zip(planned.masking);
-        let (code, masking) = code.ok_or("only exchange = \"masked\" has masks")?;
+        let (code, masking) =
+            code.ok_or_else(|| Fault::at("exchange", "only exchange = \"masked\" has masks"))?;
         plan.dim = planned.protocol.contribution(plan.dim);
         plan.width = plan.dim;
         let graph = Arc::clone(&self.graphs[0]);
-        let agent = MaskedAgent::new(agent as u32, code, graph, masking.drop_outs, player)
-            .map_err(|e| e.to_string())?;
+        let agent =
+            MaskedAgent::new(agent as u32, code, graph, masking.drop_outs, player).map_err(Fault::of)?;
         Ok(MaskedSite { agent, plan })
     }
 
@@ -206,35 +210,36 @@ impl Experiment {
         self.planned.iter().any(|p| p.masking.is_some())
     }
 
-    fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), String> {
+    fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), Fault> {
         let [planned] = &self.planned[..] else {
-            return Err("a network runs one algorithm: keep one [[algorithm]]".into());
+            return Err(Fault::at("algorithm", "a network runs one algorithm: keep one [[algorithm]]"));
         };
         if self.spec.start.is_some() {
-            return Err("start: a network starts from zero, leave it out".into());
+            return Err(Fault::at("start", "start: a network starts from zero, leave it out"));
         }
         if matches!(*self.source, Source::Costs) {
-            return Err(
-                "the costs of all agents stand in one file, so this experiment can be simulated only".into(),
-            );
+            return Err(Fault::at(
+                "problem",
+                "the costs of all agents stand in one file, so this experiment can be simulated only",
+            ));
         }
         let (graph, seed) = (&self.graphs[0], self.noise_seed(0, planned));
         if agent >= graph.agents() {
-            return Err(format!("there is no agent {agent} among {}", graph.agents()));
+            return Err(Fault::of(format!("there is no agent {agent} among {}", graph.agents())));
         }
         let local = self.local(agent)?;
         let (records, announced) = (local.stake().records, self.counts[agent]);
         if records != announced {
-            return Err(format!(
+            return Err(Fault::of(format!(
                 "there are {records} records, but {announced} were announced to the other sites: the noise of all depends on it"
-            ));
+            )));
         }
         let plan = self.site_plan(planned, local.stake(), graph.degree(agent));
         let player = player(self, planned, (agent, graph, &self.counts), local, &seed, false);
         Ok((planned, player, plan))
     }
 
-    pub(super) fn local(&self, agent: usize) -> Result<LocalObjective, String> {
+    pub(super) fn local(&self, agent: usize) -> Result<LocalObjective, Fault> {
         match &*self.source {
             Source::Data(data) if self.alone => {
                 let all: Vec<usize> = (0..data.train.len()).collect();
@@ -470,7 +475,7 @@ mod tests {
     fn sites_that_announced_other_records_are_refused() {
         let mut other = experiment("", "kind = \"dgd\"\nrounds = 9");
         other.counts[1] = 29;
-        assert!(other.site(1).unwrap_err().contains("30 records, but 29 were announced"));
-        assert!(other.site(3).unwrap_err().contains("no agent 3"));
+        assert!(other.site(1).unwrap_err().to_string().contains("30 records, but 29 were announced"));
+        assert!(other.site(3).unwrap_err().to_string().contains("no agent 3"));
     }
 }

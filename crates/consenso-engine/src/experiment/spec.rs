@@ -359,6 +359,8 @@ pub struct SpecError {
     pub message: String,
     /// What to do.
     pub help: Option<String>,
+    /// Whether the file is well-formed and only the privacy it asks for cannot be promised; see [`Fault::refuses_claim`](crate::Fault::refuses_claim).
+    pub refuses_claim: bool,
 }
 
 impl SpecError {
@@ -366,7 +368,13 @@ impl SpecError {
     #[must_use]
     pub fn of_parser(file: &str, line: Option<usize>, message: &str) -> Self {
         let (_, help) = unknown_key(message, &[]);
-        Self { file: file.into(), line, message: message.trim().replace('\n', " "), help }
+        Self {
+            file: file.into(),
+            line,
+            message: message.trim().replace('\n', " "),
+            help,
+            refuses_claim: false,
+        }
     }
 
     /// A problem with `key`, at the line of `text` that sets it or opens the table of that name.
@@ -378,7 +386,7 @@ impl SpecError {
                 || l.starts_with(&format!("[{key}]"))
         };
         let line = text.lines().position(sets).map(|i| i + 1);
-        Self { file: file.into(), line, message: format!("{key}: {message}"), help }
+        Self { file: file.into(), line, message: format!("{key}: {message}"), help, refuses_claim: false }
     }
 }
 
@@ -480,6 +488,7 @@ impl ExperimentSpec {
                 line: None,
                 message: format!("missing field `{key}`"),
                 help: Some(format!("add [{key}]; `consenso run --print adult` prints a file to start from")),
+                refuses_claim: false,
             });
         }
         let data = given.get("data").and_then(Value::as_object);
@@ -512,6 +521,7 @@ impl ExperimentSpec {
                     line: None,
                     message: format!("algorithm {}: kind = \"auto\" chooses {key} itself", index + 1),
                     help: Some(format!("leave {key} out, or name the kind: here it would be \"{kind}\"")),
+                    refuses_claim: false,
                 });
             }
             table.insert("kind".into(), kind.into());
@@ -655,6 +665,7 @@ impl ExperimentSpec {
                     "add one, for example kind = \"auto\"; there are {}",
                     known.names().collect::<Vec<_>>().join(", ")
                 )),
+                refuses_claim: false,
             });
         }
         self.algorithm
@@ -678,6 +689,7 @@ fn parse_algorithm(
         line: line_in_algorithm(text, index, key),
         message: format!("algorithm {}: {message}", index + 1),
         help,
+        refuses_claim: false,
     };
     let mut own = table.clone();
     let Some(kind) = own.remove("kind") else {

@@ -2,6 +2,7 @@
 
 use super::check::Experiment;
 use super::spec::ExperimentSpec;
+use crate::fault::Fault;
 use crate::protocol::Parameters;
 use crate::record::{AlgorithmRecord, Record, SweepPoint};
 use serde_json::Value;
@@ -10,20 +11,20 @@ use serde_json::Value;
 const MAX_POINTS: usize = 1000;
 
 /// The experiments a sweep adds to the file's own settings: every combination but those.
-pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, (&'static str, String)> {
+pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, Fault> {
     let Some(sweep) = &spec.sweep else { return Ok(Vec::new()) };
     if sweep.epsilon.is_empty() && sweep.agents.is_empty() && sweep.dim.is_empty() {
         let text = "there is nothing to vary: give epsilon = [...], agents = [...] or dim = [...]";
-        return Err(("sweep", text.into()));
+        return Err(Fault::at("sweep", text));
     }
     if !sweep.dim.is_empty() && spec.data.dim.is_none() {
-        return Err(("sweep", "dim varies data.dim, which only synthetic records have".into()));
+        return Err(Fault::at("sweep", "dim varies data.dim, which only synthetic records have"));
     }
     if !sweep.epsilon.is_empty() && spec.privacy.is_none() {
-        return Err(("sweep", "epsilon varies a budget, and there is no [privacy]".into()));
+        return Err(Fault::at("sweep", "epsilon varies a budget, and there is no [privacy]"));
     }
     if let Some(bad) = sweep.epsilon.iter().find(|e| !(**e > 0.0 && e.is_finite())) {
-        return Err(("epsilon", format!("{bad} in [sweep] must be a positive number")));
+        return Err(Fault::at("epsilon", format!("{bad} in [sweep] must be a positive number")));
     }
     let own_epsilon = spec.privacy.and_then(|p| p.epsilon);
     let mut seen = vec![(spec.data.agents, own_epsilon.map(f64::to_bits), spec.data.dim)];
@@ -40,7 +41,7 @@ pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, (&'st
         }
     }
     if points.len() > MAX_POINTS {
-        return Err(("sweep", format!("{} points are more than {MAX_POINTS}", points.len())));
+        return Err(Fault::at("sweep", format!("{} points are more than {MAX_POINTS}", points.len())));
     }
     Ok(points)
 }

@@ -2,6 +2,7 @@
 
 use super::check::{Experiment, Planned};
 use super::view_attack::MapAttack;
+use crate::fault::Fault;
 use crate::gate::{Pair, Pairs, exact};
 use crate::graph::Mixing;
 use crate::kernel;
@@ -84,12 +85,17 @@ const EXACT: f64 = 1e-6;
 const NOT_SCOUTED: &str = "scouted columns are summed over all sites, not gossiped, so everybody sees the same: every other agent is the adversary of the claim; \
                            add --set data.encoding=one-hot to see gossip";
 
+/// An algorithm without noise has no account, and so no view that a map could be made of.
+pub(super) fn no_account() -> Fault {
+    Fault::of("no account")
+}
+
 impl Experiment {
     /// ε of every agent against every other one, seen through the first `rounds` rounds of the first algorithm with fixed weights and Gaussian noise.
     ///
     /// # Errors
-    /// A text: no algorithm whose view is linear, or nothing claimed.
-    pub fn pairwise_map(&self, rounds: u32) -> Result<PairwiseMap, String> {
+    /// [`Fault`]: no algorithm whose view is linear, or nothing claimed.
+    pub fn pairwise_map(&self, rounds: u32) -> Result<PairwiseMap, Fault> {
         self.map_with(rounds, &[])
     }
 
@@ -104,17 +110,19 @@ impl Experiment {
     ///
     /// # Errors
     /// As [`Self::pairwise_map`], and for an observer that is no agent.
-    pub fn map_with(&self, rounds: u32, observers: &[u32]) -> Result<PairwiseMap, String> {
+    pub fn map_with(&self, rounds: u32, observers: &[u32]) -> Result<PairwiseMap, Fault> {
         if let Some(bad) = observers.iter().find(|&&o| o as usize >= self.graphs[0].agents()) {
-            return Err(format!(
+            return Err(Fault::of(format!(
                 "there is no agent {bad}: they are numbered from 0 to {}",
                 self.graphs[0].agents() - 1
-            ));
+            )));
         }
-        let privacy = self
-            .spec
-            .privacy
-            .ok_or("a map needs [privacy] with a delta: without noise see `consenso privacy exposure`")?;
+        let privacy = self.spec.privacy.ok_or_else(|| {
+            Fault::at(
+                "privacy",
+                "a map needs [privacy] with a delta: without noise see `consenso privacy exposure`",
+            )
+        })?;
         let planned = self.linear()?;
         let rounds = rounds.clamp(1, planned.timetable.rounds);
         let map = |rounds: u32| self.map_of(planned, rounds, privacy.delta);
@@ -140,7 +148,8 @@ impl Experiment {
             all.iter().sum::<f64>() / all.len().max(1) as f64
         };
         let claimed = {
-            let allotment = planned.account.allotment(self.stake(0), graph.degree(0)).ok_or("no account")?;
+            let allotment =
+                planned.account.allotment(self.stake(0), graph.degree(0)).ok_or_else(no_account)?;
             let hides = |k: usize| {
                 allotment.hidden_by.get(k).map_or(allotment.noise[k].noise().scale(), |n| n.scale())
             };
@@ -165,9 +174,9 @@ impl Experiment {
     }
 
     /// The first algorithm whose views are linear.
-    pub(super) fn linear(&self) -> Result<&Planned, String> {
+    pub(super) fn linear(&self) -> Result<&Planned, Fault> {
         if self.layout.is_some() {
-            return Err(NOT_SCOUTED.into());
+            return Err(Fault::at("data.encoding", NOT_SCOUTED));
         }
         let fits = |p: &&Planned| {
             p.scouted.is_none()
@@ -178,11 +187,11 @@ impl Experiment {
                 && p.account.is_gaussian()
         };
         self.planned.iter().find(fits).ok_or_else(|| {
-            "no algorithm here has a linear view: a map needs kind = \"dgd\" or \"decor\" with Gaussian noise (privacy.mechanism = \"gaussian\"), without robust mixing and staleness".into()
+            Fault::of("no algorithm here has a linear view: a map needs kind = \"dgd\" or \"decor\" with Gaussian noise (privacy.mechanism = \"gaussian\"), without robust mixing and staleness")
         })
     }
 
-    fn map_of(&self, planned: &Planned, rounds: u32, delta: f64) -> Result<Vec<Vec<f64>>, String> {
+    fn map_of(&self, planned: &Planned, rounds: u32, delta: f64) -> Result<Vec<Vec<f64>>, Fault> {
         let n = self.graphs[0].agents();
         let alone: Vec<Vec<u32>> = (0..n as u32).map(|j| vec![j]).collect();
         let columns = self.views_of(planned, rounds, delta, &alone)?;
@@ -196,7 +205,7 @@ impl Experiment {
         rounds: u32,
         delta: f64,
         coalitions: &[Vec<u32>],
-    ) -> Result<Vec<Vec<f64>>, String> {
+    ) -> Result<Vec<Vec<f64>>, Fault> {
         let mixing = Mixing::metropolis(&self.graphs[0]);
         let gossip = self.gossip_of(planned, rounds, &mixing)?;
         let epsilon = |mu: f64| if mu > 0.0 { gdp::epsilon_of_mu(mu, delta) } else { 0.0 };
@@ -209,11 +218,11 @@ impl Experiment {
         planned: &Planned,
         rounds: u32,
         mixing: &'a Mixing,
-    ) -> Result<Gossip<'a>, String> {
+    ) -> Result<Gossip<'a>, Fault> {
         let graph = &*self.graphs[0];
         let allotment =
-            |i: usize| planned.account.allotment(self.stake(i), graph.degree(i)).ok_or("no account");
-        let scale = |i: usize, k: usize| Ok::<f64, String>(allotment(i)?.noise[k].noise().scale());
+            |i: usize| planned.account.allotment(self.stake(i), graph.degree(i)).ok_or_else(no_account);
+        let scale = |i: usize, k: usize| Ok::<f64, Fault>(allotment(i)?.noise[k].noise().scale());
         let rounds = (rounds as usize).min(allotment(0)?.noise.len());
         let deviations = (0..rounds).map(|k| scale(0, k)).collect::<Result<Vec<f64>, _>>()?;
         let (mut shifts, mut relative) = (Vec::new(), Vec::new());
@@ -221,7 +230,7 @@ impl Experiment {
             // Agents with more records have less noise and smaller steps. Should the quotient differ by round, the least is what hides.
             let quotients = (0..rounds).map(|k| Ok(scale(i, k)? / deviations[k]));
             let least =
-                quotients.collect::<Result<Vec<f64>, String>>()?.into_iter().fold(f64::INFINITY, f64::min);
+                quotients.collect::<Result<Vec<f64>, Fault>>()?.into_iter().fold(f64::INFINITY, f64::min);
             relative.push(if least.is_finite() { least } else { 1.0 });
             shifts.push(allotment(i)?.steps.iter().take(rounds).map(|s| s.l2).collect());
         }
@@ -233,16 +242,16 @@ impl Experiment {
     /// start without noise, all gossip with fixed weights, and one observer reconstructs others' gradients from what its neighbours sent.
     ///
     /// # Errors
-    /// A text: records that cannot be divided.
-    pub fn exposure(&self) -> Result<ExposureReport, String> {
+    /// [`Fault`]: records that cannot be divided.
+    pub fn exposure(&self) -> Result<ExposureReport, Fault> {
         if self.tied.is_some() {
-            return Err(
-                "problems with a linear constraint gossip no gradients; there is nothing to reconstruct"
-                    .into(),
-            );
+            return Err(Fault::at(
+                "problem",
+                "problems with a linear constraint gossip no gradients; there is nothing to reconstruct",
+            ));
         }
         if self.layout.is_some() {
-            return Err(NOT_SCOUTED.into());
+            return Err(Fault::at("data.encoding", NOT_SCOUTED));
         }
         let (graph, locals) = (&self.graphs[0], self.locals(0)?);
         let dim = locals.first().map_or(0, LocalObjective::dim);

@@ -6,6 +6,7 @@
 
 use super::check::{Experiment, Planned};
 use crate::audit::{Claimed, Options, Side, audit};
+use crate::fault::Fault;
 use crate::gate::{Pair, Pairs, RoundNoise, exact};
 use crate::graph::{Graph, Mixing};
 use crate::kernel;
@@ -59,16 +60,16 @@ const ROUNDS: u32 = 5;
 const DRAWS: usize = 400_000;
 
 /// Where noise comes from: n draws of an agent's own noise in a round, and of what an edge adds to its smaller end.
-type Source<'a> = dyn Fn(usize, u32, usize) -> Result<Vec<f64>, String> + Sync + 'a;
-type Shared<'a> = dyn Fn(u32, u32, u32, usize) -> Result<Vec<f64>, String> + Sync + 'a;
+type Source<'a> = dyn Fn(usize, u32, usize) -> Result<Vec<f64>, Fault> + Sync + 'a;
+type Shared<'a> = dyn Fn(u32, u32, u32, usize) -> Result<Vec<f64>, Fault> + Sync + 'a;
 
 impl Experiment {
     /// Attacks the pairwise map of the first algorithm that has one.
     ///
     /// # Errors
-    /// A text: there is no map, or noise that cannot be drawn.
-    pub fn attack_map(&self) -> Result<MapAttack, String> {
-        let privacy = self.spec.privacy.ok_or("a map needs [privacy]")?;
+    /// [`Fault`]: there is no map, or noise that cannot be drawn.
+    pub fn attack_map(&self) -> Result<MapAttack, Fault> {
+        let privacy = self.spec.privacy.ok_or_else(|| Fault::at("privacy", "a map needs [privacy]"))?;
         let planned = self.linear()?;
         let mixing = Mixing::metropolis(&self.graphs[0]);
         let gossip = self.gossip_of(planned, ROUNDS.min(planned.timetable.rounds), &mixing)?;
@@ -80,23 +81,21 @@ impl Experiment {
             let mut q = vec![0; count];
             let mut stream = seed.stream(Purpose::Audit, agent as u64, u64::from(round));
             exact::release(&mut stream, &vec![0.0; count], &[], noise.noise(), noise.grid(), &mut q)
-                .map_err(|e| e.to_string())?;
+                .map_err(Fault::of)?;
             Ok(q.iter().map(|&q| noise.grid().value(q)).collect())
         };
         let shared = |low: u32, high: u32, round: u32, count: usize| {
             let noise = self.own_noise(planned, 0, round)?;
             let pair = Pair::new(low, high, seed.clone());
-            Pairs::new([pair], gossip.correlation.sqrt())
-                .known(round, noise, count)
-                .map_err(|e| e.to_string())
+            Pairs::new([pair], gossip.correlation.sqrt()).known(round, noise, count).map_err(Fault::of)
         };
         let found = attack(&gossip, &own, &shared, privacy.delta, trials, self.spec.seed)?;
         Ok(MapAttack { label: planned.label.clone(), ..found })
     }
 
-    fn own_noise(&self, planned: &Planned, agent: usize, round: u32) -> Result<RoundNoise, String> {
+    fn own_noise(&self, planned: &Planned, agent: usize, round: u32) -> Result<RoundNoise, Fault> {
         let allotment = planned.account.allotment(self.stake(agent), self.graphs[0].degree(agent));
-        allotment.and_then(|a| a.noise.get(round as usize - 1).copied()).ok_or_else(|| "no account".into())
+        allotment.and_then(|a| a.noise.get(round as usize - 1).copied()).ok_or_else(super::trust::no_account)
     }
 }
 
@@ -133,13 +132,13 @@ fn attack(
     delta: f64,
     trials: u32,
     seed: u64,
-) -> Result<MapAttack, String> {
+) -> Result<MapAttack, Fault> {
     let (graph, n, rounds) = (gossip.graph, gossip.graph.agents(), gossip.deviations.len());
     // Both sides are drawn at once, one after the other.
     let count = 2 * trials as usize;
     let places: Vec<(usize, usize)> = (0..rounds).flat_map(|k| (0..n).map(move |i| (k, i))).collect();
     let drawn: Vec<Vec<f64>> =
-        places.par_iter().map(|&(k, i)| own(i, k as u32 + 1, count)).collect::<Result<_, String>>()?;
+        places.par_iter().map(|&(k, i)| own(i, k as u32 + 1, count)).collect::<Result<_, Fault>>()?;
     let edges: Vec<(u32, u32)> = if gossip.correlation > 0.0 {
         graph.iter_edges().map(|(a, b)| (a.min(b), a.max(b))).collect()
     } else {
@@ -148,7 +147,7 @@ fn attack(
     let on_edges: Vec<Vec<Vec<f64>>> = edges
         .par_iter()
         .map(|&(a, b)| (1..=rounds as u32).map(|k| shared(a, b, k, count)).collect())
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<_, Fault>>()?;
     let by_observer = |observer: usize| -> Vec<(u32, f64, f64, bool)> {
         // The observer knows its own noise and that of its edges, and subtracts what became of them.
         let heard = sent(graph, gossip.mixing, rounds, count, |i, k, x| {
@@ -247,7 +246,7 @@ mod tests {
         let edge = |low: u32, high: u32, round: u32, count: usize| {
             let noise = gaussian(gossip.deviations[round as usize - 1]);
             let pair = Pair::new(low, high, seed.clone());
-            Pairs::new([pair], shared).known(round, noise, count).map_err(|e| e.to_string())
+            Pairs::new([pair], shared).known(round, noise, count).map_err(Fault::of)
         };
         attack(&gossip, &own, &edge, 1e-6, 6000, 1).unwrap()
     }

@@ -73,7 +73,7 @@ pub struct CalibrationBin {
 const BINS: usize = 10;
 
 impl Metrics {
-    /// The same figures of a regression with errors in units of which `scale` make one of these.
+    /// Converts a regression's errors to units of which `scale` make one of these.
     pub(crate) fn in_units(mut self, scale: f64) -> Self {
         for error in [&mut self.rmse, &mut self.mae].into_iter().flatten() {
             *error *= scale;
@@ -107,7 +107,7 @@ impl Metrics {
         Some(Self { rows: labels.len(), ..metrics })
     }
 
-    /// The same figures with the mean accuracy over sites, `sites` being whose record each of these is.
+    /// Adds the mean accuracy over sites; `sites` says whose record each of these is.
     pub(crate) fn by_site(
         mut self,
         loss: &Loss,

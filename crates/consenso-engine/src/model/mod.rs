@@ -142,7 +142,7 @@ pub struct Coefficient {
     pub class: Option<String>,
     /// The weight on the encoded feature.
     pub weight: f64,
-    /// The same for one unit of the original column (one year, one mmHg; a category against its absence), before rows are scaled.
+    /// What one unit of the original column adds to the score (one year, one mmHg; a category against its absence), before rows are scaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_unit: Option<f64>,
     /// e to `per_unit`: by how much one unit multiplies the odds of the positive class. Where rows are divided by their norm, its two

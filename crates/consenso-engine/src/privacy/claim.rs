@@ -19,7 +19,7 @@ pub struct Claim {
     pub neighbours: NeighbourRelation,
     /// Who is assumed to look, and at what.
     pub adversary: String,
-    /// The same as a type, so that programs can tell which claims protect from whom.
+    /// Whom it protects from, as a type that programs can compare.
     #[serde(default)]
     pub against: Adversary,
     /// How the noise was drawn.
@@ -55,7 +55,7 @@ impl Claim {
         })
     }
 
-    /// The same claim with one more caveat.
+    /// Adds a caveat.
     #[must_use]
     pub fn with_caveat(mut self, caveat: impl Into<String>) -> Self {
         self.caveats.push(caveat.into());

@@ -180,7 +180,7 @@ impl Profile {
         self.laplace.iter().chain(&self.pure).copied()
     }
 
-    /// The same events with every pure one, Laplace included, replaced by randomised response.
+    /// The events with every pure one, Laplace included, replaced by randomised response.
     pub(crate) fn as_randomised_responses(&self) -> Self {
         let mut profile = self.clone();
         profile.pure.append(&mut profile.laplace);

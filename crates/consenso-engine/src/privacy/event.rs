@@ -61,7 +61,7 @@ pub enum Mechanism {
         /// The pure ε this release costs whatever the width.
         pure: f64,
     },
-    /// The same with Gaussian noise; it satisfies no pure ε.
+    /// A point of an interval with Gaussian noise; it satisfies no pure ε.
     IntervalGaussian {
         /// Rényi orders, increasing, each above 1; none where only `mu` is added up.
         orders: Vec<f64>,

@@ -1,4 +1,4 @@
-//! The same mechanism with Gaussian noise: `U[0, ω] + N(0, σ²)` against its shifts by at most `s`.
+//! The interval mechanism with Gaussian noise: `U[0, ω] + N(0, σ²)` against its shifts by at most `s`.
 //!
 //! Everything depends on `u = ω/σ` and `v = s/σ`. With `h = u/2` and `y` from the middle of the interval the density is
 //! `f(y) = (Φ(y+h) − Φ(y−h))/u`: even and log-concave, `ψ = −ln f` with `0 < ψ'' ≤ 1` and

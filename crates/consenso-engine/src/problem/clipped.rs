@@ -40,7 +40,7 @@ pub(crate) struct Standardised {
     pub(crate) records: Records,
     /// ‖z_j‖₂, rounded up.
     norms: Vec<f64>,
-    /// The same rows as rows of at most unit length, once an algorithm asked for them.
+    /// The rows cut to at most unit length, once an algorithm asked for them.
     unit: OnceLock<super::LocalObjective>,
 }
 
@@ -55,7 +55,7 @@ impl Raw {
         Self { layout, width, encoded: Mutex::new(None) }
     }
 
-    /// The same, with nothing kept yet.
+    /// A copy that has kept nothing yet.
     pub(crate) fn apart(&self) -> Self {
         Self::new(Arc::clone(&self.layout), self.width)
     }
@@ -157,7 +157,7 @@ impl Standardised {
         }
     }
 
-    /// The same for scores that were trained, in their slope a and offsets b_c: the gradient of the loss of a·z_c + b_c, z_c the score of class c
+    /// The gradient for scores that were trained, in their slope a and offsets b_c: that of the loss of a·z_c + b_c, z_c the score of class c
     /// (one score for two classes) without its intercept, kept within ±`reach`. `at` holds a, then the b_c.
     ///
     /// A record's summand is (Σ_c s_c z_c, s) over its length or the clip, whichever is longer, s being its slopes: at most one long, as before.
@@ -247,7 +247,7 @@ pub fn rounding(records: usize) -> f64 {
     2.0 * (b + 64.0) * b * (f64::EPSILON / 2.0)
 }
 
-/// The same of a sum that may be taken by codes: `factor` is 1 + 2√S·v ([`RawLayout::coded_rounding`]).
+/// The rounding of a sum that may be taken by codes: `factor` is 1 + 2√S·v ([`RawLayout::coded_rounding`]).
 pub(crate) fn rounding_by_codes(records: usize, factor: f64) -> f64 {
     let b = records as f64;
     2.0 * (b + 512.0) * b * (f64::EPSILON / 2.0) * factor
@@ -269,7 +269,7 @@ fn softmax_slopes(label: f64, own: &mut [f64]) {
 mod tests {
     use super::*;
 
-    /// The same of the slope and the offsets of scores, of one score and of several.
+    /// The sensitivity of the slope and the offsets of scores, of one score and of several.
     #[test]
     fn one_record_moves_a_calibration_sum_by_at_most_two() {
         for (loss, labels) in [(Loss::Logistic, [-1.0, 1.0]), (Loss::Softmax { classes: 3 }, [0.0, 2.0])] {

@@ -27,14 +27,14 @@ impl Costs {
         Self { curvature, linear, limits, marginal: [f64::NEG_INFINITY, f64::INFINITY] }
     }
 
-    /// The same costs with gradients clipped to a public range, which makes their sensitivity hold whatever the costs are.
+    /// Clips gradients to a public range, which makes their sensitivity hold whatever the costs are.
     #[must_use]
     pub fn clipped(mut self, marginal: [f64; 2]) -> Self {
         self.marginal = marginal;
         self
     }
 
-    /// The same costs followed by variables that must stay 0, so that all agents' vectors have one length.
+    /// Adds variables that must stay 0, so that all agents' vectors have one length.
     #[must_use]
     pub fn padded(mut self, dim: usize) -> Self {
         self.curvature.resize(dim, 1.0);

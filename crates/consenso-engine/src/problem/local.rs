@@ -50,7 +50,7 @@ impl LocalObjective {
         Self::Records(MeanLoss { objective, records: records.into(), raw, weight: 1.0 })
     }
 
-    /// The same objective with room of its own for standardised rows, for runs side by side.
+    /// Gives the objective room of its own for standardised rows, for runs side by side.
     pub(crate) fn apart(&self) -> Self {
         match self {
             Self::Records(f) => {

@@ -3,6 +3,7 @@
 use super::Workspace;
 use super::losses::{self, MarginLoss};
 use crate::data::{Nonzeros, Records, Task};
+use crate::fault::Fault;
 use crate::kernel;
 use serde::{Deserialize, Serialize};
 
@@ -154,9 +155,9 @@ impl Loss {
         task: Task,
         clip: Option<f64>,
         delta: Option<f64>,
-    ) -> Result<Self, (&'static str, String)> {
-        let positive = |key, v: f64| {
-            if v > 0.0 { Ok(v) } else { Err((key, format!("{v} must be a positive number"))) }
+    ) -> Result<Self, Fault> {
+        let positive = |key: &str, v: f64| {
+            if v > 0.0 { Ok(v) } else { Err(Fault::at(key, format!("{v} must be a positive number"))) }
         };
         Ok(match (kind, task) {
             (LossKind::Logistic, Task::Binary) => match clip.unwrap_or(1.0) {
@@ -164,7 +165,7 @@ impl Loss {
                 clip if clip > 0.0 && clip < 1.0 => Self::ClippedLogistic { clip },
                 clip => {
                     let why = format!("{clip} must be above 0 and at most 1: no logistic slope exceeds 1");
-                    return Err(("clip", why));
+                    return Err(Fault::at("clip", why));
                 }
             },
             (LossKind::SquaredHinge, Task::Binary) => {
@@ -183,7 +184,7 @@ impl Loss {
                     Task::MultiClass { .. } => "softmax",
                     Task::Regression { .. } => "ridge or huber",
                 };
-                return Err(("loss", format!("{kind} does not fit these labels; use {fitting}")));
+                return Err(Fault::at("loss", format!("{kind} does not fit these labels; use {fitting}")));
             }
         })
     }
@@ -214,7 +215,7 @@ impl Loss {
         }
     }
 
-    /// The same loss without a clip; Huber's δ is part of it and stays.
+    /// The loss without its clip; Huber's δ is part of it and stays.
     pub(crate) fn without_clip(self) -> Self {
         match self {
             Self::ClippedLogistic { .. } => Self::Logistic,
@@ -286,7 +287,7 @@ impl Loss {
         Self::WeightedLogistic { clip: 1.0, negative, positive }
     }
 
-    /// The same loss of two classes with these weights, clipped as before; `None` for other losses.
+    /// The loss of two classes with these weights, clipped as before; `None` for other losses.
     pub(crate) fn with_class_weights(self, [negative, positive]: [f64; 2]) -> Option<Self> {
         match self {
             Self::SquaredHinge { clip } | Self::WeightedSquaredHinge { clip, .. } => {

@@ -1,5 +1,6 @@
 //! How much each site counts: public functions of the announced numbers of records.
 
+use crate::fault::Fault;
 use serde::{Deserialize, Serialize};
 
 /// `data.weights`: what the sites' objectives are weighted by.
@@ -72,17 +73,18 @@ impl SiteWeights {
     ///
     /// # Errors
     /// A list of another length, or with a number that is not positive.
-    pub(crate) fn of(&self, records: &[usize], even: f64) -> Result<Vec<f64>, String> {
+    pub(crate) fn of(&self, records: &[usize], even: f64) -> Result<Vec<f64>, Fault> {
         let by = |f: &dyn Fn(f64) -> f64| records.iter().map(|&b| f(b as f64)).collect::<Vec<f64>>();
         let raw = match self {
             Self::Open | Self::Rule(WeightRule::Precision) => by(&|b| b * (b / (b + even))),
             Self::Rule(WeightRule::Records) => by(&|b| b),
             Self::Rule(WeightRule::Equal) => by(&|_| 1.0),
             Self::Given(list) if list.len() != records.len() => {
-                return Err(format!("{} numbers for {} sites", list.len(), records.len()));
+                let message = format!("{} numbers for {} sites", list.len(), records.len());
+                return Err(Fault::at("weights", message));
             }
             Self::Given(list) => match list.iter().find(|w| !(**w > 0.0 && w.is_finite())) {
-                Some(w) => return Err(format!("{w} must be a positive number")),
+                Some(w) => return Err(Fault::at("weights", format!("{w} must be a positive number"))),
                 None => list.clone(),
             },
         };
@@ -94,7 +96,7 @@ impl SiteWeights {
     ///
     /// # Errors
     /// As [`Self::of`].
-    pub(crate) fn multiples(&self, records: &[usize], even: f64) -> Result<Vec<f64>, String> {
+    pub(crate) fn multiples(&self, records: &[usize], even: f64) -> Result<Vec<f64>, Fault> {
         let weights = self.of(records, even)?;
         let same = weights.iter().all(|w| w == &weights[0]);
         let agents = weights.len() as f64;

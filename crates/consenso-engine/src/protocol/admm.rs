@@ -4,10 +4,11 @@ use super::{
     Aggregation, Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Response,
     Summed, View, settle, table_of,
 };
+use crate::fault::Fault;
 use crate::kernel;
 use crate::problem::solve::{Proximal, proximal_step};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
-use crate::theory::admm::{Block, Coupled, largest_factor, two_digits};
+use crate::theory::admm::{Block, Coupled, Uncertified, largest_factor, two_digits};
 use crate::theory::{Assessment, CertifiedBound, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 
@@ -78,12 +79,12 @@ pub(super) fn exact_step(
 }
 
 /// The working stability rule ζ·λ_max(Laplacian) < 2D of methods with exact minimisers and fixed weights.
-pub(super) fn check_exact(d: f64, zeta: f64, facts: &PublicFacts) -> Result<Option<String>, String> {
+pub(super) fn check_exact(d: f64, zeta: f64, facts: &PublicFacts) -> Result<Option<String>, Fault> {
     if !(d > 0.0 && d.is_finite()) {
-        return Err(format!("penalty must be a positive number, not {d}"));
+        return Err(Fault::at("penalty", format!("penalty must be a positive number, not {d}")));
     }
     if !(zeta > 0.0 && zeta.is_finite()) {
-        return Err(format!("dual_step must be a positive number, not {zeta}"));
+        return Err(Fault::at("dual_step", format!("dual_step must be a positive number, not {zeta}")));
     }
     let (left, right) = (zeta * facts.laplacian_max, 2.0 * d);
     Ok((left >= right).then(|| {
@@ -308,17 +309,18 @@ impl Configured for Admm {
     }
 
     /// The working stability rule of docs/paper.md section 2: ζ·λ_max(Laplacian) < 2(D − M).
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         let (d, zeta, m) = (self.penalty(), self.dual_step(), facts.smoothness);
         if !(d > 0.0 && d.is_finite()) {
-            return Err(format!("penalty must be a positive number, not {d}"));
+            return Err(Fault::at("penalty", format!("penalty must be a positive number, not {d}")));
         }
         if !(zeta > 0.0 && zeta.is_finite()) {
-            return Err(format!("dual_step must be a positive number, not {zeta}"));
+            return Err(Fault::at("dual_step", format!("dual_step must be a positive number, not {zeta}")));
         }
         let [low, high] = self.weights();
         if !(0.0 <= low && low <= high && high <= 1.0) {
-            return Err(format!("weights = [{low}, {high}] must be a range within 0 and 1"));
+            let message = format!("weights = [{low}, {high}] must be a range within 0 and 1");
+            return Err(Fault::at("weights", message));
         }
         let (left, right) = self.rule(facts);
         Ok((left >= right).then(|| {
@@ -348,7 +350,7 @@ impl Assessed for Admm {
         let certificate = if ground.constraint == crate::problem::Constraint::None {
             coupled.certify()
         } else {
-            Err("the theorems are about problems without a constraint set".into())
+            Err(Uncertified::ConstraintSet)
         };
         if let Ok(found) = &certificate {
             let envelope = coupled.envelope(found, ground.facts.dim, &ground.noise);

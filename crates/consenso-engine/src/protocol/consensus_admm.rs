@@ -5,6 +5,7 @@ use super::{
     Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Response, Summed, View,
     table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -98,12 +99,12 @@ impl Configured for ConsensusAdmm {
         self.penalty.get_or_insert(middle / degree);
     }
 
-    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, _: &PublicFacts) -> Result<Option<String>, Fault> {
         let c = self.penalty();
         if c > 0.0 && c.is_finite() {
             Ok(None)
         } else {
-            Err(format!("penalty must be a positive number, not {c}"))
+            Err(Fault::at("penalty", format!("penalty must be a positive number, not {c}")))
         }
     }
 

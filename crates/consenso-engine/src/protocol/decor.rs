@@ -4,6 +4,7 @@ use super::{
     Assessed, Configured, Memory, Pairwise, Parameters, Parts, Protocol, PublicFacts, Schedule, View,
     table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -105,7 +106,7 @@ impl Configured for Decor {
         self.step.get_or_insert_with(|| super::dgd::default_step(facts));
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         super::dgd::check_step(self.step.as_ref(), facts)
     }
 

@@ -4,6 +4,7 @@ use super::{
     Assessed, Configured, Drift, ENOUGH_STEPS, Memory, Parameters, Parts, Protocol, PublicFacts, Schedule,
     Tolerant, View, table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -45,10 +46,10 @@ pub(super) fn default_rounds(facts: &PublicFacts) -> u32 {
 }
 
 /// Refuses a schedule that is not of positive numbers; whether it is stable is a matter of [`assess_step`].
-pub(super) fn check_step(step: Option<&Schedule>, facts: &PublicFacts) -> Result<Option<String>, String> {
+pub(super) fn check_step(step: Option<&Schedule>, facts: &PublicFacts) -> Result<Option<String>, Fault> {
     let step = step.expect("resolved");
     if let Some(problem) = step.problem(facts.rounds) {
-        return Err(format!("step: {problem}"));
+        return Err(Fault::at("step", format!("step: {problem}")));
     }
     Ok(None)
 }
@@ -83,7 +84,7 @@ pub(super) fn open(product: f64, why: &str) -> Assessment {
     Assessment { not_certified: Some(why.into()), ..Assessment::open(inequality) }
 }
 
-/// The same for full gradients with fixed weights, where the rule was tried: below its limit they are predicted to be stable.
+/// Whether steps are stable for full gradients with fixed weights, where the rule was tried: below its limit they are predicted to be stable.
 fn working(product: f64, why: &str) -> Assessment {
     let open = open(product, why);
     if product >= 2.0 / ALONG_ONE_LINE {
@@ -159,7 +160,7 @@ impl Configured for Dgd {
         self.step.get_or_insert_with(|| default_step(facts));
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         check_step(self.step.as_ref(), facts)
     }
 

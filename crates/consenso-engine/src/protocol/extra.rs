@@ -1,6 +1,7 @@
 //! EXTRA: an exact first-order method with a constant step (Shi, Ling, Wu and Yin, 2015).
 
 use super::{Assessed, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, View, table_of};
+use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -112,10 +113,10 @@ impl Configured for Extra {
     }
 
     /// Convergence needs α < 2λ_min(½(I+W))/M; for Metropolis weights λ_min(W) > −1 makes that positive, and 1/M is safe for λ_min(W) ≥ 0.
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         let alpha = self.alpha();
         if !(alpha > 0.0 && alpha.is_finite()) {
-            return Err(format!("step must be a positive number, not {alpha}"));
+            return Err(Fault::at("step", format!("step must be a positive number, not {alpha}")));
         }
         let limit = 2.0 / facts.smoothness;
         Ok((alpha >= limit).then(|| {

@@ -5,6 +5,7 @@ use super::{
     Aggregation, Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Schedule,
     Summed, View, settle, table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, CertifiedBound, Ground, Standing, descent, short};
 use serde::{Deserialize, Serialize};
@@ -86,9 +87,12 @@ impl Configured for GradientDescent {
         self.step.get_or_insert_with(|| super::dgd::default_step(facts));
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         if !facts.complete {
-            return Err("Algorithm 2 (gd) needs a complete graph: set graph.kind = \"complete\", or use kind = \"gd-star\"".into());
+            return Err(Fault::at(
+                "kind",
+                "Algorithm 2 (gd) needs a complete graph: set graph.kind = \"complete\", or use kind = \"gd-star\"",
+            ));
         }
         super::dgd::check_step(self.step.as_ref(), facts)
     }

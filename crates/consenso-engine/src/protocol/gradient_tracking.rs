@@ -4,6 +4,7 @@ use super::{
     Assessed, Configured, ENOUGH_STEPS, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Schedule,
     View, dgd, table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
@@ -125,7 +126,7 @@ impl Configured for GradientTracking {
         if facts.budget.is_some() { enough.max((4 * facts.agents).min(400) as u32) } else { enough }
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         dgd::check_step(self.step.as_ref(), facts)
     }
 

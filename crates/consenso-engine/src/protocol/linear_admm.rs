@@ -50,11 +50,14 @@ use super::{
     Aggregation, Assessed, Configured, Couplable, Memory, Needs, Parameters, Parts, Protocol, PublicFacts,
     Response, Summed, Tossing, View, table_of,
 };
+use crate::fault::Fault;
 use crate::kernel;
 use crate::problem::coupling::{Coupling, Relation};
 use crate::problem::solve::Proximal;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
-use crate::theory::admm::{Block, Certificate, Coupled, largest_factor, two_digits, working_rule};
+use crate::theory::admm::{
+    Block, Certificate, Coupled, Uncertified, largest_factor, two_digits, working_rule,
+};
 use crate::theory::{Assessment, CertifiedBound, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -152,11 +155,11 @@ impl LinearAdmm {
         }
     }
 
-    fn certified(&self, ground: &Ground) -> Result<Certificate, String> {
+    fn certified(&self, ground: &Ground) -> Result<Certificate, Uncertified> {
         if ground.constraint != Constraint::None {
-            Err("the theorems are about variables without limits".into())
+            Err(Uncertified::Limits)
         } else if self.coupling().relations().iter().any(|&r| r != Relation::Equal) {
-            Err("the theorems are about equality constraints".into())
+            Err(Uncertified::Inequality)
         } else {
             self.coupled(ground).certify()
         }
@@ -344,29 +347,36 @@ impl Configured for LinearAdmm {
         }
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         let Some(coupling) = &self.coupling else {
-            return Err("kind linear-admm solves problems with a linear constraint: add [problem], or use kind = \"admm\"".into());
+            return Err(Fault::at(
+                "kind",
+                "kind linear-admm solves problems with a linear constraint: add [problem], or use kind = \"admm\"",
+            ));
         };
         if !facts.complete {
-            return Err("kind linear-admm needs everybody's releases: set graph.kind = \"complete\" or leave [graph] out".into());
+            return Err(Fault::at(
+                "kind",
+                "kind linear-admm needs everybody's releases: set graph.kind = \"complete\" or leave [graph] out",
+            ));
         }
         for (key, value) in [("penalty", self.penalty()), ("dual_step", self.dual_step())] {
             if !(value > 0.0 && value.is_finite()) {
-                return Err(format!("{key} must be a positive number, not {value}"));
+                return Err(Fault::at(key, format!("{key} must be a positive number, not {value}")));
             }
         }
         let [low, high] = self.rho();
         if !(0.0 <= low && low <= high && high.is_finite()) {
-            return Err(format!("rho = [{low}, {high}] must be a range of numbers ≥ 0"));
+            return Err(Fault::at("rho", format!("rho = [{low}, {high}] must be a range of numbers ≥ 0")));
         }
         let sigma = Self::sigma_squared(coupling);
         if high * sigma >= self.penalty() {
-            return Err(format!(
+            let message = format!(
                 "penalty = {} does not keep D·I − Aᵀ_iρA_i positive: it must exceed ρ_max·σ²_max = {}",
                 self.penalty(),
                 short(high * sigma)
-            ));
+            );
+            return Err(Fault::at("penalty", message));
         }
         let (d, needed) = self.rule(coupling, facts);
         Ok((d <= needed).then(|| {

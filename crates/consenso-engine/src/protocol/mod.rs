@@ -123,7 +123,7 @@ impl<'a> View<'a> {
         self
     }
 
-    /// The same view with what all agents would compute alike already computed.
+    /// Adds what all agents would compute alike, computed once.
     #[must_use]
     pub fn with_common(mut self, common: Option<&'a Common>) -> Self {
         self.common = common;
@@ -137,14 +137,14 @@ impl<'a> View<'a> {
         self
     }
 
-    /// The same view with μ, which protocols keep on the public side of their drafts.
+    /// Adds μ, which protocols keep on the public side of their drafts.
     #[must_use]
     pub fn with_regularization(mut self, regularization: f64) -> Self {
         self.regularization = regularization;
         self
     }
 
-    /// The same view with the set C that models must lie in, which exact minimisers keep to.
+    /// Adds the set C that models must lie in, which exact minimisers keep to.
     #[must_use]
     pub fn with_constraint(mut self, constraint: Constraint) -> Self {
         self.constraint = constraint;

@@ -4,6 +4,7 @@ use super::{
     Assessed, Configured, Drift, ENOUGH_STEPS, Memory, Parameters, Parts, Protocol, PublicFacts, Relaying,
     Schedule, Tolerant, View, table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
@@ -121,11 +122,11 @@ impl Configured for Muffliato {
         steps * (1 + self.mixings(facts).min(MOST_MIXINGS))
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         match self.mixings {
-            Some(0) => return Err("mixings = 0 is kind = \"dgd\": give at least 1".into()),
+            Some(0) => return Err(Fault::at("mixings", "mixings = 0 is kind = \"dgd\": give at least 1")),
             Some(many) if many > MOST_MIXINGS => {
-                return Err(format!("mixings = {many} is more than {MOST_MIXINGS}"));
+                return Err(Fault::at("mixings", format!("mixings = {many} is more than {MOST_MIXINGS}")));
             }
             _ => {}
         }

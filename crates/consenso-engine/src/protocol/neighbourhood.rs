@@ -4,6 +4,7 @@ use super::{
     Aggregation, Assessed, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, Schedule, Tolerant,
     View, settle, table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +79,7 @@ impl Configured for NeighbourhoodDescent {
         self.step.get_or_insert_with(|| super::dgd::default_step(facts));
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         super::dgd::check_step(self.step.as_ref(), facts)
     }
 

@@ -5,6 +5,7 @@ use super::{
     Configured, Memory, Parameters, Parts, Priced, PricedNoise, PricedRound, Protocol, PublicFacts,
     PublishedCost, Response, View, table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +93,7 @@ impl Configured for OutputAdmm {
         super::admm::resolve_exact(&mut self.penalty, &mut self.dual_step, facts);
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         check_exact(self.penalty(), self.dual_step(), facts)
     }
 

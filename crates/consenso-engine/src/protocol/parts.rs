@@ -3,6 +3,7 @@
 //! What holds for an algorithm without a part is written here once, as methods of `dyn Protocol`.
 
 use super::{Drift, Needs, Pairwise, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, View};
+use crate::fault::Fault;
 use crate::graph::Graph;
 use crate::problem::Coupling;
 use crate::theory::{Assessment, Ground};
@@ -39,11 +40,11 @@ pub trait Configured: Protocol {
     /// Chooses what the user left open from public quantities alone.
     fn resolve(&mut self, facts: &PublicFacts);
 
-    /// Says why the parameters cannot work (an error text), or what to be warned of.
+    /// Says why the parameters cannot work, or what to be warned of.
     ///
     /// # Errors
-    /// What is wrong, and what to write instead.
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String>;
+    /// [`Fault`] with the key that is wrong, and what to write instead.
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault>;
 
     /// Rounds when the user leaves them open.
     ///
@@ -211,7 +212,7 @@ impl<'p> dyn Protocol + 'p {
         }
     }
 
-    pub(crate) fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    pub(crate) fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         self.parts().configured.map_or(Ok(None), |c| c.check(facts))
     }
 
@@ -269,12 +270,13 @@ impl<'p> dyn Protocol + 'p {
 
     /// # Errors
     /// It brings all agents to one model.
-    pub(crate) fn couple(&self, coupling: &Arc<Coupling>) -> Result<Box<dyn Protocol>, String> {
+    pub(crate) fn couple(&self, coupling: &Arc<Coupling>) -> Result<Box<dyn Protocol>, Fault> {
         let couplable = self.parts().couplable.ok_or_else(|| {
-            format!(
+            let message = format!(
                 "kind {} brings all agents to one model; a [problem] with a linear constraint needs kind = \"linear-admm\"",
                 self.kind()
-            )
+            );
+            Fault::at("kind", message)
         })?;
         Ok(couplable.couple(coupling))
     }
@@ -393,7 +395,7 @@ mod tests {
         let blocks = ["a", "b"].map(|name| (name.to_owned(), Block::from_rows(1, &[vec![1.0]])));
         let ties = Coupling::new(blocks.to_vec(), vec![1.0], vec![Relation::Equal]);
         let refused = bare.couple(&Arc::new(ties.unwrap())).unwrap_err();
-        assert!(refused.contains("kind Bare brings all agents to one model"), "{refused}");
+        assert!(refused.to_string().contains("kind Bare brings all agents to one model"), "{refused}");
     }
 
     /// What an experiment file names can be resolved: both doors to its parameters are open.

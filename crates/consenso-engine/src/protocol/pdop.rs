@@ -5,6 +5,7 @@ use super::{
     Assessed, Configured, Memory, Parameters, Parts, Priced, PricedRound, Protocol, PublicFacts,
     PublishedCost, Schedule, Tolerant, View, table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +89,7 @@ impl Configured for Pdop {
         self.step.get_or_insert_with(|| Schedule::geometric(first, ratio));
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         check_step(self.step.as_ref(), facts)
     }
 

@@ -6,6 +6,7 @@ use super::{
     Configured, Memory, Parameters, Parts, Priced, PricedNoise, PricedRound, Protocol, PublicFacts,
     PublishedCost, Response, Schedule, View, table_of,
 };
+use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -119,17 +120,18 @@ impl Configured for PenaltyPerturbation {
         self.dual_step.get_or_insert(0.1 * weight / facts.laplacian_max);
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         if let Some(problem) = self.penalty.as_ref().and_then(|penalty| penalty.problem(facts.rounds)) {
-            return Err(format!("penalty: {problem}"));
+            return Err(Fault::at("penalty", format!("penalty: {problem}")));
         }
         let falls = |k: &u32| self.eta(k + 1) < self.eta(*k) * (1.0 - 1e-12);
         if let Some(k) = (1..facts.rounds).find(falls) {
-            return Err(format!("penalty must not decrease, as it does after round {k}"));
+            let message = format!("penalty must not decrease, as it does after round {k}");
+            return Err(Fault::at("penalty", message));
         }
         let theta = self.dual_step();
         if !(theta > 0.0 && theta.is_finite()) {
-            return Err(format!("dual_step must be a positive number, not {theta}"));
+            return Err(Fault::at("dual_step", format!("dual_step must be a positive number, not {theta}")));
         }
         let first = self.eta(1);
         Ok((theta > first).then(|| {

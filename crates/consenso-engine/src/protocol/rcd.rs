@@ -4,6 +4,7 @@ use super::{
     Assessed, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Tolerant, View, table_of,
 };
 use crate::data::some_columns;
+use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::random::{Purpose, Seed};
 use crate::theory::{Assessment, CertifiedBound, Ground, Standing, descent, short};
@@ -248,13 +249,14 @@ impl Configured for CoordinateDescent {
         }
     }
 
-    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         let step = self.eta();
         if !(step > 0.0 && step.is_finite()) {
-            return Err(format!("step = {step} must be a positive number"));
+            return Err(Fault::at("step", format!("step = {step} must be a positive number")));
         }
         if !(1..=facts.dim).contains(&self.block) {
-            return Err(format!("block = {} must be at least 1 and at most d = {}", self.block, facts.dim));
+            let message = format!("block = {} must be at least 1 and at most d = {}", self.block, facts.dim);
+            return Err(Fault::at("block", message));
         }
         let epoch = self.epoch_rounds(facts.dim);
         Ok((facts.rounds < epoch).then(|| {

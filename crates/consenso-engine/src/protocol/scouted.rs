@@ -66,6 +66,7 @@ use super::{
 };
 use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout};
+use crate::fault::Fault;
 use crate::graph::Graph;
 use crate::kernel;
 use crate::problem::clipped::{self, ScoreRule, Standardised};
@@ -263,11 +264,14 @@ impl Recipe {
     ///
     /// # Errors
     /// Weights that do not fit.
-    pub(crate) fn new(request: &Request, records: &[usize]) -> Result<Self, String> {
+    pub(crate) fn new(request: &Request, records: &[usize]) -> Result<Self, Fault> {
         let layout = &request.layout;
         let columns = layout.features() as f64;
         let even = request.mu.map_or(0.0, |mu| request.reach * 2.0 * columns / (mu * mu));
-        let weights = request.weights.of(records, even).map_err(|e| format!("weights: {e}"))?;
+        let weights = request
+            .weights
+            .of(records, even)
+            .map_err(|fault| Fault::at("weights", format!("weights: {fault}")))?;
         let factors: Vec<f64> = weights.iter().zip(records).map(|(w, &b)| w / b as f64).collect();
         let own = request.pairwise.map_or(1.0, |(_, own)| own);
         let r = own * factors.iter().map(|f| f * f).sum::<f64>().sqrt();
@@ -859,7 +863,7 @@ impl Scouted {
         request: &Request,
         records: &[Vec<usize>],
         graphs: &[Arc<Graph>],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Fault> {
         let mut recipes = Vec::new();
         for (run, counts) in records.iter().enumerate() {
             if run == 0 || records[run - 1] != *counts {
@@ -1290,7 +1294,7 @@ impl Configured for Scouted {
         self.rounds()
     }
 
-    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, _: &PublicFacts) -> Result<Option<String>, Fault> {
         let recipe = &self.recipe;
         let (heavy, weight) = largest(recipe.weights.iter().copied());
         let all: f64 = recipe.factors.iter().map(|f| f * f).sum();

@@ -17,6 +17,7 @@ use super::{
     Assessed, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Relaying, Response,
     Tossing, View,
 };
+use crate::fault::Fault;
 use crate::graph::Graph;
 use crate::problem::{LocalObjective, Objective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
@@ -47,7 +48,7 @@ impl Staged {
         Self { scout, inner, facts, objective, before_mean, gossip }
     }
 
-    /// The same algorithm behind the same stage in longer messages.
+    /// Puts the algorithm behind its stage into longer messages.
     pub(crate) fn behind(&self, scout: Scouted) -> Self {
         Self { scout, ..self.clone() }
     }
@@ -255,7 +256,7 @@ impl Protocol for Staged {
 impl Configured for Staged {
     fn resolve(&mut self, _: &PublicFacts) {}
 
-    fn check(&self, _: &PublicFacts) -> Result<Option<String>, String> {
+    fn check(&self, _: &PublicFacts) -> Result<Option<String>, Fault> {
         let said = [self.inner.check(&self.facts)?, self.scout.check(&self.facts)?];
         let said: Vec<String> = said.into_iter().flatten().collect();
         Ok((!said.is_empty()).then(|| said.join("; ")))

@@ -11,6 +11,7 @@
 //! does not depend on the delays. Noise adds to a message what it adds without delays, and a part of the mixed noise has weights that are not negative and add up to at most one, as before.
 //! Algorithms that balance duals or trackers over edges (`extra`, `gradient-tracking`, `admm`) have no such argument: what one end took back and the other had not yet seen is lost for good.
 
+use crate::fault::Fault;
 use crate::graph::Graph;
 use crate::random::{Purpose, Seed};
 use rand::RngExt;
@@ -47,11 +48,12 @@ impl Delays {
     /// What is wrong with the numbers, if anything is.
     ///
     /// # Errors
-    /// The key and the rule it breaks.
-    pub fn check(&self, graphs: &[std::sync::Arc<Graph>]) -> Result<(), String> {
+    /// [`Fault`] with the key and the rule it breaks.
+    pub fn check(&self, graphs: &[std::sync::Arc<Graph>]) -> Result<(), Fault> {
         for (key, value) in [("message", self.message), ("factor", self.factor), ("jitter", self.jitter)] {
             if !(value.is_finite() && value >= 0.0) {
-                return Err(format!("delays.{key} = {value} must be a number that is not negative"));
+                let message = format!("delays.{key} = {value} must be a number that is not negative");
+                return Err(Fault::at(format!("delays.{key}"), message));
             }
         }
         let linked = |&(a, b): &(u32, u32)| {
@@ -60,7 +62,10 @@ impl Delays {
                 .any(|g| (a as usize) < g.agents() && g.neighbours(a as usize).binary_search(&b).is_ok())
         };
         match self.slow.iter().find(|pair| !linked(pair)) {
-            Some((a, b)) => Err(format!("delays.slow: there is no link between agents {a} and {b}")),
+            Some((a, b)) => Err(Fault::at(
+                "delays.slow",
+                format!("delays.slow: there is no link between agents {a} and {b}"),
+            )),
             None => Ok(()),
         }
     }

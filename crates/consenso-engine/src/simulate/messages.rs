@@ -1,5 +1,6 @@
 //! A virtual network: delay, loss with retransmission, partition and repair. Time is a number, not a clock.
 
+use super::error::SimulationError;
 use crate::agent::{Agent, Effect, Message};
 use crate::gate::StopReason;
 use crate::random::{Purpose, Seed};
@@ -82,13 +83,13 @@ impl Ord for InFlight {
 /// Drives agents to the end through messages, and returns them with what was sent.
 ///
 /// # Errors
-/// A text when an agent refuses a message or a partition never heals: neither can happen among honest agents under healing faults.
+/// [`SimulationError`] when an agent refuses a message or a partition never heals: neither can happen among honest agents under healing faults.
 pub fn over_messages(
     mut agents: Vec<Agent>,
     neighbours: impl Fn(usize) -> Vec<u32>,
     faults: &Faults,
     seed: &Seed,
-) -> Result<(Vec<Agent>, Traffic), String> {
+) -> Result<(Vec<Agent>, Traffic), SimulationError> {
     let mut chance = seed.stream(Purpose::Network, 0, 0);
     let mut queue: BinaryHeap<Reverse<InFlight>> = BinaryHeap::new();
     let mut traffic = Traffic { stopped: vec![StopReason::Interrupted; agents.len()], ..Traffic::default() };
@@ -120,16 +121,17 @@ pub fn over_messages(
         if lost {
             traffic.lost += 1;
             if attempt >= MAX_ATTEMPTS {
-                return Err(format!(
-                    "agent {} could not reach agent {to} in {MAX_ATTEMPTS} attempts",
-                    message.from()
-                ));
+                return Err(SimulationError::CutOff {
+                    from: message.from(),
+                    to: to as u32,
+                    attempts: MAX_ATTEMPTS,
+                });
             }
             Sending { message, to, order, attempt: attempt + 1 }.depart(now, faults, &mut chance, &mut queue);
             continue;
         }
         traffic.delivered += 1;
-        agents[to].handle(&message).map_err(|refusal| refusal.to_string())?;
+        agents[to].handle(&message)?;
         ready.push(to);
     }
     traffic.milliseconds = now;

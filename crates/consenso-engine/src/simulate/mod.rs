@@ -3,11 +3,13 @@
 //! Both play the same [`Player`]s and give the same transcript bit for bit.
 
 mod delays;
+mod error;
 mod messages;
 mod parted;
 mod shared;
 
 pub use delays::{Clock, Delays};
+pub use error::{RankError, SimulationError};
 pub use messages::{Faults, Partition, Traffic, over_messages};
 pub use parted::{Alone, Division, Parted, PartedState, Ranks, ThreadRanks};
 
@@ -131,7 +133,7 @@ impl Lockstep {
         self
     }
 
-    /// The same agents, exchanging secret shares: only the sum of their vectors is revealed.
+    /// Lets the agents exchange secret shares: only the sum of their vectors is revealed.
     ///
     /// # Errors
     /// A graph that is not complete or not the code's, or an algorithm that looks at more than sums.

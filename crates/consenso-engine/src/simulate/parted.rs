@@ -4,6 +4,7 @@
 //! sees its neighbours in the order of their numbers, so the transcript is that of [`Lockstep`](super::Lockstep), bit for bit, however the
 //! agents are divided.
 
+use super::error::{RankError, SimulationError};
 use crate::agent::{Player, PlayerState, RestoreError, Seat};
 use crate::gate::Draft;
 use crate::graph::{Graph, Mixing};
@@ -26,20 +27,20 @@ pub trait Ranks {
     /// Begins to send these numbers to ranks, and to receive so many from others, without waiting.
     ///
     /// # Errors
-    /// A text when messages cannot be sent.
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), String>;
+    /// [`RankError`] when messages cannot be sent.
+    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError>;
 
     /// Waits for what the last [`Self::post`] began, and returns what was received, in the order it was expected.
     ///
     /// # Errors
-    /// A text when messages are lost.
-    fn collect(&mut self) -> Result<Vec<Vec<f64>>, String>;
+    /// [`RankError`] when messages are lost.
+    fn collect(&mut self) -> Result<Vec<Vec<f64>>, RankError>;
 
     /// Sends everybody's numbers to rank 0, which gets them rank by rank; `counts` says how many each has. The others get nothing.
     ///
     /// # Errors
     /// As for [`Self::post`].
-    fn sent_to_first(&mut self, mine: Vec<f64>, counts: &[usize]) -> Result<Vec<Vec<f64>>, String> {
+    fn sent_to_first(&mut self, mine: Vec<f64>, counts: &[usize]) -> Result<Vec<Vec<f64>>, RankError> {
         if self.rank() > 0 {
             self.post(vec![(0, mine)], &[])?;
             self.collect()?;
@@ -56,10 +57,10 @@ pub trait Ranks {
     ///
     /// # Errors
     /// As for [`Self::post`].
-    fn sent_by_first(&mut self, mine: Vec<f64>, count: usize) -> Result<Vec<f64>, String> {
+    fn sent_by_first(&mut self, mine: Vec<f64>, count: usize) -> Result<Vec<f64>, RankError> {
         if self.rank() > 0 {
             self.post(Vec::new(), &[(0, count)])?;
-            return self.collect()?.pop().ok_or_else(|| "rank 0 sent nothing".into());
+            return self.collect()?.pop().ok_or(RankError::Nothing(0));
         }
         let everybody = (1..self.ranks()).map(|rank| (rank, mine.clone())).collect();
         self.post(everybody, &[])?;
@@ -351,8 +352,8 @@ impl<'a> Parted<'a> {
     /// One round: the border plays, its rows travel while the others play.
     ///
     /// # Errors
-    /// A text when messages are lost; the simulation cannot go on then.
-    pub fn advance(&mut self, ranks: &mut dyn Ranks) -> Result<(), String> {
+    /// [`SimulationError`] when messages are lost; the simulation cannot go on then.
+    pub fn advance(&mut self, ranks: &mut dyn Ranks) -> Result<(), SimulationError> {
         let common = self.common();
         self.play(0..self.border, common.as_ref())?;
         let out = self.sends.iter().map(|(rank, places)| {
@@ -386,7 +387,7 @@ impl<'a> Parted<'a> {
         self.common.then(|| Common::of(&self.rows.chunks_exact(self.dim).collect::<Vec<_>>()))
     }
 
-    fn play(&mut self, which: std::ops::Range<usize>, common: Option<&Common>) -> Result<(), String> {
+    fn play(&mut self, which: std::ops::Range<usize>, common: Option<&Common>) -> Result<(), RestoreError> {
         let Self { residents, crew, looks, mixing, dim, round, rows, next, .. } = self;
         let table = Table { rows, looks, mixing, round: *round, common };
         let next = &mut next[which.start * *dim..which.end * *dim];
@@ -414,9 +415,9 @@ impl<'a> Parted<'a> {
                     let mut player = revived(make, resident, state.as_ref())?;
                     play(draft, resident, &mut player, out);
                     *state = Some(player.state());
-                    Ok::<(), RestoreError>(())
+                    Ok(())
                 });
-                played.collect::<Result<(), _>>().map_err(|e| e.to_string())
+                played.collect()
             }
         }
     }
@@ -426,7 +427,7 @@ impl<'a> Parted<'a> {
         &self,
         width: usize,
         of: impl Fn(&Resident, &Player, &mut Workspace, &mut [f64]) + Sync,
-    ) -> Result<Vec<f64>, String> {
+    ) -> Result<Vec<f64>, RestoreError> {
         let mut all = vec![0.0; self.residents.len() * width];
         let each = self.residents.par_iter().zip(all.par_chunks_exact_mut(width.max(1)));
         match &self.crew {
@@ -438,9 +439,9 @@ impl<'a> Parted<'a> {
             Crew::Streamed(make, states) => {
                 let made = each.zip(states).map_init(Workspace::default, |work, ((resident, out), state)| {
                     of(resident, &revived(make, resident, state.as_ref())?, work, out);
-                    Ok::<(), RestoreError>(())
+                    Ok(())
                 });
-                made.collect::<Result<(), _>>().map_err(|e| e.to_string())?;
+                made.collect::<Result<(), RestoreError>>()?;
             }
         }
         Ok(self.sorted(all, width))
@@ -459,8 +460,8 @@ impl<'a> Parted<'a> {
     /// The models that the agents of this rank would use if the run ended now, one after the other in the order of their numbers.
     ///
     /// # Errors
-    /// A text when an agent cannot be made again.
-    pub fn current_models(&self) -> Result<Vec<f64>, String> {
+    /// [`RestoreError`] when an agent cannot be made again.
+    pub fn current_models(&self) -> Result<Vec<f64>, RestoreError> {
         let table = self.table(None);
         self.of_each(self.model_dim, |resident, player, _, model| {
             player.current_model(&table.seat(resident), model);
@@ -471,7 +472,7 @@ impl<'a> Parted<'a> {
     ///
     /// # Errors
     /// As for [`Self::current_models`].
-    pub fn values(&self, at: &[f64]) -> Result<Vec<f64>, String> {
+    pub fn values(&self, at: &[f64]) -> Result<Vec<f64>, RestoreError> {
         self.of_each(1, |_, player, work, value| value[0] = player.local().value(at, work))
     }
 
@@ -483,7 +484,7 @@ impl<'a> Parted<'a> {
     ///
     /// # Errors
     /// As for [`Self::current_models`].
-    pub fn finish(&mut self) -> Result<Vec<f64>, String> {
+    pub fn finish(&mut self) -> Result<Vec<f64>, RestoreError> {
         let common = self.common();
         let mut all = vec![0.0; self.residents.len() * self.model_dim];
         let Self { residents, crew, looks, mixing, round, rows, model_dim, .. } = self;
@@ -497,9 +498,9 @@ impl<'a> Parted<'a> {
                 let finished = each.zip(states).map(|((resident, model), state)| {
                     let mut player = revived(make, resident, state.as_ref())?;
                     model.copy_from_slice(&player.finish(&table.seat(resident)));
-                    Ok::<(), RestoreError>(())
+                    Ok(())
                 });
-                finished.collect::<Result<(), _>>().map_err(|e| e.to_string())?;
+                finished.collect::<Result<(), RestoreError>>()?;
             }
         }
         Ok(self.sorted(all, self.model_dim))
@@ -602,14 +603,14 @@ impl Ranks for Alone {
         1
     }
 
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), String> {
+    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError> {
         match out.is_empty() && expected.is_empty() {
             true => Ok(()),
-            false => Err("there is no other process".into()),
+            false => Err(RankError::Alone),
         }
     }
 
-    fn collect(&mut self) -> Result<Vec<Vec<f64>>, String> {
+    fn collect(&mut self) -> Result<Vec<Vec<f64>>, RankError> {
         Ok(Vec::new())
     }
 }
@@ -650,18 +651,18 @@ impl Ranks for ThreadRanks {
         self.out.len()
     }
 
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), String> {
+    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError> {
         for (rank, numbers) in out {
-            self.out[rank].send(numbers).map_err(|e| e.to_string())?;
+            self.out[rank].send(numbers).map_err(|_| RankError::Gone(rank))?;
         }
         self.expected = expected.to_vec();
         Ok(())
     }
 
-    fn collect(&mut self) -> Result<Vec<Vec<f64>>, String> {
+    fn collect(&mut self) -> Result<Vec<Vec<f64>>, RankError> {
         let one = |&(rank, count): &(usize, usize)| {
-            let numbers = self.inboxes[rank].recv().map_err(|_| format!("rank {rank} is gone"))?;
-            (numbers.len() == count).then_some(numbers).ok_or(format!("rank {rank} sent another length"))
+            let numbers = self.inboxes[rank].recv().map_err(|_| RankError::Gone(rank))?;
+            (numbers.len() == count).then_some(numbers).ok_or(RankError::Length(rank))
         };
         self.expected.iter().map(one).collect()
     }

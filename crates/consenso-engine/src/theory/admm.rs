@@ -11,6 +11,7 @@
 //!
 //! The midpoint ρ⁰ and α appear in the proof only, so the largest p over both is taken.
 
+use super::short;
 use serde::Serialize;
 
 /// What the theorems need to know of one agent.
@@ -56,8 +57,72 @@ pub struct Certificate {
     pub rho: f64,
 }
 
-/// The first inequality that fails for every α, in words.
-pub type Failure = String;
+/// The first condition of a theorem that a problem or a choice of parameters does not meet.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Uncertified {
+    /// The theorems are about problems without a constraint set.
+    #[error("the theorems are about problems without a constraint set")]
+    ConstraintSet,
+    /// The theorems are about variables without limits.
+    #[error("the theorems are about variables without limits")]
+    Limits,
+    /// The theorems are about equalities.
+    #[error("the theorems are about equality constraints")]
+    Inequality,
+    /// Some f_i is not strongly convex.
+    #[error("it needs strong convexity, m > 0")]
+    NotStronglyConvex,
+    /// With noise, agents may take gradient steps only.
+    #[error("Theorem 3.3 is about the first-order update only")]
+    ExactUpdate,
+    /// D − ρ_max·σ² is negative.
+    #[error("Γ is not positive: D = {} is below ρ_max·σ² = {}", short(*.penalty), short(*.needed))]
+    Gamma {
+        /// D.
+        penalty: f64,
+        /// What it must reach.
+        needed: f64,
+    },
+    /// D is too small for a gradient step.
+    #[error("D = {} is not above M = {}", short(*.penalty), short(*.smoothness))]
+    Smoothness {
+        /// D.
+        penalty: f64,
+        /// M.
+        smoothness: f64,
+    },
+    /// The step of the dual variables is too long.
+    #[error("ζ = {} is not below 2ρ⁰ = {}", short(*.step), short(*.limit))]
+    DualStep {
+        /// ζ.
+        step: f64,
+        /// 2ρ⁰.
+        limit: f64,
+    },
+    /// No α of the proof meets both of its conditions.
+    #[error(
+        "no α: ζ < 2ρ⁰ − N/α and D > Nσ²/α{} need α > {}, but α(Nρ² + ρ̆²)σ² < {} needs α < {}; a penalty as large as \
+         ρ⁰ = {} would need m > {}",
+        if *.exact { "" } else { " + M" },
+        short(*.above),
+        if *.exact { "2m" } else { "m" },
+        short(*.below),
+        short(*.rho),
+        short(*.needed)
+    )]
+    NoAlpha {
+        /// Whether agents solve their problems.
+        exact: bool,
+        /// α must be larger.
+        above: f64,
+        /// And smaller.
+        below: f64,
+        /// ρ⁰.
+        rho: f64,
+        /// The m that would do.
+        needed: f64,
+    },
+}
 
 /// Share of p that Theorem 3.3 gives away to the noise: its ε̂.
 const GIVEN_AWAY: f64 = 0.5;
@@ -77,28 +142,21 @@ impl Coupled {
     ///
     /// # Errors
     /// The inequality of (admissable-range) or (rho-fa-selection) that no α satisfies, with its numbers.
-    pub fn certify(&self) -> Result<Certificate, Failure> {
+    pub fn certify(&self) -> Result<Certificate, Uncertified> {
         for b in &self.blocks {
             if b.strong_convexity <= 0.0 {
-                return Err("it needs strong convexity, m > 0".into());
+                return Err(Uncertified::NotStronglyConvex);
             }
-            if b.penalty < b.rho.1 * b.sigma_squared * (1.0 - 1e-12) {
-                return Err(format!(
-                    "Γ is not positive: D = {} is below ρ_max·σ² = {}",
-                    super::short(b.penalty),
-                    super::short(b.rho.1 * b.sigma_squared)
-                ));
+            let (penalty, smoothness, needed) = (b.penalty, b.smoothness, b.rho.1 * b.sigma_squared);
+            if penalty < needed * (1.0 - 1e-12) {
+                return Err(Uncertified::Gamma { penalty, needed });
             }
-            if !self.exact && b.penalty <= b.smoothness {
-                return Err(format!(
-                    "D = {} is not above M = {}",
-                    super::short(b.penalty),
-                    super::short(b.smoothness)
-                ));
+            if !self.exact && penalty <= smoothness {
+                return Err(Uncertified::Smoothness { penalty, smoothness });
             }
         }
         if self.exact && self.noisy {
-            return Err("Theorem 3.3 is about the first-order update only".into());
+            return Err(Uncertified::ExactUpdate);
         }
         let low = self.blocks.iter().map(|b| 0.5 * (b.rho.0 + b.rho.1)).fold(f64::INFINITY, f64::min);
         let high = self.blocks.iter().map(|b| b.rho.1).fold(0.0, f64::max);
@@ -179,25 +237,15 @@ impl Coupled {
         (falling, rising.min(third / (five * below / sigma)))
     }
 
-    fn why_not(&self, rho: f64) -> Failure {
-        let (low, high) = self.admissible(rho);
+    fn why_not(&self, rho: f64) -> Uncertified {
+        let (above, below) = self.admissible(rho);
         let n = self.agents as f64;
         if 2.0 * rho <= self.dual_step {
-            let (zeta, limit) = (super::short(self.dual_step), super::short(2.0 * rho));
-            return format!("ζ = {zeta} is not below 2ρ⁰ = {limit}");
+            return Uncertified::DualStep { step: self.dual_step, limit: 2.0 * rho };
         }
         let sigma = self.blocks.iter().map(|b| b.sigma_squared).fold(0.0, f64::max);
         let needed = n * n * rho * sigma / if self.exact { 4.0 } else { 2.0 };
-        format!(
-            "no α: ζ < 2ρ⁰ − N/α and D > Nσ²/α{} need α > {}, but α(Nρ² + ρ̆²)σ² < {} needs α < {}; a penalty as large as \
-             ρ⁰ = {} would need m > {}",
-            if self.exact { "" } else { " + M" },
-            super::short(low),
-            if self.exact { "2m" } else { "m" },
-            super::short(high),
-            super::short(rho),
-            super::short(needed)
-        )
+        Uncertified::NoAlpha { exact: self.exact, above, below, rho, needed }
     }
 
     /// The certified bound over the rounds, for noise of these standard deviations on each of `dim` coordinates.

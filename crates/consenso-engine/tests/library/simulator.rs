@@ -370,7 +370,7 @@ fn a_partition_for_ever_is_an_error_not_a_hang() {
     let faults = Faults { retry_after: 1.0, partitions: vec![cut], ..Faults::default() };
     let neighbours = |i: usize| setting.graph.neighbours(i).to_vec();
     let error = over_messages(setting.agents(), neighbours, &faults, &Seed::from(1)).expect_err("cut off");
-    assert!(error.contains("could not reach"), "{error}");
+    assert!(error.to_string().contains("could not reach"), "{error}");
 }
 
 /// Gossip after the last round brings every agent to the network's mean model.

@@ -25,7 +25,7 @@ const LEAST: f64 = 1e-300;
 /// Okabe and Ito's palette, safe for the colour-blind, without its yellow, which white swallows.
 pub(super) const COLOURS: [&str; 7] =
     ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
-/// The same on dark paper, where its yellow serves and its black and blue do not.
+/// Colours on dark paper, where yellow serves and black and blue do not.
 pub(super) const DARK_COLOURS: [&str; 7] =
     ["#56B4E9", "#F0803C", "#2BC49A", "#DD94BC", "#E69F00", "#F0E442", "#f2f2f2"];
 /// Dashes tell lines apart in grey. One more than there are colours, so that pairs repeat late.

@@ -283,7 +283,7 @@ fn parameters(record: &Record) -> String {
     )
 }
 
-/// The same outputs under the paper's accounting and ours.
+/// One run's outputs under the paper's accounting and ours.
 fn accountings(reproduction: &Reproduction) -> String {
     let run = reproduction.record("paper-2a").and_then(|record| {
         let own = record.algorithms.iter().find(|a| a.kind == "admm" && a.epsilon.is_some())?;

@@ -45,7 +45,7 @@ pub struct Finding {
     pub paper: String,
     /// What this run gave, in words.
     pub measured: String,
-    /// The same as one number.
+    /// The finding as one number.
     pub value: f64,
     /// How the verdict follows.
     pub rule: &'static str,
