@@ -3,13 +3,14 @@
 //!     cargo run --release -p consenso-engine --example bench_simulate [--million]
 #![expect(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
+use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Timetable};
 use consenso_engine::data::{Records, Synthetic, SyntheticTask};
 use consenso_engine::gate::{FilterPlan, Gate, Ledger, Noise, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::filter::RenyiFilter;
 use consenso_engine::privacy::renyi_table::{IntervalNoise, RenyiTable, ShiftNorms};
-use consenso_engine::problem::{LocalObjective, Loss, Objective, Workspace};
+use consenso_engine::problem::{LocalObjective, Loss, Objective, Sensitivity, Workspace};
 use consenso_engine::protocol::{Admm, Dgd, Protocol, Schedule};
 use consenso_engine::random::Seed;
 use consenso_engine::simulate::Lockstep;
@@ -75,7 +76,7 @@ fn network(
         let local = LocalObjective::new(objective, records);
         let gate = match door {
             Door::Open => Gate::open(i as u64, seed.clone()),
-            _ => Gate::new(i as u64, seed.clone(), Arc::clone(&noise), ledger.clone()),
+            _ => testing::gate(i as u64, seed.clone(), Arc::clone(&noise), ledger.clone()),
         };
         Player::new(local, Arc::clone(protocol), Arc::clone(&timetable), gate)
     };
@@ -94,9 +95,9 @@ fn filter() -> Ledger {
     let norms = |rate: f64| ShiftNorms { inf: 1e-3 * rate, two: Some(1e-3 * rate), one: Some(3.8e-3 * rate) };
     let table = RenyiTable::new(IntervalNoise::Laplace, 1e-3, 7.3e-3, &orders).expect("a table");
     let rounds = rates.iter().map(|&rate| table.round(norms(rate)).expect("costs")).collect();
-    let shifts = vec![1e-3; ROUNDS as usize];
+    let step = Sensitivity { l1: 3.8e-3, l2: 1e-3, linf: 1e-3 };
     let filter = RenyiFilter::new(&orders, 1.0, 1e-6).expect("a filter");
-    Ledger::filter(Arc::new(FilterPlan::new(rounds, rates, shifts)), filter)
+    Ledger::filter(Arc::new(FilterPlan::new(rounds, rates, vec![step; ROUNDS as usize], 14)), filter)
 }
 
 /// Example (b) of the paper: N = 100, E = 200, b = 100, d = 14, K = 100, 10 runs side by side.

@@ -5,7 +5,7 @@
 //! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
 
 use crate::gate::{
-    Draft, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares, StopReason,
+    Charge, Draft, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares, StopReason, Turn,
 };
 use crate::graph::{Graph, Mixing};
 use crate::problem::LocalObjective;
@@ -248,14 +248,12 @@ impl Player {
                 out[..tail.len()].copy_from_slice(tail);
             });
         }
-        if stopped.is_none() && next <= *unsure {
-            *stopped = gate.spend(next).err().map(|reason| (next, reason));
-            return gate.forward(next, out, |out| protocol.idle(&view, out));
-        }
         if stopped.is_some() {
             return gate.forward(next, out, |out| protocol.idle(&view, out));
         }
-        let (release, refused) = gate.release(&**protocol, &view, memory, local, draft, out);
+        let turn = Turn { protocol: &**protocol, view: &view, memory, local };
+        let (release, refused) =
+            if next <= *unsure { gate.spare(&turn, out) } else { gate.release(turn, draft, out) };
         *stopped = refused.map(|reason| (next, reason));
         release
     }
@@ -274,8 +272,8 @@ impl Player {
         words: &'a mut [u64],
     ) -> Result<Shares<'a>, ShareError> {
         let round = seat.round + 1;
-        self.next_steps(seat, draft, code, own, round, false)?;
-        Ok(self.gate.split(round, draft, words))
+        let charge = self.next_steps(seat, draft, code, own, round, false)?;
+        Ok(self.gate.split(round, charge, draft, words))
     }
 
     /// The same for masked sums, under a label whose round follows `seat`'s. `again` says that a vector of this round was made before, under another label.
@@ -296,8 +294,8 @@ impl Player {
         own: &mut [f64],
         words: &'a mut [u64],
     ) -> Result<Masked<'a>, ShareError> {
-        self.next_steps(seat, draft, code, own, label.charge(), again)?;
-        self.gate.mask(label, draft, words)
+        let charge = self.next_steps(seat, draft, code, own, label.charge(), again)?;
+        self.gate.mask(label, charge, draft, words)
     }
 
     fn next_steps(
@@ -306,9 +304,9 @@ impl Player {
         draft: &mut Draft,
         code: &FixedPoint,
         own: &mut [f64],
-        charge: u32,
+        number: u32,
         again: bool,
-    ) -> Result<(), ShareError> {
+    ) -> Result<Charge, ShareError> {
         if !again {
             self.absorb(seat);
         }
@@ -317,11 +315,13 @@ impl Player {
         let next = seat.round + 1;
         if next > timetable.rounds || stopped.is_some() {
             own.copy_from_slice(view.own());
-            return gate.same_steps(&**protocol, &view, code, own, draft);
+            gate.same_steps(&**protocol, &view, code, own, draft)?;
+            return Ok(Charge::Nothing);
         }
-        let refused = gate.next_steps(&**protocol, &view, memory, local, draft, code, own, charge)?;
+        let turn = Turn { protocol: &**protocol, view: &view, memory, local };
+        let (charge, refused) = gate.next_steps(turn, draft, code, own, number)?;
         *stopped = refused.map(|reason| (next, reason));
-        Ok(())
+        Ok(charge)
     }
 
     /// Takes in what the round of `seat` revealed, without a vector of the next.
@@ -737,6 +737,8 @@ pub enum Effect {
     Charge {
         /// The round charged.
         round: u32,
+        /// What it was charged.
+        charge: Charge,
     },
     /// Send to every neighbour, again and again until each has it.
     Send(Message),
@@ -1269,11 +1271,12 @@ impl Agent {
             let mut out = vec![0.0; self.dim];
             let seat = seat!(self);
             let release = self.player.play(&seat, &mut self.draft, &mut out);
+            let charge = release.charge();
             let message = Message::released(self.id, &release);
             self.own = Some(Arc::clone(&message.values));
             // Whoever joins in this exchange is waited for in it.
             self.take_in(message.round);
-            self.queue.push_back(Effect::Charge { round: message.round });
+            self.queue.push_back(Effect::Charge { round: message.round, charge });
             self.queue.push_back(Effect::Send(message));
             return;
         }

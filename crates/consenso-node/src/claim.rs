@@ -1,8 +1,8 @@
 //! Auditing a ledger: what its events alone prove, next to what was claimed.
 
 use crate::agreement::{Agreement, Summary};
+use crate::spending::ChargeRow;
 use crate::store::{Entry, Row};
-use consenso_engine::experiment::Charge;
 use consenso_engine::privacy::calibrate::{self, LaplaceShift};
 use consenso_engine::privacy::filter::{ChargeError, RenyiFilter};
 use consenso_engine::privacy::{AccountingError, Claim, Event, Mechanism, Method, compose};
@@ -133,12 +133,12 @@ pub struct Auditor {
 /// Charges, equal ones counted.
 #[derive(Debug, Default)]
 struct Tally {
-    counted: BTreeMap<String, (Charge, u64)>,
-    others: Vec<Charge>,
+    counted: BTreeMap<String, (ChargeRow, u64)>,
+    others: Vec<ChargeRow>,
 }
 
 impl Tally {
-    fn add(&mut self, charge: &Charge) {
+    fn add(&mut self, charge: &ChargeRow) {
         let gaussian = |e: &Event| e.count == 1 && matches!(e.mechanism, Mechanism::Gaussian { .. });
         match serde_json::to_string(charge) {
             Ok(key) if charge.values().all(gaussian) => {
@@ -148,7 +148,7 @@ impl Tally {
         }
     }
 
-    fn charges(self) -> Vec<Charge> {
+    fn charges(self) -> Vec<ChargeRow> {
         let counted = self.counted.into_values().map(|(mut charge, count)| {
             charge.values_mut().for_each(|event| event.count = count);
             charge
@@ -249,8 +249,8 @@ impl Auditor {
 ///
 /// # Errors
 /// Events that are refused, or that no theorem covers.
-pub fn recompute(charges: &[Charge], claim: &Claim) -> Result<Recomputed, Unproved> {
-    let norms: BTreeSet<&String> = charges.iter().flat_map(Charge::keys).collect();
+pub fn recompute(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, Unproved> {
+    let norms: BTreeSet<&String> = charges.iter().flat_map(ChargeRow::keys).collect();
     let none = || Recomputed { epsilon: 0.0, delta: 0.0, method: Method::Pure, norm: "none".into() };
     if charges.is_empty() {
         return Ok(none());
@@ -290,7 +290,7 @@ pub fn recompute(charges: &[Charge], claim: &Claim) -> Result<Recomputed, Unprov
 }
 
 /// What a charge of Laplace noise says in every norm: together they may prove less than the best of them alone.
-fn shift(charge: &Charge) -> Option<LaplaceShift> {
+fn shift(charge: &ChargeRow) -> Option<LaplaceShift> {
     let laplace = |norm: &str| match charge.get(norm)? {
         Event { mechanism: Mechanism::Laplace { epsilon }, count, .. } => Some((*epsilon, *count)),
         _ => None,
@@ -302,7 +302,7 @@ fn shift(charge: &Charge) -> Option<LaplaceShift> {
 }
 
 /// Charges a filter of the claim's budget again: what it let through once it must let through now.
-fn replay(charges: &[Charge], claim: &Claim) -> Result<Recomputed, Unproved> {
+fn replay(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, Unproved> {
     let mut filter: Option<RenyiFilter> = None;
     for (index, charge) in charges.iter().enumerate() {
         let event = charge.get("filter").ok_or(Unproved::NotAFilters(index))?;
@@ -356,7 +356,7 @@ mod tests {
     }
 
     /// As `state.db` has it: the first as written before Σ μ² was added up, the others since.
-    fn charges(text: &str, count: usize) -> Vec<Charge> {
+    fn charges(text: &str, count: usize) -> Vec<ChargeRow> {
         vec![serde_json::from_str(text).unwrap(); count]
     }
 
@@ -371,10 +371,11 @@ mod tests {
         // μ² = 0.2367² = 0.05603: 22 releases of 0.0025.
         assert_eq!(recompute(&charges(new, 22), &claim()).unwrap().epsilon, 1.0);
         assert!(recompute(&charges(new, 23), &claim()).unwrap_err().to_string().contains("charge 22"));
-        let mixed: Vec<Charge> = [charges(new, 1), charges(old, 1)].concat();
+        let mixed: Vec<ChargeRow> = [charges(new, 1), charges(old, 1)].concat();
         assert!(recompute(&mixed, &claim()).is_err(), "two filters are not one");
         let both = r#"{"filter":{"mechanism":"interval-gaussian","orders":[20.0],"costs":[0.01],"mu":0.05,"count":1}}"#;
-        let mixed: Vec<Charge> = [charges(both, 1), charges(&both.replace(",\"mu\":0.05", ""), 1)].concat();
+        let mixed: Vec<ChargeRow> =
+            [charges(both, 1), charges(&both.replace(",\"mu\":0.05", ""), 1)].concat();
         assert!(recompute(&mixed, &claim()).unwrap_err().to_string().contains("other orders"));
     }
 }

@@ -9,8 +9,8 @@ use crate::frame::{self, Frame};
 use crate::progress::Convergence;
 use bytes::Bytes;
 use consenso_engine::agent::{Agent, Checkpoint, Effect, Message, Player, RestoreError};
-use consenso_engine::experiment::{Charge, Experiment, MaskedSite, SharingSite, Site, SitePlan};
-use consenso_engine::gate::{Label, StopReason};
+use consenso_engine::experiment::{Experiment, MaskedSite, SharingSite, Site, SitePlan};
+use consenso_engine::gate::{Charge, Label, StopReason};
 use consenso_engine::random::Seed;
 use consenso_engine::sharing::{MaskedAgent, MaskedEffect, MaskedMessage};
 use consenso_engine::sharing::{Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent};
@@ -23,6 +23,8 @@ pub(crate) enum Wanted {
         round: u32,
         /// Everybody's parts.
         bytes: Bytes,
+        /// What it was charged.
+        charge: Charge,
     },
     /// Nothing more will come.
     Done(StopReason),
@@ -402,8 +404,8 @@ impl Driven {
     }
 
     /// What an exchange costs by the schedule; `None` where that depends on the transcript.
-    pub(crate) fn scheduled(&self, round: u32, plan: &SitePlan) -> Option<Charge> {
-        plan.scheduled(round, self.player().gate())
+    pub(crate) fn scheduled(&self, round: u32) -> Option<Charge> {
+        self.player().gate().scheduled(round)
     }
 
     /// Has exchanges up to this one charged without using the records.
@@ -413,23 +415,6 @@ impl Driven {
         }
     }
 
-    /// What the exchange that was just drawn cost.
-    pub(crate) fn charge(&self, round: u32, plan: &SitePlan) -> Charge {
-        let gate = self.player().gate();
-        let round = match self {
-            Self::Plain(..) => round,
-            // A sum of shares is a function of what others sent.
-            Self::Shared(..) if round.is_multiple_of(2) => return Charge::new(),
-            Self::Shared(..) => round.div_ceil(2),
-            // What passes others' vectors on, or tells what was revealed, costs nothing.
-            Self::Masked(agent, _) => match agent.charge_of(round) {
-                Some(charge) => charge,
-                None => return Charge::new(),
-            },
-        };
-        plan.charge(round, gate.noise(round), gate.ledger())
-    }
-
     /// What to do next; `None` until another message comes.
     pub(crate) fn poll(&mut self) -> Result<Option<Wanted>, String> {
         match self {
@@ -437,11 +422,11 @@ impl Driven {
                 let effect = agent.poll();
                 apart.look(agent);
                 Ok(effect.map(|effect| match effect {
-                    Effect::Charge { round } => {
+                    Effect::Charge { round, charge } => {
                         let Some(Effect::Send(m)) = agent.poll() else {
                             unreachable!("an agent's charge is followed by its message")
                         };
-                        Wanted::Commit { round, bytes: frame::release(m.from(), round, m.values()) }
+                        Wanted::Commit { round, bytes: frame::release(m.from(), round, m.values()), charge }
                     }
                     Effect::Send(_) => Wanted::Nothing,
                     Effect::Done(reason) => Wanted::Done(reason),
@@ -451,9 +436,10 @@ impl Driven {
                 let effect = agent.poll().map_err(|e| e.to_string())?;
                 steps.look(agent.round(), agent.revealed());
                 let Some(effect) = effect else { return Ok(None) };
-                let round = match effect {
-                    ShareEffect::Charge { round } => 2 * round - 1,
-                    ShareEffect::Keep { round } => 2 * round,
+                let (round, charge) = match effect {
+                    ShareEffect::Charge { round, charge } => (2 * round - 1, charge),
+                    // A sum of shares is a function of what others sent.
+                    ShareEffect::Keep { round } => (2 * round, Charge::Nothing),
                     ShareEffect::Done(reason) => return Ok(Some(Wanted::Done(reason))),
                     ShareEffect::Send(_) => unreachable!("messages follow what makes them durable"),
                 };
@@ -464,22 +450,24 @@ impl Driven {
                     };
                     bytes.extend_from_slice(&frame::words(m.from(), m.to(), round, m.words()));
                 }
-                Ok(Some(Wanted::Commit { round, bytes: bytes.into() }))
+                Ok(Some(Wanted::Commit { round, bytes: bytes.into(), charge }))
             }
             Self::Masked(agent, steps) => {
                 let effect = agent.poll().map_err(|e| e.to_string())?;
                 steps.look(agent.round(), agent.revealed());
-                let exchange = match effect {
+                let (exchange, charge) = match effect {
                     None => return Ok(None),
                     Some(MaskedEffect::Done(reason)) => return Ok(Some(Wanted::Done(reason))),
-                    Some(MaskedEffect::Charge { exchange } | MaskedEffect::Keep { exchange }) => exchange,
+                    Some(MaskedEffect::Charge { exchange, charge }) => (exchange, charge),
+                    // What passes others' vectors on, or tells what was revealed, costs nothing.
+                    Some(MaskedEffect::Keep { exchange }) => (exchange, Charge::Nothing),
                     Some(MaskedEffect::Send(_)) => unreachable!("a message follows what makes it durable"),
                 };
                 let Ok(Some(MaskedEffect::Send(message))) = agent.poll() else {
                     unreachable!("what is durable is followed by its message")
                 };
                 let bytes = frame::masked(exchange, &message);
-                Ok(Some(Wanted::Commit { round: exchange, bytes }))
+                Ok(Some(Wanted::Commit { round: exchange, bytes, charge }))
             }
         }
     }
@@ -564,9 +552,9 @@ mod tests {
         Driven::new(&Experiment::check(inputs).unwrap(), me).unwrap()
     }
 
-    fn committed(agent: &mut Driven) -> (u32, Bytes) {
+    fn committed(agent: &mut Driven) -> (u32, Bytes, usize) {
         match agent.poll() {
-            Ok(Some(Wanted::Commit { round, bytes })) => (round, bytes),
+            Ok(Some(Wanted::Commit { round, bytes, charge })) => (round, bytes, charge.events().len()),
             _ => panic!("something to commit"),
         }
     }
@@ -574,13 +562,13 @@ mod tests {
     #[test]
     fn a_share_is_for_its_receiver_and_for_nobody_else() {
         let (mut agent, plan) = driven(0);
-        let (round, bytes) = committed(&mut agent);
+        let (round, bytes, charged) = committed(&mut agent);
         assert_eq!((round, agent.round(), agent.last(&plan)), (1, 0, 6));
         assert_eq!(
             [0, 1, 2, 3, 6].map(|n| (agent.rounds(n), agent.begun(n))),
             [(0, 0), (0, 1), (1, 1), (1, 2), (3, 3)]
         );
-        assert_eq!(agent.charge(1, &plan).len(), 1);
+        assert_eq!(charged, 1);
         let parts = [1, 2].map(|j| agent.part(j, &bytes).expect("a part"));
         assert_eq!(parts.each_ref().map(|p| frame::receiver(p)), [Some(1), Some(2)]);
         assert_ne!(parts[0][17..], parts[1][17..], "they are different shares");
@@ -598,7 +586,7 @@ mod tests {
         while agents.iter().any(|a| a.model().is_none()) {
             for (me, agent) in agents.iter_mut().enumerate() {
                 while let Ok(Some(wanted)) = agent.poll() {
-                    if let Wanted::Commit { round, bytes } = wanted {
+                    if let Wanted::Commit { round, bytes, .. } = wanted {
                         flying.extend(
                             [0, 1, 2]
                                 .into_iter()
@@ -672,7 +660,7 @@ mod tests {
 
     #[test]
     fn bad_shares_are_refused_and_the_same_again_is_not() {
-        let (mut agent, plan) = driven(0);
+        let (mut agent, _) = driven(0);
         committed(&mut agent);
         let words = |from, to, round, words: &[u64]| {
             Frame::decode(&frame::words(from, to, round, words)).expect("a frame")
@@ -695,8 +683,8 @@ mod tests {
         assert_eq!(agent.awaited(), [2]);
         assert!(agent.poll().is_ok_and(|w| w.is_none()), "one share is missing");
         assert_eq!(agent.handle(2, words(2, 0, 1, &[1, 1])), Ok(1));
-        let (round, _) = committed(&mut agent);
-        assert_eq!((round, agent.charge(2, &plan).len()), (2, 0), "sums are free");
+        let (round, _, charged) = committed(&mut agent);
+        assert_eq!((round, charged), (2, 0), "sums are free");
         // What belongs to an exchange that is over: the same is known, another is an offence.
         assert_eq!(agent.handle(1, good()), Ok(1));
         assert!(agent.handle(1, words(1, 0, 1, &[9, 9])).is_err());

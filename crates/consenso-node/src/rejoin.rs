@@ -26,6 +26,7 @@ use crate::identity::{Identity, public_key};
 use crate::link::{self, Event, Shared};
 use crate::node::{lock, opening};
 use crate::seal::Statement;
+use crate::spending;
 use crate::store::{Entry, Store};
 use crate::wire::{Tcp, Wire};
 use crate::witness::Witness;
@@ -191,7 +192,7 @@ pub(crate) async fn rejoin_over(
     }));
     let own = found.releases.get(&restored).map(|release| &release.1[..]);
     let checkpoint = agent.rejoined(restored, own).map_err(NodeError::Experiment)?;
-    let charge = |round| Some((round, agent.scheduled(round, &plan)?));
+    let charge = |round| Some((round, spending::row(&agent.scheduled(round)?)));
     let lost: Option<Vec<_>> = (known + 1..=restored).map(charge).collect();
     let lost =
         lost.ok_or_else(|| NodeError::Experiment("what was released has no price by the schedule".into()))?;
@@ -442,17 +443,17 @@ mod tests {
     /// Rounds that may have been released before are charged once more by nobody, and hold nothing but a mix of releases.
     #[test]
     fn spared_rounds_are_charged_and_use_no_record() {
-        let (mut agents, plan) = ((0..3).map(|me| driven(me).0).collect::<Vec<_>>(), driven(0).1);
+        let mut agents: Vec<Driven> = (0..3).map(|me| driven(me).0).collect();
         let mut released: Vec<Vec<Vec<f64>>> = vec![Vec::new(); 3];
         let mut charges = Vec::new();
         while agents.iter().any(|a| a.model().is_none()) {
             let mut sent = Vec::new();
             for (me, agent) in agents.iter_mut().enumerate() {
                 while let Ok(Some(wanted)) = agent.poll() {
-                    let Wanted::Commit { round, bytes } = wanted else { continue };
+                    let Wanted::Commit { round, bytes, charge } = wanted else { continue };
                     if me == 0 {
-                        charges.push(agent.charge(round, &plan));
-                        assert_eq!(agent.charge(round, &plan), agent.scheduled(round, &plan).unwrap());
+                        charges.push(charge);
+                        assert_eq!(charge, agent.scheduled(round).unwrap());
                     }
                     let Ok(Frame::Release { values, .. }) = Frame::decode(&bytes) else {
                         panic!("a release")
@@ -488,6 +489,6 @@ mod tests {
         assert!(noise(5) < 1e-12 && noise(6) < 1e-12, "{} {}", noise(5), noise(6));
         assert!(noise(4) > 1e-3 && noise(7) > 1e-3, "{} {}", noise(4), noise(7));
         assert_eq!(charges.len(), 9, "every round once");
-        assert!(charges.iter().all(|c| !c.is_empty()));
+        assert!(charges.iter().all(|c| !c.is_nothing()));
     }
 }

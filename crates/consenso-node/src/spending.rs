@@ -1,8 +1,17 @@
 //! What releases have cost so far, by bounds that are quick to compute after every round.
 
-use consenso_engine::experiment::Charge;
+use consenso_engine::gate::Charge;
 use consenso_engine::privacy::{Event, Mechanism, filter, gdp, zcdp};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What one release cost, as a row of the ledger has it: an event by the name that [`Charge::events`] gives it.
+pub(crate) type ChargeRow = BTreeMap<String, Event>;
+
+/// What is written down of a charge.
+pub(crate) fn row(charge: &Charge) -> ChargeRow {
+    charge.events().into_iter().map(|(name, event)| (name.to_owned(), event)).collect()
+}
 
 /// Sums from which an ε is read off.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,7 +30,7 @@ impl Spending {
         Self { gaussian_only: true, ..Self::default() }
     }
 
-    pub(crate) fn add(&mut self, charge: &Charge) {
+    pub(crate) fn add(&mut self, charge: &ChargeRow) {
         if charge.is_empty() {
             return;
         }
@@ -105,7 +114,7 @@ mod tests {
     #[test]
     fn the_gauge_knows_what_noise_inside_a_problem_costs() {
         let mut spending = Spending::new();
-        let charge = Charge::from([("inside".to_owned(), Event::pure(0.01, 1))]);
+        let charge = ChargeRow::from([("inside".to_owned(), Event::pure(0.01, 1))]);
         spending.add(&charge);
         assert!((spending.epsilon(1e-6) - 0.01).abs() < 1e-12);
         (1..400).for_each(|_| spending.add(&charge));

@@ -11,8 +11,8 @@ use crate::claim::{self, AuditError};
 use crate::error::NodeError;
 use crate::folder::Folder;
 use crate::node::lock;
+use crate::spending::ChargeRow;
 use crate::store::{Entry, Row, Store};
-use consenso_engine::experiment::Charge;
 use consenso_engine::privacy::studies::StudyCost;
 use consenso_engine::privacy::{Claim, Mechanism};
 use consenso_ledger::{Edited, RecordsLedger};
@@ -94,7 +94,7 @@ fn reserved(claim: &Claim, cost: Option<StudyCost>) -> StudyCost {
 
 /// What charged releases cost of what was reserved, however their number was chosen.
 #[must_use]
-pub fn spent(charges: &[Charge], reserved: StudyCost) -> StudyCost {
+pub fn spent(charges: &[ChargeRow], reserved: StudyCost) -> StudyCost {
     if charges.is_empty() {
         return StudyCost { epsilon: 0.0, delta: 0.0, mu: Some(0.0), rho: Some(0.0) };
     }
@@ -183,7 +183,7 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
         // Rounds that may have been released before a disk was lost are not booked one by one yet.
         (None, Some(reserved)) if unsure(&rows, number) > study.releases => Some(reserved),
         (None, Some(reserved)) => {
-            let charges: Vec<Charge> =
+            let charges: Vec<ChargeRow> =
                 rows.iter().filter(|row| row.study == number).filter_map(charged).collect();
             Some(spent(&charges, reserved))
         }
@@ -212,7 +212,7 @@ fn unsure(rows: &[Row], study: i64) -> u32 {
     rows.iter().filter_map(until).max().unwrap_or(0)
 }
 
-fn charged(row: &Row) -> Option<Charge> {
+fn charged(row: &Row) -> Option<ChargeRow> {
     match &row.entry {
         Entry::Release { charge, .. } if !charge.is_empty() => Some(charge.clone()),
         _ => None,
@@ -224,14 +224,15 @@ mod tests {
     use super::*;
     use consenso_engine::privacy::Event;
 
-    fn charge(norm: &str, mechanism: Mechanism) -> Charge {
-        Charge::from([(norm.to_owned(), Event::once(mechanism))])
+    fn charge(norm: &str, mechanism: Mechanism) -> ChargeRow {
+        ChargeRow::from([(norm.to_owned(), Event::once(mechanism))])
     }
 
     #[test]
     fn exactly_the_charged_part_stays() {
         let reserved = StudyCost::gaussian(1.0, 1e-6, 0.2);
-        let charges: Vec<Charge> = (0..4).map(|_| charge("l2", Mechanism::Gaussian { mu: 0.02 })).collect();
+        let charges: Vec<ChargeRow> =
+            (0..4).map(|_| charge("l2", Mechanism::Gaussian { mu: 0.02 })).collect();
         let part = spent(&charges, reserved);
         assert!((part.mu.unwrap() / 0.04 - 1.0).abs() < 1e-9, "√4·0.02: {part:?}");
         assert!(part.mu.unwrap() >= 0.04 && part.rho.unwrap() >= 0.0008, "never less than was spent");

@@ -52,7 +52,7 @@ pub mod audit {
 /// The one door of private values, and noise that is exact in floating point.
 pub mod gate {
     pub use consenso_engine::gate::exact::{Grid, Noise, NoiseError, release};
-    pub use consenso_engine::gate::{Release, StopReason};
+    pub use consenso_engine::gate::{Charge, Release, StopReason};
 }
 
 /// Who talks to whom: graphs as experiments describe them.

@@ -132,8 +132,7 @@ pub(crate) fn correlate(account: &mut Account, facts: &PublicFacts, terms: &Term
     };
     let distance: f64 = noise.iter().map(distance).sum::<f64>() * facts.dim as f64 * (1.0 + 1e-9);
     for allotment in account.allotments_mut() {
-        allotment.hidden_by = allotment.noise.iter().map(RoundNoise::noise).collect();
-        allotment.noise = Arc::clone(&noise);
+        allotment.share_noise(&noise);
         let Some(price) = &mut allotment.price else { continue };
         let epsilon = privacy.epsilon.map_or(price.claim.epsilon, |e| e.min(price.claim.epsilon));
         let extra = (1.0 + libm::exp(epsilon)) * distance;

@@ -10,11 +10,12 @@
 mod correlated;
 mod perturbed;
 mod schedule;
+#[doc(hidden)]
+pub mod testing;
 mod wanted;
 
 pub use crate::privacy::calibrate::NoiseKind;
 pub(crate) use correlated::{Correlated, correlate, protects};
-pub(crate) use schedule::{Norm, events};
 pub use wanted::{Accounting, CalibratedSpec, NoiseSpec, NormName, PrivacySpec};
 
 use crate::data::RowBounds;
@@ -22,7 +23,7 @@ use crate::fault::Fault;
 use crate::gate::{Gate, Ledger, Noise, RoundNoise};
 use crate::graph::Graph;
 use crate::privacy::distributed_noise::Together;
-use crate::privacy::{Claim, Event, NeighbourRelation};
+use crate::privacy::{Claim, NeighbourRelation};
 use crate::problem::weights::Stake;
 use crate::problem::{Loss, Objective, Sensitivity, SiteWeights};
 use crate::protocol::{self, PricedNoise, PricedRound, Protocol, PublicFacts, Schedule};
@@ -141,8 +142,6 @@ pub(crate) struct Allotment {
     pub(crate) price: Option<Price>,
     /// ε after each round as the algorithm's authors would have it; empty where they published nothing.
     pub(crate) published: Vec<f64>,
-    /// The event of every round, where the noise stands inside a problem; empty elsewhere, where sensitivity and noise say it.
-    pub(crate) inside: Vec<Event>,
 }
 
 impl Allotment {
@@ -155,8 +154,14 @@ impl Allotment {
             ledger: Ledger::Open,
             price: None,
             published: Vec::new(),
-            inside: Vec::new(),
         }
+    }
+
+    /// Has others draw a part of the noise that was priced: what the agent draws of it is `part`.
+    pub(crate) fn share_noise(&mut self, part: &Arc<[RoundNoise]>) {
+        self.hidden_by = self.noise.iter().map(RoundNoise::noise).collect();
+        self.noise = Arc::clone(part);
+        self.ledger = self.ledger.clone().hidden_by(Arc::clone(&self.hidden_by));
     }
 }
 

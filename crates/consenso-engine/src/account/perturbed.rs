@@ -6,11 +6,9 @@ use super::schedule::{no_bound, no_budget};
 use super::wanted::{Accounting, NoiseSpec, PrivacySpec};
 use super::{Allotment, Price, Terms, caveats, each};
 use crate::fault::Fault;
-use crate::gate::{Ledger, Noise, RoundNoise, SchedulePlan};
+use crate::gate::{InsideCost, Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::privacy::objective_perturbation::{Inside, Perturbation};
-use crate::privacy::{
-    Adversary, Claim, Composition, Event, Mechanism as Release, Method, NeighbourRelation, compose, rdp,
-};
+use crate::privacy::{Adversary, Claim, Composition, Event, Method, NeighbourRelation, compose, rdp};
 use crate::problem::Sensitivity;
 use crate::problem::weights::Stake;
 use crate::protocol::{ASSUMED_RESIDUAL, Protocol, PublicFacts};
@@ -78,9 +76,8 @@ impl<'a> Rounds<'a> {
                         use \"schedule\"",
             ));
         }
-        let shifts: Vec<f64> = self.steps.iter().map(|s| s.linf.min(s.l2)).collect();
         if inside == Inside::Gaussian {
-            return self.gaussian(&scales, bare, shifts, &privacy);
+            return self.gaussian(&scales, bare, &privacy);
         }
         let costs = self.costs(inside, &scales);
         let composition = composed(&costs, privacy.delta)?;
@@ -88,20 +85,14 @@ impl<'a> Rounds<'a> {
             Some(limit) if best(&composition) > limit => affordable(&costs, privacy.delta, limit)?,
             _ => self.facts.rounds,
         };
-        let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed, shifts)));
         let price = self.price(composition, &costs, inside, &scales, &privacy)?;
-        let inside = costs.iter().map(|&cost| Event::pure(cost, 1)).collect();
-        Ok(Allotment { ledger, price: Some(price), inside, ..bare })
+        let ledger =
+            self.ledger(allowed, &bare, costs.iter().map(|&epsilon| InsideCost::Pure { epsilon }).collect());
+        Ok(Allotment { ledger, price: Some(price), ..bare })
     }
 
     /// The account of Gaussian noise of these deviations.
-    fn gaussian(
-        &self,
-        scales: &[f64],
-        bare: Allotment,
-        shifts: Vec<f64>,
-        privacy: &PrivacySpec,
-    ) -> Result<Allotment, Fault> {
+    fn gaussian(&self, scales: &[f64], bare: Allotment, privacy: &PrivacySpec) -> Result<Allotment, Fault> {
         self.lower_rank(privacy)?;
         let best = |rounds: usize| self.best_order(&scales[..rounds], privacy.delta);
         let all = best(scales.len());
@@ -119,7 +110,6 @@ impl<'a> Rounds<'a> {
         // What is charged is what is released: the order is the best for these rounds.
         let (order, _) = if allowed == 0 { all } else { best(allowed) };
         let costs = self.renyi(scales, order);
-        let event = |&cost: &f64| Event::once(Release::Renyi { orders: vec![order], costs: vec![cost] });
         let epsilon = if allowed == scales.len() { all.1 } else { spent(&costs, order, privacy.delta) };
         let claim = Claim {
             epsilon,
@@ -139,8 +129,15 @@ impl<'a> Rounds<'a> {
             paper_worst_case: Vec::new(),
             realised: false,
         };
-        let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed as u32, shifts)));
-        Ok(Allotment { ledger, price: Some(price), inside: costs.iter().map(event).collect(), ..bare })
+        let costs = costs.iter().map(|&cost| InsideCost::Renyi { order, cost }).collect();
+        let ledger = self.ledger(allowed as u32, &bare, costs);
+        Ok(Allotment { ledger, price: Some(price), ..bare })
+    }
+
+    /// The account of rounds at these costs.
+    fn ledger(&self, allowed: u32, bare: &Allotment, costs: Vec<InsideCost>) -> Ledger {
+        let plan = SchedulePlan::new(allowed, Arc::clone(&bare.steps), self.facts.dim);
+        Ledger::schedule(Arc::new(plan.with_inside(costs)))
     }
 
     /// Refuses neighbours that differ in more than one record's curvature.

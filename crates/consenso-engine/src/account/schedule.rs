@@ -4,7 +4,7 @@ use super::NoiseKind;
 use super::wanted::{Accounting, NoiseSpec, PrivacySpec};
 use super::{Allotment, Price, RESERVED, Terms, caveats, each};
 use crate::fault::Fault;
-use crate::gate::{FilterPlan, Ledger, Noise, RoundNoise, SchedulePlan};
+use crate::gate::{FilterPlan, Ledger, MOST_ORDERS, Noise, Norm, RoundNoise, SchedulePlan};
 use crate::privacy::calibrate::{self, Calibration, Request};
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{IntervalNoise, RenyiTable, RoundCosts, ShiftNorms};
@@ -76,9 +76,8 @@ impl Priced<'_> {
                  accounting = \"schedule\"",
             ));
         }
-        let shifts: Vec<f64> = steps.iter().map(|s| s.linf.min(s.l2)).collect();
         if privacy.accounting == Accounting::Filter {
-            let (ledger, claim) = filtered(steps, &noise, (shifts, intervals), &privacy, terms)?;
+            let (ledger, claim) = filtered(&bare.steps, &noise, (facts.dim, intervals), &privacy, terms)?;
             let price = price_around(claim, serde_json::Value::Null, steps, &noise, facts);
             return Ok(Allotment { ledger, price: Some(price), ..bare });
         }
@@ -87,7 +86,8 @@ impl Priced<'_> {
             Some(limit) if price.claim.epsilon > limit => allowed(steps, &noise, facts, &privacy, limit)?,
             _ => facts.rounds,
         };
-        let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed, shifts)));
+        let plan = SchedulePlan::new(allowed, Arc::clone(&bare.steps), facts.dim);
+        let ledger = Ledger::schedule(Arc::new(plan));
         Ok(Allotment { ledger, price: Some(price), ..bare })
     }
 
@@ -215,45 +215,8 @@ fn chargeable_ahead(noise: &[Noise], privacy: &PrivacySpec) -> Result<(), Fault>
 }
 
 /// The events of a schedule under one norm of the sensitivity.
-pub(crate) fn events(norm: Norm, steps: &[Sensitivity], noise: &[Noise], dim: usize) -> Vec<Event> {
-    // What moves nothing costs nothing: a round that an earlier one was charged for.
-    let ratio = |a: f64, b: f64| if a == 0.0 { 0.0 } else { (a / b).next_up() };
-    let one = |(s, n): (&Sensitivity, &Noise)| match (*n, norm) {
-        (Noise::Gaussian { sigma }, _) => Event::gaussian(ratio(s.l2, sigma), 1),
-        (Noise::Laplace { scale }, Norm::L1) => Event::laplace(ratio(s.l1, scale), 1),
-        (Noise::Laplace { scale }, Norm::Linf) => Event::laplace(ratio(s.linf, scale), dim as u64),
-        // D_a of a Laplace shift v is at most a·v²/2, so a vector costs at most a·‖t‖₂²/(2b²): ρ-zCDP.
-        (Noise::Laplace { scale }, Norm::L2) => {
-            let v = ratio(s.l2, scale);
-            Event::zcdp((0.5 * v * v).next_up(), 1)
-        }
-    };
-    steps.iter().zip(noise).map(one).collect()
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Norm {
-    L1,
-    L2,
-    Linf,
-}
-
-impl Norm {
-    /// The norms whose sensitivity says something under this noise.
-    pub(crate) fn that_bound(noise: Noise) -> &'static [Self] {
-        match noise {
-            Noise::Gaussian { .. } => &[Self::L2],
-            Noise::Laplace { .. } => &[Self::L1, Self::L2, Self::Linf],
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::L1 => "l1",
-            Self::L2 => "l2",
-            Self::Linf => "linf",
-        }
-    }
+fn events(norm: Norm, steps: &[Sensitivity], noise: &[Noise], dim: usize) -> Vec<Event> {
+    steps.iter().zip(noise).map(|(step, noise)| norm.event(step, *noise, dim)).collect()
 }
 
 /// The compositions of a schedule, one for every norm that bounds it.
@@ -366,12 +329,12 @@ fn allowed(
 }
 
 /// Orders of the filter around the best one for the schedule: each has its share of δ, so there are few.
-const FILTER_ORDERS: [f64; 4] = [0.75, 1.0, 1.35, 1.9];
+const FILTER_ORDERS: [f64; MOST_ORDERS] = [0.75, 1.0, 1.35, 1.9];
 
 fn filtered(
-    steps: &[Sensitivity],
+    steps: &Arc<[Sensitivity]>,
     noise: &[Noise],
-    (shifts, intervals): (Vec<f64>, bool),
+    (dim, intervals): (usize, bool),
     privacy: &PrivacySpec,
     terms: &Terms<'_>,
 ) -> Result<(Ledger, Claim), Fault> {
@@ -399,7 +362,7 @@ fn filtered(
         Vec::new()
     };
     let (filter, rounds) = tracks(&norms, &mu, intervals, epsilon, privacy.delta)?;
-    let plan = FilterPlan::new(rounds, rates, shifts).with_gaussian(mu);
+    let plan = FilterPlan::new(rounds, rates, Arc::clone(steps), dim).with_gaussian(mu);
     let claim = Claim {
         epsilon,
         delta: privacy.delta,

@@ -266,7 +266,7 @@ impl<'a> Audited<'a> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
         let (stake, degree) = (locals[AGENT].stake(), graph.degree(AGENT));
-        let Allotment { noise, ledger, price, steps, hidden_by, inside, .. } =
+        let Allotment { noise, ledger, price, steps, hidden_by, .. } =
             planned.account.allotment(stake, degree)?;
         let own = || noise.iter().map(RoundNoise::noise).collect();
         let hidden_by: Vec<Noise> = if hidden_by.is_empty() { own() } else { hidden_by.to_vec() };
@@ -277,7 +277,7 @@ impl<'a> Audited<'a> {
             epsilon: privacy.epsilon.map_or(claim.epsilon, |budget| claim.epsilon.min(budget)),
             delta: claim.delta,
             // Noise inside a problem has an account of its own.
-            mu: (privacy.accounting == Accounting::Schedule && inside.is_empty())
+            mu: (privacy.accounting == Accounting::Schedule && !ledger.is_inside())
                 .then(|| total_mu(steps, &hidden_by, ledger))
                 .flatten(),
         };

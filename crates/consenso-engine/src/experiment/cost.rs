@@ -144,7 +144,7 @@ impl Allotment {
             _ => return claimed,
         };
         // Noise inside a problem, or of several agents, is (ε, δ) and nothing simpler.
-        if !self.inside.is_empty() || !self.hidden_by.is_empty() || self.noise.is_empty() {
+        if plan.is_inside() || !self.hidden_by.is_empty() || self.noise.is_empty() {
             return claimed;
         }
         let rounds = || {

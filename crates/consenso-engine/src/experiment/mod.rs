@@ -42,7 +42,7 @@ pub use pool::{Machine, Outlook, TaskCost, makespan};
 pub use problem::{AgentSpec, Numbers, ProblemSpec};
 pub use run::{Finished, Job, Observer, Silent, Trained, put_together, run, run_pieces};
 pub use shared::SharingSpec;
-pub use site::{Charge, MaskedSite, SharingSite, Site, SitePlan};
+pub use site::{MaskedSite, SharingSite, Site, SitePlan};
 pub use spec::{
     AlgorithmSpec, Balanced, ClassWeight, DataSpec, ExperimentSpec, FormatSpec, Models, Notation,
     ObjectiveSpec, Origin, PartitionSpec, SpecError, SweepSpec, Threshold, ThresholdRule,

@@ -754,10 +754,8 @@ mod tests {
                 turn += 1;
                 while let Some(effect) = agents[i].poll() {
                     match effect {
-                        Effect::Charge { round } => {
-                            let gate = agents[i].player().gate();
-                            let charge = plan(i).charge(round, gate.noise(round), gate.ledger());
-                            events[i].extend(charge.into_values());
+                        Effect::Charge { charge, .. } => {
+                            events[i].extend(charge.events().into_iter().map(|e| e.1));
                         }
                         Effect::Send(m) => {
                             for j in agents[i].neighbours().to_vec() {

@@ -392,8 +392,7 @@ pub(super) fn distribute(
         code.holds(n).map_err(|e| Fault::at("fraction_bits", wrong(e)))?;
     }
     for allotment in account.allotments_mut() {
-        allotment.hidden_by = allotment.noise.iter().map(RoundNoise::noise).collect();
-        allotment.noise = Arc::clone(&noise);
+        allotment.share_noise(&noise);
         let Some(price) = &mut allotment.price else { continue };
         let epsilon = privacy.epsilon.map_or(price.claim.epsilon, |e| e.min(price.claim.epsilon));
         let extra = together.extra_delta(epsilon, facts.dim, parts.iter().map(|s| s / grid.step()));

@@ -2,22 +2,16 @@
 
 use super::check::{Experiment, Planned, Source};
 use super::run::player;
-use crate::account::{Accounting, Allotment, Norm, events};
+use crate::account::{Accounting, Allotment};
 use crate::agent::{Agent, Player, Timetable};
 use crate::fault::Fault;
-use crate::gate::{Gate, Ledger, Noise};
 use crate::graph::{Graph, Mixing};
 use crate::privacy::studies::StudyCost;
-use crate::privacy::{Claim, Event, Mechanism, NeighbourRelation};
+use crate::privacy::{Claim, NeighbourRelation};
+use crate::problem::LocalObjective;
 use crate::problem::weights::Stake;
-use crate::problem::{LocalObjective, Sensitivity};
 use crate::sharing::{MaskedAgent, SharingAgent};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What one release costs, by the norm its sensitivity was measured in: each entry alone is a valid description, and the best one counts.
-/// A release charged through a filter has one entry, `filter`; one whose noise stood inside a problem has `inside`.
-pub type Charge = BTreeMap<String, Event>;
 
 /// One agent, ready to exchange messages, and what everybody may know about it.
 #[derive(Debug)]
@@ -67,51 +61,6 @@ pub struct SitePlan {
     pub seeded: bool,
     /// The largest number that a model can have; a larger one is no model.
     pub range: f64,
-    steps: Arc<[Sensitivity]>,
-    /// The noise that hides it, where it adds only a part of that; empty where its own does.
-    hidden_by: Arc<[Noise]>,
-    /// The event of every round, where the noise stands inside a problem.
-    inside: Vec<Event>,
-}
-
-impl SitePlan {
-    /// What the release of `round` under `noise` cost: nothing, unless `ledger` has just been charged for it.
-    #[must_use]
-    pub fn charge(&self, round: u32, noise: Option<Noise>, ledger: &Ledger) -> Charge {
-        // Rounds are charged in order and without a gap, so the number of charges tells which was the last.
-        let step = self.steps.get(round as usize - 1).filter(|_| ledger.charged() == round);
-        let noise = self.hidden_by.get(round as usize - 1).copied().or(noise);
-        let (Some(step), Some(noise)) = (step, noise) else { return Charge::new() };
-        if let Some(event) = self.inside.get(round as usize - 1) {
-            let key = if event.is_transcript_dependent() { "filter" } else { "inside" };
-            return Charge::from([(key.to_owned(), event.clone())]);
-        }
-        if let Some((orders, costs, mu)) = ledger.last_costs(round) {
-            let (orders, costs) = (orders.to_vec(), costs.to_vec());
-            let mechanism = match noise {
-                Noise::Gaussian { .. } => Mechanism::IntervalGaussian { orders, costs, mu },
-                Noise::Laplace { scale } => {
-                    let pure = (step.l1.min(self.dim as f64 * step.linf) / scale).next_up();
-                    Mechanism::IntervalLaplace { orders, costs, pure }
-                }
-            };
-            return Charge::from([("filter".to_owned(), Event::once(mechanism))]);
-        }
-        let one = |norm: &Norm| {
-            let event = events(*norm, std::slice::from_ref(step), &[noise], self.dim).swap_remove(0);
-            (norm.name().to_owned(), event)
-        };
-        Norm::that_bound(noise).iter().map(one).collect()
-    }
-}
-
-impl SitePlan {
-    /// What the release of `round` costs by the schedule, which is known before it; `None` where it depends on the transcript.
-    #[must_use]
-    pub fn scheduled(&self, round: u32, gate: &Gate) -> Option<Charge> {
-        let ledger = gate.ledger().after(round)?;
-        Some(self.charge(round, gate.noise(round), &ledger))
-    }
 }
 
 impl Experiment {
@@ -261,9 +210,6 @@ impl Experiment {
             cost: allotment.and_then(|allotment| Some(allotment.cost(&self.account_claim(allotment)?))),
             seeded: self.is_seeded(),
             range: self.model_range(planned),
-            steps: allotment.map_or_else(|| Arc::from([]), |allotment| Arc::clone(&allotment.steps)),
-            hidden_by: allotment.map_or_else(|| Arc::from([]), |allotment| Arc::clone(&allotment.hidden_by)),
-            inside: allotment.map(|allotment| allotment.inside.clone()).unwrap_or_default(),
         }
     }
 
@@ -304,8 +250,8 @@ mod tests {
     use super::*;
     use crate::agent::Effect;
     use crate::experiment::{ExperimentSpec, Inputs};
-    use crate::privacy::compose;
     use crate::privacy::filter::RenyiFilter;
+    use crate::privacy::{Event, Mechanism, compose};
 
     fn experiment(privacy: &str, algorithm: &str) -> Experiment {
         let text = format!(
@@ -318,16 +264,16 @@ mod tests {
             .unwrap()
     }
 
+    /// What a ledger has of a release.
+    type Row = std::collections::BTreeMap<&'static str, Event>;
+
     /// The charges of agent 0 over all rounds; its neighbours echo what it releases.
-    fn charges(experiment: &Experiment) -> (Vec<Charge>, Claim) {
+    fn charges(experiment: &Experiment) -> (Vec<Row>, Claim) {
         let Site { mut agent, plan } = experiment.site(0).unwrap();
         let mut all = Vec::new();
         while let Some(effect) = agent.poll() {
             match effect {
-                Effect::Charge { round } => {
-                    let gate = agent.player().gate();
-                    all.push(plan.charge(round, gate.noise(round), gate.ledger()));
-                }
+                Effect::Charge { charge, .. } => all.push(charge.events().into_iter().collect::<Row>()),
                 Effect::Send(m) => {
                     for j in [1, 2] {
                         agent.handle(&crate::agent::Message::received(j, m.round(), m.values())).unwrap();
@@ -337,7 +283,7 @@ mod tests {
             }
         }
         let charged = agent.player().gate().ledger().charged() as usize;
-        assert!(all[charged..].iter().all(Charge::is_empty), "mixing is free");
+        assert!(all[charged..].iter().all(Row::is_empty), "mixing is free");
         all.truncate(charged);
         (all, plan.claim.unwrap())
     }
@@ -357,7 +303,7 @@ mod tests {
             let (charges, claim) = charges(&experiment(privacy, laplace.unwrap_or(algorithm)));
             assert_eq!(charges.len(), 9);
             assert!(charges.iter().all(|c| c.len() == norms), "{charges:?}");
-            let of = |norm: &String| -> f64 {
+            let of = |norm: &&str| -> f64 {
                 let events: Vec<Event> = charges.iter().map(|c| c[norm].clone()).collect();
                 compose(&events, claim.delta.max(1e-5)).unwrap().best().unwrap().1
             };
@@ -395,7 +341,7 @@ mod tests {
     #[test]
     fn rounds_that_were_charged_ahead_are_recorded() {
         let (charges, _) = charges(&experiment("", "kind = \"rcd\"\nrounds = 9"));
-        let mu = |c: &Charge| match c["l2"].mechanism {
+        let mu = |c: &Row| match c["l2"].mechanism {
             Mechanism::Gaussian { mu } => mu,
             ref other => panic!("{other:?}"),
         };

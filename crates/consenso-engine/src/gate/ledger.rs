@@ -2,10 +2,12 @@
 //!
 //! A charge comes before its release: the gate asks, the ledger answers and has written the cost down by then.
 
+use super::charge::{Charge, FilterCost, InsideCost, MOST_ORDERS, WidestCost};
 use super::{Draft, Noise};
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{ChargeScratch, RoundCosts};
 use crate::privacy::{gaussian_interval, mixture};
+use crate::problem::Sensitivity;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -24,24 +26,51 @@ pub enum StopReason {
 }
 
 /// A schedule that was composed in advance.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SchedulePlan {
     /// Releases whose composition stays within the budget.
     allowed: u32,
-    /// Bound on one coordinate's shift, by round.
-    shifts: Vec<f64>,
+    /// How far the private step of each round moves, and how many numbers it has.
+    steps: Arc<[Sensitivity]>,
+    dim: usize,
+    /// What hides each round, where others add a part of that; empty where it is the gate's own noise.
+    hidden_by: Arc<[Noise]>,
+    /// What each round costs, where the noise stands inside a problem; empty elsewhere.
+    inside: Vec<InsideCost>,
 }
 
 impl SchedulePlan {
-    /// A schedule of which the first `allowed` releases may be made; `shifts` bounds one coordinate's shift, by round.
+    /// A schedule of which the first `allowed` releases may be made; `steps` bounds how far the private step of each round moves between neighbouring
+    /// data sets, a vector of `dim` numbers.
     #[must_use]
-    pub fn new(allowed: u32, shifts: Vec<f64>) -> Self {
-        Self { allowed, shifts }
+    pub fn new(allowed: u32, steps: impl Into<Arc<[Sensitivity]>>, dim: usize) -> Self {
+        Self { allowed, steps: steps.into(), dim, hidden_by: Arc::from([]), inside: Vec::new() }
+    }
+
+    /// Sets what each release costs whose noise stands inside a problem.
+    #[must_use]
+    pub(crate) fn with_inside(self, inside: Vec<InsideCost>) -> Self {
+        Self { inside, ..self }
     }
 
     /// Releases whose composition stays within the budget.
     pub(crate) fn allowed(&self) -> u32 {
         self.allowed
+    }
+
+    /// Whether the noise stands inside a problem.
+    pub(crate) fn is_inside(&self) -> bool {
+        !self.inside.is_empty()
+    }
+
+    /// What a round costs under this noise of the gate's own; `None` for one that has no price.
+    fn price(&self, round: u32, noise: Noise) -> Option<Charge> {
+        let index = round as usize - 1;
+        if let Some(cost) = self.inside.get(index) {
+            return Some(Charge::Inside(*cost));
+        }
+        let noise = self.hidden_by.get(index).copied().unwrap_or(noise);
+        Some(Charge::Step { shift: *self.steps.get(index)?, noise, dim: self.dim })
     }
 }
 
@@ -54,21 +83,40 @@ pub struct FilterPlan {
     mu: Vec<f64>,
     /// β_k, or 1/σ_k, by round.
     rates: Vec<f64>,
-    /// Bound on one coordinate's shift, by round.
-    shifts: Vec<f64>,
+    /// How far the private step of each round moves, and how many numbers it has.
+    steps: Arc<[Sensitivity]>,
+    dim: usize,
 }
 
 impl FilterPlan {
-    /// What releases cost by round, at rates β_k or 1/σ_k; `shifts` bounds one coordinate's shift, by round.
+    /// What releases cost by round, at rates β_k or 1/σ_k; `steps` bounds how far the private step of each round moves between neighbouring data sets, a
+    /// vector of `dim` numbers.
     #[must_use]
-    pub fn new(rounds: Vec<RoundCosts>, rates: Vec<f64>, shifts: Vec<f64>) -> Self {
-        Self { rounds, mu: Vec::new(), rates, shifts }
+    pub fn new(
+        rounds: Vec<RoundCosts>,
+        rates: Vec<f64>,
+        steps: impl Into<Arc<[Sensitivity]>>,
+        dim: usize,
+    ) -> Self {
+        Self { rounds, mu: Vec::new(), rates, steps: steps.into(), dim }
     }
 
     /// Adds bounds on the l2 shift over σ, by round, for a filter that adds up Σ μ².
     #[must_use]
     pub fn with_gaussian(self, mu: Vec<f64>) -> Self {
         Self { mu, ..self }
+    }
+
+    /// What a release costs whatever its widths are.
+    fn widest(&self, index: usize, noise: Noise, adds_mu: bool) -> Option<WidestCost> {
+        Some(match noise {
+            Noise::Gaussian { .. } if adds_mu => WidestCost::Mu(Some(*self.mu.get(index)?)),
+            Noise::Gaussian { .. } => WidestCost::Mu(None),
+            Noise::Laplace { scale } => {
+                let step = self.steps.get(index)?;
+                WidestCost::Pure((step.l1.min(self.dim as f64 * step.linf) / scale).next_up())
+            }
+        })
     }
 }
 
@@ -116,10 +164,32 @@ impl Ledger {
     }
 
     /// An account kept by a filter.
+    ///
+    /// # Panics
+    /// For a filter of more than four orders.
     #[must_use]
     pub fn filter(plan: Arc<FilterPlan>, filter: RenyiFilter) -> Self {
+        assert!(filter.orders().len() <= MOST_ORDERS, "a ledger's filter has at most {MOST_ORDERS} orders");
         let costs = vec![0.0; filter.orders().len()];
         Self::Filter { plan, filter, charged: 0, costs, scratch: ChargeScratch::default() }
+    }
+
+    /// The same account for a gate that adds only a part of the noise that hides it: this is the whole, by round.
+    #[must_use]
+    pub(crate) fn hidden_by(self, noise: Arc<[Noise]>) -> Self {
+        match self {
+            Self::Schedule { plan, charged } => {
+                let plan = SchedulePlan { hidden_by: noise, ..(*plan).clone() };
+                Self::Schedule { plan: Arc::new(plan), charged }
+            }
+            // What a filter charges was computed from the whole already.
+            other => other,
+        }
+    }
+
+    /// Whether the noise stands inside a problem.
+    pub(crate) fn is_inside(&self) -> bool {
+        matches!(self, Self::Schedule { plan, .. } if plan.is_inside())
     }
 
     /// Releases charged so far.
@@ -131,16 +201,14 @@ impl Ledger {
         }
     }
 
-    /// The orders of a filter and what the last release, of round `round`, cost at each of them, with its μ if the filter adds up Σ μ²; `None` before the first
-    /// release, and for other accounts.
-    #[must_use]
-    pub fn last_costs(&self, round: u32) -> Option<(&[f64], &[f64], Option<f64>)> {
+    /// What the release of `round` costs under this noise by the schedule, which is known before it: nothing where the budget does not allow it. `None` where
+    /// costs depend on the transcript.
+    pub(super) fn scheduled(&self, round: u32, noise: Noise) -> Option<Charge> {
         match self {
-            Self::Filter { plan, filter, charged, costs, .. } if *charged > 0 => {
-                let mu = filter.gaussian().and_then(|_| plan.mu.get(round as usize - 1).copied());
-                Some((filter.orders(), costs, mu))
-            }
-            _ => None,
+            Self::Open => Some(Charge::Nothing),
+            Self::Schedule { plan, .. } if round > plan.allowed => Some(Charge::Nothing),
+            Self::Schedule { plan, .. } => Some(plan.price(round, noise).unwrap_or_default()),
+            Self::Filter { .. } => None,
         }
     }
 
@@ -195,45 +263,49 @@ impl Ledger {
         }
     }
 
-    /// Charges the release of `round` whose public interval has these widths; the release may happen only after `Ok`.
-    pub(super) fn charge(&mut self, round: u32, widths: &[f64]) -> Result<(), StopReason> {
+    /// Charges the release of `round` under `noise` whose public interval has these widths, and says what it charged; the release may happen only after `Ok`.
+    pub(super) fn charge(&mut self, round: u32, noise: Noise, widths: &[f64]) -> Result<Charge, StopReason> {
+        let spent = StopReason::BudgetSpent;
         match self {
             // Noise without an account claims nothing.
-            Self::Open => Ok(()),
+            Self::Open => Ok(Charge::Nothing),
             Self::Schedule { plan, charged } => {
                 // Rounds are charged in order and once: a gap or a repetition would not be the schedule that was composed.
                 if round > plan.allowed || round != *charged + 1 {
-                    return Err(StopReason::BudgetSpent);
+                    return Err(spent);
                 }
+                let charge = plan.price(round, noise).ok_or(spent)?;
                 *charged = round;
-                Ok(())
+                Ok(charge)
             }
             Self::Filter { plan, filter, charged, costs, scratch } => {
                 let index = round as usize - 1;
-                let spent = StopReason::BudgetSpent;
                 let rate = *plan.rates.get(index).ok_or(spent)?;
+                let adds_mu = filter.gaussian().is_some();
+                let bound = plan.widest(index, noise, adds_mu).ok_or(spent)?;
                 if !filter.orders().is_empty() {
                     plan.rounds.get(index).ok_or(spent)?.charge(widths, rate, scratch, costs);
                 }
-                let charged_now = match filter.gaussian() {
-                    Some(_) => filter.try_charge_gaussian(costs, *plan.mu.get(index).ok_or(spent)?),
-                    None => filter.try_charge(costs),
+                let charged_now = if adds_mu {
+                    filter.try_charge_gaussian(costs, *plan.mu.get(index).ok_or(spent)?)
+                } else {
+                    filter.try_charge(costs)
                 };
                 charged_now.map_err(|_| spent)?;
                 *charged += 1;
-                Ok(())
+                Ok(Charge::Filter(FilterCost::new(filter.orders(), costs, bound)))
             }
         }
     }
 
     /// The realised loss of a release (Theorem 2.2): Σ_l Θ_l. A function of the private step, for the agent's own report only.
     pub(super) fn realised_loss(&self, round: u32, noise: Noise, draft: &Draft, out: &[f64]) -> f64 {
-        let shifts = match self {
+        let steps = match self {
             Self::Open => return 0.0,
-            Self::Schedule { plan, .. } => &plan.shifts,
-            Self::Filter { plan, .. } => &plan.shifts,
+            Self::Schedule { plan, .. } => &plan.steps,
+            Self::Filter { plan, .. } => &plan.steps,
         };
-        let shift = shifts.get(round as usize - 1).copied().unwrap_or(f64::INFINITY);
+        let shift = steps.get(round as usize - 1).map_or(f64::INFINITY, |step| step.linf.min(step.l2));
         let coordinates = draft.low.iter().zip(&draft.high).zip(&draft.step).zip(out);
         coordinates
             .map(|(((low, high), step), &y)| {

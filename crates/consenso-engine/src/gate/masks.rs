@@ -1,7 +1,7 @@
 //! A vector that leaves an agent under masks: uniform words that the other ends of its edges subtract (see [`masked`](crate::privacy::masked)).
 
 use super::pairs::Edges;
-use super::{Draft, Gate, Pair, ShareError};
+use super::{Charge, Draft, Gate, Pair, ShareError};
 use crate::random::Purpose;
 use rand::Rng as _;
 use std::sync::Arc;
@@ -94,6 +94,7 @@ impl Masks {
 pub struct Masked<'a> {
     label: Label,
     words: &'a [u64],
+    charge: Charge,
 }
 
 impl std::fmt::Debug for Masked<'_> {
@@ -109,6 +110,12 @@ impl<'a> Masked<'a> {
         &self.label
     }
 
+    /// What it was charged.
+    #[must_use]
+    pub fn charge(&self) -> Charge {
+        self.charge
+    }
+
     /// The words.
     #[must_use]
     pub fn words(&self) -> &'a [u64] {
@@ -121,6 +128,7 @@ impl Gate {
     pub(crate) fn mask<'a>(
         &self,
         label: &Label,
+        charge: Charge,
         draft: &Draft,
         words: &'a mut [u64],
     ) -> Result<Masked<'a>, ShareError> {
@@ -132,7 +140,7 @@ impl Gate {
             *word = q.cast_unsigned();
         }
         masks.add(label, words)?;
-        Ok(Masked { label: label.clone(), words })
+        Ok(Masked { label: label.clone(), words, charge })
     }
 }
 

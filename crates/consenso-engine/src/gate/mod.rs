@@ -7,6 +7,7 @@
 //! let forged = consenso_engine::gate::Release { round: 1, values: &[0.0] };
 //! ```
 
+mod charge;
 pub mod exact;
 mod fixed_point;
 mod inside;
@@ -15,6 +16,8 @@ mod masks;
 mod pairs;
 mod shares;
 
+pub use charge::{Charge, FilterCost, InsideCost};
+pub(crate) use charge::{MOST_ORDERS, Norm};
 use ledger::LedgerState;
 pub use ledger::{FilterPlan, Ledger, SchedulePlan, StopReason};
 
@@ -122,6 +125,7 @@ impl RoundNoise {
 pub struct Release<'a> {
     round: u32,
     values: &'a [f64],
+    charge: Charge,
 }
 
 impl<'a> Release<'a> {
@@ -135,6 +139,54 @@ impl<'a> Release<'a> {
     #[must_use]
     pub fn values(&self) -> &'a [f64] {
         self.values
+    }
+
+    /// What it was charged.
+    #[must_use]
+    pub fn charge(&self) -> Charge {
+        self.charge
+    }
+}
+
+/// One agent's turn: what its next message is drafted from.
+pub struct Turn<'a> {
+    /// The algorithm.
+    pub protocol: &'a dyn Protocol,
+    /// What it sees: releases, and where it stands among those who made them.
+    pub view: &'a View<'a>,
+    /// What it remembers: the public part first, then the private one.
+    pub memory: &'a mut [f64],
+    /// What it minimises.
+    pub local: &'a LocalObjective,
+}
+
+impl std::fmt::Debug for Turn<'_> {
+    // What an agent remembers may depend on its records.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Turn({}, round={})", self.protocol.kind(), self.round())
+    }
+}
+
+impl Turn<'_> {
+    /// The exchange that the message is for.
+    fn round(&self) -> u32 {
+        self.view.round() + 1
+    }
+
+    /// What the agent remembers, in its two parts.
+    fn memory(&mut self) -> Memory<'_> {
+        let (public, private) = self.memory.split_at_mut(self.protocol.memory() * self.view.dim());
+        Memory { public, private }
+    }
+
+    /// What the agent remembers that everybody could compute.
+    fn public_memory(&mut self) -> &mut [f64] {
+        &mut self.memory[..self.protocol.memory() * self.view.dim()]
+    }
+
+    /// Writes what the agent sends that must not use its records.
+    fn idle(&self, out: &mut [f64]) {
+        self.protocol.idle(self.view, out);
     }
 }
 
@@ -208,9 +260,10 @@ impl Gate {
         }
     }
 
-    /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`.
+    /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`. Noise and price belong together, so it is an
+    /// [`account`](crate::account) that makes one.
     #[must_use]
-    pub fn new(agent: u64, seed: Seed, noise: Arc<[RoundNoise]>, ledger: Ledger) -> Self {
+    pub(crate) fn new(agent: u64, seed: Seed, noise: Arc<[RoundNoise]>, ledger: Ledger) -> Self {
         Self { noise, ledger, ..Self::open(agent, seed) }
     }
 
@@ -357,9 +410,34 @@ impl Gate {
         Some(GateState { ledger: self.ledger.after(charged)?.state(), realised: self.realised })
     }
 
-    /// Charges a round whose release will use no record.
-    pub(crate) fn spend(&mut self, round: u32) -> Result<(), StopReason> {
-        self.ledger.charge(round, &[])
+    /// Charges a round whose message uses no record.
+    fn spend(&mut self, round: u32) -> Result<Charge, StopReason> {
+        match self.noise(round) {
+            Some(noise) => self.ledger.charge(round, noise, &[]),
+            // A gate without noise or account has nothing to charge; one whose schedule is over has nothing left.
+            None if self.noise.is_empty() || matches!(self.ledger, Ledger::Open) => Ok(Charge::Nothing),
+            None => Err(StopReason::BudgetSpent),
+        }
+    }
+
+    /// Sends what uses no record as if it had used one, where it may have been said before: the round is charged.
+    pub(crate) fn spare<'a>(
+        &mut self,
+        turn: &Turn<'_>,
+        out: &'a mut [f64],
+    ) -> (Release<'a>, Option<StopReason>) {
+        let charged = self.spend(turn.round());
+        let release = self.forward(turn.round(), out, |out| turn.idle(out));
+        (Release { charge: charged.unwrap_or_default(), ..release }, charged.err())
+    }
+
+    /// What the release of `round` costs by the schedule, which is known before it; `None` where it depends on the transcript.
+    #[must_use]
+    pub fn scheduled(&self, round: u32) -> Option<Charge> {
+        match self.noise(round) {
+            Some(noise) => self.ledger.scheduled(round, noise),
+            None => self.ledger.after(round).map(|_| Charge::Nothing),
+        }
     }
 
     /// The noise of a round, from 1; `None` beyond the schedule and for an open gate.
@@ -392,57 +470,60 @@ impl Gate {
     /// are not held up, the records are not touched, and the reason is returned.
     pub fn release<'a>(
         &mut self,
-        protocol: &dyn Protocol,
-        view: &View<'_>,
-        memory: &mut [f64],
-        local: &LocalObjective,
+        mut turn: Turn<'_>,
         draft: &mut Draft,
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
-        let round = view.round() + 1;
+        let round = turn.round();
+        if self.awaited_secrets().next().is_none()
+            && let Some(relaying) = turn.protocol.parts().relaying.filter(|r| r.passes_on(round))
+        {
+            // It stands in the ledger at nothing, so that rounds are charged in order and without a gap.
+            let charged = self.spend(round);
+            let view = turn.view;
+            let release = self.forward(round, out, |out| relaying.pass_on(view, turn.public_memory(), out));
+            return (Release { charge: charged.unwrap_or_default(), ..release }, charged.err());
+        }
+        let (charge, refused) = match self.draft(&mut turn, draft, out) {
+            Ok(charge) => (charge, None),
+            Err(Refused { charge, reason }) => {
+                turn.idle(out);
+                (charge, Some(reason))
+            }
+        };
+        self.confine(out);
+        (Release { round, values: out, charge }, refused)
+    }
+
+    /// Writes the next message to `out`, but for what confines it, and says what it was charged.
+    fn draft(&mut self, turn: &mut Turn<'_>, draft: &mut Draft, out: &mut [f64]) -> Result<Charge, Refused> {
+        let (round, protocol, view, local) = (turn.round(), turn.protocol, turn.view, turn.local);
         if self.awaited_secrets().next().is_some() {
             // Its own noise alone hides too little.
-            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::Interrupted));
-        }
-        let (memory, private) = memory.split_at_mut(protocol.memory() * view.dim());
-        let parts = protocol.parts();
-        if let Some(relaying) = parts.relaying.filter(|r| r.passes_on(round)) {
-            // It stands in the ledger at nothing, so that rounds are charged in order and without a gap.
-            let charged = if self.noise.is_empty() { Ok(()) } else { self.ledger.charge(round, &[]) };
-            return (self.forward(round, out, |out| relaying.pass_on(view, memory, out)), charged.err());
+            return Err(StopReason::Interrupted.into());
         }
         // What a protocol does not draft is held before the records are touched: the gate has no place for anything else.
-        let active = parts.partial.map(|partial| {
-            partial.hold(view, memory, out);
+        let active = protocol.parts().partial.map(|partial| {
+            partial.hold(view, turn.public_memory(), out);
             partial.active(round, view.dim())
         });
-        let count = active.as_ref().map_or(view.dim(), Vec::len);
-        for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
-            v.resize(count, 0.0);
-        }
-        self.toss(parts.tossing, round, memory);
-        protocol.interval(view, memory, &mut draft.low, &mut draft.high);
-        protocol.keep(view, memory);
+        self.lay_out(turn, draft, active.as_ref().map_or(view.dim(), Vec::len));
         let noise = self.noise.get(round as usize - 1).copied();
         let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
         let Draft { low, high, step, point, work, .. } = draft;
         let Some(noise) = noise else {
             if !self.noise.is_empty() {
                 // The schedule is over: there is no noise for this round, so there is no release.
-                return (
-                    self.forward(round, out, |out| protocol.idle(view, out)),
-                    Some(StopReason::BudgetSpent),
-                );
+                return Err(StopReason::BudgetSpent.into());
             }
             for ((point, low), high) in point.iter_mut().zip(&*low).zip(&*high) {
                 *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
             }
-            protocol.step(view, Memory { public: memory, private }, point, local, work, step);
+            protocol.step(view, turn.memory(), point, local, work, step);
             point.iter_mut().zip(&*step).for_each(|(point, step)| *point += step);
             fill(out, active.as_deref(), point);
-            protocol.remember(out, memory);
-            self.confine(out);
-            return (Release { round, values: out }, None);
+            protocol.remember(out, turn.public_memory());
+            return Ok(Charge::Nothing);
         };
         let response = protocol.response(round, view.degree());
         if response != Response::Shift {
@@ -452,82 +533,101 @@ impl Gate {
                 *high = *low;
             }
         }
-        if let Response::AtNoisedPoint { weight } = response {
-            let active = active.as_deref();
-            return self.release_solved(
-                protocol,
-                view,
-                (memory, private),
-                (local, weight),
-                draft,
-                noise,
-                active,
-                &mut stream,
-                out,
-            );
+        let charge = match response {
+            Response::AtNoisedPoint { weight } => {
+                self.draft_solved(turn, draft, noise, weight, &mut stream)?
+            }
+            Response::AtPoint { weight } if !self.solvable(view, local, weight, kernel::norm(&draft.low)) => {
+                return Err(StopReason::OutOfRange.into());
+            }
+            _ => self.draft_step(turn, draft, noise, &mut stream)?,
+        };
+        fill(out, active.as_deref(), &draft.point);
+        protocol.remember(out, turn.public_memory());
+        Ok(charge)
+    }
+
+    /// Has the algorithm draft the public interval of `count` numbers, with the coins that it tosses for it.
+    fn lay_out(&self, turn: &mut Turn<'_>, draft: &mut Draft, count: usize) {
+        for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
+            v.resize(count, 0.0);
         }
-        if let Response::AtPoint { weight } = response
-            && !self.solvable(view, local, weight, kernel::norm(&draft.low))
-        {
-            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
+        let (protocol, view, round) = (turn.protocol, turn.view, turn.round());
+        self.toss(protocol.parts().tossing, round, turn.public_memory());
+        protocol.interval(view, turn.public_memory(), &mut draft.low, &mut draft.high);
+        protocol.keep(view, turn.public_memory());
+    }
+
+    /// Charges for the `number`-th release, and writes its private step to `draft.steps`: held within `clip`, uniform on the interval's width and noised, in steps of the grid
+    /// from the interval's lower end. A step that does not fit the grid is [`StopReason::OutOfRange`], and charged.
+    fn draw(
+        &mut self,
+        turn: &mut Turn<'_>,
+        draft: &mut Draft,
+        (number, noise): (u32, RoundNoise),
+        clip: Option<f64>,
+        stream: &mut Stream,
+    ) -> Result<Charge, Refused> {
+        let charge = self.ledger.charge(number, noise.noise, &draft.widths)?;
+        let Draft { low, step, work, widths, steps, .. } = &mut *draft;
+        let (protocol, view, local) = (turn.protocol, turn.view, turn.local);
+        protocol.step(view, turn.memory(), low, local, work, step);
+        if let Some(most) = clip {
+            step.iter_mut().for_each(|s| *s = s.clamp(-most, most));
         }
-        if noise.law != Law::Independent || !draft.snap(noise.grid) {
-            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
-        }
-        if let Err(reason) = self.ledger.charge(round, &draft.widths) {
-            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(reason));
-        }
-        let Draft { low, step, point, work, widths, steps, zeros, drawn, .. } = &mut *draft;
-        protocol.step(view, Memory { public: memory, private }, low, local, work, step);
-        steps.resize(count, 0);
+        steps.resize(step.len(), 0);
         let fixed = widths.iter().all(|&w| w == 0.0);
         let widths = if fixed { &[][..] } else { &widths[..] };
-        let released = exact::release(&mut stream, step, widths, noise.noise, noise.grid, steps);
-        let released = released.and_then(|()| match &self.pairs {
-            Some(pairs) => pairs.add(round, noise.noise, noise.grid, zeros, drawn, steps),
-            None => Ok(()),
-        });
-        if released.is_err() {
-            // A step is bounded by its sensitivity's bounds, so only a diverged run comes here, and its iterates are public.
-            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
+        let released = exact::release(stream, step, widths, noise.noise, noise.grid, steps);
+        // A step is bounded by its sensitivity's bounds, so only a diverged run fails here, and its iterates are public.
+        released.map_err(|_| Refused { reason: StopReason::OutOfRange, charge })?;
+        Ok(charge)
+    }
+
+    /// Charges, and writes the drafted step with its noise to `draft.point`.
+    fn draft_step(
+        &mut self,
+        turn: &mut Turn<'_>,
+        draft: &mut Draft,
+        noise: RoundNoise,
+        stream: &mut Stream,
+    ) -> Result<Charge, Refused> {
+        let round = turn.round();
+        if noise.law != Law::Independent || !draft.snap(noise.grid) {
+            return Err(StopReason::OutOfRange.into());
+        }
+        let charge = self.draw(turn, draft, (round, noise), None, stream)?;
+        let Draft { low, point, steps, zeros, drawn, .. } = &mut *draft;
+        if let Some(pairs) = &self.pairs {
+            pairs
+                .add(round, noise.noise, noise.grid, zeros, drawn, steps)
+                .map_err(|_| Refused { reason: StopReason::OutOfRange, charge })?;
         }
         // Both are multiples of γ below 2^53·γ, so the sum is exact.
         for ((point, low), q) in point.iter_mut().zip(&*low).zip(&*steps) {
             *point = low + noise.grid.value(*q);
         }
-        fill(out, active.as_deref(), point);
         if let Some(realised) = &mut self.realised {
             *realised += self.ledger.realised_loss(round, noise.noise, draft, &draft.point);
         }
-        protocol.remember(out, memory);
-        self.confine(out);
-        (Release { round, values: out }, None)
+        Ok(charge)
     }
 
     /// The noise comes first: the protocol solves at the noised centre, and the solution leaves with a finishing noise.
-    #[expect(clippy::too_many_arguments, reason = "a part of release, where these come from")]
-    fn release_solved<'a>(
+    fn draft_solved(
         &mut self,
-        protocol: &dyn Protocol,
-        view: &View<'_>,
-        (memory, private): (&mut [f64], &mut [f64]),
-        (local, weight): (&LocalObjective, f64),
+        turn: &mut Turn<'_>,
         draft: &mut Draft,
         noise: RoundNoise,
-        active: Option<&[u32]>,
+        weight: f64,
         stream: &mut Stream,
-        out: &'a mut [f64],
-    ) -> (Release<'a>, Option<StopReason>) {
-        let round = view.round() + 1;
+    ) -> Result<Charge, Refused> {
+        let (round, protocol, view, local) = (turn.round(), turn.protocol, turn.view, turn.local);
         let finishing = inside::finishing(noise).ok().filter(|f| draft.snap(f.grid));
         let centre = kernel::norm(&draft.low) + inside::length(noise, view.dim());
         let reachable = inside::within_reach(&draft.low, noise) && self.solvable(view, local, weight, centre);
-        let Some(finishing) = finishing.filter(|_| reachable) else {
-            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
-        };
-        if let Err(reason) = self.ledger.charge(round, &draft.widths) {
-            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(reason));
-        }
+        let finishing = finishing.filter(|_| reachable).ok_or(StopReason::OutOfRange)?;
+        let charge = self.ledger.charge(round, noise.noise, &draft.widths)?;
         let Draft { low, high, step, point, steps, work, .. } = &mut *draft;
         // The interval is a point by now: its upper end serves as room for the noise.
         let inner = high;
@@ -535,22 +635,17 @@ impl Gate {
             for ((point, low), n) in point.iter_mut().zip(&*low).zip(&*inner) {
                 *point = low + n;
             }
-            protocol.step(view, Memory { public: memory, private }, point, local, work, step);
+            protocol.step(view, turn.memory(), point, local, work, step);
             // x − low, which the step gives from the noised point.
             step.iter_mut().zip(&*inner).for_each(|(step, n)| *step += n);
             exact::release(stream, step, &[], finishing.noise, finishing.grid, steps)
         });
-        if solved.is_err() {
-            // Only a diverged run comes here, and its iterates are public.
-            return (self.forward(round, out, |out| protocol.idle(view, out)), Some(StopReason::OutOfRange));
-        }
+        // Only a diverged run fails here, and its iterates are public.
+        solved.map_err(|_| Refused { reason: StopReason::OutOfRange, charge })?;
         for ((point, low), q) in point.iter_mut().zip(&*low).zip(&*steps) {
             *point = low + finishing.grid.value(*q);
         }
-        fill(out, active, point);
-        protocol.remember(out, memory);
-        self.confine(out);
-        (Release { round, values: out }, None)
+        Ok(charge)
     }
 
     /// Draws the coins an algorithm needs beside its intervals, from a stream of their own.
@@ -573,7 +668,19 @@ impl Gate {
     ) -> Release<'a> {
         public(out);
         self.confine(out);
-        Release { round, values: out }
+        Release { round, values: out, charge: Charge::Nothing }
+    }
+}
+
+/// Why a message could not be drafted, and what was charged for it all the same.
+struct Refused {
+    reason: StopReason,
+    charge: Charge,
+}
+
+impl From<StopReason> for Refused {
+    fn from(reason: StopReason) -> Self {
+        Self { reason, charge: Charge::Nothing }
     }
 }
 

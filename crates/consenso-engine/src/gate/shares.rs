@@ -1,11 +1,10 @@
 //! A vector that leaves an agent in pieces (Algorithm 3): each of them uniform, and the whole with nobody.
 
-use super::{Draft, Gate, StopReason, exact};
+use super::{Charge, Draft, Gate, Refused, StopReason, Turn};
 use super::{FixedPoint, ShareError};
 #[cfg(doc)]
 use crate::privacy::distributed_noise::{self, TAIL};
-use crate::problem::LocalObjective;
-use crate::protocol::{Memory, Needs, Protocol, Response, View};
+use crate::protocol::{Needs, Protocol, Response, View};
 use crate::random::{Purpose, Stream};
 use rand::Rng;
 
@@ -15,6 +14,7 @@ pub struct Shares<'a> {
     round: u32,
     dim: usize,
     words: &'a [u64],
+    charge: Charge,
 }
 
 impl std::fmt::Debug for Shares<'_> {
@@ -28,6 +28,12 @@ impl<'a> Shares<'a> {
     #[must_use]
     pub fn round(&self) -> u32 {
         self.round
+    }
+
+    /// What the vector was charged.
+    #[must_use]
+    pub fn charge(&self) -> Charge {
+        self.charge
     }
 
     /// The share for `agent` alone.
@@ -52,109 +58,95 @@ impl Gate {
     /// # Errors
     /// An algorithm whose account would not hold, noise that does not fit the code, or a number outside the declared range; nothing is
     /// shared then.
-    #[expect(clippy::too_many_arguments, reason = "those of `release`, the code, and one buffer more")]
     pub fn share<'a>(
         &mut self,
-        protocol: &dyn Protocol,
-        view: &View<'_>,
-        memory: &mut [f64],
-        local: &LocalObjective,
+        turn: Turn<'_>,
         draft: &mut Draft,
         code: &FixedPoint,
         own: &mut [f64],
         words: &'a mut [u64],
     ) -> Result<(Shares<'a>, Option<StopReason>), ShareError> {
-        let round = view.round() + 1;
-        let stopped = self.next_steps(protocol, view, memory, local, draft, code, own, round)?;
-        Ok((self.split(round, draft, words), stopped))
+        let round = turn.round();
+        let (charge, stopped) = self.next_steps(turn, draft, code, own, round)?;
+        Ok((self.split(round, charge, draft, words), stopped))
     }
 
-    /// Drafts the next vector into `own` and what is to be hidden of it into `draft.steps`, as the `charge`-th that is charged; a reason if it is what everybody knows already.
-    #[expect(clippy::too_many_arguments, reason = "those of `share`")]
+    /// Drafts the next vector into `own` and what is to be hidden of it into `draft.steps`, as the `number`-th that is charged. What it was charged, and a reason
+    /// if it is what everybody knows already.
     pub(crate) fn next_steps(
         &mut self,
-        protocol: &dyn Protocol,
-        view: &View<'_>,
-        memory: &mut [f64],
-        local: &LocalObjective,
+        mut turn: Turn<'_>,
         draft: &mut Draft,
         code: &FixedPoint,
         own: &mut [f64],
-        charge: u32,
-    ) -> Result<Option<StopReason>, ShareError> {
-        let round = view.round() + 1;
+        number: u32,
+    ) -> Result<(Charge, Option<StopReason>), ShareError> {
+        let (round, protocol, view) = (turn.round(), turn.protocol, turn.view);
         if self.noise.is_empty() {
-            self.release(protocol, view, memory, local, draft, own);
+            self.release(turn, draft, own);
             self.same_steps(protocol, view, code, own, draft)?;
-            return Ok(None);
+            return Ok((Charge::Nothing, None));
         }
-        let kind = protocol.kind();
         if protocol.needs() != Needs::Mean || protocol.response(round, view.degree()) != Response::Shift {
             // What an agent goes on from would be a private vector of its own: shifts of earlier rounds would add up in it.
-            return Err(ShareError::Noise { kind });
+            return Err(ShareError::Noise { kind: protocol.kind() });
         }
-        let stopped = self.draw_part(protocol, view, memory, local, draft, code, charge)?;
-        if stopped.is_some() {
-            self.forward(round, own, |own| protocol.idle(view, own));
-            self.same_steps(protocol, view, code, own, draft)?;
-            return Ok(stopped);
+        match self.draw_part(&mut turn, draft, code, number)? {
+            Ok(charge) => {
+                for (own, &q) in own.iter_mut().zip(&draft.steps) {
+                    *own = code.value(q);
+                }
+                Ok((charge, None))
+            }
+            Err(reason) => {
+                self.forward(round, own, |own| turn.idle(own));
+                self.same_steps(protocol, view, code, own, draft)?;
+                Ok((Charge::Nothing, Some(reason)))
+            }
         }
-        for (own, &q) in own.iter_mut().zip(&draft.steps) {
-            *own = code.value(q);
-        }
-        Ok(None)
     }
 
     /// Charges, and writes q to `draft.steps`; a reason if there is none.
-    #[expect(clippy::too_many_arguments, reason = "those of `share`")]
     fn draw_part(
         &mut self,
-        protocol: &dyn Protocol,
-        view: &View<'_>,
-        memory: &mut [f64],
-        local: &LocalObjective,
+        turn: &mut Turn<'_>,
         draft: &mut Draft,
         code: &FixedPoint,
-        charge: u32,
-    ) -> Result<Option<StopReason>, ShareError> {
-        let (round, dim) = (view.round() + 1, view.dim());
-        let Some(noise) = self.noise.get(charge as usize - 1).copied() else {
-            return Ok(Some(StopReason::BudgetSpent));
+        number: u32,
+    ) -> Result<Result<Charge, StopReason>, ShareError> {
+        let Some(noise) = self.noise.get(number as usize - 1).copied() else {
+            return Ok(Err(StopReason::BudgetSpent));
         };
         code.holds(&noise)?;
-        for v in [&mut draft.low, &mut draft.high, &mut draft.step] {
-            v.resize(dim, 0.0);
-        }
-        let (memory, private) = memory.split_at_mut(protocol.memory() * dim);
-        self.toss(protocol.parts().tossing, round, memory);
-        protocol.interval(view, memory, &mut draft.low, &mut draft.high);
-        protocol.keep(view, memory);
+        self.lay_out(turn, draft, turn.view.dim());
         let half = 0.5 * code.range();
         if !draft.snap(noise.grid) || draft.low.iter().any(|low| low.abs() > half) {
-            return Ok(Some(StopReason::OutOfRange));
+            return Ok(Err(StopReason::OutOfRange));
         }
         if draft.widths.iter().any(|&w| w > 0.0) {
-            return Err(ShareError::Noise { kind: protocol.kind() });
+            return Err(ShareError::Noise { kind: turn.protocol.kind() });
         }
-        if charge > round {
+        if number > turn.round() {
             // Tries that this agent heard of too late to take part in.
-            self.ledger.spend_until(charge - 1);
+            self.ledger.spend_until(number - 1);
         }
-        if let Err(reason) = self.ledger.charge(charge, &draft.widths) {
-            return Ok(Some(reason));
-        }
-        let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(charge));
-        let Draft { low, step, work, steps, .. } = &mut *draft;
-        protocol.step(view, Memory { public: memory, private }, low, local, work, step);
-        step.iter_mut().for_each(|s| *s = s.clamp(-0.5 * half, 0.5 * half));
-        steps.resize(dim, 0);
-        let outside = ShareError::OutOfRange { agent: self.agent, round, range: code.range() };
-        exact::release(&mut stream, step, &[], noise.noise, noise.grid, steps).map_err(|_| outside)?;
-        for (q, low) in steps.iter_mut().zip(&*low) {
+        let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(number));
+        let charge = match self.draw(turn, draft, (number, noise), Some(0.5 * half), &mut stream) {
+            Ok(charge) => charge,
+            Err(Refused { reason: StopReason::OutOfRange, .. }) => {
+                return Err(ShareError::OutOfRange {
+                    agent: self.agent,
+                    round: turn.round(),
+                    range: code.range(),
+                });
+            }
+            Err(Refused { reason, .. }) => return Ok(Err(reason)),
+        };
+        for (q, low) in draft.steps.iter_mut().zip(&draft.low) {
             // The lower end is a multiple of γ below 2^51·γ, so the quotient is an integer.
             *q = code.saturate(*q + (low / noise.grid.step()) as i64);
         }
-        Ok(None)
+        Ok(Ok(charge))
     }
 
     /// Writes what a vector contributes that needs no further charge to `draft.steps`.
@@ -181,10 +173,16 @@ impl Gate {
     }
 
     /// r_ij uniform for j ≠ i, r_ii the rest of what `draft` holds in steps of the grid, which was charged.
-    pub(crate) fn split<'a>(&self, round: u32, draft: &Draft, words: &'a mut [u64]) -> Shares<'a> {
+    pub(crate) fn split<'a>(
+        &self,
+        round: u32,
+        charge: Charge,
+        draft: &Draft,
+        words: &'a mut [u64],
+    ) -> Shares<'a> {
         let mut stream = self.seed.stream(Purpose::Share, self.agent, u64::from(round));
         split(&draft.steps, self.agent as usize, &mut stream, words);
-        Shares { round, dim: draft.steps.len(), words }
+        Shares { round, dim: draft.steps.len(), words, charge }
     }
 }
 

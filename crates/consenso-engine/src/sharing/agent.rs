@@ -2,7 +2,7 @@
 
 use super::{FixedPoint, ShareError, Sight, add, revealed};
 use crate::agent::{Checkpoint, Player, RestoreError};
-use crate::gate::{Draft, StopReason};
+use crate::gate::{Charge, Draft, StopReason};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -79,6 +79,8 @@ pub enum ShareEffect {
     Charge {
         /// The round charged.
         round: u32,
+        /// What it was charged.
+        charge: Charge,
     },
     /// The same for the sums of this round, which charge nothing: who gets one knows that the shares before it are safe.
     Keep {
@@ -396,7 +398,7 @@ impl SharingAgent {
             let seat = self.sight.seat(self.done / 2);
             let shares = self.player.share(&seat, &mut self.draft, &self.code, &mut self.own, &mut words)?;
             self.total.copy_from_slice(shares.of(self.id as usize));
-            self.queue.push_back(ShareEffect::Charge { round });
+            self.queue.push_back(ShareEffect::Charge { round, charge: shares.charge() });
             for to in self.others() {
                 self.queue.push_back(message(to, Phase::Share, shares.of(to).into()));
             }

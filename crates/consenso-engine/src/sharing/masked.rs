@@ -17,7 +17,7 @@
 
 use super::{FixedPoint, ShareError, Sight, add, remaining, revealed};
 use crate::agent::{Checkpoint, Player, RestoreError};
-use crate::gate::{Draft, Label, StopReason};
+use crate::gate::{Charge, Draft, Label, StopReason};
 use crate::graph::Graph;
 use crate::random::Seed;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -93,6 +93,8 @@ pub enum MaskedEffect {
     Charge {
         /// The number of the exchange.
         exchange: u32,
+        /// What the vector was charged.
+        charge: Charge,
     },
     /// The same for a message that passes on what others sent.
     Keep {
@@ -341,13 +343,6 @@ impl MaskedAgent {
     pub fn number_of(&self, label: &Label, hop: u32) -> Option<u32> {
         let before = label.charge().checked_sub(1)?;
         before.checked_mul(self.hops)?.checked_add(hop)
-    }
-
-    /// Which charge the message of this exchange was, the last that this agent made; `None` if there was no vector of its own in it.
-    #[must_use]
-    pub fn charge_of(&self, exchange: u32) -> Option<u32> {
-        let first = exchange % self.hops == 1 % self.hops && self.model.is_none();
-        first.then(|| exchange.div_ceil(self.hops))
     }
 
     /// Rounds that were complete when exchange `exchange` was, as far as that can be said without knowing who was gone then.
@@ -652,14 +647,14 @@ impl MaskedAgent {
             let (draft, total) = (&mut self.draft, &mut self.total);
             let masked =
                 self.player.mask(&seat, &label, self.drafted, draft, &self.code, &mut self.own, total)?;
-            let words: Arc<[u64]> = masked.words().into();
+            let (words, charge): (Arc<[u64]>, _) = (masked.words().into(), masked.charge());
             self.here = [self.id].into();
             self.known = [(self.id, Arc::clone(&words))].into();
             self.drafted = true;
             vectors = vec![(self.id, words)];
             // Somebody may have missed what the last round revealed because it gave somebody up in it.
             before = (self.round > 0 && !self.gone.is_empty()).then(|| self.sight.revealed().into());
-            self.queue.push_back(MaskedEffect::Charge { exchange });
+            self.queue.push_back(MaskedEffect::Charge { exchange, charge });
         } else {
             self.queue.push_back(MaskedEffect::Keep { exchange });
         }

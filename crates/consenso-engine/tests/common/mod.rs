@@ -1,7 +1,8 @@
 //! What the tests of whole runs share.
 
+use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Timetable};
-use consenso_engine::gate::{Gate, Ledger, Noise, RoundNoise, SchedulePlan};
+use consenso_engine::gate::{Gate, Ledger, Noise, RoundNoise};
 use consenso_engine::problem::LocalObjective;
 use consenso_engine::protocol::Protocol;
 use consenso_engine::random::Seed;
@@ -23,9 +24,8 @@ impl Door {
         };
         let noise: Arc<[RoundNoise]> =
             (1..=rounds).map(|k| RoundNoise::new(noise(k)).expect("a scale")).collect();
-        let plan = |allowed| Arc::new(SchedulePlan::new(allowed, vec![1.0; rounds as usize]));
-        let ledger = budget.map_or(Ledger::Open, |allowed| Ledger::schedule(plan(allowed)));
-        Gate::new(agent, seed.clone(), noise, ledger)
+        let ledger = budget.map_or(Ledger::Open, |allowed| testing::ledger(allowed, rounds));
+        testing::gate(agent, seed.clone(), noise, ledger)
     }
 }
 

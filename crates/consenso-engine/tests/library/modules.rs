@@ -1,4 +1,4 @@
-//! The modules lead one way, and none fails with a text.
+//! The modules lead one way, none fails with a text, and one of them makes gates.
 
 use std::path::{Path, PathBuf};
 
@@ -49,6 +49,26 @@ fn sources(root: &Path) -> Vec<(PathBuf, String)> {
         found.push((inside, code.join("\n")));
     }
     found
+}
+
+/// A gate that adds noise is made by an account, which knows what the noise is worth; gates of other noise are for tests.
+#[test]
+fn no_program_makes_a_gate_whose_noise_nobody_priced() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut makers = Vec::new();
+    for name in ["", "-engine", "-study", "-ledger", "-node", "-cli", "-mpi", "-python"]
+        .map(|n| format!("consenso{n}"))
+    {
+        for (inside, code) in sources(&crates.join(&name).join("src")) {
+            if code.contains("testing::") || code.contains("Gate::new(") {
+                makers.push(format!("{name}/{}", inside.display()));
+            }
+        }
+    }
+    makers.sort();
+    let account = ["consenso-engine/account/mod", "consenso-engine/account/testing"];
+    // The auditor attacks agents whose records it made up.
+    assert_eq!(makers, [&account[..], &["consenso-engine/audit/agent"]].concat());
 }
 
 #[test]

@@ -412,11 +412,8 @@ fn drain(agent: &mut Agent) -> Vec<Effect> {
     let effects: Vec<Effect> = std::iter::from_fn(|| agent.poll()).collect();
     for (k, effect) in effects.iter().enumerate() {
         if let Effect::Send(message) = effect {
-            assert_eq!(
-                effects[k - 1],
-                Effect::Charge { round: message.round() },
-                "a message left before its charge"
-            );
+            let charged = matches!(effects[k - 1], Effect::Charge { round, .. } if round == message.round());
+            assert!(charged, "a message left before its charge");
         }
     }
     effects
@@ -465,7 +462,9 @@ fn bad_messages_are_refused_and_change_nothing() {
     }
     // The round is complete with the other neighbour's message; what it said is remembered for one more round.
     assert_eq!(agent.handle(&sent(&transcript, 2, 1)), Ok(()));
-    assert_eq!(drain(&mut agent), [Effect::Charge { round: 2 }, Effect::Send(sent(&transcript, 1, 2))]);
+    let effects = drain(&mut agent);
+    assert!(matches!(effects[0], Effect::Charge { round: 2, .. }));
+    assert_eq!(effects[1..], [Effect::Send(sent(&transcript, 1, 2))]);
     assert_eq!(agent.handle(&first), Ok(()), "a late duplicate");
     assert_eq!(refused(&mut agent, &message(0, 1, &[9.0, 9.0])), Refusal::Equivocation { from: 0, round: 1 });
     let want = Refusal::OutOfTurn { from: 2, round: 4, expected: 2 };
@@ -616,7 +615,7 @@ fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
     agent.go_without(2).unwrap();
     assert_eq!(agent.away().collect::<Vec<_>>(), [(2, 1)]);
     let alone = drain(&mut agent);
-    assert_eq!(alone[0], Effect::Charge { round: 2 });
+    assert!(matches!(alone[0], Effect::Charge { round: 2, .. }));
     // The same release by an agent whose absent neighbour sent the agent's own vector back.
     let mut twin = setting.agents().swap_remove(1);
     let Effect::Send(own) = drain(&mut twin).swap_remove(1) else { panic!("a message") };

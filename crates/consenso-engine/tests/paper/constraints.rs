@@ -1,8 +1,9 @@
 //! The set C inside every algorithm: what is released lies in it, it costs no privacy, and exact methods reach the constrained optimum.
 
+use consenso_engine::account::testing;
 use consenso_engine::agent::{Agent, Player, Timetable};
 use consenso_engine::data::{Synthetic, SyntheticTask};
-use consenso_engine::gate::{Gate, Ledger, Noise, RoundNoise, SchedulePlan};
+use consenso_engine::gate::{Gate, Noise, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::solve::central_optimum;
 use consenso_engine::problem::{Constraint, LocalObjective, Loss, Objective};
@@ -77,9 +78,8 @@ fn gates(set: Constraint, rounds: u32, scale: Option<f64>, seed: &Seed) -> Vec<G
             None => Gate::open(agent as u64, seed.clone()),
             Some(scale) => {
                 let noise = RoundNoise::new(Noise::Laplace { scale }).expect("a scale");
-                let plan = SchedulePlan::new(rounds - 3, vec![1.0; rounds as usize]);
-                let ledger = Ledger::schedule(Arc::new(plan));
-                Gate::new(agent as u64, seed.clone(), vec![noise; rounds as usize].into(), ledger)
+                let ledger = testing::ledger(rounds - 3, rounds);
+                testing::gate(agent as u64, seed.clone(), vec![noise; rounds as usize].into(), ledger)
             }
         };
         gate.with_constraint(set)

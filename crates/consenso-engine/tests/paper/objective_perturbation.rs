@@ -1,8 +1,9 @@
 //! Noise inside a problem: what leaves the gate, and what it costs, against densities computed by hand in one dimension.
 
+use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Seat, Timetable};
 use consenso_engine::data::{Records, RowBounds};
-use consenso_engine::gate::{Draft, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
+use consenso_engine::gate::{Draft, Noise, RoundNoise};
 use consenso_engine::privacy::NeighbourRelation;
 use consenso_engine::privacy::objective_perturbation::{Inside, Perturbation};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
@@ -42,8 +43,7 @@ fn dvp() -> Arc<dyn Protocol> {
 /// The first release of an agent at 0.4 with one neighbour at 0.2: the centre is 0.3.
 fn release(seed: u64, noise: RoundNoise, allowed: u32) -> (f64, bool) {
     let local = LocalObjective::new(OBJECTIVE, records((1.0, -1.0)));
-    let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(allowed, vec![1.0])));
-    let gate = Gate::new(0, Seed::from(seed), Arc::from([noise]), ledger);
+    let gate = testing::gate(0, Seed::from(seed), Arc::from([noise]), testing::ledger(allowed, 1));
     let timetable = Arc::new(Timetable { rounds: 1, tail_from: 1, gossip: 0 });
     let mut player = Player::new(local, dvp(), timetable, gate);
     let weights = Weights { own: 0.5, neighbours: &[0.5] };

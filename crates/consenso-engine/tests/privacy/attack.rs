@@ -1,11 +1,12 @@
 //! Attacks on claims, by means that share no code with what they attack: what a neighbour who leaves the protocol may send, which shifts two data sets may
 //! have, and which costs a transcript may choose.
 
+use consenso_engine::account::testing;
 use consenso_engine::agent::{Agent, Effect, Message, Player, Refusal, Seat, Timetable};
 use consenso_engine::audit::{Options, Verdict};
 use consenso_engine::data::{Records, RowBounds};
 use consenso_engine::experiment::{AuditTarget, Experiment, ExperimentSpec, Inputs, Silent, Source, run};
-use consenso_engine::gate::{Draft, Gate, Ledger, Noise, RoundNoise, SchedulePlan};
+use consenso_engine::gate::{Draft, Noise, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::NeighbourRelation;
 use consenso_engine::privacy::filter::RenyiFilter;
@@ -32,9 +33,8 @@ fn records(first: [f64; 3]) -> Records {
 fn stops(kind: &str, parameters: &str, first: [f64; 3], theirs: f64, scale: f64) -> bool {
     let protocol: Box<dyn Protocol> =
         protocol::from_table(kind, toml::from_str(parameters).unwrap()).unwrap().unwrap();
-    let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(1, vec![1.0])));
     let noise = RoundNoise::new(Noise::Laplace { scale }).unwrap();
-    let gate = Gate::new(0, Seed::from(3), Arc::from([noise]), ledger);
+    let gate = testing::gate(0, Seed::from(3), Arc::from([noise]), testing::ledger(1, 1));
     let timetable = Arc::new(Timetable { rounds: 1, tail_from: 1, gossip: 0 });
     let mut player =
         Player::new(LocalObjective::new(OBJECTIVE, records(first)), Arc::from(protocol), timetable, gate);
@@ -261,9 +261,9 @@ fn behaviour(kind: &str, loss: Loss, with_record: bool, order: u32) -> Vec<(bool
     let protocol: Box<dyn Protocol> =
         protocol::from_table(kind, toml::from_str(parameters).unwrap()).unwrap().unwrap();
     let rounds = 4;
-    let ledger = Ledger::schedule(Arc::new(SchedulePlan::new(rounds, vec![1.0; rounds as usize])));
     let noise = RoundNoise::new(Noise::Gaussian { sigma: 1.0 }).unwrap();
-    let gate = Gate::new(0, Seed::from(3), vec![noise; rounds as usize].into(), ledger);
+    let ledger = testing::ledger(rounds, rounds);
+    let gate = testing::gate(0, Seed::from(3), vec![noise; rounds as usize].into(), ledger);
     let mut records = Records::sparse(3);
     records.push(&[0.5, 0.0, 0.0], 1.0);
     records.push(if with_record { &[0.5, 0.6, 0.6] } else { &[0.0; 3] }, 0.0);

@@ -2,12 +2,13 @@
 //!
 //! Confidence is 1 − 10⁻⁶ throughout, seeds are fixed. The broken gates are built here from public pieces: the real one offers no way.
 
+use consenso_engine::account::testing;
 use consenso_engine::agent::Timetable;
 use consenso_engine::audit::{
     AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Trial, Verdict, audit,
 };
 use consenso_engine::data::RowBounds;
-use consenso_engine::gate::{Gate, Grid, Ledger, Noise, RoundNoise, SchedulePlan, exact};
+use consenso_engine::gate::{Grid, Noise, RoundNoise, exact};
 use consenso_engine::privacy::NeighbourRelation;
 use consenso_engine::problem::{Loss, Objective};
 use consenso_engine::protocol::{Admm, Dgd, NeighbourhoodDescent, Protocol, PublicFacts, Schedule};
@@ -189,7 +190,6 @@ impl Case {
                 }
             })
             .collect();
-        let plan = SchedulePlan::new(self.allowed.min(self.rounds), vec![1.0; noise.len()]);
         let timetable = Timetable { rounds: self.rounds, tail_from: self.rounds, gossip: 0 };
         let seat = Seated { records: RECORDS, features: 3, own_weight: 0.25, weights: vec![0.25; 3] };
         AgentAttack::new(
@@ -199,7 +199,7 @@ impl Case {
             Arc::clone(&self.protocol),
             Arc::new(timetable),
             noise,
-            Ledger::schedule(Arc::new(plan)),
+            testing::ledger(self.allowed.min(self.rounds), self.rounds),
             &facts,
             &seat,
         )
@@ -314,9 +314,9 @@ fn broken_2_a_round_released_twice_with_fresh_noise_for_one_charge_is_caught() {
     let attack = Case::default().attack(false, 1.0);
     let noise: Arc<[RoundNoise]> = Arc::from([laplace(0.5 * 2.0 / RECORDS as f64)]);
     let twice = |trial: &Trial| {
-        let plan = || Arc::new(SchedulePlan::new(1, vec![1.0]));
         // Two gates of the same agent, each sure that it is the only one: what a crash without a durable ledger would do.
-        let gate = |agent| Gate::new(agent, trial.seed.clone(), Arc::clone(&noise), Ledger::schedule(plan()));
+        let gate =
+            |agent| testing::gate(agent, trial.seed.clone(), Arc::clone(&noise), testing::ledger(1, 1));
         attack.play_through(trial.side, gate(0)) + attack.play_through(trial.side, gate(1))
     };
     let found = audit(twice, Claimed::pure(1.0), options(20_000)).unwrap();

@@ -1,10 +1,11 @@
 //! Distributed noise: every agent adds a part, the sum is all that is revealed, and those who do not collude hide each other.
 
+use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Timetable};
 use consenso_engine::audit::{Claimed, Options, Side, Verdict, audit};
 use consenso_engine::data::{Synthetic, SyntheticTask};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run};
-use consenso_engine::gate::{Draft, Gate, Grid, Ledger, Noise, RoundNoise, SchedulePlan, StopReason};
+use consenso_engine::gate::{Draft, Grid, Noise, RoundNoise, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::distributed_noise::{Together, rounding_distance};
 use consenso_engine::problem::{LocalObjective, Loss, Objective, Workspace};
@@ -48,9 +49,9 @@ fn players(
     let grid = Grid::new(-(BITS as i32)).expect("a grid");
     let noise: Arc<[RoundNoise]> =
         (0..rounds).map(|_| RoundNoise::on_grid(Noise::Gaussian { sigma }, grid)).collect();
-    let plan = Arc::new(SchedulePlan::new(allowed, vec![1.0; rounds as usize]));
+    let ledger = testing::ledger(allowed, rounds);
     let player = |(i, local): (usize, &LocalObjective)| {
-        let gate = Gate::new(i as u64, seed.clone(), Arc::clone(&noise), Ledger::schedule(Arc::clone(&plan)));
+        let gate = testing::gate(i as u64, seed.clone(), Arc::clone(&noise), ledger.clone());
         Player::new(local.clone(), Arc::clone(protocol), Arc::clone(&timetable), gate)
     };
     locals.iter().enumerate().map(player).collect()
@@ -431,13 +432,12 @@ mod correlated {
         let timetable = Arc::new(Timetable { rounds, tail_from: rounds, gossip: 0 });
         let noise: Arc<[RoundNoise]> =
             (0..rounds).map(|_| RoundNoise::new(Noise::Gaussian { sigma: SIGMA }).unwrap()).collect();
-        let plan = Arc::new(SchedulePlan::new(rounds, vec![1.0; rounds as usize]));
+        let ledger = testing::ledger(rounds, rounds);
         locals(graph.agents(), dim)
             .into_iter()
             .enumerate()
             .map(|(i, local)| {
-                let ledger = Ledger::schedule(Arc::clone(&plan));
-                let gate = Gate::new(i as u64, own.clone(), Arc::clone(&noise), ledger);
+                let gate = testing::gate(i as u64, own.clone(), Arc::clone(&noise), ledger.clone());
                 let pairs: Vec<Pair> =
                     graph.neighbours(i).iter().filter_map(|&j| pair(i as u32, j)).collect();
                 let gate = gate.with_pairs(Pairs::new(pairs, CORRELATION));

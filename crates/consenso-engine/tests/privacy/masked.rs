@@ -1,9 +1,10 @@
 //! Masked sums: what simulator and agents among messages make of them, when somebody dies and when nobody does, and what is claimed.
 
+use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Timetable};
 use consenso_engine::data::{Synthetic, SyntheticTask};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run};
-use consenso_engine::gate::{Gate, Grid, Ledger, Masks, Noise, Pair, RoundNoise, SchedulePlan};
+use consenso_engine::gate::{Grid, Masks, Noise, Pair, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{Aggregation, GradientDescent, Protocol, Schedule};
@@ -34,13 +35,12 @@ fn players(graph: &Graph, most: usize, sigma: f64, seed: &Seed) -> Vec<Player> {
     let charges = ROUNDS + most as u32;
     let noise: Arc<[RoundNoise]> =
         (0..charges).map(|_| RoundNoise::on_grid(Noise::Gaussian { sigma }, grid)).collect();
-    let plan = Arc::new(SchedulePlan::new(charges, vec![1.0; charges as usize]));
+    let ledger = testing::ledger(charges, charges);
     let player = |(i, records)| {
         let pairs: Vec<Pair> =
             graph.neighbours(i).iter().map(|&j| Pair::new(i as u32, j, seed.clone())).collect();
-        let ledger = Ledger::schedule(Arc::clone(&plan));
-        let gate =
-            Gate::new(i as u64, seed.clone(), Arc::clone(&noise), ledger).with_masks(Masks::new(pairs, n));
+        let gate = testing::gate(i as u64, seed.clone(), Arc::clone(&noise), ledger.clone())
+            .with_masks(Masks::new(pairs, n));
         let local = LocalObjective::new(objective, records);
         Player::new(local, Arc::clone(&protocol), Arc::clone(&timetable), gate)
     };

@@ -28,13 +28,13 @@ use crate::held::Held;
 use crate::link::{Event, Links, Shared};
 use crate::progress::{Link, Watched};
 use crate::seal::{Seal, Sealer, Statement};
-use crate::spending::Spending;
+use crate::spending::{self, ChargeRow, Spending};
 use crate::store::{Entry, Mixed, Store};
 use crate::surroundings::Surroundings;
 use crate::wire::Tcp;
 use bytes::Bytes;
-use consenso_engine::experiment::{Charge, Experiment, SitePlan};
-use consenso_engine::gate::StopReason;
+use consenso_engine::experiment::{Experiment, SitePlan};
+use consenso_engine::gate::{Charge, StopReason};
 use consenso_ledger::Edited;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
@@ -240,7 +240,7 @@ impl Neighbour {
 /// What goes into the audit log once the round is on its way.
 enum Line {
     Received { peer: u32, round: u32, bytes: Bytes, seal: Option<Seal> },
-    Released { round: u32, blake3: Digest, charge: Charge, ledger: Digest },
+    Released { round: u32, blake3: Digest, charge: ChargeRow, ledger: Digest },
 }
 
 pub(crate) struct Node {
@@ -369,7 +369,9 @@ impl Node {
                 return Ok(false);
             }
             match self.draft()? {
-                Some(Wanted::Commit { round, bytes }) => return self.release(round, bytes).map(|()| true),
+                Some(Wanted::Commit { round, bytes, charge }) => {
+                    return self.release(round, bytes, &charge).map(|()| true);
+                }
                 Some(Wanted::Done(reason)) => return self.finish(reason).map(|()| true),
                 Some(Wanted::Nothing) => {}
                 None => return Ok(false),
@@ -399,8 +401,8 @@ impl Node {
     }
 
     /// Makes the release that was just drawn durable, then sends it. The log comes last: charges rest on the ledger, not on it.
-    fn release(&mut self, round: u32, bytes: Bytes) -> Result<(), NodeError> {
-        let charge = self.agent.charge(round, &self.plan);
+    fn release(&mut self, round: u32, bytes: Bytes, charge: &Charge) -> Result<(), NodeError> {
+        let charge = spending::row(charge);
         self.spending.add(&charge);
         let began = std::time::Instant::now();
         let mixed = Mixed { ages: self.agent.ages(), oldest: self.agent.staleness() };

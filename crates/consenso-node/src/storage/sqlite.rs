@@ -262,9 +262,9 @@ fn grow_log(path: &Path, dim: usize) -> std::io::Result<()> {
 mod tests {
     use super::*;
     use crate::frame::Digest;
+    use crate::spending::ChargeRow;
     use crate::store::tests::{Place, filled, long, opening, site};
     use crate::store::{Mixed, Store};
-    use consenso_engine::experiment::Charge;
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -279,7 +279,7 @@ mod tests {
             scope.spawn(|| {
                 for round in 4..=300u32 {
                     store
-                        .release(1, round, &[7; 40], Charge::new(), Mixed::default(), checkpoint.clone())
+                        .release(1, round, &[7; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
                         .unwrap();
                 }
                 over.store(1, Ordering::Release);
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(Store::look(&place.0).unwrap().rows().unwrap().len(), 5);
         let mut store = place.open().unwrap();
         assert_eq!(store.outbox(1).unwrap(), [(2, vec![2; 40]), (3, vec![3; 40])]);
-        store.release(1, 4, &[4; 40], Charge::new(), Mixed::default(), site().agent.checkpoint()).unwrap();
+        store.release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), site().agent.checkpoint()).unwrap();
         assert_eq!(store.outbox(1).unwrap(), [(3, vec![3; 40]), (4, vec![4; 40])]);
     }
 
@@ -337,7 +337,7 @@ mod tests {
         let mut store = Store::on(Box::new(storage)).unwrap();
         let checkpoint = site().agent.checkpoint();
         let refused = store
-            .release(1, 4, &vec![7; 100_000], Charge::new(), Mixed::default(), checkpoint.clone())
+            .release(1, 4, &vec![7; 100_000], ChargeRow::new(), Mixed::default(), checkpoint.clone())
             .unwrap_err();
         assert!(refused.to_string().contains("full"), "{refused}");
         assert_eq!(place.open().unwrap().rows().unwrap().len(), 5, "nothing of the failed round is there");
@@ -355,7 +355,9 @@ mod tests {
         let checkpoint = site().agent.checkpoint();
         // Four pages a round: the log is folded into the database twice.
         for round in 4..700u32 {
-            store.release(1, round, &[7; 40], Charge::new(), Mixed::default(), checkpoint.clone()).unwrap();
+            store
+                .release(1, round, &[7; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+                .unwrap();
         }
         assert!(std::fs::metadata(place.0.join(FILE)).unwrap().len() > 100_000, "it was folded");
         assert_eq!(length(), full);

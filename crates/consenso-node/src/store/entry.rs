@@ -1,7 +1,7 @@
 //! What the rows of a site's ledger say. Their text is hashed: a field that is added must be left out where it says nothing.
 
 use crate::frame::Digest;
-use consenso_engine::experiment::Charge;
+use crate::spending::ChargeRow;
 use consenso_engine::privacy::Claim;
 use consenso_engine::privacy::studies::{Rule, StudyCost};
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub enum Entry {
         /// BLAKE3 of the bytes sent.
         blake3: String,
         /// What it cost; empty for a function of releases alone.
-        charge: Charge,
+        charge: ChargeRow,
         /// How many rounds old the neighbours' vectors were that it was made from, by agent number; left out where all were of the round before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ages: Vec<u32>,

@@ -18,12 +18,11 @@ use crate::books::{self, Admission};
 use crate::clock;
 use crate::frame::{Digest, Frame, Hex, blake3, sha256, unhex};
 use crate::marks::{self, Mark};
-use crate::spending::Spending;
+use crate::spending::{ChargeRow, Spending};
 use crate::storage::{Commit, Line, Outgoing, Saved, Sqlite, Storage};
 use crate::witness::{Seen, Witness};
 use bytes::Bytes;
 use consenso_engine::agent::Checkpoint;
-use consenso_engine::experiment::Charge;
 use consenso_engine::privacy::Claim;
 use consenso_engine::privacy::studies::{Limit, Rule, StudyCost};
 use std::ops::ControlFlow;
@@ -389,7 +388,7 @@ impl Store {
         study: i64,
         round: u32,
         bytes: &[u8],
-        charge: Charge,
+        charge: ChargeRow,
         mixed: Mixed,
         checkpoint: Checkpoint,
     ) -> Result<Digest, StoreError> {
@@ -415,7 +414,7 @@ impl Store {
     pub(crate) fn restore(
         &mut self,
         study: i64,
-        lost: Vec<(u32, Charge)>,
+        lost: Vec<(u32, ChargeRow)>,
         known: &[(u32, Bytes)],
         restored: Vec<Entry>,
         checkpoint: Checkpoint,

@@ -139,7 +139,7 @@ pub(crate) fn filled(mut store: Store) -> Store {
     let checkpoint = site().agent.checkpoint();
     for round in 1..=3u32 {
         let (bytes, mixed) = ([round as u8; 40], Mixed::default());
-        store.release(study.number, round, &bytes, Charge::new(), mixed, checkpoint.clone()).unwrap();
+        store.release(study.number, round, &bytes, ChargeRow::new(), mixed, checkpoint.clone()).unwrap();
     }
     store
 }
@@ -149,7 +149,7 @@ pub(crate) fn long(mut store: Store, releases: u32, batch: u32) -> Store {
     let study = store.begin(&opening(1, Some(1.0), None)).unwrap().number;
     let event =
         consenso_engine::privacy::Event::once(consenso_engine::privacy::Mechanism::Gaussian { mu: 1e-4 });
-    let charge = Charge::from([("l2".to_owned(), event)]);
+    let charge = ChargeRow::from([("l2".to_owned(), event)]);
     let checkpoint = site().agent.checkpoint();
     let mut from = 1;
     while from <= releases {
@@ -446,7 +446,7 @@ fn a_ledger_behind_its_witness_does_not_start() {
         let mut store = filled(place.open().unwrap());
         store.witnessed_by(Some(&witness)).unwrap();
         let before = place.copy();
-        store.release(1, 4, &[4; 40], Charge::new(), Mixed::default(), checkpoint.clone()).unwrap();
+        store.release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone()).unwrap();
         let after = place.copy();
         // The newest copy starts, and so does one whose last release the witness had no time to see.
         after.open().unwrap().witnessed_by(Some(&witness)).unwrap();
@@ -457,7 +457,7 @@ fn a_ledger_behind_its_witness_does_not_start() {
             "{refused}"
         );
         let mut ahead = after.open().unwrap();
-        ahead.release(1, 5, &[5; 40], Charge::new(), Mixed::default(), checkpoint.clone()).unwrap();
+        ahead.release(1, 5, &[5; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone()).unwrap();
         ahead.witnessed_by(Some(&witness)).unwrap();
         // Not without one once there was one, and not with another ledger's.
         let refused = after.open().unwrap().witnessed_by(None).unwrap_err().to_string();
@@ -465,7 +465,9 @@ fn a_ledger_behind_its_witness_does_not_start() {
         let other = place.empty();
         let mut store = filled(other.open().unwrap());
         (4..9).for_each(|round| {
-            store.release(1, round, &[9; 40], Charge::new(), Mixed::default(), checkpoint.clone()).unwrap();
+            store
+                .release(1, round, &[9; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+                .unwrap();
         });
         let refused = store.witnessed_by(Some(&witness)).unwrap_err().to_string();
         assert!(refused.contains("the witness of another ledger"), "{refused}");
@@ -495,7 +497,7 @@ fn any_study_goes_on_where_it_stood() {
                     found.number,
                     round,
                     &[10 * study + round as u8; 40],
-                    Charge::new(),
+                    ChargeRow::new(),
                     Mixed::default(),
                     checkpoint.clone(),
                 )

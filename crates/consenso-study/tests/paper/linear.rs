@@ -1,5 +1,6 @@
 //! Problems tied by a linear constraint: the algorithm against optima found another way, the theorems, and what its releases give away.
 
+use consenso_engine::account::testing;
 use consenso_engine::agent::{Agent, Player, Timetable};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, Source, run};
 use consenso_engine::gate::{Gate, Ledger, Noise, RoundNoise};
@@ -474,7 +475,7 @@ fn neighbouring_costs_move_a_release_by_at_most_their_sensitivity() {
     let step = admm.step_sensitivity(1, 2, &sensitivity, &problem.facts);
     let gates = || -> Vec<Gate> {
         let noise = RoundNoise::new(Noise::Laplace { scale: 0.5 }).expect("a scale");
-        (0..3).map(|i| Gate::new(i, Seed::from(4), vec![noise; 40].into(), Ledger::Open)).collect()
+        (0..3).map(|i| testing::gate(i, Seed::from(4), vec![noise; 40].into(), Ledger::Open)).collect()
     };
     for rounds in 1..40u32 {
         let mut releases = Vec::new();
@@ -522,7 +523,7 @@ fn messages_and_lockstep_agree_bit_for_bit() {
             let noise = RoundNoise::new(Noise::Gaussian { sigma: 0.1 }).expect("a scale");
             let limits: Arc<[[f64; 2]]> = vec![[-0.5, 0.5]; 3].into();
             (0..4)
-                .map(|i| Gate::new(i, Seed::from(4), vec![noise; 25].into(), Ledger::Open))
+                .map(|i| testing::gate(i, Seed::from(4), vec![noise; 25].into(), Ledger::Open))
                 .map(|gate| gate.with_limits(Arc::clone(&limits)))
                 .collect()
         };
