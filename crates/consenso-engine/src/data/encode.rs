@@ -250,7 +250,7 @@ impl Encoder {
 
     /// Whether every row is divided by its ℓ2 norm.
     #[must_use]
-    pub fn unit_rows(&self) -> bool {
+    pub(crate) fn unit_rows(&self) -> bool {
         self.unit_rows
     }
 

@@ -119,7 +119,7 @@ impl Records {
     }
 
     /// Adds one row given by some of its features, by increasing column; the others are zero. Panics if a column is not below `dim`.
-    pub fn push_entries(&mut self, entries: impl Iterator<Item = (u32, f64)>, label: f64) {
+    pub(crate) fn push_entries(&mut self, entries: impl Iterator<Item = (u32, f64)>, label: f64) {
         let dim = self.dim;
         let inside = |e: &(u32, f64)| assert!((e.0 as usize) < dim, "column {} of {dim}", e.0);
         if let Features::Coded(_) = self.features {
@@ -146,7 +146,7 @@ impl Records {
     }
 
     /// Adds one row written in place: `fill` gets `dim` zeros and returns the label.
-    pub fn push_with(&mut self, fill: impl FnOnce(&mut [f64]) -> f64) {
+    pub(crate) fn push_with(&mut self, fill: impl FnOnce(&mut [f64]) -> f64) {
         let mut row = vec![0.0; self.dim];
         let label = fill(&mut row);
         self.push(&row, label);

@@ -490,7 +490,7 @@ impl Experiment {
     ///
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.
-    pub fn check_among(inputs: Inputs, known: &Algorithms) -> Result<Self, SpecError> {
+    pub(crate) fn check_among(inputs: Inputs, known: &Algorithms) -> Result<Self, SpecError> {
         Self::check_with(inputs, None, known)
     }
 
