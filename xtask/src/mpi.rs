@@ -178,8 +178,8 @@ fn own_files(target: &Path, environment: &Path, place: &Path) -> bool {
     let experiment = "name = \"own\"\nseed = 2\nruns = 1\n[data]\npath = \"site-*.csv\"\nschema = \"schema.toml\"\nencoding = \"one-hot\"\n\
                       [graph]\nkind = \"ring\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n[[algorithm]]\nkind = \"dgd\"\nrounds = 20\n";
     let table = |file: u32| {
-        let rows =
-            (0..40 + 10 * file).map(|i| (i * 7 + file, if (i + file) % 3 == 0 { "yes" } else { "no" }));
+        let rows = (0..40 + 10 * file)
+            .map(|i| (i * 7 + file, if (i + file).is_multiple_of(3) { "yes" } else { "no" }));
         rows.fold("age,ill\n".to_owned(), |text, (age, ill)| text + &format!("{},{ill}\n", 20 + age % 60))
     };
     // A ring of four on two processes: the first two files are rank 0's.

@@ -629,7 +629,8 @@ fn interleaved(place: &Place) {
     for i in 0u32..900 {
         let age = 20 + i * 7 % 60;
         let (ward, site) = (["a", "b", "c", "d"][i as usize % 4], ["x", "y", "z"][(i / 2) as usize % 3]);
-        table += &format!("{age},{ward},{site},{}\n", if (age + i % 5) % 3 == 0 { "yes" } else { "no" });
+        table +=
+            &format!("{age},{ward},{site},{}\n", if (age + i % 5).is_multiple_of(3) { "yes" } else { "no" });
     }
     place.write("records.csv", &table);
     place.write(

@@ -76,9 +76,12 @@ impl Place {
         let mut text = String::from("ward,age,site,ill,dose\r\n");
         for i in 0..rows {
             let k = i.wrapping_mul(2_654_435_761).wrapping_add(salt) >> 7;
-            let dose =
-                if k % 11 == 0 { String::new() } else { format!("{:.3}", f64::from(k % 1200) / 100.0 - 6.0) };
-            let age = if k % 97 == 0 { "?".to_owned() } else { (18 + k % 70).to_string() };
+            let dose = if k.is_multiple_of(11) {
+                String::new()
+            } else {
+                format!("{:.3}", f64::from(k % 1200) / 100.0 - 6.0)
+            };
+            let age = if k.is_multiple_of(97) { "?".to_owned() } else { (18 + k % 70).to_string() };
             let (ward, site) = (char::from(b'a' + (k % 6) as u8), k % 5);
             text += &format!("{ward},{age},s{site},{},{dose}\r\n", if k % 7 < 3 { "yes" } else { "no" });
         }
@@ -172,7 +175,7 @@ fn sparse_rows_are_kept_as_what_is_not_zero() {
         let k = i.wrapping_mul(2_654_435_761) >> 9;
         text += &format!(
             "{} {}:{} {}:1\n",
-            if k % 3 == 0 { 1 } else { -1 },
+            if k.is_multiple_of(3) { 1 } else { -1 },
             1 + k % 20,
             0.25 + f64::from(k % 7),
             21 + k % 19
