@@ -4,8 +4,8 @@
 //! durable in one transaction; then the bytes go to every neighbour, over whatever links there are, the same bytes again after every
 //! reconnect, until each neighbour has shown that it has them durably too.
 //!
-//! Here is the round, its end, and what is told of it. [`start`] is what comes before the first link, [`links`] what passes over them,
-//! [`bad_days`] who is away, lies or has an old copy, and [`agreed`] what the sites change while they run.
+//! Here is the round, its end, and what is told of it. `start` is what comes before the first link, `links` what passes over them,
+//! `bad_days` who is away, lies or has an old copy, and `agreed` what the sites change while they run.
 
 mod agreed;
 mod bad_days;
