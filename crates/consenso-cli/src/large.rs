@@ -209,7 +209,7 @@ impl Watch for Watchman<'_> {
 }
 
 /// What happens before records are kept outside memory: it is said what that takes, and refused if there is no room for it.
-pub(crate) fn before_storing(folder: &Path, outline: &Outline, first: bool) -> Result<(), String> {
+pub(crate) fn before_storing(folder: &Path, outline: &Outline, first: bool) -> Result<(), CallerError> {
     let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let needed = outline.bytes * if outline.again == Some(true) { 2 } else { 1 };
     let free = machine::free_disk(folder);
@@ -219,7 +219,8 @@ pub(crate) fn before_storing(folder: &Path, outline: &Outline, first: bool) -> R
             "{}: the encoded records need about {} of disk, and {room} are free\n  help: give a folder on a larger disk with --out, or run without --stream if they fit into memory",
             folder.display(),
             gigabytes(needed)
-        ));
+        )
+        .into());
     }
     if first {
         let again = match outline.again {
@@ -238,7 +239,7 @@ pub(crate) fn before_storing(folder: &Path, outline: &Outline, first: bool) -> R
 }
 
 /// Opens the place for records outside memory, of one process among several. What processes left there that were killed goes.
-pub(crate) fn scratch(folder: &Path, (rank, ranks): (usize, usize)) -> Result<Arc<dyn Scratch>, String> {
+pub(crate) fn scratch(folder: &Path, (rank, ranks): (usize, usize)) -> Result<Arc<dyn Scratch>, CallerError> {
     let failed = |e: std::io::Error| format!("{}: cannot be made: {e}", folder.display());
     Ok(Arc::new(ScratchFolder::new(folder, rank, ranks).map_err(failed)?))
 }

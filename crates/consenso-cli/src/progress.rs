@@ -1,6 +1,7 @@
 //! Watching a run: a progress bar, a clock, and Ctrl-C.
 
 use crate::pieces::{Every, Keeper};
+use anyhow::anyhow;
 use consenso_engine::experiment::{CallerError, Observer, Piece, Place, Unfinished};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,22 +147,22 @@ impl TimeLimit {
 }
 
 impl std::str::FromStr for TimeLimit {
-    type Err = String;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, anyhow::Error> {
         if text == "slurm" {
             let name = "SLURM_JOB_END_TIME";
             let end = std::env::var(name).map_err(|_| {
-                format!("{name} is not set: this is no job of Slurm's, or of one before 22.05")
+                anyhow!("{name} is not set: this is no job of Slurm's, or of one before 22.05")
             })?;
-            let end: u64 = end.parse().map_err(|_| format!("{name} = {end} is not a number of seconds"))?;
+            let end: u64 = end.parse().map_err(|_| anyhow!("{name} = {end} is not a number of seconds"))?;
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
             // What is left for the end of a round and for writing.
             return Ok(Self(Duration::from_secs(end.saturating_sub(60)).saturating_sub(now)));
         }
         match text.parse() {
             Ok(Every::Time(time)) => Ok(Self(time)),
-            _ => Err("write a time, as in 90s, 55m or 2h, or slurm".into()),
+            _ => Err(anyhow!("write a time, as in 90s, 55m or 2h, or slurm")),
         }
     }
 }

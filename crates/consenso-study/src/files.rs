@@ -9,7 +9,9 @@ use consenso_engine::data::{
     DataError, Dataset, Draft, DraftOptions, Encoder, Encoding, Format, Schema, SchemaError, Scratch,
     Storing, Table, TextEncoding, csv, libsvm,
 };
-use consenso_engine::experiment::{ExperimentSpec, Inputs, Origin, PartitionSpec, Source, SpecError};
+use consenso_engine::experiment::{
+    CallerError, ExperimentSpec, Inputs, Origin, PartitionSpec, Source, SpecError,
+};
 use consenso_engine::graph::GraphSpec;
 use consenso_engine::random::Seed;
 use consenso_engine::simulate::{Alone, Division, RankError, Ranks};
@@ -70,6 +72,9 @@ pub enum FileError {
     /// The processes that read it together lost each other.
     #[error(transparent)]
     Ranks(#[from] RankError),
+    /// The caller's own place for records cannot be used.
+    #[error(transparent)]
+    Caller(CallerError),
     /// It is not what is needed here.
     #[error("{0}")]
     Unfit(String),
@@ -190,9 +195,9 @@ pub fn inputs_streamed(
 /// Where encoded records are kept outside memory.
 pub struct Store<'a> {
     /// Opens the place; it is called once, if there are records to be kept.
-    pub open: &'a mut dyn FnMut() -> Result<Arc<dyn Scratch>, String>,
+    pub open: &'a mut dyn FnMut() -> Result<Arc<dyn Scratch>, CallerError>,
     /// Is told what it will take, before anything is written; an answer refuses it.
-    pub before: &'a mut dyn FnMut(&Outline) -> Result<(), String>,
+    pub before: &'a mut dyn FnMut(&Outline) -> Result<(), CallerError>,
 }
 
 impl std::fmt::Debug for Store<'_> {
@@ -310,8 +315,8 @@ fn stored(
         Some("file") => Some(data.hold_out.is_some()),
         Some(_) => None,
     };
-    (store.before)(&outline).map_err(FileError::Unfit)?;
-    let scratch = (store.open)().map_err(FileError::Unfit)?;
+    (store.before)(&outline).map_err(FileError::Caller)?;
+    let scratch = (store.open)().map_err(FileError::Caller)?;
     let mut storing = Storing::new(scratch, data.encoding, by, classes);
     for &(number, path) in paths {
         let format = schema.as_ref().map(|schema| data.format.over(schema.format()));
