@@ -94,6 +94,9 @@ fn compare(target: &Path, environment: &Path) -> bool {
         eprintln!("{graph}: the transcripts of 1, 2, 3 and 4 processes are the same\n");
     }
     died(target, environment, &place)
+        && stopped(target, environment, &place)
+        && own_files(target, environment, &place)
+        && without_the_abi(target, &place)
 }
 
 fn command(target: &Path, environment: &Path, place: &Path, ranks: usize) -> Command {
@@ -128,4 +131,126 @@ fn died(target: &Path, environment: &Path, place: &Path) -> bool {
         eprintln!("{text}");
     }
     told
+}
+
+/// The hashes of the transcripts in an answer, wherever they stand: no JSON parser for one key.
+fn transcripts(answer: &[u8]) -> String {
+    let text = String::from_utf8_lossy(answer);
+    text.lines().filter(|line| line.contains("\"transcript\"")).map(str::trim).collect()
+}
+
+/// Two processes whose time is up stop at the same round and go on from there; three do not go on from what two saved, and say so.
+fn stopped(target: &Path, environment: &Path, place: &Path) -> bool {
+    let long = ["ring.toml", "--set", "data.agents=100", "--set", "algorithm.rounds=4000", "--threads", "1"];
+    let run = |ranks: usize, more: &[&str]| {
+        command(target, environment, place, ranks).args(long).args(more).arg("--json").output().ok()
+    };
+    let again = ["--out", "stopped", "--resume"];
+    let (Some(whole), Some(limited)) =
+        (run(2, &["--out", "whole"]), run(2, &["--out", "stopped", "--time-limit", "1s"]))
+    else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&limited.stderr).into_owned();
+    let told = !limited.status.success() && text.contains("with --resume, on 2 processes again, goes on");
+    let (Some(three), Some(resumed)) = (run(3, &again), run(2, &again)) else { return false };
+    let three = String::from_utf8_lossy(&three.stderr).into_owned();
+    let refused = three.contains("was saved by 2 processes, and there are 3 now");
+    let went_on = String::from_utf8_lossy(&resumed.stderr).contains("going on:");
+    let hashes = transcripts(&whole.stdout);
+    let same = !hashes.is_empty() && hashes == transcripts(&resumed.stdout);
+    let good = told && refused && went_on && same;
+    eprintln!(
+        "two processes stop when their time is up and go on with the same transcript: {}",
+        if good { "yes" } else { "NO" }
+    );
+    if !good {
+        eprintln!("told {told}, refused {refused}, went on {went_on}, same {same}\n{text}\n{three}");
+        eprintln!("{}", String::from_utf8_lossy(&resumed.stderr));
+    }
+    good
+}
+
+/// Where every file is an agent, a process reads the files of its own agents and no others: in the folder of each those of the other are no records.
+fn own_files(target: &Path, environment: &Path, place: &Path) -> bool {
+    let schema = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 120\n\
+                  [[column]]\nname = \"ill\"\nkind = \"label\"\nclasses = [\"no\", \"yes\"]\n";
+    let experiment = "name = \"own\"\nseed = 2\nruns = 1\n[data]\npath = \"site-*.csv\"\nschema = \"schema.toml\"\nencoding = \"one-hot\"\n\
+                      [graph]\nkind = \"ring\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n[[algorithm]]\nkind = \"dgd\"\nrounds = 20\n";
+    let table = |file: u32| {
+        let rows = (0..40 + 10 * file)
+            .map(|i| (i * 7 + file, if (i + file).is_multiple_of(3) { "yes" } else { "no" }));
+        rows.fold("age,ill\n".to_owned(), |text, (age, ill)| text + &format!("{},{ill}\n", 20 + age % 60))
+    };
+    // A ring of four on two processes: the first two files are rank 0's.
+    let folders = [("all", 0..4), ("rank-0", 0..2), ("rank-1", 2..4)];
+    for (name, readable) in folders {
+        let folder = place.join("own").join(name);
+        let written = || -> std::io::Result<()> {
+            std::fs::create_dir_all(&folder)?;
+            std::fs::write(folder.join("schema.toml"), schema)?;
+            std::fs::write(folder.join("own.toml"), experiment)?;
+            (0..4).try_for_each(|file| {
+                let text =
+                    if readable.contains(&file) { table(file) } else { "somebody else's\n".to_owned() };
+                std::fs::write(folder.join(format!("site-{file}.csv")), text)
+            })
+        };
+        if written().is_err() {
+            return false;
+        }
+    }
+    let consenso = target.join("debug/consenso");
+    let mut good = true;
+    for more in ["", "--stream"] {
+        let run = |ranks: &str, folder: &str| {
+            // Every process works in the folder of its own rank.
+            let line = format!(
+                "cd own/{folder} && exec {} run own.toml {more} --json --threads 1 --out ../../own-{ranks}{more}",
+                consenso.display()
+            );
+            let mut run = Command::new(environment.join("bin/mpirun"));
+            run.args(["-n", ranks, "sh", "-c", &line]).current_dir(place);
+            run.env("CONSENSO_MPI", environment.join("lib/libmpi_abi.so.1")).output().ok()
+        };
+        let (Some(one), Some(two)) = (run("1", "all"), run("2", "rank-$PMI_RANK")) else { return false };
+        let hashes = transcripts(&one.stdout);
+        let same = !hashes.is_empty() && hashes == transcripts(&two.stdout);
+        if !same {
+            eprintln!("{}{}", String::from_utf8_lossy(&one.stderr), String::from_utf8_lossy(&two.stderr));
+        }
+        good &= same;
+    }
+    eprintln!("a process reads only the files of its own agents: {}", if good { "yes" } else { "NO" });
+    good
+}
+
+/// The MPI of this machine, if there is one: what `deploy/mpi/abi.c` makes of it gives the transcript of the other.
+fn without_the_abi(target: &Path, place: &Path) -> bool {
+    let library = place.join("libconsenso_mpi.so");
+    let mut compile = Command::new("mpicc");
+    compile.args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&library);
+    compile.arg(root().join("deploy/mpi/abi.c")).arg("-ldl");
+    if Command::new("mpicc").arg("--version").output().is_err() {
+        eprintln!("there is no mpicc here: deploy/mpi/abi.c is not checked");
+        return true;
+    }
+    let mut run = Command::new("mpirun");
+    run.args(["-n", "2"]).arg(target.join("debug/consenso")).current_dir(place);
+    run.args(["run", "ring.toml", "--json", "--threads", "1", "--out", "ring-other"]);
+    run.env("CONSENSO_MPI", &library).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+    run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    let output = if succeeds(&mut compile) { run.output().ok() } else { None };
+    let record = std::fs::read(place.join("ring-1/record.json")).unwrap_or_default();
+    let good = output.as_ref().is_some_and(|o| {
+        !transcripts(&o.stdout).is_empty() && transcripts(&o.stdout) == transcripts(&record)
+    });
+    eprintln!(
+        "an MPI without the standard ABI, by deploy/mpi/abi.c: {}",
+        if good { "the same" } else { "NOT the same" }
+    );
+    if !good {
+        eprintln!("{}", output.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()).unwrap_or_default());
+    }
+    good
 }

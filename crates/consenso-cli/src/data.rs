@@ -44,7 +44,7 @@ Example:
 Delimiter, decimal mark and missing values are found out and shown; text that is not UTF-8 is read with --encoding.
 The draft takes ranges and categories from the records, which would give private facts away.
 Replace them by what is public without the data, then set reviewed = true.")]
-    Schema(Draft),
+    Schema(DraftArgs),
 }
 
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ struct Records {
 }
 
 #[derive(clap::Args)]
-struct Draft {
+struct DraftArgs {
     /// CSV files or patterns such as "sites/*.csv", a LIBSVM file, or `adult`
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -127,7 +127,7 @@ fn read(records: &Records, may_draft: bool) -> Result<Table> {
 const REVIEW: &str = "this draft was computed from the records: review it before use, replacing every range and category by what is \
      public without them, then set reviewed = true";
 
-fn schema(args: &Draft, json: bool) -> Result<()> {
+fn schema(args: &DraftArgs, json: bool) -> Result<()> {
     let (schema, text, warnings, readings) = drafted(args)?;
     if let Some(out) = &args.out {
         std::fs::File::create_new(out)
@@ -159,7 +159,7 @@ fn schema(args: &Draft, json: bool) -> Result<()> {
 type Drafted = (Schema, String, Vec<String>, BTreeMap<String, String>);
 
 /// The schema, its text, what deserves a look, and how each file was read.
-fn drafted(args: &Draft) -> Result<Drafted> {
+fn drafted(args: &DraftArgs) -> Result<Drafted> {
     if let [path] = &args.paths[..]
         && is_adult(path)
     {

@@ -7,7 +7,8 @@ use consenso_engine::experiment::{Experiment, ExperimentSpec, FormatSpec, Inputs
 use consenso_engine::simulate::{Alone, Ranks};
 use consenso_study::files::{self, FileError};
 pub(crate) use consenso_study::files::{
-    Drafted, ExperimentText as Text, draft_schema, expand, experiment, inputs, inputs_among, read_schema,
+    Drafted, ExperimentText as Text, Outline, Store, draft_schema, expand, experiment, inputs, inputs_among,
+    inputs_streamed, read_schema,
 };
 use std::path::Path;
 
@@ -45,10 +46,26 @@ pub(crate) fn opened_among(
     ranks: &mut dyn Ranks,
     located: impl Fn(SpecError) -> SpecError,
 ) -> Result<Inputs> {
-    inputs_among(text, spec, entropy, ranks).map_err(|error| match error {
+    inputs_among(text, spec, entropy, ranks).map_err(|error| in_place(error, located))
+}
+
+/// Opens what one process among several needs of it, and keeps encoded records outside memory.
+pub(crate) fn opened_streamed(
+    text: Text,
+    spec: ExperimentSpec,
+    entropy: Option<[u8; 32]>,
+    ranks: &mut dyn Ranks,
+    store: &mut Store<'_>,
+    located: impl Fn(SpecError) -> SpecError,
+) -> Result<Inputs> {
+    inputs_streamed(text, spec, entropy, ranks, store).map_err(|error| in_place(error, located))
+}
+
+fn in_place(error: FileError, located: impl Fn(SpecError) -> SpecError) -> anyhow::Error {
+    match error {
         FileError::Spec(error) => located(error).into(),
         error => error.into(),
-    })
+    }
 }
 
 /// Reads the records of one file under a schema; an experiment may say how the file is written.

@@ -75,6 +75,11 @@ impl RunFolder {
         beside(&self.path).with_extension("checkpoint")
     }
 
+    /// Where encoded records lie that are too many for memory, as long as the run is under way.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        beside(&self.path).with_extension("scratch")
+    }
+
     /// Brings the pieces of a finished run to where a run under way keeps them, unless a run is under way already; says whether there
     /// are any.
     pub(crate) fn fetch_pieces(&self) -> Result<bool> {

@@ -1,26 +1,44 @@
 //! `mpirun -n R consenso run`, one simulation over several processes, and `consenso run --stream`, one beyond the memory of a machine.
 
-use crate::Failure;
+use crate::files::Outline;
 use crate::folder::{self, RunFolder};
-use crate::output;
+use crate::pieces::{self, Every};
+use crate::{Failure, machine, output};
 use anyhow::{Context as _, Result, bail};
-use consenso_engine::experiment::{self, Experiment, LargeProgress, LargeRecord, Part, Place};
+use consenso_engine::data::Scratch;
+use consenso_engine::experiment::{
+    self, CallerError, Ended, Experiment, LargeProgress, LargeRecord, Order, Part, Place, Watch,
+};
 use consenso_engine::record::ResultKind;
 use consenso_engine::simulate::{Alone, Ranks};
+use consenso_study::scratch::ScratchFolder;
 use serde_json::json;
+use std::cell::OnceCell;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// How such a simulation is to be done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
-    /// Rounds between two checkpoints; 0 is never.
-    pub(crate) every: u32,
+    /// How often it is written down how far it is; 0 rounds is never.
+    pub(crate) every: Every,
+    /// When it stops by itself.
+    pub(crate) limit: Option<Instant>,
     pub(crate) resume: bool,
     /// Holds no records.
     pub(crate) streamed: bool,
     pub(crate) json: bool,
+}
+
+impl How {
+    /// Whether checkpoints are to be expected.
+    fn saves(&self) -> bool {
+        self.every != Every::Rounds(0) || self.limit.is_some() || self.resume
+    }
 }
 
 /// Joins the other processes, if `mpirun` started any, reads what this one needs and does its share; rank 0 writes and prints.
@@ -30,7 +48,7 @@ pub(crate) fn command(
 ) -> Result<(), Failure> {
     let work = |ranks: &mut dyn Ranks| {
         let (experiment, folder) = prepare(ranks)?;
-        share(&experiment, &folder, how, ranks).map_err(Failure::Run)
+        share(&experiment, &folder, how, ranks)
     };
     #[cfg(feature = "mpi")]
     if consenso_mpi::launched().is_some() {
@@ -45,48 +63,191 @@ pub(crate) fn command(
     work(&mut Alone)
 }
 
-fn share(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &mut dyn Ranks) -> Result<()> {
+fn share(
+    experiment: &Experiment,
+    folder: &RunFolder,
+    how: How,
+    ranks: &mut dyn Ranks,
+) -> Result<(), Failure> {
     // Before anything is said of a run that cannot be.
-    experiment.check_parted()?;
+    experiment.check_parted().map_err(|error| Failure::Run(error.into()))?;
     if how.streamed {
-        say(experiment, how, ranks)?;
+        say(experiment, folder, how, ranks).map_err(Failure::Run)?;
     }
-    let first = Place { point: 0, run: 0, part: Part::Grounds };
-    let stamp = match how.every > 0 || how.resume {
-        true => experiment.stamp(&experiment.records_digest(), first).context("the experiment")?,
-        false => String::new(),
+    let finished = simulate(experiment, folder, how, ranks).map_err(Failure::Run)?;
+    if finished { Ok(()) } else { Err(Failure::Interrupted) }
+}
+
+/// Does this process's share; says whether it was done to the end.
+fn simulate(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &mut dyn Ranks) -> Result<bool> {
+    let saved = Checkpoints {
+        folder: folder.checkpoints(),
+        experiment,
+        stamp: OnceCell::new(),
+        rank: ranks.rank(),
+        ranks: ranks.ranks(),
     };
-    let saved = Checkpoints { folder: folder.checkpoints(), stamp, rank: ranks.rank(), ranks: ranks.ranks() };
-    let from = if how.resume { saved.agreed(ranks)? } else { None };
+    let (slot, from) = if how.resume { saved.agreed(ranks)? } else { (0, None) };
     if let (Some(progress), 0) = (&from, ranks.rank()) {
         let (runs, round) = progress.place();
         eprintln!("going on: {runs} runs are done, the next is at round {round}");
     }
-    let mut slot = 0;
-    let save = |progress: &LargeProgress| {
-        slot += 1;
-        Ok(saved.save(progress, slot % 2)?)
-    };
-    let began = std::time::Instant::now();
-    let record = match how.streamed {
-        true => experiment::run_streamed(experiment, ranks, from, how.every, save),
-        false => experiment::run_parted(experiment, ranks, from, how.every, save),
-    };
-    if let Some(record) = record? {
-        let out = folder.write(|path| write(path, experiment, &record))?;
-        print(&record, &out, began.elapsed().as_secs_f64(), how.json);
+    let began = Instant::now();
+    let mut watch = Watchman::new(&saved, how, slot);
+    match experiment::run_watched(experiment, ranks, how.streamed, from, &mut watch)? {
+        Ended::Done(record) => {
+            if let Some(record) = record {
+                let out = folder.write(|path| write(path, experiment, &record))?;
+                print(&record, &out, began.elapsed().as_secs_f64(), how.json);
+            }
+            together(ranks)?;
+            saved.remove();
+            Ok(true)
+        }
+        Ended::Stopped { runs, round } => {
+            together(ranks)?;
+            if ranks.rank() == 0 {
+                let why = if watch.over() { "the time limit is near" } else { "told to stop" };
+                eprintln!(
+                    "{why}: {runs} runs are done, and {round} rounds of the next, which are kept in {}; the same command with --resume{} goes on",
+                    saved.folder.display(),
+                    if ranks.ranks() > 1 {
+                        format!(", on {} processes again,", ranks.ranks())
+                    } else {
+                        String::new()
+                    }
+                );
+            }
+            Ok(false)
+        }
     }
-    // Nobody takes away what somebody may still need.
+}
+
+/// Waits until everybody is here: nobody leaves, or takes away what somebody may still need, before.
+fn together(ranks: &mut dyn Ranks) -> Result<()> {
+    ranks.sent_to_first(vec![0.0], &vec![1; ranks.ranks()])?;
     ranks.sent_by_first(vec![0.0], 1)?;
-    saved.remove();
     Ok(())
 }
 
-/// Says what a streamed run does and how much memory it takes; refuses one that does not fit.
-fn say(experiment: &Experiment, how: How, ranks: &dyn Ranks) -> Result<()> {
-    let memory = experiment.streamed_memory(ranks.ranks(), how.every > 0);
+/// Saves a simulation from time to time, and stops it when somebody says so or its time is up.
+struct Watchman<'a> {
+    saved: &'a Checkpoints<'a>,
+    how: How,
+    /// Where the last state is.
+    slot: u32,
+    stop: Arc<AtomicBool>,
+    asked: Option<Instant>,
+    /// Rounds since then.
+    rounds: u32,
+    /// The longest time between two questions.
+    longest: Duration,
+    written: Instant,
+    /// How long writing takes.
+    writing: Duration,
+}
+
+/// How often processes ask each other, if rounds are short.
+const ASKS: Duration = Duration::from_millis(200);
+
+impl<'a> Watchman<'a> {
+    fn new(saved: &'a Checkpoints<'a>, how: How, slot: u32) -> Self {
+        let (stop, written) = (crate::progress::told_to_stop(), Instant::now());
+        let (longest, writing) = (Duration::ZERO, Duration::ZERO);
+        Self { saved, how, slot, stop, asked: None, rounds: 1, longest, written, writing }
+    }
+
+    /// Whether there may not be time for as many rounds as before and for saving.
+    fn over(&self) -> bool {
+        let needed = self.longest + self.longest / 2 + 2 * self.writing;
+        self.how.limit.is_some_and(|limit| Instant::now() + needed >= limit)
+    }
+}
+
+impl Watch for Watchman<'_> {
+    fn save(&mut self, progress: &LargeProgress) -> Result<(), CallerError> {
+        let began = Instant::now();
+        self.slot = 1 - self.slot;
+        self.saved.save(progress, self.slot)?;
+        self.written = Instant::now();
+        self.writing = self.writing.max(began.elapsed());
+        Ok(())
+    }
+
+    fn every(&self) -> u32 {
+        match self.how.every {
+            Every::Rounds(rounds) => rounds,
+            Every::Time(_) => 0,
+        }
+    }
+
+    fn asks(&self) -> bool {
+        true
+    }
+
+    fn told(&mut self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// By the clock of rank 0: the others' need not agree with it.
+    fn decide(&mut self, told: bool) -> (Order, u32) {
+        // The first round has all that comes before it.
+        let passed = self.asked.map_or(Duration::ZERO, |asked| asked.elapsed());
+        self.longest = self.longest.max(passed);
+        let each = passed.as_secs_f64() / f64::from(self.rounds);
+        // Not many more at once than last time, for the first rounds may be the shortest.
+        let rounds = (ASKS.as_secs_f64() / each.max(1e-9)).min(2.0 * f64::from(self.rounds));
+        (self.asked, self.rounds) = (Some(Instant::now()), (rounds as u32).max(1));
+        let due = matches!(self.how.every, Every::Time(time) if self.written.elapsed() >= time);
+        let order = match (told || self.over(), due) {
+            (true, _) => Order::Stop,
+            (_, true) => Order::Save,
+            _ => Order::GoOn,
+        };
+        (order, self.rounds)
+    }
+}
+
+/// What happens before records are kept outside memory: it is said what that takes, and refused if there is no room for it.
+pub(crate) fn before_storing(folder: &Path, outline: &Outline, first: bool) -> Result<(), String> {
     let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
-    let machine = crate::machine::look();
+    let needed = outline.bytes * if outline.again == Some(true) { 2 } else { 1 };
+    let free = machine::free_disk(folder);
+    let room = free.map_or_else(|| "an unknown amount".into(), gigabytes);
+    if free.is_some_and(|free| needed > free) {
+        return Err(format!(
+            "{}: the encoded records need about {} of disk, and {room} are free\n  help: give a folder on a larger disk with --out, or run without --stream if they fit into memory",
+            folder.display(),
+            gigabytes(needed)
+        ));
+    }
+    if first {
+        let again = match outline.again {
+            Some(true) => ", once in the order of the files and once agent by agent",
+            Some(false) => "",
+            None => ", and as much again if the records of a group do not lie together",
+        };
+        eprintln!(
+            "disk: about {} records are {} of encoded rows in {}{again}; {room} free. Nobody else may open them, and they are removed at the end",
+            outline.rows,
+            gigabytes(needed),
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+/// Opens the place for records outside memory, of one process among several. What processes left there that were killed goes.
+pub(crate) fn scratch(folder: &Path, (rank, ranks): (usize, usize)) -> Result<Arc<dyn Scratch>, String> {
+    let failed = |e: std::io::Error| format!("{}: cannot be made: {e}", folder.display());
+    Ok(Arc::new(ScratchFolder::new(folder, rank, ranks).map_err(failed)?))
+}
+
+/// Says what a streamed run does and how much memory it takes; refuses one that does not fit.
+fn say(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &dyn Ranks) -> Result<()> {
+    let memory = experiment.streamed_memory(ranks.ranks(), how.saves());
+    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let machine = machine::look();
     let free = machine.memory.map_or_else(|| "an unknown amount".into(), gigabytes);
     if machine.memory.is_some_and(|free| memory > free) {
         bail!(
@@ -94,10 +255,22 @@ fn say(experiment: &Experiment, how: How, ranks: &dyn Ranks) -> Result<()> {
             gigabytes(memory)
         );
     }
+    let scratch = experiment.scratch_bytes();
+    let (again, room) = (scratch.map_or(0, |s| s.1), machine::free_disk(&folder.scratch()));
+    if let Some(room) = room.filter(|&room| again > room) {
+        bail!(
+            "the records of agents do not lie together: writing them agent by agent needs {} of disk, and {} are free\n  help: give a folder on a larger disk with --out",
+            gigabytes(again),
+            gigabytes(room)
+        );
+    }
     if ranks.rank() == 0 {
-        let records = match experiment.spec().data.dim {
-            Some(_) => "made anew from the seed in every round",
-            None => "looked up in every round among those of the files, which are in memory once",
+        let records = match (experiment.spec().data.dim, scratch) {
+            (Some(_), _) => "made anew from the seed in every round".to_owned(),
+            (_, Some((bytes, again))) => {
+                format!("read in every round from {} on disk", gigabytes(bytes.max(again)))
+            }
+            _ => "looked up in every round among those in memory".to_owned(),
         };
         let agents = experiment.facts().agents;
         eprintln!(
@@ -171,26 +344,39 @@ fn print(record: &LargeRecord, out: &Path, seconds: f64, json: bool) {
 }
 
 /// What ranks have saved: two states each, so that one is whole whenever the job ends.
-struct Checkpoints {
+struct Checkpoints<'a> {
     folder: PathBuf,
-    stamp: String,
+    experiment: &'a Experiment,
+    /// Of the experiment and its records, which have to be read for it.
+    stamp: OnceCell<String>,
     rank: usize,
     ranks: usize,
 }
 
-impl Checkpoints {
+impl Checkpoints<'_> {
     fn file(&self, slot: u32) -> PathBuf {
         self.folder.join(format!("rank-{}-of-{}-{slot}.bin", self.rank, self.ranks))
     }
 
+    fn stamp(&self) -> Result<&str> {
+        if self.stamp.get().is_none() {
+            let first = Place { point: 0, run: 0, part: Part::Grounds };
+            let records = self.experiment.records_digest();
+            let stamp = self.experiment.stamp(&records, first).context("the experiment")?;
+            let _ = self.stamp.set(stamp);
+        }
+        Ok(self.stamp.get().map_or("", String::as_str))
+    }
+
     fn save(&self, progress: &LargeProgress, slot: u32) -> Result<()> {
-        crate::pieces::private_folder(&self.folder)?;
+        let stamp = self.stamp()?;
+        pieces::private_folder(&self.folder)?;
         let file = self.file(slot);
         // Written beside and moved, so that a file that has the name is whole.
         let beside = file.with_extension("new");
         let written = || -> Result<()> {
             let to = std::io::BufWriter::new(fs::File::create(&beside)?);
-            postcard::to_io(&(&self.stamp, progress), to)?
+            postcard::to_io(&(stamp, progress), to)?
                 .into_inner()
                 .map_err(std::io::IntoInnerError::into_error)?;
             Ok(fs::rename(&beside, &file)?)
@@ -198,20 +384,38 @@ impl Checkpoints {
         written().with_context(|| format!("{}: cannot be written", file.display()))
     }
 
-    fn load(&self) -> Vec<LargeProgress> {
+    /// What fits, with where it is.
+    fn load(&self) -> Vec<(u32, LargeProgress)> {
         let one = |slot| {
             let bytes = fs::read(self.file(slot)).ok()?;
             let (stamp, progress): (String, LargeProgress) = postcard::from_bytes(&bytes).ok()?;
-            (stamp == self.stamp).then_some(progress)
+            self.stamp().is_ok_and(|mine| mine == stamp).then_some((slot, progress))
         };
         (0..2).filter_map(one).collect()
     }
 
-    /// The latest state that every rank has.
-    fn agreed(&self, ranks: &mut dyn Ranks) -> Result<Option<LargeProgress>> {
+    /// How many processes saved what is here, if it were not as many as there are now.
+    fn others(&self) -> Option<usize> {
+        let names =
+            fs::read_dir(&self.folder).ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
+        let of = |name: String| name.split_once("-of-")?.1.split('-').next()?.parse().ok();
+        let all: Vec<usize> = names.filter_map(of).collect();
+        all.iter().all(|&ranks| ranks != self.ranks).then(|| all.first().copied())?
+    }
+
+    /// The latest state that every rank has, and where it is: the next one must not be written over it.
+    fn agreed(&self, ranks: &mut dyn Ranks) -> Result<(u32, Option<LargeProgress>)> {
+        if let Some(others) = self.others() {
+            bail!(
+                "{}: was saved by {others} process{}, and there are {} now\n  help: start as many as then, or leave --resume away to begin anew",
+                self.folder.display(),
+                if others == 1 { "" } else { "es" },
+                self.ranks
+            );
+        }
         let mut mine = self.load();
         let code = |p: &LargeProgress| f64::from(p.place().0) * 4e9 + f64::from(p.place().1);
-        let mut codes: Vec<f64> = mine.iter().map(code).collect();
+        let mut codes: Vec<f64> = mine.iter().map(|(_, p)| code(p)).collect();
         codes.resize(2, -1.0);
         let all = ranks.sent_to_first(codes, &vec![2; self.ranks])?;
         let common = all.first().map_or(-1.0, |first| {
@@ -219,8 +423,9 @@ impl Checkpoints {
             everywhere.fold(-1.0, f64::max)
         });
         let agreed = ranks.sent_by_first(vec![common], 1)?;
-        let place = mine.iter().position(|p| agreed.first() == Some(&code(p)));
-        Ok(place.map(|place| mine.swap_remove(place)))
+        let place = mine.iter().position(|(_, p)| agreed.first() == Some(&code(p)));
+        let (slot, progress) = place.map(|place| mine.swap_remove(place)).unzip();
+        Ok((slot.unwrap_or(0), progress))
     }
 
     fn remove(&self) {

@@ -84,6 +84,21 @@ fn free_memory() -> Option<u64> {
     Some(confined.map_or(free, |c| c.min(free)))
 }
 
+/// Bytes that a folder's disk has room for; the folder, or one above it, must exist.
+pub(crate) fn free_disk(folder: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        let absolute = std::path::absolute(folder).ok()?;
+        let room = absolute.ancestors().find_map(|place| rustix::fs::statvfs(place).ok())?;
+        Some(room.f_bavail.saturating_mul(room.f_frsize))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

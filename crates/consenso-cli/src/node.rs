@@ -443,18 +443,12 @@ fn finish(
             "test_metrics": metrics, "test_records": if own { "own" } else { "public" },
             "unconfirmed": outcome.unconfirmed, "epsilon": progress.budget,
             "without": outcome.without, "everybodys_model": outcome.model.is_some() && outcome.without.is_empty(),
+            "one_model": outcome.one_model,
         });
         output::print(&value.to_string());
     } else if outcome.model.is_some() {
         let judged = metrics.as_ref().map_or_else(String::new, |m| judgement(m, own));
-        let how = if outcome.without.is_empty() {
-            "done".to_owned()
-        } else {
-            format!(
-                "ended without {}: this is not everybody's model, and theirs may be another one;",
-                outcome.without.join(", ")
-            )
-        };
+        let how = ended(&outcome.without, outcome.one_model);
         output::print(&format!(
             "{}: {how} after {} rounds in {:.1} s{judged}\nthe model: consenso node model {}",
             folder.site.name,
@@ -475,6 +469,18 @@ fn finish(
     }
     // A stop that was asked for is no failure: whoever supervises this process must not start it again.
     Ok(())
+}
+
+/// How a run ended that has a model, and whose model that is.
+fn ended(without: &[String], one_model: bool) -> String {
+    let theirs = match one_model {
+        true => "all who remain have this model",
+        false => "this is not everybody's model, and theirs may be another one",
+    };
+    match without {
+        [] => "done".to_owned(),
+        gone => format!("ended without {}: {theirs};", gone.join(", ")),
+    }
 }
 
 /// The rows of a site's ledger, verified.

@@ -1,6 +1,6 @@
 //! Watching a run: a progress bar, a clock, and Ctrl-C.
 
-use crate::pieces::Keeper;
+use crate::pieces::{Every, Keeper};
 use consenso_engine::experiment::{CallerError, Observer, Piece, Place, Unfinished};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,8 @@ pub(crate) struct Progress {
     /// Which of several experiments.
     experiment: Mutex<String>,
     cancelled: Arc<AtomicBool>,
+    /// When to stop by itself.
+    limit: Option<Instant>,
     /// Who writes down what is finished.
     keeper: Option<Keeper>,
 }
@@ -27,12 +29,24 @@ impl Progress {
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(100));
         }
-        Self { bar, began: Instant::now(), experiment: Mutex::default(), cancelled, keeper: None }
+        Self {
+            bar,
+            began: Instant::now(),
+            experiment: Mutex::default(),
+            cancelled,
+            limit: None,
+            keeper: None,
+        }
     }
 
     /// Has everything written down that is begun and finished.
     pub(crate) fn keeping(self, keeper: Keeper) -> Self {
         Self { keeper: Some(keeper), ..self }
+    }
+
+    /// Stops at a time, as Ctrl-C does.
+    pub(crate) fn until(self, limit: Option<Instant>) -> Self {
+        Self { limit, ..self }
     }
 
     /// Gives the keeper back.
@@ -82,6 +96,11 @@ impl Observer for Progress {
     }
 
     fn cancelled(&self) -> bool {
+        if self.limit.is_some_and(|limit| Instant::now() >= limit)
+            && !self.cancelled.swap(true, Ordering::Relaxed)
+        {
+            eprintln!("\nthe time limit is reached; what is done will be kept");
+        }
         self.cancelled.load(Ordering::Relaxed)
     }
 }
@@ -98,6 +117,53 @@ fn style() -> ProgressStyle {
     };
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     style.with_key("rate", rate)
+}
+
+/// A flag that Ctrl-C raises, and the signal that ends jobs (SIGTERM); a second of either ends the process at once.
+pub(crate) fn told_to_stop() -> Arc<AtomicBool> {
+    let flag = ctrl_c();
+    #[cfg(unix)]
+    {
+        use signal_hook::{consts::SIGTERM, flag};
+        let registered = flag::register_conditional_shutdown(SIGTERM, 1, Arc::clone(&flag))
+            .and_then(|_| flag::register(SIGTERM, Arc::clone(&flag)));
+        if let Err(e) = registered {
+            eprintln!("warning: SIGTERM will lose the run: {e}");
+        }
+    }
+    flag
+}
+
+/// How long a command may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeLimit(Duration);
+
+impl TimeLimit {
+    /// When that is over, from now on.
+    pub(crate) fn ends(self) -> Instant {
+        Instant::now() + self.0
+    }
+}
+
+impl std::str::FromStr for TimeLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "slurm" {
+            let name = "SLURM_JOB_END_TIME";
+            let end = std::env::var(name).map_err(|_| {
+                format!("{name} is not set: this is no job of Slurm's, or of one before 22.05")
+            })?;
+            let end: u64 = end.parse().map_err(|_| format!("{name} = {end} is not a number of seconds"))?;
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            // What is left for the end of a round and for writing.
+            return Ok(Self(Duration::from_secs(end.saturating_sub(60)).saturating_sub(now)));
+        }
+        match text.parse() {
+            Ok(Every::Time(time)) => Ok(Self(time)),
+            _ => Err("write a time, as in 90s, 55m or 2h, or slurm".into()),
+        }
+    }
 }
 
 /// A flag that the first Ctrl-C raises; the second ends the process.

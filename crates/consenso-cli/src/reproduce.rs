@@ -125,7 +125,7 @@ fn run(experiments: &[Experiment]) -> Result<Vec<consenso_engine::record::Record
         return Ok(Vec::new());
     }
     let exchanges = experiments.iter().map(Experiment::exchanges).sum();
-    let progress = Progress::new(exchanges, progress::ctrl_c());
+    let progress = Progress::new(exchanges, progress::told_to_stop());
     let mut records = Vec::new();
     for experiment in experiments {
         progress.within(experiment.name());

@@ -4,7 +4,7 @@ use crate::folder::{self, RunFolder};
 use crate::machine::{self, Threads};
 use crate::overrides::{self, Override};
 use crate::pieces::{self, Every, Keeper, Kept, States};
-use crate::progress::{self, Progress};
+use crate::progress::{self, Progress, TimeLimit};
 use crate::spending::{self, Changed};
 use crate::{Failure, files, large, output, table};
 use anyhow::{Context as _, anyhow};
@@ -44,8 +44,10 @@ or more rounds adds those; rounds of an algorithm whose noise or steps change wi
 
 On many machines: each of n jobs does its share with --shard i/n, and `consenso merge` puts the folders together.
 One simulation too large for one machine: mpirun -n R consenso run big.toml divides its agents among R processes, with
-the same transcript, bit for bit (MPICH 5, or any MPI with the standard ABI; `pip install mpich` brings one). Too large for
-the memory of one: --stream, alone or under mpirun; ten million agents of 14 parameters take about 5 GB.")]
+the same transcript, bit for bit (MPICH 5, or any MPI with the standard ABI; `pip install mpich` brings one, and
+deploy/mpi/abi.c makes one of any other). Too large for the memory of one: --stream, alone or under mpirun; ten million
+agents of 14 parameters take about 5 GB. Records of files then lie encoded in a private folder beside the results until
+the end: once, or twice where those of an agent do not lie together.")]
 pub(crate) struct Args {
     /// An experiment file, or the name of a built-in experiment [default: adult]
     experiment: Option<String>,
@@ -65,11 +67,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "i/n")]
     shard: Option<Shard>,
     /// How often the state of a run under way is written down for --resume: a number of rounds (200), or a time (30s, 10m);
-    /// 0 is never [default: 30s; over several processes and with --stream never]
+    /// 0 is never [default: 30s; over several processes and with --stream when it is stopped]
     #[arg(long, value_name = "ROUNDS|TIME")]
     checkpoint_every: Option<Every>,
-    /// Hold no agent and no records in memory: every agent is made anew in every round. Slower, and for far more agents; of
-    /// the record there is what can be had so: the curve of the mean model, and a hash of the transcript
+    /// Stop after that time as Ctrl-C does, with what --resume goes on from: 90s, 55m, 2h; `slurm` is a minute before the
+    /// job's time is up. SIGTERM stops so, too. Several processes stop at the same round
+    #[arg(long, value_name = "TIME")]
+    time_limit: Option<TimeLimit>,
+    /// Hold no agent and no records in memory: every agent is made anew in every round, from records of files as they were
+    /// written to disk once. Slower, and for far more agents; of the record there is what can be had so: the curve of the mean
+    /// model, and a hash of the transcript
     #[arg(long, conflicts_with = "shard")]
     stream: bool,
     /// Seed of everything random, instead of the file's
@@ -152,21 +159,14 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         return print_built_in(name, json);
     }
     args.threads.start()?;
+    let limit = args.time_limit.map(TimeLimit::ends);
     #[cfg(feature = "mpi")]
     let several = consenso_mpi::launched().is_some() && args.shard.is_none();
     #[cfg(not(feature = "mpi"))]
     let several = false;
     if several || args.stream {
-        let every = match args.checkpoint_every {
-            Some(Every::Rounds(rounds)) => rounds,
-            None => 0,
-            Some(Every::Time(_)) => {
-                let message =
-                    "--checkpoint-every: give a number of rounds, for processes have no common clock";
-                return Err(Failure::Input(anyhow!(message)));
-            }
-        };
-        let how = large::How { every, resume: args.resume, streamed: args.stream, json };
+        let every = args.checkpoint_every.unwrap_or(Every::Rounds(0));
+        let how = large::How { every, limit, resume: args.resume, streamed: args.stream, json };
         return large::command(how, |ranks| {
             let (experiment, _, folder) = prepare(args, RunFolder::check, ranks)?;
             Ok((experiment, folder))
@@ -213,7 +213,8 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         Keeper::new(folder.pieces(), asked, !experiment.is_seeded(), share, kept.as_ref(), kept_as)
             .map_err(Failure::Run)?;
     keeper.reserved(missing, unpaid).map_err(Failure::Run)?;
-    let progress = Progress::new(experiment.exchanges(), progress::ctrl_c()).keeping(keeper);
+    let progress =
+        Progress::new(experiment.exchanges(), progress::told_to_stop()).until(limit).keeping(keeper);
     let pieces = experiment::run_pieces(&experiment, job, &progress);
     progress.finish();
     let (pieces, cancelled) = pieces.map_err(|error| Failure::Run(error.into()))?;
@@ -287,7 +288,17 @@ fn prepare(
     let folder = place(args.out.as_deref(), &name, spec.seed)?;
     let original = text.text.clone();
     let located = |error: SpecError| overrides::relocate(error, &original, &changes);
-    let inputs = files::opened_among(text, spec, args.entropy.draw()?, ranks, located)?;
+    let entropy = args.entropy.draw()?;
+    let inputs = if args.stream {
+        let (place, who) = (folder.scratch(), (ranks.rank(), ranks.ranks()));
+        let mut store = files::Store {
+            open: &mut || large::scratch(&place, who),
+            before: &mut |outline| large::before_storing(&place, outline, who.0 == 0),
+        };
+        files::opened_streamed(text, spec, entropy, ranks, &mut store, located)?
+    } else {
+        files::opened_among(text, spec, entropy, ranks, located)?
+    };
     let asked = (inputs.file.clone(), inputs.spec.clone());
     Ok((Experiment::check(inputs).map_err(located)?, asked, folder))
 }

@@ -5,7 +5,7 @@ use anyhow::{Context as _, anyhow};
 use consenso_engine::experiment::Experiment;
 use consenso_engine::privacy::studies::StudyCost;
 use consenso_engine::record::ResultKind;
-use consenso_ledger::{Edited, LedgerError, RecordsLedger, Standing, Study};
+use consenso_ledger::{Booking, Edited, LedgerError, RecordsLedger, Standing};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ pub(crate) fn reserve(
     let cost = experiment.cost_of(transcripts).map_err(anyhow::Error::from)?;
     let mut id = [0u8; 16];
     getrandom::fill(&mut id).map_err(|e| anyhow!("the operating system gave no entropy: {e}"))?;
-    let study = Study {
+    let study = Booking {
         id: id.iter().fold(String::from("run-"), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
             text

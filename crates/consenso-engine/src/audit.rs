@@ -41,7 +41,7 @@ mod proportion;
 mod worst;
 
 pub use agent::{AgentAttack, Seated, Watch};
-pub use proportion::{clopper_pearson_high, clopper_pearson_low};
+pub(crate) use proportion::{clopper_pearson_high, clopper_pearson_low};
 pub use worst::{WorstNorm, WorstPair};
 
 use crate::gate::{RoundNoise, exact};

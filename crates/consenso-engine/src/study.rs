@@ -758,6 +758,7 @@ fn dataset(
                 test_sites: None,
                 test_groupings: Vec::new(),
                 elsewhere: None,
+                stored: None,
             };
             (data, encode)
         }

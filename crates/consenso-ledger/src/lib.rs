@@ -18,11 +18,11 @@
 //!
 //! ```no_run
 //! use consenso_engine::privacy::{NeighbourRelation, studies::StudyCost};
-//! use consenso_ledger::{Edited, RecordsLedger, Study};
+//! use consenso_ledger::{Booking, Edited, RecordsLedger};
 //! let mut ledger = RecordsLedger::open("patients.csv".as_ref(), None, Edited::Ask)?;
 //! ledger.set_limit(3.0, 1e-6, None)?;
 //! let cost = StudyCost::gaussian(1.0, 1e-6, 0.24);
-//! ledger.reserve(&Study {
+//! ledger.reserve(&Booking {
 //!     id: "first".into(),
 //!     name: "readmission".into(),
 //!     cost,
@@ -57,7 +57,7 @@ pub enum Edited {
 
 /// One study, or one command, about to begin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Study {
+pub struct Booking {
     /// What makes it this study: reserving it again, after a restart, costs nothing.
     pub id: String,
     /// Its name for readers.
@@ -81,7 +81,7 @@ enum Entry {
     /// The limit for all studies.
     Limit { limit: Limit },
     /// A study reserved its whole cost.
-    Study { study: Study, time: u64 },
+    Study { study: Booking, time: u64 },
     /// A study was given up, and costs this much.
     GivenBack { id: String, cost: StudyCost, time: u64 },
 }
@@ -313,7 +313,7 @@ impl RecordsLedger {
     }
 
     /// The studies that reserved something, in order.
-    pub fn studies(&self) -> impl Iterator<Item = &Study> {
+    pub fn studies(&self) -> impl Iterator<Item = &Booking> {
         self.entries
             .iter()
             .filter_map(|e| if let Entry::Study { study, .. } = e { Some(study) } else { None })
@@ -390,7 +390,7 @@ impl RecordsLedger {
     ///
     /// # Errors
     /// Why it must not begin; nothing was reserved then.
-    pub fn reserve(&mut self, study: &Study) -> Result<(), LedgerError> {
+    pub fn reserve(&mut self, study: &Booking) -> Result<(), LedgerError> {
         if study.seeded {
             return Err(LedgerError::Seeded);
         }
@@ -680,8 +680,8 @@ mod tests {
         }
     }
 
-    fn study(id: &str, epsilon: f64) -> Study {
-        Study {
+    fn study(id: &str, epsilon: f64) -> Booking {
+        Booking {
             id: id.into(),
             name: "a study".into(),
             cost: StudyCost::gaussian(epsilon, 1e-6, gdp::mu_for(epsilon, 1e-6).unwrap()),
@@ -776,15 +776,15 @@ mod tests {
     fn claims_that_do_not_add_up_are_refused_with_the_reason() {
         let room = Room::new("mixed");
         let mut ledger = open(&room.records("a.csv", "1\n")).unwrap();
-        let seeded = Study { seeded: true, ..study("s", 0.1) };
+        let seeded = Booking { seeded: true, ..study("s", 0.1) };
         assert!(matches!(ledger.reserve(&seeded), Err(LedgerError::Seeded)));
-        let paper = Study { relation: NeighbourRelation::Paper, ..study("p", 0.1) };
+        let paper = Booking { relation: NeighbourRelation::Paper, ..study("p", 0.1) };
         assert!(matches!(ledger.reserve(&paper), Err(LedgerError::Paper)));
         assert_eq!(ledger.studies().count(), 0);
         ledger.reserve(&study("first", 0.1)).unwrap();
-        let other = Study { relation: NeighbourRelation::AddRemove, ..study("r", 0.1) };
+        let other = Booking { relation: NeighbourRelation::AddRemove, ..study("r", 0.1) };
         assert!(ledger.reserve(&other).unwrap_err().to_string().contains("do not add up"));
-        let few = Study { adversary: "two colluders".into(), ..study("c", 0.1) };
+        let few = Booking { adversary: "two colluders".into(), ..study("c", 0.1) };
         assert!(matches!(ledger.reserve(&few), Err(LedgerError::Adversary { .. })));
     }
 

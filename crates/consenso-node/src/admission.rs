@@ -163,7 +163,7 @@ pub(crate) fn reserve(
         }
     };
     let claim = opening.claim.as_ref().expect("what has a cost has a claim");
-    ledger.reserve(&consenso_ledger::Study {
+    ledger.reserve(&consenso_ledger::Booking {
         id: id.clone(),
         name: format!("{} {}", opening.site, crate::folder::short(&opening.experiment)),
         cost,

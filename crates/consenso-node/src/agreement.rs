@@ -6,9 +6,9 @@
 //!
 //! In a site's folder `agreement-….txt` (the beginning of the study's digest, its number) is one that holds, and `agreement-….signed.txt` one that this site has signed and that may come to hold.
 
-use crate::folder::{FolderError, Peer, check_address, check_name, short};
+use crate::folder::{FolderError, NotAName, NotAnAddress, Peer, check_address, check_name, short};
 use crate::frame::{Digest, Hex, sha256, unhex};
-use crate::identity::{self, Known};
+use crate::identity::{self, IdentityError, Known};
 use crate::seal::{MAX_SIGNATURE, Seal, verify};
 use serde::Serialize;
 use std::fmt;
@@ -174,31 +174,31 @@ impl Agreement {
     ///
     /// # Errors
     /// The first line that is wrong.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, AgreementError> {
         if text.len() > LONGEST {
-            return Err(format!("is longer than {LONGEST} bytes: no agreement is"));
+            return Err(AgreementError::Long);
         }
         let mut lines = text.lines().map(str::trim_end).zip(1..);
-        let mut line = |key: &str| -> Result<(&str, usize), String> {
-            let (line, number) = lines.next().ok_or_else(|| format!("ends before the line `{key}`"))?;
-            let rest = line.strip_prefix(key).ok_or_else(|| format!("line {number}: `{key}` is missing"))?;
+        let wrong = |line: usize, what: Line| AgreementError::Line { line, what };
+        let mut line = |key: &'static str| -> Result<(&str, usize), AgreementError> {
+            let (line, number) = lines.next().ok_or(AgreementError::Ends(key))?;
+            let rest = line.strip_prefix(key).ok_or(wrong(number, Line::Missing(key)))?;
             Ok((rest.trim(), number))
         };
-        line(TITLE).map_err(|_| "is no agreement".to_owned())?;
+        line(TITLE).map_err(|_| AgreementError::None)?;
         let (study, at) = line("study ")?;
-        let study = digest(study).ok_or_else(|| format!("line {at}: no digest"))?;
+        let study = digest(study).ok_or(wrong(at, Line::Digest))?;
         let (number, at) = line("number ")?;
-        let number: u32 =
-            number.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("line {at}: no number"))?;
+        let number: u32 = number.parse().ok().filter(|n| *n > 0).ok_or(wrong(at, Line::Number))?;
         let (after, at) = line("after ")?;
-        let after = digest(after).ok_or_else(|| format!("line {at}: no digest"))?;
+        let after = digest(after).ok_or(wrong(at, Line::Digest))?;
         let (words, at) = line("")?;
-        let change = change(words).map_err(|what| format!("line {at}: {what}"))?;
+        let change = change(words).map_err(|what| wrong(at, what))?;
         let mut read = Self { study, number, after, change, signatures: Vec::new() };
         for (line, at) in lines.filter(|(line, _)| !line.is_empty()) {
-            let signature = signature(line).ok_or_else(|| format!("line {at}: no signature of a site"))?;
+            let signature = signature(line).ok_or(wrong(at, Line::Signature))?;
             if read.signatures.iter().any(|known| known.site == signature.site) {
-                return Err(format!("line {at}: {} signed twice", signature.site));
+                return Err(wrong(at, Line::Twice(signature.site)));
             }
             read.add(signature);
         }
@@ -216,7 +216,7 @@ impl Agreement {
         peers: &[Peer],
         before: &[Self],
         later: &[Self],
-    ) -> Result<(), String> {
+    ) -> Result<(), AgreementError> {
         self.follows(study, before)?;
         let mut missing = Vec::new();
         for site in self.remaining(peers, before) {
@@ -227,12 +227,11 @@ impl Agreement {
         }
         match missing.is_empty() {
             true => Ok(()),
-            false => Err(format!(
-                "agreement {} ({}): {} must sign it too\n  help: consenso network change sign SITE_DIR FILE, there",
-                self.number,
-                self.change,
-                missing.join(", ")
-            )),
+            false => Err(AgreementError::Unsigned {
+                number: self.number,
+                change: self.change.to_string(),
+                missing,
+            }),
         }
     }
 
@@ -240,32 +239,24 @@ impl Agreement {
     ///
     /// # Errors
     /// Another study's, one that was agreed on before, or one that does not follow.
-    pub fn follows(&self, study: &Digest, before: &[Self]) -> Result<(), String> {
+    pub fn follows(&self, study: &Digest, before: &[Self]) -> Result<(), AgreementError> {
         if self.study != *study {
-            return Err(format!(
-                "this agreement is of study {}, and this site's is {}",
-                short(&self.study),
-                short(study)
-            ));
+            return Err(AgreementError::OtherStudy { theirs: self.study, ours: *study });
         }
         let next = before.len() as u32 + 1;
         if let Some(held) = before.get(self.number as usize - 1) {
-            let which = if held.hash() == self.hash() { "holds already" } else { "is another one here" };
-            return Err(format!(
-                "agreement {} {which} ({}); the next has number {next}",
-                self.number, held.change
-            ));
+            return Err(AgreementError::Held {
+                number: self.number,
+                same: held.hash() == self.hash(),
+                change: held.change.to_string(),
+                next,
+            });
         }
         if self.number != next {
-            return Err(format!(
-                "this is agreement {}, and the next here has number {next}: apply those before it first",
-                self.number
-            ));
+            return Err(AgreementError::NotNext { number: self.number, next });
         }
         if self.after != before.last().map_or([0; 32], Self::hash) {
-            return Err(format!(
-                "agreement {next} does not follow the one that holds here: it was made after another one"
-            ));
+            return Err(AgreementError::AfterAnother { number: next });
         }
         Ok(())
     }
@@ -291,21 +282,151 @@ impl Agreement {
         peers: &[Peer],
         before: &[Self],
         later: &[Self],
-    ) -> Result<(), String> {
+    ) -> Result<(), AgreementError> {
         let Signature { site, key, .. } = signature;
         let shown = sha256(&[key]);
         if !keys(peers, site, before, later).contains(&shown) {
-            return Err(format!(
-                "agreement {}: the signature of {site} is under a key with pin {}, which is not that of {site}",
-                self.number,
-                Hex(&shown)
-            ));
+            return Err(AgreementError::OtherKey { number: self.number, site: site.clone(), pin: shown });
         }
         match self.is_signed(signature) {
             true => Ok(()),
-            false => Err(format!("agreement {}: the signature of {site} is not its own", self.number)),
+            false => Err(AgreementError::Forged { number: self.number, site: site.clone() }),
         }
     }
+}
+
+/// Why a text is no agreement, or an agreement cannot hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgreementError {
+    /// It is too long.
+    #[error("is longer than {LONGEST} bytes: no agreement is")]
+    Long,
+    /// It does not begin as one.
+    #[error("is no agreement")]
+    None,
+    /// A line is missing at its end.
+    #[error("ends before the line `{0}`")]
+    Ends(&'static str),
+    /// A line is wrong.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: Line,
+    },
+    /// Not all have signed.
+    #[error(
+        "agreement {number} ({change}): {} must sign it too\n  help: consenso network change sign SITE_DIR FILE, there",
+        missing.join(", ")
+    )]
+    Unsigned {
+        /// The agreement's number.
+        number: u32,
+        /// What it changes.
+        change: String,
+        /// Who has not signed.
+        missing: Vec<String>,
+    },
+    /// It is another study's.
+    #[error("this agreement is of study {}, and this site's is {}", short(theirs), short(ours))]
+    OtherStudy {
+        /// The agreement's study.
+        theirs: Digest,
+        /// The site's study.
+        ours: Digest,
+    },
+    /// There is one of its number.
+    #[error(
+        "agreement {number} {} ({change}); the next has number {next}",
+        if *same { "holds already" } else { "is another one here" }
+    )]
+    Held {
+        /// Its number.
+        number: u32,
+        /// Whether it is the same.
+        same: bool,
+        /// What the one that holds changes.
+        change: String,
+        /// The number of the next.
+        next: u32,
+    },
+    /// Others come before it.
+    #[error("this is agreement {number}, and the next here has number {next}: apply those before it first")]
+    NotNext {
+        /// Its number.
+        number: u32,
+        /// The number of the next.
+        next: u32,
+    },
+    /// It was made after one that does not hold here.
+    #[error("agreement {number} does not follow the one that holds here: it was made after another one")]
+    AfterAnother {
+        /// Its number.
+        number: u32,
+    },
+    /// A site's signature is under a key that is not the site's.
+    #[error(
+        "agreement {number}: the signature of {site} is under a key with pin {}, which is not that of {site}",
+        Hex(pin)
+    )]
+    OtherKey {
+        /// The agreement's number.
+        number: u32,
+        /// The site.
+        site: String,
+        /// The key's pin.
+        pin: Digest,
+    },
+    /// A signature does not verify.
+    #[error("agreement {number}: the signature of {site} is not its own")]
+    Forged {
+        /// The agreement's number.
+        number: u32,
+        /// The site.
+        site: String,
+    },
+}
+
+/// What is wrong with a line of an agreement.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Line {
+    /// It does not begin as it should.
+    #[error("`{0}` is missing")]
+    Missing(&'static str),
+    /// No digest.
+    #[error("no digest")]
+    Digest,
+    /// No number.
+    #[error("no number")]
+    Number,
+    /// No number of an exchange.
+    #[error("no number of an exchange")]
+    Exchange,
+    /// No key.
+    #[error("no key")]
+    Key,
+    /// No certificate.
+    #[error("no certificate")]
+    Certificate,
+    /// Bytes that are no certificate.
+    #[error("{0}")]
+    NotACertificate(String),
+    /// A name that cannot be.
+    #[error(transparent)]
+    Name(#[from] NotAName),
+    /// An address that cannot be.
+    #[error(transparent)]
+    Address(#[from] NotAnAddress),
+    /// A change of a kind that is not known.
+    #[error("a change that this consenso does not know")]
+    Change,
+    /// No signature.
+    #[error("no signature of a site")]
+    Signature,
+    /// A site signed twice.
+    #[error("{0} signed twice")]
+    Twice(String),
 }
 
 impl fmt::Display for Agreement {
@@ -322,24 +443,24 @@ fn digest(text: &str) -> Option<Digest> {
     unhex(text).and_then(|bytes| Digest::try_from(bytes).ok())
 }
 
-fn change(line: &str) -> Result<Change, String> {
+fn change(line: &str) -> Result<Change, Line> {
     let words: Vec<&str> = line.split(' ').collect();
     let name = |name: &str| check_name(name).map(|()| name.to_owned());
     match words[..] {
         ["leave", site] => Ok(Change::Leave { site: name(site)? }),
         ["edge", one, other, "from", from] => {
-            let from = from.parse().map_err(|_| "no number of an exchange")?;
+            let from = from.parse().map_err(|_| Line::Exchange)?;
             Ok(Change::Edge { one: name(one)?, other: name(other)?, from })
         }
         ["replace", site, "was", was, "by", chain, "at", address] => {
             let chain: Option<Vec<Vec<u8>>> = chain.split(',').map(unhex).collect();
-            let (was, chain) = (unhex(was).ok_or("no key")?, chain.ok_or("no certificate")?);
-            identity::pin(&chain[0]).map_err(|e| e.to_string())?;
+            let (was, chain) = (unhex(was).ok_or(Line::Key)?, chain.ok_or(Line::Certificate)?);
+            identity::pin(&chain[0]).map_err(|e| Line::NotACertificate(e.to_string()))?;
             let address = (address != "-").then(|| address.to_owned());
             address.as_deref().map_or(Ok(()), check_address)?;
             Ok(Change::Replace { site: name(site)?, was, chain, address })
         }
-        _ => Err("a change that this consenso does not know".into()),
+        _ => Err(Line::Change),
     }
 }
 
@@ -420,7 +541,8 @@ pub fn promise(folder: &Path, study: &Digest, number: u32) -> PathBuf {
 pub fn read(path: &Path) -> Result<Agreement, FolderError> {
     let text =
         std::fs::read_to_string(path).map_err(|cause| FolderError::Read { path: path.to_owned(), cause })?;
-    Agreement::parse(&text).map_err(|message| FolderError::Content { path: path.to_owned(), message })
+    Agreement::parse(&text)
+        .map_err(|e| FolderError::Content { path: path.to_owned(), message: e.to_string() })
 }
 
 /// The agreements of a study that hold in a folder, in order, each checked again. `peers` is the file as it is.
@@ -437,7 +559,10 @@ pub(crate) fn load(folder: &Path, study: &Digest, peers: &[Peer]) -> Result<Vec<
         all.push(read(&path)?);
     }
     for (index, agreement) in all.iter().enumerate() {
-        let wrong = |message| FolderError::Content { path: path(folder, study, index as u32 + 1), message };
+        let wrong = |error: AgreementError| FolderError::Content {
+            path: path(folder, study, index as u32 + 1),
+            message: error.to_string(),
+        };
         agreement.check(study, peers, &all[..index], &all[index + 1..]).map_err(wrong)?;
     }
     Ok(all)
@@ -474,9 +599,8 @@ pub(crate) fn certificates(folder: &Path) -> Vec<Vec<u8>> {
 }
 
 /// A site as its new certificate shows it.
-pub(crate) fn known(site: &str, certificate: &[u8]) -> Result<Known, String> {
-    let pin = identity::pin(certificate).map_err(|e| e.to_string())?;
-    Ok(Known { name: site.to_owned(), pin })
+pub(crate) fn known(site: &str, certificate: &[u8]) -> Result<Known, IdentityError> {
+    Ok(Known { name: site.to_owned(), pin: identity::pin(certificate)? })
 }
 
 #[cfg(test)]
@@ -533,14 +657,14 @@ mod tests {
         let leave = |site: &str| Change::Leave { site: site.into() };
         let mut first = Agreement::next(STUDY, &[], leave("c"));
         a.sign(&mut first);
-        let missing = first.check(&STUDY, &peers, &[], &[]).unwrap_err();
+        let missing = first.check(&STUDY, &peers, &[], &[]).unwrap_err().to_string();
         assert!(missing.contains("b must sign it too"), "{missing}");
         // Somebody else's signature under b's name, and a good one with another key.
         let mut forged = first.clone();
         let seal = a.sealer.sign(first.body().as_bytes()).unwrap();
         for (key, words) in [(b.key.clone(), "is not its own"), (a.key.clone(), "which is not that of b")] {
             forged.add(Signature { site: "b".into(), key, seal: seal.clone() });
-            let refused = forged.check(&STUDY, &peers, &[], &[]).unwrap_err();
+            let refused = forged.check(&STUDY, &peers, &[], &[]).unwrap_err().to_string();
             assert!(refused.contains(words), "{refused}");
         }
         b.sign(&mut first);
@@ -555,8 +679,9 @@ mod tests {
         ] {
             assert!(other.check(&other.study, &peers, &[], &[]).is_err(), "{other}");
         }
-        assert!(first.check(&[6; 32], &peers, &[], &[]).unwrap_err().contains("is of study"));
-        let again = first.check(&STUDY, &peers, std::slice::from_ref(&first), &[]).unwrap_err();
+        let other = first.check(&[6; 32], &peers, &[], &[]).unwrap_err().to_string();
+        assert!(other.contains("is of study"), "{other}");
+        let again = first.check(&STUDY, &peers, std::slice::from_ref(&first), &[]).unwrap_err().to_string();
         assert!(again.contains("holds already"), "{again}");
         // Whoever signed two of one number is known by it.
         let mut second = Agreement::next(STUDY, &[], leave("b"));

@@ -1,7 +1,7 @@
 //! Calling a peer: a TLS connection under its name and its pin.
 
-use crate::folder::Folder;
-use crate::identity::Identity;
+use crate::folder::{Folder, FolderError};
+use crate::identity::{Identity, IdentityError};
 use crate::wire::{Connection, Tcp, Wire};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::{InvalidDnsNameError, ServerName};
 
 /// Time for a handshake, TLS or hello.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -18,9 +18,21 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Why a peer was not reached.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreached {
-    /// What this site knows of it cannot be used.
+    /// What this site's folder says of it cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// This site cannot show who it is.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Its key is out.
     #[error("{0}")]
-    Folder(String),
+    Revoked(String),
+    /// It cannot be called.
+    #[error("it has no address in peers.toml")]
+    NoAddress,
+    /// Its name cannot be in a certificate.
+    #[error("{0}")]
+    Name(InvalidDnsNameError),
     /// Its host is there, and nobody listens at the port.
     #[error("nobody listens there")]
     NobodyListens,
@@ -43,7 +55,7 @@ fn plain(error: &std::io::Error) -> String {
 impl Unreached {
     /// Whether somebody was there at all.
     pub(crate) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Folder(_) | Self::Tls(_))
+        !matches!(self, Self::NobodyListens | Self::System(_) | Self::Silence)
     }
 }
 
@@ -55,16 +67,16 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn read(folder: &Folder, peer: u32) -> Result<Self, String> {
-        let (peers, known) = folder.peers_now().map_err(|e| e.to_string())?;
+    pub(crate) fn read(folder: &Folder, peer: u32) -> Result<Self, Unreached> {
+        let (peers, known) = folder.peers_now()?;
         let (site, known) = (&peers[peer as usize], &known[peer as usize]);
         if let Some(reason) = folder.revoked(&known.pin) {
-            return Err(reason);
+            return Err(Unreached::Revoked(reason));
         }
         Ok(Self {
-            address: site.address.clone().ok_or("it has no address in peers.toml")?,
-            name: ServerName::try_from(site.name.clone()).map_err(|e| e.to_string())?,
-            config: Identity::read(&folder.path).and_then(|i| i.client(known)).map_err(|e| e.to_string())?,
+            address: site.address.clone().ok_or(Unreached::NoAddress)?,
+            name: ServerName::try_from(site.name.clone()).map_err(Unreached::Name)?,
+            config: Identity::read(&folder.path)?.client(known)?,
         })
     }
 
@@ -88,7 +100,7 @@ impl Target {
 pub fn reach(folder: &Folder, peer: usize) -> Result<(), Unreached> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Unreached::System)?.block_on(async {
-        let target = Target::read(folder, peer as u32).map_err(Unreached::Folder)?;
+        let target = Target::read(folder, peer as u32)?;
         let mut stream = target.call(&Tcp).await?;
         // The other end looks at our certificate after we have seen its own: what it says first is its verdict.
         let heard = timeout(HANDSHAKE, stream.read_u8()).await.map_err(|_| Unreached::Silence)?;

@@ -264,7 +264,7 @@ fn key_of(folder: &Folder, site: &str) -> Result<Vec<u8>, NodeError> {
 /// # Errors
 /// Why it must not be signed here.
 pub fn sign(folder: &Folder, experiment: &Experiment, agreement: &mut Agreement) -> Result<(), NodeError> {
-    agreement.follows(&folder.study, &folder.agreements).map_err(refused)?;
+    agreement.follows(&folder.study, &folder.agreements)?;
     let me = &folder.site.name;
     if !agreement.remaining(&folder.peers, &folder.agreements).contains(me) {
         return Err(refused(format!("{me} does not remain ({}): the others sign", agreement.change)));
@@ -272,7 +272,7 @@ pub fn sign(folder: &Folder, experiment: &Experiment, agreement: &mut Agreement)
     allowed(folder, experiment, &agreement.change)?;
     let listed = folder.listed()?;
     for signature in agreement.signatures.iter().filter(|s| s.site != *me) {
-        agreement.is_its_own(signature, &listed, &folder.agreements, &[]).map_err(refused)?;
+        agreement.is_its_own(signature, &listed, &folder.agreements, &[])?;
     }
     let path = agreement::promise(&folder.path, &folder.study, agreement.number);
     let before = path.exists().then(|| agreement::read(&path)).transpose()?;
@@ -331,7 +331,7 @@ pub fn apply(folder: &Folder, agreement: &Agreement) -> Result<bool, NodeError> 
             folder.path.display()
         )));
     }
-    agreement.check(&folder.study, &folder.listed()?, &folder.agreements, &[]).map_err(refused)?;
+    agreement.check(&folder.study, &folder.listed()?, &folder.agreements, &[])?;
     if let Change::Edge { one, other, from } = &agreement.change
         && (one == me || other == me)
     {
@@ -433,10 +433,10 @@ pub(crate) fn gone<'a>(folder: &'a Folder, agreements: &'a [Agreement]) -> impl 
 }
 
 /// Has an agent go on without a neighbour for good, if it is one.
-pub(crate) fn without(agent: &mut Driven, gone: u32) -> Result<(), String> {
+pub(crate) fn without(agent: &mut Driven, gone: u32) -> Result<(), NodeError> {
     let over = agent.model().is_some() || agent.away().iter().any(|a| a.0 == gone);
     match !over && in_order(agent).contains(&gone) {
-        true => agent.go_without(gone),
+        true => agent.go_without(gone).map_err(|e| refused(e.to_string())),
         false => Ok(()),
     }
 }

@@ -4,8 +4,8 @@ use crate::agreement::{Agreement, Summary};
 use crate::spending::ChargeRow;
 use crate::store::{Entry, Row};
 use consenso_engine::privacy::calibrate::{self, LaplaceShift};
-use consenso_engine::privacy::filter::RenyiFilter;
-use consenso_engine::privacy::{Claim, Event, Mechanism, Method, compose};
+use consenso_engine::privacy::filter::{ChargeError, RenyiFilter};
+use consenso_engine::privacy::{AccountingError, Claim, Event, Mechanism, Method, compose};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,11 +51,73 @@ pub struct Recomputed {
     pub norm: String,
 }
 
+/// Why a verified ledger cannot be audited.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// A round follows one that it cannot follow.
+    #[error("row {row}: round {round} after round {before}")]
+    OutOfOrder {
+        /// The row.
+        row: i64,
+        /// Its round.
+        round: u32,
+        /// The round before.
+        before: u32,
+    },
+    /// A row has no agreement of its number, or one that is not signed.
+    #[error("row {row}: no agreement {number}")]
+    NoAgreement {
+        /// The row.
+        row: i64,
+        /// The agreement's number.
+        number: u32,
+    },
+    /// A study's charges prove nothing.
+    #[error("study {study}: {cause}")]
+    Unproved {
+        /// The study.
+        study: i64,
+        /// Why.
+        cause: Unproved,
+    },
+    /// A study has charges and claims nothing.
+    #[error("study {study}: charges without a claim")]
+    NoClaim {
+        /// The study.
+        study: i64,
+    },
+}
+
+/// Why charges prove no ε.
+#[derive(Debug, thiserror::Error)]
+pub enum Unproved {
+    /// An accountant does not take them.
+    #[error(transparent)]
+    Refused(#[from] AccountingError),
+    /// No theorem is about them.
+    #[error("no theorem covers these events")]
+    NoTheorem,
+    /// A charge among those of a filter is not one of its own.
+    #[error("charge {0} is not a filter's")]
+    NotAFilters(usize),
+    /// A charge is of another filter.
+    #[error("charge {0} has other orders than the first")]
+    OtherOrders(usize),
+    /// A filter of the claim's budget does not let it through.
+    #[error("charge {index}: {cause}")]
+    Filtered {
+        /// Which, from 0.
+        index: usize,
+        /// Why.
+        cause: ChargeError,
+    },
+}
+
 /// Audits every study of a verified ledger.
 ///
 /// # Errors
-/// A text: events that no accountant takes, or rounds out of order.
-pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
+/// Events that no accountant takes, or rounds out of order.
+pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, AuditError> {
     let mut auditor = Auditor::default();
     rows.iter().for_each(|row| auditor.see(row));
     auditor.finish()
@@ -65,7 +127,7 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, String> {
 #[derive(Debug, Default)]
 pub struct Auditor {
     studies: Vec<(Audited, Tally)>,
-    wrong: Option<String>,
+    wrong: Option<AuditError>,
 }
 
 /// Charges, equal ones counted.
@@ -123,8 +185,8 @@ impl Auditor {
                 // Masked sums pass numbers over when the run goes on without somebody, and only then.
                 let passed = !study.without.is_empty() && *round > study.releases;
                 if *round != study.releases + 1 && !passed {
-                    let what = format!("row {}: round {round} after round {}", row.number, study.releases);
-                    self.wrong.get_or_insert(what);
+                    let (row, round, before) = (row.number, *round, study.releases);
+                    self.wrong.get_or_insert(AuditError::OutOfOrder { row, round, before });
                 }
                 study.releases = *round;
                 if !charge.is_empty() {
@@ -142,7 +204,10 @@ impl Auditor {
                     {
                         study.changes.push(read.summary());
                     }
-                    _ => drop(self.wrong.get_or_insert(format!("row {}: no agreement {number}", row.number))),
+                    _ => {
+                        let (row, number) = (row.number, *number);
+                        self.wrong.get_or_insert(AuditError::NoAgreement { row, number });
+                    }
                 }
             }
             Entry::Done { reason, .. } => study.ended = Some(reason.clone()),
@@ -159,19 +224,20 @@ impl Auditor {
     /// What all rows come to.
     ///
     /// # Errors
-    /// A text: events that no accountant takes, or rounds out of order.
-    pub fn finish(self) -> Result<Vec<Audited>, String> {
+    /// Events that no accountant takes, or rounds out of order.
+    pub fn finish(self) -> Result<Vec<Audited>, AuditError> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
         let judged = self.studies.into_iter().map(|(mut study, charges)| {
             let charges = charges.charges();
             if let Some(claim) = &study.claimed {
-                let found = recompute(&charges, claim).map_err(|e| format!("study {}: {e}", study.study))?;
+                let found = recompute(&charges, claim)
+                    .map_err(|cause| AuditError::Unproved { study: study.study, cause })?;
                 study.holds = found.epsilon <= claim.epsilon * (1.0 + 1e-9);
                 study.recomputed = Some(found);
             } else if !charges.is_empty() {
-                return Err(format!("study {}: charges without a claim", study.study));
+                return Err(AuditError::NoClaim { study: study.study });
             }
             Ok(study)
         });
@@ -183,7 +249,7 @@ impl Auditor {
 ///
 /// # Errors
 /// Events that are refused, or that no theorem covers.
-pub fn recompute(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, String> {
+pub fn recompute(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, Unproved> {
     let norms: BTreeSet<&String> = charges.iter().flat_map(ChargeRow::keys).collect();
     let none = || Recomputed { epsilon: 0.0, delta: 0.0, method: Method::Pure, norm: "none".into() };
     if charges.is_empty() {
@@ -198,8 +264,7 @@ pub fn recompute(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, Str
         let events: Option<Vec<Event>> = charges.iter().map(|c| c.get(norm).cloned()).collect();
         let Some(events) = events else { continue };
         // A pure claim has δ = 0, where only pure bounds answer; any δ serves to ask for them.
-        let composed = compose(&events, if claim.delta > 0.0 { claim.delta } else { 1e-9 })
-            .map_err(|e| e.to_string())?;
+        let composed = compose(&events, if claim.delta > 0.0 { claim.delta } else { 1e-9 })?;
         let found = if claim.delta > 0.0 {
             composed.best()
         } else {
@@ -221,7 +286,7 @@ pub fn recompute(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, Str
             best = Some(Recomputed { epsilon, delta, method, norm });
         }
     }
-    best.ok_or_else(|| "no theorem covers these events".into())
+    best.ok_or(Unproved::NoTheorem)
 }
 
 /// What a charge of Laplace noise says in every norm: together they may prove less than the best of them alone.
@@ -237,31 +302,31 @@ fn shift(charge: &ChargeRow) -> Option<LaplaceShift> {
 }
 
 /// Charges a filter of the claim's budget again: what it let through once it must let through now.
-fn replay(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, String> {
+fn replay(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, Unproved> {
     let mut filter: Option<RenyiFilter> = None;
     for (index, charge) in charges.iter().enumerate() {
-        let event = charge.get("filter").ok_or_else(|| format!("charge {index} is not a filter's"))?;
+        let event = charge.get("filter").ok_or(Unproved::NotAFilters(index))?;
         let (orders, costs, mu) = match &event.mechanism {
             Mechanism::IntervalLaplace { orders, costs, .. } | Mechanism::Renyi { orders, costs } => {
                 (orders, costs, None)
             }
             Mechanism::IntervalGaussian { orders, costs, mu } => (orders, costs, *mu),
-            _ => return Err(format!("charge {index} is not a filter's")),
+            _ => return Err(Unproved::NotAFilters(index)),
         };
         if filter.is_none() {
             // Ledgers from before Σ μ² was added up have charges without a μ, and the filter they were let through by.
             let new = if mu.is_some() { RenyiFilter::with_gaussian } else { RenyiFilter::new };
-            filter = Some(new(orders, claim.epsilon, claim.delta).map_err(|e| e.to_string())?);
+            filter = Some(new(orders, claim.epsilon, claim.delta)?);
         }
         let filter = filter.as_mut().expect("just made");
         if filter.orders() != orders || filter.gaussian().is_some() != mu.is_some() {
-            return Err(format!("charge {index} has other orders than the first"));
+            return Err(Unproved::OtherOrders(index));
         }
         match mu {
             Some(mu) => filter.try_charge_gaussian(costs, mu),
             None => filter.try_charge(costs),
         }
-        .map_err(|e| format!("charge {index}: {e}"))?;
+        .map_err(|cause| Unproved::Filtered { index, cause })?;
     }
     Ok(Recomputed {
         epsilon: claim.epsilon,
@@ -300,17 +365,17 @@ mod tests {
         let old = r#"{"filter":{"mechanism":"interval-gaussian","orders":[20.0,30.0],"costs":[0.01,0.015],"count":1}}"#;
         // B(20) = 1 + ln(1e-5)/19 − ln(0.95) = 0.4453: 44 releases, and one more was never let through.
         assert_eq!(recompute(&charges(old, 44), &claim()).unwrap().method, Method::RenyiFilter);
-        assert!(recompute(&charges(old, 45), &claim()).unwrap_err().contains("charge 44"));
+        assert!(recompute(&charges(old, 45), &claim()).unwrap_err().to_string().contains("charge 44"));
         let new =
             r#"{"filter":{"mechanism":"interval-gaussian","orders":[],"costs":[],"mu":0.05,"count":1}}"#;
         // μ² = 0.2367² = 0.05603: 22 releases of 0.0025.
         assert_eq!(recompute(&charges(new, 22), &claim()).unwrap().epsilon, 1.0);
-        assert!(recompute(&charges(new, 23), &claim()).unwrap_err().contains("charge 22"));
+        assert!(recompute(&charges(new, 23), &claim()).unwrap_err().to_string().contains("charge 22"));
         let mixed: Vec<ChargeRow> = [charges(new, 1), charges(old, 1)].concat();
         assert!(recompute(&mixed, &claim()).is_err(), "two filters are not one");
         let both = r#"{"filter":{"mechanism":"interval-gaussian","orders":[20.0],"costs":[0.01],"mu":0.05,"count":1}}"#;
         let mixed: Vec<ChargeRow> =
             [charges(both, 1), charges(&both.replace(",\"mu\":0.05", ""), 1)].concat();
-        assert!(recompute(&mixed, &claim()).unwrap_err().contains("other orders"));
+        assert!(recompute(&mixed, &claim()).unwrap_err().to_string().contains("other orders"));
     }
 }

@@ -44,6 +44,27 @@ pub(crate) struct Edges {
     open: BTreeMap<u32, (EphemeralPrivateKey, [u8; 32])>,
 }
 
+/// Why the two ends of an edge do not come to a secret.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EdgeError {
+    #[error("the operating system gave no entropy for a secret")]
+    Entropy,
+    #[error("X25519 keys have 32 bytes")]
+    Length,
+    #[error("a key for an edge that is not open")]
+    NotOpen,
+    #[error(
+        "it has not the secret of this edge that both had: one of the two folders is an old copy, or lost a file"
+    )]
+    OldCopy,
+    #[error("its key for the edge is no X25519 key")]
+    NoKey,
+    #[error("it derived another secret for the edge")]
+    Another,
+    #[error("{}: {cause}", path.display())]
+    File { path: PathBuf, cause: io::Error },
+}
+
 /// What the file holds.
 #[derive(Serialize, Deserialize)]
 struct Kept {
@@ -102,11 +123,11 @@ impl Edges {
     }
 
     /// What to send on a new link.
-    pub(crate) fn offer(&mut self, peer: u32) -> Result<Frame, String> {
-        let failed = |_| "the operating system gave no entropy for a secret".to_owned();
+    pub(crate) fn offer(&mut self, peer: u32) -> Result<Frame, EdgeError> {
+        let failed = |_| EdgeError::Entropy;
         let private = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).map_err(failed)?;
         let public = private.compute_public_key().map_err(failed)?;
-        let public: [u8; 32] = public.as_ref().try_into().map_err(|_| "X25519 keys have 32 bytes")?;
+        let public: [u8; 32] = public.as_ref().try_into().map_err(|_| EdgeError::Length)?;
         self.open.insert(peer, (private, public));
         let proof = self.known.get(&peer).map(|known| known.proof);
         Ok(Frame::EdgeKey { public, proof })
@@ -118,15 +139,15 @@ impl Edges {
         peer: u32,
         public: &[u8; 32],
         proof: Option<Digest>,
-    ) -> Result<Option<Frame>, String> {
-        let (private, mine) = self.open.remove(&peer).ok_or("a key for an edge that is not open")?;
+    ) -> Result<Option<Frame>, EdgeError> {
+        let (private, mine) = self.open.remove(&peer).ok_or(EdgeError::NotOpen)?;
         if let Some(known) = self.known.get(&peer) {
             if proof == Some(known.proof) {
                 self.confirm(peer)?;
                 return Ok(None);
             }
             if known.confirmed {
-                return Err("it has not the secret of this edge that both had: one of the two folders is an old copy, or lost a file".into());
+                return Err(EdgeError::OldCopy);
             }
         }
         let (low, high) = (self.me.min(peer), self.me.max(peer));
@@ -142,22 +163,21 @@ impl Edges {
             };
             fill(b"secret").and_then(|secret| Ok((secret, fill(b"proof")?)))
         });
-        let (secret, proof) =
-            derived.and_then(|both| both).map_err(|_| "its key for the edge is no X25519 key".to_owned())?;
+        let (secret, proof) = derived.and_then(|both| both).map_err(|_| EdgeError::NoKey)?;
         self.known.insert(peer, Known { secret, proof, confirmed: false });
         self.save()?;
         Ok(Some(Frame::EdgeSame { proof }))
     }
 
     /// The neighbour has the secret on disk that it proves.
-    pub(crate) fn same(&mut self, peer: u32, proof: &Digest) -> Result<(), String> {
+    pub(crate) fn same(&mut self, peer: u32, proof: &Digest) -> Result<(), EdgeError> {
         match self.known.get(&peer) {
             Some(known) if known.proof == *proof => self.confirm(peer),
-            _ => Err("it derived another secret for the edge".into()),
+            _ => Err(EdgeError::Another),
         }
     }
 
-    fn confirm(&mut self, peer: u32) -> Result<(), String> {
+    fn confirm(&mut self, peer: u32) -> Result<(), EdgeError> {
         let Some(known) = self.known.get_mut(&peer) else { return Ok(()) };
         if !std::mem::replace(&mut known.confirmed, true) {
             self.save()?;
@@ -165,10 +185,10 @@ impl Edges {
         Ok(())
     }
 
-    fn save(&self) -> Result<(), String> {
+    fn save(&self) -> Result<(), EdgeError> {
         let kept = Kept { study: self.study, edges: self.known.clone() };
-        let text = serde_json::to_vec(&kept).map_err(|e| e.to_string())?;
         let written = || {
+            let text = serde_json::to_vec(&kept)?;
             let new = self.path.with_extension("new");
             let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
             file.write_all(&text)?;
@@ -176,7 +196,7 @@ impl Edges {
             std::fs::rename(&new, &self.path)?;
             File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
         };
-        written().map_err(|e: io::Error| format!("{}: {e}", self.path.display()))
+        written().map_err(|cause| EdgeError::File { path: self.path.clone(), cause })
     }
 }
 
@@ -202,7 +222,7 @@ mod tests {
     }
 
     /// Both ends on a new link; what each answers is delivered if `heard` says so.
-    fn meet(a: &mut Edges, b: &mut Edges, heard: [bool; 2]) -> Result<(), String> {
+    fn meet(a: &mut Edges, b: &mut Edges, heard: [bool; 2]) -> Result<(), EdgeError> {
         let (to_b, to_a) = (parts(&a.offer(b.me)?), parts(&b.offer(a.me)?));
         let from_b = b.answer(a.me, &to_b.0, to_b.1)?;
         let from_a = a.answer(b.me, &to_a.0, to_a.1)?;
@@ -239,7 +259,7 @@ mod tests {
             // One disk is lost: the other end does not take another secret.
             std::fs::remove_file(&b.path).unwrap();
             let mut b = end(&name("b"), 1);
-            assert!(meet(&mut b, &mut a, [true, true]).unwrap_err().contains("old copy"));
+            assert!(matches!(meet(&mut b, &mut a, [true, true]), Err(EdgeError::OldCopy)));
             assert_eq!(secret(&a), used);
             std::fs::remove_dir_all(a.path.parent().unwrap()).unwrap();
             std::fs::remove_dir_all(b.path.parent().unwrap()).unwrap();

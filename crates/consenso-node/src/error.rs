@@ -1,5 +1,7 @@
 //! Why a node cannot start or go on.
 
+use crate::agreement::AgreementError;
+use crate::claim::AuditError;
 use crate::folder::FolderError;
 use crate::identity::IdentityError;
 use crate::store::StoreError;
@@ -21,6 +23,12 @@ pub enum NodeError {
     /// The experiment does not fit the site.
     #[error("{0}")]
     Experiment(String),
+    /// An agreement cannot hold here.
+    #[error(transparent)]
+    Agreement(#[from] AgreementError),
+    /// The ledger's charges cannot be added up.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The ledger that stays with the records does not let the study in, or cannot be used.
     #[error("{}{}", .0, help(.0))]
     Records(LedgerError),

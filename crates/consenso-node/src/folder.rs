@@ -426,7 +426,7 @@ pub(crate) fn read_peers(folder: &Path) -> Result<Vec<Peer>, FolderError> {
         return Err(wrong("there must be at least two sites".into()));
     }
     for (index, peer) in peers.iter().enumerate() {
-        check_name(&peer.name).map_err(&wrong)?;
+        check_name(&peer.name).map_err(|e| wrong(e.to_string()))?;
         let checked = peer.address.as_deref().map_or(Ok(()), check_address);
         checked.map_err(|message| wrong(format!("address of {}: {message}", peer.name)))?;
         if peers[..index].iter().any(|other| other.name == peer.name || other.pin == peer.pin) {
@@ -449,11 +449,21 @@ pub(crate) fn known(folder: &Path, peers: &[Peer]) -> Result<Vec<Known>, FolderE
     peers.iter().map(one).collect()
 }
 
-/// A name must fit a certificate, a folder and a log line.
+/// A text that cannot be the name of a site.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("site name \"{0}\" must be made of a-z, 0-9 and -, at most 63 of them")]
+pub struct NotAName(pub String);
+
+/// A text that is no address of a site.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not HOST:PORT, as in a.example.org:7400")]
+pub struct NotAnAddress(pub String);
+
+/// Checks a site's name, which must fit a certificate, a folder and a log line.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn check_name(name: &str) -> Result<(), String> {
+/// One that does not.
+pub fn check_name(name: &str) -> Result<(), NotAName> {
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if (1..=63).contains(&name.len())
         && name.chars().all(letter)
@@ -462,19 +472,19 @@ pub fn check_name(name: &str) -> Result<(), String> {
     {
         return Ok(());
     }
-    Err(format!("site name \"{name}\" must be made of a-z, 0-9 and -, at most 63 of them"))
+    Err(NotAName(name.to_owned()))
 }
 
-/// An address is a host and a port.
+/// Checks an address, which is a host and a port.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn check_address(address: &str) -> Result<(), String> {
+/// One that is not.
+pub fn check_address(address: &str) -> Result<(), NotAnAddress> {
     let port =
         address.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
     match port {
         Some(Ok(1..)) => Ok(()),
-        _ => Err(format!("\"{address}\" is not HOST:PORT, as in a.example.org:7400")),
+        _ => Err(NotAnAddress(address.to_owned())),
     }
 }
 

@@ -20,7 +20,9 @@ use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring::default_provider};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::pki_types::{
+    CertificateDer, InvalidDnsNameError, PrivateKeyDer, ServerName, UnixTime,
+};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use tokio_rustls::rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
@@ -183,7 +185,7 @@ struct Pinned<V: ?Sized> {
 
 impl<V: ?Sized> Pinned<V> {
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), TlsError> {
-        recognise(certificate, &self.known).map(|_| ()).map_err(TlsError::General)
+        recognise(certificate, &self.known).map(|_| ()).map_err(|e| TlsError::General(e.to_string()))
     }
 }
 
@@ -263,23 +265,37 @@ impl ClientCertVerifier for Pinned<dyn ClientCertVerifier> {
     }
 }
 
+/// Why a certificate is nobody's.
+#[derive(Debug, thiserror::Error)]
+pub enum Stranger {
+    /// It is none.
+    #[error("not a certificate: {0}")]
+    NoCertificate(webpki::Error),
+    /// Its key is no site's.
+    #[error("the key with pin {} is not listed in peers.toml", Hex(.0))]
+    Unlisted(Digest),
+    /// The site's name cannot be in a certificate.
+    #[error("{0}")]
+    Name(InvalidDnsNameError),
+    /// It has the key of a site, and another name.
+    #[error("the certificate with the pin of {0} does not carry the name {0}")]
+    OtherName(String),
+}
+
 /// Which of the known sites a certificate belongs to, by its pin and its name.
 ///
 /// # Errors
-/// A text that says what did not fit.
-pub fn recognise(certificate: &CertificateDer<'_>, known: &[Known]) -> Result<usize, String> {
-    let parsed =
-        webpki::EndEntityCert::try_from(certificate).map_err(|e| format!("not a certificate: {e}"))?;
+/// What did not fit.
+pub fn recognise(certificate: &CertificateDer<'_>, known: &[Known]) -> Result<usize, Stranger> {
+    let parsed = webpki::EndEntityCert::try_from(certificate).map_err(Stranger::NoCertificate)?;
     let pin = sha256(&[parsed.subject_public_key_info().as_ref()]);
     let Some(index) = known.iter().position(|site| site.pin == pin) else {
-        return Err(format!("the key with pin {} is not listed in peers.toml", Hex(&pin)));
+        return Err(Stranger::Unlisted(pin));
     };
-    let name = ServerName::try_from(known[index].name.as_str()).map_err(|e| e.to_string())?;
+    let name = ServerName::try_from(known[index].name.as_str()).map_err(Stranger::Name)?;
     match parsed.verify_is_valid_for_subject_name(&name) {
         Ok(()) => Ok(index),
-        Err(_) => {
-            Err(format!("the certificate with the pin of {0} does not carry the name {0}", known[index].name))
-        }
+        Err(_) => Err(Stranger::OtherName(known[index].name.clone())),
     }
 }
 
@@ -334,7 +350,7 @@ pub fn believes(folder: &Path, chain: &[Vec<u8>], name: &str) -> Result<(), Iden
     }
     let chain: Vec<CertificateDer<'_>> =
         chain.iter().map(|der| CertificateDer::from(der.as_slice())).collect();
-    let known = crate::agreement::known(name, &chain[0]).map_err(tls)?;
+    let known = crate::agreement::known(name, &chain[0])?;
     recognise(&chain[0], &[known]).map_err(tls)?;
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(trust), provider());
     verifier
@@ -622,11 +638,11 @@ mod tests {
             name: name.into(),
             pin: pin(&der(&issued.certificate)).unwrap(),
         };
-        assert_eq!(recognise(&der(&a.certificate), &[known("b", &b), known("a", &a)]), Ok(1));
+        assert_eq!(recognise(&der(&a.certificate), &[known("b", &b), known("a", &a)]).unwrap(), 1);
         let stranger = recognise(&der(&a.certificate), &[known("b", &b)]).unwrap_err();
-        assert!(stranger.contains("is not listed"), "{stranger}");
+        assert!(stranger.to_string().contains("is not listed"), "{stranger}");
         let renamed = recognise(&der(&a.certificate), &[known("b", &a)]).unwrap_err();
-        assert!(renamed.contains("does not carry the name b"), "{renamed}");
+        assert!(renamed.to_string().contains("does not carry the name b"), "{renamed}");
     }
 
     #[test]

@@ -6,9 +6,9 @@
 
 use crate::audit_log::AuditLog;
 use crate::call::{HANDSHAKE, Target};
-use crate::folder::{Folder, short};
-use crate::frame::{self, Digest, Frame, Hello, VERSION, VERSION_BEFORE};
-use crate::identity::{Identity, public_key, recognise};
+use crate::folder::{Folder, FolderError, short};
+use crate::frame::{self, Digest, Frame, FrameError, Hello, VERSION, VERSION_BEFORE};
+use crate::identity::{Identity, IdentityError, Stranger, public_key, recognise};
 use crate::wire::{Connection, Listener, Wire};
 use bytes::{Buf as _, BufMut as _, Bytes};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -384,31 +384,69 @@ async fn accept(
         let (shared, accepted) = (Arc::clone(&shared), accepted.clone());
         let task = tokio::spawn(async move {
             let greeted = timeout(GREETING, greet(&shared, stream)).await;
-            match greeted.unwrap_or_else(|_| Err("no TLS handshake in time".into())) {
+            match greeted.unwrap_or(Err(NoLink::Slow)) {
                 Ok(called) => drop(accepted.send(Ok(called)).await),
-                Err(reason) => shared.audit.refused(&host, &reason),
+                Err(reason) => shared.audit.refused(&host, &reason.to_string()),
             }
         });
         strangers.push_back((address, task.abort_handle()));
     }
 }
 
+/// Why a link does not come up.
+#[derive(Debug, thiserror::Error)]
+enum NoLink {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    #[error("{0}")]
+    Tls(std::io::Error),
+    #[error("no TLS handshake in time")]
+    Slow,
+    #[error("no certificate")]
+    NoCertificate,
+    #[error(transparent)]
+    Stranger(#[from] Stranger),
+    #[error("{name}: {reason}")]
+    Revoked { name: String, reason: String },
+    #[error("{0} has {CONNECTIONS} connections already")]
+    Crowded(String),
+    #[error("the peer closed the stream")]
+    Closed,
+    #[error("{}", .0.message())]
+    Stream(Box<Status>),
+    #[error("no hello in time")]
+    Silence,
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("it refused: {0}")]
+    Refused(String),
+    #[error("the first frame was not a hello")]
+    NoHello,
+    #[error("the hello is from agent {from} to agent {to}, but this edge is from {peer} to {me}")]
+    OtherEdge { from: u32, to: u32, peer: u32, me: u32 },
+    #[error("{OTHER_STUDY}: it is {}, and here it is {}", short(theirs), short(ours))]
+    OtherStudy { theirs: Digest, ours: Digest },
+    #[error("its graph is {}, and here it is {}", short(theirs), short(ours))]
+    OtherGraph { theirs: Digest, ours: Digest },
+}
+
 /// Identity and peers are read anew for every caller, so that certificates and pins can be changed while the node runs.
-async fn greet(shared: &Shared, stream: Connection) -> Result<Called, String> {
+async fn greet(shared: &Shared, stream: Connection) -> Result<Called, NoLink> {
     let path = &shared.folder.path;
-    let known = shared.folder.peers_now().map_err(|e| e.to_string())?.1;
-    let config = Identity::read(path).and_then(|i| i.server(&known)).map_err(|e| e.to_string())?;
-    let stream = TlsAcceptor::from(config).accept(stream).await.map_err(|e| e.to_string())?;
+    let known = shared.folder.peers_now()?.1;
+    let config = Identity::read(path)?.server(&known)?;
+    let stream = TlsAcceptor::from(config).accept(stream).await.map_err(NoLink::Tls)?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let certificate = certificate.ok_or("no certificate")?;
+    let certificate = certificate.ok_or(NoLink::NoCertificate)?;
     let caller = recognise(certificate, &known)?;
     if let Some(reason) = shared.folder.revoked(&known[caller].pin) {
-        return Err(format!("{}: {reason}", known[caller].name));
+        return Err(NoLink::Revoked { name: known[caller].name.clone(), reason });
     }
     shared.learn(caller as u32, certificate);
     let counted = Counted::new(&shared.connections[caller]);
-    let counted =
-        counted.ok_or_else(|| format!("{} has {CONNECTIONS} connections already", known[caller].name))?;
+    let counted = counted.ok_or_else(|| NoLink::Crowded(known[caller].name.clone()))?;
     Ok(Called { stream, caller: Caller(caller as u32), _counted: counted })
 }
 
@@ -504,7 +542,7 @@ async fn call(shared: &Arc<Shared>, peer: u32) -> Result<tokio::task::JoinHandle
 
 /// Opens a stream to a peer.
 async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Streaming<Bytes>), Failed> {
-    let target = Target::read(&shared.folder, peer)?;
+    let target = Target::read(&shared.folder, peer).map_err(|e| e.to_string())?;
     let address = target.address.clone();
     let stream = target
         .call(&*shared.wire)
@@ -614,9 +652,9 @@ async fn converse(
     // Who calls greets first; who is called answers in the caller's version.
     let first = async {
         if !called && outgoing.send(greeting(shared.version(peer))).await.is_err() {
-            return Err("the peer closed the stream".to_owned());
+            return Err(NoLink::Closed);
         }
-        timeout(HANDSHAKE, next(&mut incoming)).await.unwrap_or(Err("no hello in time".into()))
+        timeout(HANDSHAKE, next(&mut incoming)).await.unwrap_or(Err(NoLink::Silence))
     };
     let theirs = match first.await.and_then(|bytes| accept_hello(&shared, peer, &bytes)) {
         Ok(theirs) => theirs,
@@ -662,10 +700,12 @@ async fn refuse(
     shared: &Shared,
     peer: u32,
     greeting: Option<Bytes>,
-    reason: String,
+    reason: NoLink,
     outgoing: mpsc::Sender<Bytes>,
     incoming: &mut Streaming<Bytes>,
 ) {
+    let differs = matches!(reason, NoLink::OtherStudy { .. });
+    let reason = reason.to_string();
     // A peer of the version before says so: the next call speaks its version.
     if reason.contains(&format!("this is version {VERSION_BEFORE}"))
         && let Ok(mut old) = shared.old.lock()
@@ -673,7 +713,6 @@ async fn refuse(
         old.insert(peer);
     }
     shared.audit.refused(shared.name(peer), &reason);
-    let differs = reason.starts_with(OTHER_STUDY);
     let mine =
         std::fs::read_to_string(shared.folder.path.join(crate::folder::EXPERIMENT)).unwrap_or_default();
     let study = differs.then(|| Frame::Study(mine.clone()).encode());
@@ -697,11 +736,11 @@ async fn refuse(
     }
 }
 
-async fn next(incoming: &mut Streaming<Bytes>) -> Result<Bytes, String> {
+async fn next(incoming: &mut Streaming<Bytes>) -> Result<Bytes, NoLink> {
     match incoming.message().await {
         Ok(Some(bytes)) => Ok(bytes),
-        Ok(None) => Err("the peer closed the stream".into()),
-        Err(status) => Err(status.message().to_owned()),
+        Ok(None) => Err(NoLink::Closed),
+        Err(status) => Err(NoLink::Stream(Box::new(status))),
     }
 }
 
@@ -709,28 +748,21 @@ async fn next(incoming: &mut Streaming<Bytes>) -> Result<Bytes, String> {
 const OTHER_STUDY: &str = "its study is another one";
 
 /// Whether a hello is the one this edge needs. The peer's number is known from its certificate.
-fn accept_hello(shared: &Shared, peer: u32, bytes: &[u8]) -> Result<Hello, String> {
-    let hello = match Frame::decode(bytes).map_err(|e| e.to_string())? {
+fn accept_hello(shared: &Shared, peer: u32, bytes: &[u8]) -> Result<Hello, NoLink> {
+    let hello = match Frame::decode(bytes)? {
         Frame::Hello(hello) => hello,
-        Frame::Refused(reason) => return Err(format!("it refused: {reason}")),
-        _ => return Err("the first frame was not a hello".into()),
+        Frame::Refused(reason) => return Err(NoLink::Refused(reason)),
+        _ => return Err(NoLink::NoHello),
     };
     let (me, study) = (shared.folder.me as u32, &shared.folder.study);
     if (hello.from, hello.to) != (peer, me) {
-        return Err(format!(
-            "the hello is from agent {} to agent {}, but this edge is from {peer} to {me}",
-            hello.from, hello.to
-        ));
+        return Err(NoLink::OtherEdge { from: hello.from, to: hello.to, peer, me });
     }
     if hello.experiment != *study {
-        return Err(format!(
-            "{OTHER_STUDY}: it is {}, and here it is {}",
-            short(&hello.experiment),
-            short(study)
-        ));
+        return Err(NoLink::OtherStudy { theirs: hello.experiment, ours: *study });
     }
     if hello.graph != shared.graph {
-        return Err(format!("its graph is {}, and here it is {}", short(&hello.graph), short(&shared.graph)));
+        return Err(NoLink::OtherGraph { theirs: hello.graph, ours: shared.graph });
     }
     Ok(hello)
 }

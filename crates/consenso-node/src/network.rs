@@ -1,6 +1,6 @@
 //! A new network: keys, certificates and one folder a site.
 
-use crate::folder::{self, FolderError, Peer, PeersFile, SiteFile, check_name};
+use crate::folder::{self, FolderError, NotAName, Peer, PeersFile, SiteFile, check_name};
 use crate::frame::Hex;
 use crate::identity::{self, Authority, Identity, IdentityError, Validity, write_secret};
 use std::fs;
@@ -41,7 +41,10 @@ pub enum NewError {
         /// Why.
         cause: std::io::Error,
     },
-    /// A name or another part of the plan.
+    /// A site's name that cannot be.
+    #[error(transparent)]
+    Name(#[from] NotAName),
+    /// Another part of the plan.
     #[error("{0}")]
     Plan(String),
     /// Keys.
@@ -58,7 +61,7 @@ pub enum NewError {
 /// A folder that exists, or a name that cannot be; nothing is overwritten.
 pub fn create(root: &Path, plan: &Plan) -> Result<(), NewError> {
     for (index, site) in plan.sites.iter().enumerate() {
-        check_name(&site.file.name).map_err(NewError::Plan)?;
+        check_name(&site.file.name)?;
         if plan.sites[..index].iter().any(|other| other.file.name == site.file.name) {
             return Err(NewError::Plan(format!("two sites have the name {}", site.file.name)));
         }
@@ -102,7 +105,7 @@ pub fn share(root: &Path, plan: &Plan, certificates: &[PathBuf]) -> Result<(), N
     let mut trust = String::new();
     for (site, path) in plan.sites.iter().zip(certificates) {
         let name = &site.file.name;
-        check_name(name).map_err(NewError::Plan)?;
+        check_name(name)?;
         let own = identity::believable(path)?;
         let pin = identity::pin(&own)?;
         let known = identity::Known { name: name.clone(), pin };
@@ -142,7 +145,7 @@ fn write_study(folder: &Path, plan: &Plan, peers: &[Peer]) -> Result<(), NewErro
 /// # Errors
 /// There is a key already, or the name cannot be.
 pub fn init(folder: &Path, site: &SiteFile) -> Result<String, NewError> {
-    check_name(&site.name).map_err(NewError::Plan)?;
+    check_name(&site.name)?;
     fs::create_dir_all(folder).map_err(|cause| NewError::Write { path: folder.to_owned(), cause })?;
     let issued = identity::self_signed(&site.name, Validity::default())?;
     write_secret(&folder.join(identity::KEY), &issued.key)?;

@@ -14,13 +14,48 @@ use tokio_rustls::rustls::pki_types::SubjectPublicKeyInfoDer;
 use tokio_rustls::rustls::sign::{Signer, SigningKey};
 use tokio_rustls::rustls::{Error as TlsError, SignatureAlgorithm, SignatureScheme};
 
+/// Why a device gave no signature.
+#[derive(Debug, thiserror::Error)]
+pub enum SignError {
+    /// `site.toml` names no command.
+    #[error("signer = [] names no program")]
+    NoProgram,
+    /// The command cannot be run.
+    #[error("{program}: {cause}")]
+    System {
+        /// The command.
+        program: String,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The command takes too long.
+    #[error("{program}: no signature within {} s", PATIENCE.as_secs())]
+    Slow {
+        /// The command.
+        program: String,
+    },
+    /// The command ended without a signature.
+    #[error("{program}: {status}: {said}")]
+    Failed {
+        /// The command.
+        program: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// What it said.
+        said: String,
+    },
+    /// What a device of another kind says.
+    #[error("{0}")]
+    Device(String),
+}
+
 /// Signs bytes with a key that stays where it is.
 pub trait Signs: Debug + Send + Sync {
     /// The signature of these bytes, in the form that TLS 1.3 has for the key's scheme.
     ///
     /// # Errors
     /// What the device says.
-    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, String>;
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignError>;
 }
 
 /// A command that signs.
@@ -35,18 +70,18 @@ impl SignerCommand {
     ///
     /// # Errors
     /// No program.
-    pub fn new(words: Vec<String>) -> Result<Self, String> {
+    pub fn new(words: Vec<String>) -> Result<Self, SignError> {
         if words.is_empty() {
-            return Err("signer = [] names no program".into());
+            return Err(SignError::NoProgram);
         }
         Ok(Self(words))
     }
 }
 
 impl Signs for SignerCommand {
-    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignError> {
         let program = &self.0[0];
-        let fail = |cause: std::io::Error| format!("{program}: {cause}");
+        let fail = |cause: std::io::Error| SignError::System { program: program.clone(), cause };
         let mut child = Command::new(program)
             .args(&self.0[1..])
             .stdin(Stdio::piped())
@@ -66,7 +101,7 @@ impl Signs for SignerCommand {
             if began.elapsed() > PATIENCE {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("{program}: no signature within {} s", PATIENCE.as_secs()));
+                return Err(SignError::Slow { program: program.clone() });
             }
             std::thread::sleep(Duration::from_millis(1));
         };
@@ -82,7 +117,7 @@ impl Signs for SignerCommand {
             let said = read(child.stderr.as_mut().map(|p| p as _));
             let said: String =
                 String::from_utf8_lossy(&said).chars().filter(|c| !c.is_control()).take(300).collect();
-            return Err(format!("{program}: {status}: {said}"));
+            return Err(SignError::Failed { program: program.clone(), status, said });
         }
         Ok(signature)
     }
@@ -173,7 +208,8 @@ mod tests {
     #[test]
     fn a_command_that_fails_says_why() {
         let ask = |words: &[&str]| {
-            SignerCommand::new(words.iter().map(|w| (*w).to_owned()).collect()).unwrap().sign(b"x")
+            let command = SignerCommand::new(words.iter().map(|w| (*w).to_owned()).collect()).unwrap();
+            command.sign(b"x").map_err(|error| error.to_string())
         };
         assert!(ask(&["/nowhere/at-all"]).unwrap_err().starts_with("/nowhere/at-all: "));
         let said = ask(&["sh", "-c", "echo the device is gone >&2; exit 3"]).unwrap_err();

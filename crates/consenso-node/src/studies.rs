@@ -7,7 +7,7 @@
 
 use crate::admission;
 use crate::agreement::Summary;
-use crate::claim;
+use crate::claim::{self, AuditError};
 use crate::error::NodeError;
 use crate::folder::Folder;
 use crate::node::lock;
@@ -46,8 +46,8 @@ pub struct StudyLine {
 /// Lists the studies of a verified ledger.
 ///
 /// # Errors
-/// A text: events that no accountant takes.
-pub fn list(rows: &[Row]) -> Result<Vec<StudyLine>, String> {
+/// Events that no accountant takes.
+pub fn list(rows: &[Row]) -> Result<Vec<StudyLine>, AuditError> {
     let audited = claim::audit(rows)?;
     let line = |study: claim::Audited| StudyLine {
         state: match (&study.ended, given_up(rows, study.study)) {
@@ -156,7 +156,7 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
     let _lock = lock(folder)?;
     let mut store: Store = admission::ledger(folder, 1)?;
     let rows = store.rows()?;
-    let listed = list(&rows).map_err(NodeError::Experiment)?;
+    let listed = list(&rows)?;
     let found: Vec<&StudyLine> = listed
         .iter()
         .filter(|s| s.study.to_string() == which || (which.len() >= 4 && s.experiment.starts_with(which)))

@@ -6,14 +6,18 @@ pub use crate::sheets::SheetError;
 use crate::{SchemaFile as _, bundled, packed};
 use consenso_engine::Fault;
 use consenso_engine::data::{
-    DataError, Dataset, Draft, DraftOptions, Format, Schema, SchemaError, Table, TextEncoding, csv, libsvm,
+    DataError, Dataset, Draft, DraftOptions, Encoder, Encoding, Format, Schema, SchemaError, Scratch,
+    Storing, Table, TextEncoding, csv, libsvm,
 };
-use consenso_engine::experiment::{ExperimentSpec, Inputs, Origin, Source, SpecError};
+use consenso_engine::experiment::{ExperimentSpec, Inputs, Origin, PartitionSpec, Source, SpecError};
 use consenso_engine::graph::GraphSpec;
 use consenso_engine::random::Seed;
 use consenso_engine::simulate::{Alone, Division, RankError, Ranks};
+use std::borrow::Cow;
 use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Why a file cannot be used. The text names it and says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -159,10 +163,63 @@ pub fn inputs(experiment: ExperimentText, spec: ExperimentSpec, entropy: Option<
 /// As for [`inputs`].
 pub fn inputs_among(
     experiment: ExperimentText,
-    mut spec: ExperimentSpec,
+    spec: ExperimentSpec,
     entropy: Option<[u8; 32]>,
     ranks: &mut dyn Ranks,
 ) -> Result<Inputs> {
+    inputs_with(experiment, spec, entropy, ranks, None)
+}
+
+/// Opens what one process among several needs, as [`inputs_among`] does, and keeps encoded training records of files outside memory.
+///
+/// Tables are read in pieces that are encoded and written one after the other: neither their text nor their rows are held. LIBSVM files, workbooks, files of columns, what is packed with zstd and
+/// text that is not UTF-8 are held one file at a time while they are read. Test records stay in memory. Records that are scouted, bundled or generated are as with [`inputs_among`].
+///
+/// # Errors
+/// As for [`inputs`], and what `store` answers.
+pub fn inputs_streamed(
+    experiment: ExperimentText,
+    spec: ExperimentSpec,
+    entropy: Option<[u8; 32]>,
+    ranks: &mut dyn Ranks,
+    store: &mut Store<'_>,
+) -> Result<Inputs> {
+    inputs_with(experiment, spec, entropy, ranks, Some(store))
+}
+
+/// Where encoded records are kept outside memory.
+pub struct Store<'a> {
+    /// Opens the place; it is called once, if there are records to be kept.
+    pub open: &'a mut dyn FnMut() -> Result<Arc<dyn Scratch>, String>,
+    /// Is told what it will take, before anything is written; an answer refuses it.
+    pub before: &'a mut dyn FnMut(&Outline) -> Result<(), String>,
+}
+
+impl std::fmt::Debug for Store<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+/// What keeping records outside memory will take, as far as the beginnings of the files show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// About how many records there are.
+    pub rows: u64,
+    /// About how many bytes their rows are.
+    pub bytes: u64,
+    /// Whether they are written a second time, agent by agent: for certain, or where a site's records do not lie together.
+    pub again: Option<bool>,
+}
+
+fn inputs_with(
+    experiment: ExperimentText,
+    mut spec: ExperimentSpec,
+    entropy: Option<[u8; 32]>,
+    ranks: &mut dyn Ranks,
+    store: Option<&mut Store<'_>>,
+) -> Result<Inputs> {
+    let store = store.filter(|_| spec.data.encoding != Encoding::Scouted);
     let edges = edges(&experiment, &spec)?;
     let by_file = spec.data.agents.is_none() && spec.data.partition.is_none() && spec.data.hold_out.is_none();
     let files = match spec.origin(&experiment.text, &experiment.file)? {
@@ -170,9 +227,17 @@ pub fn inputs_among(
         _ => Vec::new(),
     };
     let source = if files.len() > 1 {
-        part(&experiment, &spec, edges.as_ref(), &files, ranks)?
+        part(&experiment, &spec, edges.as_ref(), &files, ranks, store)?
     } else {
-        source(&spec, &experiment.text, &experiment.file, |pattern| tables(&experiment, &spec, pattern))?
+        source_of(&spec, &experiment.text, &experiment.file, |pattern| match store {
+            Some(store) => {
+                let paths = expand(&experiment.folder, pattern)?;
+                let numbered: Vec<_> = paths.iter().map(PathBuf::as_path).enumerate().collect();
+                let (storing, test) = stored(&experiment, &spec, &numbered, paths.len(), store)?;
+                Ok(storing.finish(test.as_ref())?)
+            }
+            None => dataset(&spec, tables(&experiment, &spec, pattern)?),
+        })?
     };
     // The resolved experiment is written elsewhere and must find the same files.
     let data = &mut spec.data;
@@ -192,22 +257,168 @@ fn part(
     edges: Option<&(String, String)>,
     files: &[PathBuf],
     ranks: &mut dyn Ranks,
+    store: Option<&mut Store<'_>>,
 ) -> Result<Source> {
     let division = Division::new(&*spec.first_graph(files.len(), edges)?, ranks.ranks());
     let mine: Vec<usize> = division.agents(ranks.rank()).collect();
+    // Everybody learns everybody's counts, which are public.
+    let mut share = |counts: Vec<f64>| -> Result<Vec<usize>> {
+        let by_rank = ranks.sent_to_first(counts, &division.counts())?;
+        let mut all = vec![0.0; files.len()];
+        for (rank, counts) in by_rank.iter().enumerate() {
+            division.agents(rank).zip(counts).for_each(|(file, &count)| all[file] = count);
+        }
+        let all = ranks.sent_by_first(all, files.len())?;
+        Ok(all.into_iter().map(|count| count as usize).collect())
+    };
+    if let Some(store) = store {
+        let own: Vec<(usize, &Path)> = mine.iter().map(|&file| (file, files[file].as_path())).collect();
+        let (storing, test) = stored(experiment, spec, &own, files.len(), store)?;
+        let counts = share(storing.counts().into_iter().map(|(_, count)| count as f64).collect())?;
+        return Ok(Source::Data(Box::new(storing.finish_part(test.as_ref(), counts)?)));
+    }
     let own: Vec<PathBuf> = mine.iter().map(|&file| files[file].clone()).collect();
     let Tables { train, test } = tables_of(experiment, spec, &own, files.len())?;
-    let counts: Vec<f64> = train.iter().map(|table| table.len() as f64).collect();
-    // Everybody learns everybody's counts, which are public.
-    let by_rank = ranks.sent_to_first(counts, &division.counts())?;
-    let mut all = vec![0.0; files.len()];
-    for (rank, counts) in by_rank.iter().enumerate() {
-        division.agents(rank).zip(counts).for_each(|(file, &count)| all[file] = count);
-    }
-    let all = ranks.sent_by_first(all, files.len())?;
-    let counts = all.into_iter().map(|count| count as usize).collect();
+    let counts = share(train.iter().map(|table| table.len() as f64).collect())?;
     let train = mine.into_iter().zip(train).collect();
     Ok(Source::Data(Box::new(Dataset::part(train, test.as_ref(), spec.data.encoding, counts)?)))
+}
+
+/// Reads some of so many files, by their numbers, and writes their rows outside memory; the records to test on come back as they are.
+fn stored(
+    experiment: &ExperimentText,
+    spec: &ExperimentSpec,
+    paths: &[(usize, &Path)],
+    files: usize,
+    store: &mut Store<'_>,
+) -> Result<(Storing, Option<Table>)> {
+    let data = &spec.data;
+    let mut schema = schema_of(experiment, spec, paths.first().map(|p| p.1), files)?;
+    let (by, classes) = match &data.partition {
+        Some(PartitionSpec::By(column)) => (Some(column.as_str()), false),
+        Some(PartitionSpec::Dirichlet(_)) => (None, true),
+        None => (data.agents.is_none().then_some("file"), false),
+    };
+    let mut outline = Outline { rows: 0, bytes: 0, again: None };
+    for (_, path) in paths {
+        let (rows, bytes) = Beginning::of(path)?.about(schema.as_ref(), data.encoding)?;
+        outline.rows += rows;
+        outline.bytes += bytes;
+    }
+    outline.again = match by {
+        None => Some(true),
+        Some("file") => Some(data.hold_out.is_some()),
+        Some(_) => None,
+    };
+    (store.before)(&outline).map_err(FileError::Unfit)?;
+    let scratch = (store.open)().map_err(FileError::Unfit)?;
+    let mut storing = Storing::new(scratch, data.encoding, by, classes);
+    for &(number, path) in paths {
+        let format = schema.as_ref().map(|schema| data.format.over(schema.format()));
+        match (Beginning::of(path)?.opened(), schema.as_ref()) {
+            (Some(open), Some(schema)) => {
+                let format = format.as_ref().unwrap_or(schema.format());
+                let name = path.display().to_string();
+                csv::read_in_pieces(&open, &name, schema, format, &mut |table| storing.push(number, table))?;
+            }
+            _ => {
+                let table = read_table(path, schema.as_ref(), format.as_ref())?;
+                // What one file says of itself holds for all.
+                schema.get_or_insert_with(|| table.schema().clone());
+                storing.push(number, table)?;
+            }
+        }
+    }
+    let test = data.test.as_ref().map(|path| {
+        let format = schema.as_ref().map(|schema| data.format.over(schema.format()));
+        read_table(&experiment.folder.join(path), schema.as_ref(), format.as_ref())
+    });
+    Ok((storing, test.transpose()?))
+}
+
+/// How a file of records begins.
+struct Beginning<'a> {
+    path: &'a Path,
+    length: u64,
+    head: Vec<u8>,
+}
+
+/// Opens a file at its beginning.
+type Open<'a> = Box<dyn Fn() -> io::Result<Box<dyn io::Read>> + 'a>;
+
+impl<'a> Beginning<'a> {
+    fn of(path: &'a Path) -> Result<Self> {
+        let unreadable = || format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[]));
+        let mut head = Vec::new();
+        let length = fs::File::open(path)
+            .and_then(|file| {
+                let length = file.metadata()?.len();
+                io::Read::take(file, 1 << 18).read_to_end(&mut head)?;
+                Ok(length)
+            })
+            .named(unreadable)?;
+        Ok(Self { path, length, head })
+    }
+
+    fn is_gzip(&self) -> bool {
+        self.head.starts_with(&[0x1f, 0x8b])
+    }
+
+    /// How to open its text, if it is a table that can be read in pieces.
+    fn opened(&self) -> Option<Open<'a>> {
+        let path = self.path;
+        let text = self.text();
+        // Packed with zstd; a workbook, old or new; Parquet; Arrow, as a file and as a stream.
+        let whole: [&[u8]; 6] = [
+            b"\x28\xb5\x2f\xfd",
+            b"PK\x03\x04",
+            b"\xd0\xcf\x11\xe0",
+            b"PAR1",
+            b"ARROW1",
+            b"\xff\xff\xff\xff",
+        ];
+        if whole.iter().any(|magic| text.starts_with(magic)) || Layout::of(path, &text) == Layout::Libsvm {
+            return None;
+        }
+        let gzip = self.is_gzip();
+        Some(Box::new(move || {
+            let file = fs::File::open(path)?;
+            Ok(match gzip {
+                true => Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::new(file))),
+                false => Box::new(file),
+            })
+        }))
+    }
+
+    /// How its text begins.
+    fn text(&self) -> Cow<'_, [u8]> {
+        if !self.is_gzip() {
+            return Cow::Borrowed(&self.head);
+        }
+        let mut text = Vec::new();
+        // Cut off in the middle it ends with an error, after what there was.
+        let _ =
+            io::Read::take(flate2::read::MultiGzDecoder::new(&self.head[..]), 1 << 20).read_to_end(&mut text);
+        Cow::Owned(text)
+    }
+
+    /// About how many records it has, and bytes of encoded rows.
+    fn about(&self, schema: Option<&Schema>, encoding: Encoding) -> Result<(u64, u64)> {
+        let text = self.text();
+        let count = |mark: u8| text.iter().filter(|&&byte| byte == mark).count().max(1) as u64;
+        // A packed text is as much longer than its file as its beginning is.
+        let packed = if self.is_gzip() { text.len() as u64 } else { self.head.len() as u64 };
+        let length = self.length * packed.max(1) / self.head.len().max(1) as u64;
+        let rows = length * count(b'\n') / text.len().max(1) as u64 + 1;
+        let bytes = match schema {
+            Some(schema) if Layout::of(self.path, &text) != Layout::Libsvm => {
+                rows * Encoder::new(schema, encoding)?.row_bytes() as u64
+            }
+            // A column, a number and some more for the row.
+            _ => rows * 16 + length * count(b':') / text.len().max(1) as u64 * 12,
+        };
+        Ok((rows, bytes))
+    }
 }
 
 /// The edge list of a graph that stands in a file.
@@ -247,6 +458,19 @@ pub fn source(
     file: &str,
     open: impl FnOnce(&str) -> Result<Tables>,
 ) -> Result<Source> {
+    source_of(spec, text, file, |pattern| dataset(spec, open(pattern)?))
+}
+
+fn dataset(spec: &ExperimentSpec, Tables { train, test }: Tables) -> Result<Dataset> {
+    Ok(Dataset::new(train, test.as_ref(), spec.data.encoding)?)
+}
+
+fn source_of(
+    spec: &ExperimentSpec,
+    text: &str,
+    file: &str,
+    open: impl FnOnce(&str) -> Result<Dataset>,
+) -> Result<Source> {
     let at = |key: &str, message: &str, help: Option<&str>| {
         SpecError::at_key(file, text, key, message, help.map(str::to_owned))
     };
@@ -274,8 +498,7 @@ pub fn source(
             if data.test.is_some() && data.hold_out.is_some() {
                 Err(at("hold_out", "there are test records in a file", Some("keep test or hold_out")))?;
             }
-            let Tables { train, test } = open(pattern)?;
-            Dataset::new(train, test.as_ref(), data.encoding)?
+            open(pattern)?
         }
     };
     if let Some(share) = data.hold_out {
@@ -300,15 +523,7 @@ fn tables_of(
     files: usize,
 ) -> Result<Tables> {
     let data = &spec.data;
-    let schema = match &data.schema {
-        Some(path) => Some(read_schema(&experiment.folder.join(path))?),
-        None => None,
-    };
-    if files > 1 && schema.is_none() {
-        let help = Some(draft_hint(&paths[0]));
-        let message = "several files need one public schema";
-        Err(SpecError::at_key(&experiment.file, &experiment.text, "data", message, help))?;
-    }
+    let schema = schema_of(experiment, spec, paths.first().map(PathBuf::as_path), files)?;
     let read = |path: &Path, schema: Option<&Schema>| {
         let format = schema.map(|schema| data.format.over(schema.format()));
         read_table(path, schema, format.as_ref())
@@ -320,6 +535,24 @@ fn tables_of(
         None => None,
     };
     Ok(Tables { train, test })
+}
+
+/// The schema that an experiment names; several files need one.
+fn schema_of(
+    experiment: &ExperimentText,
+    spec: &ExperimentSpec,
+    first: Option<&Path>,
+    files: usize,
+) -> Result<Option<Schema>> {
+    if let Some(path) = &spec.data.schema {
+        return Ok(Some(read_schema(&experiment.folder.join(path))?));
+    }
+    if files > 1 {
+        let help = first.map(draft_hint);
+        let message = "several files need one public schema";
+        Err(SpecError::at_key(&experiment.file, &experiment.text, "data", message, help))?;
+    }
+    Ok(None)
 }
 
 /// Returns the files a path or a pattern names, in order.

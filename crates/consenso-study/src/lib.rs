@@ -1,5 +1,5 @@
 //! Studies in files: what reads experiments and schemas in TOML, records as people export them, what brings bundled records,
-//! and what draws reports and the figures of the paper. The mathematics is in the crate [`consenso`], which knows no file.
+//! and what draws reports and the figures of the paper. The mathematics is in the crate [`consenso_engine`], which knows no file.
 //!
 //! ```
 //! use consenso_engine::Study;
@@ -29,6 +29,7 @@ pub mod packed;
 pub mod report;
 pub mod reproduce;
 pub mod schema;
+pub mod scratch;
 mod sheets;
 
 pub use experiment::ExperimentFile;

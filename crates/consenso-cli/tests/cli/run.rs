@@ -553,17 +553,13 @@ rounds = 4000
 noise = "none"
 "#;
 
-/// Killed without warning in the middle of a run, it goes on from its last checkpoint, and nothing tells that it was killed. A finished run goes on from its last round.
-#[test]
+/// Kills a run without warning, several times, and goes on each time; what is in `out` at the end is what a run in one go writes.
 #[cfg(unix)]
-fn a_run_goes_on_from_inside() {
-    let place = place("inside");
-    place.write("endless.toml", ENDLESS);
-    let arguments = ["run", "endless.toml", "--out", "out", "--checkpoint-every", "7", "--resume"];
+fn killed_and_gone_on(place: &Place, arguments: &[&str]) {
     let states = place.path(".out.checkpoint");
     let mut from = 0;
     for _ in 0..3 {
-        let child = place.command(&arguments).stderr(std::process::Stdio::piped()).spawn();
+        let child = place.command(arguments).stderr(std::process::Stdio::piped()).spawn();
         let mut child = child.unwrap();
         let waited = std::time::Instant::now();
         while waited.elapsed().as_millis() < 60 || std::fs::read_dir(&states).map_or(0, Iterator::count) == 0
@@ -576,13 +572,23 @@ fn a_run_goes_on_from_inside() {
         let told = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
         from += told.matches("from round").count();
     }
-    let answer = place.consenso(&arguments);
+    let answer = place.consenso(arguments);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     from += answer.stderr.matches("from round").count();
     assert!(from > 0, "the run was over before it could be killed inside");
     assert!(!states.exists());
-    assert_eq!(place.consenso(&["run", "endless.toml", "--out", "whole"]).code, 0);
-    same_results(&place, "out", "whole");
+    assert_eq!(place.consenso(&["run", arguments[1], "--out", "whole"]).code, 0);
+    same_results(place, "out", "whole");
+}
+
+/// Killed without warning in the middle of a run, it goes on from its last checkpoint, and nothing tells that it was killed. A finished run goes on from its last round.
+#[test]
+#[cfg(unix)]
+fn a_run_goes_on_from_inside() {
+    let place = place("inside");
+    place.write("endless.toml", ENDLESS);
+    let arguments = ["run", "endless.toml", "--out", "out", "--checkpoint-every", "7", "--resume"];
+    killed_and_gone_on(&place, &arguments);
     let more = ["--set", "algorithm.rounds=5000"];
     let longer = place.consenso(&[&arguments, &more[..]].concat());
     assert!(longer.stderr.contains("going on with dgd, run 1: from round 4000"), "{}", longer.stderr);
@@ -592,6 +598,112 @@ fn a_run_goes_on_from_inside() {
     let other = ["--set", "algorithm.0.noise.gaussian=0.06", "--set", "algorithm.0.rounds=6000"];
     let anew = place.consenso(&[&arguments, &other[..]].concat());
     assert!(!anew.stderr.contains("with dgd"), "{}", anew.stderr);
+}
+
+/// Shares and their sums, and vectors that are late, are part of a checkpoint.
+#[test]
+#[cfg(unix)]
+fn a_run_among_shares_or_with_delays_goes_on_from_inside() {
+    let first = |algorithm: &str| {
+        let (start, _) = ENDLESS.split_once("[[algorithm]]").unwrap();
+        format!("{start}[[algorithm]]\n{algorithm}")
+    };
+    let shares = "kind = \"gd\"\naggregation = \"fixed\"\nrounds = 4000\nstep = 0.1\n\
+                  noise = { gaussian = 0.05 }\nexchange = \"secret-shared\"\n";
+    let shares = first(shares).replace("\"ring\"", "\"complete\"");
+    let late =
+        "kind = \"dgd\"\nrounds = 4000\nstep = 0.05\ntail = 0\nstaleness = 3\nnoise = { gaussian = 0.05 }\n";
+    let late =
+        first(late).replace("[graph]", "[delays]\nmessage = 1.0\nslow = [[0, 1]]\nfactor = 5.0\n[graph]");
+    for (name, text) in [("shares", shares), ("late", late)] {
+        let place = place(&format!("inside_{name}"));
+        place.write("endless.toml", &text);
+        let arguments = ["run", "endless.toml", "--out", "out", "--checkpoint-every", "7", "--resume"];
+        killed_and_gone_on(&place, &arguments);
+    }
+}
+
+/// A table of three sites whose records do not lie together, with a category and a number, and its schema.
+fn interleaved(place: &Place) {
+    let mut table = String::from("age,ward,site,ill\n");
+    for i in 0u32..900 {
+        let age = 20 + i * 7 % 60;
+        let (ward, site) = (["a", "b", "c", "d"][i as usize % 4], ["x", "y", "z"][(i / 2) as usize % 3]);
+        table +=
+            &format!("{age},{ward},{site},{}\n", if (age + i % 5).is_multiple_of(3) { "yes" } else { "no" });
+    }
+    place.write("records.csv", &table);
+    place.write(
+        "schema.toml",
+        "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 120\n\
+         [[column]]\nname = \"ward\"\nkind = \"categorical\"\ncategories = [\"a\", \"b\", \"c\", \"d\"]\n\
+         [[column]]\nname = \"site\"\nkind = \"site\"\n\
+         [[column]]\nname = \"ill\"\nkind = \"label\"\nclasses = [\"no\", \"yes\"]\n",
+    );
+    place.write(
+        "mine.toml",
+        "name = \"mine\"\nseed = 4\nruns = 2\ntrace_every = 100\n[data]\npath = \"records.csv\"\nschema = \"schema.toml\"\n\
+         encoding = \"one-hot\"\npartition = { by = \"site\" }\nhold_out = 0.2\n[graph]\nkind = \"complete\"\n\
+         [privacy]\nepsilon = 2.0\ndelta = 1e-5\n[[algorithm]]\nkind = \"dgd\"\nrounds = 500\n",
+    );
+}
+
+/// Records of files that are streamed lie on disk as long as the run takes, where nobody else may look, and the curve is that of a run in memory, bit for bit. A run that is told to
+/// stop, or whose time is up, says how to go on, and ends where it would have.
+#[test]
+#[cfg(unix)]
+fn records_of_files_are_streamed_from_disk() {
+    let place = place("streamed_files");
+    interleaved(&place);
+    let run = |more: &[&str]| place.consenso(&[&["run", "mine.toml"], more].concat());
+    let held = run(&["--out", "held"]);
+    assert_eq!(held.code, 0, "{}", held.stderr);
+    let streamed = run(&["--stream", "--out", "streamed"]);
+    assert_eq!(streamed.code, 0, "{}", streamed.stderr);
+    for said in ["GB of encoded rows in", ".streamed.scratch", "read in every round from", "memory: about"] {
+        assert!(streamed.stderr.contains(said), "{said}: {}", streamed.stderr);
+    }
+    let columns = |folder: &str| -> Vec<String> {
+        let text = place.read(&format!("{folder}/trace.csv"));
+        let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        let at = |name: &str| header.iter().position(|h| *h == name).unwrap();
+        let places = ["run", "round", "objective", "disagreement", "test_accuracy"].map(at);
+        let line = |l: &str| {
+            let cells: Vec<&str> = l.split(',').collect();
+            places.map(|p| cells[p]).join(",")
+        };
+        text.lines().skip(1).map(line).collect()
+    };
+    assert_eq!(columns("streamed"), columns("held"));
+    assert!(!place.path(".streamed.scratch").exists());
+    // Stopped by its time, at once or after some rounds, and by a signal.
+    let endless = ["--set", "algorithm.rounds=60000", "--set", "runs=1", "--stream", "--out", "stopped"];
+    let limited = run(&[&endless[..], &["--time-limit", "1s"]].concat());
+    assert_eq!(limited.code, 1, "{}", limited.stderr);
+    assert!(limited.stderr.contains("--resume goes on"), "{}", limited.stderr);
+    assert!(!place.path(".stopped.scratch").exists() && place.path(".stopped.checkpoint").exists());
+    let again = [&["run", "mine.toml"], &endless[..], &["--resume"]].concat();
+    let mut child = place.command(&again).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    while !place.path(".stopped.scratch/rank-0-agents.scratch").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was told to");
+    }
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |name: &str| place.path(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(".stopped.scratch"), mode(".stopped.scratch/rank-0-rows.scratch")), (0o700, 0o600));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let told = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    let ended = child.wait_with_output().unwrap();
+    let text = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{text}");
+    assert!(text.contains("going on: 0 runs are done") && text.contains("told to stop"), "{text}");
+    let resumed = run(&[&endless[..], &["--resume", "--json"]].concat()).json();
+    let whole = run(&[&endless[..5], &["--out", "whole", "--json"]].concat()).json();
+    let transcript = |record: &serde_json::Value| record["algorithms"][0]["runs"][0]["transcript"].clone();
+    assert!(transcript(&whole).is_string());
+    assert_eq!(transcript(&resumed), transcript(&whole));
+    let refused = run(&["--stream", "--time-limit", "soon"]);
+    assert!(refused.code == 2 && refused.stderr.contains("write a time"), "{}", refused.stderr);
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn five_of_six_sites_go_on_without_the_one_that_dies() {
     let dead = all.remove(4);
     let ends = finish(all, LIMIT);
     drop(dead);
-    assert!(ends.iter().all(|end| end["round"] == 40), "{ends:?}");
+    assert!(ends.iter().all(|end| end["round"] == 40 && end["one_model"] == true), "{ends:?}");
     let others = [0, 1, 2, 3, 5];
     let since: BTreeSet<u32> = others.iter().flat_map(|&site| without(&net, site, 4)).collect();
     let round = *since.last().expect("somebody gave it up");
@@ -69,6 +69,7 @@ fn five_of_six_sites_go_on_without_the_one_that_dies() {
     let simulated = simulated(&net, 4, round);
     for site in others {
         assert_eq!(net.model(site), simulated[site], "site {site}, without site 4 from {since:?}");
+        assert_eq!(net.model(site), net.model(0), "all who remain have one model");
         let audited = audited(&net, site);
         assert_eq!(audited["holds"], true, "{audited}");
         let charged = net

@@ -222,9 +222,12 @@ fn sigterm_ends_a_node_after_its_round_and_it_goes_on() {
     // The last site is not there yet, so the others wait in round 1.
     let waiting = [net.start(0), net.start(1)];
     let began = Instant::now();
-    while net.folder(1).join("state.db").metadata().map_or(0, |m| m.len()) == 0
-        || began.elapsed() < Duration::from_millis(500)
-    {
+    // A site minds signals before it writes its first line.
+    let started = |site| {
+        let log = std::fs::read_to_string(net.folder(site).join("audit.jsonl"));
+        log.is_ok_and(|log| log.contains("\"event\":\"start\""))
+    };
+    while !(started(0) && started(1)) {
         std::thread::sleep(Duration::from_millis(10));
         assert!(began.elapsed() < LIMIT);
     }

@@ -7,7 +7,7 @@ const MARGIN: f64 = 1.0 - 1e-6;
 
 /// p with P(Binomial(n, p) ≥ hits) = `wrong`, rounded down: the true proportion is below it with probability at most `wrong`.
 #[must_use]
-pub fn clopper_pearson_low(hits: u32, n: u32, wrong: f64) -> f64 {
+pub(crate) fn clopper_pearson_low(hits: u32, n: u32, wrong: f64) -> f64 {
     if hits == 0 {
         return 0.0;
     }
@@ -18,7 +18,7 @@ pub fn clopper_pearson_low(hits: u32, n: u32, wrong: f64) -> f64 {
 
 /// p with P(Binomial(n, p) ≤ hits) = `wrong`, rounded up: the true proportion is above it with probability at most `wrong`.
 #[must_use]
-pub fn clopper_pearson_high(hits: u32, n: u32, wrong: f64) -> f64 {
+pub(crate) fn clopper_pearson_high(hits: u32, n: u32, wrong: f64) -> f64 {
     // P(Binomial(n, p) ≤ hits) = 1 − I_p(hits + 1, n − hits) = I_{1−p}(n − hits, hits + 1): by symmetry of success and failure.
     (1.0 - clopper_pearson_low(n - hits, n, wrong)).next_up().min(1.0)
 }

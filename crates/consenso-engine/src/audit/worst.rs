@@ -71,7 +71,7 @@ impl WorstPair {
 
     /// The pair without the features it does not use.
     #[must_use]
-    pub fn compact(mut self) -> Self {
+    pub(crate) fn compact(mut self) -> Self {
         self.features = self.features.min(self.entries + 1);
         self
     }
@@ -178,7 +178,7 @@ impl WorstPair {
 
     /// A model at which the pair's slopes are saturated: which coordinate, and its value. `None` without an anchor.
     #[must_use]
-    pub fn steering(&self) -> Option<(usize, f64)> {
+    pub(crate) fn steering(&self) -> Option<(usize, f64)> {
         if self.anchor == 0.0 {
             return None;
         }

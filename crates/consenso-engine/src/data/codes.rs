@@ -244,6 +244,38 @@ impl Codes {
         }
     }
 
+    /// Bytes that [`Self::write_row`] makes of a row.
+    pub(super) fn row_bytes(&self) -> usize {
+        8 * self.shape.numbers.len() + self.shape.parts.len()
+    }
+
+    /// Appends the numbers of a row and its level in every category to `bytes`.
+    pub(super) fn write_row(&self, row: usize, bytes: &mut Vec<u8>) {
+        let (tile, lane) = (row / LANES, row % LANES);
+        self.numbers_of(tile).iter().for_each(|number| bytes.extend(number.0[lane].to_le_bytes()));
+        let at = bytes.len();
+        bytes.resize(at + self.shape.parts.len(), 0);
+        for (codes, group) in self.codes_of(tile).iter().zip(&self.groups) {
+            let mut rest = usize::from(codes[lane]);
+            for &part in &group.parts {
+                bytes[at + part] = (rest % self.shape.parts[part].len()) as u8; // a shape that pays has at most 256 levels
+                rest /= self.shape.parts[part].len();
+            }
+        }
+    }
+
+    /// Adds a row that [`Self::write_row`] wrote; `None` if it did not.
+    pub(super) fn read_row(&mut self, bytes: &[u8]) -> Option<()> {
+        let (numbers, levels) = bytes.split_at_checked(8 * self.shape.numbers.len())?;
+        let fits = |(level, part): (&u8, &Vec<_>)| usize::from(*level) < part.len();
+        if levels.len() != self.shape.parts.len() || !levels.iter().zip(&self.shape.parts).all(fits) {
+            return None;
+        }
+        let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        self.push(numbers.chunks_exact(8).map(number), |part| usize::from(levels[part]));
+        Some(())
+    }
+
     /// The numbers of a tile's rows.
     #[inline(always)]
     pub(crate) fn numbers_of(&self, tile: usize) -> &[Lanes8] {

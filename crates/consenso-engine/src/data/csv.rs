@@ -1,14 +1,14 @@
 //! Records from CSV.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
+use std::io::{self, Read};
 
 use ::csv::{ByteRecord, Reader};
 
 use super::error::nearest;
-use super::format::{DELIMITERS, Marks, cutter, decode, sample, sniff_delimiter, sniff_quote};
+use super::format::{DELIMITERS, Marks, as_it_is, cutter, decode, sample, sniff_delimiter, sniff_quote};
 use super::table::Builder;
-use super::{Column, DataError, Format, Kind, Label, Reading, Schema, Table};
+use super::{Column, DataError, Format, Kind, Label, Reading, Schema, Table, TextEncoding};
 
 /// Reads records under a schema, whose [`Format`] says how the file is written as far as that is known; the rest is found
 /// out ([`Table::reading`] says how the file was read). `file` is a name for messages. Text in UTF-8, UTF-16, Latin-1 or
@@ -67,35 +67,58 @@ fn load(
 ) -> Result<Table, DataError> {
     format.check()?;
     let decoded = decode(reader, file, format.encoding)?;
-    let mut reading = Reading {
-        delimiter: ',',
-        quote: format.quote.unwrap_or('"'),
-        decimal: format.decimal.unwrap_or('.'),
-        thousands: format.thousands,
-        encoding: decoded.encoding,
-        compression: None,
-    };
-    reading.delimiter = fitting_delimiter(&decoded.text, &reading, format, schema, unlabelled);
-    let source = Source { bytes: &decoded.text, file, format, schema, unlabelled };
-    match source.fill(reading) {
-        // What can only be read with a decimal comma is, unless somebody said otherwise.
-        Err(error @ DataError::NotANumber { .. }) if format.decimal.is_none() => {
-            match source.marks(reading)?.certain() {
-                Some((decimal, thousands))
-                    if (decimal, thousands) != (reading.decimal, reading.thousands) =>
-                {
-                    source.fill(Reading { decimal, thousands: format.thousands.or(thousands), ..reading })
-                }
-                _ => Err(error),
-            }
-        }
-        other => other,
-    }
+    let text = &decoded.text[..];
+    let source = Source { open: &|| Ok(Box::new(text)), file, format, schema, unlabelled };
+    let mut whole = None;
+    source.load(text, decoded.encoding, usize::MAX, &mut |table| {
+        whole = Some(table);
+        Ok(())
+    })?;
+    whole.ok_or_else(|| DataError::Empty { file: file.to_owned(), header: format.header })
 }
+
+/// Reads records as [`read_as`] does and hands them on in pieces of a few thousand, so that they need not be held; the last piece, which may be empty, tells what happened
+/// while loading. `open` opens the file at its beginning, as often as it is called. Text in UTF-8 is read as it is needed; any other is decoded in memory first.
+///
+/// Decimal commas are found out from the first piece only.
+///
+/// # Errors
+/// As [`read`], and what `take` answers.
+pub fn read_in_pieces(
+    open: &dyn Fn() -> io::Result<Box<dyn Read>>,
+    file: &str,
+    schema: &Schema,
+    format: &Format,
+    take: &mut dyn FnMut(Table) -> Result<(), DataError>,
+) -> Result<(), DataError> {
+    format.check()?;
+    let failed = |source| DataError::Read { file: file.to_owned(), source };
+    let mut head = Vec::new();
+    open().and_then(|opened| opened.take(HEAD).read_to_end(&mut head)).map_err(failed)?;
+    let Some(mark) = as_it_is(&head, format.encoding) else {
+        let decoded = decode(open().map_err(failed)?, file, format.encoding)?;
+        let text = &decoded.text[..];
+        let source = Source { open: &|| Ok(Box::new(text)), file, format, schema, unlabelled: false };
+        return source.load(text, decoded.encoding, PIECE, take);
+    };
+    let opened = || {
+        let mut opened = open()?;
+        opened.read_exact(&mut [0; 3][..mark])?;
+        Ok(opened)
+    };
+    let source = Source { open: &opened, file, format, schema, unlabelled: false };
+    source.load(&head[mark..], TextEncoding::Utf8, PIECE, take)
+}
+
+/// Bytes of a file that show how it is written.
+const HEAD: u64 = 1 << 20;
+/// Records of a piece.
+const PIECE: usize = 4096;
 
 /// A file about to be read.
 struct Source<'a> {
-    bytes: &'a [u8],
+    /// Opens its text at the beginning.
+    open: &'a dyn Fn() -> io::Result<Box<dyn Read + 'a>>,
     file: &'a str,
     format: &'a Format,
     schema: &'a Schema,
@@ -103,8 +126,48 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn lines(&self, reading: Reading) -> Lines<'a> {
-        Lines::new(self.bytes, self.file, self.format, reading)
+    /// Hands on all records, in pieces of at least `piece` but the last; `head` is how the text begins.
+    fn load(
+        &self,
+        head: &[u8],
+        encoding: TextEncoding,
+        piece: usize,
+        take: &mut dyn FnMut(Table) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        let format = self.format;
+        let mut reading = Reading {
+            delimiter: ',',
+            quote: format.quote.unwrap_or('"'),
+            decimal: format.decimal.unwrap_or('.'),
+            thousands: format.thousands,
+            encoding,
+            compression: None,
+        };
+        reading.delimiter = fitting_delimiter(head, &reading, format, self.schema, self.unlabelled);
+        let mut taken = false;
+        let mut noted = |table| {
+            taken = true;
+            take(table)
+        };
+        match self.fill(reading, piece, &mut noted) {
+            // What can only be read with a decimal comma is, unless somebody said otherwise.
+            Err(error @ DataError::NotANumber { .. }) if format.decimal.is_none() && !taken => {
+                match self.marks(reading)?.certain() {
+                    Some((decimal, thousands))
+                        if (decimal, thousands) != (reading.decimal, reading.thousands) =>
+                    {
+                        let thousands = format.thousands.or(thousands);
+                        self.fill(Reading { decimal, thousands, ..reading }, piece, take)
+                    }
+                    _ => Err(error),
+                }
+            }
+            other => other,
+        }
+    }
+
+    fn lines(&self, reading: Reading) -> Result<Lines<'a>, DataError> {
+        Lines::new(self.open, self.file, self.format, reading)
     }
 
     /// The column of the schema at each position of the file.
@@ -116,14 +179,19 @@ impl<'a> Source<'a> {
         // Without names a file has no labels if its first record is one cell short.
         let mut first = ByteRecord::new();
         let short = self.unlabelled
-            && self.lines(reading).next(&mut first, 0)?
+            && self.lines(reading)?.next(&mut first, 0)?
             && first.len() + 1 == columns().count();
         let absent = |column: &Column| short && matches!(column.kind, Kind::Label(_));
         Ok(columns().filter(|(_, column)| !absent(column)).map(|(index, _)| Some(index)).collect())
     }
 
-    fn fill(&self, reading: Reading) -> Result<Table, DataError> {
-        let mut lines = self.lines(reading);
+    fn fill(
+        &self,
+        reading: Reading,
+        piece: usize,
+        take: &mut dyn FnMut(Table) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        let mut lines = self.lines(reading)?;
         let order = self.order(&mut lines, reading)?;
         let columns = self.schema.columns();
         let mut builder = Builder::new(self.schema, self.file, Some(reading));
@@ -141,13 +209,16 @@ impl<'a> Source<'a> {
                 cells[column] = cell.filter(|text| !words.iter().any(|word| word == text));
             }
             builder.push(self.schema, &cells, || lines.line_of(&record))?;
+            if builder.len() >= piece {
+                take(builder.take())?;
+            }
         }
-        builder.finish()
+        take(builder.finish()?)
     }
 
     /// What the cells of the numeric columns say about decimal and thousands marks.
     fn marks(&self, reading: Reading) -> Result<Marks, DataError> {
-        let mut lines = self.lines(reading);
+        let mut lines = self.lines(reading)?;
         let order = self.order(&mut lines, reading)?;
         let mut marks = Marks::default();
         let mut record = ByteRecord::new();
@@ -222,7 +293,8 @@ pub(super) fn read_text(
         encoding: decoded.encoding,
         compression: None,
     };
-    let mut lines = Lines::new(text, file, format, reading);
+    let open = || -> io::Result<Box<dyn Read>> { Ok(Box::new(&text[..])) };
+    let mut lines = Lines::new(&open, file, format, reading)?;
     let mut record = ByteRecord::new();
     let mut names = if format.header { lines.header()? } else { Vec::new() };
     let mut columns: Vec<Cells> = names.iter().map(|_| Cells::default()).collect();
@@ -285,17 +357,23 @@ fn match_header(
 
 /// The records of a file, with their line numbers.
 struct Lines<'a> {
-    reader: Reader<&'a [u8]>,
-    bytes: &'a [u8],
+    reader: Reader<Box<dyn Read + 'a>>,
+    open: &'a dyn Fn() -> io::Result<Box<dyn Read + 'a>>,
     file: &'a str,
     format: &'a Format,
     delimiter: char,
 }
 
 impl<'a> Lines<'a> {
-    fn new(bytes: &'a [u8], file: &'a str, format: &'a Format, reading: Reading) -> Self {
-        let reader = cutter(bytes, reading.delimiter, reading.quote, format.comment);
-        Self { reader, bytes, file, format, delimiter: reading.delimiter }
+    fn new(
+        open: &'a dyn Fn() -> io::Result<Box<dyn Read + 'a>>,
+        file: &'a str,
+        format: &'a Format,
+        reading: Reading,
+    ) -> Result<Self, DataError> {
+        let text = open().map_err(|source| DataError::Read { file: file.to_owned(), source })?;
+        let reader = cutter(text, reading.delimiter, reading.quote, format.comment);
+        Ok(Self { reader, open, file, format, delimiter: reading.delimiter })
     }
 
     /// The first record, as names.
@@ -354,17 +432,20 @@ impl<'a> Lines<'a> {
     /// and the second half of CRLF still lie between, so the line is counted from the bytes. Only messages need it.
     fn line_of(&self, record: &ByteRecord) -> u64 {
         let start = record.position().map_or(0, ::csv::Position::byte);
-        let mut start = usize::try_from(start).unwrap_or(usize::MAX).min(self.bytes.len());
-        while let Some(&byte) = self.bytes.get(start) {
-            if Some(char::from(byte)) == self.format.comment {
-                let rest = &self.bytes[start..];
-                start += rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
-            } else if !matches!(byte, b'\n' | b'\r') {
-                break;
+        let Ok(text) = (self.open)() else { return 0 };
+        let (mut line, mut comment) = (1, false);
+        let bytes = io::BufReader::with_capacity(1 << 16, text).bytes().map_while(Result::ok);
+        for (at, byte) in (0..).zip(bytes) {
+            line += u64::from(byte == b'\n');
+            if at < start {
+                continue;
             }
-            start += 1;
+            let ends = matches!(byte, b'\n' | b'\r');
+            comment = if comment { byte != b'\n' } else { Some(char::from(byte)) == self.format.comment };
+            if !ends && !comment {
+                return line;
+            }
         }
-        let before = &self.bytes[..start.min(self.bytes.len())];
-        1 + before.iter().filter(|&&byte| byte == b'\n').count() as u64
+        line
     }
 }

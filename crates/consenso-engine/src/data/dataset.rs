@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::table::class_of;
 use super::{
     DataError, Encoder, Encoding, Kind, Label, LoadReport, Partition, PartitionError, Records, RowBounds,
-    SHARED, Schema, Shard, Table, shuffle,
+    SHARED, Schema, Shard, Stored, Table, shuffle,
 };
 use crate::random::{Purpose, Seed};
 
@@ -89,6 +89,53 @@ pub struct Dataset {
     pub(crate) test_groupings: Vec<Grouping>,
     /// How many training records each file has, where some of them are with other processes.
     pub(crate) elsewhere: Option<Vec<usize>>,
+    /// The training records, where they lie outside memory; `train` is empty then.
+    pub(crate) stored: Option<Stored>,
+}
+
+/// What a table says of all records of its schema.
+pub(super) struct Known {
+    pub(super) schema: Schema,
+    pub(super) source: String,
+    pub(super) encoder: Encoder,
+}
+
+impl Known {
+    /// A dataset of rows that are encoded.
+    pub(super) fn dataset(
+        self,
+        train: Records,
+        test: Option<&Table>,
+        groupings: Vec<Grouping>,
+        report: LoadReport,
+        source: String,
+    ) -> Dataset {
+        let Self { schema, encoder, .. } = self;
+        let (task, classes) = task_of(&schema);
+        Dataset {
+            train,
+            test: test.map(|test| encoder.encode_table(test)),
+            bounds: encoder.bounds(),
+            task,
+            classes,
+            features: encoder.features().to_vec(),
+            encoding: encoder.encoding(),
+            groupings,
+            person: schema.columns().iter().find_map(|column| match column.kind {
+                Kind::Person { most } => Some((column.name.clone(), most)),
+                _ => None,
+            }),
+            schema,
+            encoder,
+            report,
+            test_report: test.map(|test| test.report().clone()),
+            test_sites: None,
+            test_groupings: test.map(self::groupings).unwrap_or_default(),
+            elsewhere: None,
+            stored: None,
+            source,
+        }
+    }
 }
 
 impl fmt::Debug for Dataset {
@@ -120,7 +167,8 @@ impl Dataset {
         let dataset = Self::encoded(train, test, encoding)?;
         // A site of few records may well have one class; where columns are scouted it helps the others all the same.
         if encoding != Encoding::Scouted {
-            at_least_two_classes(&dataset.source, dataset.train.labels(), &dataset.classes)?;
+            let labels = dataset.train.labels();
+            at_least_two_classes(&dataset.source, labels, labels.len(), &dataset.classes)?;
         }
         Ok(dataset)
     }
@@ -161,37 +209,26 @@ impl Dataset {
         };
         let mut source = all.source().to_owned();
         for table in tables {
-            same_schema(&all, &table)?;
+            same_schema((all.schema(), all.source()), &table)?;
             source = format!("{source}, {}", table.source());
             all.append(&table);
         }
-        test.map_or(Ok(()), |test| same_schema(&all, test))?;
-        let (task, classes) = task_of(all.schema());
+        test.map_or(Ok(()), |test| same_schema((all.schema(), all.source()), test))?;
         let encoder = Encoder::new(all.schema(), encoding)?;
-        let test_groupings = test.map(groupings).unwrap_or_default();
         let groupings = by_file.into_iter().chain(groupings(&all)).collect();
-        Ok(Self {
-            train: encoder.encode_table(&all),
-            test: test.map(|test| encoder.encode_table(test)),
-            bounds: encoder.bounds(),
-            task,
-            classes,
-            features: encoder.features().to_vec(),
-            encoding,
-            schema: all.schema().clone(),
-            encoder,
-            groupings,
-            person: all.schema().columns().iter().find_map(|column| match column.kind {
-                Kind::Person { most } => Some((column.name.clone(), most)),
-                _ => None,
-            }),
-            report: all.report().clone(),
-            test_report: test.map(|test| test.report().clone()),
-            test_sites: None,
-            test_groupings,
-            elsewhere: None,
-            source,
-        })
+        let (train, schema) = (encoder.encode_table(&all), all.schema().clone());
+        let known = Known { schema, source: all.source().to_owned(), encoder };
+        Ok(known.dataset(train, test, groupings, all.report().clone(), source))
+    }
+
+    /// How many training records there are.
+    pub(crate) fn rows(&self) -> usize {
+        self.stored.as_ref().map_or_else(|| self.train.len(), Stored::len)
+    }
+
+    /// The labels of the training records; of those outside memory, where they are divided by class.
+    pub(crate) fn labels(&self) -> &[f64] {
+        self.stored.as_ref().map_or_else(|| self.train.labels(), |stored| &stored.labels)
     }
 
     /// Returns where the records come from, for reports.
@@ -321,7 +358,7 @@ impl Dataset {
     /// # Errors
     /// [`DataError::HoldOut`] if either side would be empty, [`DataError::TestExists`] if there are test records.
     pub fn hold_out(mut self, share: f64, seed: &Seed) -> Result<Self, DataError> {
-        let rows = self.train.len();
+        let rows = self.rows();
         if let Some(test) = &self.test {
             return Err(DataError::TestExists { source_name: self.source, rows: test.len() });
         }
@@ -331,15 +368,29 @@ impl Dataset {
         let (test, train) = order.split_at_mut(held);
         test.sort_unstable();
         train.sort_unstable();
-        self.test = Some(self.train.select(test));
-        let by_file = self.groupings.iter().find(|g| g.column == FILE);
-        self.test_sites = by_file.map(|g| test.iter().map(|&row| g.codes[row]).collect());
-        let held =
-            |g: &Grouping| Grouping { codes: test.iter().map(|&row| g.codes[row]).collect(), ..g.clone() };
-        self.test_groupings = self.groupings.iter().map(held).collect();
-        self.train = self.train.select(train);
+        match &mut self.stored {
+            Some(stored) => {
+                self.test = Some(stored.select(test).map_err(|source| DataError::Scratch { source })?);
+                stored.keep(train);
+            }
+            None => {
+                self.test = Some(self.train.select(test));
+                self.train = self.train.select(train);
+            }
+        }
+        // Groups that nobody divides by have no codes outside memory.
+        let some =
+            |g: &Grouping, rows: &[usize]| rows.iter().filter_map(|&row| g.codes.get(row).copied()).collect();
+        let by_file = self.groupings.iter().find(|g| g.column == FILE && !g.codes.is_empty());
+        self.test_sites = by_file.map(|g| some(g, test));
+        self.test_groupings = self
+            .groupings
+            .iter()
+            .filter(|g| !g.codes.is_empty())
+            .map(|g| Grouping { codes: some(g, test), ..g.clone() })
+            .collect();
         for grouping in &mut self.groupings {
-            grouping.codes = train.iter().map(|&row| grouping.codes[row]).collect();
+            grouping.codes = some(grouping, train);
         }
         Ok(self)
     }
@@ -348,11 +399,11 @@ impl Dataset {
 /// Keeps the draws of a hold-out apart from those of a partition.
 const HOLD_OUT_ROUND: u64 = 1 << 20;
 
-fn same_schema(first: &Table, second: &Table) -> Result<(), DataError> {
-    if first.schema() == second.schema() {
+pub(super) fn same_schema((schema, file): (&Schema, &str), second: &Table) -> Result<(), DataError> {
+    if schema == second.schema() {
         return Ok(());
     }
-    let (first, second) = (first.source().to_owned(), second.source().to_owned());
+    let (first, second) = (file.to_owned(), second.source().to_owned());
     Err(DataError::SchemasDiffer { first, second })
 }
 
@@ -364,13 +415,18 @@ fn task_of(schema: &Schema) -> (Task, Vec<String>) {
     }
 }
 
-fn at_least_two_classes(source: &str, labels: &[f64], classes: &[String]) -> Result<(), DataError> {
+pub(super) fn at_least_two_classes(
+    source: &str,
+    labels: &[f64],
+    rows: usize,
+    classes: &[String],
+) -> Result<(), DataError> {
     let first = labels[0];
     if classes.is_empty() || labels.iter().any(|&label| label != first) {
         return Ok(());
     }
     let class = classes[class_of(first, classes.len())].clone();
-    Err(DataError::OneClass { file: source.to_owned(), rows: labels.len(), class })
+    Err(DataError::OneClass { file: source.to_owned(), rows, class })
 }
 
 fn file_grouping(tables: &[Table]) -> Grouping {

@@ -67,6 +67,17 @@ pub struct Encoder {
     keeps_zeros: bool,
 }
 
+/// How encoded rows are kept.
+#[derive(Debug)]
+pub(super) enum Keeping {
+    /// As codes, and the column of each of their categories.
+    Codes(Arc<Shape>, Vec<usize>),
+    /// With all their numbers.
+    Rows,
+    /// As what is not zero.
+    Nonzeros,
+}
+
 /// What one column of the schema becomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -250,7 +261,7 @@ impl Encoder {
 
     /// Whether every row is divided by its ℓ2 norm.
     #[must_use]
-    pub fn unit_rows(&self) -> bool {
+    pub(crate) fn unit_rows(&self) -> bool {
         self.unit_rows
     }
 
@@ -427,18 +438,37 @@ impl Encoder {
     /// their non-zeros alone where most are zero, which shows in the first rows.
     #[must_use]
     pub fn encode_table(&self, table: &Table) -> Records {
+        self.encode_as(table, &self.keeping(table))
+    }
+
+    /// How the rows of a table are kept, and those of all that belong to it, as its first rows show.
+    pub(super) fn keeping(&self, table: &Table) -> Keeping {
         let (shape, columns) = self.shape();
         if shape.pays() && (0..table.len()).all(|index| table.listed(index).is_none()) {
-            return self.encode_as_codes(table, shape, &columns);
+            return Keeping::Codes(Arc::new(shape), columns);
         }
         let sample = table.len().min(32);
         let mut records = Records::sparse(self.dim());
         (0..sample).for_each(|index| self.push(table, index, &mut records));
-        if 4 * records.stored() > sample * self.dim() {
-            records = Records::with_capacity(self.dim(), table.len());
-        }
-        (records.len()..table.len()).for_each(|index| self.push(table, index, &mut records));
+        if 4 * records.stored() > sample * self.dim() { Keeping::Rows } else { Keeping::Nonzeros }
+    }
+
+    /// Encodes all records of a table, kept in that way.
+    pub(super) fn encode_as(&self, table: &Table, keeping: &Keeping) -> Records {
+        let mut records = match keeping {
+            Keeping::Codes(shape, columns) => return self.encode_as_codes(table, shape, columns),
+            Keeping::Rows => Records::with_capacity(self.dim(), table.len()),
+            Keeping::Nonzeros => Records::sparse(self.dim()),
+        };
+        (0..table.len()).for_each(|index| self.push(table, index, &mut records));
         records
+    }
+
+    /// About how many bytes a row of a file that lists all cells takes outside memory.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        let (shape, columns) = self.shape();
+        8 + if shape.pays() { 8 * shape.numbers.len() + columns.len() } else { 8 * self.dim() }
     }
 
     /// How rows are kept as codes, and the column of each of their categories.
@@ -467,9 +497,9 @@ impl Encoder {
         (shape, columns)
     }
 
-    fn encode_as_codes(&self, table: &Table, shape: Shape, columns: &[usize]) -> Records {
-        let (shape, mut row) = (Arc::new(shape), Vec::new());
-        let mut records = Records::coded(Arc::clone(&shape), table.len());
+    fn encode_as_codes(&self, table: &Table, shape: &Arc<Shape>, columns: &[usize]) -> Records {
+        let mut row = Vec::new();
+        let mut records = Records::coded(Arc::clone(shape), table.len());
         for (index, &label) in table.labels().iter().enumerate() {
             let values = table.row(index);
             row.clear();

@@ -210,6 +210,23 @@ pub enum DataError {
         #[source]
         source: std::io::Error,
     },
+    /// Rows cannot be kept outside memory.
+    #[error("encoded rows cannot be kept on disk: {source}")]
+    Scratch {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Some files list all cells and some what is not zero.
+    #[error(
+        "{first} and {second}: files of two kinds, LIBSVM and tables, cannot be streamed together; convert one of them"
+    )]
+    MixedKinds {
+        /// A file of the first kind.
+        first: String,
+        /// A file of the other.
+        second: String,
+    },
     /// The schema is wrong.
     #[error(transparent)]
     Schema(#[from] SchemaError),

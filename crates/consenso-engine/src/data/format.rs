@@ -331,8 +331,20 @@ fn windows_1252(byte: u8) -> char {
     }
 }
 
+/// How long the byte order mark is, if text that begins so is read as it is, without decoding; `None` for any other.
+pub(super) fn as_it_is(head: &[u8], declared: Option<TextEncoding>) -> Option<usize> {
+    if head.starts_with(&[0xef, 0xbb, 0xbf]) {
+        return Some(3);
+    }
+    let wide = head.starts_with(&[0xff, 0xfe])
+        || head.starts_with(&[0xfe, 0xff])
+        || declared.is_none() && (has_zeros(head, 0) || has_zeros(head, 1));
+    let plain = !wide && declared.is_none_or(|encoding| encoding == TextEncoding::Utf8);
+    (plain && not_text(head).is_none()).then_some(0)
+}
+
 /// A reader that cuts at these marks.
-pub(super) fn cutter(text: &[u8], delimiter: char, quote: char, comment: Option<char>) -> Reader<&[u8]> {
+pub(super) fn cutter<R: Read>(text: R, delimiter: char, quote: char, comment: Option<char>) -> Reader<R> {
     let byte = |mark: char| u8::try_from(mark).expect("a checked format is ASCII");
     ReaderBuilder::new()
         .has_headers(false)
@@ -340,6 +352,7 @@ pub(super) fn cutter(text: &[u8], delimiter: char, quote: char, comment: Option<
         .delimiter(byte(delimiter))
         .quote(byte(quote))
         .comment(comment.map(byte))
+        .buffer_capacity(1 << 16)
         .from_reader(text)
 }
 

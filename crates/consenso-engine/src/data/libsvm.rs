@@ -9,7 +9,7 @@ use super::table::{Builder, ListedCell};
 use super::{Column, DataError, Format, Kind, Label, Missing, Schema, Table};
 
 /// The largest index accepted without a schema: a model has a number for every feature, and a schema a column.
-pub const MAX_FEATURES: usize = 1_000_000;
+pub(crate) const MAX_FEATURES: usize = 1_000_000;
 
 /// A numeric label with at most this many distinct values means classes, when there is no schema.
 const MAX_CLASSES: usize = 20;

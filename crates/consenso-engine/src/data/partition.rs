@@ -98,10 +98,10 @@ impl Partition {
     ///
     /// # Errors
     /// [`PartitionError`], with what would help.
-    pub fn divide(&self, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, PartitionError> {
+    pub(crate) fn divide(&self, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, PartitionError> {
         match self {
             Self::Equal { agents, records_per_agent } => {
-                Ok(numbered(equal(data.train.len(), *agents, *records_per_agent, seed)?))
+                Ok(numbered(equal(data.rows(), *agents, *records_per_agent, seed)?))
             }
             Self::By { column } => Ok(by_group(data.grouping(column)?)),
             Self::Dirichlet { agents, alpha } => {
@@ -110,8 +110,7 @@ impl Partition {
                     Task::MultiClass { classes } => classes,
                     Task::Regression { .. } => return Err(PartitionError::NoClasses),
                 };
-                let of: Vec<usize> =
-                    data.train.labels().iter().map(|&label| class_of(label, classes)).collect();
+                let of: Vec<usize> = data.labels().iter().map(|&label| class_of(label, classes)).collect();
                 Ok(numbered(dirichlet(&of, *agents, *alpha, seed)?))
             }
         }
@@ -148,7 +147,7 @@ pub fn equal(
 
 /// One shard a group that has a record, in the order of the names.
 #[must_use]
-pub fn by_group(grouping: &Grouping) -> Vec<Shard> {
+pub(crate) fn by_group(grouping: &Grouping) -> Vec<Shard> {
     let shard = |name: &String| Shard { name: name.clone(), rows: Vec::new() };
     let mut shards: Vec<Shard> = grouping.names.iter().map(shard).collect();
     for (row, &group) in grouping.codes.iter().enumerate() {

@@ -119,7 +119,7 @@ impl Records {
     }
 
     /// Adds one row given by some of its features, by increasing column; the others are zero. Panics if a column is not below `dim`.
-    pub fn push_entries(&mut self, entries: impl Iterator<Item = (u32, f64)>, label: f64) {
+    pub(crate) fn push_entries(&mut self, entries: impl Iterator<Item = (u32, f64)>, label: f64) {
         let dim = self.dim;
         let inside = |e: &(u32, f64)| assert!((e.0 as usize) < dim, "column {} of {dim}", e.0);
         if let Features::Coded(_) = self.features {
@@ -146,7 +146,7 @@ impl Records {
     }
 
     /// Adds one row written in place: `fill` gets `dim` zeros and returns the label.
-    pub fn push_with(&mut self, fill: impl FnOnce(&mut [f64]) -> f64) {
+    pub(crate) fn push_with(&mut self, fill: impl FnOnce(&mut [f64]) -> f64) {
         let mut row = vec![0.0; self.dim];
         let label = fill(&mut row);
         self.push(&row, label);
@@ -167,6 +167,72 @@ impl Records {
             out.push_entries(self.entries(row), self.labels[row]);
         }
         out
+    }
+
+    /// An empty block with room for so many rows that are kept as these are.
+    pub(super) fn like(&self, rows: usize) -> Self {
+        match &self.features {
+            Features::Tiles(_) => Self::with_capacity(self.dim, rows),
+            Features::Sparse(_) => Self::sparse(self.dim),
+            Features::Coded(codes) => Self::coded(Arc::clone(&codes.shape), rows),
+        }
+    }
+
+    /// Bytes that [`Self::write_row`] makes of a row, where they are as many for all rows.
+    pub(super) fn row_bytes(&self) -> Option<usize> {
+        match &self.features {
+            Features::Tiles(_) => Some(8 * (self.dim + 1)),
+            Features::Sparse(_) => None,
+            Features::Coded(codes) => Some(codes.row_bytes() + 8),
+        }
+    }
+
+    /// Appends a row, as it is kept, to `bytes`: numbers, codes, and its label.
+    pub(super) fn write_row(&self, row: usize, bytes: &mut Vec<u8>) {
+        match &self.features {
+            Features::Tiles(_) => self.entries(row).for_each(|(_, value)| bytes.extend(value.to_le_bytes())),
+            Features::Sparse(nonzeros) => {
+                let (columns, values) = nonzeros.row(row);
+                bytes.extend((columns.len() as u32).to_le_bytes());
+                columns.iter().for_each(|column| bytes.extend(column.to_le_bytes()));
+                values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+            }
+            Features::Coded(codes) => codes.write_row(row, bytes),
+        }
+        bytes.extend(self.labels[row].to_le_bytes());
+    }
+
+    /// Adds the row that `bytes` begin with, and gives how many of them it has; `None` if they are not what [`Self::write_row`] writes.
+    pub(super) fn read_row(&mut self, bytes: &[u8]) -> Option<usize> {
+        let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        let label = |end: usize| bytes.get(end..end + 8).map(number);
+        let (end, dim) = match &mut self.features {
+            Features::Tiles(_) => (8 * self.dim, self.dim),
+            Features::Coded(codes) => {
+                let end = codes.row_bytes();
+                let label = label(end)?;
+                codes.read_row(&bytes[..end])?;
+                self.labels.push(label);
+                return Some(end + 8);
+            }
+            Features::Sparse(_) => {
+                let count = bytes.get(..4)?.try_into().map(u32::from_le_bytes).ok()? as usize;
+                (4 + 12 * count, count)
+            }
+        };
+        let label = label(end)?;
+        let values = |from: usize| bytes[from..end].chunks_exact(8).map(number);
+        if self.row_bytes().is_some() {
+            self.push_entries((0..).zip(values(0)), label);
+        } else {
+            let column = |b: &[u8]| u32::from_le_bytes(b.try_into().unwrap_or_default());
+            let columns = || bytes[4..4 + 4 * dim].chunks_exact(4).map(column);
+            if columns().any(|column| column as usize >= self.dim) {
+                return None;
+            }
+            self.push_entries(columns().zip(values(4 + 4 * dim)), label);
+        }
+        Some(end + 8)
     }
 
     /// All rows of blocks of one width, one after the other.

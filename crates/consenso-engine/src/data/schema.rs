@@ -743,7 +743,7 @@ impl From<Column> for ColumnSpec {
 impl Kind {
     /// Whether the column enters the encoded row.
     #[must_use]
-    pub fn is_feature(&self) -> bool {
+    pub(crate) fn is_feature(&self) -> bool {
         matches!(self, Self::Numeric { .. } | Self::Categorical { .. })
     }
 

@@ -113,7 +113,7 @@ impl RawLayout {
     /// Length of a standard written as numbers: two for a number, one for a level, the same of the label, what a level's variance is raised by,
     /// and how far from its centre a number counts.
     #[must_use]
-    pub fn standard_len(&self) -> usize {
+    pub(crate) fn standard_len(&self) -> usize {
         let column = |c: &RawColumn| match *c {
             RawColumn::Number => 2,
             RawColumn::Levels(levels) => levels,
@@ -149,14 +149,14 @@ impl RawLayout {
 
     /// Centre and scale of a regression's label, or the class shares: the end of a standard.
     #[must_use]
-    pub fn label_part<'a>(&self, standard: &'a [f64]) -> &'a [f64] {
+    pub(crate) fn label_part<'a>(&self, standard: &'a [f64]) -> &'a [f64] {
         let end = self.standard_len() - 2;
         &standard[end - self.classes().unwrap_or(2)..end]
     }
 
     /// d_eff: the expected squared length of a standardised row without its intercept, as the standard sees it.
     #[must_use]
-    pub fn effective_dim(&self, standard: &[f64]) -> f64 {
+    pub(crate) fn effective_dim(&self, standard: &[f64]) -> f64 {
         let floor = self.floor_and_limit(standard).0;
         let (mut at, mut total) = (0, 0.0);
         for column in &self.columns {
@@ -213,22 +213,10 @@ impl RawLayout {
 
     /// How many units of the label one of its standardised units is: 1 where it is a class.
     #[must_use]
-    pub fn label_scale(&self, standard: &[f64]) -> f64 {
+    pub(crate) fn label_scale(&self, standard: &[f64]) -> f64 {
         match self.task {
             Task::Regression { min, max } => self.label_part(standard)[1] * (max - min),
             _ => 1.0,
-        }
-    }
-
-    /// A prediction of a standardised label in the label's own unit.
-    #[must_use]
-    pub fn label_value(&self, standard: &[f64], score: f64) -> f64 {
-        match self.task {
-            Task::Regression { min, max } => {
-                let part = self.label_part(standard);
-                min + (part[0] + score * part[1]) * (max - min)
-            }
-            _ => score,
         }
     }
 

@@ -233,6 +233,33 @@ impl Table {
         }
     }
 
+    /// Whether records list what is not zero.
+    pub(super) fn is_listed(&self) -> bool {
+        matches!(self.values, Values::Sparse(_))
+    }
+
+    /// A table of the same schema, source and kind, without records.
+    pub(super) fn emptied(&self) -> Self {
+        Self {
+            schema: self.schema.clone(),
+            source: self.source.clone(),
+            width: self.width,
+            values: if self.is_listed() {
+                Values::Sparse(Nonzeros::new())
+            } else {
+                Values::Dense(Vec::new())
+            },
+            labels: Vec::new(),
+            sites: Vec::new(),
+            site_names: Vec::new(),
+            persons: Vec::new(),
+            rows: Vec::new(),
+            observed: self.observed.clone(),
+            report: LoadReport::default(),
+            reading: self.reading,
+        }
+    }
+
     /// The labels: ±1 for two classes, 0…C−1 for more, a number for regression.
     #[must_use]
     pub fn labels(&self) -> &[f64] {
@@ -655,13 +682,42 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The table, unless it would be empty.
+    /// Records so far that nobody has taken.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Takes the records so far out, so that they need not be held; what happened while loading is told at the end, by [`Self::finish`].
+    pub(super) fn take(&mut self) -> Table {
+        self.site_index.clear();
+        let empty = match &self.table.values {
+            Values::Dense(values) => Values::Dense(Vec::with_capacity(values.len())),
+            Values::Sparse(_) => Values::Sparse(Nonzeros::new()),
+        };
+        let observed = vec![(f64::INFINITY, f64::NEG_INFINITY); self.table.observed.len()];
+        Table {
+            schema: self.table.schema.clone(),
+            source: self.table.source.clone(),
+            width: self.table.width,
+            values: std::mem::replace(&mut self.table.values, empty),
+            labels: std::mem::take(&mut self.table.labels),
+            sites: std::mem::take(&mut self.table.sites),
+            site_names: std::mem::take(&mut self.table.site_names),
+            persons: std::mem::take(&mut self.table.persons),
+            rows: std::mem::take(&mut self.table.rows),
+            observed: std::mem::replace(&mut self.table.observed, observed),
+            report: LoadReport::default(),
+            reading: self.table.reading,
+        }
+    }
+
+    /// The table, unless the file has no record that could be kept.
     pub(super) fn finish(mut self) -> Result<Table, DataError> {
         let file = self.table.source.clone();
         if self.read == 0 {
             return Err(DataError::Empty { file, header: self.table.schema.format().header });
         }
-        if self.table.is_empty() {
+        if self.table.report.rows == 0 {
             return Err(DataError::AllMissing { file, rows: self.read });
         }
         let (rows, sparse) = (self.table.report.rows, matches!(self.table.values, Values::Sparse(_)));

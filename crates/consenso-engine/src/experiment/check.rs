@@ -490,7 +490,7 @@ impl Experiment {
     ///
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.
-    pub fn check_among(inputs: Inputs, known: &Algorithms) -> Result<Self, SpecError> {
+    pub(crate) fn check_among(inputs: Inputs, known: &Algorithms) -> Result<Self, SpecError> {
         Self::check_with(inputs, None, known)
     }
 
@@ -721,6 +721,7 @@ impl Experiment {
                 Ok(costs.map(|c| LocalObjective::from_costs(Arc::clone(c))).collect())
             }
             Source::Data(_) if self.alone => Err(Fault::of("the records of the other agents are not here")),
+            Source::Data(data) if data.stored.is_some() => Err(Fault::of("the records are not in memory")),
             Source::Data(data) => {
                 let shards = shards(&self.spec, data, &seed)?;
                 Ok(shards.iter().map(|shard| data.train.select(&shard.rows)).enumerate().map(local).collect())

@@ -16,7 +16,7 @@ use crate::privacy::Claim;
 use crate::problem::{self, LocalObjective};
 use crate::random::Seed;
 use crate::record::ResultKind;
-use crate::simulate::{Division, Parted, PartedState, Ranks};
+use crate::simulate::{Division, Parted, PartedState, Ranks, SimulationError};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -113,6 +113,76 @@ impl LargeProgress {
     }
 }
 
+/// What all processes do after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// The next round.
+    GoOn,
+    /// Write down how far they are, and then the next round.
+    Save,
+    /// Write down how far they are, and end.
+    Stop,
+}
+
+/// Whoever watches over a long simulation, on every process: says when it is written down how far all are, and when they stop.
+pub trait Watch {
+    /// Writes down how far this process has come.
+    ///
+    /// # Errors
+    /// What ends the simulation.
+    fn save(&mut self, progress: &LargeProgress) -> Result<(), CallerError>;
+
+    /// Rounds between two saves, the same on all processes; 0 is never.
+    fn every(&self) -> u32 {
+        0
+    }
+
+    /// Whether processes ask each other between rounds, which costs two messages each time; the same on all processes.
+    fn asks(&self) -> bool {
+        false
+    }
+
+    /// Whether this process was told to stop.
+    fn told(&mut self) -> bool {
+        false
+    }
+
+    /// What all processes do now, and how many rounds later they ask again. Rank 0 decides, knowing whether any of them was told to stop.
+    fn decide(&mut self, told: bool) -> (Order, u32) {
+        (if told { Order::Stop } else { Order::GoOn }, 1)
+    }
+}
+
+/// A watch that only saves.
+struct Saving<F> {
+    every: u32,
+    save: F,
+}
+
+impl<F: FnMut(&LargeProgress) -> Result<(), CallerError>> Watch for Saving<F> {
+    fn save(&mut self, progress: &LargeProgress) -> Result<(), CallerError> {
+        (self.save)(progress)
+    }
+
+    fn every(&self) -> u32 {
+        self.every
+    }
+}
+
+/// How a watched simulation ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// It was finished; rank 0 has the record.
+    Done(Option<Box<LargeRecord>>),
+    /// It was stopped after this many runs and this many rounds of the next, and saved there.
+    Stopped {
+        /// Runs that are finished.
+        runs: u32,
+        /// Rounds of the next one.
+        round: u32,
+    },
+}
+
 /// Runs an experiment over several processes; rank 0 gets the record.
 ///
 /// `save` is called with how far this rank has come, every `every` rounds; 0 is never. `from` is what an earlier run saved, on the same number of
@@ -127,11 +197,12 @@ pub fn run_parted(
     every: u32,
     save: impl FnMut(&LargeProgress) -> Result<(), CallerError>,
 ) -> Result<Option<LargeRecord>, RunError> {
-    simulate(experiment, ranks, false, from, every, save)
+    unwatched(experiment, ranks, false, from, Saving { every, save })
 }
 
 /// Runs an experiment as [`run_parted`] does, holding no agent's records and no agent: in every round each is made, plays and is gone. Synthetic records are drawn
-/// again every time, records of files lie in memory once. The transcript is the same, bit for bit; a round takes longer by what making the records takes.
+/// again every time; records of files lie in memory once, or outside it ([`Storing`](crate::data::Storing)), where they are read block by block. The transcript is the same, bit for bit; a round
+/// takes longer by what making or reading the records takes.
 ///
 /// On one machine `ranks` is [`Alone`](crate::simulate::Alone).
 ///
@@ -144,34 +215,85 @@ pub fn run_streamed(
     every: u32,
     save: impl FnMut(&LargeProgress) -> Result<(), CallerError>,
 ) -> Result<Option<LargeRecord>, RunError> {
-    simulate(experiment, ranks, true, from, every, save)
+    unwatched(experiment, ranks, true, from, Saving { every, save })
 }
 
-fn simulate(
+fn unwatched(
     experiment: &Experiment,
     ranks: &mut dyn Ranks,
     streamed: bool,
     from: Option<LargeProgress>,
-    every: u32,
-    mut save: impl FnMut(&LargeProgress) -> Result<(), CallerError>,
+    mut watch: impl Watch,
 ) -> Result<Option<LargeRecord>, RunError> {
+    match run_watched(experiment, ranks, streamed, from, &mut watch)? {
+        Ended::Done(record) => Ok(record.map(|record| *record)),
+        Ended::Stopped { .. } => Ok(None),
+    }
+}
+
+/// Runs an experiment as [`run_parted`] does, or as [`run_streamed`], under a watch that can save and stop it at the end of a round: all processes at the same one.
+///
+/// # Errors
+/// As for [`run_parted`].
+pub fn run_watched(
+    experiment: &Experiment,
+    ranks: &mut dyn Ranks,
+    streamed: bool,
+    from: Option<LargeProgress>,
+    watch: &mut dyn Watch,
+) -> Result<Ended, RunError> {
     experiment.check_parted()?;
     let mut progress = from.unwrap_or_default();
     let all = experiment.planned.iter().flat_map(|p| (0..experiment.spec.runs).map(move |run| (p, run)));
+    let count = experiment.planned.len() as u32 * experiment.spec.runs;
     for (number, (planned, run)) in (0..).zip(all) {
         if number < progress.done {
             continue;
         }
-        let finished = one_run(experiment, (planned, run, streamed), ranks, &mut progress, every, &mut save)?;
+        let Some(finished) = one_run(experiment, (planned, run, streamed), ranks, &mut progress, watch)?
+        else {
+            let (runs, round) = progress.place();
+            return Ok(Ended::Stopped { runs, round });
+        };
         progress.finished.extend(finished);
         progress.done = number + 1;
         (progress.curve, progress.state) = (Vec::new(), None);
-        if every > 0 {
-            save(&progress).map_err(RunError::Caller)?;
+        let mut order = if watch.every() > 0 { Order::Save } else { Order::GoOn };
+        if watch.asks() && progress.done < count {
+            order = order.max(ask(ranks, watch)?.0);
+        }
+        if order > Order::GoOn {
+            watch.save(&progress).map_err(RunError::Caller)?;
+        }
+        if order == Order::Stop {
+            return Ok(Ended::Stopped { runs: progress.done, round: 0 });
         }
     }
+    Ok(Ended::Done(record(experiment, ranks, progress).map(Box::new)))
+}
+
+/// All processes hear what rank 0 decides once it knows who was told to stop, and after how many rounds they ask again.
+fn ask(ranks: &mut dyn Ranks, watch: &mut dyn Watch) -> Result<(Order, u32), RunError> {
+    let told = f64::from(u8::from(watch.told()));
+    let all = ranks.sent_to_first(vec![told], &vec![1; ranks.ranks()])?;
+    let mut mine = Vec::new();
+    if ranks.rank() == 0 {
+        let (order, rounds) = watch.decide(all.iter().flatten().any(|&told| told > 0.0));
+        mine = vec![f64::from(order as u8), f64::from(rounds.max(1))];
+    }
+    let answer = ranks.sent_by_first(mine, 2)?;
+    let order = match answer[0] {
+        0.0 => Order::GoOn,
+        1.0 => Order::Save,
+        _ => Order::Stop,
+    };
+    Ok((order, answer[1] as u32))
+}
+
+/// What all runs together give; rank 0's alone.
+fn record(experiment: &Experiment, ranks: &dyn Ranks, progress: LargeProgress) -> Option<LargeRecord> {
     if ranks.rank() > 0 {
-        return Ok(None);
+        return None;
     }
     let mut runs = progress.finished.into_iter();
     let algorithm = |(place, planned): (usize, &Planned)| {
@@ -188,7 +310,7 @@ fn simulate(
     let algorithms = experiment.planned.iter().enumerate().map(algorithm).collect();
     let graph = &experiment.graphs[0];
     let halo_rows = if ranks.ranks() > 1 { Division::new(graph, ranks.ranks()).halo(graph) } else { 0 };
-    Ok(Some(LargeRecord {
+    Some(LargeRecord {
         name: experiment.spec.name.clone(),
         result_kind: experiment.result_kind(),
         seed: experiment.spec.seed,
@@ -198,7 +320,7 @@ fn simulate(
         halo_rows,
         halo_bytes: halo_rows * experiment.facts.dim * size_of::<f64>(),
         algorithms,
-    }))
+    })
 }
 
 /// The graph whose shape decides who works where: that of the run, or of the first one if records were read by whoever needs them there.
@@ -245,14 +367,14 @@ impl Experiment {
     }
 }
 
+/// One run, which rank 0 gets; nothing if it was stopped.
 fn one_run(
     experiment: &Experiment,
     (planned, run, streamed): (&Planned, u32, bool),
     ranks: &mut dyn Ranks,
     progress: &mut LargeProgress,
-    every: u32,
-    save: &mut impl FnMut(&LargeProgress) -> Result<(), CallerError>,
-) -> Result<Option<LargeRun>, RunError> {
+    watch: &mut dyn Watch,
+) -> Result<Option<Option<LargeRun>>, RunError> {
     let division = Division::new(divided(experiment, run), ranks.ranks());
     let mut network = residents(experiment, planned, run, (&division, ranks.rank(), streamed))?;
     if let Some(state) = progress.state.take() {
@@ -267,6 +389,7 @@ fn one_run(
             .into_iter()
             .collect();
     }
+    let mut asks_at = if watch.asks() { network.round() + 1 } else { u32::MAX };
     while network.round() < planned.timetable.exchanges() {
         network.advance(ranks)?;
         if due(network.round()) {
@@ -275,9 +398,19 @@ fn one_run(
                 .curve
                 .extend(measure(experiment, run, &network, &division, models, ranks)?.map(|m| m.point));
         }
-        if every > 0 && network.round().is_multiple_of(every) {
+        let round = network.round();
+        let due = watch.every() > 0 && round.is_multiple_of(watch.every());
+        let mut order = if due { Order::Save } else { Order::GoOn };
+        if round >= asks_at {
+            let (said, rounds) = ask(ranks, watch)?;
+            (order, asks_at) = (order.max(said), round.saturating_add(rounds));
+        }
+        if order > Order::GoOn {
             progress.state = Some(network.state());
-            save(progress).map_err(RunError::Caller)?;
+            watch.save(progress).map_err(RunError::Caller)?;
+        }
+        if order == Order::Stop {
+            return Ok(None);
         }
     }
     let models = network.finish()?;
@@ -285,16 +418,16 @@ fn one_run(
     // Bits travel as numbers.
     let digests = network.digests().into_iter().map(f64::from_bits).collect();
     let digests = in_order(ranks.sent_to_first(digests, &division.counts())?, &division, 1);
-    let Some(last) = last else { return Ok(None) };
+    let Some(last) = last else { return Ok(Some(None)) };
     let bytes: Vec<u8> = digests.iter().flat_map(|d| d.to_bits().to_le_bytes()).collect();
-    Ok(Some(LargeRun {
+    Ok(Some(Some(LargeRun {
         run,
         transcript: sha256::hex(&bytes),
         curve: std::mem::take(&mut progress.curve),
         objective: last.point.objective,
         test_accuracy: last.point.test_accuracy,
         mean_model: last.mean,
-    }))
+    })))
 }
 
 /// The agents of one rank, with their records and no others'.
@@ -303,33 +436,47 @@ fn residents<'a>(
     planned: &'a Planned,
     run: u32,
     (division, rank, streamed): (&Division, usize, bool),
-) -> Result<Parted<'a>, Fault> {
+) -> Result<Parted<'a>, RunError> {
     let graph = &experiment.graphs[run as usize];
     let seed = Seed::from(experiment.spec.seed).for_run(u64::from(run));
     let noise = experiment.noise_seed(run, planned);
-    type Local<'a> = Box<dyn Fn(usize) -> LocalObjective + Sync + 'a>;
+    type Local<'a> = Box<dyn Fn(usize) -> Result<LocalObjective, SimulationError> + Sync + 'a>;
     let (counts, local): (Vec<usize>, Local<'a>) = match &*experiment.source {
-        Source::Costs => return Err(Fault::of("a simulation over several processes needs records")),
+        Source::Costs => return Err(Fault::of("a simulation over several processes needs records").into()),
         Source::Synthetic(problem) => {
             let records = problem.maker(&seed).map_err(Fault::of)?;
             let counts = vec![problem.records_per_agent; problem.agents];
-            (counts, Box::new(move |agent: usize| experiment.objective_on(records(agent as u64))))
+            (counts, Box::new(move |agent: usize| Ok(experiment.objective_on(records(agent as u64)))))
         }
         Source::Data(data) => {
             let shards = shards(&experiment.spec, data, &seed)?;
             let counts = shards.iter().map(|s| s.rows.len()).collect();
-            let make = move |agent: usize| experiment.objective_on(data.train.select(&shards[agent].rows));
-            (counts, Box::new(make))
+            let unread =
+                |agent: usize| move |e: std::io::Error| SimulationError::Rows { agent, cause: e.kind() };
+            let local: Local<'a> = match &data.stored {
+                None => {
+                    Box::new(move |agent| Ok(experiment.objective_on(data.train.select(&shards[agent].rows))))
+                }
+                Some(stored) => {
+                    let rows = stored.of_agents(&shards, division.agents(rank)).map_err(Fault::of)?;
+                    // Whose rows are where is known now.
+                    drop(shards);
+                    Box::new(move |agent| {
+                        Ok(experiment.objective_on(rows.records(agent).map_err(unread(agent))?))
+                    })
+                }
+            };
+            (counts, local)
         }
     };
-    let make = move |agent: usize| -> Player {
-        let local = local(agent).weighted(experiment.weight(run, agent));
-        player(experiment, planned, (agent, graph, &counts), local, &noise, true)
+    let make = move |agent: usize| -> Result<Player, SimulationError> {
+        let local = local(agent)?.weighted(experiment.weight(run, agent));
+        Ok(player(experiment, planned, (agent, graph, &counts), local, &noise, true))
     };
     let mixing = Arc::new(Mixing::metropolis(graph));
     Ok(match streamed {
-        true => Parted::streamed(graph, mixing, division, rank, make),
-        false => Parted::new(graph, mixing, division, rank, make),
+        true => Parted::streamed(graph, mixing, division, rank, make)?,
+        false => Parted::new(graph, mixing, division, rank, make)?,
     })
 }
 
@@ -384,4 +531,34 @@ fn in_order(mut parts: Vec<Vec<f64>>, division: &Division, width: usize) -> Vec<
         }
     }
     all
+}
+
+impl Experiment {
+    /// Bytes that rows of records take outside memory: those that are there already, in the order of their files, and those that the run adds to bring the rows of every agent
+    /// together, where they are not. `None` where no records lie outside memory.
+    #[must_use]
+    pub fn scratch_bytes(&self) -> Option<(u64, u64)> {
+        let Source::Data(data) = &*self.source else { return None };
+        let stored = data.stored.as_ref()?;
+        let together = |run: u32| {
+            let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
+            shards(&self.spec, data, &seed)
+                .is_ok_and(|shards| shards.iter().all(|shard| stored.lie_together(&shard.rows)))
+        };
+        Some((stored.bytes(), if (0..self.spec.runs).all(together) { 0 } else { stored.bytes() }))
+    }
+
+    /// Bytes of memory that records take in a streamed run: what says whose they are, those of the agents at work, and those to test on.
+    pub(super) fn streamed_records(&self) -> u64 {
+        let Source::Data(data) = &*self.source else { return 0 };
+        let test = data.test.as_ref().map_or(0, |test| 8 * (test.stored() + test.len()) as u64);
+        let Some(stored) = &data.stored else {
+            return test + 8 * (data.train.stored() + data.train.len()) as u64;
+        };
+        let rows = stored.len() as u64;
+        let largest = self.counts.iter().max().map_or(0, |&most| most as u64) * stored.bytes() / rows.max(1);
+        // The bytes of an agent (and its neighbours on disk) as they are read, and its rows.
+        let working = rayon::current_num_threads() as u64 * (2 * largest + (1 << 20)) + (1 << 26);
+        test + rows * 20 + stored.index_bytes() + self.facts.agents as u64 * 64 + working
+    }
 }

@@ -35,7 +35,10 @@ pub use audit::{AlgorithmAudit, AuditTarget};
 pub use check::{Experiment, Inputs, Source};
 pub use cost::CommandCost;
 pub use error::{CallerError, RunError};
-pub use large::{LargeAlgorithm, LargePoint, LargeProgress, LargeRecord, LargeRun, run_parted, run_streamed};
+pub use large::{
+    Ended, LargeAlgorithm, LargePoint, LargeProgress, LargeRecord, LargeRun, Order, Watch, run_parted,
+    run_streamed, run_watched,
+};
 pub use pieces::{Part, Piece, Place, RecordsDigest, Share};
 pub use plan::{AlgorithmPlan, Constants, Recommendation};
 pub use pool::{Machine, Outlook, TaskCost, makespan};

@@ -26,7 +26,7 @@ impl Finished {
 impl Experiment {
     /// Names of the agents: of files or groups where records come in such, else by number.
     #[must_use]
-    pub fn agent_names(&self) -> Vec<String> {
+    pub(crate) fn agent_names(&self) -> Vec<String> {
         let numbered = || (1..=self.facts.agents).map(|i| format!("agent-{i}")).collect();
         match &*self.source {
             Source::Data(_) if self.alone => numbered(),

@@ -4,6 +4,7 @@
 //! machine made it, nor when: put together in order they give the same record, bit for bit.
 
 use super::check::{Experiment, Source, resolved_algorithm};
+use crate::data::Records;
 use crate::model::{CalibrationBin, Metrics, sha256};
 use crate::record::{CertifiedCurve, Reference, Spread, TraceRow};
 use serde::{Deserialize, Serialize};
@@ -278,21 +279,33 @@ impl Experiment {
     #[must_use]
     pub fn records_digest(&self) -> RecordsDigest {
         let (mut bytes, mut hashes) = (Vec::new(), String::new());
+        let mut add = |records: &Records| {
+            for row in 0..records.len() {
+                for (column, value) in records.entries(row).filter(|e| e.1 != 0.0) {
+                    bytes.extend(column.to_le_bytes());
+                    bytes.extend(value.to_le_bytes());
+                }
+                bytes.extend(records.labels()[row].to_le_bytes());
+                // Block by block, so that no second copy of the records is made.
+                if bytes.len() > 1 << 20 {
+                    hashes += &sha256::hex(&bytes);
+                    bytes.clear();
+                }
+            }
+        };
         if let Source::Data(data) = &*self.source {
-            for records in std::iter::once(&data.train).chain(&data.test) {
-                for row in 0..records.len() {
-                    for (column, value) in records.entries(row).filter(|e| e.1 != 0.0) {
-                        bytes.extend(column.to_le_bytes());
-                        bytes.extend(value.to_le_bytes());
-                    }
-                    bytes.extend(records.labels()[row].to_le_bytes());
-                    // Block by block, so that no second copy of the records is made.
-                    if bytes.len() > 1 << 20 {
-                        hashes += &sha256::hex(&bytes);
-                        bytes.clear();
+            add(&data.train);
+            if let Some(stored) = &data.stored {
+                let all: Vec<usize> = (0..stored.len()).collect();
+                for rows in all.chunks(4096) {
+                    match stored.select(rows) {
+                        Ok(records) => add(&records),
+                        // A digest that fits nothing; the run will say why.
+                        Err(_) => return RecordsDigest(String::new()),
                     }
                 }
             }
+            data.test.iter().for_each(add);
         }
         RecordsDigest(hashes + &sha256::hex(&bytes))
     }

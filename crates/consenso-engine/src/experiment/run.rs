@@ -284,7 +284,7 @@ impl Experiment {
         pool::outlook(machine, pieces, &largest)
     }
 
-    /// Estimates the bytes of memory that each of so many processes takes for [`run_streamed`](super::run_streamed), where no agent is held; beside records of files.
+    /// Estimates the bytes of memory that each of so many processes takes for [`run_streamed`](super::run_streamed), where no agent is held.
     #[must_use]
     pub fn streamed_memory(&self, ranks: usize, checkpoints: bool) -> u64 {
         let (agents, dim) = (self.facts.agents as u64, self.facts.dim as u64);
@@ -298,7 +298,7 @@ impl Experiment {
         let kept = vectors.max().unwrap_or(0) * 8 + 2 * dim * 8 + 170;
         let each = kept + if checkpoints { kept } else { dim * 8 };
         // Graph and weights are everywhere.
-        agents.div_ceil(ranks.max(1) as u64) * each + agents * 40 + ends * 16
+        agents.div_ceil(ranks.max(1) as u64) * each + agents * 40 + ends * 16 + self.streamed_records()
     }
 
     /// What one run of these settings asks of a machine.

@@ -85,7 +85,7 @@ impl Models {
 
     /// Returns whether each site also has a model of its own.
     #[must_use]
-    pub fn is_personal(self) -> bool {
+    pub(crate) fn is_personal(self) -> bool {
         self == Self::Personal
     }
 }
@@ -205,7 +205,7 @@ pub struct FormatSpec {
 impl FormatSpec {
     /// Whether nothing is said.
     #[must_use]
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         *self == Self::default()
     }
 

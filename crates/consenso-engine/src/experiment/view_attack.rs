@@ -68,7 +68,7 @@ impl Experiment {
     ///
     /// # Errors
     /// [`Fault`]: there is no map, or noise that cannot be drawn.
-    pub fn attack_map(&self) -> Result<MapAttack, Fault> {
+    pub(crate) fn attack_map(&self) -> Result<MapAttack, Fault> {
         let privacy = self.spec.privacy.ok_or_else(|| Fault::at("privacy", "a map needs [privacy]"))?;
         let planned = self.linear()?;
         let mixing = Mixing::metropolis(&self.graphs[0]);

@@ -1,6 +1,6 @@
 //! How well a model does on labelled records, in the figures people judge by.
 
-use crate::data::{Records, Task};
+use crate::data::Records;
 use crate::kernel;
 use crate::problem::{self, Loss};
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ impl Metrics {
 
     /// The figures of answers that were computed already: scores as [`problem::scores`] gives them, and true labels.
     #[must_use]
-    pub fn of_scores(loss: &Loss, scores: &[f64], labels: &[f64], threshold: f64) -> Option<Self> {
+    pub(crate) fn of_scores(loss: &Loss, scores: &[f64], labels: &[f64], threshold: f64) -> Option<Self> {
         if labels.is_empty() {
             return None;
         }
@@ -169,22 +169,12 @@ impl Metrics {
 
     /// The class that every record is answered with, if there is one and the records have several.
     #[must_use]
-    pub fn only_answer(&self) -> Option<usize> {
+    pub(crate) fn only_answer(&self) -> Option<usize> {
         let answered = |class: usize| self.confusion.iter().any(|row| row[class] > 0.0);
         let present = self.confusion.iter().filter(|row| row.iter().any(|&n| n > 0.0)).count();
         let mut classes = (0..self.confusion.len()).filter(|&class| answered(class));
         let first = classes.next()?;
         (present > 1 && classes.next().is_none()).then_some(first)
-    }
-
-    /// The two or three figures a table shows for a task, with their names.
-    #[must_use]
-    pub fn headline(task: &Task) -> &'static [&'static str] {
-        match task {
-            Task::Binary => &["accuracy", "balanced accuracy", "AUC"],
-            Task::MultiClass { .. } => &["accuracy", "balanced accuracy", "macro F1"],
-            Task::Regression { .. } => &["R²", "RMSE", "MAE"],
-        }
     }
 }
 
@@ -201,7 +191,7 @@ pub fn probability(margin: f64) -> f64 {
 
 /// The margin at which the positive class has this probability: 0 at ½, exactly.
 #[must_use]
-pub fn margin_of(threshold: f64) -> f64 {
+pub(crate) fn margin_of(threshold: f64) -> f64 {
     libm::log(threshold / (1.0 - threshold))
 }
 
@@ -216,7 +206,7 @@ pub fn softmax(scores: &[f64]) -> Vec<f64> {
 
 /// The class with the largest score; of equal ones the last, as everywhere in this software.
 #[must_use]
-pub fn best_class(scores: &[f64]) -> usize {
+pub(crate) fn best_class(scores: &[f64]) -> usize {
     scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |best| best.0)
 }
 

@@ -19,7 +19,8 @@ mod npz;
 mod onnx;
 pub(crate) mod sha256;
 
-pub use metrics::{CalibrationBin, Metrics, best_class, margin_of, probability, softmax};
+pub use metrics::{CalibrationBin, Metrics, probability, softmax};
+pub(crate) use metrics::{best_class, margin_of};
 pub use npz::{Array, npz};
 
 use crate::data::{Encoder, Records, Schema, Task};
@@ -186,7 +187,7 @@ pub enum Prediction {
 }
 
 /// Most numbers that a file lists agent by agent.
-pub const MOST_AGENT_NUMBERS: usize = 1_000_000;
+pub(crate) const MOST_AGENT_NUMBERS: usize = 1_000_000;
 
 impl Model {
     /// Reads a model file.
@@ -366,7 +367,7 @@ impl Model {
 
 /// SHA-256 of a text, in hexadecimal: how a model names its study.
 #[must_use]
-pub fn fingerprint(text: &str) -> String {
+pub(crate) fn fingerprint(text: &str) -> String {
     sha256::hex(text.as_bytes())
 }
 

@@ -35,7 +35,7 @@ impl Claim {
     pub const COLLUDING_NEIGHBOURS: &str = "every other agent colludes and sees every exchanged vector";
 
     /// The best claim a composition supports; `None` if no method is valid.
-    pub fn from_composition(
+    pub(crate) fn from_composition(
         composition: Composition,
         neighbours: NeighbourRelation,
         sampler: impl Into<String>,
@@ -57,7 +57,7 @@ impl Claim {
 
     /// Adds a caveat.
     #[must_use]
-    pub fn with_caveat(mut self, caveat: impl Into<String>) -> Self {
+    pub(crate) fn with_caveat(mut self, caveat: impl Into<String>) -> Self {
         self.caveats.push(caveat.into());
         self
     }

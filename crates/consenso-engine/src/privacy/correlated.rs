@@ -64,7 +64,7 @@ use nalgebra::{Cholesky, DMatrix, DVector};
 const SLACK: f64 = 1e-7;
 
 /// Largest σ_cor/σ: beyond it nothing is gained, and the resistance would lose digits.
-pub const MOST_CORRELATION: f64 = 64.0;
+pub(crate) const MOST_CORRELATION: f64 = 64.0;
 
 /// Most multiply-adds that a search of all coalitions may take; beyond it the branches bound it.
 const SEARCH: f64 = 4e9;
@@ -99,7 +99,7 @@ pub fn resistances(graph: &Graph, coalition: &[u32], r: f64) -> Vec<f64> {
 /// How a coalition weighs everybody's noise to guess that of `agent` best: the column of Σ_H⁻¹ that belongs to it, over its own entry, and 0 for the coalition itself. The
 /// guess leaves noise of variance σ²/[(I + r·L_H)⁻¹]_ii.
 #[must_use]
-pub fn best_guess(graph: &Graph, coalition: &[u32], agent: usize, r: f64) -> Vec<f64> {
+pub(crate) fn best_guess(graph: &Graph, coalition: &[u32], agent: usize, r: f64) -> Vec<f64> {
     let n = graph.agents();
     let inside = |i: u32| coalition.contains(&i);
     let mut m = DMatrix::<f64>::identity(n, n);

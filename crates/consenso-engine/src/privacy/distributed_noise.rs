@@ -46,7 +46,7 @@ use crate::graph::Graph;
 pub const TAIL: f64 = 32.0;
 
 /// Least deviation of an agent's own noise, in steps of the grid: at 4, rounding costs less than 10⁻⁶⁷ a coordinate.
-pub const LEAST_STEPS: f64 = 4.0;
+pub(crate) const LEAST_STEPS: f64 = 4.0;
 
 /// Noise that N agents add together, of which c may collude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Together {
     /// What δ pays beside the Gaussian mechanism over releases of `dim` numbers, one a round; `deviations` are the agents' own s_k in
     /// steps of the grid. A sum over fewer than N − c has fewer terms to round.
     #[must_use]
-    pub fn extra_delta(&self, epsilon: f64, dim: usize, deviations: impl Iterator<Item = f64>) -> f64 {
+    pub(crate) fn extra_delta(&self, epsilon: f64, dim: usize, deviations: impl Iterator<Item = f64>) -> f64 {
         let tail = self.honest() as f64 * libm::exp(-0.5 * TAIL * TAIL);
         let distance: f64 = deviations.map(|s| rounding_distance(self.honest(), s) + tail).sum();
         up((1.0 + libm::exp(epsilon)) * dim as f64 * distance)

@@ -97,7 +97,7 @@ pub fn company(graph: &Graph, taken: usize) -> Least {
 ///
 /// Of any k + 1 agents one is outside a set of k that cuts, and then somebody on the other side is not its neighbour and is reached by at most k ways that share nobody (Menger).
 #[must_use]
-pub fn connectivity_exceeds(graph: &Graph, k: usize) -> Option<bool> {
+pub(crate) fn connectivity_exceeds(graph: &Graph, k: usize) -> Option<bool> {
     let n = graph.agents();
     // Who is left alone has nobody to be cut off from.
     let k = k.min(n.saturating_sub(2));

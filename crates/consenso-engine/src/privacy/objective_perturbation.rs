@@ -130,7 +130,7 @@ impl Perturbation {
 
     /// The part of it that the computed minimiser adds to the ideal one.
     #[must_use]
-    pub fn finishing_cost(&self) -> f64 {
+    pub(crate) fn finishing_cost(&self) -> f64 {
         let d = self.dim as f64;
         // A product of two normal vectors, each on a grid, has the error of one times the length of the other.
         let growth = match self.inside {

@@ -73,7 +73,7 @@ pub fn epsilon(profile: &Profile, delta: f64) -> Result<Bound, AccountingError> 
 
 /// The composed loss of all releases but the Gaussian ones on a grid, tilted, ready to answer δ(ε).
 #[derive(Debug)]
-pub struct LossDistribution {
+pub(crate) struct LossDistribution {
     spacing: f64,
     tilt: f64,
     /// Grid index of `masses[0]`.
@@ -133,7 +133,7 @@ impl LossDistribution {
     }
 
     /// An upper bound on δ at `epsilon`.
-    pub fn delta(&self, epsilon: f64) -> f64 {
+    pub(crate) fn delta(&self, epsilon: f64) -> f64 {
         let unit = (self.charges.ln_scale - self.tilt * epsilon + 4.0 * UNIT * self.tilt * epsilon).exp();
         let computed = if self.gaussian_mu > 0.0 { self.smoothed(epsilon) } else { self.plain(epsilon) };
         let additive = self.charges.additive * self.gaussian_moment();

@@ -11,7 +11,7 @@ use super::zcdp;
 /// `D_a = ε + ln(1 + (a−1)(e^{ε(1−2a)} − 1)/(2a−1))/(a−1)`.
 ///
 /// For small ε the terms cancel; then the valid bounds `a·ε²/2` (zCDP) and ε are better than the rounding allowance.
-pub fn laplace_cost(epsilon: f64, order: f64) -> f64 {
+pub(crate) fn laplace_cost(epsilon: f64, order: f64) -> f64 {
     let excess = order - 1.0;
     let inner = excess / (2.0 * order - 1.0) * (-epsilon * (2.0 * order - 1.0)).exp_m1();
     // ln_1p magnifies the relative error of 1 + inner, which stays above ½.
@@ -21,7 +21,7 @@ pub fn laplace_cost(epsilon: f64, order: f64) -> f64 {
 
 /// Rényi divergence of order `order` of randomised response, which bounds every `epsilon`-DP mechanism, rounded up:
 /// `D_a = (ln cosh((a − ½)ε) − ln cosh(ε/2))/(a−1)`.
-pub fn pure_cost(epsilon: f64, order: f64) -> f64 {
+pub(crate) fn pure_cost(epsilon: f64, order: f64) -> f64 {
     let (far, near) = (ln_cosh((order - 0.5) * epsilon), ln_cosh(epsilon / 2.0));
     let formula = (far - near + 16.0 * UNIT * (far + near)) / (order - 1.0);
     formula.min(order * zcdp::pure_rho(epsilon)).min(epsilon)

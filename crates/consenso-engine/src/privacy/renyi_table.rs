@@ -450,30 +450,6 @@ fn knapsack(rows: &Rows, full: f64, nodes: &mut [u16], out: &mut [f64]) {
     rows.lower(dearest, next, part, out);
 }
 
-/// The most that `Σ c_l t_l²` can be over `|t_l| ≤ s_inf`, `‖t‖₂ ≤ s_2`, rounded up; sorts `curvatures`, largest first.
-///
-/// With `D_a(u_l, t) ≤ c_l t²` for all `|t| ≤ s_inf` it bounds a round's Rényi cost (docs/paper.md section 4, joint norms): a
-/// linear programme in `t_l²` under a box and a budget, solved by filling from the largest `c_l`.
-/// Anything that is not a number makes the cost infinite.
-pub fn joint_cost(curvatures: &mut [f64], s_inf: f64, s_2: f64) -> f64 {
-    if s_inf.is_nan() || s_2.is_nan() || curvatures.iter().any(|c| c.is_nan()) {
-        return f64::INFINITY;
-    }
-    curvatures.sort_unstable_by(|a, b| b.total_cmp(a));
-    let cap = s_inf * s_inf;
-    let mut left = s_2 * s_2 * (1.0 + 4.0 * f64::EPSILON);
-    let mut cost = 0.0;
-    for curvature in curvatures.iter() {
-        let square = cap.min(left);
-        cost += curvature.max(0.0) * square;
-        left -= square;
-        if left <= 0.0 {
-            break;
-        }
-    }
-    cost * (1.0 + (curvatures.len() as f64 + 8.0) * 2.0 * f64::EPSILON)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -570,15 +546,5 @@ mod tests {
             }
             assert!(total(&spread, order) <= l2[index] * (1.0 + 1e-9), "order {order}");
         }
-    }
-
-    #[test]
-    fn joint_cost_fills_from_the_dearest() {
-        let mut curvatures = [1.0, 5.0, 3.0];
-        // Two and a half caps of 0.04: 5 + 3 + 1/2.
-        let cost = joint_cost(&mut curvatures, 0.2, (0.1_f64).sqrt());
-        assert!((cost - 0.04 * 8.5).abs() < 1e-14 && cost >= 0.34);
-        assert!((joint_cost(&mut curvatures, 0.2, 10.0) - 0.36).abs() < 1e-14);
-        assert_eq!(joint_cost(&mut curvatures, f64::NAN, 1.0), f64::INFINITY);
     }
 }

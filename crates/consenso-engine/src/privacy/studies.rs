@@ -91,7 +91,7 @@ impl StudyCost {
     ///
     /// k·ε for a pure claim, kμ-GDP, k²ρ-zCDP; an (ε, δ) alone becomes (kε, δ(e^{kε} − 1)/(e^ε − 1)), whose δ is the answer's.
     #[must_use]
-    pub fn for_group(&self, k: u32, delta: f64) -> EpsilonDelta {
+    pub(crate) fn for_group(&self, k: u32, delta: f64) -> EpsilonDelta {
         let n = f64::from(k);
         let Self { epsilon, delta: own, mu, rho } = *self;
         let grown = if own == 0.0 {

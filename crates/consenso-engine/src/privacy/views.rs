@@ -132,7 +132,7 @@ impl Gossip<'_> {
 
     /// μ of what `observers` together can tell about a record of each agent; 0 for themselves. Non-adaptive, see the module.
     #[must_use]
-    pub fn seen_by(&self, observers: &[u32]) -> Vec<f64> {
+    pub(crate) fn seen_by(&self, observers: &[u32]) -> Vec<f64> {
         let Self { graph, deviations, shifts, correlation, relative, .. } = self;
         let (n, rounds) = (graph.agents(), deviations.len());
         let mut mu = vec![0.0; n];
@@ -216,7 +216,7 @@ const LEAST: f64 = 1e-11;
 /// Which of the values that everybody started gossiping with `observer` can compute after `rounds` rounds: the row space of its knowledge
 /// matrix (Mrini, Cyffers and Bellet 2024).
 #[must_use]
-pub fn reconstruction(graph: &Graph, mixing: &Mixing, observer: u32, rounds: u32) -> Reconstruction {
+pub(crate) fn reconstruction(graph: &Graph, mixing: &Mixing, observer: u32, rounds: u32) -> Reconstruction {
     let n = graph.agents();
     let mut seen: Vec<u32> = graph.neighbours(observer as usize).to_vec();
     seen.push(observer);

@@ -13,7 +13,7 @@ use super::rdp;
 use super::round::{SumUp, UNIT};
 
 /// ρ of the Laplace mechanism with l1 sensitivity over scale `epsilon`: `ε + e^{−ε} − 1`, rounded up.
-pub fn laplace_rho(epsilon: f64) -> f64 {
+pub(crate) fn laplace_rho(epsilon: f64) -> f64 {
     if epsilon == 0.0 {
         return 0.0;
     }
@@ -28,7 +28,7 @@ pub fn laplace_rho(epsilon: f64) -> f64 {
 }
 
 /// ρ of any `epsilon`-DP mechanism: `ε·tanh(ε/2)`, that of randomised response, rounded up.
-pub fn pure_rho(epsilon: f64) -> f64 {
+pub(crate) fn pure_rho(epsilon: f64) -> f64 {
     let rho = epsilon * (epsilon / 2.0).tanh() * (1.0 + 8.0 * UNIT);
     if epsilon > 0.0 { rho.max(f64::MIN_POSITIVE) } else { 0.0 }
 }

@@ -64,7 +64,7 @@ impl Costs {
 
     /// Smallest and largest marginal cost q·x + b within the limits.
     #[must_use]
-    pub fn marginals(&self) -> (f64, f64) {
+    pub(crate) fn marginals(&self) -> (f64, f64) {
         let at = |l: usize, x: f64| {
             if self.curvature[l] == 0.0 { self.linear[l] } else { self.curvature[l] * x + self.linear[l] }
         };
@@ -96,7 +96,7 @@ impl Costs {
     }
 
     /// `x = argmin f(x) + (D/2)‖x − centre‖²` within the limits.
-    pub fn proximal(&self, centre: &[f64], weight: f64, x: &mut [f64]) {
+    pub(crate) fn proximal(&self, centre: &[f64], weight: f64, x: &mut [f64]) {
         for (l, x) in x.iter_mut().enumerate() {
             let [low, high] = self.limits[l];
             *x = ((weight * centre[l] - self.linear[l]) / (weight + self.curvature[l])).clamp(low, high);

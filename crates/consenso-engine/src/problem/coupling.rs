@@ -161,14 +161,14 @@ impl Block {
     }
 
     /// `out += A x`.
-    pub fn add_to(&self, x: &[f64], out: &mut [f64]) {
+    pub(crate) fn add_to(&self, x: &[f64], out: &mut [f64]) {
         for &(r, c, v) in &self.entries {
             out[r] += v * x[c];
         }
     }
 
     /// `out += scale·Aᵀ y`.
-    pub fn add_transposed(&self, scale: f64, y: &[f64], out: &mut [f64]) {
+    pub(crate) fn add_transposed(&self, scale: f64, y: &[f64], out: &mut [f64]) {
         for &(r, c, v) in &self.entries {
             out[c] += scale * v * y[r];
         }

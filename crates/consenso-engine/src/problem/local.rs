@@ -163,7 +163,7 @@ impl LocalObjective {
 
     /// Some coordinates of [`Self::data_gradient`] at the point that `x` writes, if it is needed at all: rows kept as their non-zeros may have none of
     /// the coordinates.
-    pub fn data_gradient_at(
+    pub(crate) fn data_gradient_at(
         &self,
         x: impl FnOnce(&mut [f64]),
         coordinates: &[u32],

@@ -108,7 +108,7 @@ pub fn accuracy(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
 
 /// [`accuracy`] of a model that answers the positive of two classes above this probability.
 #[must_use]
-pub fn accuracy_above(loss: &Loss, records: &Records, x: &[f64], threshold: f64) -> Option<f64> {
+pub(crate) fn accuracy_above(loss: &Loss, records: &Records, x: &[f64], threshold: f64) -> Option<f64> {
     let rows = records.len();
     if rows == 0 || !loss.classifies() {
         return None;

@@ -108,7 +108,12 @@ impl Objective {
     /// What one record may add to the curvature of f + (weight/2)‖x‖², relative to what is there without it: τ = c₁R²/(b(weight + m)), and in how many directions
     /// (the classes of a softmax, 1 otherwise).
     #[must_use]
-    pub fn curvature_sensitivity(&self, bounds: &RowBounds, records: usize, weight: f64) -> (f64, usize) {
+    pub(crate) fn curvature_sensitivity(
+        &self,
+        bounds: &RowBounds,
+        records: usize,
+        weight: f64,
+    ) -> (f64, usize) {
         let one = self.loss.curvature() * bounds.l2 * bounds.l2 / records as f64;
         (one / (weight + self.strong_convexity()) * (1.0 + 1e-14), self.loss.outputs())
     }
@@ -119,7 +124,7 @@ impl Objective {
     /// A = (D + m)I + S/b. Then log det(A + S/(b(b−1))) − log det A ≤ tr(A⁻¹S)/(b(b−1)) ≤ r·c₁R²/(b(D + m)) = r·x, while the record itself had
     /// added between 0 and r·ln(1 + x). The two have opposite signs: the larger one, r·x, bounds the difference.
     #[must_use]
-    pub fn volume_sensitivity_between(
+    pub(crate) fn volume_sensitivity_between(
         &self,
         bounds: &RowBounds,
         records: usize,

@@ -125,7 +125,7 @@ impl<'a> View<'a> {
 
     /// Adds what all agents would compute alike, computed once.
     #[must_use]
-    pub fn with_common(mut self, common: Option<&'a Common>) -> Self {
+    pub(crate) fn with_common(mut self, common: Option<&'a Common>) -> Self {
         self.common = common;
         self
     }

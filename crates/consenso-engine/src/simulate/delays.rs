@@ -78,7 +78,7 @@ impl Delays {
 
 /// The clock of a run with delays.
 #[derive(Clone, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     delays: Delays,
     seed: Seed,
     kept: usize,
@@ -93,7 +93,7 @@ pub struct Clock {
 impl Clock {
     /// At the start: everybody works on its first release. `staleness` is the oldest age that will be asked for.
     #[must_use]
-    pub fn new(delays: Delays, graph: &Graph, staleness: u32, seed: &Seed) -> Self {
+    pub(crate) fn new(delays: Delays, graph: &Graph, staleness: u32, seed: &Seed) -> Self {
         let agents = graph.agents();
         let kept = staleness as usize + 1;
         Self {
@@ -109,13 +109,13 @@ impl Clock {
 
     /// When the last exchange was over for everybody.
     #[must_use]
-    pub fn now(&self) -> f64 {
+    pub(crate) fn now(&self) -> f64 {
         self.now
     }
 
     /// Ends the next exchange for every agent, as soon as all it needs is there, and returns how old each neighbour's vector is, by agent and neighbour. No vector is more than
     /// `oldest` rounds old, and of several neighbours at least half are of this round.
-    pub fn exchange(&mut self, graph: &Graph, oldest: u32) -> Vec<Vec<u32>> {
+    pub(crate) fn exchange(&mut self, graph: &Graph, oldest: u32) -> Vec<Vec<u32>> {
         self.exchange += 1;
         let chance: Vec<Vec<f64>> = (0..graph.agents())
             .map(|j| {

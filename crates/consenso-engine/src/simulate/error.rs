@@ -34,6 +34,14 @@ pub enum SimulationError {
     /// An agent cannot be put back where it was.
     #[error(transparent)]
     Restore(#[from] RestoreError),
+    /// The records of an agent, which lie outside memory, cannot be read.
+    #[error("the rows of agent {agent} cannot be read from disk: {cause}")]
+    Rows {
+        /// Whose records.
+        agent: usize,
+        /// What kind of failure the operating system reports.
+        cause: std::io::ErrorKind,
+    },
     /// An agent refused a message: it was no honest agent's.
     #[error(transparent)]
     Refused(#[from] Refusal),

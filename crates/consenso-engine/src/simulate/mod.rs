@@ -8,7 +8,8 @@ mod messages;
 mod parted;
 mod shared;
 
-pub use delays::{Clock, Delays};
+pub(crate) use delays::Clock;
+pub use delays::Delays;
 pub use error::{RankError, SimulationError};
 pub use messages::{Faults, Partition, Traffic, over_messages};
 pub use parted::{Alone, Division, Parted, PartedState, Ranks, ThreadRanks};
@@ -200,11 +201,6 @@ impl Lockstep {
         &self.players
     }
 
-    /// The agents, to be set up.
-    pub fn players_mut(&mut self) -> &mut [Player] {
-        &mut self.players
-    }
-
     /// Puts all agents at the given models, row by row, before the first round.
     pub fn start_from(&mut self, models: &[f64]) {
         let dim = self.model_dim().max(1);
@@ -285,7 +281,7 @@ impl Lockstep {
 
     /// The models the agents would use if the run ended now, row by row, without averaging and gossip.
     #[must_use]
-    pub fn current_models(&self) -> Vec<f64> {
+    pub(crate) fn current_models(&self) -> Vec<f64> {
         let Self { players, graph, mixing, round, rows, .. } = self;
         let table = Table { graph, mixing, rows, round: *round, common: None };
         let dim = self.model_dim();

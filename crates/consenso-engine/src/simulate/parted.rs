@@ -169,7 +169,7 @@ struct Resident {
 }
 
 /// Makes an agent at its start, by its number.
-type Make<'a> = Box<dyn Fn(usize) -> Player + Sync + 'a>;
+type Make<'a> = Box<dyn Fn(usize) -> Result<Player, SimulationError> + Sync + 'a>;
 
 /// The players of a rank.
 enum Crew<'a> {
@@ -235,27 +235,31 @@ impl PartedState {
 
 impl<'a> Parted<'a> {
     /// The agents of this rank at their start; `player` makes one by its number, and is asked for those of this rank only.
-    #[must_use]
+    ///
+    /// # Errors
+    /// What `player` answers.
     pub fn new(
         graph: &Graph,
         mixing: Arc<Mixing>,
         division: &Division,
         rank: usize,
-        player: impl Fn(usize) -> Player + Sync + 'a,
-    ) -> Self {
+        player: impl Fn(usize) -> Result<Player, SimulationError> + Sync + 'a,
+    ) -> Result<Self, SimulationError> {
         Self::with(graph, mixing, division, rank, false, Box::new(player))
     }
 
     /// The same agents, of which none is kept in memory: in every round each is made by `player`, set to where it was, plays and is gone. What stays is its last
     /// release and what it must not forget. The transcript is the same, bit for bit.
-    #[must_use]
+    ///
+    /// # Errors
+    /// What `player` answers.
     pub fn streamed(
         graph: &Graph,
         mixing: Arc<Mixing>,
         division: &Division,
         rank: usize,
-        player: impl Fn(usize) -> Player + Sync + 'a,
-    ) -> Self {
+        player: impl Fn(usize) -> Result<Player, SimulationError> + Sync + 'a,
+    ) -> Result<Self, SimulationError> {
         Self::with(graph, mixing, division, rank, true, Box::new(player))
     }
 
@@ -266,7 +270,7 @@ impl<'a> Parted<'a> {
         rank: usize,
         streamed: bool,
         player: Make<'a>,
-    ) -> Self {
+    ) -> Result<Self, SimulationError> {
         // With one rank everybody is here and nobody is looked at from elsewhere.
         let alone = division.ranks == 1;
         let read = |agent: u32| if alone { Vec::new() } else { division.readers(graph, agent as usize) };
@@ -304,7 +308,7 @@ impl<'a> Parted<'a> {
         sends.retain(|s| !s.1.is_empty());
         receives.retain(|r| !r.1.is_empty());
         // Everybody starts at the same public point.
-        let first = mine.first().map(|&agent| player(agent as usize));
+        let first = mine.first().map(|&agent| player(agent as usize)).transpose()?;
         let (dim, model_dim) = first.as_ref().map_or((0, 0), |p| (p.width(), p.local().dim()));
         let common = graph.is_complete() && first.as_ref().is_some_and(|p| p.protocol().uses_common());
         let start = first.as_ref().map(Player::start).unwrap_or_default();
@@ -312,9 +316,9 @@ impl<'a> Parted<'a> {
         let next = vec![0.0; residents.len() * dim];
         let crew = match streamed {
             true => Crew::Streamed(player, residents.iter().map(|_| None).collect()),
-            false => Crew::Held(mine.par_iter().map(|&i| player(i as usize)).collect()),
+            false => Crew::Held(mine.par_iter().map(|&i| player(i as usize)).collect::<Result<_, _>>()?),
         };
-        Self {
+        Ok(Self {
             residents,
             crew,
             looks,
@@ -328,7 +332,7 @@ impl<'a> Parted<'a> {
             sends,
             receives,
             common,
-        }
+        })
     }
 
     /// Rounds exchanged so far.
@@ -387,7 +391,11 @@ impl<'a> Parted<'a> {
         self.common.then(|| Common::of(&self.rows.chunks_exact(self.dim).collect::<Vec<_>>()))
     }
 
-    fn play(&mut self, which: std::ops::Range<usize>, common: Option<&Common>) -> Result<(), RestoreError> {
+    fn play(
+        &mut self,
+        which: std::ops::Range<usize>,
+        common: Option<&Common>,
+    ) -> Result<(), SimulationError> {
         let Self { residents, crew, looks, mixing, dim, round, rows, next, .. } = self;
         let table = Table { rows, looks, mixing, round: *round, common };
         let next = &mut next[which.start * *dim..which.end * *dim];
@@ -427,7 +435,7 @@ impl<'a> Parted<'a> {
         &self,
         width: usize,
         of: impl Fn(&Resident, &Player, &mut Workspace, &mut [f64]) + Sync,
-    ) -> Result<Vec<f64>, RestoreError> {
+    ) -> Result<Vec<f64>, SimulationError> {
         let mut all = vec![0.0; self.residents.len() * width];
         let each = self.residents.par_iter().zip(all.par_chunks_exact_mut(width.max(1)));
         match &self.crew {
@@ -441,7 +449,7 @@ impl<'a> Parted<'a> {
                     of(resident, &revived(make, resident, state.as_ref())?, work, out);
                     Ok(())
                 });
-                made.collect::<Result<(), RestoreError>>()?;
+                made.collect::<Result<(), SimulationError>>()?;
             }
         }
         Ok(self.sorted(all, width))
@@ -460,8 +468,8 @@ impl<'a> Parted<'a> {
     /// The models that the agents of this rank would use if the run ended now, one after the other in the order of their numbers.
     ///
     /// # Errors
-    /// [`RestoreError`] when an agent cannot be made again.
-    pub fn current_models(&self) -> Result<Vec<f64>, RestoreError> {
+    /// [`SimulationError`] when an agent cannot be made again.
+    pub fn current_models(&self) -> Result<Vec<f64>, SimulationError> {
         let table = self.table(None);
         self.of_each(self.model_dim, |resident, player, _, model| {
             player.current_model(&table.seat(resident), model);
@@ -472,7 +480,7 @@ impl<'a> Parted<'a> {
     ///
     /// # Errors
     /// As for [`Self::current_models`].
-    pub fn values(&self, at: &[f64]) -> Result<Vec<f64>, RestoreError> {
+    pub fn values(&self, at: &[f64]) -> Result<Vec<f64>, SimulationError> {
         self.of_each(1, |_, player, work, value| value[0] = player.local().value(at, work))
     }
 
@@ -484,7 +492,7 @@ impl<'a> Parted<'a> {
     ///
     /// # Errors
     /// As for [`Self::current_models`].
-    pub fn finish(&mut self) -> Result<Vec<f64>, RestoreError> {
+    pub fn finish(&mut self) -> Result<Vec<f64>, SimulationError> {
         let common = self.common();
         let mut all = vec![0.0; self.residents.len() * self.model_dim];
         let Self { residents, crew, looks, mixing, round, rows, model_dim, .. } = self;
@@ -500,7 +508,7 @@ impl<'a> Parted<'a> {
                     model.copy_from_slice(&player.finish(&table.seat(resident)));
                     Ok(())
                 });
-                finished.collect::<Result<(), RestoreError>>()?;
+                finished.collect::<Result<(), SimulationError>>()?;
             }
         }
         Ok(self.sorted(all, self.model_dim))
@@ -560,8 +568,8 @@ fn revived(
     make: &Make<'_>,
     resident: &Resident,
     state: Option<&PlayerState>,
-) -> Result<Player, RestoreError> {
-    let mut player = make(resident.agent as usize);
+) -> Result<Player, SimulationError> {
+    let mut player = make(resident.agent as usize)?;
     state.map_or(Ok(()), |state| player.resume(state))?;
     Ok(player)
 }

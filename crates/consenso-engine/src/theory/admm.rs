@@ -16,50 +16,50 @@ use serde::Serialize;
 
 /// What the theorems need to know of one agent.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Block {
+pub(crate) struct Block {
     /// m_i: strong convexity of f_i.
-    pub strong_convexity: f64,
+    pub(crate) strong_convexity: f64,
     /// L_i: smoothness of f_i.
-    pub smoothness: f64,
+    pub(crate) smoothness: f64,
     /// σ²_max(A_i).
-    pub sigma_squared: f64,
+    pub(crate) sigma_squared: f64,
     /// The range its penalties are drawn from.
-    pub rho: (f64, f64),
+    pub(crate) rho: (f64, f64),
     /// D_i.
-    pub penalty: f64,
+    pub(crate) penalty: f64,
 }
 
 /// A whole problem with its parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Coupled {
+pub(crate) struct Coupled {
     /// N.
-    pub agents: usize,
+    pub(crate) agents: usize,
     /// One an agent, or fewer that bound them all.
-    pub blocks: Vec<Block>,
+    pub(crate) blocks: Vec<Block>,
     /// σ²_min([A_1 … A_N]), its smallest non-zero singular value squared.
-    pub sigma_min_squared: f64,
+    pub(crate) sigma_min_squared: f64,
     /// ζ.
-    pub dual_step: f64,
+    pub(crate) dual_step: f64,
     /// Whether agents solve their local problems (Theorem 3.1) or take one gradient step (3.2).
-    pub exact: bool,
+    pub(crate) exact: bool,
     /// Whether noise is added (Theorem 3.3).
-    pub noisy: bool,
+    pub(crate) noisy: bool,
 }
 
 /// A rate that is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Certificate {
+pub(crate) struct Certificate {
     /// p.
-    pub p: f64,
+    pub(crate) p: f64,
     /// The α of the proof.
-    pub alpha: f64,
+    pub(crate) alpha: f64,
     /// The ρ⁰ of the proof.
-    pub rho: f64,
+    pub(crate) rho: f64,
 }
 
 /// The first condition of a theorem that a problem or a choice of parameters does not meet.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Uncertified {
+pub(crate) enum Uncertified {
     /// The theorems are about problems without a constraint set.
     #[error("the theorems are about problems without a constraint set")]
     ConstraintSet,
@@ -130,7 +130,7 @@ const GIVEN_AWAY: f64 = 0.5;
 impl Coupled {
     /// The theorem's name.
     #[must_use]
-    pub fn theorem(&self) -> &'static str {
+    pub(crate) fn theorem(&self) -> &'static str {
         match (self.exact, self.noisy) {
             (_, true) => "Theorem 3.3",
             (true, false) => "Theorem 3.1",
@@ -142,7 +142,7 @@ impl Coupled {
     ///
     /// # Errors
     /// The inequality of (admissable-range) or (rho-fa-selection) that no α satisfies, with its numbers.
-    pub fn certify(&self) -> Result<Certificate, Uncertified> {
+    pub(crate) fn certify(&self) -> Result<Certificate, Uncertified> {
         for b in &self.blocks {
             if b.strong_convexity <= 0.0 {
                 return Err(Uncertified::NotStronglyConvex);
@@ -250,7 +250,7 @@ impl Coupled {
 
     /// The certified bound over the rounds, for noise of these standard deviations on each of `dim` coordinates.
     #[must_use]
-    pub fn envelope(&self, certificate: &Certificate, dim: usize, noise: &[f64]) -> Envelope {
+    pub(crate) fn envelope(&self, certificate: &Certificate, dim: usize, noise: &[f64]) -> Envelope {
         let p = certificate.p;
         if !self.noisy {
             return Envelope { factor: 1.0 / (1.0 + p), added: Vec::new() };
@@ -310,7 +310,7 @@ pub(crate) fn two_digits(x: f64) -> f64 {
 ///
 /// `norm_squared` is ‖[A_1 … A_N]‖² and `rho` the mean penalty. Returns (D, what it must exceed).
 #[must_use]
-pub fn working_rule(
+pub(crate) fn working_rule(
     penalty: f64,
     rho: f64,
     dual_step: f64,

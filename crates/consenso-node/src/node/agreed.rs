@@ -8,6 +8,7 @@ use crate::folder::Folder;
 use crate::frame::{Digest, Frame, VERSION_BEFORE};
 use crate::store::Entry;
 use serde_json::json;
+use std::fmt::Display;
 use tokio::time::Instant;
 
 /// Agreements that are sent at once to whoever lacks them: what fits the queue of a link beside everything else.
@@ -68,7 +69,7 @@ impl Node {
     /// Makes a change part of the run: durable first, then for whoever is connected.
     fn take_up(&mut self, new: &Agreement) -> Result<(), NodeError> {
         let (folder, me) = (self.shared.folder.clone(), self.shared.folder.site.name.clone());
-        let late = |why: String| {
+        let late = |why: &dyn Display| {
             NodeError::Experiment(format!(
                 "agreement {} ({}): {why}\n  help: it cannot hold here any more; remove {} and agree with the others on another one",
                 new.number,
@@ -81,12 +82,12 @@ impl Node {
         self.agreed.held.push(new.clone());
         let over = self.agent.model().is_some();
         match &new.change {
-            Change::Leave { site } if *site == me => return Err(late("this site leaves".into())),
+            Change::Leave { site } if *site == me => return Err(late(&"this site leaves")),
             Change::Leave { site } => {
                 let gone = folder.number_of(site).map_or(u32::MAX, |i| i as u32);
                 let missed = self.agent.away().iter().all(|a| a.0 != gone);
                 if self.neighbours.contains_key(&gone) && missed && !over {
-                    changes::without(&mut self.agent, gone).map_err(late)?;
+                    changes::without(&mut self.agent, gone).map_err(|e| late(&e))?;
                     let weight = self.weights.get(&gone).copied().unwrap_or(0.0);
                     let round = self.agent.round() + 1;
                     entries.push(Entry::Absent { round, neighbour: gone, weight });
@@ -95,7 +96,7 @@ impl Node {
             Change::Edge { one, other, .. } if *one == me || *other == me => {
                 if let Some((neighbour, edge)) = self.agreed.added(&folder).last() {
                     folder.calls(neighbour as usize)?;
-                    self.agent.join(neighbour, edge.weight, edge.from).map_err(late)?;
+                    self.agent.join(neighbour, edge.weight, edge.from).map_err(|e| late(&e))?;
                 }
             }
             Change::Replace { .. } | Change::Edge { .. } => {}
@@ -196,7 +197,8 @@ impl Node {
         let folder = self.shared.folder.clone();
         let listed = folder.listed()?;
         if let Err(reason) = new.check(&folder.study, &listed, &self.agreed.held, &[]) {
-            let reason = reason.lines().next().unwrap_or_default().to_owned();
+            let reason = reason.to_string();
+            let reason = reason.lines().next().unwrap_or_default();
             self.refuse(peer, &format!("its agreement is not taken: {reason}"));
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! What passes over links: who is there, what each neighbour sends, and what it is sent.
 
 use super::{Line, Neighbour, Node, SIGN_OF_LIFE};
-use crate::edges::Edges;
+use crate::edges::{EdgeError, Edges};
 use crate::error::NodeError;
 use crate::frame::{Frame, Hex, VERSION_BEFORE, blake3};
 use crate::identity::Identity;
@@ -112,7 +112,7 @@ impl Node {
                 Ok(offer) => {
                     self.send(peer, offer.encode());
                 }
-                Err(words) => return Err(NodeError::Experiment(words)),
+                Err(error) => return Err(NodeError::Experiment(error.to_string())),
             }
         }
         let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
@@ -211,7 +211,7 @@ impl Node {
     }
 
     /// Goes on with agreeing on the secret of an edge. Whose secrets are gone because its study is over needs none; a study that never had any has no place for them.
-    fn agree(&mut self, peer: u32, step: impl FnOnce(&mut Edges) -> Result<Option<Frame>, String>) {
+    fn agree(&mut self, peer: u32, step: impl FnOnce(&mut Edges) -> Result<Option<Frame>, EdgeError>) {
         let Some(edges) = &mut self.edges else {
             if self.done.is_none() {
                 self.refuse(peer, OUT_OF_PLACE);
@@ -227,7 +227,7 @@ impl Node {
                     self.send(peer, answer.encode());
                 }
             }
-            Err(reason) => self.refuse(peer, &reason),
+            Err(error) => self.refuse(peer, &error.to_string()),
         }
     }
 

@@ -4,8 +4,8 @@
 //! durable in one transaction; then the bytes go to every neighbour, over whatever links there are, the same bytes again after every
 //! reconnect, until each neighbour has shown that it has them durably too.
 //!
-//! Here is the round, its end, and what is told of it. [`start`] is what comes before the first link, [`links`] what passes over them,
-//! [`bad_days`] who is away, lies or has an old copy, and [`agreed`] what the sites change while they run.
+//! Here is the round, its end, and what is told of it. `start` is what comes before the first link, `links` what passes over them,
+//! `bad_days` who is away, lies or has an old copy, and `agreed` what the sites change while they run.
 
 mod agreed;
 mod bad_days;
@@ -57,8 +57,10 @@ pub struct Outcome {
     pub round: u32,
     /// Neighbours that did not confirm the last round, if any: they may need this node once more.
     pub unconfirmed: Vec<String>,
-    /// Neighbours that the run went on without: the model is not everybody's, and theirs may be another one.
+    /// Neighbours that the run went on without: the model is not everybody's.
     pub without: Vec<String>,
+    /// Whether all who remain have this very model, as after masked sums: sites that mix with their neighbours may have another one each.
+    pub one_model: bool,
 }
 
 /// How a node is run.
@@ -110,6 +112,8 @@ pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Resul
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(cause)?;
     let options = options.clone();
     let node = runtime.spawn(async move {
+        // Before anything is said or written: from here on whoever ends this process ends it in good order.
+        let signals = tokio::spawn(signals(Arc::clone(&options.stop)));
         let node = prepared.connect(&options, Arc::new(Tcp)).await?;
         if let Some(address) = &node.shared.folder.site.metrics {
             let started = crate::metrics::start(address, options.progress.clone()).await;
@@ -117,7 +121,6 @@ pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Resul
             let what = format!("{}: metrics = \"{address}\"", file.display());
             started.map_err(|cause| NodeError::System { what, cause })?;
         }
-        let signals = tokio::spawn(signals(options.stop));
         let outcome = node.run().await;
         signals.abort();
         outcome
@@ -130,20 +133,19 @@ pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Resul
     outcome
 }
 
-/// The operating system's requests to stop.
-async fn signals(stop: Arc<std::sync::atomic::AtomicBool>) {
+/// The operating system's requests to stop: none is missed from the call on, whenever the future is first polled.
+fn signals(stop: Arc<std::sync::atomic::AtomicBool>) -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return;
-    };
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+    let both = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async move {
+        let (Ok(mut terminate), Ok(mut interrupt)) = both else { return };
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            stop.store(true, Ordering::Relaxed);
         }
-        stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -366,11 +368,7 @@ impl Node {
             if promised && self.waits_for_an_agreement() {
                 return Ok(false);
             }
-            let wanted = self.draft().map_err(|words| match self.agent.is_forged() {
-                true => NodeError::Shares(words),
-                false => NodeError::Experiment(words),
-            })?;
-            match wanted {
+            match self.draft()? {
                 Some(Wanted::Commit { round, bytes, charge }) => {
                     return self.release(round, bytes, &charge).map(|()| true);
                 }
@@ -382,7 +380,7 @@ impl Node {
     }
 
     /// Asks the agent, which may have to think.
-    fn draft(&mut self) -> Result<Option<Wanted>, String> {
+    fn draft(&mut self) -> Result<Option<Wanted>, NodeError> {
         let began = std::time::Instant::now();
         let elsewhere = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
         let wanted = if self.drafted >= SLOW && elsewhere {
@@ -396,7 +394,10 @@ impl Node {
             self.drafted = took.max(self.drafted / 2);
         }
         self.progress.set(|p| p.drafting += took.as_secs_f64());
-        wanted
+        wanted.map_err(|error| match self.agent.is_forged() {
+            true => NodeError::Shares(error.to_string()),
+            false => NodeError::Experiment(error.to_string()),
+        })
     }
 
     /// Makes the release that was just drawn durable, then sends it. The log comes last: charges rest on the ledger, not on it.
@@ -557,7 +558,8 @@ impl Node {
                 let reason = StopReason::Interrupted;
                 let round = self.agent.rounds(round);
                 let without = self.without();
-                return Ok(Some(Outcome { model: None, reason, round, unconfirmed: Vec::new(), without }));
+                let (unconfirmed, one_model) = (Vec::new(), false);
+                return Ok(Some(Outcome { model: None, reason, round, unconfirmed, without, one_model }));
             }
             return Ok(None);
         }
@@ -591,7 +593,8 @@ impl Node {
         }
         let model = self.agent.model().map(<[f64]>::to_vec);
         let (round, without) = (self.agent.rounds(last), self.without());
-        Ok(Some(Outcome { model, reason, round, unconfirmed, without }))
+        let one_model = self.agent.is_masked();
+        Ok(Some(Outcome { model, reason, round, unconfirmed, without, one_model }))
     }
 
     /// The names of those it went on without.

@@ -104,7 +104,7 @@ impl Prepared {
             agent.restore(checkpoint)?;
         }
         for gone in changes::gone(folder, &agreed.held) {
-            changes::without(&mut agent, gone).map_err(NodeError::Experiment)?;
+            changes::without(&mut agent, gone)?;
         }
         let spending = store.spent(study.number);
         let (mut settled, mut confirmed, mut unsure) = (false, Vec::new(), 0);

@@ -2,7 +2,7 @@
 //!
 //! Every row of the ledger carries SHA-256 of itself and the row before, so that a changed, removed or inserted row is found; the
 //! checkpoint carries the last hash, so that a cut-off tail is found too. When a round's commit has returned, it is durable, and only
-//! then may its message leave. Where all of it lies is the [`Storage`]'s, which keeps bytes and knows none of these rules.
+//! then may its message leave. Where all of it lies is the `Storage`'s, which keeps bytes and knows none of these rules.
 
 mod entry;
 mod error;

@@ -3,7 +3,7 @@
 use super::format::{count, epsilon, escape, exact, number, percent, thousands};
 use super::{chart, page};
 use crate::reproduce::{
-    DUAL_SIGN, Finding, PaperFigure, Part, Quantity, ReferenceCheck, Reproduction, Table, USEFUL, Verdict,
+    CsvTable, DUAL_SIGN, Finding, PaperFigure, Part, Quantity, ReferenceCheck, Reproduction, USEFUL, Verdict,
 };
 use consenso_engine::record::{AlgorithmRecord, Record};
 
@@ -491,7 +491,7 @@ fn references(reproduction: &Reproduction) -> String {
 }
 
 fn data(reproduction: &Reproduction) -> String {
-    let one = |table: &Table| {
+    let one = |table: &CsvTable| {
         let columns: Vec<String> = table
             .columns
             .iter()

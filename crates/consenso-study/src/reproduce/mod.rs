@@ -17,7 +17,7 @@ pub use figures::PaperFigure;
 pub use findings::{Finding, Verdict};
 pub use gamma::{GammaPoint, gamma_grid};
 pub use reference::{Quantity, ReferenceCheck};
-pub use tables::{Cell, Column, Table};
+pub use tables::{Cell, Column, CsvTable};
 
 use consenso_engine::record::{AlgorithmRecord, Record};
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 /// A table of `data/`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct CsvTable {
     /// The file's name without `.csv`.
     pub name: String,
     /// What it holds, in a sentence.
@@ -49,7 +49,7 @@ impl From<&str> for Cell {
     }
 }
 
-impl Table {
+impl CsvTable {
     fn new(name: &str, about: &str, columns: &[(&'static str, &str)]) -> Self {
         let column = |&(name, meaning): &(&'static str, &str)| Column { name, meaning: meaning.into() };
         Self {
@@ -85,8 +85,8 @@ fn written(cell: &Cell) -> String {
 impl Reproduction {
     /// A table a figure, and three about all of them.
     #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
-        let mut tables: Vec<Table> = self.figures().iter().map(curves).collect();
+    pub fn tables(&self) -> Vec<CsvTable> {
+        let mut tables: Vec<CsvTable> = self.figures().iter().map(curves).collect();
         if !self.gamma.is_empty() {
             tables.push(self.gamma_table());
         }
@@ -112,7 +112,7 @@ impl Reproduction {
         out
     }
 
-    fn gamma_table(&self) -> Table {
+    fn gamma_table(&self) -> CsvTable {
         let columns = [
             ("shift", "αB_∞, the largest shift of the private step"),
             ("beta", "β, rate of the Laplace noise"),
@@ -121,7 +121,7 @@ impl Reproduction {
             ("gamma_printed", "Theorem 2.3 as the paper prints it"),
             ("gamma_bound", "the valid Jensen bound, rounded up"),
         ];
-        let mut table = Table::new(
+        let mut table = CsvTable::new(
             "gamma",
             "Theorem 2.3 over the grid of Figure 1 and at ten times its shift.",
             &columns,
@@ -143,7 +143,7 @@ impl Reproduction {
         table
     }
 
-    fn finding_table(&self) -> Table {
+    fn finding_table(&self) -> CsvTable {
         let columns = [
             ("figure", "where the paper says it"),
             ("claim", "what the paper says"),
@@ -153,7 +153,7 @@ impl Reproduction {
             ("verdict", "reproduced, partly or not"),
             ("rule", "how the verdict follows"),
         ];
-        let mut table = Table::new("findings", "The paper's claims beside what was measured.", &columns);
+        let mut table = CsvTable::new("findings", "The paper's claims beside what was measured.", &columns);
         table.rows = self
             .findings()
             .iter()
@@ -166,7 +166,7 @@ impl Reproduction {
         table
     }
 
-    fn algorithm_table(&self) -> Table {
+    fn algorithm_table(&self) -> CsvTable {
         let columns = [
             ("experiment", "name of the experiment, as `consenso run` knows it"),
             ("algorithm", "the algorithm's label"),
@@ -186,7 +186,7 @@ impl Reproduction {
             ("epsilon_claim", "the smallest ε that is certified at delta"),
             ("delta", "δ of the claim"),
         ];
-        let mut table = Table::new("algorithms", "One row an experiment and algorithm.", &columns);
+        let mut table = CsvTable::new("algorithms", "One row an experiment and algorithm.", &columns);
         for record in &self.records {
             for a in &record.algorithms {
                 let e = a.epsilon.as_ref();
@@ -213,7 +213,7 @@ impl Reproduction {
 }
 
 /// The lines of a figure, point by point; reference lines have no position.
-fn curves(figure: &PaperFigure) -> Table {
+fn curves(figure: &PaperFigure) -> CsvTable {
     let y = figure.figure.y.label.as_str();
     let columns = [
         ("curve", "name of the line in the figure"),
@@ -223,7 +223,7 @@ fn curves(figure: &PaperFigure) -> Table {
         ("max", "upper end of the band"),
     ];
     let mut table =
-        Table::new(&figure.name, &format!("{}: {}.", figure.paper, figure.figure.title), &columns);
+        CsvTable::new(&figure.name, &format!("{}: {}.", figure.paper, figure.figure.title), &columns);
     let rows = |series: &Series| {
         let row = |p: &crate::report::Point| {
             vec![

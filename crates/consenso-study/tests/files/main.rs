@@ -9,4 +9,5 @@ mod data_adult;
 mod data_load;
 mod data_partition;
 mod report;
+mod streamed;
 mod sweep;
