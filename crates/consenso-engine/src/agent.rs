@@ -1,13 +1,18 @@
 //! The agent: a pure state machine.
 //!
-//! [`Player`] is what an agent does in a round, given everybody's last releases. [`Agent`] wraps it for the world of messages:
-//! [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
+//! [`Player`] is what an agent does in a round, given everybody's last releases. [`Agent`] wraps it for the world of messages, generic over
+//! the [`Exchange`] that they are of: [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
 //! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
+
+mod exchange;
+mod vectors;
+
+pub use exchange::{Agent, Core, Effect, Exchange};
+pub use vectors::Vectors;
 
 use crate::gate::{
     Charge, Draft, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares, StopReason, Turn,
 };
-use crate::graph::{Graph, Mixing};
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, MixRule, Protocol, View, Weights};
 use crate::random::Seed;
@@ -599,7 +604,7 @@ pub enum RestoreError {
 }
 
 /// Why an agent cannot go on without a neighbour.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AbsenceError {
     /// There is no such neighbour.
     #[error("agent {from} is not a neighbour of agent {agent}")]
@@ -621,6 +626,15 @@ pub enum AbsenceError {
         /// The algorithm.
         kind: &'static str,
     },
+    /// The exchange needs everybody, or has a way of its own.
+    #[error("{why}")]
+    Exchange {
+        /// Why.
+        why: &'static str,
+    },
+    /// Those left cannot add up their vectors.
+    #[error(transparent)]
+    Sum(#[from] ShareError),
 }
 
 /// Why an agent cannot get another neighbour.
@@ -668,6 +682,12 @@ pub enum JoinError {
         /// Exchanges in all.
         last: u32,
     },
+    /// The exchange is among those it began with.
+    #[error("{why}")]
+    Exchange {
+        /// Why.
+        why: &'static str,
+    },
     /// There is not so much to give away.
     #[error("an edge of weight {weight}: this agent's own weight is {own}, and must stay above 0")]
     Weight {
@@ -676,17 +696,6 @@ pub enum JoinError {
         /// What the agent has.
         own: f64,
     },
-}
-
-/// A neighbour that an agent will have from an exchange on.
-#[derive(Clone, Debug)]
-struct Joining {
-    neighbour: u32,
-    weight: f64,
-    from: u32,
-    /// Its release of that exchange, which may come in before this agent is there.
-    first: Option<Arc<[f64]>>,
-    away: Option<u32>,
 }
 
 /// Why an agent that lost its state cannot go on from what others have of it.
@@ -728,22 +737,12 @@ pub enum RejoinError {
         /// How many rounds old a vector may be.
         rounds: u32,
     },
-}
-
-/// What an agent wants done, in this order.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Make the state durable: a release of this round was drawn and charged. It must be on disk before the message leaves.
-    Charge {
-        /// The round charged.
-        round: u32,
-        /// What it was charged.
-        charge: Charge,
+    /// Nobody else has its vectors.
+    #[error("{why}")]
+    Hidden {
+        /// Why.
+        why: &'static str,
     },
-    /// Send to every neighbour, again and again until each has it.
-    Send(Message),
-    /// Nothing more will come; the model is ready.
-    Done(StopReason),
 }
 
 /// Largest number that a message of a neighbour may hold, 10^12.
@@ -825,496 +824,4 @@ pub enum Refusal {
         /// Its round.
         round: u32,
     },
-}
-
-// A macro because a method would borrow the whole agent while the player inside is being moved.
-macro_rules! seat {
-    ($agent:ident) => {
-        Seat {
-            rows: &$agent.rows,
-            me: 0,
-            neighbours: &$agent.indices,
-            place: $agent.neighbours.partition_point(|&j| j < $agent.id),
-            weights: Weights { own: $agent.own_weight, neighbours: &$agent.weights },
-            round: $agent.round,
-            common: None,
-        }
-    };
-}
-
-/// A [`Player`] among messages.
-///
-/// A neighbour can be at most one round ahead, for it needs this agent's release to go on; so two slots a neighbour hold all that
-/// can arrive, in whatever order and however often. Where vectors may be s rounds old it can be s rounds further ahead, and there are s slots more.
-#[derive(Debug)]
-pub struct Agent {
-    id: u32,
-    player: Player,
-    neighbours: Vec<u32>,
-    dim: usize,
-    /// Exchanges complete: every neighbour's release of this round is in `rows`.
-    round: u32,
-    /// Row 0 is this agent's, then its neighbours', all of `round`.
-    rows: Vec<f64>,
-    /// Whether `rows` is that: not after a restore, until the next exchange. Nobody needs them to go on, only to catch a neighbour that
-    /// sends a round twice.
-    remembers: bool,
-    indices: Vec<u32>,
-    own_weight: f64,
-    weights: Vec<f64>,
-    /// Releases of `round + 1`, `round + 2` and so on, a slot a neighbour.
-    waiting: std::collections::VecDeque<Vec<Option<Arc<[f64]>>>>,
-    /// The newest release of each neighbour up to `round`, where older ones may be mixed; empty where they may not.
-    latest: Vec<Option<(u32, Arc<[f64]>)>>,
-    /// How many rounds old each neighbour's vector was in the last exchange; empty where none may be.
-    ages: Vec<u32>,
-    /// Neighbours it goes on without, each since which round.
-    away: Vec<Option<u32>>,
-    /// Neighbours to come.
-    joining: Vec<Joining>,
-    /// Neighbours that came after the start, and from which exchange on.
-    joined: Vec<(u32, u32)>,
-    own: Option<Arc<[f64]>>,
-    queue: std::collections::VecDeque<Effect>,
-    draft: Draft,
-    model: Option<Vec<f64>>,
-}
-
-impl Agent {
-    /// Agent `id` of the graph; everybody starts from the point of the common constraint set nearest to zero.
-    #[must_use]
-    pub fn new(id: u32, graph: &Graph, mixing: &Mixing, player: Player) -> Self {
-        let neighbours = graph.neighbours(id as usize).to_vec();
-        let dim = player.width();
-        let n = neighbours.len();
-        let stale = player.staleness as usize;
-        // Where everybody starts is public.
-        let start: Arc<[f64]> = player.start().into();
-        let known = if stale > 0 { n } else { 0 };
-        Self {
-            id,
-            dim,
-            round: 0,
-            rows: player.start().repeat(n + 1),
-            remembers: true,
-            indices: (1..=n as u32).collect(),
-            own_weight: mixing.own(id as usize),
-            weights: mixing.neighbours(id as usize).to_vec(),
-            waiting: std::iter::repeat_n(vec![None; n], 2 + stale).collect(),
-            latest: vec![Some((0, start)); known],
-            ages: Vec::new(),
-            away: vec![None; n],
-            joining: Vec::new(),
-            joined: Vec::new(),
-            own: None,
-            queue: std::collections::VecDeque::new(),
-            draft: Draft::default(),
-            model: None,
-            player,
-            neighbours,
-        }
-    }
-
-    /// The player inside.
-    #[must_use]
-    pub fn player(&self) -> &Player {
-        &self.player
-    }
-
-    /// Exchanges complete.
-    #[must_use]
-    pub fn round(&self) -> u32 {
-        self.round
-    }
-
-    /// Returns what was released in the last complete exchange, one vector after the other: its own, then its neighbours'. Empty after it
-    /// was restored, until an exchange is complete.
-    #[must_use]
-    pub fn releases(&self) -> &[f64] {
-        if self.remembers { &self.rows } else { &[] }
-    }
-
-    /// The model, once [`Effect::Done`] was polled.
-    #[must_use]
-    pub fn model(&self) -> Option<&[f64]> {
-        self.model.as_deref()
-    }
-
-    /// Its neighbours, by agent number.
-    #[must_use]
-    pub fn neighbours(&self) -> &[u32] {
-        &self.neighbours
-    }
-
-    /// Neighbours whose release of the next round has not come in, and is waited for.
-    pub fn awaited(&self) -> impl Iterator<Item = u32> + '_ {
-        let open = self.own.is_some() && self.model.is_none();
-        let too_old = self.too_old();
-        let slots = self.neighbours.iter().zip(&self.waiting[0]).zip(&self.away).enumerate();
-        slots
-            .filter(move |(slot, ((_, fresh), away))| {
-                let waits = too_old.as_ref().is_none_or(|old| old.contains(slot));
-                open && fresh.is_none() && away.is_none() && waits
-            })
-            .map(|(_, ((&j, _), _))| j)
-    }
-
-    /// Places of neighbours whose newest vector is too old to be mixed, where older ones may be and enough of the others are fresh: at least half of them, and no more than all but one,
-    /// so that a single slow link holds nobody up. `None`: everybody's vector of this round is waited for.
-    fn too_old(&self) -> Option<Vec<usize>> {
-        let oldest = self.player.oldest(self.round + 1);
-        if oldest == 0 {
-            return None;
-        }
-        let here = || (0..self.neighbours.len()).filter(|&place| self.away[place].is_none());
-        let is_fresh = |place: &usize| self.waiting[0][*place].is_some();
-        let (all, fresh) = (here().count(), here().filter(is_fresh).count());
-        if fresh < all.div_ceil(2).min(all.saturating_sub(1)) {
-            return None;
-        }
-        let least = (self.round + 1).saturating_sub(oldest);
-        let old = |place: &usize| {
-            !is_fresh(place) && self.latest[*place].as_ref().is_none_or(|known| known.0 < least)
-        };
-        Some(here().filter(old).collect())
-    }
-
-    /// How many rounds old each neighbour's vector was in the last complete exchange, by agent number; empty where all are of the same round.
-    #[must_use]
-    pub fn ages(&self) -> &[u32] {
-        &self.ages
-    }
-
-    /// Goes on without a neighbour from the next exchange on: its place in every sum and its weight in every mix are the agent's own,
-    /// as if the edge were gone. A function of what was released, so it costs nothing.
-    ///
-    /// # Errors
-    /// Nobody of that number, or an algorithm that cannot; the state is as it was.
-    pub fn go_without(&mut self, from: u32) -> Result<(), AbsenceError> {
-        let next = self.round + 1;
-        if let Some(joining) = self.joining.iter_mut().find(|j| j.neighbour == from) {
-            joining.away.get_or_insert(next);
-            return Ok(());
-        }
-        let stranger = AbsenceError::Stranger { from, agent: self.id };
-        let slot = self.neighbours.binary_search(&from).map_err(|_| stranger)?;
-        self.may_go_without()?;
-        self.away[slot].get_or_insert(next);
-        Ok(())
-    }
-
-    /// Whether the algorithm can go on without a neighbour.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    pub fn may_go_without(&self) -> Result<(), AbsenceError> {
-        let kind = self.player.protocol.kind();
-        if self.player.gate.is_correlated() {
-            return Err(AbsenceError::Shares { kind });
-        }
-        if !self.player.protocol.allows_absence() {
-            return Err(AbsenceError::Needed { kind });
-        }
-        Ok(())
-    }
-
-    /// Gives the agent another neighbour from exchange `from` on, whose weight in every mix is taken from the agent's own. The other end must do the same with the same weight
-    /// and exchange: then the mixing matrix stays symmetric and doubly stochastic, and nobody else is concerned. What the agent released before is as it was. The releases it
-    /// makes later cost what they always did: a mix of released vectors is public whoever released them, and the step's sensitivity does not depend on it.
-    ///
-    /// # Errors
-    /// An algorithm that cannot, an exchange that is over, or a weight that the agent has not; the state is as it was.
-    pub fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), JoinError> {
-        let known = self.joining.iter().any(|j| j.neighbour == neighbour);
-        if known || neighbour == self.id || self.neighbours.binary_search(&neighbour).is_ok() {
-            return Err(JoinError::Known { from: neighbour, agent: self.id });
-        }
-        self.may_join()?;
-        let (round, last) = (self.round, self.player.timetable.exchanges());
-        if from <= round || from > last {
-            return Err(JoinError::Passed { from, round, last });
-        }
-        let own = self.own_weight - self.joining.iter().map(|j| j.weight).sum::<f64>();
-        if !(weight > 0.0 && weight < own) {
-            return Err(JoinError::Weight { weight, own });
-        }
-        self.joining.push(Joining { neighbour, weight, from, first: None, away: None });
-        let released = self.round + u32::from(self.own.is_some());
-        self.take_in(released);
-        Ok(())
-    }
-
-    /// Whether the algorithm's claim stands with another neighbour.
-    ///
-    /// # Errors
-    /// Why it does not.
-    pub fn may_join(&self) -> Result<(), JoinError> {
-        let kind = self.player.protocol.kind();
-        if self.player.gate.is_correlated() {
-            return Err(JoinError::Shares { kind });
-        }
-        if !self.player.protocol.mixes() || !self.player.protocol.allows_absence() {
-            return Err(JoinError::Needed { kind });
-        }
-        match self.player.staleness {
-            0 => Ok(()),
-            rounds => Err(JoinError::Stale { rounds }),
-        }
-    }
-
-    /// Neighbours that it gets or got after the start, each with its first exchange.
-    pub fn joined(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.joined.iter().copied().chain(self.joining.iter().map(|j| (j.neighbour, j.from)))
-    }
-
-    /// Gives those a place whose first exchange is the one this agent has released for.
-    fn take_in(&mut self, released: u32) {
-        let all = std::mem::take(&mut self.joining);
-        for new in all {
-            if new.from > released {
-                self.joining.push(new);
-                continue;
-            }
-            let slot = self.neighbours.partition_point(|&j| j < new.neighbour);
-            self.neighbours.insert(slot, new.neighbour);
-            self.weights.insert(slot, new.weight);
-            self.own_weight -= new.weight;
-            self.away.insert(slot, new.away);
-            self.waiting.iter_mut().for_each(|slots| slots.insert(slot, None));
-            self.waiting[0][slot] = new.first.filter(|_| new.from == self.round + 1);
-            let at = (slot + 1) * self.dim;
-            let own = self.rows[..self.dim].to_vec();
-            self.rows.splice(at..at, own);
-            self.indices.push(self.indices.len() as u32 + 1);
-            self.joined.push((new.neighbour, new.from));
-        }
-    }
-
-    /// Neighbours it goes on without, and from which exchange on.
-    pub fn away(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.neighbours.iter().zip(&self.away).filter_map(|(&j, since)| Some((j, (*since)?)))
-    }
-
-    /// The state to make durable. What neighbours sent ahead of the round is left out: they send it again; and so is what they sent for
-    /// rounds that are over: the next message was drafted from it already.
-    #[must_use]
-    pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint {
-            agent: self.id,
-            round: self.round,
-            own: self.own.as_deref().map(<[f64]>::to_vec),
-            away: self.away.clone(),
-            model: self.model.clone(),
-            player: self.player.state(),
-            shares: None,
-        }
-    }
-
-    /// Puts a fresh agent where a checkpoint left off. What was charged and may have been sent is sent again, the same bits: nothing
-    /// is drawn twice.
-    ///
-    /// # Errors
-    /// A checkpoint of another agent or another experiment; the agent must not be used then.
-    pub fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
-        if saved.agent != self.id {
-            return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
-        }
-        let fits = |vector: &Option<Vec<f64>>, length| vector.as_ref().is_none_or(|v| v.len() == length);
-        self.take_in(saved.round + u32::from(saved.own.is_some()));
-        if saved.away.len() != self.away.len() || saved.shares.is_some() {
-            return Err(RestoreError::Shape { what: "the neighbourhood" });
-        }
-        if !fits(&saved.own, self.dim) || !fits(&saved.model, self.player.local.dim()) {
-            return Err(RestoreError::Shape { what: "the model" });
-        }
-        if saved.round > self.player.timetable.exchanges() {
-            return Err(RestoreError::Shape { what: "the timetable" });
-        }
-        self.player.resume(&saved.player)?;
-        if saved.round > 0 {
-            // They send again what they have released since.
-            self.latest.fill(None);
-        }
-        if saved.round > 0 && saved.own.is_none() && saved.model.is_none() {
-            return Err(RestoreError::Shape { what: "the model" });
-        }
-        (self.round, self.remembers) = (saved.round, saved.round == 0);
-        self.away.clone_from(&saved.away);
-        self.own = saved.own.as_deref().map(Arc::from);
-        self.model.clone_from(&saved.model);
-        self.queue.clear();
-        if let Some(values) = &self.own {
-            let (round, values) = (self.round + 1, Arc::clone(values));
-            self.queue.push_back(Effect::Send(Message { from: self.id, round, values }));
-        }
-        Ok(())
-    }
-
-    /// The state of an agent that lost it after its release of round `released`, which others still have; `None` if they have none.
-    ///
-    /// Only for algorithms whose next message is a function of the last releases and of the schedule. An average of the agent's own releases begins
-    /// anew. Whoever cannot know whether there were more releases must [spare](Player::spare) their rounds.
-    ///
-    /// # Errors
-    /// An algorithm that remembers more than that.
-    pub fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, RejoinError> {
-        let player = self.player.state_after(released)?;
-        let joined = self.joining.iter().filter(|j| j.from <= released).count();
-        let (agent, away) = (self.id, vec![None; self.away.len() + joined]);
-        let own = own.filter(|_| released > 0).map(<[f64]>::to_vec);
-        let round = released.saturating_sub(1);
-        Ok(Checkpoint { agent, round, own, away, model: None, player, shares: None })
-    }
-
-    /// Takes in the secret of the edge to a neighbour; see [`Gate::agree`]. Until all are known [`Self::poll`] drafts nothing.
-    pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
-        self.player.gate.agree(neighbour, secret);
-    }
-
-    /// Has rounds up to this one charged and not use the records; see [`Player::spare`].
-    pub fn spare(&mut self, until: u32) {
-        self.player.spare(until);
-    }
-
-    /// Takes a message in. Duplicates of what is known are accepted and change nothing.
-    ///
-    /// # Errors
-    /// A [`Refusal`] that says why; the state is as it was.
-    pub fn handle(&mut self, message: &Message) -> Result<(), Refusal> {
-        let &Message { from, round, ref values } = message;
-        let stranger = Refusal::Stranger { from, agent: self.id };
-        let joining = self.joining.iter().position(|j| j.neighbour == from);
-        let slot = match joining {
-            Some(_) => self.neighbours.partition_point(|&j| j < from),
-            None => self.neighbours.binary_search(&from).map_err(|_| stranger)?,
-        };
-        if values.len() != self.dim {
-            return Err(Refusal::Dimension { from, round, got: values.len(), want: self.dim });
-        }
-        if let Some(index) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Refusal::NotFinite { from, round, index });
-        }
-        if let Some(index) = values.iter().position(|v| v.abs() > LARGEST_RECEIVED) {
-            return Err(Refusal::TooLarge { from, round, index });
-        }
-        if let Some(what) = self.player.out_of_range(round, slot, values) {
-            return Err(Refusal::OutOfRange { from, round, what });
-        }
-        if let Some(new) = joining.map(|index| &mut self.joining[index]) {
-            // It may be where the edge begins, before this agent is; further it cannot be without this agent's release.
-            return match &new.first {
-                _ if round < new.from => Ok(()),
-                _ if round > new.from => Err(Refusal::OutOfTurn { from, round, expected: new.from }),
-                Some(known) if !same(known, values) => Err(Refusal::Equivocation { from, round }),
-                _ => {
-                    new.first = Some(Arc::clone(values));
-                    Ok(())
-                }
-            };
-        }
-        if self.joined.iter().any(|&(j, first)| j == from && round < first) {
-            // Of a time when there was no edge.
-            return Ok(());
-        }
-        if round >= 1 && round <= self.round && !self.latest.is_empty() {
-            return match &mut self.latest[slot] {
-                Some((known, mine)) if *known == round && !same(mine, values) => {
-                    Err(Refusal::Equivocation { from, round })
-                }
-                Some((known, _)) if *known >= round => Ok(()),
-                // It was held up, and is still newer than what was mixed in its place.
-                late => {
-                    *late = Some((round, Arc::clone(values)));
-                    Ok(())
-                }
-            };
-        }
-        if round >= 1 && round <= self.round {
-            let start = (slot + 1) * self.dim;
-            let compared = self.remembers && round == self.round;
-            let known = !compared || same(&self.rows[start..start + self.dim], values);
-            return if known { Ok(()) } else { Err(Refusal::Equivocation { from, round }) };
-        }
-        let expected = self.round + 1;
-        let ahead = round.wrapping_sub(expected) as usize;
-        if ahead >= self.waiting.len() || round > self.player.timetable.exchanges() {
-            return Err(Refusal::OutOfTurn { from, round, expected });
-        }
-        match &mut self.waiting[ahead][slot] {
-            Some(known) if !same(known, values) => Err(Refusal::Equivocation { from, round }),
-            Some(_) => Ok(()),
-            empty => {
-                *empty = Some(Arc::clone(values));
-                Ok(())
-            }
-        }
-    }
-
-    /// What to do next; `None` until another message comes.
-    pub fn poll(&mut self) -> Option<Effect> {
-        if self.queue.is_empty() {
-            self.go_on();
-        }
-        self.queue.pop_front()
-    }
-
-    fn go_on(&mut self) {
-        let last = self.player.timetable.exchanges();
-        if self.model.is_some() {
-            return;
-        }
-        if self.own.is_none() && self.player.gate.awaited_secrets().next().is_some() {
-            return;
-        }
-        if self.own.is_none() {
-            // Round `round` is complete: draft the next message.
-            let mut out = vec![0.0; self.dim];
-            let seat = seat!(self);
-            let release = self.player.play(&seat, &mut self.draft, &mut out);
-            let charge = release.charge();
-            let message = Message::released(self.id, &release);
-            self.own = Some(Arc::clone(&message.values));
-            // Whoever joins in this exchange is waited for in it.
-            self.take_in(message.round);
-            self.queue.push_back(Effect::Charge { round: message.round, charge });
-            self.queue.push_back(Effect::Send(message));
-            return;
-        }
-        if self.awaited().next().is_some() {
-            return;
-        }
-        let own = self.own.take().expect("checked above");
-        self.rows[..self.dim].copy_from_slice(&own);
-        let mut fresh = self.waiting.pop_front().expect("a slot a round");
-        self.ages = vec![0; self.latest.len()];
-        for (slot, known) in self.latest.iter_mut().enumerate() {
-            match &fresh[slot] {
-                Some(values) => *known = Some((self.round + 1, Arc::clone(values))),
-                None => fresh[slot] = known.as_ref().map(|known| Arc::clone(&known.1)),
-            }
-            let here = known.as_ref().filter(|_| self.away[slot].is_none());
-            self.ages[slot] = here.map_or(0, |known| self.round + 1 - known.0);
-        }
-        let rows = self.rows[self.dim..].chunks_exact_mut(self.dim);
-        for ((row, values), away) in rows.zip(&mut fresh).zip(&self.away) {
-            let values = values.take().filter(|_| away.is_none());
-            row.copy_from_slice(values.as_deref().unwrap_or(&own));
-        }
-        self.waiting.push_back(fresh);
-        self.remembers = true;
-        self.round += 1;
-        if self.round == last {
-            let seat = seat!(self);
-            self.model = Some(self.player.finish(&seat));
-            let reason = self.player.stopped.map_or(StopReason::Finished, |s| s.1);
-            self.queue.push_back(Effect::Done(reason));
-        } else {
-            self.go_on();
-        }
-    }
-}
-
-/// The same bits: 0 and −0 are different bytes on the wire.
-fn same(a: &[f64], b: &[f64]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }

@@ -144,7 +144,7 @@ fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<
                     claim.against
                 )));
             }
-            let last = agent.last(&plan);
+            let last = agent.last();
             if *from == 0 || *from > last {
                 return Err(refused(format!("exchange {from}: this study has exchanges 1 to {last}")));
             }
@@ -225,8 +225,8 @@ pub fn propose(folder: &Folder, experiment: &Experiment, request: &Request) -> R
             Change::Replace { site: site.clone(), was, chain, address: address.clone() }
         }
         Request::Edge(one, other, from) => {
-            let (agent, plan) = Driven::new(experiment, folder.me).map_err(refused)?;
-            let (last, done) = (agent.last(&plan), released(folder)?);
+            let (agent, _) = Driven::new(experiment, folder.me).map_err(refused)?;
+            let (last, done) = (agent.last(), released(folder)?);
             // Far enough ahead that all can sign meanwhile, and near enough to be worth it: both ends wait there if need be.
             let soon = done + (last.saturating_sub(done) / 4).max(2);
             let from = from.unwrap_or(soon);

@@ -1,23 +1,23 @@
 //! The agent a node drives: one that sends its vectors, one that sends shares of them, or one that sends them masked.
 //!
 //! To a node all are the same: numbered exchanges, in each of which something is made durable, sent to every neighbour and awaited from every
-//! neighbour. Shares take two exchanges a round, 2r − 1 for the shares and 2r for the sums, and every neighbour has a frame of its own.
-//! Masked vectors take as many exchanges a round as there are hops between the two sites farthest apart, and all neighbours have the same frame; a round that is tried again without
-//! somebody has numbers of its own (see [`MaskedAgent`]).
+//! neighbour. What they have in common is [`Agent`]; [`Framed`] is what an [`Exchange`] adds to be carried by a network. Shares take two exchanges a round, 2r − 1 for the shares and 2r
+//! for the sums, and every neighbour has a frame of its own. Masked vectors take as many exchanges a round as there are hops between the two sites farthest apart, and all neighbours have
+//! the same frame; a round that is tried again without somebody has numbers of its own (see [`MaskedSums`]).
 
 use crate::frame::{self, Frame};
 use crate::progress::Convergence;
 use bytes::Bytes;
-use consenso_engine::agent::{Agent, Checkpoint, Effect, Message, Player, RestoreError};
+use consenso_engine::agent::{Agent, Checkpoint, Effect, Exchange, Message, RestoreError, Vectors};
 use consenso_engine::experiment::{Experiment, MaskedSite, SharingSite, Site, SitePlan};
 use consenso_engine::gate::{Charge, Label, StopReason};
 use consenso_engine::random::Seed;
-use consenso_engine::sharing::{MaskedAgent, MaskedEffect, MaskedMessage};
-use consenso_engine::sharing::{Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent};
+use consenso_engine::sharing::{MaskedMessage, MaskedSums, SecretShares};
+use consenso_engine::sharing::{Phase, ShareError, ShareMessage, ShareRefusal};
 
 /// What an agent wants done.
 pub(crate) enum Wanted {
-    /// These bytes made durable with the agent's state, and then sent: to each neighbour its [part](Driven::part).
+    /// These bytes made durable with the agent's state, and then sent: to each neighbour its [part](Drive::part).
     Commit {
         /// The exchange.
         round: u32,
@@ -30,13 +30,6 @@ pub(crate) enum Wanted {
     Done(StopReason),
     /// Nothing: after a restart what is out is on disk already, and leaves for whoever connects.
     Nothing,
-}
-
-/// An agent of either kind.
-pub(crate) enum Driven {
-    Plain(Box<Agent>, Apart),
-    Shared(Box<SharingAgent>, Steps),
-    Masked(Box<MaskedAgent>, Steps),
 }
 
 /// A mean over about the latest share of the rounds: noise of single rounds goes, what the run does stays.
@@ -61,7 +54,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 
 /// How far the mean of what an agent released of late is from that of each neighbour's releases.
 #[derive(Default)]
-pub(crate) struct Apart {
+struct Apart {
     round: u32,
     /// Its own, then its neighbours', one after the other.
     means: Moving,
@@ -84,7 +77,7 @@ impl Apart {
 
 /// How far what the latest rounds reveal to everybody is from what the rounds before them did.
 #[derive(Default)]
-pub(crate) struct Steps {
+struct Steps {
     round: u32,
     /// Means of what was revealed, over an eighth and over half of the rounds; empty after a start, when it is not known.
     means: (Moving, Moving),
@@ -109,381 +102,335 @@ impl Steps {
     }
 }
 
-impl Driven {
-    pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), String> {
-        if experiment.is_masked() {
-            let MaskedSite { agent, plan } = experiment.masked_site(me).map_err(|e| e.to_string())?;
-            return Ok((Self::Masked(Box::new(agent), Steps::default()), plan));
-        }
-        if experiment.is_shared() {
-            let SharingSite { agent, plan } = experiment.sharing_site(me).map_err(|e| e.to_string())?;
-            return Ok((Self::Shared(Box::new(agent), Steps::default()), plan));
-        }
-        let Site { agent, plan } = experiment.site(me).map_err(|e| e.to_string())?;
-        Ok((Self::Plain(Box::new(agent), Apart::default()), plan))
+/// What an exchange adds to be carried by a network.
+trait Framed: Exchange<Message: Send + Sync> + Send + Sync + 'static {
+    /// What is known of convergence from what all sites know: releases, or sums.
+    type Seen: Default + Send + Sync;
+    /// Whether vectors leave in shares or under masks, and not as they are.
+    const SHARED: bool;
+    /// Whether vectors leave under masks.
+    const MASKED: bool = false;
+    /// Whether every neighbour has a message of its own.
+    const ADDRESSED: bool = false;
+
+    /// The bytes of what an agent sends in an exchange, everybody's parts one after the other.
+    fn bytes(exchange: u32, messages: &[Self::Message]) -> Bytes;
+
+    /// The message in a frame on the edge to `peer`, and the exchange that it is for.
+    fn message(agent: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, Self::Message), String>;
+
+    /// Whether a refusal says that the message was known already.
+    fn was_known(_refusal: &Self::Refusal) -> bool {
+        false
     }
 
-    pub(crate) fn neighbours(&self) -> Vec<u32> {
-        match self {
-            Self::Plain(agent, _) => agent.neighbours().to_vec(),
-            Self::Shared(agent, _) => agent.neighbours(),
-            Self::Masked(agent, _) => agent.neighbours().to_vec(),
-        }
+    /// Looks at what an agent knows by now.
+    fn look(agent: &Agent<Self>, seen: &mut Self::Seen);
+
+    /// What can be said of a run that goes on from a checkpoint.
+    fn seen_after(_agent: &Agent<Self>) -> Self::Seen {
+        Self::Seen::default()
     }
 
-    fn player(&self) -> &Player {
-        match self {
-            Self::Plain(agent, _) => agent.player(),
-            Self::Shared(agent, _) => agent.player(),
-            Self::Masked(agent, _) => agent.player(),
-        }
-    }
-
-    /// Exchanges complete.
-    pub(crate) fn round(&self) -> u32 {
-        match self {
-            Self::Plain(agent, _) => agent.round(),
-            Self::Shared(agent, _) => agent.exchanges(),
-            Self::Masked(agent, _) => agent.exchanges(),
-        }
-    }
-
-    /// The number that says to neighbours that this site needs nothing more of them, once it does not.
-    pub(crate) fn mark(&self, plan: &SitePlan) -> u32 {
-        if self.model().is_some() { self.last(plan) } else { self.round() }
-    }
+    /// What can be said of convergence.
+    fn convergence(agent: &Agent<Self>, seen: &Self::Seen) -> Convergence;
 
     /// The longest message, in numbers.
-    pub(crate) fn longest(&self, plan: &SitePlan) -> usize {
-        match self {
-            Self::Masked(agent, _) => frame::longest_masked(plan.width, agent.agents()),
-            _ => plan.width,
-        }
-    }
-
-    /// How many rounds old a mixed vector may be.
-    pub(crate) fn staleness(&self) -> u32 {
-        match self {
-            Self::Plain(agent, _) => agent.player().staleness(),
-            Self::Shared(..) | Self::Masked(..) => 0,
-        }
+    fn longest(_agent: &Agent<Self>, plan: &SitePlan) -> usize {
+        plan.width
     }
 
     /// How old the vectors were that the last exchange mixed, by neighbour; empty where they are all of its round.
-    pub(crate) fn ages(&self) -> Vec<u32> {
-        match self {
-            Self::Plain(agent, _) => agent.ages().to_vec(),
-            Self::Shared(..) | Self::Masked(..) => Vec::new(),
-        }
+    fn ages(_agent: &Agent<Self>) -> Vec<u32> {
+        Vec::new()
     }
 
     /// Of every neighbour a site that has so many exchanges complete had releases up to here.
-    pub(crate) fn surely_had(&self, complete: u32, plan: &SitePlan) -> u32 {
-        if let Self::Masked(agent, _) = self {
-            // Numbers are passed over when somebody is given up: only this one says what was complete.
-            return agent.exchanges();
-        }
-        if complete == self.last(plan) { complete } else { complete.saturating_sub(self.staleness()) }
-    }
-
-    /// Exchanges of the whole run.
-    pub(crate) fn last(&self, plan: &SitePlan) -> u32 {
-        match self {
-            Self::Plain(..) => plan.timetable.exchanges(),
-            Self::Shared(agent, _) => agent.last(),
-            Self::Masked(agent, _) => agent.last(),
-        }
-    }
-
-    pub(crate) fn model(&self) -> Option<&[f64]> {
-        match self {
-            Self::Plain(agent, _) => agent.model(),
-            Self::Shared(agent, _) => agent.model(),
-            Self::Masked(agent, _) => agent.model(),
-        }
-    }
-
-    pub(crate) fn awaited(&self) -> Vec<u32> {
-        match self {
-            // Before the first release it is secrets that are waited for.
-            Self::Plain(agent, _) => match self.awaited_secrets() {
-                none if none.is_empty() => agent.awaited().collect(),
-                secrets => secrets,
-            },
-            Self::Shared(agent, _) => agent.awaited(),
-            Self::Masked(agent, _) => match self.awaited_secrets() {
-                none if none.is_empty() => agent.awaited(),
-                secrets => secrets,
-            },
-        }
+    fn surely_had(agent: &Agent<Self>, complete: u32) -> u32 {
+        let stale = agent.player().staleness();
+        if complete == agent.last() { complete } else { complete.saturating_sub(stale) }
     }
 
     /// How many deadlines a site that is done waits for one that is not.
-    pub(crate) fn patience(&self) -> u32 {
-        match self {
-            Self::Masked(agent, _) => 2 + agent.spare() as u32,
-            _ => 1,
-        }
+    fn patience(_agent: &Agent<Self>) -> u32 {
+        1
     }
 
     /// How many sites take part, of all there are, where that is not only a matter of neighbours.
-    pub(crate) fn taking_part(&self) -> Option<usize> {
-        match self {
-            Self::Masked(agent, _) => Some(agent.agents() - agent.gone().count()),
-            _ => None,
+    fn taking_part(_agent: &Agent<Self>) -> Option<usize> {
+        None
+    }
+}
+
+impl Framed for Vectors {
+    type Seen = Apart;
+    const SHARED: bool = false;
+
+    fn bytes(exchange: u32, messages: &[Message]) -> Bytes {
+        let [message] = messages else { unreachable!("one message an exchange") };
+        frame::release(message.from(), exchange, message.values())
+    }
+
+    fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, Message), String> {
+        let Frame::Release { from, round, values } = frame else { return Err(OUT_OF_PLACE.into()) };
+        if from != peer {
+            return Err(format!("a release of agent {from} on the edge to agent {peer}"));
         }
+        Ok((round, Message::received(from, round, values)))
     }
 
-    pub(crate) fn away(&self) -> Vec<(u32, u32)> {
-        match self {
-            Self::Plain(agent, _) => agent.away().collect(),
-            Self::Shared(..) => Vec::new(),
-            Self::Masked(agent, _) => agent.gone().collect(),
+    fn look(agent: &Agent<Self>, seen: &mut Apart) {
+        seen.look(agent);
+    }
+
+    fn convergence(agent: &Agent<Self>, seen: &Apart) -> Convergence {
+        Convergence::Disagreement(seen.largest(agent.neighbours().len()))
+    }
+
+    fn ages(agent: &Agent<Self>) -> Vec<u32> {
+        agent.ages().to_vec()
+    }
+}
+
+impl Framed for SecretShares {
+    type Seen = Steps;
+    const SHARED: bool = true;
+    const ADDRESSED: bool = true;
+
+    fn bytes(exchange: u32, messages: &[ShareMessage]) -> Bytes {
+        let one = |m: &ShareMessage| frame::words(m.from(), m.to(), exchange, m.words());
+        messages.iter().map(one).collect::<Vec<_>>().concat().into()
+    }
+
+    fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, ShareMessage), String> {
+        let Frame::Words { from, to, round, words } = frame else { return Err(OUT_OF_PLACE.into()) };
+        if from != peer {
+            return Err(format!("a share of agent {from} on the edge to agent {peer}"));
         }
+        let phase = if round.is_multiple_of(2) { Phase::Sum } else { Phase::Share };
+        Ok((round, ShareMessage::received(from, to, round.div_ceil(2), phase, words)))
     }
 
-    pub(crate) fn go_without(&mut self, neighbour: u32) -> Result<(), String> {
-        match self {
-            Self::Plain(agent, _) => agent.go_without(neighbour).map_err(|e| e.to_string()),
-            Self::Masked(agent, _) => agent.go_without(neighbour).map_err(|e| e.to_string()),
-            Self::Shared(..) => self.may_go_without(),
+    fn was_known(refusal: &ShareRefusal) -> bool {
+        matches!(refusal, ShareRefusal::Replayed { .. })
+    }
+
+    fn look(agent: &Agent<Self>, seen: &mut Steps) {
+        seen.look(agent.round(), agent.revealed());
+    }
+
+    fn seen_after(agent: &Agent<Self>) -> Steps {
+        Steps::after(agent.round())
+    }
+
+    fn convergence(_: &Agent<Self>, seen: &Steps) -> Convergence {
+        Convergence::Step(seen.length)
+    }
+}
+
+impl Framed for MaskedSums {
+    type Seen = Steps;
+    const SHARED: bool = true;
+    const MASKED: bool = true;
+
+    fn bytes(exchange: u32, messages: &[MaskedMessage]) -> Bytes {
+        let [message] = messages else { unreachable!("one message an exchange") };
+        frame::masked(exchange, message)
+    }
+
+    fn message(agent: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, MaskedMessage), String> {
+        let Frame::Masked { from, exchange, round, hop, gone, before, vectors } = frame else {
+            return Err(OUT_OF_PLACE.into());
+        };
+        if from != peer {
+            return Err(format!("masked vectors of agent {from} on the edge to agent {peer}"));
         }
-    }
-
-    /// Whether the algorithm can go on without a neighbour, each site from its own next exchange on; why not.
-    pub(crate) fn may_go_without(&self) -> Result<(), String> {
-        match self {
-            Self::Plain(agent, _) => agent.may_go_without().map_err(|e| e.to_string()),
-            Self::Shared(..) => {
-                Err("a sum of secret shares needs everybody's: without one it stays hidden".into())
-            }
-            Self::Masked(..) => Err(
-                "all sites of a masked sum must do without the same ones in the same round, which they agree on by themselves: drop_outs in the experiment and away = \"continue-without\" in site.toml"
-                    .into(),
-            ),
+        let (dropped, since) = gone.into_iter().unzip::<_, _, Vec<u32>, Vec<u32>>();
+        let label = Label::new(round, dropped);
+        if agent.number_of(&label, hop) != Some(exchange) {
+            return Err(format!("exchange {exchange} is not number {hop} of round {round}"));
         }
+        Ok((exchange, MaskedMessage::received(from, label, since, hop, before, vectors)))
     }
 
-    /// Whether its claim stands with another neighbour; why not.
-    pub(crate) fn may_join(&self) -> Result<(), String> {
-        match self {
-            Self::Plain(agent, _) => agent.may_join().map_err(|e| e.to_string()),
-            Self::Shared(..) => {
-                Err("in secret shares every site is a neighbour of every other already".into())
-            }
-            Self::Masked(..) => Err(
-                "the masks of a sum were made for the edges there were when it began, and the claim rests on them".into(),
-            ),
+    fn look(agent: &Agent<Self>, seen: &mut Steps) {
+        seen.look(agent.round(), agent.revealed());
+    }
+
+    fn seen_after(agent: &Agent<Self>) -> Steps {
+        Steps::after(agent.round())
+    }
+
+    fn convergence(_: &Agent<Self>, seen: &Steps) -> Convergence {
+        Convergence::Step(seen.length)
+    }
+
+    fn longest(agent: &Agent<Self>, plan: &SitePlan) -> usize {
+        frame::longest_masked(plan.width, agent.agents())
+    }
+
+    fn surely_had(agent: &Agent<Self>, _: u32) -> u32 {
+        // Numbers are passed over when somebody is given up: only this one says what was complete.
+        agent.exchanges()
+    }
+
+    fn patience(agent: &Agent<Self>) -> u32 {
+        2 + agent.may_drop_out() as u32
+    }
+
+    fn taking_part(agent: &Agent<Self>) -> Option<usize> {
+        Some(agent.agents() - agent.away().len())
+    }
+}
+
+const OUT_OF_PLACE: &str = "a frame out of place";
+
+/// An agent of any exchange.
+pub(crate) struct Driven(Box<dyn Drive>);
+
+impl Driven {
+    pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), String> {
+        fn driven<E: Framed>(agent: Agent<E>) -> Driven {
+            Driven(Box::new(Seated { agent, seen: E::Seen::default() }))
         }
-    }
-
-    /// Gives it another neighbour from an exchange on.
-    pub(crate) fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), String> {
-        match self {
-            Self::Plain(agent, _) => agent.join(neighbour, weight, from).map_err(|e| e.to_string()),
-            Self::Shared(..) | Self::Masked(..) => self.may_join(),
+        if experiment.is_masked() {
+            let MaskedSite { agent, plan } = experiment.masked_site(me).map_err(|e| e.to_string())?;
+            return Ok((driven(agent), plan));
         }
-    }
-
-    /// Neighbours that it gets or got after the start, each with its first exchange.
-    pub(crate) fn joined(&self) -> Vec<(u32, u32)> {
-        match self {
-            Self::Plain(agent, _) => agent.joined().collect(),
-            Self::Shared(..) | Self::Masked(..) => Vec::new(),
+        if experiment.is_shared() {
+            let SharingSite { agent, plan } = experiment.sharing_site(me).map_err(|e| e.to_string())?;
+            return Ok((driven(agent), plan));
         }
+        let Site { agent, plan } = experiment.site(me).map_err(|e| e.to_string())?;
+        Ok((driven(agent), plan))
     }
+}
 
-    /// Whether the run failed because of what somebody else shared.
-    pub(crate) fn is_forged(&self) -> bool {
-        match self {
-            Self::Plain(_, _) => false,
-            Self::Shared(agent, _) => matches!(agent.failure(), Some(ShareError::Forged { .. })),
-            Self::Masked(agent, _) => {
-                matches!(agent.failure(), Some(ShareError::Forged { .. } | ShareError::TwoVersions { .. }))
-            }
-        }
-    }
+impl std::ops::Deref for Driven {
+    type Target = dyn Drive;
 
-    /// Whether vectors leave in shares or under masks, and not as they are.
-    pub(crate) fn is_shared(&self) -> bool {
-        !matches!(self, Self::Plain(..))
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
+}
 
-    /// Whether vectors leave under masks.
-    pub(crate) fn is_masked(&self) -> bool {
-        matches!(self, Self::Masked(..))
+impl std::ops::DerefMut for Driven {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
     }
+}
 
-    /// Whether every neighbour has a message of its own.
-    pub(crate) fn is_addressed(&self) -> bool {
-        matches!(self, Self::Shared(..))
-    }
+/// What a node asks of an agent, whatever it exchanges.
+pub(crate) trait Drive: Send + Sync {
+    /// Neighbours, those that it goes on without among them.
+    fn neighbours(&self) -> Vec<u32>;
+
+    /// Exchanges complete.
+    fn round(&self) -> u32;
+
+    /// Exchanges of the whole run, or a number above that of every exchange there can be.
+    fn last(&self) -> u32;
 
     /// Rounds that so many exchanges make.
-    pub(crate) fn rounds(&self, exchanges: u32) -> u32 {
-        match self {
-            Self::Plain(..) => exchanges,
-            Self::Shared(..) => exchanges / 2,
-            Self::Masked(agent, _) => agent.rounds_in(exchanges),
-        }
-    }
+    fn rounds(&self, exchanges: u32) -> u32;
 
     /// Rounds that so many exchanges begin.
-    pub(crate) fn begun(&self, exchanges: u32) -> u32 {
-        match self {
-            Self::Plain(..) => exchanges,
-            Self::Shared(..) => exchanges.div_ceil(2),
-            Self::Masked(agent, _) => agent.rounds_in(exchanges.next_multiple_of(agent.hops())),
-        }
+    fn begun(&self, exchanges: u32) -> u32;
+
+    /// The model, once there is one.
+    fn model(&self) -> Option<&[f64]>;
+
+    /// The number that says to neighbours that this site needs nothing more of them, once it does not.
+    fn mark(&self) -> u32 {
+        if self.model().is_some() { self.last() } else { self.round() }
     }
 
-    /// What can be said of convergence from what all sites know: releases, or sums.
-    pub(crate) fn convergence(&self) -> Convergence {
-        match self {
-            Self::Plain(agent, apart) => Convergence::Disagreement(apart.largest(agent.neighbours().len())),
-            Self::Shared(_, steps) | Self::Masked(_, steps) => Convergence::Step(steps.length),
-        }
-    }
-
-    pub(crate) fn checkpoint(&self) -> Checkpoint {
-        match self {
-            Self::Plain(agent, _) => agent.checkpoint(),
-            Self::Shared(agent, _) => agent.checkpoint(),
-            Self::Masked(agent, _) => agent.checkpoint(),
-        }
-    }
-
-    pub(crate) fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
-        match self {
-            Self::Plain(agent, _) => agent.restore(saved),
-            Self::Shared(agent, steps) => {
-                agent.restore(saved)?;
-                *steps = Steps::after(agent.round());
-                Ok(())
-            }
-            Self::Masked(agent, steps) => {
-                agent.restore(saved)?;
-                *steps = Steps::after(agent.round());
-                Ok(())
-            }
-        }
-    }
-
-    /// The state after `released` exchanges, of which others still have the last; why not, if the algorithm remembers more.
-    pub(crate) fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, String> {
-        match self {
-            Self::Plain(agent, _) => agent.rejoined(released, own).map_err(|e| e.to_string()),
-            Self::Shared(..) => {
-                Err("a vector that left in shares is with nobody: no neighbour can give it back".into())
-            }
-            Self::Masked(..) => Err(
-                "a vector that left under masks is with nobody, and the secrets of the edges are gone: the others can go on without this site (drop_outs)".into(),
-            ),
-        }
-    }
+    /// Who is waited for: before the first release for the secrets of edges.
+    fn awaited(&self) -> Vec<u32>;
 
     /// Neighbours with whom the secret of the edge is still to be agreed on: nothing is released before.
-    pub(crate) fn awaited_secrets(&self) -> Vec<u32> {
-        let all = self.player().gate().awaited_secrets();
-        match self {
-            Self::Masked(agent, _) => {
-                let gone: Vec<u32> = agent.gone().map(|g| g.0).collect();
-                all.filter(|j| !gone.contains(j)).collect()
-            }
-            _ => all.collect(),
-        }
-    }
+    fn awaited_secrets(&self) -> Vec<u32>;
 
     /// Takes in the secret of an edge.
-    pub(crate) fn agree(&mut self, neighbour: u32, secret: &Seed) {
-        match self {
-            Self::Plain(agent, _) => agent.agree(neighbour, secret),
-            Self::Masked(agent, _) => agent.agree(neighbour, secret),
-            Self::Shared(..) => {}
-        }
-    }
+    fn agree(&mut self, neighbour: u32, secret: &Seed);
+
+    /// The longest message, in numbers.
+    fn longest(&self, plan: &SitePlan) -> usize;
+
+    /// How many rounds old a mixed vector may be.
+    fn staleness(&self) -> u32;
+
+    /// How old the vectors were that the last exchange mixed, by neighbour; empty where they are all of its round.
+    fn ages(&self) -> Vec<u32>;
+
+    /// Of every neighbour a site that has so many exchanges complete had releases up to here.
+    fn surely_had(&self, complete: u32) -> u32;
+
+    /// How many deadlines a site that is done waits for one that is not.
+    fn patience(&self) -> u32;
+
+    /// How many sites take part, of all there are, where that is not only a matter of neighbours.
+    fn taking_part(&self) -> Option<usize>;
+
+    /// Whom it goes on without, and from when on.
+    fn away(&self) -> Vec<(u32, u32)>;
+
+    /// Goes on without a neighbour; why not.
+    fn go_without(&mut self, neighbour: u32) -> Result<(), String>;
+
+    /// Whether the algorithm can go on without a neighbour, each site from its own next exchange on; why not.
+    fn may_go_without(&self) -> Result<(), String>;
+
+    /// Whether its claim stands with another neighbour; why not.
+    fn may_join(&self) -> Result<(), String>;
+
+    /// Gives it another neighbour from an exchange on.
+    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), String>;
+
+    /// Neighbours that it gets or got after the start, each with its first exchange.
+    fn joined(&self) -> Vec<(u32, u32)>;
+
+    /// Whether the run failed because of what somebody else shared.
+    fn is_forged(&self) -> bool;
+
+    /// Whether vectors leave in shares or under masks, and not as they are.
+    fn is_shared(&self) -> bool;
+
+    /// Whether vectors leave under masks.
+    fn is_masked(&self) -> bool;
+
+    /// Whether every neighbour has a message of its own.
+    fn is_addressed(&self) -> bool;
+
+    /// What can be said of convergence from what all sites know: releases, or sums.
+    fn convergence(&self) -> Convergence;
+
+    /// The state to make durable.
+    fn checkpoint(&self) -> Checkpoint;
+
+    /// Goes on from a checkpoint.
+    fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError>;
+
+    /// The state after `released` exchanges, of which others still have the last; why not, if the algorithm remembers more.
+    fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, String>;
 
     /// What an exchange costs by the schedule; `None` where that depends on the transcript.
-    pub(crate) fn scheduled(&self, round: u32) -> Option<Charge> {
-        self.player().gate().scheduled(round)
-    }
+    fn scheduled(&self, round: u32) -> Option<Charge>;
 
     /// Has exchanges up to this one charged without using the records.
-    pub(crate) fn spare(&mut self, until: u32) {
-        if let Self::Plain(agent, _) = self {
-            agent.spare(until);
-        }
-    }
+    fn spare(&mut self, until: u32);
 
     /// What to do next; `None` until another message comes.
-    pub(crate) fn poll(&mut self) -> Result<Option<Wanted>, String> {
-        match self {
-            Self::Plain(agent, apart) => {
-                let effect = agent.poll();
-                apart.look(agent);
-                Ok(effect.map(|effect| match effect {
-                    Effect::Charge { round, charge } => {
-                        let Some(Effect::Send(m)) = agent.poll() else {
-                            unreachable!("an agent's charge is followed by its message")
-                        };
-                        Wanted::Commit { round, bytes: frame::release(m.from(), round, m.values()), charge }
-                    }
-                    Effect::Send(_) => Wanted::Nothing,
-                    Effect::Done(reason) => Wanted::Done(reason),
-                }))
-            }
-            Self::Shared(agent, steps) => {
-                let effect = agent.poll().map_err(|e| e.to_string())?;
-                steps.look(agent.round(), agent.revealed());
-                let Some(effect) = effect else { return Ok(None) };
-                let (round, charge) = match effect {
-                    ShareEffect::Charge { round, charge } => (2 * round - 1, charge),
-                    // A sum of shares is a function of what others sent.
-                    ShareEffect::Keep { round } => (2 * round, Charge::Nothing),
-                    ShareEffect::Done(reason) => return Ok(Some(Wanted::Done(reason))),
-                    ShareEffect::Send(_) => unreachable!("messages follow what makes them durable"),
-                };
-                let mut bytes = Vec::new();
-                for _ in agent.neighbours() {
-                    let Ok(Some(ShareEffect::Send(m))) = agent.poll() else {
-                        unreachable!("a message a neighbour follows")
-                    };
-                    bytes.extend_from_slice(&frame::words(m.from(), m.to(), round, m.words()));
-                }
-                Ok(Some(Wanted::Commit { round, bytes: bytes.into(), charge }))
-            }
-            Self::Masked(agent, steps) => {
-                let effect = agent.poll().map_err(|e| e.to_string())?;
-                steps.look(agent.round(), agent.revealed());
-                let (exchange, charge) = match effect {
-                    None => return Ok(None),
-                    Some(MaskedEffect::Done(reason)) => return Ok(Some(Wanted::Done(reason))),
-                    Some(MaskedEffect::Charge { exchange, charge }) => (exchange, charge),
-                    // What passes others' vectors on, or tells what was revealed, costs nothing.
-                    Some(MaskedEffect::Keep { exchange }) => (exchange, Charge::Nothing),
-                    Some(MaskedEffect::Send(_)) => unreachable!("a message follows what makes it durable"),
-                };
-                let Ok(Some(MaskedEffect::Send(message))) = agent.poll() else {
-                    unreachable!("what is durable is followed by its message")
-                };
-                let bytes = frame::masked(exchange, &message);
-                Ok(Some(Wanted::Commit { round: exchange, bytes, charge }))
-            }
-        }
-    }
+    fn poll(&mut self) -> Result<Option<Wanted>, String>;
 
     /// Of everybody's parts the one for this neighbour, and never another's: shares say for whom they are.
-    pub(crate) fn part(&self, neighbour: u32, bytes: &Bytes) -> Option<Bytes> {
-        let Self::Shared(agent, _) = self else { return Some(bytes.clone()) };
-        let neighbours = agent.neighbours();
-        let place = neighbours.iter().position(|&j| j == neighbour)?;
-        let length = bytes.len() / neighbours.len();
-        let part = bytes.slice(place * length..(place + 1) * length);
-        (frame::receiver(&part) == Some(neighbour)).then_some(part)
-    }
+    fn part(&self, neighbour: u32, bytes: &Bytes) -> Option<Bytes>;
+
+    /// Takes in what `peer` sent for an exchange; its number. What was known already changes nothing.
+    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, String>;
 
     /// Takes in what `peer` sent and remembers the largest number it ever sent, with its exchange; see [`Self::handle`].
-    pub(crate) fn take(&mut self, peer: u32, frame: Frame, largest: &mut (f64, u32)) -> Result<u32, String> {
+    fn take(&mut self, peer: u32, frame: Frame, largest: &mut (f64, u32)) -> Result<u32, String> {
         let sent = match &frame {
             Frame::Release { round, values, .. } => {
                 (values.iter().fold(0.0, |most: f64, x| most.max(x.abs())), *round)
@@ -496,41 +443,173 @@ impl Driven {
         }
         Ok(round)
     }
+}
 
-    /// Takes in what `peer` sent for an exchange; its number. What was known already changes nothing.
-    pub(crate) fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, String> {
-        match (self, frame) {
-            (Self::Plain(agent, _), Frame::Release { from, round, values }) => {
-                if from != peer {
-                    return Err(format!("a release of agent {from} on the edge to agent {peer}"));
-                }
-                agent.handle(&Message::received(from, round, values)).map_err(|e| e.to_string())?;
-                Ok(round)
+/// An agent and what its site tells of it.
+struct Seated<E: Framed> {
+    agent: Agent<E>,
+    seen: E::Seen,
+}
+
+impl<E: Framed> Drive for Seated<E> {
+    fn neighbours(&self) -> Vec<u32> {
+        self.agent.neighbours().to_vec()
+    }
+
+    fn round(&self) -> u32 {
+        self.agent.exchanges()
+    }
+
+    fn last(&self) -> u32 {
+        self.agent.last()
+    }
+
+    fn rounds(&self, exchanges: u32) -> u32 {
+        self.agent.rounds_in(exchanges)
+    }
+
+    fn begun(&self, exchanges: u32) -> u32 {
+        self.agent.begun_in(exchanges)
+    }
+
+    fn model(&self) -> Option<&[f64]> {
+        self.agent.model()
+    }
+
+    fn awaited(&self) -> Vec<u32> {
+        match self.agent.awaited_secrets() {
+            none if none.is_empty() => self.agent.awaited(),
+            secrets => secrets,
+        }
+    }
+
+    fn awaited_secrets(&self) -> Vec<u32> {
+        self.agent.awaited_secrets()
+    }
+
+    fn agree(&mut self, neighbour: u32, secret: &Seed) {
+        self.agent.agree(neighbour, secret);
+    }
+
+    fn longest(&self, plan: &SitePlan) -> usize {
+        E::longest(&self.agent, plan)
+    }
+
+    fn staleness(&self) -> u32 {
+        self.agent.player().staleness()
+    }
+
+    fn ages(&self) -> Vec<u32> {
+        E::ages(&self.agent)
+    }
+
+    fn surely_had(&self, complete: u32) -> u32 {
+        E::surely_had(&self.agent, complete)
+    }
+
+    fn patience(&self) -> u32 {
+        E::patience(&self.agent)
+    }
+
+    fn taking_part(&self) -> Option<usize> {
+        E::taking_part(&self.agent)
+    }
+
+    fn away(&self) -> Vec<(u32, u32)> {
+        self.agent.away()
+    }
+
+    fn go_without(&mut self, neighbour: u32) -> Result<(), String> {
+        self.agent.go_without(neighbour).map_err(|e| e.to_string())
+    }
+
+    fn may_go_without(&self) -> Result<(), String> {
+        self.agent.may_go_without().map_err(|e| e.to_string())
+    }
+
+    fn may_join(&self) -> Result<(), String> {
+        self.agent.may_join().map_err(|e| e.to_string())
+    }
+
+    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), String> {
+        self.agent.join(neighbour, weight, from).map_err(|e| e.to_string())
+    }
+
+    fn joined(&self) -> Vec<(u32, u32)> {
+        self.agent.joined()
+    }
+
+    fn is_forged(&self) -> bool {
+        matches!(self.agent.failure(), Some(ShareError::Forged { .. } | ShareError::TwoVersions { .. }))
+    }
+
+    fn is_shared(&self) -> bool {
+        E::SHARED
+    }
+
+    fn is_masked(&self) -> bool {
+        E::MASKED
+    }
+
+    fn is_addressed(&self) -> bool {
+        E::ADDRESSED
+    }
+
+    fn convergence(&self) -> Convergence {
+        E::convergence(&self.agent, &self.seen)
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        self.agent.checkpoint()
+    }
+
+    fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
+        self.agent.restore(saved)?;
+        self.seen = E::seen_after(&self.agent);
+        Ok(())
+    }
+
+    fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, String> {
+        self.agent.rejoined(released, own).map_err(|e| e.to_string())
+    }
+
+    fn scheduled(&self, round: u32) -> Option<Charge> {
+        self.agent.player().gate().scheduled(round)
+    }
+
+    fn spare(&mut self, until: u32) {
+        self.agent.spare(until);
+    }
+
+    fn poll(&mut self) -> Result<Option<Wanted>, String> {
+        let effect = self.agent.try_poll().map_err(|e| e.to_string())?;
+        E::look(&self.agent, &mut self.seen);
+        Ok(effect.map(|effect| match effect {
+            Effect::Charge { exchange, charge } => {
+                let bytes = E::bytes(exchange, &self.agent.take_messages());
+                Wanted::Commit { round: exchange, bytes, charge }
             }
-            (Self::Masked(agent, _), Frame::Masked { from, exchange, round, hop, gone, before, vectors }) => {
-                if from != peer {
-                    return Err(format!("masked vectors of agent {from} on the edge to agent {peer}"));
-                }
-                let (dropped, since) = gone.into_iter().unzip::<_, _, Vec<u32>, Vec<u32>>();
-                let label = Label::new(round, dropped);
-                if agent.number_of(&label, hop) != Some(exchange) {
-                    return Err(format!("exchange {exchange} is not number {hop} of round {round}"));
-                }
-                let message = MaskedMessage::received(from, label, since, hop, before, vectors);
-                agent.handle(&message).map_err(|e| e.to_string())?;
-                Ok(exchange)
-            }
-            (Self::Shared(agent, _), Frame::Words { from, to, round, words }) => {
-                if from != peer {
-                    return Err(format!("a share of agent {from} on the edge to agent {peer}"));
-                }
-                let phase = if round.is_multiple_of(2) { Phase::Sum } else { Phase::Share };
-                match agent.handle(&ShareMessage::received(from, to, round.div_ceil(2), phase, words)) {
-                    Ok(()) | Err(ShareRefusal::Replayed { .. }) => Ok(round),
-                    Err(refusal) => Err(refusal.to_string()),
-                }
-            }
-            _ => Err("a frame out of place".into()),
+            Effect::Send(_) => Wanted::Nothing,
+            Effect::Done(reason) => Wanted::Done(reason),
+        }))
+    }
+
+    fn part(&self, neighbour: u32, bytes: &Bytes) -> Option<Bytes> {
+        if !E::ADDRESSED {
+            return Some(bytes.clone());
+        }
+        let neighbours = self.agent.neighbours();
+        let place = neighbours.iter().position(|&j| j == neighbour)?;
+        let length = bytes.len() / neighbours.len();
+        let part = bytes.slice(place * length..(place + 1) * length);
+        (frame::receiver(&part) == Some(neighbour)).then_some(part)
+    }
+
+    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, String> {
+        let (exchange, message) = E::message(&self.agent, peer, frame)?;
+        match self.agent.handle(&message) {
+            Err(refusal) if !E::was_known(&refusal) => Err(refusal.to_string()),
+            _ => Ok(exchange),
         }
     }
 }
@@ -561,9 +640,9 @@ mod tests {
 
     #[test]
     fn a_share_is_for_its_receiver_and_for_nobody_else() {
-        let (mut agent, plan) = driven(0);
+        let (mut agent, _) = driven(0);
         let (round, bytes, charged) = committed(&mut agent);
-        assert_eq!((round, agent.round(), agent.last(&plan)), (1, 0, 6));
+        assert_eq!((round, agent.round(), agent.last()), (1, 0, 6));
         assert_eq!(
             [0, 1, 2, 3, 6].map(|n| (agent.rounds(n), agent.begun(n))),
             [(0, 0), (0, 1), (1, 1), (1, 2), (3, 3)]

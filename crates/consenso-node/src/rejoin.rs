@@ -183,7 +183,7 @@ pub(crate) async fn rejoin_over(
         Some(seen) => u32::try_from(seen.saturating_sub(others)).unwrap_or(u32::MAX),
         None => restored + 2,
     };
-    let until = until.max(logged).max(restored).min(agent.last(&plan));
+    let until = until.max(logged).max(restored).min(agent.last());
     assumed.extend(assumptions(seen, restored, until));
     // Who became a neighbour later has nothing of the rounds before.
     assumed.extend(agent.joined().into_iter().filter(|(_, from)| seen.is_none() && *from > restored).map(|(j, from)| {

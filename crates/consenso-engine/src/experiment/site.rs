@@ -132,7 +132,7 @@ impl Experiment {
             .ok_or_else(|| Fault::at("exchange", "only exchange = \"secret-shared\" has shares to send"))?;
         plan.dim = planned.protocol.contribution(plan.dim);
         plan.width = plan.dim;
-        let agent = SharingAgent::new(agent as u32, code, player).map_err(Fault::of)?;
+        let agent = SharingAgent::sharing(agent as u32, code, player).map_err(Fault::of)?;
         Ok(SharingSite { agent, plan })
     }
 
@@ -149,7 +149,7 @@ impl Experiment {
         plan.width = plan.dim;
         let graph = Arc::clone(&self.graphs[0]);
         let agent =
-            MaskedAgent::new(agent as u32, code, graph, masking.drop_outs, player).map_err(Fault::of)?;
+            MaskedAgent::masked(agent as u32, code, graph, masking.drop_outs, player).map_err(Fault::of)?;
         Ok(MaskedSite { agent, plan })
     }
 

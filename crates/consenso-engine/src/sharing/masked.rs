@@ -16,11 +16,12 @@
 //! The h-th exchange under the label (r, D) has the number (r − 1 + |D|)·H + h, with H exchanges a round. It grows at every agent, from one message to its next.
 
 use super::{FixedPoint, ShareError, Sight, add, remaining, revealed};
-use crate::agent::{Checkpoint, Player, RestoreError};
-use crate::gate::{Charge, Draft, Label, StopReason};
+use crate::agent::{
+    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Player, RejoinError, RestoreError,
+};
+use crate::gate::{Charge, Label};
 use crate::graph::Graph;
-use crate::random::Seed;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What an agent sends to all its neighbours in one exchange. Agents make their own from [`Masked`](crate::gate::Masked) and from what they received; a driver builds what it *received*.
@@ -36,7 +37,7 @@ pub struct MaskedMessage {
 }
 
 impl MaskedMessage {
-    /// What somebody else sent, as it came in: nothing about it is checked before [`MaskedAgent::handle`].
+    /// What somebody else sent, as it came in: nothing about it is checked before [`Agent::handle`].
     #[must_use]
     pub fn received(
         from: u32,
@@ -86,26 +87,8 @@ impl MaskedMessage {
     }
 }
 
-/// What an agent wants done, in this order.
-#[derive(Clone, Debug, PartialEq)]
-pub enum MaskedEffect {
-    /// Make the state durable, and the message that follows: a vector of this agent's own was drawn and charged, and is in it.
-    Charge {
-        /// The number of the exchange.
-        exchange: u32,
-        /// What the vector was charged.
-        charge: Charge,
-    },
-    /// The same for a message that passes on what others sent.
-    Keep {
-        /// The number of the exchange.
-        exchange: u32,
-    },
-    /// Send to every neighbour that was not given up.
-    Send(MaskedMessage),
-    /// Nothing more will come; the model is ready.
-    Done(StopReason),
-}
+/// What an agent among masked sums wants done; every neighbour that was not given up gets the same message.
+pub type MaskedEffect = Effect<MaskedMessage>;
 
 /// Why a message was not taken; the state is as it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -161,12 +144,11 @@ pub enum MaskedRefusal {
     Failed(String),
 }
 
-/// An agent of masked sums on any connected graph.
+/// The exchange of masked vectors on any connected graph, of which only sums are revealed.
 #[derive(Debug)]
-pub struct MaskedAgent {
+pub struct MaskedSums {
     id: u32,
     code: FixedPoint,
-    player: Player,
     sight: Sight,
     graph: Arc<Graph>,
     /// t.
@@ -196,11 +178,10 @@ pub struct MaskedAgent {
     news: Vec<(u32, Arc<[u64]>)>,
     /// What came in for this exchange and the next, under the label of this agent, and what the last complete one had.
     waiting: BTreeMap<(u32, u32, u32), MaskedMessage>,
-    queue: VecDeque<MaskedEffect>,
-    draft: Draft,
-    failed: Option<ShareError>,
-    model: Option<Vec<f64>>,
 }
+
+/// An agent of masked sums.
+pub type MaskedAgent = Agent<MaskedSums>;
 
 /// Most steps that finding the exchanges of a round may take.
 const SEARCH: u64 = 50_000_000;
@@ -232,12 +213,12 @@ fn hops(graph: &Graph, most: usize) -> u32 {
     farthest(graph, &mut BTreeSet::new(), 0, most).max(1)
 }
 
-/// Rounds complete, in the words that [`MaskedAgent::checkpoint`] keeps for so many agents.
+/// Rounds complete, in the words that [`Agent::checkpoint`] keeps for so many agents.
 pub(super) fn rounds_kept(words: &[u64], agents: usize) -> u32 {
     words.len().checked_sub(agents + 3).and_then(|at| words.get(at)).map_or(0, |&round| round as u32)
 }
 
-impl MaskedAgent {
+impl Agent<MaskedSums> {
     /// Agent `id` of this graph, of which `most` agents may drop out. Its gate must have [masks](crate::gate::Gate::with_masks).
     ///
     /// # Errors
@@ -245,7 +226,7 @@ impl MaskedAgent {
     ///
     /// # Panics
     /// Without such an agent.
-    pub fn new(
+    pub fn masked(
         id: u32,
         code: FixedPoint,
         graph: Arc<Graph>,
@@ -253,11 +234,8 @@ impl MaskedAgent {
         player: Player,
     ) -> Result<Self, ShareError> {
         assert!((id as usize) < code.agents() && code.agents() == graph.agents(), "an agent of the graph");
-        let start = player.start();
-        let protocol = player.protocol();
-        let refused = ShareError::NeedsRows { kind: protocol.kind() };
-        let sight = Sight::new(id as usize, code.agents(), protocol, &start).ok_or(refused)?;
-        Ok(Self {
+        let sight = Sight::of(id as usize, code.agents(), &player)?;
+        let exchange = MaskedSums {
             id,
             hops: hops(&graph, most),
             most,
@@ -269,123 +247,52 @@ impl MaskedAgent {
             drafted: false,
             done: 0,
             total: vec![0; sight.revealed().len()],
-            own: start,
+            own: player.start(),
             sight,
             here: BTreeSet::new(),
             known: BTreeMap::new(),
             news: Vec::new(),
             waiting: BTreeMap::new(),
-            queue: VecDeque::new(),
-            draft: Draft::default(),
-            failed: None,
-            model: None,
             code,
-            player,
-        })
+        };
+        Ok(Self { core: Core::new(id, player), exchange })
     }
 
-    /// The player inside.
-    #[must_use]
-    pub fn player(&self) -> &Player {
-        &self.player
-    }
-
-    /// Rounds complete: their sums are known.
-    #[must_use]
-    pub fn round(&self) -> u32 {
-        self.round
+    /// What to do next; `None` until another message comes.
+    ///
+    /// # Errors
+    /// A vector that does not fit the declared range, or a run that failed before: nothing more is sent.
+    pub fn poll(&mut self) -> Result<Option<MaskedEffect>, ShareError> {
+        self.try_poll()
     }
 
     /// What the last complete round revealed: the mean of those left.
     #[must_use]
     pub fn revealed(&self) -> &[f64] {
-        self.sight.revealed()
-    }
-
-    /// The model, once [`MaskedEffect::Done`] was polled.
-    #[must_use]
-    pub fn model(&self) -> Option<&[f64]> {
-        self.model.as_deref()
-    }
-
-    /// Why the run failed, if it did.
-    #[must_use]
-    pub fn failure(&self) -> Option<&ShareError> {
-        self.failed.as_ref()
-    }
-
-    /// The number of the last exchange that was complete with all neighbours.
-    #[must_use]
-    pub fn exchanges(&self) -> u32 {
-        self.done
-    }
-
-    /// A number above that of every exchange there can be.
-    #[must_use]
-    pub fn last(&self) -> u32 {
-        (self.player.timetable().exchanges() + self.most as u32) * self.hops + 1
+        self.exchange.sight.revealed()
     }
 
     /// How many more agents may drop out.
     #[must_use]
-    pub fn spare(&self) -> usize {
-        self.most.saturating_sub(self.gone.len())
+    pub fn may_drop_out(&self) -> usize {
+        self.exchange.most.saturating_sub(self.exchange.gone.len())
     }
 
     /// N.
     #[must_use]
     pub fn agents(&self) -> usize {
-        self.code.agents()
+        self.exchange.code.agents()
     }
 
     /// The number of an exchange under a label; `None` for one that no run has.
     #[must_use]
     pub fn number_of(&self, label: &Label, hop: u32) -> Option<u32> {
         let before = label.charge().checked_sub(1)?;
-        before.checked_mul(self.hops)?.checked_add(hop)
+        before.checked_mul(self.exchange.hops)?.checked_add(hop)
     }
+}
 
-    /// Rounds that were complete when exchange `exchange` was, as far as that can be said without knowing who was gone then.
-    #[must_use]
-    pub fn rounds_in(&self, exchange: u32) -> u32 {
-        let last = self.player.timetable().exchanges();
-        if self.model.is_some() || exchange >= self.last() {
-            return last;
-        }
-        (exchange / self.hops).saturating_sub(self.gone.len() as u32).min(last)
-    }
-
-    /// Exchanges of a round.
-    #[must_use]
-    pub fn hops(&self) -> u32 {
-        self.hops
-    }
-
-    /// Neighbours, those that were given up among them.
-    #[must_use]
-    pub fn neighbours(&self) -> &[u32] {
-        self.graph.neighbours(self.id as usize)
-    }
-
-    /// Who was given up, each with the first round whose sum it is not in.
-    pub fn gone(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.gone.iter().map(|(&agent, &round)| (agent, round))
-    }
-
-    /// Neighbours whose part of the exchange under way has not come in.
-    #[must_use]
-    pub fn awaited(&self) -> Vec<u32> {
-        if !self.sent || self.model.is_some() {
-            return Vec::new();
-        }
-        self.others().filter(|&j| !self.waiting.contains_key(&(self.round + 1, self.hop, j))).collect()
-    }
-
-    /// Takes in the secret of an edge.
-    pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
-        self.player.agree(neighbour, secret);
-    }
-
+impl MaskedSums {
     fn label(&self) -> Label {
         Label::new(self.round + 1, self.gone.keys().copied())
     }
@@ -394,19 +301,26 @@ impl MaskedAgent {
         (round - 1 + self.gone.len() as u32) * self.hops + hop
     }
 
+    /// What this agent says in an exchange of the round under way.
+    fn message(
+        &self,
+        hop: u32,
+        before: Option<Arc<[f64]>>,
+        vectors: Vec<(u32, Arc<[u64]>)>,
+    ) -> MaskedMessage {
+        let since = self.gone.values().copied().collect();
+        MaskedMessage { from: self.id, label: self.label(), since, hop, before, vectors }
+    }
+
     fn others(&self) -> impl Iterator<Item = u32> + '_ {
         self.neighbours().iter().copied().filter(|j| !self.gone.contains_key(j))
     }
 
-    /// Goes on without a neighbour: the round begins again under a new label.
-    ///
-    /// # Errors
-    /// One more than the threshold, or a graph that falls apart: the run is over then.
-    pub fn go_without(&mut self, neighbour: u32) -> Result<(), ShareError> {
-        self.give_up([neighbour])
-    }
-
-    fn give_up(&mut self, more: impl IntoIterator<Item = u32>) -> Result<(), ShareError> {
+    fn give_up(
+        &mut self,
+        core: &mut Core<MaskedMessage>,
+        more: impl IntoIterator<Item = u32>,
+    ) -> Result<(), ShareError> {
         let round = self.round + 1;
         let before = self.gone.len();
         for agent in more {
@@ -417,22 +331,14 @@ impl MaskedAgent {
         }
         let gone: BTreeSet<u32> = self.gone.keys().copied().collect();
         if let Err(error) = remaining(&self.graph, &gone, self.most, round) {
-            self.queue.clear();
-            return Err(self.failed.get_or_insert(error).clone());
+            core.queue.clear();
+            return Err(core.failed.get_or_insert(error).clone());
         }
-        self.queue.retain(|effect| matches!(effect, MaskedEffect::Done(_)));
-        if self.model.is_some() {
+        core.queue.retain(|effect| matches!(effect, Effect::Done(_)));
+        if core.model.is_some() {
             // Whoever is still in the last round learns what it revealed.
-            let exchange = self.number(round, 1);
-            self.queue.push_back(MaskedEffect::Keep { exchange });
-            self.queue.push_back(MaskedEffect::Send(MaskedMessage {
-                from: self.id,
-                label: self.label(),
-                since: self.gone.values().copied().collect(),
-                hop: 1,
-                before: Some(self.sight.revealed().into()),
-                vectors: Vec::new(),
-            }));
+            let message = self.message(1, Some(self.sight.revealed().into()), Vec::new());
+            core.send(self.number(round, 1), Charge::Nothing, [message]);
             return Ok(());
         }
         self.begin_again();
@@ -449,123 +355,8 @@ impl MaskedAgent {
         self.waiting.retain(|_, message| message.label.dropped() == label.dropped());
     }
 
-    /// The state to make durable when an effect asks for it. What others sent for the exchange under way is left out, they send it again.
-    #[must_use]
-    pub fn checkpoint(&self) -> Checkpoint {
-        let agents = self.code.agents();
-        let mut words = self.total.clone();
-        let flags = u64::from(self.sent) | u64::from(self.drafted) << 1;
-        words.extend([u64::from(self.round), u64::from(self.hop), flags]);
-        words.extend((0..agents as u32).map(|j| u64::from(self.here.contains(&j))));
-        let mut own = self.own.clone();
-        own.extend_from_slice(self.sight.revealed());
-        Checkpoint {
-            agent: self.id,
-            round: self.done,
-            own: Some(own),
-            away: (0..agents as u32).map(|j| self.gone.get(&j).copied()).collect(),
-            model: self.model.clone(),
-            player: self.player.state(),
-            shares: Some(words),
-        }
-    }
-
-    /// Puts a fresh agent where a checkpoint left off. What was sent is not made again.
-    ///
-    /// # Errors
-    /// A checkpoint of another agent or another experiment; the agent must not be used then.
-    pub fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError> {
-        if saved.agent != self.id {
-            return Err(RestoreError::Agent { agent: self.id, found: saved.agent });
-        }
-        let shape = |what| RestoreError::Shape { what };
-        let (agents, width) = (self.code.agents(), self.total.len());
-        let words = saved.shares.as_ref().filter(|words| words.len() == width + 3 + agents);
-        let words = words.ok_or(shape("the exchange"))?;
-        let revealed = self.sight.revealed().len();
-        let own = saved.own.as_ref().filter(|own| own.len() == self.own.len() + revealed);
-        let (own, revealed) = own.ok_or(shape("the model"))?.split_at(self.own.len());
-        let (round, hop, flags) = (words[width], words[width + 1], words[width + 2]);
-        let last = u64::from(self.player.timetable().exchanges());
-        if saved.away.len() != agents || round > last || hop == 0 || hop > u64::from(self.hops) || flags > 3 {
-            return Err(shape("the timetable"));
-        }
-        if (round == last) != saved.model.is_some() {
-            return Err(shape("the timetable"));
-        }
-        self.player.resume(&saved.player)?;
-        self.total.copy_from_slice(&words[..width]);
-        (self.round, self.hop) = (round as u32, hop as u32);
-        (self.sent, self.drafted) = (flags & 1 == 1, flags & 2 == 2);
-        self.done = saved.round;
-        self.here = (0..agents as u32).filter(|&j| words[width + 3 + j as usize] == 1).collect();
-        let gone = saved.away.iter().enumerate();
-        self.gone = gone.filter_map(|(j, round)| Some((j as u32, (*round)?))).collect();
-        self.own.copy_from_slice(own);
-        if self.round > 0 {
-            self.sight.reveal(own, revealed);
-        }
-        self.model.clone_from(&saved.model);
-        self.queue.clear();
-        Ok(())
-    }
-
-    /// Takes a message in.
-    ///
-    /// # Errors
-    /// A [`MaskedRefusal`] that says why; the state is as it was, unless others have given this agent up, or more agents than may be: then the run has failed.
-    pub fn handle(&mut self, message: &MaskedMessage) -> Result<(), MaskedRefusal> {
-        if let Some(failure) = &self.failed {
-            return Err(MaskedRefusal::Failed(failure.to_string()));
-        }
-        let &MaskedMessage { from, ref label, hop, .. } = message;
-        self.admit(message)?;
-        let round = label.round();
-        if label.gave_up(self.id) {
-            let failure = self.failed.insert(ShareError::GivenUp { round });
-            return Err(MaskedRefusal::Failed(failure.to_string()));
-        }
-        self.give_up(label.dropped().iter().copied())
-            .map_err(|failure| MaskedRefusal::Failed(failure.to_string()))?;
-        // Whoever has completed a round with somebody in it knows best: all that are left complete it alike.
-        for (agent, &since) in label.dropped().iter().zip(&message.since) {
-            let known = self.gone.entry(*agent).or_insert(since);
-            *known = since.max(*known);
-        }
-        if label.dropped().len() != self.gone.len() || self.model.is_some() {
-            // It has not heard yet who is gone, and will be told; or it is late.
-            return Ok(());
-        }
-        if let Some(before) = message.before.as_deref().filter(|_| round == self.round + 2) {
-            self.take_word(before);
-        }
-        if self.model.is_some() {
-            return Ok(());
-        }
-        let turn = (round, hop);
-        if turn < (self.round + 1, self.hop) {
-            let known = self.waiting.get(&(round, hop, from));
-            return match known {
-                Some(known) if known != message => Err(MaskedRefusal::Equivocation { from, round, hop }),
-                _ => Ok(()),
-            };
-        }
-        let next = if self.hop == self.hops { (self.round + 2, 1) } else { (self.round + 1, self.hop + 1) };
-        if turn > next {
-            return Err(MaskedRefusal::OutOfTurn { from, round, hop });
-        }
-        match self.waiting.get(&(round, hop, from)) {
-            Some(known) if known != message => Err(MaskedRefusal::Equivocation { from, round, hop }),
-            Some(_) => Ok(()),
-            None => {
-                self.waiting.insert((round, hop, from), message.clone());
-                Ok(())
-            }
-        }
-    }
-
     /// Whether a message can be of this run at all.
-    fn admit(&self, message: &MaskedMessage) -> Result<(), MaskedRefusal> {
+    fn admit(&self, core: &Core<MaskedMessage>, message: &MaskedMessage) -> Result<(), MaskedRefusal> {
         let &MaskedMessage { from, ref label, ref since, hop, ref before, ref vectors } = message;
         let (round, agents) = (label.round(), self.code.agents() as u32);
         if self.neighbours().binary_search(&from).is_err() {
@@ -574,7 +365,7 @@ impl MaskedAgent {
         if let Some(&round) = self.gone.get(&from) {
             return Err(MaskedRefusal::GivenUp { from, round });
         }
-        let last = self.player.timetable().exchanges();
+        let last = core.rounds();
         let bad = |what| Err(MaskedRefusal::Shape { from, round, what });
         if round == 0 || round > last + 1 || hop == 0 || hop > self.hops {
             return bad("an exchange that this run does not have");
@@ -604,78 +395,101 @@ impl MaskedAgent {
     }
 
     /// Goes on from what somebody says that the round under way revealed.
-    fn take_word(&mut self, mean: &[f64]) {
+    fn take_word(&mut self, core: &mut Core<MaskedMessage>, mean: &[f64]) {
         if !self.drafted {
-            self.player.take_in(&self.sight.seat(self.round));
+            core.player.take_in(&self.sight.seat(self.round));
         }
-        self.revealed_is(mean);
+        self.revealed_is(core, mean);
     }
 
-    /// What to do next; `None` until another message comes.
-    ///
-    /// # Errors
-    /// A vector that does not fit the declared range, or a run that failed before: nothing more is sent.
-    pub fn poll(&mut self) -> Result<Option<MaskedEffect>, ShareError> {
-        if let Some(failure) = &self.failed {
-            return Err(failure.clone());
+    /// The round under way is complete.
+    fn revealed_is(&mut self, core: &mut Core<MaskedMessage>, mean: &[f64]) {
+        self.sight.reveal(&self.own, mean);
+        self.round += 1;
+        self.drafted = false;
+        self.begin_again();
+        if self.round == core.rounds() {
+            core.finish(&self.sight.seat(self.round));
         }
-        while self.queue.is_empty() && self.model.is_none() {
-            if !self.sent {
-                if self.player.gate().awaited_secrets().any(|j| !self.gone.contains_key(&j)) {
-                    break;
-                }
-                if let Err(error) = self.send() {
-                    self.queue.clear();
-                    return Err(self.failed.insert(error).clone());
-                }
-            } else if !self.awaited().is_empty() {
-                break;
-            } else if let Err(error) = self.take_in() {
-                return Err(self.failed.insert(error).clone());
-            }
-        }
-        Ok(self.queue.pop_front())
+    }
+}
+
+impl Exchange for MaskedSums {
+    type Message = MaskedMessage;
+    type Refusal = MaskedRefusal;
+
+    /// The number of the last exchange that was complete with all neighbours.
+    fn complete(&self) -> u32 {
+        self.done
     }
 
-    /// Queues this agent's part of the exchange under way.
-    fn send(&mut self) -> Result<(), ShareError> {
+    fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// A number above that of every exchange there can be.
+    fn last(&self, core: &Core<MaskedMessage>) -> u32 {
+        (core.rounds() + self.most as u32) * self.hops + 1
+    }
+
+    /// As far as that can be said without knowing who was gone then.
+    fn rounds_in(&self, core: &Core<MaskedMessage>, exchanges: u32) -> u32 {
+        let last = core.rounds();
+        if core.model.is_some() || exchanges >= self.last(core) {
+            return last;
+        }
+        (exchanges / self.hops).saturating_sub(self.gone.len() as u32).min(last)
+    }
+
+    fn begun_in(&self, core: &Core<MaskedMessage>, exchanges: u32) -> u32 {
+        self.rounds_in(core, exchanges.next_multiple_of(self.hops))
+    }
+
+    /// Those that were given up among them.
+    fn neighbours(&self) -> &[u32] {
+        self.graph.neighbours(self.id as usize)
+    }
+
+    fn is_out(&self) -> bool {
+        self.sent
+    }
+
+    fn awaited(&self, _: &Core<MaskedMessage>) -> Vec<u32> {
+        self.others().filter(|&j| !self.waiting.contains_key(&(self.round + 1, self.hop, j))).collect()
+    }
+
+    fn send(&mut self, core: &mut Core<MaskedMessage>) -> Result<(), ShareError> {
         let (label, hop) = (self.label(), self.hop);
         let exchange = self.number(self.round + 1, hop);
-        let (mut before, mut vectors) = (None, std::mem::take(&mut self.news));
-        if hop == 1 {
+        if hop > 1 {
+            // What passes others' vectors on costs nothing.
+            let news = std::mem::take(&mut self.news);
+            core.send(exchange, Charge::Nothing, [self.message(hop, None, news)]);
+        } else {
             let seat = self.sight.seat(self.round);
-            let (draft, total) = (&mut self.draft, &mut self.total);
+            let (draft, total) = (&mut core.draft, &mut self.total);
             let masked =
-                self.player.mask(&seat, &label, self.drafted, draft, &self.code, &mut self.own, total)?;
+                core.player.mask(&seat, &label, self.drafted, draft, &self.code, &mut self.own, total)?;
             let (words, charge): (Arc<[u64]>, _) = (masked.words().into(), masked.charge());
+            self.news.clear();
             self.here = [self.id].into();
             self.known = [(self.id, Arc::clone(&words))].into();
             self.drafted = true;
-            vectors = vec![(self.id, words)];
             // Somebody may have missed what the last round revealed because it gave somebody up in it.
-            before = (self.round > 0 && !self.gone.is_empty()).then(|| self.sight.revealed().into());
-            self.queue.push_back(MaskedEffect::Charge { exchange, charge });
-        } else {
-            self.queue.push_back(MaskedEffect::Keep { exchange });
+            let before = (self.round > 0 && !self.gone.is_empty()).then(|| self.sight.revealed().into());
+            core.send(exchange, charge, [self.message(hop, before, vec![(self.id, words)])]);
         }
-        self.queue.push_back(MaskedEffect::Send(MaskedMessage {
-            from: self.id,
-            label,
-            since: self.gone.values().copied().collect(),
-            hop,
-            before,
-            vectors,
-        }));
         self.sent = true;
         Ok(())
     }
 
-    /// Completes the exchange under way: everybody's part is here.
-    fn take_in(&mut self) -> Result<(), ShareError> {
+    fn take_in(&mut self, core: &mut Core<MaskedMessage>) -> Result<(), ShareError> {
         let turn = (self.round + 1, self.hop);
         let others: Vec<u32> = self.others().collect();
         for from in others {
-            let Some(message) = self.waiting.get(&(turn.0, turn.1, from)) else { continue };
+            let Some(message) = self.waiting.get(&(turn.0, turn.1, from)) else {
+                continue;
+            };
             for (whose, words) in &message.vectors {
                 if self.here.insert(*whose) {
                     add(&mut self.total, words);
@@ -698,23 +512,138 @@ impl MaskedAgent {
             let (agents, range) = (members, self.code.range());
             return Err(ShareError::Forged { round: turn.0, agents, range });
         }
-        let set = self.player.gate().constraint();
+        let set = core.player.gate().constraint();
         let mean = revealed(&self.code, self.sight.needs(), set, &self.total, members);
-        self.revealed_is(&mean);
+        self.revealed_is(core, &mean);
         Ok(())
     }
 
-    /// The round under way is complete.
-    fn revealed_is(&mut self, mean: &[f64]) {
-        self.sight.reveal(&self.own, mean);
-        self.round += 1;
-        self.drafted = false;
-        self.begin_again();
-        if self.round == self.player.timetable().exchanges() {
-            self.queue.clear();
-            self.model = Some(self.player.finish(&self.sight.seat(self.round)));
-            let reason = self.player.stopped().map_or(StopReason::Finished, |s| s.1);
-            self.queue.push_back(MaskedEffect::Done(reason));
+    /// Where others have given this agent up, or more agents than may be, the run has failed.
+    fn handle(
+        &mut self,
+        core: &mut Core<MaskedMessage>,
+        message: &MaskedMessage,
+    ) -> Result<(), MaskedRefusal> {
+        if let Some(failure) = &core.failed {
+            return Err(MaskedRefusal::Failed(failure.to_string()));
         }
+        let &MaskedMessage { from, ref label, hop, .. } = message;
+        self.admit(core, message)?;
+        let round = label.round();
+        if label.gave_up(self.id) {
+            let failure = core.failed.insert(ShareError::GivenUp { round });
+            return Err(MaskedRefusal::Failed(failure.to_string()));
+        }
+        self.give_up(core, label.dropped().iter().copied())
+            .map_err(|failure| MaskedRefusal::Failed(failure.to_string()))?;
+        // Whoever has completed a round with somebody in it knows best: all that are left complete it alike.
+        for (agent, &since) in label.dropped().iter().zip(&message.since) {
+            let known = self.gone.entry(*agent).or_insert(since);
+            *known = since.max(*known);
+        }
+        if label.dropped().len() != self.gone.len() || core.model.is_some() {
+            // It has not heard yet who is gone, and will be told; or it is late.
+            return Ok(());
+        }
+        if let Some(before) = message.before.as_deref().filter(|_| round == self.round + 2) {
+            self.take_word(core, before);
+        }
+        if core.model.is_some() {
+            return Ok(());
+        }
+        let turn = (round, hop);
+        if turn < (self.round + 1, self.hop) {
+            let known = self.waiting.get(&(round, hop, from));
+            return match known {
+                Some(known) if known != message => Err(MaskedRefusal::Equivocation { from, round, hop }),
+                _ => Ok(()),
+            };
+        }
+        let next = if self.hop == self.hops { (self.round + 2, 1) } else { (self.round + 1, self.hop + 1) };
+        if turn > next {
+            return Err(MaskedRefusal::OutOfTurn { from, round, hop });
+        }
+        match self.waiting.get(&(round, hop, from)) {
+            Some(known) if known != message => Err(MaskedRefusal::Equivocation { from, round, hop }),
+            Some(_) => Ok(()),
+            None => {
+                self.waiting.insert((round, hop, from), message.clone());
+                Ok(())
+            }
+        }
+    }
+
+    fn checkpoint(&self, core: &Core<MaskedMessage>) -> Checkpoint {
+        let agents = self.code.agents();
+        let mut words = self.total.clone();
+        let flags = u64::from(self.sent) | u64::from(self.drafted) << 1;
+        words.extend([u64::from(self.round), u64::from(self.hop), flags]);
+        words.extend((0..agents as u32).map(|j| u64::from(self.here.contains(&j))));
+        let mut own = self.own.clone();
+        own.extend_from_slice(self.sight.revealed());
+        let away = (0..agents as u32).map(|j| self.gone.get(&j).copied()).collect();
+        Checkpoint { own: Some(own), away, shares: Some(words), ..core.checkpoint(self.done) }
+    }
+
+    fn restore(&mut self, core: &mut Core<MaskedMessage>, saved: &Checkpoint) -> Result<(), RestoreError> {
+        let shape = |what| RestoreError::Shape { what };
+        let (agents, width) = (self.code.agents(), self.total.len());
+        let words = saved.shares.as_ref().filter(|words| words.len() == width + 3 + agents);
+        let words = words.ok_or(shape("the exchange"))?;
+        let revealed = self.sight.revealed().len();
+        let own = saved.own.as_ref().filter(|own| own.len() == self.own.len() + revealed);
+        let (own, revealed) = own.ok_or(shape("the model"))?.split_at(self.own.len());
+        let (round, hop, flags) = (words[width], words[width + 1], words[width + 2]);
+        let last = u64::from(core.rounds());
+        if saved.away.len() != agents || round > last || hop == 0 || hop > u64::from(self.hops) || flags > 3 {
+            return Err(shape("the timetable"));
+        }
+        if (round == last) != saved.model.is_some() {
+            return Err(shape("the timetable"));
+        }
+        core.player.resume(&saved.player)?;
+        self.total.copy_from_slice(&words[..width]);
+        (self.round, self.hop) = (round as u32, hop as u32);
+        (self.sent, self.drafted) = (flags & 1 == 1, flags & 2 == 2);
+        self.done = saved.round;
+        self.here = (0..agents as u32).filter(|&j| words[width + 3 + j as usize] == 1).collect();
+        let gone = saved.away.iter().enumerate();
+        self.gone = gone.filter_map(|(j, round)| Some((j as u32, (*round)?))).collect();
+        self.own.copy_from_slice(own);
+        if self.round > 0 {
+            self.sight.reveal(own, revealed);
+        }
+        Ok(())
+    }
+
+    fn away(&self) -> Vec<(u32, u32)> {
+        self.gone.iter().map(|(&agent, &round)| (agent, round)).collect()
+    }
+
+    fn may_go_without(&self, _: &Core<MaskedMessage>) -> Result<(), AbsenceError> {
+        let why = "all sites of a masked sum must do without the same ones in the same round, which they agree on by themselves: \
+                   drop_outs in the experiment and away = \"continue-without\" in site.toml";
+        Err(AbsenceError::Exchange { why })
+    }
+
+    /// The round begins again under a new label.
+    fn go_without(&mut self, core: &mut Core<MaskedMessage>, from: u32) -> Result<(), AbsenceError> {
+        Ok(self.give_up(core, [from])?)
+    }
+
+    fn may_join(&self, _: &Core<MaskedMessage>) -> Result<(), JoinError> {
+        let why = "the masks of a sum were made for the edges there were when it began, and the claim rests on them";
+        Err(JoinError::Exchange { why })
+    }
+
+    fn rejoined(
+        &self,
+        _: &Core<MaskedMessage>,
+        _: u32,
+        _: Option<&[f64]>,
+    ) -> Result<Checkpoint, RejoinError> {
+        let why = "a vector that left under masks is with nobody, and the secrets of the edges are gone: \
+                   the others can go on without this site (drop_outs)";
+        Err(RejoinError::Hidden { why })
     }
 }

@@ -33,14 +33,14 @@
 //! |x| ≤ `range` is checked (or, where noise is added, made so) before anything is split, and N·range·2^f < 2^63 before the first round, so the sum of the q_i read as a signed
 //! number is their sum over the integers.
 
-mod agent;
 mod masked;
+mod shares;
 
 pub use crate::gate::{FixedPoint, ShareError};
-pub use agent::{Phase, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
-pub use masked::{MaskedAgent, MaskedEffect, MaskedMessage, MaskedRefusal};
+pub use masked::{MaskedAgent, MaskedEffect, MaskedMessage, MaskedRefusal, MaskedSums};
+pub use shares::{Phase, SecretShares, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
 
-use crate::agent::{Checkpoint, Seat};
+use crate::agent::{Checkpoint, Player, Seat};
 use crate::graph::Graph;
 use crate::problem::Constraint;
 use crate::protocol::{Common, Needs, Protocol, Weights};
@@ -123,6 +123,16 @@ impl Sight {
             weights: vec![1.0 / agents as f64; agents - 1],
             common: Common { mean: start.to_vec(), farthest: (0, 1), total },
         })
+    }
+
+    /// Everybody where this player starts.
+    ///
+    /// # Errors
+    /// An algorithm that looks at more than sums.
+    pub(crate) fn of(agent: usize, agents: usize, player: &Player) -> Result<Self, ShareError> {
+        let protocol = player.protocol();
+        let refused = ShareError::NeedsRows { kind: protocol.kind() };
+        Self::new(agent, agents, protocol, &player.start()).ok_or(refused)
     }
 
     /// Whose sight it is.

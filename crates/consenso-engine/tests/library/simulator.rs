@@ -412,7 +412,8 @@ fn drain(agent: &mut Agent) -> Vec<Effect> {
     let effects: Vec<Effect> = std::iter::from_fn(|| agent.poll()).collect();
     for (k, effect) in effects.iter().enumerate() {
         if let Effect::Send(message) = effect {
-            let charged = matches!(effects[k - 1], Effect::Charge { round, .. } if round == message.round());
+            let charged =
+                matches!(effects[k - 1], Effect::Charge { exchange, .. } if exchange == message.round());
             assert!(charged, "a message left before its charge");
         }
     }
@@ -463,7 +464,7 @@ fn bad_messages_are_refused_and_change_nothing() {
     // The round is complete with the other neighbour's message; what it said is remembered for one more round.
     assert_eq!(agent.handle(&sent(&transcript, 2, 1)), Ok(()));
     let effects = drain(&mut agent);
-    assert!(matches!(effects[0], Effect::Charge { round: 2, .. }));
+    assert!(matches!(effects[0], Effect::Charge { exchange: 2, .. }));
     assert_eq!(effects[1..], [Effect::Send(sent(&transcript, 1, 2))]);
     assert_eq!(agent.handle(&first), Ok(()), "a late duplicate");
     assert_eq!(refused(&mut agent, &message(0, 1, &[9.0, 9.0])), Refusal::Equivocation { from: 0, round: 1 });
@@ -610,12 +611,12 @@ fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
     let mut agent = setting.agents().swap_remove(1);
     drain(&mut agent);
     agent.handle(&sent(&transcript, 0, 1)).unwrap();
-    assert_eq!(agent.awaited().collect::<Vec<_>>(), [2]);
+    assert_eq!(agent.awaited(), [2]);
     assert_eq!(agent.go_without(7), Err(AbsenceError::Stranger { from: 7, agent: 1 }));
     agent.go_without(2).unwrap();
-    assert_eq!(agent.away().collect::<Vec<_>>(), [(2, 1)]);
+    assert_eq!(agent.away(), [(2, 1)]);
     let alone = drain(&mut agent);
-    assert!(matches!(alone[0], Effect::Charge { round: 2, .. }));
+    assert!(matches!(alone[0], Effect::Charge { exchange: 2, .. }));
     // The same release by an agent whose absent neighbour sent the agent's own vector back.
     let mut twin = setting.agents().swap_remove(1);
     let Effect::Send(own) = drain(&mut twin).swap_remove(1) else { panic!("a message") };
@@ -624,7 +625,7 @@ fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
     assert_eq!(drain(&mut twin), alone);
     // It survives a restart, and a late message of the one who was away changes nothing.
     let mut restarted = reborn(&setting, 1, &agent);
-    assert_eq!(restarted.away().collect::<Vec<_>>(), [(2, 1)]);
+    assert_eq!(restarted.away(), [(2, 1)]);
     assert!(matches!(restarted.poll(), Some(Effect::Send(_))), "what was charged is sent again");
     restarted.handle(&sent(&transcript, 0, 2)).unwrap();
     agent.handle(&sent(&transcript, 0, 2)).unwrap();
@@ -678,7 +679,7 @@ fn an_edge_that_is_added_counts_from_its_exchange_on_and_not_before() {
         fresh.restore(&agent.checkpoint()).unwrap();
         assert!(matches!(fresh.poll(), Some(Effect::Send(m)) if m == sent(&after, 0, round)));
         agent = fresh;
-        assert_eq!(agent.awaited().count(), if round < FROM { 1 } else { 2 }, "{round}");
+        assert_eq!(agent.awaited().len(), if round < FROM { 1 } else { 2 }, "{round}");
         // The new neighbour's may come in first, and before the edge begins it does not matter.
         for from in [2, 1] {
             agent.handle(&sent(&after, from, round)).unwrap();

@@ -68,7 +68,7 @@ type Transcript = BTreeMap<(Phase, u32, usize, usize), Vec<u64>>;
 
 fn exchange(players: Vec<Player>, order: u64) -> (Vec<SharingAgent>, Transcript) {
     let code = code(players.len());
-    let agent = |(i, player)| SharingAgent::new(i as u32, code, player).expect("the mean alone");
+    let agent = |(i, player)| SharingAgent::sharing(i as u32, code, player).expect("the mean alone");
     let mut agents: Vec<SharingAgent> = players.into_iter().enumerate().map(agent).collect();
     let mut chance = Seed::from(order).stream(Purpose::Network, 0, 0);
     let (mut flying, mut all): (Vec<ShareMessage>, Transcript) = Default::default();
@@ -360,7 +360,7 @@ fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
     let locals = locals(3, 4);
     let make = |seed: u64| players(&locals, &gd(), 0.3, (5, 5), &Seed::from(seed));
     let (undisturbed, all) = exchange(make(2), 0);
-    let agent = |(i, player)| SharingAgent::new(i as u32, code(3), player).expect("the mean alone");
+    let agent = |(i, player)| SharingAgent::sharing(i as u32, code(3), player).expect("the mean alone");
     let mut agents: Vec<SharingAgent> = make(2).into_iter().enumerate().map(agent).collect();
     let mut flying: Vec<ShareMessage> = Vec::new();
     let mut stops = 0;
@@ -369,7 +369,7 @@ fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
             while let Some(effect) = agent.poll().expect("in range") {
                 match effect {
                     ShareEffect::Send(m) => flying.push(m),
-                    ShareEffect::Charge { .. } | ShareEffect::Keep { .. } => {}
+                    ShareEffect::Charge { .. } => {}
                     ShareEffect::Done(_) => break,
                 }
             }
@@ -380,7 +380,8 @@ fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
         if agents[1].model().is_none() {
             // Agent 1 stops here, and another process goes on.
             let saved = postcard::to_stdvec(&agents[1].checkpoint()).expect("bytes");
-            let mut again = SharingAgent::new(1, code(3), make(2).swap_remove(1)).expect("the mean alone");
+            let mut again =
+                SharingAgent::sharing(1, code(3), make(2).swap_remove(1)).expect("the mean alone");
             again.restore(&postcard::from_bytes(&saved).expect("a checkpoint")).expect("its own");
             assert_eq!(again.poll(), Ok(None), "nothing is drawn or sent again");
             agents[1] = again;

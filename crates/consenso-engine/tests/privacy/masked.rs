@@ -1,7 +1,7 @@
 //! Masked sums: what simulator and agents among messages make of them, when somebody dies and when nobody does, and what is claimed.
 
 use consenso_engine::account::testing;
-use consenso_engine::agent::{Player, Timetable};
+use consenso_engine::agent::{AbsenceError, Player, Timetable};
 use consenso_engine::data::{Synthetic, SyntheticTask};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run};
 use consenso_engine::gate::{Grid, Masks, Noise, Pair, RoundNoise};
@@ -61,7 +61,7 @@ fn play(graph: &Arc<Graph>, most: usize, gone: &[DropOut], order: u64) -> (Vec<M
     let seed = Seed::from(11);
     let new = |i: usize| {
         let player = players(graph, most, 0.01, &seed).swap_remove(i);
-        MaskedAgent::new(i as u32, code(graph.agents()), Arc::clone(graph), most, player).expect("sums")
+        MaskedAgent::masked(i as u32, code(graph.agents()), Arc::clone(graph), most, player).expect("sums")
     };
     let n = graph.agents();
     let mut agents: Vec<MaskedAgent> = (0..n).map(new).collect();
@@ -75,7 +75,8 @@ fn play(graph: &Arc<Graph>, most: usize, gone: &[DropOut], order: u64) -> (Vec<M
                 let Some(effect) = agents[i].poll().unwrap_or(None) else { break };
                 let MaskedEffect::Send(message) = effect else {
                     let dying = gone.iter().any(|d| d.agent as usize == i);
-                    let charge = matches!(effect, MaskedEffect::Charge { .. });
+                    let charge =
+                        matches!(effect, MaskedEffect::Charge { charge, .. } if !charge.is_nothing());
                     if !dying && charge && random.random_range(0..4u32) == 0 {
                         // It dies between the disk and the wire, and comes back.
                         let Some(MaskedEffect::Send(message)) = agents[i].poll().unwrap() else {
@@ -183,7 +184,9 @@ fn messages_and_lockstep_agree_bit_for_bit_whoever_dies_when() {
             let (agents, sent) = play(&graph, most, &gone, order);
             // Whoever died after it had told somebody may be in the sum of its last round: all that are left know.
             let left = |i: &usize| gone.iter().all(|d| d.agent as usize != *i);
-            let known = (0..agents.len()).filter(left).map(|i| agents[i].gone().collect::<BTreeMap<_, _>>());
+            let known = (0..agents.len())
+                .filter(left)
+                .map(|i| agents[i].away().into_iter().collect::<BTreeMap<_, _>>());
             let mut really: BTreeMap<u32, u32> = BTreeMap::new();
             for (agent, since) in known.flatten() {
                 let round = really.entry(agent).or_insert(since);
@@ -283,15 +286,21 @@ fn a_run_ends_when_too_many_die_or_the_rest_cannot_reach_each_other() {
     let graph = Arc::new(Graph::complete(5).unwrap());
     let agent = |graph: &Arc<Graph>, most| {
         let player = players(graph, most, 0.01, &Seed::from(1)).swap_remove(0);
-        MaskedAgent::new(0, code(graph.agents()), Arc::clone(graph), most, player).unwrap()
+        MaskedAgent::masked(0, code(graph.agents()), Arc::clone(graph), most, player).unwrap()
     };
     let mut one = agent(&graph, 1);
     one.go_without(3).unwrap();
-    assert_eq!(one.go_without(4), Err(ShareError::TooManyGone { gone: 2, most: 1, round: 1 }));
+    assert_eq!(
+        one.go_without(4),
+        Err(AbsenceError::Sum(ShareError::TooManyGone { gone: 2, most: 1, round: 1 }))
+    );
     assert!(one.poll().is_err());
     let path = Arc::new(Graph::path(5).unwrap());
     let mut end = agent(&path, 1);
-    assert_eq!(end.go_without(1), Err(ShareError::FallenApart { gone: vec![1], round: 1 }));
+    assert_eq!(
+        end.go_without(1),
+        Err(AbsenceError::Sum(ShareError::FallenApart { gone: vec![1], round: 1 }))
+    );
     // Whoever was given up stops when it hears of it.
     let mut given_up = agent(&graph, 2);
     let label = consenso_engine::gate::Label::new(1, [0]);

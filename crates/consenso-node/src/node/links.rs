@@ -120,7 +120,7 @@ impl Node {
             self.send_release(peer, round);
         }
         if self.done.is_some() {
-            self.send(peer, Frame::Ack { round: self.agent.mark(&self.plan) }.encode());
+            self.send(peer, Frame::Ack { round: self.agent.mark() }.encode());
             self.part(peer)?;
         }
         if self.complete.is_none() && self.neighbours.values().all(|n| n.outgoing.is_some()) {
@@ -130,7 +130,7 @@ impl Node {
     }
 
     fn frame(&mut self, peer: u32, link: u64, frame: Frame, bytes: Bytes) -> Result<(), NodeError> {
-        let last = self.agent.last(&self.plan);
+        let last = self.agent.last();
         let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         if n.outgoing.as_ref().is_none_or(|o| o.0 != link) {
             // Of a link that a newer one has replaced; what it said comes again.
@@ -250,7 +250,7 @@ impl Node {
     /// Says goodbye to a neighbour that has everything, once this node has too. It may be gone for good after that, so what it said is made
     /// durable first: after a crash nobody would be there to say it again.
     pub(super) fn part(&mut self, peer: u32) -> Result<(), NodeError> {
-        let last = self.agent.last(&self.plan);
+        let last = self.agent.last();
         let n = self.neighbours.get_mut(&peer).expect("a neighbour");
         if self.done.is_none() || n.acked < last {
             return Ok(());
@@ -338,7 +338,7 @@ impl Node {
         if !done && self.agent.awaited().is_empty() && self.agreed.waits.is_none() {
             return;
         }
-        let round = if done { self.agent.mark(&self.plan) } else { self.shared.have.load(Ordering::Acquire) };
+        let round = if done { self.agent.mark() } else { self.shared.have.load(Ordering::Acquire) };
         let ack = Frame::Ack { round }.encode();
         let waits = |n: &Neighbour| n.outgoing.is_some() && !(done && n.bye);
         let linked: Vec<u32> = self.neighbours.iter().filter(|(_, n)| waits(n)).map(|(&j, _)| j).collect();

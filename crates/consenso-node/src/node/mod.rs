@@ -409,7 +409,7 @@ impl Node {
         let blake3 =
             self.store.release(self.study, round, &bytes, charge.clone(), mixed, self.agent.checkpoint())?;
         let committed = began.elapsed().as_secs_f64();
-        self.shared.have.store(self.agent.surely_had(round - 1, &self.plan), Ordering::Release);
+        self.shared.have.store(self.agent.surely_had(round - 1), Ordering::Release);
         (self.released_at, self.sign_of_life) = (Instant::now(), Instant::now());
         self.recent.push_back((round, bytes));
         while self.recent.len() > 2 + self.agent.staleness() as usize {
@@ -503,7 +503,7 @@ impl Node {
         });
         self.done = Some((Instant::now(), reason));
         let all: Vec<u32> = self.neighbours.keys().copied().collect();
-        let mark = self.agent.mark(&self.plan);
+        let mark = self.agent.mark();
         for peer in all {
             self.send(peer, Frame::Ack { round: mark }.encode());
             self.part(peer)?;
@@ -546,7 +546,7 @@ impl Node {
     /// Whether there is nothing more to do, or no sense in waiting.
     fn ended(&mut self) -> Result<Option<Outcome>, NodeError> {
         self.doubt_who_is_ahead(BLINK);
-        let last = self.agent.last(&self.plan);
+        let last = self.agent.last();
         if let Some((since, reason)) = self.done {
             return self.parted(since, reason, last);
         }
@@ -644,7 +644,7 @@ impl Node {
             p.site.clone_from(&site.name);
             p.round = self.agent.rounds(self.agent.round());
             p.released = self.agent.begun(self.recent.back().map_or(0, |last| last.0));
-            p.rounds = self.agent.rounds(self.agent.last(&self.plan));
+            p.rounds = self.agent.rounds(self.agent.last());
             p.refusals = refusals;
             (p.waiting, p.since_round, p.around) = (waiting, since_round, around);
             p.convergence = self.agent.convergence();

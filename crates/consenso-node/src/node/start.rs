@@ -170,16 +170,16 @@ impl Prepared {
         let audit = audit.echoing(options.echo);
         repair(&folder, &mut store, &audit, &agent)?;
         let around = Surroundings::look(&folder.path, &store.headings()?);
-        let last = agent.last(&plan);
+        let last = agent.last();
         let have = match agent.model() {
             Some(_) if !agent.is_masked() => last,
-            _ => agent.surely_had(agent.round(), &plan),
+            _ => agent.surely_had(agent.round()),
         };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
         let digest = Hex(&folder.study).to_string();
         let round = agent.rounds(if agent.model().is_some() { last } else { agent.round() });
         audit.write("start", json!({ "site": name, "study": digest, "round": round, "version": version }));
-        let mut neighbours = neighbours(&folder, &agent, &plan);
+        let mut neighbours = neighbours(&folder, &agent);
         for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
             (n.confirmed, n.acked) = (true, n.acked.max(last));
         }
@@ -276,12 +276,12 @@ fn secrets(
 }
 
 /// The neighbours before any link is up.
-fn neighbours(folder: &Folder, agent: &Driven, plan: &SitePlan) -> BTreeMap<u32, Neighbour> {
+fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
     let mut all: BTreeMap<u32, Neighbour> = changes::in_order(agent)
         .into_iter()
         .map(|j| {
             // What is complete was heard from all.
-            let heard = agent.surely_had(agent.round(), plan);
+            let heard = agent.surely_had(agent.round());
             (j, Neighbour { heard, ..Neighbour::new(&folder.peers[j as usize].name) })
         })
         .collect();

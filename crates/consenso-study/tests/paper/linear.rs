@@ -566,7 +566,7 @@ fn in_secret_shares_the_iterates_are_those_of_the_plain_exchange() {
             assert!(error < 1e-9, "exact {exact}, {aggregation:?}, round {round}: {error:e}");
         }
         assert!(far(plain.rows(), &problem.kkt().0) < 1e-3, "it got somewhere");
-        let agent = |(i, player)| SharingAgent::new(i as u32, code, player).expect("the sum alone");
+        let agent = |(i, player)| SharingAgent::sharing(i as u32, code, player).expect("the sum alone");
         let mut agents: Vec<SharingAgent> =
             problem.players(admm, 400, problem.open()).into_iter().enumerate().map(agent).collect();
         let mut flying = Vec::new();

@@ -106,7 +106,7 @@ fn deliver(
         for agent in agents.iter_mut() {
             while let Some(effect) = agent.poll()? {
                 match effect {
-                    ShareEffect::Charge { .. } | ShareEffect::Keep { .. } => {}
+                    ShareEffect::Charge { .. } => {}
                     ShareEffect::Send(message) => {
                         seen(&message);
                         flying.push(message);
@@ -125,7 +125,7 @@ fn deliver(
 
 fn agents(players: Vec<Player>) -> Vec<SharingAgent> {
     let code = code(players.len());
-    let agent = |(i, player)| SharingAgent::new(i as u32, code, player).expect("sums only");
+    let agent = |(i, player)| SharingAgent::sharing(i as u32, code, player).expect("sums only");
     players.into_iter().enumerate().map(agent).collect()
 }
 
@@ -327,7 +327,7 @@ fn a_number_outside_the_range_stops_its_agent_before_anything_is_sent() {
     let locals = locals(3, 6, 4);
     let tight = FixedPoint::new(3, 1e-3, BITS).expect("valid");
     let player = players(&locals, &gd(1.0), 5, 1, 1).swap_remove(0);
-    let mut agent = SharingAgent::new(0, tight, player).expect("sums only");
+    let mut agent = SharingAgent::sharing(0, tight, player).expect("sums only");
     let error = ShareError::OutOfRange { agent: 0, round: 1, range: 1e-3 };
     assert_eq!(agent.poll(), Err(error.clone()));
     assert_eq!(agent.poll(), Err(error));
