@@ -11,7 +11,7 @@ pub use exchange::{Agent, Core, Effect, Exchange};
 pub use vectors::Vectors;
 
 use crate::gate::{
-    Charge, Draft, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares, StopReason, Turn,
+    Charge, Desk, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares, StopReason, Turn,
 };
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, MixRule, Protocol, View, Weights};
@@ -237,7 +237,7 @@ impl Player {
     }
 
     /// Takes in everybody's releases of round `seat.round` and writes this agent's next message to `out`.
-    pub fn play<'a>(&mut self, seat: &Seat<'_>, draft: &mut Draft, out: &'a mut [f64]) -> Release<'a> {
+    pub fn play<'a>(&mut self, seat: &Seat<'_>, draft: &mut Desk, out: &'a mut [f64]) -> Release<'a> {
         self.absorb(seat);
         let Self { local, protocol, timetable, mixing, gate, memory, tail, stopped, unsure, .. } = self;
         let view = view(seat, &**protocol, local, gate).with_mixing(*mixing);
@@ -271,7 +271,7 @@ impl Player {
     pub fn share<'a>(
         &mut self,
         seat: &Seat<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         words: &'a mut [u64],
@@ -294,7 +294,7 @@ impl Player {
         seat: &Seat<'_>,
         label: &Label,
         again: bool,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         words: &'a mut [u64],
@@ -306,7 +306,7 @@ impl Player {
     fn next_steps(
         &mut self,
         seat: &Seat<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         number: u32,

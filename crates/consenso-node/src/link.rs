@@ -60,7 +60,7 @@ const UNWANTED: Duration = Duration::from_secs(60);
 
 /// What links tell the node.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum LinkEvent {
     /// Both ends agreed; frames may be sent.
     Up {
         peer: u32,
@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     /// Exchanges that are complete and durable here.
     pub(crate) have: AtomicU32,
     pub(crate) audit: AuditLog,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<LinkEvent>,
     wire: Arc<dyn Wire>,
     links: AtomicU64,
     /// The running link of each peer: a new one takes its place.
@@ -106,7 +106,7 @@ pub(crate) struct Shared {
 
 /// What a site's links need to know of its study.
 #[derive(Debug)]
-pub(crate) struct Study {
+pub(crate) struct Around {
     pub(crate) neighbours: Vec<u32>,
     pub(crate) graph: Digest,
     pub(crate) dim: usize,
@@ -117,12 +117,12 @@ pub(crate) struct Study {
 impl Shared {
     pub(crate) fn new(
         folder: Folder,
-        study: Study,
+        study: Around,
         audit: AuditLog,
-        events: mpsc::Sender<Event>,
+        events: mpsc::Sender<LinkEvent>,
         wire: Arc<dyn Wire>,
     ) -> Self {
-        let Study { neighbours, graph, dim, have } = study;
+        let Around { neighbours, graph, dim, have } = study;
         let (have, links, running) = (AtomicU32::new(have), AtomicU64::new(0), Mutex::default());
         let connections = folder.peers.iter().map(|_| Arc::default()).collect();
         let (keys, old) = (Mutex::default(), Mutex::default());
@@ -668,7 +668,7 @@ async fn converse(
     }
     let link = shared.links.fetch_add(1, Ordering::Relaxed);
     let version = theirs.version;
-    let up = Event::Up { peer, link, have: theirs.have, version, outgoing: outgoing.clone() };
+    let up = LinkEvent::Up { peer, link, have: theirs.have, version, outgoing: outgoing.clone() };
     if shared.events.send(up).await.is_err() {
         return true;
     }
@@ -681,7 +681,7 @@ async fn converse(
         };
         match Frame::decode(&bytes) {
             Ok(frame) => {
-                if shared.events.send(Event::Frame { peer, link, frame, bytes }).await.is_err() {
+                if shared.events.send(LinkEvent::Frame { peer, link, frame, bytes }).await.is_err() {
                     break;
                 }
             }
@@ -691,7 +691,7 @@ async fn converse(
             }
         }
     }
-    drop(shared.events.send(Event::Down { peer, link }).await);
+    drop(shared.events.send(LinkEvent::Down { peer, link }).await);
     true
 }
 
@@ -818,10 +818,10 @@ pub(crate) mod tests_api {
         peer: u32,
         dim: usize,
         graph: Digest,
-        events: mpsc::Sender<Event>,
+        events: mpsc::Sender<LinkEvent>,
     ) -> Arc<Shared> {
         let audit = AuditLog::open(log).unwrap();
-        let study = Study { neighbours: vec![peer], graph, dim, have: 0 };
+        let study = Around { neighbours: vec![peer], graph, dim, have: 0 };
         Arc::new(Shared::new(folder.clone(), study, audit, events, Arc::new(Tcp)))
     }
 
@@ -838,9 +838,9 @@ pub(crate) mod tests_api {
             let mut back = None;
             while let Some(event) = events.recv().await {
                 match event {
-                    Event::Up { outgoing, .. } => back = Some(outgoing),
-                    Event::Frame { bytes, .. } => drop(back.as_ref().unwrap().send(bytes).await),
-                    Event::Down { .. } => {}
+                    LinkEvent::Up { outgoing, .. } => back = Some(outgoing),
+                    LinkEvent::Frame { bytes, .. } => drop(back.as_ref().unwrap().send(bytes).await),
+                    LinkEvent::Down { .. } => {}
                 }
             }
         });
@@ -918,7 +918,7 @@ mod tests {
     use std::path::Path;
 
     /// Two sites that could talk, in one process; the first listens.
-    async fn pair(root: &Path) -> (Arc<Shared>, mpsc::Receiver<Event>, Arc<Shared>, Links) {
+    async fn pair(root: &Path) -> (Arc<Shared>, mpsc::Receiver<LinkEvent>, Arc<Shared>, Links) {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
         let site = |name: &str, address: Option<String>| PlannedSite {
@@ -941,7 +941,7 @@ mod tests {
 
     fn with_pair<F: Future<Output = ()>>(
         name: &str,
-        test: impl FnOnce(Arc<Shared>, mpsc::Receiver<Event>, Arc<Shared>) -> F,
+        test: impl FnOnce(Arc<Shared>, mpsc::Receiver<LinkEvent>, Arc<Shared>) -> F,
     ) {
         let root = std::env::temp_dir().join(format!("consenso-link-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&root);
@@ -995,12 +995,12 @@ mod tests {
             for rubbish in [vec![2, 1], vec![99; 30], vec![0; 1 << 20]] {
                 let (outgoing, _incoming) = dial(&b, 0).await.unwrap();
                 outgoing.send(Frame::Hello(hello(&b)).encode()).await.unwrap();
-                assert!(matches!(events.recv().await, Some(Event::Up { peer: 1, .. })));
+                assert!(matches!(events.recv().await, Some(LinkEvent::Up { peer: 1, .. })));
                 let good = frame::release(1, 1, &[1.0, 2.0, 3.0]);
                 outgoing.send(good.clone()).await.unwrap();
-                assert!(matches!(events.recv().await, Some(Event::Frame { bytes, .. }) if bytes == good));
+                assert!(matches!(events.recv().await, Some(LinkEvent::Frame { bytes, .. }) if bytes == good));
                 outgoing.send(rubbish.into()).await.unwrap();
-                assert!(matches!(events.recv().await, Some(Event::Down { peer: 1, .. })));
+                assert!(matches!(events.recv().await, Some(LinkEvent::Down { peer: 1, .. })));
             }
             let log = std::fs::read_to_string(a.folder.path.join("audit.jsonl")).unwrap();
             assert_eq!(log.matches("\"refused\"").count(), 2, "{log}");
@@ -1015,14 +1015,16 @@ mod tests {
             for _ in 0..3 {
                 let (outgoing, incoming) = dial(&b, 0).await.unwrap();
                 outgoing.send(Frame::Hello(hello(&b)).encode()).await.unwrap();
-                let Some(Event::Up { link, outgoing: back, .. }) = events.recv().await else { panic!("up") };
+                let Some(LinkEvent::Up { link, outgoing: back, .. }) = events.recv().await else {
+                    panic!("up")
+                };
                 links.push((link, outgoing, incoming, back));
             }
             let (_, outgoing, ..) = &links[0];
             drop(outgoing.send(frame::release(1, 1, &[0.0; 3])).await);
             let (last, outgoing, ..) = &links[2];
             outgoing.send(frame::release(1, 1, &[1.0; 3])).await.unwrap();
-            assert!(matches!(events.recv().await, Some(Event::Frame { link, .. }) if link == *last));
+            assert!(matches!(events.recv().await, Some(LinkEvent::Frame { link, .. }) if link == *last));
         });
     }
 }

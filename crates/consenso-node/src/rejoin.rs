@@ -23,7 +23,7 @@ use crate::error::NodeError;
 use crate::folder::{Away, Folder, graph_digest};
 use crate::frame::{Frame, VERSION_BEFORE, blake3};
 use crate::identity::{Identity, public_key};
-use crate::link::{self, Event, Shared};
+use crate::link::{self, LinkEvent, Shared};
 use crate::node::{lock, opening};
 use crate::seal::Statement;
 use crate::spending;
@@ -325,7 +325,7 @@ async fn ask(
     keys.push(Identity::read(&folder.path).and_then(|identity| public_key(identity.certificate()))?);
     let (sender, mut events) = mpsc::channel(4 * agent.neighbours().len() + 16);
     let graph = graph_digest(experiment.graph());
-    let edges = link::Study { neighbours: changes::in_order(agent), graph, dim: width, have: 0 };
+    let edges = link::Around { neighbours: changes::in_order(agent), graph, dim: width, have: 0 };
     let shared = Arc::new(Shared::new(folder.clone(), edges, audit, sender, wire));
     let links = link::start(Arc::clone(&shared)).await.map_err(system("the address to listen at".into()))?;
     let name = |j: u32| folder.peers[j as usize].name.clone();
@@ -349,7 +349,7 @@ async fn ask(
             return Err(NodeError::Unanswered { names, seconds: began.elapsed().as_secs_f64() });
         };
         match event {
-            Event::Up { peer, version, have, outgoing, .. } if open.contains(&peer) => {
+            LinkEvent::Up { peer, version, have, outgoing, .. } if open.contains(&peer) => {
                 if version <= VERSION_BEFORE {
                     said.insert(peer, "its consenso is too old to give anything back".into());
                     continue;
@@ -358,10 +358,10 @@ async fn ask(
                 drop(outgoing.try_send(Frame::Lost.encode()));
                 senders.insert(peer, outgoing);
             }
-            Event::Frame { peer, frame: Frame::Refused(reason), .. } => {
+            LinkEvent::Frame { peer, frame: Frame::Refused(reason), .. } => {
                 said.insert(peer, format!("it refused: {reason}"));
             }
-            Event::Frame { peer, frame: Frame::Kept { left, release }, .. } if open.contains(&peer) => {
+            LinkEvent::Frame { peer, frame: Frame::Kept { left, release }, .. } if open.contains(&peer) => {
                 if let Some((seal, bytes)) = release {
                     let me = folder.me as u32;
                     let (round, values) = match Frame::decode(&bytes) {

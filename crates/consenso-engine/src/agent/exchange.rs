@@ -5,7 +5,7 @@
 //! numbered from 1 over the whole run, and each is sent by everybody and awaited from everybody before the next.
 
 use super::{AbsenceError, Checkpoint, JoinError, Message, Player, RejoinError, RestoreError, Seat, Vectors};
-use crate::gate::{Charge, Draft, ShareError, StopReason};
+use crate::gate::{Charge, Desk, ShareError, StopReason};
 use crate::random::Seed;
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ pub enum Effect<M = Message> {
 pub struct Core<M> {
     pub(crate) id: u32,
     pub(crate) player: Player,
-    pub(crate) draft: Draft,
+    pub(crate) draft: Desk,
     pub(crate) queue: VecDeque<Effect<M>>,
     pub(crate) model: Option<Vec<f64>>,
     /// Why the run failed, if it did: nothing more is sent then.
@@ -40,7 +40,7 @@ pub struct Core<M> {
 
 impl<M> Core<M> {
     pub(crate) fn new(id: u32, player: Player) -> Self {
-        Self { id, player, draft: Draft::default(), queue: VecDeque::new(), model: None, failed: None }
+        Self { id, player, draft: Desk::default(), queue: VecDeque::new(), model: None, failed: None }
     }
 
     /// Rounds of the whole run.

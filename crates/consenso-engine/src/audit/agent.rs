@@ -3,7 +3,7 @@
 use super::{Side, Trial, WorstNorm, WorstPair};
 use crate::agent::{Player, Seat, Timetable};
 use crate::data::RowBounds;
-use crate::gate::{Draft, Gate, Ledger, Noise, RoundNoise};
+use crate::gate::{Desk, Gate, Ledger, Noise, RoundNoise};
 use crate::privacy::NeighbourRelation;
 use crate::problem::{LocalObjective, Objective, Sensitivity, Workspace};
 use crate::protocol::{Memory, Protocol, PublicFacts, View, Weights};
@@ -107,7 +107,7 @@ impl AgentAttack {
         if let Some((anchor, value)) = self.pair.steering() {
             rows[anchor] = value;
         }
-        let (mut draft, mut out) = (Draft::default(), vec![0.0; dim]);
+        let (mut draft, mut out) = (Desk::default(), vec![0.0; dim]);
         let mut watch = Watch::new(&*self.protocol, &self.pair, &self.locals[2], self.rows);
         for round in 0..self.timetable.rounds {
             self.echo(&mut rows);

@@ -3,7 +3,7 @@
 //! A charge comes before its release: the gate asks, the ledger answers and has written the cost down by then.
 
 use super::charge::{Charge, FilterCost, InsideCost, MOST_ORDERS, WidestCost};
-use super::{Draft, Noise};
+use super::{Desk, Noise};
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{ChargeScratch, RoundCosts};
 use crate::privacy::{gaussian_interval, mixture};
@@ -299,7 +299,7 @@ impl Ledger {
     }
 
     /// The realised loss of a release (Theorem 2.2): Σ_l Θ_l. A function of the private step, for the agent's own report only.
-    pub(super) fn realised_loss(&self, round: u32, noise: Noise, draft: &Draft, out: &[f64]) -> f64 {
+    pub(super) fn realised_loss(&self, round: u32, noise: Noise, draft: &Desk, out: &[f64]) -> f64 {
         let steps = match self {
             Self::Open => return 0.0,
             Self::Schedule { plan, .. } => &plan.steps,

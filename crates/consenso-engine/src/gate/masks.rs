@@ -1,7 +1,7 @@
 //! A vector that leaves an agent under masks: uniform words that the other ends of its edges subtract (see [`masked`](crate::privacy::masked)).
 
 use super::pairs::Edges;
-use super::{Charge, Draft, Gate, Pair, ShareError};
+use super::{Charge, Desk, Gate, Pair, ShareError};
 use crate::random::Purpose;
 use rand::Rng as _;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl Gate {
         &self,
         label: &Label,
         charge: Charge,
-        draft: &Draft,
+        draft: &Desk,
         words: &'a mut [u64],
     ) -> Result<Masked<'a>, ShareError> {
         let masks = self.masks.as_ref().ok_or(ShareError::NoMasks)?;

@@ -192,7 +192,7 @@ impl Turn<'_> {
 
 /// Scratch space of a draft: one a thread.
 #[derive(Debug, Default)]
-pub struct Draft {
+pub struct Desk {
     low: Vec<f64>,
     high: Vec<f64>,
     step: Vec<f64>,
@@ -471,7 +471,7 @@ impl Gate {
     pub fn release<'a>(
         &mut self,
         mut turn: Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
         let round = turn.round();
@@ -496,7 +496,7 @@ impl Gate {
     }
 
     /// Writes the next message to `out`, but for what confines it, and says what it was charged.
-    fn draft(&mut self, turn: &mut Turn<'_>, draft: &mut Draft, out: &mut [f64]) -> Result<Charge, Refused> {
+    fn draft(&mut self, turn: &mut Turn<'_>, draft: &mut Desk, out: &mut [f64]) -> Result<Charge, Refused> {
         let (round, protocol, view, local) = (turn.round(), turn.protocol, turn.view, turn.local);
         if self.awaited_secrets().next().is_some() {
             // Its own noise alone hides too little.
@@ -510,7 +510,7 @@ impl Gate {
         self.lay_out(turn, draft, active.as_ref().map_or(view.dim(), Vec::len));
         let noise = self.noise.get(round as usize - 1).copied();
         let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
-        let Draft { low, high, step, point, work, .. } = draft;
+        let Desk { low, high, step, point, work, .. } = draft;
         let Some(noise) = noise else {
             if !self.noise.is_empty() {
                 // The schedule is over: there is no noise for this round, so there is no release.
@@ -548,7 +548,7 @@ impl Gate {
     }
 
     /// Has the algorithm draft the public interval of `count` numbers, with the coins that it tosses for it.
-    fn lay_out(&self, turn: &mut Turn<'_>, draft: &mut Draft, count: usize) {
+    fn lay_out(&self, turn: &mut Turn<'_>, draft: &mut Desk, count: usize) {
         for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
             v.resize(count, 0.0);
         }
@@ -563,13 +563,13 @@ impl Gate {
     fn draw(
         &mut self,
         turn: &mut Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         (number, noise): (u32, RoundNoise),
         clip: Option<f64>,
         stream: &mut Stream,
     ) -> Result<Charge, Refused> {
         let charge = self.ledger.charge(number, noise.noise, &draft.widths)?;
-        let Draft { low, step, work, widths, steps, .. } = &mut *draft;
+        let Desk { low, step, work, widths, steps, .. } = &mut *draft;
         let (protocol, view, local) = (turn.protocol, turn.view, turn.local);
         protocol.step(view, turn.memory(), low, local, work, step);
         if let Some(most) = clip {
@@ -588,7 +588,7 @@ impl Gate {
     fn draft_step(
         &mut self,
         turn: &mut Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         noise: RoundNoise,
         stream: &mut Stream,
     ) -> Result<Charge, Refused> {
@@ -597,7 +597,7 @@ impl Gate {
             return Err(StopReason::OutOfRange.into());
         }
         let charge = self.draw(turn, draft, (round, noise), None, stream)?;
-        let Draft { low, point, steps, zeros, drawn, .. } = &mut *draft;
+        let Desk { low, point, steps, zeros, drawn, .. } = &mut *draft;
         if let Some(pairs) = &self.pairs {
             pairs
                 .add(round, noise.noise, noise.grid, zeros, drawn, steps)
@@ -617,7 +617,7 @@ impl Gate {
     fn draft_solved(
         &mut self,
         turn: &mut Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         noise: RoundNoise,
         weight: f64,
         stream: &mut Stream,
@@ -628,7 +628,7 @@ impl Gate {
         let reachable = inside::within_reach(&draft.low, noise) && self.solvable(view, local, weight, centre);
         let finishing = finishing.filter(|_| reachable).ok_or(StopReason::OutOfRange)?;
         let charge = self.ledger.charge(round, noise.noise, &draft.widths)?;
-        let Draft { low, high, step, point, steps, work, .. } = &mut *draft;
+        let Desk { low, high, step, point, steps, work, .. } = &mut *draft;
         // The interval is a point by now: its upper end serves as room for the noise.
         let inner = high;
         let solved = inside::draw(stream, noise, steps, inner).and_then(|()| {
@@ -698,7 +698,7 @@ pub(crate) fn round(x: f64) -> f64 {
     if x.abs() < (1i64 << 51) as f64 { (x + SHIFT) - SHIFT } else { x }
 }
 
-impl Draft {
+impl Desk {
     /// Puts the public interval on the grid: its lower end becomes a multiple of γ, its width stays. Both are public, so
     /// this is post-processing; it makes the final addition exact. False when the interval is outside the grid's range.
     fn snap(&mut self, grid: Grid) -> bool {

@@ -1,6 +1,6 @@
 //! A vector that leaves an agent in pieces (Algorithm 3): each of them uniform, and the whole with nobody.
 
-use super::{Charge, Draft, Gate, Refused, StopReason, Turn};
+use super::{Charge, Desk, Gate, Refused, StopReason, Turn};
 use super::{FixedPoint, ShareError};
 #[cfg(doc)]
 use crate::privacy::distributed_noise::{self, TAIL};
@@ -61,7 +61,7 @@ impl Gate {
     pub fn share<'a>(
         &mut self,
         turn: Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         words: &'a mut [u64],
@@ -76,7 +76,7 @@ impl Gate {
     pub(crate) fn next_steps(
         &mut self,
         mut turn: Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         number: u32,
@@ -110,7 +110,7 @@ impl Gate {
     fn draw_part(
         &mut self,
         turn: &mut Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         number: u32,
     ) -> Result<Result<Charge, StopReason>, ShareError> {
@@ -159,7 +159,7 @@ impl Gate {
         view: &View<'_>,
         code: &FixedPoint,
         own: &[f64],
-        draft: &mut Draft,
+        draft: &mut Desk,
     ) -> Result<(), ShareError> {
         let round = view.round() + 1;
         draft.point.resize(protocol.contribution(own.len()), 0.0);
@@ -177,7 +177,7 @@ impl Gate {
         &self,
         round: u32,
         charge: Charge,
-        draft: &Draft,
+        draft: &Desk,
         words: &'a mut [u64],
     ) -> Shares<'a> {
         let mut stream = self.seed.stream(Purpose::Share, self.agent, u64::from(round));

@@ -20,12 +20,12 @@ pub struct Faults {
     /// How long a sender waits before it sends again.
     pub retry_after: f64,
     /// Times in which the graph is cut.
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<Cut>,
 }
 
 /// A cut: between `from` and `until` nothing passes between agents below `split` and the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Partition {
+pub struct Cut {
     /// Start.
     pub from: f64,
     /// Repair.
@@ -156,7 +156,7 @@ impl Sending {
         queue: &mut BinaryHeap<Reverse<InFlight>>,
     ) {
         let Self { message, to, order, attempt } = self;
-        let side = |id: u32, cut: &Partition| id < cut.split;
+        let side = |id: u32, cut: &Cut| id < cut.split;
         let cut = faults
             .partitions
             .iter()

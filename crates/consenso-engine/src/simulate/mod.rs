@@ -11,11 +11,11 @@ mod shared;
 pub(crate) use delays::Clock;
 pub use delays::Delays;
 pub use error::{RankError, SimulationError};
-pub use messages::{Faults, Partition, Traffic, over_messages};
+pub use messages::{Cut, Faults, Traffic, over_messages};
 pub use parted::{Alone, Division, Parted, PartedState, Ranks, ThreadRanks};
 
 use crate::agent::{Player, PlayerState, RestoreError, Seat};
-use crate::gate::Draft;
+use crate::gate::Desk;
 use crate::graph::{Graph, Mixing};
 use crate::protocol::{Common, Weights};
 use crate::random::Seed;
@@ -51,7 +51,7 @@ pub struct Lockstep {
     round: u32,
     rows: Vec<f64>,
     next: Vec<f64>,
-    draft: Draft,
+    draft: Desk,
     exchange: Option<shared::Exchange>,
     failure: Option<ShareError>,
     /// Whether a release had to be moved into the public reach before this simulation went on from a state.
@@ -107,7 +107,7 @@ impl Lockstep {
         let grain = (GRAIN / work.max(1)).max(1);
         let rows: Vec<f64> = players.iter().flat_map(Player::start).collect();
         let next = rows.clone();
-        let draft = Draft::default();
+        let draft = Desk::default();
         Self {
             players,
             graph,
@@ -227,7 +227,7 @@ impl Lockstep {
             return;
         }
         let common = common(players, graph, rows, *dim);
-        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
+        let table = Seats { graph, mixing, rows, round: *round, common: common.as_ref() };
         // Back and forth: what one round read last is still in the cache when the next begins. The order changes no result.
         let back = !round.is_multiple_of(2);
         if players.len() <= *grain {
@@ -238,13 +238,13 @@ impl Lockstep {
             if back { all.rev().for_each(play) } else { all.for_each(play) }
         } else {
             let all = players.par_iter_mut().zip(next.par_chunks_exact_mut(*dim)).enumerate();
-            let play = |draft: &mut Draft, (i, (player, out)): (usize, (&mut Player, &mut [f64]))| {
+            let play = |draft: &mut Desk, (i, (player, out)): (usize, (&mut Player, &mut [f64]))| {
                 player.play(&table.seat(i), draft, out);
             };
             if back {
-                all.rev().with_min_len(*grain).for_each_init(Draft::default, play);
+                all.rev().with_min_len(*grain).for_each_init(Desk::default, play);
             } else {
-                all.with_min_len(*grain).for_each_init(Draft::default, play);
+                all.with_min_len(*grain).for_each_init(Desk::default, play);
             }
         }
         std::mem::swap(rows, next);
@@ -255,9 +255,9 @@ impl Lockstep {
     pub fn advance_with(&mut self, ages: &[Vec<u32>]) {
         let Self { players, graph, mixing, dim, grain, round, rows, next, past, .. } = self;
         let staleness = players.first().map_or(0, Player::staleness) as usize;
-        let table = Table { graph, mixing, rows, round: *round, common: None };
+        let table = Seats { graph, mixing, rows, round: *round, common: None };
         let all = players.par_iter_mut().zip(next.par_chunks_exact_mut(*dim)).enumerate();
-        all.with_min_len(*grain).for_each_init(Draft::default, |draft, (i, (player, out))| {
+        all.with_min_len(*grain).for_each_init(Desk::default, |draft, (i, (player, out))| {
             let seat = table.seat(i);
             let aged = ages.get(i).filter(|ages| ages.iter().any(|age| *age > 0));
             let Some(ages) = aged else {
@@ -283,7 +283,7 @@ impl Lockstep {
     #[must_use]
     pub(crate) fn current_models(&self) -> Vec<f64> {
         let Self { players, graph, mixing, round, rows, .. } = self;
-        let table = Table { graph, mixing, rows, round: *round, common: None };
+        let table = Seats { graph, mixing, rows, round: *round, common: None };
         let dim = self.model_dim();
         let mut models = vec![0.0; players.len() * dim];
         for (i, (player, model)) in players.iter().zip(models.chunks_exact_mut(dim.max(1))).enumerate() {
@@ -344,7 +344,7 @@ impl Lockstep {
             return exchange.finish(players, *round);
         }
         let common = common(players, graph, rows, *dim);
-        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
+        let table = Seats { graph, mixing, rows, round: *round, common: common.as_ref() };
         players.iter_mut().enumerate().map(|(i, player)| player.finish(&table.seat(i))).collect()
     }
 }
@@ -355,7 +355,7 @@ fn common(players: &[Player], graph: &Graph, rows: &[f64], dim: usize) -> Option
     used.then(|| Common::of(&rows.chunks_exact(dim.max(1)).collect::<Vec<_>>()))
 }
 
-struct Table<'a> {
+struct Seats<'a> {
     graph: &'a Graph,
     mixing: &'a Mixing,
     rows: &'a [f64],
@@ -363,7 +363,7 @@ struct Table<'a> {
     common: Option<&'a Common>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> Seats<'a> {
     fn seat(&self, agent: usize) -> Seat<'a> {
         let neighbours = self.graph.neighbours(agent);
         Seat {

@@ -6,7 +6,7 @@
 
 use super::error::{RankError, SimulationError};
 use crate::agent::{Player, PlayerState, RestoreError, Seat};
-use crate::gate::Draft;
+use crate::gate::Desk;
 use crate::graph::{Graph, Mixing};
 use crate::problem::Workspace;
 use crate::protocol::{Common, Weights};
@@ -397,10 +397,10 @@ impl<'a> Parted<'a> {
         common: Option<&Common>,
     ) -> Result<(), SimulationError> {
         let Self { residents, crew, looks, mixing, dim, round, rows, next, .. } = self;
-        let table = Table { rows, looks, mixing, round: *round, common };
+        let table = Seats { rows, looks, mixing, round: *round, common };
         let next = &mut next[which.start * *dim..which.end * *dim];
         let each = residents[which.clone()].par_iter_mut().zip(next.par_chunks_exact_mut(*dim));
-        let play = |draft: &mut Draft, resident: &mut Resident, player: &mut Player, out: &mut [f64]| {
+        let play = |draft: &mut Desk, resident: &mut Resident, player: &mut Player, out: &mut [f64]| {
             player.play(&table.seat(resident), draft, out);
             for x in out.iter() {
                 resident.digest =
@@ -410,7 +410,7 @@ impl<'a> Parted<'a> {
         match crew {
             Crew::Held(players) => {
                 each.zip(&mut players[which]).for_each_init(
-                    Draft::default,
+                    Desk::default,
                     |draft, ((resident, out), player)| {
                         play(draft, resident, player, out);
                     },
@@ -419,7 +419,7 @@ impl<'a> Parted<'a> {
             }
             Crew::Streamed(make, states) => {
                 let each = each.zip(&mut states[which]);
-                let played = each.map_init(Draft::default, |draft, ((resident, out), state)| {
+                let played = each.map_init(Desk::default, |draft, ((resident, out), state)| {
                     let mut player = revived(make, resident, state.as_ref())?;
                     play(draft, resident, &mut player, out);
                     *state = Some(player.state());
@@ -484,8 +484,8 @@ impl<'a> Parted<'a> {
         self.of_each(1, |_, player, work, value| value[0] = player.local().value(at, work))
     }
 
-    fn table<'t>(&'t self, common: Option<&'t Common>) -> Table<'t> {
-        Table { rows: &self.rows, looks: &self.looks, mixing: &self.mixing, round: self.round, common }
+    fn table<'t>(&'t self, common: Option<&'t Common>) -> Seats<'t> {
+        Seats { rows: &self.rows, looks: &self.looks, mixing: &self.mixing, round: self.round, common }
     }
 
     /// Takes in the last exchange and gives the model of every agent of this rank, one after the other in the order of their numbers. The simulation is over then.
@@ -496,7 +496,7 @@ impl<'a> Parted<'a> {
         let common = self.common();
         let mut all = vec![0.0; self.residents.len() * self.model_dim];
         let Self { residents, crew, looks, mixing, round, rows, model_dim, .. } = self;
-        let table = Table { rows, looks, mixing, round: *round, common: common.as_ref() };
+        let table = Seats { rows, looks, mixing, round: *round, common: common.as_ref() };
         let each = residents.par_iter().zip(all.par_chunks_exact_mut((*model_dim).max(1)));
         match crew {
             Crew::Held(players) => each.zip(players).for_each(|((resident, model), player)| {
@@ -575,7 +575,7 @@ fn revived(
 }
 
 /// What residents look at in a round.
-struct Table<'a> {
+struct Seats<'a> {
     rows: &'a [f64],
     looks: &'a [u32],
     mixing: &'a Mixing,
@@ -583,7 +583,7 @@ struct Table<'a> {
     common: Option<&'a Common>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> Seats<'a> {
     fn seat(&self, resident: &Resident) -> Seat<'a> {
         let agent = resident.agent as usize;
         Seat {

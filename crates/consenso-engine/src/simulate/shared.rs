@@ -2,7 +2,7 @@
 
 use super::DropOut;
 use crate::agent::Player;
-use crate::gate::{Draft, Label};
+use crate::gate::{Desk, Label};
 use crate::graph::Graph;
 use crate::sharing::{FixedPoint, ShareError, Sight, add, remaining, revealed};
 use rayon::prelude::*;
@@ -48,7 +48,7 @@ impl Masking {
 /// Scratch of one thread.
 #[derive(Debug)]
 struct Work {
-    draft: Draft,
+    draft: Desk,
     /// N shares of one agent.
     words: Vec<u64>,
     /// s_j of the agents this thread has played, receiver by receiver.
@@ -57,7 +57,7 @@ struct Work {
 
 impl Work {
     fn new(words: usize) -> Self {
-        Self { draft: Draft::default(), words: vec![0; words], sums: vec![0; words] }
+        Self { draft: Desk::default(), words: vec![0; words], sums: vec![0; words] }
     }
 }
 

@@ -16,7 +16,7 @@ use consenso_engine::protocol::{
     Pdop, PenaltyPerturbation, Protocol, Schedule,
 };
 use consenso_engine::random::Seed;
-use consenso_engine::simulate::{Delays, Faults, Lockstep, Partition, Traffic, over_messages};
+use consenso_engine::simulate::{Cut, Delays, Faults, Lockstep, Traffic, over_messages};
 use std::sync::Arc;
 
 /// Everything a run needs but its driver.
@@ -162,7 +162,7 @@ fn timetables() -> [Timetable; 3] {
 }
 
 fn faults() -> [(&'static str, Faults); 5] {
-    let cut = |from, until, split| Partition { from, until, split };
+    let cut = |from, until, split| Cut { from, until, split };
     let delay = (1.0, 50.0);
     [
         ("none", Faults::default()),
@@ -366,7 +366,7 @@ fn threads_do_not_change_a_bit() {
 #[test]
 fn a_partition_for_ever_is_an_error_not_a_hang() {
     let setting = Setting::new(Arc::clone(&protocols()[0]), 4, 3, 2, timetables()[0].clone());
-    let cut = Partition { from: 0.0, until: f64::INFINITY, split: 2 };
+    let cut = Cut { from: 0.0, until: f64::INFINITY, split: 2 };
     let faults = Faults { retry_after: 1.0, partitions: vec![cut], ..Faults::default() };
     let neighbours = |i: usize| setting.graph.neighbours(i).to_vec();
     let error = over_messages(setting.agents(), neighbours, &faults, &Seed::from(1)).expect_err("cut off");

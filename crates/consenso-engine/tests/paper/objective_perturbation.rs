@@ -3,7 +3,7 @@
 use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Seat, Timetable};
 use consenso_engine::data::{Records, RowBounds};
-use consenso_engine::gate::{Draft, Noise, RoundNoise};
+use consenso_engine::gate::{Desk, Noise, RoundNoise};
 use consenso_engine::privacy::NeighbourRelation;
 use consenso_engine::privacy::objective_perturbation::{Inside, Perturbation};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
@@ -49,7 +49,7 @@ fn release(seed: u64, noise: RoundNoise, allowed: u32) -> (f64, bool) {
     let weights = Weights { own: 0.5, neighbours: &[0.5] };
     let seat = Seat { rows: &[0.4, 0.2], me: 0, neighbours: &[1], place: 0, weights, round: 0, common: None };
     let mut out = [0.0];
-    player.play(&seat, &mut Draft::default(), &mut out);
+    player.play(&seat, &mut Desk::default(), &mut out);
     (out[0], player.stopped().is_some())
 }
 

@@ -5,7 +5,7 @@ use consenso_engine::agent::{Player, Timetable};
 use consenso_engine::audit::{Claimed, Options, Side, Verdict, audit};
 use consenso_engine::data::{Synthetic, SyntheticTask};
 use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run};
-use consenso_engine::gate::{Draft, Grid, Noise, RoundNoise, StopReason};
+use consenso_engine::gate::{Desk, Grid, Noise, RoundNoise, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::distributed_noise::{Together, rounding_distance};
 use consenso_engine::problem::{LocalObjective, Loss, Objective, Workspace};
@@ -223,7 +223,7 @@ fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more
         move |trial: &consenso_engine::audit::Trial| {
             let locals = if trial.side == Side::First { first } else { second };
             let mut players = players(locals, &gd(), together.part(sigma), (1, 1), &trial.seed);
-            let (mut draft, mut words) = (Draft::default(), vec![0; 4 * DIM]);
+            let (mut draft, mut words) = (Desk::default(), vec![0; 4 * DIM]);
             let mut along = 0.0;
             // By Theorem 2.1 what the colluders learn is this sum.
             for player in &mut players[colluders..] {

@@ -5,7 +5,7 @@ use crate::edges::{EdgeError, Edges};
 use crate::error::NodeError;
 use crate::frame::{Frame, Hex, VERSION_BEFORE, blake3};
 use crate::identity::Identity;
-use crate::link::Event;
+use crate::link::LinkEvent;
 use crate::seal::{Seal, Sealer, Statement};
 use crate::store::Entry;
 use bytes::Bytes;
@@ -22,12 +22,12 @@ const THEIR_WORDS: &str = "it said: ";
 const OUT_OF_PLACE: &str = "a frame out of place";
 
 impl Node {
-    pub(super) fn take(&mut self, event: Event) -> Result<(), NodeError> {
+    pub(super) fn take(&mut self, event: LinkEvent) -> Result<(), NodeError> {
         match event {
-            Event::Up { peer, link, have, version, outgoing } => {
+            LinkEvent::Up { peer, link, have, version, outgoing } => {
                 self.up(peer, link, (have, version), outgoing)?;
             }
-            Event::Down { peer, link } => {
+            LinkEvent::Down { peer, link } => {
                 if let Some(n) = self.neighbours.get_mut(&peer)
                     && n.outgoing.as_ref().is_some_and(|o| o.0 == link)
                 {
@@ -38,7 +38,7 @@ impl Node {
                     self.shared.audit.of_peer("link-down", &name, json!({ "peer": name }));
                 }
             }
-            Event::Frame { peer, link, frame, bytes } => self.frame(peer, link, frame, bytes)?,
+            LinkEvent::Frame { peer, link, frame, bytes } => self.frame(peer, link, frame, bytes)?,
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub use crate::error::NodeError;
 use crate::folder::{Folder, FolderError};
 use crate::frame::{Digest, Frame, Hex, VERSION_BEFORE, blake3, sha256};
 use crate::held::Held;
-use crate::link::{Event, Links, Shared};
+use crate::link::{LinkEvent, Links, Shared};
 use crate::progress::{Link, Watched};
 use crate::seal::{Seal, Sealer, Statement};
 use crate::spending::{self, ChargeRow, Spending};
@@ -246,7 +246,7 @@ enum Line {
 pub(crate) struct Node {
     pub(crate) shared: Arc<Shared>,
     links: Links,
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<LinkEvent>,
     store: Store,
     study: i64,
     agent: Driven,

@@ -197,7 +197,7 @@ impl Prepared {
         };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
         let running =
-            link::Study { neighbours: changes::in_order(&agent), graph, dim: agent.longest(&plan), have };
+            link::Around { neighbours: changes::in_order(&agent), graph, dim: agent.longest(&plan), have };
         let shared = Shared::new(folder, running, audit, sender, wire).with_rounds_between(agent.staleness());
         let shared = Arc::new(shared);
         let listen = format!(

@@ -30,7 +30,7 @@ use std::path::Path;
 
 /// A study that can be gone on with.
 #[derive(Debug)]
-pub struct Study {
+pub struct OpenStudy {
     /// Its number in this file.
     pub number: i64,
     /// Where it stood, if it had begun to release.
@@ -316,7 +316,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::OverBudget`] and the other reasons of [`books::admit`], and what the file says.
-    pub fn begin(&mut self, opening: &Opening) -> Result<Study, StoreError> {
+    pub fn begin(&mut self, opening: &Opening) -> Result<OpenStudy, StoreError> {
         self.begin_after(opening, |_, _| Ok(None))
     }
 
@@ -326,7 +326,7 @@ impl Store {
         &mut self,
         opening: &Opening,
         reserve: impl FnOnce(Option<String>, Option<Limit>) -> Result<Option<String>, E>,
-    ) -> Result<Study, E> {
+    ) -> Result<OpenStudy, E> {
         let rows = self.headings()?;
         if rows.first().is_some_and(|row| !matches!(row.entry, Entry::Budget { .. })) {
             return Err(self.broken("the ledger does not begin with a budget").into());
@@ -334,7 +334,7 @@ impl Store {
         let (number, limit) = match books::admit(&rows, opening)? {
             Admission::GoesOn { number, id } => {
                 reserve(Some(id), None)?;
-                return Ok(Study { number, checkpoint: self.checkpoint(number)? });
+                return Ok(OpenStudy { number, checkpoint: self.checkpoint(number)? });
             }
             Admission::Begins { number, limit } => (number, limit),
         };
@@ -352,7 +352,7 @@ impl Store {
         let (cost, seeded) = (opening.cost, opening.seeded);
         entries.push((number, Entry::Study { experiment, graph, claim, cost, id, seeded, time }));
         self.append(&entries, Vec::new(), None)?;
-        Ok(Study { number, checkpoint: None })
+        Ok(OpenStudy { number, checkpoint: None })
     }
 
     /// The last checkpoint of a study.

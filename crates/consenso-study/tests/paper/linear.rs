@@ -510,7 +510,7 @@ fn play(mut player: Player, memory: &[f64], rows: &[f64], round: u32) -> Vec<f64
         common: None,
     };
     let mut out = vec![0.0; 2];
-    player.play(&seat, &mut consenso_engine::gate::Draft::default(), &mut out);
+    player.play(&seat, &mut consenso_engine::gate::Desk::default(), &mut out);
     out
 }
 
