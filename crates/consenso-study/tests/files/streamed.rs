@@ -213,7 +213,7 @@ fn what_cannot_be_kept_is_refused() {
     let (text, spec) = place.text("one.csv", "encoding = \"paper\"\nagents = 5");
     let mut store = Store {
         open: &mut || panic!("nothing is opened"),
-        before: &mut |outline| Err(format!("no room for {}", outline.rows)),
+        before: &mut |outline| Err(format!("no room for {}", outline.rows).into()),
     };
     let refused = files::inputs_streamed(text, spec, None, &mut Alone, &mut store).unwrap_err().to_string();
     assert!(refused.starts_with("no room for "), "{refused}");
