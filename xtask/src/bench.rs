@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: measurements as ratios against floors and peers, all in one run on one machine.
+//! `cargo xtask bench`: measurements as ratios against floors and peers, all in one run on one
+//! machine.
 
 use crate::{cargo, root};
 use std::path::{Path, PathBuf};
@@ -6,7 +7,10 @@ use std::process::Command;
 
 /// What each part measures.
 const PARTS: [(&str, &str); 7] = [
-    ("commands", "what users start: wall time, processor time, and how busy that keeps the threads"),
+    (
+        "commands",
+        "what users start: wall time, processor time, and how busy that keeps the threads",
+    ),
     (
         "agents",
         "a round by the number of agents, held and streamed, on one process and several; with --million to 10^7",
@@ -26,8 +30,10 @@ const PARTS: [(&str, &str); 7] = [
 
 /// Runs the named parts, or all of them.
 pub(crate) fn run(arguments: &[String]) -> bool {
-    let flags: Vec<&str> = arguments.iter().map(String::as_str).filter(|a| a.starts_with("--")).collect();
-    let names: Vec<&str> = arguments.iter().map(String::as_str).filter(|a| !a.starts_with("--")).collect();
+    let flags: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|a| a.starts_with("--")).collect();
+    let names: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|a| !a.starts_with("--")).collect();
     if let Some(unknown) = names.iter().find(|n| PARTS.iter().all(|p| p.0 != **n)) {
         eprintln!("there is no bench \"{unknown}\"; there are");
         PARTS.iter().for_each(|(name, about)| eprintln!("  {name:12} {about}"));
@@ -57,7 +63,11 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     // It takes a quarter of an hour and writes a page of the guide, so it is run by name.
     if names.contains(&"utility") {
         let program = flags.iter().find_map(|flag| flag.strip_prefix("--program="));
-        passed &= crate::utility::run(flags.contains(&"--quick"), flags.contains(&"--development"), program);
+        passed &= crate::utility::run(
+            flags.contains(&"--quick"),
+            flags.contains(&"--development"),
+            program,
+        );
     }
     if wanted("network") {
         passed &= network();
@@ -102,7 +112,8 @@ fn machine() -> String {
 /// Processor time of children that have ended, in seconds, as Linux counts it.
 fn processor_time() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may hold anything; the 14th and 15th field after it are ours, in hundredths.
+    // The name in parentheses may hold anything; the 14th and 15th field after it are ours, in
+    // hundredths.
     let fields: Vec<f64> = text
         .rsplit(") ")
         .next()
@@ -117,7 +128,8 @@ fn processor_time() -> f64 {
 fn released() -> Option<(PathBuf, PathBuf)> {
     eprintln!("── consenso, released");
     output(cargo().args(["build", "--quiet", "--release", "-p", "consenso-cli"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let place = target.join("bench-runs");
     let _ = std::fs::remove_dir_all(&place);
     std::fs::create_dir_all(&place).ok()?;
@@ -131,7 +143,8 @@ fn timed(command: &mut Command) -> Option<(f64, f64, String)> {
     Some((began.elapsed().as_secs_f64(), processor_time() - before, out))
 }
 
-/// What users start. A loaded machine takes wall time away and leaves processor time as it is, so the share of the threads says something on a quiet one only.
+/// What users start. A loaded machine takes wall time away and leaves processor time as it is, so
+/// the share of the threads says something on a quiet one only.
 fn commands() -> bool {
     let Some((consenso, place)) = released() else { return false };
     say("\nCommands: seconds, and the share of threads × wall that they compute");
@@ -144,7 +157,10 @@ fn commands() -> bool {
     ];
     for (name, arguments) in all {
         let mut command = Command::new(&consenso);
-        command.args(arguments).args(["--json", "--out", &name.replace(' ', "-")]).current_dir(&place);
+        command
+            .args(arguments)
+            .args(["--json", "--out", &name.replace(' ', "-")])
+            .current_dir(&place);
         let Some((wall, processor, _)) = timed(&mut command) else { return false };
         let share = 100.0 * processor / (wall * threads);
         say(&format!(
@@ -172,7 +188,8 @@ struct Way {
     largest: u32,
 }
 
-/// The cost of a round by the number of agents: from the difference of two numbers of rounds, so that what comes before and after does not count.
+/// The cost of a round by the number of agents: from the difference of two numbers of rounds, so
+/// that what comes before and after does not count.
 fn agents(million: bool) -> bool {
     let Some((consenso, place)) = released() else { return false };
     let environment = consenso.parent().and_then(Path::parent).map(|target| target.join("mpi"));
@@ -181,7 +198,9 @@ fn agents(million: bool) -> bool {
         "\nRing of N agents, 10 records of 14 features each, noise: a round, and what an agent takes of a processor in it",
     );
     if environment.is_none() {
-        say("  no environment with MPICH: `cargo xtask mpi` makes one, and processes are measured then");
+        say(
+            "  no environment with MPICH: `cargo xtask mpi` makes one, and processes are measured then",
+        );
     }
     let way = |name, ranks, streamed, largest| Way { name, ranks, streamed, largest };
     let ways = [
@@ -195,7 +214,9 @@ fn agents(million: bool) -> bool {
         let agents = 10u64.pow(power);
         let few: u32 = if power >= 7 { 1 } else { 2 };
         let more = few + (3_000_000 / agents).clamp(2, 400) as u32;
-        for way in ways.iter().filter(|w| power <= w.largest && (w.ranks == 0 || environment.is_some())) {
+        for way in
+            ways.iter().filter(|w| power <= w.largest && (w.ranks == 0 || environment.is_some()))
+        {
             let once = |rounds: u32| {
                 let file = place.join(format!("ring-{agents}-{rounds}.toml"));
                 std::fs::write(&file, ring(agents, rounds)).ok()?;
@@ -203,7 +224,11 @@ fn agents(million: bool) -> bool {
                     Some(environment) => {
                         let mut command = Command::new(environment.join("bin").join("mpirun"));
                         command.env("LD_LIBRARY_PATH", environment.join("lib"));
-                        command.arg("-n").arg(way.ranks.to_string()).arg(&consenso).args(["--json", "run"]);
+                        command
+                            .arg("-n")
+                            .arg(way.ranks.to_string())
+                            .arg(&consenso)
+                            .args(["--json", "run"]);
                         command.args(["--threads", "1"]);
                         command
                     }
@@ -243,7 +268,9 @@ pub(crate) fn say(text: &str) {
 fn example(package: &str, name: &str, arguments: &[&str]) -> Option<String> {
     eprintln!("── {name}");
     let mut command = cargo();
-    command.args(["run", "--quiet", "--release", "-p", package, "--example", name, "--"]).args(arguments);
+    command
+        .args(["run", "--quiet", "--release", "-p", package, "--example", name, "--"])
+        .args(arguments);
     output(&mut command)
 }
 
@@ -287,11 +314,16 @@ fn simulate(million: bool) -> bool {
         ours.lines().filter(move |l| l.contains(&tag)).map(str::to_owned).collect::<Vec<_>>()
     };
     let example_b = lines("example-b").remove(0);
-    let (open, noise, filter) =
-        (number(&example_b, "open_ms"), number(&example_b, "noise_ms"), number(&example_b, "filter_ms"));
+    let (open, noise, filter) = (
+        number(&example_b, "open_ms"),
+        number(&example_b, "noise_ms"),
+        number(&example_b, "filter_ms"),
+    );
     say("\nAlgorithm 1, N = 100, E = 200, b = 100, d = 14, 10 runs: milliseconds a round");
     let numpy = python("bench-python", &["numpy"])
-        .and_then(|python| output(Command::new(python).arg(root().join("benches").join("simulate.py"))))
+        .and_then(|python| {
+            output(Command::new(python).arg(root().join("benches").join("simulate.py")))
+        })
         .map(|out| (number(&out, "ms_per_round"), number(&out, "tuned_ms_per_round")));
     match numpy {
         Some((plain, tuned)) => {
@@ -322,7 +354,9 @@ fn simulate(million: bool) -> bool {
     }
     for line in lines("high-dimension") {
         let (ms, floor) = (number(&line, "ms"), number(&line, "floor_ms"));
-        say("\nd = 100,000, 20 non-zeros a row, 10 agents of 3,000 records, with noise, one thread: a round");
+        say(
+            "\nd = 100,000, 20 non-zeros a row, 10 agents of 3,000 records, with noise, one thread: a round",
+        );
         say(&format!("  {ms:10.3} ms   memory floor {floor:9.3} ms   {:5.2}× floor", ms / floor));
     }
     say("\nAgents of 100 records, d = 14, with noise, two threads: a round");
@@ -341,7 +375,9 @@ fn simulate(million: bool) -> bool {
 fn accounting() -> bool {
     let Some(ours) = example("consenso-engine", "bench_accounting", &[]) else { return false };
     let peer = python("bench-python", &["dp-accounting==0.6.0"])
-        .and_then(|python| output(Command::new(python).arg(root().join("benches").join("accounting.py"))))
+        .and_then(|python| {
+            output(Command::new(python).arg(root().join("benches").join("accounting.py")))
+        })
         .unwrap_or_default();
     say("\nAccounting: seconds, and dp-accounting 0.6.0 beside them");
     let task = |line: &str| {
@@ -351,7 +387,8 @@ fn accounting() -> bool {
         let name = task(line);
         let mine = number(line, "seconds");
         let theirs = peer.lines().find(|l| task(l) == name).map(|l| number(l, "seconds"));
-        let beside = theirs.map_or_else(|| "–".into(), |t| format!("{t:10.4}   {:8.0}× ours", t / mine));
+        let beside =
+            theirs.map_or_else(|| "–".into(), |t| format!("{t:10.4}   {:8.0}× ours", t / mine));
         say(&format!("  {name:34} {mine:10.6}   {beside}"));
     }
     true

@@ -1,7 +1,7 @@
 //! `cargo xtask browser`: the pages in a real browser.
 //!
-//! Chromium and npm must be there (on Debian: `apt install chromium npm`); playwright-core, which drives the browser, goes into a
-//! throw-away folder under `target`.
+//! Chromium and npm must be there (on Debian: `apt install chromium npm`); playwright-core, which
+//! drives the browser, goes into a throw-away folder under `target`.
 
 use crate::{cargo, root, succeeds};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use std::process::Command;
 
 /// The version the test was written with.
 const DRIVER: &str = "playwright-core@1.65.0";
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const BROWSERS: [&str; 4] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// Writes pages with the command line, opens them, and checks what a reader would do with them.
 pub(crate) fn run() -> bool {
@@ -26,10 +27,14 @@ pub(crate) fn run() -> bool {
         eprintln!("── {}: {e}", place.display());
         return false;
     }
-    install_driver(&place) && write_pages(&pages) && check(&place, &pages, &browser) && live(&place, &browser)
+    install_driver(&place)
+        && write_pages(&pages)
+        && check(&place, &pages, &browser)
+        && live(&place, &browser)
 }
 
-/// Makes the pictures of the README again: the frontier of all private algorithms, and the live page of a network half-way.
+/// Makes the pictures of the README again: the frontier of all private algorithms, and the live
+/// page of a network half-way.
 pub(crate) fn figures() -> bool {
     let place = root().join("target/browser");
     let Some(browser) = find_browser() else {
@@ -55,7 +60,10 @@ pub(crate) fn figures() -> bool {
         && install_driver(&place)
         && succeeds(cargo().args(["build", "--release", "--quiet", "-p", "consenso-cli"]))
         && succeeds(
-            program().args(["run", "frontier", "--out"]).arg(&run).stdout(std::process::Stdio::null()),
+            program()
+                .args(["run", "frontier", "--out"])
+                .arg(&run)
+                .stdout(std::process::Stdio::null()),
         )
         && copy(run.join("figures/frontier-10.svg"), "frontier.svg")
         && live_page(&place, &browser, &STUDIES[0])
@@ -78,10 +86,14 @@ fn install_driver(place: &Path) -> bool {
     }
     eprintln!("── npm install {DRIVER}, into {}", place.display());
     let mut npm = Command::new("npm");
-    npm.current_dir(place).args(["install", "--no-save", "--no-package-lock", "--prefix", "."]).arg(DRIVER);
+    npm.current_dir(place)
+        .args(["install", "--no-save", "--no-package-lock", "--prefix", "."])
+        .arg(DRIVER);
     let installed = succeeds(&mut npm);
     if !installed {
-        eprintln!("── the browser test needs npm (Debian: apt install npm) and, the first time, a network");
+        eprintln!(
+            "── the browser test needs npm (Debian: apt install npm) and, the first time, a network"
+        );
     }
     installed
 }
@@ -92,9 +104,11 @@ fn write_pages(pages: &Path) -> bool {
         return false;
     }
     let listed = program().args(["run", "--list"]).output();
-    let listed =
-        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let listed = listed
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
+    let names: Vec<&str> =
+        listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     if names.is_empty() {
         eprintln!("── consenso run --list names no experiment");
         return false;
@@ -111,7 +125,8 @@ fn write_pages(pages: &Path) -> bool {
 
 /// The optimised program, once it is built.
 pub(crate) fn program() -> Command {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let mut command = Command::new(target.join("release/consenso"));
     command.current_dir(root());
     command
@@ -134,7 +149,8 @@ fn script(place: &Path, name: &str) -> Option<PathBuf> {
     }
 }
 
-/// Studies of a few seconds for the live page: what they are called, their graph and algorithm, and what the page draws of them.
+/// Studies of a few seconds for the live page: what they are called, their graph and algorithm, and
+/// what the page draws of them.
 const STUDIES: [[&str; 3]; 2] = [
     [
         "live",
@@ -182,7 +198,13 @@ fn live_page(place: &Path, browser: &Path, &[name, rest, drawn]: &[&str; 3]) -> 
     let out = place.join(name);
     made && script(place, "dashboard.mjs").is_some_and(|script| {
         succeeds(
-            Command::new("node").arg(script).arg(browser).arg(program).arg(&network).arg(&out).arg(drawn),
+            Command::new("node")
+                .arg(script)
+                .arg(browser)
+                .arg(program)
+                .arg(&network)
+                .arg(&out)
+                .arg(drawn),
         )
     })
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask docs`: the guide as a book, with every link checked.
 //!
-//! The chapters are the links of `docs/README.md`, in their order. The book is plain HTML under `target/book`, for a browser without a network.
+//! The chapters are the links of `docs/README.md`, in their order. The book is plain HTML under
+//! `target/book`, for a browser without a network.
 
 use crate::{reference, root};
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
@@ -9,7 +10,8 @@ use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 /// Pages outside `docs/` that the book holds too.
-const BESIDE: [&str; 5] = ["README.md", "ARCHITECTURE.md", "PRIVACY.md", "CHANGELOG.md", "CONTRIBUTING.md"];
+const BESIDE: [&str; 5] =
+    ["README.md", "ARCHITECTURE.md", "PRIVACY.md", "CHANGELOG.md", "CONTRIBUTING.md"];
 
 const STYLE: &str = include_str!("../book.css");
 
@@ -34,7 +36,9 @@ fn build(root: &Path, out: &Path) -> Result<usize, Vec<String>> {
     let made = reference::chapter(root).map_err(one)?;
     let write = |path: &Path, text: &[u8]| {
         let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        folder.and_then(|()| std::fs::write(path, text)).map_err(|e| one(format!("{}: {e}", path.display())))
+        folder
+            .and_then(|()| std::fs::write(path, text))
+            .map_err(|e| one(format!("{}: {e}", path.display())))
     };
     write(&root.join("docs/reference.md"), made.as_bytes())?;
     let pages = pages(root).map_err(one)?;
@@ -151,7 +155,9 @@ fn faults(root: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
     let mut faults = Vec::new();
     let anchors: BTreeMap<&str, BTreeSet<String>> = pages
         .iter()
-        .map(|(name, text)| (name.as_str(), headings(text).into_iter().map(|(_, _, id)| id).collect()))
+        .map(|(name, text)| {
+            (name.as_str(), headings(text).into_iter().map(|(_, _, id)| id).collect())
+        })
         .collect();
     for (name, text) in pages {
         for (_, target) in links(text).iter().filter(|(_, target)| !is_elsewhere(target)) {
@@ -184,8 +190,10 @@ fn chapters(pages: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     for (_, target) in links(contents) {
         let name = beside("docs/README.md", target.split('#').next().unwrap_or(""));
-        let title =
-            pages.get(&name).and_then(|text| headings(text).into_iter().next()).map(|(_, title, _)| title);
+        let title = pages
+            .get(&name)
+            .and_then(|text| headings(text).into_iter().next())
+            .map(|(_, title, _)| title);
         if let Some(title) = title.filter(|_| !out.iter().any(|(known, _)| *known == name)) {
             out.push((name, title));
         }
@@ -213,7 +221,9 @@ fn page(name: &str, text: &str, chapters: &[(String, String)]) -> String {
     });
     let mut body = String::new();
     html::push_html(&mut body, events);
-    let body = body.replace("<table>", "<div class=\"scroll\"><table>").replace("</table>", "</table></div>");
+    let body = body
+        .replace("<table>", "<div class=\"scroll\"><table>")
+        .replace("</table>", "</table></div>");
     let mut list = String::new();
     for (chapter, title) in chapters {
         let here = if chapter == name { " aria-current=\"page\"" } else { "" };
@@ -227,11 +237,16 @@ fn page(name: &str, text: &str, chapters: &[(String, String)]) -> String {
     let at = chapters.iter().position(|(chapter, _)| chapter == name);
     let turn = |k: Option<usize>, word: &str| {
         let (chapter, title) = k.and_then(|k| chapters.get(k))?;
-        Some(format!("<a href=\"{up}{}\">{word} {}</a>", chapter.replace(".md", ".html"), escape(title)))
+        Some(format!(
+            "<a href=\"{up}{}\">{word} {}</a>",
+            chapter.replace(".md", ".html"),
+            escape(title)
+        ))
     };
     let before = turn(at.and_then(|at| at.checked_sub(1)), "←").unwrap_or_default();
     let after = turn(at.map(|at| at + 1), "→").unwrap_or_default();
-    let title = headings(text).into_iter().next().map_or_else(|| name.to_owned(), |(_, title, _)| title);
+    let title =
+        headings(text).into_iter().next().map_or_else(|| name.to_owned(), |(_, title, _)| title);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <title>{} – Consenso</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<nav aria-label=\"Chapters\"><p><a href=\"{up}docs/README.html\">Consenso, the guide</a></p>\n\
@@ -266,8 +281,12 @@ mod tests {
         pages.insert("docs/a.md".into(), "# A\n## Two `words`!\n[up](../Cargo.toml)".into());
         pages.insert("docs/lost.md".into(), "# Lost".into());
         let found =
-            faults(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root"), &pages).join("\n");
-        assert!(found.contains("gone.md leads nowhere") && found.contains("no heading #nothing"), "{found}");
+            faults(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root"), &pages)
+                .join("\n");
+        assert!(
+            found.contains("gone.md leads nowhere") && found.contains("no heading #nothing"),
+            "{found}"
+        );
         assert!(
             found.contains("docs/lost.md: docs/README.md does not lead to it")
                 && !found.contains("two-words"),

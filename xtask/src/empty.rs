@@ -1,4 +1,5 @@
-//! An empty crate that adds the library and nothing else: the first lines of its documentation must compile, run, claim and predict.
+//! An empty crate that adds the library and nothing else: the first lines of its documentation must
+//! compile, run, claim and predict.
 
 use crate::{cargo, root, succeeds};
 use std::fs;
@@ -63,6 +64,10 @@ mod tests {
         let page = "//! Words.\n//!\n//! ```\n//! use a::B;\n//! let b = B;\n//! # Ok(())\n//! ```\n//! ```\n//! no\n//! ```\n";
         let program = super::program(page);
         assert!(program.starts_with(" use a::B;\n\nfn main()"), "{program}");
-        assert!(program.contains(" let b = B;") && !program.contains("# Ok") && !program.contains("no\n"));
+        assert!(
+            program.contains(" let b = B;")
+                && !program.contains("# Ok")
+                && !program.contains("no\n")
+        );
     }
 }

@@ -36,7 +36,8 @@ Usage: cargo xtask <command>
   browser the pages in headless Chromium, every chart used as a reader would, and a live network's page; needs chromium and npm
 ";
 
-/// All but the comparisons with other people's libraries: their dependencies are heavy, so they are not part of `ci`.
+/// All but the comparisons with other people's libraries: their dependencies are heavy, so they are
+/// not part of `ci`.
 const NOT_ORACLES: [&str; 3] = ["--workspace", "--exclude", "consenso-oracles"];
 
 /// One command of cargo.
@@ -118,7 +119,8 @@ fn python_of_ci(room: JoinHandle<Result<python::Room, &'static str>>) -> bool {
 
 /// Builds the program and checks what `deploy/` makes of it.
 fn deploy(arguments: &[String]) -> bool {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let mut check = Command::new("sh");
     check.arg(root().join("deploy/check.sh")).arg(target.join("debug/consenso")).args(arguments);
     succeeds(cargo().args(["build", "--quiet", "-p", "consenso-cli"])) && succeeds(&mut check)
@@ -147,7 +149,8 @@ fn run(steps: &[Step]) -> bool {
 }
 
 fn line(step: &Step) -> String {
-    let inner = if step.inner.is_empty() { String::new() } else { format!(" -- {}", step.inner.join(" ")) };
+    let inner =
+        if step.inner.is_empty() { String::new() } else { format!(" -- {}", step.inner.join(" ")) };
     step.arguments.join(" ") + &inner
 }
 

@@ -1,4 +1,5 @@
-//! `cargo xtask mpi`: one simulation on 1 to 4 processes, with the MPI of an environment of its own.
+//! `cargo xtask mpi`: one simulation on 1 to 4 processes, with the MPI of an environment of its
+//! own.
 
 use crate::{cargo, root, succeeds};
 use std::path::{Path, PathBuf};
@@ -44,17 +45,21 @@ pub(crate) fn slurm() -> bool {
 
 /// Where things are built, with the command in it, and an environment with MPICH.
 fn prepared() -> Option<(PathBuf, PathBuf)> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let environment = target.join("mpi");
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "mpich>=5,<6"];
     let made = environment.join("bin/mpirun").exists()
         || (succeeds(Command::new("python3").args(["-m", "venv"]).arg(&environment))
             && succeeds(Command::new(environment.join("bin/python")).args(install)));
     if !made {
-        eprintln!("── no environment with MPICH could be made: runs over several processes are not checked");
+        eprintln!(
+            "── no environment with MPICH could be made: runs over several processes are not checked"
+        );
         return None;
     }
-    succeeds(cargo().args(["build", "--quiet", "-p", "consenso-cli"])).then_some((target, environment))
+    succeeds(cargo().args(["build", "--quiet", "-p", "consenso-cli"]))
+        .then_some((target, environment))
 }
 
 fn compare(target: &Path, environment: &Path) -> bool {
@@ -71,10 +76,15 @@ fn compare(target: &Path, environment: &Path) -> bool {
         }
         let mut transcripts: Vec<(usize, String)> = Vec::new();
         for ranks in 1..=4 {
-            let Some(answer) = started(target, environment, &place, graph, ranks) else { return false };
+            let Some(answer) = started(target, environment, &place, graph, ranks) else {
+                return false;
+            };
             // The hashes of the transcripts, wherever they stand: no JSON parser for one key.
-            let hashes: Vec<&str> =
-                answer.lines().filter(|line| line.contains("\"transcript\"")).map(str::trim).collect();
+            let hashes: Vec<&str> = answer
+                .lines()
+                .filter(|line| line.contains("\"transcript\""))
+                .map(str::trim)
+                .collect();
             let figure = |key: &str| {
                 answer
                     .lines()
@@ -84,7 +94,11 @@ fn compare(target: &Path, environment: &Path) -> bool {
                     .trim_end_matches(',')
                     .to_owned()
             };
-            eprintln!("{graph}, {ranks} processes: {}, {}", figure("\"halo_bytes\""), figure("\"seconds\""));
+            eprintln!(
+                "{graph}, {ranks} processes: {}, {}",
+                figure("\"halo_bytes\""),
+                figure("\"seconds\"")
+            );
             transcripts.push((ranks, hashes.concat()));
         }
         if transcripts[0].1.is_empty() || transcripts.iter().any(|t| t.1 != transcripts[0].1) {
@@ -102,14 +116,31 @@ fn compare(target: &Path, environment: &Path) -> bool {
 fn command(target: &Path, environment: &Path, place: &Path, ranks: usize) -> Command {
     let mut command = Command::new(environment.join("bin/mpirun"));
     let library = environment.join("lib/libmpi_abi.so.1");
-    command.args(["-n", &ranks.to_string()]).arg(target.join("debug/consenso")).arg("run").current_dir(place);
+    command
+        .args(["-n", &ranks.to_string()])
+        .arg(target.join("debug/consenso"))
+        .arg("run")
+        .current_dir(place);
     command.env("CONSENSO_MPI", library);
     command
 }
 
-fn started(target: &Path, environment: &Path, place: &Path, graph: &str, ranks: usize) -> Option<String> {
+fn started(
+    target: &Path,
+    environment: &Path,
+    place: &Path,
+    graph: &str,
+    ranks: usize,
+) -> Option<String> {
     let mut run = command(target, environment, place, ranks);
-    run.args([&format!("{graph}.toml"), "--json", "--threads", "1", "--out", &format!("{graph}-{ranks}")]);
+    run.args([
+        &format!("{graph}.toml"),
+        "--json",
+        "--threads",
+        "1",
+        "--out",
+        &format!("{graph}-{ranks}"),
+    ]);
     let output = run.output().ok()?;
     if !output.status.success() {
         eprintln!("── {ranks} processes failed:\n{}", String::from_utf8_lossy(&output.stderr));
@@ -118,7 +149,8 @@ fn started(target: &Path, environment: &Path, place: &Path, graph: &str, ranks: 
     String::from_utf8(output.stdout).ok()
 }
 
-/// A rank that fails ends the job, with a message and a code, instead of leaving the others waiting.
+/// A rank that fails ends the job, with a message and a code, instead of leaving the others
+/// waiting.
 fn died(target: &Path, environment: &Path, place: &Path) -> bool {
     let mut run = command(target, environment, place, 3);
     // A start of one's own is something such a run refuses, and it finds out when all have joined.
@@ -139,9 +171,18 @@ fn transcripts(answer: &[u8]) -> String {
     text.lines().filter(|line| line.contains("\"transcript\"")).map(str::trim).collect()
 }
 
-/// Two processes whose time is up stop at the same round and go on from there; three do not go on from what two saved, and say so.
+/// Two processes whose time is up stop at the same round and go on from there; three do not go on
+/// from what two saved, and say so.
 fn stopped(target: &Path, environment: &Path, place: &Path) -> bool {
-    let long = ["ring.toml", "--set", "data.agents=100", "--set", "algorithm.rounds=4000", "--threads", "1"];
+    let long = [
+        "ring.toml",
+        "--set",
+        "data.agents=100",
+        "--set",
+        "algorithm.rounds=4000",
+        "--threads",
+        "1",
+    ];
     let run = |ranks: usize, more: &[&str]| {
         command(target, environment, place, ranks).args(long).args(more).arg("--json").output().ok()
     };
@@ -152,7 +193,8 @@ fn stopped(target: &Path, environment: &Path, place: &Path) -> bool {
         return false;
     };
     let text = String::from_utf8_lossy(&limited.stderr).into_owned();
-    let told = !limited.status.success() && text.contains("with --resume, on 2 processes again, goes on");
+    let told =
+        !limited.status.success() && text.contains("with --resume, on 2 processes again, goes on");
     let (Some(three), Some(resumed)) = (run(3, &again), run(2, &again)) else { return false };
     let three = String::from_utf8_lossy(&three.stderr).into_owned();
     let refused = three.contains("was saved by 2 processes, and there are 3 now");
@@ -165,13 +207,16 @@ fn stopped(target: &Path, environment: &Path, place: &Path) -> bool {
         if good { "yes" } else { "NO" }
     );
     if !good {
-        eprintln!("told {told}, refused {refused}, went on {went_on}, same {same}\n{text}\n{three}");
+        eprintln!(
+            "told {told}, refused {refused}, went on {went_on}, same {same}\n{text}\n{three}"
+        );
         eprintln!("{}", String::from_utf8_lossy(&resumed.stderr));
     }
     good
 }
 
-/// Where every file is an agent, a process reads the files of its own agents and no others: in the folder of each those of the other are no records.
+/// Where every file is an agent, a process reads the files of its own agents and no others: in the
+/// folder of each those of the other are no records.
 fn own_files(target: &Path, environment: &Path, place: &Path) -> bool {
     let schema = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 120\n\
                   [[column]]\nname = \"ill\"\nkind = \"label\"\nclasses = [\"no\", \"yes\"]\n";
@@ -180,7 +225,9 @@ fn own_files(target: &Path, environment: &Path, place: &Path) -> bool {
     let table = |file: u32| {
         let rows = (0..40 + 10 * file)
             .map(|i| (i * 7 + file, if (i + file).is_multiple_of(3) { "yes" } else { "no" }));
-        rows.fold("age,ill\n".to_owned(), |text, (age, ill)| text + &format!("{},{ill}\n", 20 + age % 60))
+        rows.fold("age,ill\n".to_owned(), |text, (age, ill)| {
+            text + &format!("{},{ill}\n", 20 + age % 60)
+        })
     };
     // A ring of four on two processes: the first two files are rank 0's.
     let folders = [("all", 0..4), ("rank-0", 0..2), ("rank-1", 2..4)];
@@ -191,8 +238,11 @@ fn own_files(target: &Path, environment: &Path, place: &Path) -> bool {
             std::fs::write(folder.join("schema.toml"), schema)?;
             std::fs::write(folder.join("own.toml"), experiment)?;
             (0..4).try_for_each(|file| {
-                let text =
-                    if readable.contains(&file) { table(file) } else { "somebody else's\n".to_owned() };
+                let text = if readable.contains(&file) {
+                    table(file)
+                } else {
+                    "somebody else's\n".to_owned()
+                };
                 std::fs::write(folder.join(format!("site-{file}.csv")), text)
             })
         };
@@ -213,19 +263,29 @@ fn own_files(target: &Path, environment: &Path, place: &Path) -> bool {
             run.args(["-n", ranks, "sh", "-c", &line]).current_dir(place);
             run.env("CONSENSO_MPI", environment.join("lib/libmpi_abi.so.1")).output().ok()
         };
-        let (Some(one), Some(two)) = (run("1", "all"), run("2", "rank-$PMI_RANK")) else { return false };
+        let (Some(one), Some(two)) = (run("1", "all"), run("2", "rank-$PMI_RANK")) else {
+            return false;
+        };
         let hashes = transcripts(&one.stdout);
         let same = !hashes.is_empty() && hashes == transcripts(&two.stdout);
         if !same {
-            eprintln!("{}{}", String::from_utf8_lossy(&one.stderr), String::from_utf8_lossy(&two.stderr));
+            eprintln!(
+                "{}{}",
+                String::from_utf8_lossy(&one.stderr),
+                String::from_utf8_lossy(&two.stderr)
+            );
         }
         good &= same;
     }
-    eprintln!("a process reads only the files of its own agents: {}", if good { "yes" } else { "NO" });
+    eprintln!(
+        "a process reads only the files of its own agents: {}",
+        if good { "yes" } else { "NO" }
+    );
     good
 }
 
-/// The MPI of this machine, if there is one: what `deploy/mpi/abi.c` makes of it gives the transcript of the other.
+/// The MPI of this machine, if there is one: what `deploy/mpi/abi.c` makes of it gives the
+/// transcript of the other.
 fn without_the_abi(target: &Path, place: &Path) -> bool {
     let library = place.join("libconsenso_mpi.so");
     let mut compile = Command::new("mpicc");
@@ -250,7 +310,10 @@ fn without_the_abi(target: &Path, place: &Path) -> bool {
         if good { "the same" } else { "NOT the same" }
     );
     if !good {
-        eprintln!("{}", output.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()).unwrap_or_default());
+        eprintln!(
+            "{}",
+            output.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()).unwrap_or_default()
+        );
     }
     good
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask python`: the Python package in an environment of its own, its tests, its types and its notebooks.
+//! `cargo xtask python`: the Python package in an environment of its own, its tests, its types and
+//! its notebooks.
 
 use crate::{cargo, root, succeeds};
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ for path in sorted(pathlib.Path('notebooks').glob('*.ipynb')):
 ";
 
 const INSTALL: [&str; 5] = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-/// The least of several imports, each in a process of its own: the first one reads the library from the disk.
+/// The least of several imports, each in a process of its own: the first one reads the library from
+/// the disk.
 const IMPORT: &str = "
 import subprocess, sys
 code = 'import time; t = time.perf_counter(); import consenso; print(time.perf_counter() - t)'
@@ -55,8 +57,8 @@ impl Room {
     /// An environment with what is needed; `Err` says why there is none.
     fn new() -> Result<Self, &'static str> {
         let python = interpreter().ok_or("no Python 3.10 or newer was found")?;
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| root().join("target"), PathBuf::from);
         let room = Self {
             environment: target.join("python"),
             package: root().join("crates/consenso-python"),
@@ -79,24 +81,33 @@ impl Room {
         python
     }
 
-    /// Builds the library and puts it where Python looks beside the sources. Unoptimised: the tests are small, and the build is what takes the time.
+    /// Builds the library and puts it where Python looks beside the sources. Unoptimised: the tests
+    /// are small, and the build is what takes the time.
     fn build(&self) -> bool {
         let mut build = cargo();
-        build.args(["build", "--quiet", "-p", "consenso-python"]).env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+        build
+            .args(["build", "--quiet", "-p", "consenso-python"])
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
         self.put(&mut build)
     }
 
-    /// The same from what the tests before it have built: the same packages with the same features, so that nothing is built twice.
+    /// The same from what the tests before it have built: the same packages with the same features,
+    /// so that nothing is built twice.
     fn build_after_tests(&self) -> bool {
         self.put(cargo().args(["build", "--quiet", "--lib", "--tests"]).args(crate::NOT_ORACLES))
     }
 
     fn put(&self, build: &mut Command) -> bool {
-        let name = format!("{}consenso_core{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        let name = format!(
+            "{}consenso_core{}",
+            std::env::consts::DLL_PREFIX,
+            std::env::consts::DLL_SUFFIX
+        );
         let library = self.target.join("debug").join(name);
         let beside = self.package.join("python/consenso/_core.abi3.so");
-        let copy =
-            |from: &Path| std::fs::copy(from, &beside).map_err(|e| eprintln!("{}: {e}", from.display()));
+        let copy = |from: &Path| {
+            std::fs::copy(from, &beside).map_err(|e| eprintln!("{}: {e}", from.display()))
+        };
         succeeds(build) && copy(&library).is_ok()
     }
 
@@ -111,7 +122,9 @@ impl Room {
     fn check(&self) -> bool {
         succeeds(self.built().args(["-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"]))
             && succeeds(self.python().args(["-m", "mypy", "python/consenso"]))
-            && succeeds(self.python().args(["-m", "basedpyright", "--pythonpath"]).arg(self.interpreter()))
+            && succeeds(
+                self.python().args(["-m", "basedpyright", "--pythonpath"]).arg(self.interpreter()),
+            )
             && succeeds(self.built().args(["-c", NOTEBOOKS]))
     }
 
@@ -119,8 +132,8 @@ impl Room {
         self.environment.join("bin/python")
     }
 
-    /// The wheel as users get it, in a clean environment without this repository: how large it is, how long an import takes, and
-    /// how a fit compares with the command line.
+    /// The wheel as users get it, in a clean environment without this repository: how large it is,
+    /// how long an import takes, and how a fit compares with the command line.
     fn wheel(&self) -> bool {
         let (wheels, clean) = (self.target.join("wheels"), self.target.join("python-clean"));
         let _ = std::fs::remove_dir_all(&clean);
@@ -128,10 +141,14 @@ impl Room {
         let _ = std::fs::remove_file(self.package.join("python/consenso/_core.abi3.so"));
         let built = succeeds(self.python().args(INSTALL).arg("maturin>=1.9,<2"))
             && succeeds(
-                self.python().args(["-m", "maturin", "build", "--quiet", "--release", "--out"]).arg(&wheels),
+                self.python()
+                    .args(["-m", "maturin", "build", "--quiet", "--release", "--out"])
+                    .arg(&wheels),
             );
-        let files = std::fs::read_dir(&wheels).into_iter().flatten().flatten().map(|entry| entry.path());
-        let Some(wheel) = files.filter(|p| p.extension().is_some_and(|e| e == "whl")).max().filter(|_| built)
+        let files =
+            std::fs::read_dir(&wheels).into_iter().flatten().flatten().map(|entry| entry.path());
+        let Some(wheel) =
+            files.filter(|p| p.extension().is_some_and(|e| e == "whl")).max().filter(|_| built)
         else {
             return false;
         };
@@ -142,25 +159,36 @@ impl Room {
             python.current_dir(&wheels);
             python
         };
-        let bench = |name: &str| succeeds(clean_python().arg(self.package.join("benches").join(name)));
+        let bench =
+            |name: &str| succeeds(clean_python().arg(self.package.join("benches").join(name)));
         bytes <= 25_000_000
             && succeeds(self.python().args(["-m", "venv"]).arg(&clean))
             && succeeds(clean_python().args(INSTALL).arg(&wheel))
             && succeeds(clean_python().args(["-c", IMPORT]))
-            && succeeds(clean_python().args(["-m", "consenso", "privacy", "explain", "--epsilon", "1"]))
+            && succeeds(clean_python().args([
+                "-m",
+                "consenso",
+                "privacy",
+                "explain",
+                "--epsilon",
+                "1",
+            ]))
             && succeeds(clean_python().args(INSTALL).arg("scikit-learn>=1.6"))
             && bench("command_line.py")
             && bench("noise.py")
             && bench("memory.py")
     }
 
-    /// The table of accuracies beside diffprivlib, which gets an environment of its own; uses the environment that [`Self::wheel`] made.
+    /// The table of accuracies beside diffprivlib, which gets an environment of its own; uses the
+    /// environment that [`Self::wheel`] made.
     fn compare(&self) -> bool {
-        let (clean, old) = (self.target.join("python-clean"), self.target.join("python-diffprivlib"));
+        let (clean, old) =
+            (self.target.join("python-clean"), self.target.join("python-diffprivlib"));
         let ready = clean.join("bin/python").exists() || self.wheel();
         let python = || Command::new(old.join("bin/python"));
         ready
-            && (old.join("bin/python").exists() || succeeds(self.python().args(["-m", "venv"]).arg(&old)))
+            && (old.join("bin/python").exists()
+                || succeeds(self.python().args(["-m", "venv"]).arg(&old)))
             && succeeds(python().args(INSTALL).args(CENTRAL))
             && succeeds(
                 Command::new(clean.join("bin/python"))
@@ -171,7 +199,8 @@ impl Room {
     }
 }
 
-/// Checks the package; with `--release` also the wheel, with `--compare` the table beside diffprivlib instead, with `--docs` writes the API page.
+/// Checks the package; with `--release` also the wheel, with `--compare` the table beside
+/// diffprivlib instead, with `--docs` writes the API page.
 pub(crate) fn run(arguments: &[String]) -> bool {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let lints = ["clippy", "--quiet", "-p", "consenso-python", "--", "-D", "warnings"];
@@ -184,7 +213,9 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     };
     match words[..] {
         [] => succeeds(cargo().args(lints)) && room.build() && room.check(),
-        ["--release"] => succeeds(cargo().args(lints)) && room.build() && room.check() && room.wheel(),
+        ["--release"] => {
+            succeeds(cargo().args(lints)) && room.build() && room.check() && room.wheel()
+        }
         ["--wheel"] => room.wheel(),
         ["--compare"] => room.compare(),
         ["--docs"] => room.build() && succeeds(room.built().arg("api.py")),
@@ -214,6 +245,7 @@ pub(crate) fn ci(room: JoinHandle<Result<Room, &'static str>>) -> bool {
 /// A Python of 3.10 or newer, if there is one.
 fn interpreter() -> Option<&'static str> {
     let new = "import sys; sys.exit(sys.version_info < (3, 10))";
-    let runs = |name: &&str| Command::new(name).args(["-c", new]).status().is_ok_and(|s| s.success());
+    let runs =
+        |name: &&str| Command::new(name).args(["-c", new]).status().is_ok_and(|s| s.success());
     ["python3", "python"].into_iter().find(runs)
 }

@@ -1,7 +1,9 @@
-//! The reference of every key of experiment, schema and site files, made from the types that read them.
+//! The reference of every key of experiment, schema and site files, made from the types that read
+//! them.
 //!
-//! The types are read as text: their fields, documentation comments and serde attributes are all that is needed, and a parser of the whole
-//! language would be the heaviest dependency of the workspace. A type this reader does not understand is an error, not a gap.
+//! The types are read as text: their fields, documentation comments and serde attributes are all
+//! that is needed, and a parser of the whole language would be the heaviest dependency of the
+//! workspace. A type this reader does not understand is an error, not a gap.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,7 +30,11 @@ const ROOTS: [(&str, &str, &str); 4] = [
         "SiteFile",
         "One for every site of a network, in its folder; `consenso network new` writes them.",
     ),
-    ("Peers (`peers.toml`)", "PeersFile", "The same at every site; `consenso network new` writes it."),
+    (
+        "Peers (`peers.toml`)",
+        "PeersFile",
+        "The same at every site; `consenso network new` writes it.",
+    ),
 ];
 
 /// What keys mean whose types say nothing, as `Type.key` or `Type.Variant`.
@@ -37,7 +43,10 @@ const SAID_HERE: &[(&str, &str)] = &[
         "SchemaSpec.reviewed",
         "`true` says that ranges and categories below are public knowledge and not taken from the records. Without it no claim can be made.",
     ),
-    ("SchemaSpec.header", "Whether the first line names the columns, which may then come in any order."),
+    (
+        "SchemaSpec.header",
+        "Whether the first line names the columns, which may then come in any order.",
+    ),
     ("SchemaSpec.delimiter", "What stands between two cells."),
     ("SchemaSpec.comment", "Lines that begin with this character are skipped."),
     ("SchemaSpec.missing", "Cells that mean “unknown”."),
@@ -58,7 +67,10 @@ const SAID_HERE: &[(&str, &str)] = &[
     ("KindName.Numeric", "A feature with a public range."),
     ("KindName.Categorical", "A feature with public categories."),
     ("KindName.Label", "What the model predicts; exactly one column."),
-    ("KindName.Site", "Whose record it is; at most one column, and `partition = { by = … }` may follow it."),
+    (
+        "KindName.Site",
+        "Whose record it is; at most one column, and `partition = { by = … }` may follow it.",
+    ),
     ("KindName.Ignored", "Read and not used."),
     ("AlgorithmCommon.label", "Its name in tables and figures; its kind by default."),
     ("AlgorithmCommon.rounds", "Rounds that use records."),
@@ -67,7 +79,10 @@ const SAID_HERE: &[(&str, &str)] = &[
         "Noise of one's own choice, or how it is calibrated; calibrated to the budget by default.",
     ),
     ("AlgorithmCommon.max_dim", "Left out of the points of a sweep with more dimensions."),
-    ("AlgorithmCommon.tail", "Share of the rounds whose mean is the model: 0 takes the last iterate."),
+    (
+        "AlgorithmCommon.tail",
+        "Share of the rounds whose mean is the model: 0 takes the last iterate.",
+    ),
     ("AlgorithmCommon.gossip", "Rounds of mixing at the end, which cost no privacy."),
     (
         "AlgorithmCommon.exchange",
@@ -81,14 +96,20 @@ const SAID_HERE: &[(&str, &str)] = &[
         "AlgorithmCommon.liars",
         "How many neighbours of an agent may lie under robust mixing; 1 by default, never more than half.",
     ),
-    ("AlgorithmCommon.clip", "The longest difference to one's own vector that counts under clipped mixing."),
+    (
+        "AlgorithmCommon.clip",
+        "The longest difference to one's own vector that counts under clipped mixing.",
+    ),
     (
         "AlgorithmCommon.staleness",
         "How many rounds old a neighbour's vector may be when it is mixed, so that one slow link does not hold everybody up; 0 waits for everybody. For `dgd`; costs no privacy.",
     ),
     ("AlgorithmCommon.range", "The largest number an agent may have to share."),
     ("AlgorithmCommon.fraction_bits", "Bits after the point of a shared number."),
-    ("AlgorithmCommon.colluders", "How many agents may pool what they know against the others' noise."),
+    (
+        "AlgorithmCommon.colluders",
+        "How many agents may pool what they know against the others' noise.",
+    ),
     (
         "AlgorithmCommon.drop_outs",
         "How many agents may drop out of masked sums without ending the run; each is paid for with one more release.",
@@ -106,21 +127,30 @@ const SAID_HERE: &[(&str, &str)] = &[
         "SchemaSpec.encoding",
         "How text is written; found out for each file by default, and a byte order mark wins.",
     ),
-    ("ColumnSpec.format", "How a date is written, `DD.MM.YYYY` for example; `YYYY-MM-DD` by default."),
+    (
+        "ColumnSpec.format",
+        "How a date is written, `DD.MM.YYYY` for example; `YYYY-MM-DD` by default.",
+    ),
     ("ColumnSpec.origin", "The day that counts as 0: a date is the number of days since."),
     (
         "ColumnSpec.prevalence",
         "Public knowledge, not taken from these records: the share of the positive class, or a list of each class's.",
     ),
     ("ColumnSpec.mean", "Public knowledge, not taken from these records: the column's mean."),
-    ("ColumnSpec.sd", "Public knowledge, not taken from these records: the column's standard deviation."),
+    (
+        "ColumnSpec.sd",
+        "Public knowledge, not taken from these records: the column's standard deviation.",
+    ),
     (
         "ColumnSpec.records",
         "Of a `person` column: records of one person beyond so many are dropped and counted.",
     ),
     ("ColumnSpec.indicator", "Adds a feature that is 1 where the value was missing."),
     ("ColumnSpec.missing_words", "More cells that mean “unknown”, in this column only."),
-    ("ColumnSpec.missing", "What becomes of a record whose value is missing; `\"drop\"` by default."),
+    (
+        "ColumnSpec.missing",
+        "What becomes of a record whose value is missing; `\"drop\"` by default.",
+    ),
     ("KindName.Date", "A feature: days since `origin`."),
     ("KindName.Person", "Whom a record is about; at most one column."),
     ("Prevalence.Positive", "The share of the positive class."),
@@ -161,7 +191,8 @@ struct Item {
     body: Body,
 }
 
-/// All types that are read from files, the values of one-line functions (the defaults), and the kinds of algorithms.
+/// All types that are read from files, the values of one-line functions (the defaults), and the
+/// kinds of algorithms.
 #[derive(Default)]
 struct Types {
     items: BTreeMap<String, Item>,
@@ -213,7 +244,8 @@ fn read_folder(folder: &Path, types: &mut Types) -> Result<(), String> {
         if path.is_dir() {
             read_folder(&path, types)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            let text =
+                std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
             read_types(&text, types);
         }
     }
@@ -229,8 +261,10 @@ fn read_types(text: &str, types: &mut Types) {
         if let Some(value) = default_value(&lines, at) {
             types.values.insert(value.0, value.1);
         }
-        if let Some((kind, name)) = line.trim().split_once(" => ").filter(|_| line.starts_with("    \""))
-            && let Some(name) = name.strip_suffix(',').filter(|name| name.chars().all(char::is_alphanumeric))
+        if let Some((kind, name)) =
+            line.trim().split_once(" => ").filter(|_| line.starts_with("    \""))
+            && let Some(name) =
+                name.strip_suffix(',').filter(|name| name.chars().all(char::is_alphanumeric))
         {
             types.algorithms.push((kind.trim_matches('"').to_owned(), name.to_owned()));
         }
@@ -239,10 +273,13 @@ fn read_types(text: &str, types: &mut Types) {
         } else if line.starts_with("#[") {
             at = attribute(&lines, at, &mut attributes);
         } else if let Some((is_enum, name)) = heading(line) {
-            let end = (at..lines.len()).find(|&k| lines[k] == "}" || lines[k].ends_with("{}")).unwrap_or(at);
+            let end = (at..lines.len())
+                .find(|&k| lines[k] == "}" || lines[k].ends_with("{}"))
+                .unwrap_or(at);
             if attributes.contains("Deserialize") {
                 let inner = &lines[(at + 1).min(end)..end];
-                let body = if is_enum { Body::Enum(variants(inner)) } else { Body::Struct(fields(inner)) };
+                let body =
+                    if is_enum { Body::Enum(variants(inner)) } else { Body::Struct(fields(inner)) };
                 let item = Item { docs: joined(&docs), attributes: attributes.clone(), body };
                 types.items.insert(name, item);
             }
@@ -256,20 +293,25 @@ fn read_types(text: &str, types: &mut Types) {
 
 /// `fn name() -> T {` and its one line.
 fn default_value(lines: &[&str], at: usize) -> Option<(String, String)> {
-    let name = lines[at].strip_prefix("fn ").or_else(|| lines[at].strip_prefix("pub(crate) fn "))?;
+    let name =
+        lines[at].strip_prefix("fn ").or_else(|| lines[at].strip_prefix("pub(crate) fn "))?;
     let (name, rest) = name.split_once("() -> ")?;
     (rest.ends_with('{') && lines.get(at + 2) == Some(&"}"))
         .then(|| (name.to_owned(), lines[at + 1].trim().to_owned()))
 }
 
 fn heading(line: &str) -> Option<(bool, String)> {
-    let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub(super) ")).unwrap_or(line);
+    let line = line
+        .strip_prefix("pub(crate) ")
+        .or_else(|| line.strip_prefix("pub(super) "))
+        .unwrap_or(line);
     let line = line.strip_prefix("pub ").unwrap_or(line);
     let (is_enum, rest) = match line.strip_prefix("struct ") {
         Some(rest) => (false, rest),
         None => (true, line.strip_prefix("enum ")?),
     };
-    rest.contains('{').then(|| (is_enum, rest.chars().take_while(|c| c.is_alphanumeric()).collect()))
+    rest.contains('{')
+        .then(|| (is_enum, rest.chars().take_while(|c| c.is_alphanumeric()).collect()))
 }
 
 /// Takes an attribute that may go over several lines; answers where it ends.
@@ -296,7 +338,8 @@ fn fields(lines: &[&str]) -> Vec<Field> {
             docs.push(doc.strip_prefix(' ').unwrap_or(doc).to_owned());
         } else if line.starts_with("#[") {
             at = attribute(lines, at, &mut attributes);
-        } else if let Some((name, kind)) = line.split_once(": ").filter(|_| !line.starts_with("//")) {
+        } else if let Some((name, kind)) = line.split_once(": ").filter(|_| !line.starts_with("//"))
+        {
             let name = name.rsplit(' ').next().unwrap_or(name).trim_start_matches("r#");
             let field = Field {
                 name: name.to_owned(),
@@ -328,13 +371,19 @@ fn variants(lines: &[&str]) -> Vec<Variant> {
                 true => (at..lines.len()).find(|&k| lines[k] == "    },").unwrap_or(at),
                 false => at,
             };
-            let inner =
-                line[name.len()..].trim_end_matches(',').trim_start_matches('(').trim_end_matches(')');
+            let inner = line[name.len()..]
+                .trim_end_matches(',')
+                .trim_start_matches('(')
+                .trim_end_matches(')');
             out.push(Variant {
                 docs: joined(&docs),
                 attributes: attributes.clone(),
                 fields: fields(&lines[(at + 1).min(end)..end]),
-                inner: if line[name.len()..].starts_with('(') { inner.to_owned() } else { String::new() },
+                inner: if line[name.len()..].starts_with('(') {
+                    inner.to_owned()
+                } else {
+                    String::new()
+                },
                 name,
             });
             (docs, attributes, at) = (Vec::new(), String::new(), end);
@@ -352,12 +401,16 @@ fn joined(docs: &[String]) -> String {
     while let Some(start) = text.find("[`") {
         let Some(end) = text[start..].find("`]").map(|end| start + end) else { break };
         let after = &text[end + 2..];
-        let target = after.strip_prefix('(').and_then(|rest| rest.find(')')).map_or(0, |close| close + 2);
+        let target =
+            after.strip_prefix('(').and_then(|rest| rest.find(')')).map_or(0, |close| close + 2);
         text = format!("{}`{}`{}", &text[..start], &text[start + 2..end], &after[target..]);
     }
     while let Some(middle) = text.find("](") {
-        let (Some(start), Some(end)) = (text[..middle].rfind('['), text[middle..].find(')')) else { break };
-        text = format!("{}{}{}", &text[..start], &text[start + 1..middle], &text[middle + end + 1..]);
+        let (Some(start), Some(end)) = (text[..middle].rfind('['), text[middle..].find(')')) else {
+            break;
+        };
+        text =
+            format!("{}{}{}", &text[..start], &text[start + 1..middle], &text[middle + end + 1..]);
     }
     text.trim_end_matches([':', ',']).replace('|', "\\|")
 }
@@ -407,7 +460,8 @@ impl Book<'_> {
         if let Some((_, text)) = said {
             return (*text).to_owned();
         }
-        self.missing.push(format!("{owner}.{name} has no documentation comment: write one beside it"));
+        self.missing
+            .push(format!("{owner}.{name} has no documentation comment: write one beside it"));
         String::new()
     }
 
@@ -458,13 +512,18 @@ impl Book<'_> {
 
     fn default(&self, field: &Field) -> String {
         let code = |text: &str| format!("`{}`", text.trim_matches('`'));
-        let named = field.attributes.split("default = \"").nth(1).and_then(|rest| rest.split('"').next());
+        let named =
+            field.attributes.split("default = \"").nth(1).and_then(|rest| rest.split('"').next());
         if let Some(function) = named {
             let function = function.rsplit("::").next().unwrap_or(function);
             let value = self.types.values.get(function).map_or("", String::as_str);
             let literal = value.starts_with(|c: char| c.is_ascii_digit() || c == '\'' || c == '"')
                 || matches!(value, "true" | "false");
-            return if literal { code(&value.replace('\'', "\"").replace('_', "")) } else { "open".into() };
+            return if literal {
+                code(&value.replace('\'', "\"").replace('_', ""))
+            } else {
+                "open".into()
+            };
         }
         if field.kind.starts_with("Option<") {
             return "open".into();
@@ -480,7 +539,9 @@ impl Book<'_> {
                     .iter()
                     .find(|v| v.attributes.contains("#[default]"))
                     .filter(|v| !v.attributes.contains("serde(skip"))
-                    .map_or_else(String::new, |v| code(&format!("\"{}\"", cased(&v.name, attributes)))),
+                    .map_or_else(String::new, |v| {
+                        code(&format!("\"{}\"", cased(&v.name, attributes)))
+                    }),
                 _ => "open".into(),
             },
         }
@@ -507,9 +568,13 @@ impl Book<'_> {
         let mut later = Vec::new();
         // What a file cannot say is no choice of a file.
         for variant in variants.iter().filter(|v| !v.attributes.contains("serde(skip")) {
-            let renamed =
-                variant.attributes.split("rename = \"").nth(1).and_then(|rest| rest.split('"').next());
-            let name = renamed.map_or_else(|| cased(&variant.name, &item.attributes), str::to_owned);
+            let renamed = variant
+                .attributes
+                .split("rename = \"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next());
+            let name =
+                renamed.map_or_else(|| cased(&variant.name, &item.attributes), str::to_owned);
             let docs = self.explained(owner, &variant.name, &variant.docs);
             let shown = match () {
                 () if untagged && !variant.inner.is_empty() => self.value(&variant.inner),
@@ -547,9 +612,13 @@ impl Book<'_> {
             self.done.push(name.clone());
             let _ = write!(self.out, "\n#### kind = \"{kind}\"\n\n{}\n", item.docs);
             match &item.body {
-                Body::Struct(fields) if fields.is_empty() => self.out.push_str("\nNo keys of its own.\n"),
+                Body::Struct(fields) if fields.is_empty() => {
+                    self.out.push_str("\nNo keys of its own.\n")
+                }
                 Body::Struct(fields) => self.rows(name, fields),
-                Body::Enum(_) => self.missing.push(format!("the parameters of {kind} are no table of keys")),
+                Body::Enum(_) => {
+                    self.missing.push(format!("the parameters of {kind} are no table of keys"))
+                }
             }
         }
     }
@@ -557,7 +626,10 @@ impl Book<'_> {
 
 /// `NoiseSpec` as `noise`, `SmallWorld` as `small world`.
 fn words(name: &str) -> String {
-    let name = ["Spec", "Kind", "Name", "File"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    let name = ["Spec", "Kind", "Name", "File"]
+        .iter()
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(name);
     let mut out = String::new();
     for c in name.chars() {
         if c.is_uppercase() && !out.is_empty() {
@@ -589,12 +661,14 @@ fn cased(name: &str, attributes: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The chapter has every key of every type, each explained, and is what `cargo xtask docs` would write.
+    /// The chapter has every key of every type, each explained, and is what `cargo xtask docs`
+    /// would write.
     #[test]
     fn the_reference_in_the_guide_is_that_of_the_types() {
         let root = crate::root();
         let made = chapter(&root).unwrap_or_else(|missing| panic!("{missing}"));
-        let written = std::fs::read_to_string(root.join("docs/reference.md")).expect("docs/reference.md");
+        let written =
+            std::fs::read_to_string(root.join("docs/reference.md")).expect("docs/reference.md");
         assert!(
             made == written,
             "docs/reference.md lags behind the types: run `cargo xtask docs` and commit it"
@@ -614,9 +688,10 @@ mod tests {
     #[test]
     fn types_are_read_with_their_defaults_and_choices() {
         let text = "/// About it, see [`Other`].\n#[derive(Deserialize)]\n#[serde(deny_unknown_fields)]\npub struct OneSpec {\n    \
-                    /// A number.\n    #[serde(default = \"seven\")]\n    pub seed: u64,\n    /// A choice.\n    #[serde(default)]\n    pub loss: LossKind,\n    \
+                    /// A number.\n #[serde(default = \"seven\")]\n pub seed: u64,\n /// A
+                    /// choice.\n #[serde(default)]\n pub loss: LossKind,\n \
                     hidden: Option<Vec<f64>>,\n}\n\nfn seven() -> u64 {\n    7\n}\n\n#[derive(Deserialize)]\n#[serde(rename_all = \"kebab-case\")]\nenum LossKind {\n    \
-                    /// First.\n    #[default]\n    TwoWords,\n    /// Second.\n    Held { inner: f64 },\n}\n";
+                    /// First.\n #[default]\n TwoWords,\n /// Second.\n Held { inner: f64 },\n}\n";
         let mut types = Types::default();
         read_types(text, &mut types);
         let mut book = Book {
@@ -635,7 +710,10 @@ mod tests {
             book.out
         );
         assert!(book.out.contains("| `\"two-words\"` | First. |"), "{}", book.out);
-        assert_eq!(book.missing, ["OneSpec.hidden has no documentation comment: write one beside it"]);
+        assert_eq!(
+            book.missing,
+            ["OneSpec.hidden has no documentation comment: write one beside it"]
+        );
         assert_eq!(types.items["OneSpec"].docs, "About it, see `Other`.");
     }
 }

@@ -1,4 +1,5 @@
-//! What the crate `consenso` shows: every item is one that somebody reads and builds on, so there are only so many.
+//! What the crate `consenso` shows: every item is one that somebody reads and builds on, so there
+//! are only so many.
 
 use crate::root;
 use std::collections::BTreeSet;
@@ -9,7 +10,8 @@ const MOST: usize = 364;
 
 /// Counts types, traits, functions and methods on the pages that `cargo doc` has written.
 pub(crate) fn check() -> bool {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let pages = target.join("doc").join("consenso");
     let page = |name: &str| std::fs::read_to_string(pages.join(name)).unwrap_or_default();
     let list = page("all.html");

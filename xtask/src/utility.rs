@@ -1,11 +1,14 @@
-//! `cargo xtask bench utility`: what models are worth under a budget, beside what others reach on the same records.
+//! `cargo xtask bench utility`: what models are worth under a budget, beside what others reach on
+//! the same records.
 //!
-//! Ours runs with public defaults alone (`kind = "auto"`), five runs each, and is judged by the agents' own models. Beside it stand the same
-//! method for a trusted curator who has all records (its noise is the least that this method can have), scikit-learn without privacy, and
+//! Ours runs with public defaults alone (`kind = "auto"`), five runs each, and is judged by the
+//! agents' own models. Beside it stand the same method for a trusted curator who has all records
+//! (its noise is the least that this method can have), scikit-learn without privacy, and
 //! diffprivlib, a central library, where it can be installed.
 //!
-//! Every result is written down when it is made (`target/bench-utility/results.jsonl`), under a hash of the program and of the experiment: a
-//! bench that was stopped goes on where it was, and one with a changed program begins anew.
+//! Every result is written down when it is made (`target/bench-utility/results.jsonl`), under a
+//! hash of the program and of the experiment: a bench that was stopped goes on where it was, and
+//! one with a changed program begins anew.
 
 use crate::bench::{number, output, python, say};
 use crate::{cargo, root};
@@ -33,7 +36,8 @@ struct Set {
     last: bool,
 }
 
-/// Sets that nobody looked at while defaults were made, read once; everything else is for development.
+/// Sets that nobody looked at while defaults were made, read once; everything else is for
+/// development.
 const LAST: [&str; 3] = ["modechoice", "iris", "engel"];
 
 fn bundled() -> Vec<Set> {
@@ -83,17 +87,19 @@ fn bundled() -> Vec<Set> {
     ]
 }
 
-/// Eight sites of 20 to 10,000 records, columns of very different scale, skew and correlation, labels skewed by site: two classes, five, or numbers with a
-/// long tail.
+/// Eight sites of 20 to 10,000 records, columns of very different scale, skew and correlation,
+/// labels skewed by site: two classes, five, or numbers with a long tail.
 fn synthetic(place: &Path, name: &str, task: &str) -> std::io::Result<Set> {
     let folder = place.join(name.replace(' ', "-"));
     fs::create_dir_all(&folder)?;
     let mut state = 7u64;
     let mut uniform = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     };
-    let mut normal = move || (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+    let mut normal =
+        move || (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
     let head = "a,b,c,d,e,f,site,y\n";
     let (mut train, mut test) = (head.to_owned(), head.to_owned());
     for (site, records) in [20, 50, 120, 300, 700, 1500, 4000, 10_000].into_iter().enumerate() {
@@ -103,13 +109,15 @@ fn synthetic(place: &Path, name: &str, task: &str) -> std::io::Result<Set> {
             let (c, e) = ((0.8 * normal()).exp(), 0.8 * a + 0.6 * normal());
             let f = ["x", "y", "z", "w"][((normal().abs() * 1.5) as usize).min(3)];
             let score =
-                1.2 * a - 0.8 * b + 0.5 * (c - 1.4) + 0.6 * f64::from(u8::from(f == "z")) + shift - 1.0;
+                1.2 * a - 0.8 * b + 0.5 * (c - 1.4) + 0.6 * f64::from(u8::from(f == "z")) + shift
+                    - 1.0;
             let label = match task {
                 "regression" => format!("{:.4}", (0.5 * score + 0.5 * normal()).exp().min(60.0)),
                 "classes" => {
                     let noisy = score + normal();
-                    ["a", "b", "c", "d", "e"][[-2.2, -1.2, -0.4, 0.6].iter().filter(|t| noisy > **t).count()]
-                        .to_owned()
+                    ["a", "b", "c", "d", "e"]
+                        [[-2.2, -1.2, -0.4, 0.6].iter().filter(|t| noisy > **t).count()]
+                    .to_owned()
                 }
                 _ => if score + 1.7 * normal() > 0.0 { "yes" } else { "no" }.to_owned(),
             };
@@ -121,9 +129,13 @@ fn synthetic(place: &Path, name: &str, task: &str) -> std::io::Result<Set> {
     fs::write(folder.join("train.csv"), train)?;
     fs::write(folder.join("test.csv"), test)?;
     let mut schema = String::from("reviewed = true\n");
-    for (name, low, high) in
-        [("a", -8.0, 8.0), ("b", -20_000.0, 80_000.0), ("c", 0.0, 60.0), ("d", -0.05, 0.05), ("e", -8.0, 8.0)]
-    {
+    for (name, low, high) in [
+        ("a", -8.0, 8.0),
+        ("b", -20_000.0, 80_000.0),
+        ("c", 0.0, 60.0),
+        ("d", -0.05, 0.05),
+        ("e", -8.0, 8.0),
+    ] {
         let _ = writeln!(
             schema,
             "[[column]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = {low:?}\nmax = {high:?}"
@@ -166,7 +178,8 @@ fn of_files(folder: &Path, name: &str, about: &str, task: &str, column: &str) ->
     }
 }
 
-/// What one method reaches: AUC, accuracy, log loss, R² and the accuracy of the commonest class, by name.
+/// What one method reaches: AUC, accuracy, log loss, R² and the accuracy of the commonest class, by
+/// name.
 type Values = BTreeMap<String, f64>;
 
 /// Figures of one set, by method and ε in thousandths (0 without privacy).
@@ -180,7 +193,10 @@ fn milli(epsilon: f64) -> u32 {
 
 /// The text behind `"key":` in a JSON line.
 fn word<'a>(line: &'a str, key: &str) -> &'a str {
-    line.split(&format!("\"{key}\": \"")).nth(1).and_then(|rest| rest.split('"').next()).unwrap_or("")
+    line.split(&format!("\"{key}\": \""))
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .unwrap_or("")
 }
 
 /// The figures that a piece of JSON names.
@@ -194,10 +210,9 @@ fn values(text: &str) -> Values {
 
 /// A hash (FNV-1a) that is the same on every machine and in every version of Rust.
 fn stamp(parts: &[&[u8]]) -> u64 {
-    parts
-        .iter()
-        .flat_map(|part| part.iter())
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    parts.iter().flat_map(|part| part.iter()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Results that were made before, and the file that new ones are added to.
@@ -213,7 +228,9 @@ impl Notebook {
         let mut known = BTreeMap::new();
         for line in fs::read_to_string(&file).unwrap_or_default().lines() {
             // A line that a stop cut off has no end.
-            if let (Ok(stamp), true) = (u64::from_str_radix(word(line, "stamp"), 16), line.ends_with('}')) {
+            if let (Ok(stamp), true) =
+                (u64::from_str_radix(word(line, "stamp"), 16), line.ends_with('}'))
+            {
                 known.insert(stamp, values(line));
             }
         }
@@ -222,7 +239,8 @@ impl Notebook {
 
     fn note(&mut self, stamp: u64, values: &Values) -> Option<()> {
         use std::io::Write as _;
-        let figures: String = values.iter().map(|(key, value)| format!(", \"{key}\": {value:?}")).collect();
+        let figures: String =
+            values.iter().map(|(key, value)| format!(", \"{key}\": {value:?}")).collect();
         let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.file).ok()?;
         writeln!(file, "{{\"stamp\": \"{stamp:016x}\"{figures}}}").ok()?;
         self.known.insert(stamp, values.clone());
@@ -230,8 +248,9 @@ impl Notebook {
     }
 }
 
-/// Runs everything and writes docs/utility.md and its figure; `quick` is one run each, `development` leaves the last sets alone, and
-/// neither writes the page. `program` is measured instead of one that is built here.
+/// Runs everything and writes docs/utility.md and its figure; `quick` is one run each,
+/// `development` leaves the last sets alone, and neither writes the page. `program` is measured
+/// instead of one that is built here.
 pub(crate) fn run(quick: bool, development: bool, program: Option<&str>) -> bool {
     let place = root().join("target").join("bench-utility");
     if fs::create_dir_all(&place).is_err() {
@@ -241,7 +260,9 @@ pub(crate) fn run(quick: bool, development: bool, program: Option<&str>) -> bool
         Some(program) => PathBuf::from(program),
         None => {
             eprintln!("── cargo build --release -p consenso-cli");
-            if output(cargo().args(["build", "--quiet", "--release", "-p", "consenso-cli"])).is_none() {
+            if output(cargo().args(["build", "--quiet", "--release", "-p", "consenso-cli"]))
+                .is_none()
+            {
                 return false;
             }
             root().join("target").join("release").join("consenso")
@@ -249,7 +270,8 @@ pub(crate) fn run(quick: bool, development: bool, program: Option<&str>) -> bool
     };
     let Some(mut notebook) = Notebook::open(&place, &binary) else { return false };
     let mut sets = bundled();
-    for (name, task) in [("synthetic", "binary"), ("five-classes", "classes"), ("long-tailed", "regression")]
+    for (name, task) in
+        [("synthetic", "binary"), ("five-classes", "classes"), ("long-tailed", "regression")]
     {
         sets.extend(synthetic(&place, name, task));
     }
@@ -261,7 +283,8 @@ pub(crate) fn run(quick: bool, development: bool, program: Option<&str>) -> bool
     for line in others.lines().filter(|l| l.contains("\"method\"")) {
         let (name, plain) = (word(line, "set"), word(line, "method") == "plain");
         if plain && word(line, "made") == "here" {
-            let about = format!("{} sites, {} records", number(line, "sites"), number(line, "records"));
+            let about =
+                format!("{} sites, {} records", number(line, "sites"), number(line, "records"));
             sets.push(of_files(&place.join(name), name, &about, word(line, "task"), "the_site"));
         }
     }
@@ -282,7 +305,8 @@ pub(crate) fn run(quick: bool, development: bool, program: Option<&str>) -> bool
         let all = found.entry(set.name.clone()).or_default();
         for (method, data) in [("consenso", &set.sites), ("curator", &set.curator)] {
             for epsilon in EPSILONS {
-                if let Some(values) = measure(&place, &binary, &mut notebook, set, data, Some(epsilon), quick)
+                if let Some(values) =
+                    measure(&place, &binary, &mut notebook, set, data, Some(epsilon), quick)
                 {
                     all.insert((method, milli(epsilon)), values);
                 }
@@ -306,14 +330,17 @@ pub(crate) fn run(quick: bool, development: bool, program: Option<&str>) -> bool
 
 /// Exports the sets inside Python packages; the JSON lines of other programs on all sets.
 fn exported(place: &Path) -> Option<String> {
-    // diffprivlib needs an older scikit-learn, and 0.6.5 beside it trained on noise alone; without it the others still stand.
+    // diffprivlib needs an older scikit-learn, and 0.6.5 beside it trained on noise alone; without
+    // it the others still stand.
     let with = ["numpy>=2", "pandas", "scikit-learn<1.6", "statsmodels", "diffprivlib==0.6.6"];
     let python = python("bench-utility-python", &with).or_else(|| {
         say("diffprivlib cannot be installed here: its column stays empty");
         python("bench-utility-python", &with[..4])
     })?;
     let bundled = root().join("crates").join("consenso-study").join("data");
-    output(Command::new(python).arg(root().join("benches").join("utility.py")).arg(place).arg(bundled))?;
+    output(
+        Command::new(python).arg(root().join("benches").join("utility.py")).arg(place).arg(bundled),
+    )?;
     fs::read_to_string(place.join("others.jsonl")).ok()
 }
 
@@ -328,8 +355,10 @@ fn measure(
     quick: bool,
 ) -> Option<Values> {
     let runs = if quick { 1 } else { 5 };
-    let privacy = epsilon.map_or_else(String::new, |e| format!("[privacy]\nepsilon = {e:?}\ndelta = 1e-6\n"));
-    // Without a budget `auto` would not scout: the same method without noise is what it is compared with.
+    let privacy =
+        epsilon.map_or_else(String::new, |e| format!("[privacy]\nepsilon = {e:?}\ndelta = 1e-6\n"));
+    // Without a budget `auto` would not scout: the same method without noise is what it is compared
+    // with.
     let encoding = if epsilon.is_none() { "encoding = \"scouted\"\n" } else { "" };
     let text = format!(
         "name = \"utility\"\nruns = {runs}\n[data]\n{data}\n{encoding}[objective]\nloss = \"{}\"\n[graph]\nkind = \"complete\"\n{privacy}\
@@ -344,7 +373,8 @@ fn measure(
     fs::write(&file, text).ok()?;
     let folder = place.join("run");
     let _ = fs::remove_dir_all(&folder);
-    let out = output(Command::new(binary).arg("run").arg(&file).arg("--json").arg("--out").arg(&folder))?;
+    let out =
+        output(Command::new(binary).arg("run").arg(&file).arg("--json").arg("--out").arg(&folder))?;
     let mut found = values(out.split("\"metrics\"").nth(1)?);
     found.insert("majority_accuracy".into(), number(&out, "majority_accuracy"));
     found.retain(|_, value| value.is_finite());
@@ -358,13 +388,16 @@ fn digits(value: f64) -> String {
         return "< −1".into();
     }
     let text = format!("{value:.3}");
-    text.strip_prefix('0')
-        .or_else(|| text.strip_prefix("-0"))
-        .map_or(text.clone(), |rest| format!("{}{rest}", if text.starts_with('-') { "−" } else { "" }))
+    text.strip_prefix('0').or_else(|| text.strip_prefix("-0")).map_or(text.clone(), |rest| {
+        format!("{}{rest}", if text.starts_with('-') { "−" } else { "" })
+    })
 }
 
 fn cell(found: &Found, method: &'static str, epsilon: u32, figure: &str) -> String {
-    found.get(&(method, epsilon)).and_then(|v| v.get(figure)).map_or_else(|| "–".into(), |v| digits(*v))
+    found
+        .get(&(method, epsilon))
+        .and_then(|v| v.get(figure))
+        .map_or_else(|| "–".into(), |v| digits(*v))
 }
 
 fn three(found: &Found, method: &'static str, figure: &str) -> String {
@@ -455,11 +488,15 @@ fn page(sets: &[Set], found: &BTreeMap<String, Found>, quick: bool) -> String {
 const DARK: &str = "@media screen and (prefers-color-scheme: dark){.paper{fill:#15181c}.ink{fill:#e4e7ea}.bar{stroke:#e4e7ea}.muted{fill:#a3abb3}\
     .grid{stroke:#2b3036}.ours{fill:#56B4E9}.curator{stroke:#F0803C}.library{fill:#2BC49A}}";
 
-/// A panel per figure, a row per set, in it a line for each ε: a dot for ours, a ring for the curator, a triangle for the library; a bar for no privacy.
+/// A panel per figure, a row per set, in it a line for each ε: a dot for ours, a ring for the
+/// curator, a triangle for the library; a bar for no privacy.
 fn figure(sets: &[Set], found: &BTreeMap<String, Found>) -> String {
     let (left, width, line) = (150.0, 500.0, 38.0);
-    let panels =
-        [("auc", "AUC", 0.5), ("accuracy", "accuracy, several classes", 0.0), ("r2", "R², numbers", 0.0)];
+    let panels = [
+        ("auc", "AUC", 0.5),
+        ("accuracy", "accuracy, several classes", 0.0),
+        ("r2", "R², numbers", 0.0),
+    ];
     let rows = |metric: &str| sets.iter().filter(|s| s.metric == metric).count() as f64;
     let height = 64.0 + panels.iter().map(|p| 62.0 + line * rows(p.0)).sum::<f64>();
     let mut svg = format!(
@@ -470,12 +507,17 @@ fn figure(sets: &[Set], found: &BTreeMap<String, Found>) -> String {
     );
     let mark = |kind: &str, x: f64, y: f64| match kind {
         "consenso" => {
-            format!("<circle class=\"ours\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.6\" fill=\"#0072B2\"/>\n")
+            format!(
+                "<circle class=\"ours\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.6\" fill=\"#0072B2\"/>\n"
+            )
         }
         "curator" => format!(
             "<circle class=\"curator\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"none\" stroke=\"#D55E00\" stroke-width=\"1.5\"/>\n"
         ),
-        _ => format!("<path class=\"library\" d=\"M{x:.1} {:.1}l4 7h-8Z\" fill=\"#009E73\"/>\n", y - 4.0),
+        _ => format!(
+            "<path class=\"library\" d=\"M{x:.1} {:.1}l4 7h-8Z\" fill=\"#009E73\"/>\n",
+            y - 4.0
+        ),
     };
     let text = |class: &str, x: f64, y: f64, anchor: &str, text: &str| {
         let fill = if class == "ink" { "#1d2126" } else { "#5c646d" };
@@ -489,9 +531,11 @@ fn figure(sets: &[Set], found: &BTreeMap<String, Found>) -> String {
         )
     };
     let mut at = 14.0;
-    for (kind, name) in
-        [("consenso", "Consenso"), ("curator", "trusted curator"), ("diffprivlib", "diffprivlib, central")]
-    {
+    for (kind, name) in [
+        ("consenso", "Consenso"),
+        ("curator", "trusted curator"),
+        ("diffprivlib", "diffprivlib, central"),
+    ] {
         svg += &mark(kind, at, 20.0);
         svg += &text("ink", at + 10.0, 24.0, "start", name);
         at += 26.0 + 7.0 * name.len() as f64;
@@ -523,8 +567,9 @@ fn figure(sets: &[Set], found: &BTreeMap<String, Found>) -> String {
         for (place, set) in sets.iter().filter(|s| s.metric == metric).enumerate() {
             let y = top + 24.0 + line * (place as f64 + 0.5);
             let all = &found[&set.name];
-            let value =
-                |method: &'static str, epsilon: u32| all.get(&(method, epsilon)).and_then(|v| v.get(metric));
+            let value = |method: &'static str, epsilon: u32| {
+                all.get(&(method, epsilon)).and_then(|v| v.get(metric))
+            };
             svg += &text("ink", left - 12.0, y + 4.0, "end", &set.name);
             if let Some(v) = value(plain(all), 0) {
                 svg += &bar(x(*v), y - 15.0, y + 15.0);

@@ -31,7 +31,8 @@ pub(crate) struct Args {
     /// What is put under attack
     #[arg(long, value_enum, default_value_t = Target::Agent)]
     target: Target,
-    /// Releases on each of the two data sets [default: 200000 for mechanism, 10000 for agent, 200 for experiment]
+    /// Releases on each of the two data sets [default: 200000 for mechanism, 10000 for agent, 200
+    /// for experiment]
     #[arg(long, value_name = "N")]
     trials: Option<u32>,
     /// Probability that the lower bounds hold
@@ -69,8 +70,11 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     args.threads.start()?;
     let experiment = files::checked(args.experiment.as_deref(), &args.set, &args.format)?;
     let (target, trials) = args.target.with_trials();
-    let options =
-        Options { trials: args.trials.unwrap_or(trials), confidence: args.confidence, seed: args.seed };
+    let options = Options {
+        trials: args.trials.unwrap_or(trials),
+        confidence: args.confidence,
+        seed: args.seed,
+    };
     let found = experiment.audit(target, options).map_err(anyhow::Error::from)?;
     if found.iter().all(|a| a.audit.is_none()) {
         Err(anyhow!(
@@ -132,14 +136,17 @@ fn text(found: &[AlgorithmAudit], options: Options) -> String {
                 "{}: noise that neighbours share cancels in the sum of all messages",
                 algorithm.label
             ),
-            Some(false) => writeln!(out, "{}: noise that neighbours share does NOT cancel", algorithm.label),
+            Some(false) => {
+                writeln!(out, "{}: noise that neighbours share does NOT cancel", algorithm.label)
+            }
         };
     }
     out
 }
 
 fn row(label: &str, audit: &Audit) -> [String; 7] {
-    // What was seen is rounded down, what is claimed up: print and judgement cannot disagree the wrong way.
+    // What was seen is rounded down, what is claimed up: print and judgement cannot disagree the
+    // wrong way.
     let seen = |x: f64| format!("{:.4}", (x * 1e4).floor() / 1e4);
     let claimed = |x: f64| table::rounded_up(x, 5);
     let verdict = match audit.verdict {

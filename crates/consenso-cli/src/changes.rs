@@ -1,4 +1,5 @@
-//! `consenso network change`: who takes part in a study that runs, changed by an agreement that all remaining sites sign.
+//! `consenso network change`: who takes part in a study that runs, changed by an agreement that all
+//! remaining sites sign.
 
 use crate::{Failure, node, output};
 use anyhow::{Context as _, anyhow};
@@ -12,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Let a site leave, have its place taken, or add an edge, in a study that goes on
 ///
-/// One site proposes, every site that remains signs, and one applies: the others get it over their links. The study, its ledgers and its noise stay as they are.
+/// One site proposes, every site that remains signs, and one applies: the others get it over their
+/// links. The study, its ledgers and its noise stay as they are.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +56,8 @@ struct What {
 struct Wanted {
     #[command(flatten)]
     what: What,
-    /// Certificate of whoever takes the place (`consenso node init` makes one), its issuers after it
+    /// Certificate of whoever takes the place (`consenso node init` makes one), its issuers after
+    /// it
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
     /// Where it is called; left out where nobody can call in
@@ -82,7 +85,8 @@ struct Propose {
 
 /// Check an agreement and add this site's signature to the file
 ///
-/// A site at an end of a new edge then completes no exchange from there on before the agreement holds, or is withdrawn.
+/// A site at an end of a new edge then completes no exchange from there on before the agreement
+/// holds, or is withdrawn.
 #[derive(clap::Args)]
 struct Sign {
     /// Folder of the site
@@ -93,7 +97,8 @@ struct Sign {
 
 /// Make an agreement hold that all remaining sites have signed
 ///
-/// A node that runs takes it up within a second and passes it on; one that does not run, when it starts. Applying it again changes nothing.
+/// A node that runs takes it up within a second and passes it on; one that does not run, when it
+/// starts. Applying it again changes nothing.
 #[derive(clap::Args)]
 struct Apply {
     /// Folder of the site
@@ -162,7 +167,12 @@ fn request(wanted: &Wanted) -> Result<Request, Failure> {
     }
     if let (Some(site), Some(certificate)) = (&what.replace, certificate) {
         let (site, certificate) = (site.clone(), certificate.clone());
-        return Ok(Request::Replace { site, certificate, address: address.clone(), was: was.clone() });
+        return Ok(Request::Replace {
+            site,
+            certificate,
+            address: address.clone(),
+            was: was.clone(),
+        });
     }
     match what.edge.as_deref() {
         Some([one, other]) => Ok(Request::Edge(one.clone(), other.clone(), *from)),
@@ -171,12 +181,14 @@ fn request(wanted: &Wanted) -> Result<Request, Failure> {
 }
 
 fn read(file: &Path) -> Result<Agreement, Failure> {
-    let text = fs::read_to_string(file).with_context(|| format!("{}: cannot be read", file.display()))?;
+    let text =
+        fs::read_to_string(file).with_context(|| format!("{}: cannot be read", file.display()))?;
     Agreement::parse(&text).map_err(|message| anyhow!("{}: {message}", file.display()).into())
 }
 
 fn write(file: &Path, agreement: &Agreement) -> Result<(), Failure> {
-    fs::write(file, agreement.to_string()).map_err(|e| Failure::Run(anyhow!("{}: {e}", file.display())))
+    fs::write(file, agreement.to_string())
+        .map_err(|e| Failure::Run(anyhow!("{}: {e}", file.display())))
 }
 
 /// Who has signed and who has not, as a site sees it.
@@ -206,7 +218,11 @@ fn tell(folder: &Folder, agreement: &Agreement, file: &Path, json: bool) -> Resu
     );
     text += &match missing.is_empty() {
         true => {
-            format!("next       consenso network change apply {} {}", folder.path.display(), file.display())
+            format!(
+                "next       consenso network change apply {} {}",
+                folder.path.display(),
+                file.display()
+            )
         }
         false => format!(
             "missing    {}: consenso network change sign SITE_DIR {}",
@@ -221,7 +237,9 @@ fn tell(folder: &Folder, agreement: &Agreement, file: &Path, json: bool) -> Resu
 fn propose(args: &Propose, json: bool) -> Result<(), Failure> {
     let wanted = request(&args.wanted)?;
     if args.out.exists() {
-        return Err(anyhow!("{}: exists already; nothing is overwritten", args.out.display()).into());
+        return Err(
+            anyhow!("{}: exists already; nothing is overwritten", args.out.display()).into()
+        );
     }
     let folder = Folder::read(&args.folder)?;
     let experiment = node::experiment(&folder)?;
@@ -288,7 +306,8 @@ fn show(args: &Show, json: bool) -> Result<(), Failure> {
     if let Some(at) = &args.at {
         let folder = Folder::read(at)?;
         let listed = folder.listed()?;
-        let before = &folder.agreements[..folder.agreements.len().min(agreement.number as usize - 1)];
+        let before =
+            &folder.agreements[..folder.agreements.len().min(agreement.number as usize - 1)];
         let later = folder.agreements.get(agreement.number as usize..).unwrap_or_default();
         for signature in &agreement.signatures {
             agreement.is_its_own(signature, &listed, before, later).map_err(|e| anyhow!(e))?;
@@ -322,9 +341,11 @@ fn all(args: &All, json: bool) -> Result<(), Failure> {
         folders.push(Folder::read(&args.folder.join(name))?);
     }
     // The one that knows most agreements knows who has left.
-    let held = folders.iter().map(|f| f.agreements.clone()).max_by_key(Vec::len).unwrap_or_default();
-    let remains =
-        |f: &Folder| agreement::left(&held, &f.site.name).is_none() && Some(&f.site.name) != about.as_ref();
+    let held =
+        folders.iter().map(|f| f.agreements.clone()).max_by_key(Vec::len).unwrap_or_default();
+    let remains = |f: &Folder| {
+        agreement::left(&held, &f.site.name).is_none() && Some(&f.site.name) != about.as_ref()
+    };
     folders.retain(remains);
     let mut agreement: Option<Agreement> = None;
     for folder in &folders {
@@ -342,7 +363,8 @@ fn all(args: &All, json: bool) -> Result<(), Failure> {
         }
         agreement = Some(file);
     }
-    let agreement = agreement.with_context(|| format!("{}: no site remains", args.folder.display()))?;
+    let agreement =
+        agreement.with_context(|| format!("{}: no site remains", args.folder.display()))?;
     let file = args.folder.join(format!("agreement-{}.txt", agreement.number));
     write(&file, &agreement)?;
     for folder in &folders {

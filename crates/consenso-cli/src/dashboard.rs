@@ -1,4 +1,5 @@
-//! `consenso network up --dashboard`: a live page of the network, served on loopback to whoever has the token.
+//! `consenso network up --dashboard`: a live page of the network, served on loopback to whoever has
+//! the token.
 
 use crate::Failure;
 use anyhow::{Context as _, anyhow};
@@ -33,10 +34,11 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// Begins to serve the page of a study, and prints where. `folder` is the network's, `experiment` the text of its experiment file.
+    /// Begins to serve the page of a study, and prints where. `folder` is the network's,
+    /// `experiment` the text of its experiment file.
     pub(crate) fn start(port: u16, folder: &str, experiment: &str) -> Result<Self, Failure> {
-        let listener =
-            TcpListener::bind(("127.0.0.1", port)).with_context(|| format!("--dashboard-port {port}"))?;
+        let listener = TcpListener::bind(("127.0.0.1", port))
+            .with_context(|| format!("--dashboard-port {port}"))?;
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes)
             .map_err(|e| Failure::Run(anyhow!("the operating system gave no entropy: {e}")))?;
@@ -105,7 +107,9 @@ struct Served {
 impl Served {
     /// Takes a new connection in, in the place of the oldest if there are too many.
     fn meet(&self, number: usize, stream: &TcpStream) -> bool {
-        let (Ok(mut all), Ok(copy)) = (self.strangers.lock(), stream.try_clone()) else { return false };
+        let (Ok(mut all), Ok(copy)) = (self.strangers.lock(), stream.try_clone()) else {
+            return false;
+        };
         all.push_back((number, copy));
         if all.len() > STRANGERS
             && let Some((_, oldest)) = all.pop_front()
@@ -122,7 +126,8 @@ impl Served {
     }
 }
 
-/// The name of a study and what it claims, in one line each; the folder's name where the experiment cannot be read.
+/// The name of a study and what it claims, in one line each; the folder's name where the experiment
+/// cannot be read.
 fn study(folder: &str, experiment: &str) -> (String, String) {
     let Ok(spec) = ExperimentSpec::from_toml(experiment, "experiment.toml") else {
         return (folder.to_owned(), String::new());
@@ -134,7 +139,9 @@ fn study(folder: &str, experiment: &str) -> (String, String) {
                 privacy.delta,
                 privacy.neighbours.name()
             ),
-            None => format!("Each site's noise is fixed; its claim holds at δ = {:e}.", privacy.delta),
+            None => {
+                format!("Each site's noise is fixed; its claim holds at δ = {:e}.", privacy.delta)
+            }
         },
         None => "No privacy claim: this study adds no noise that is accounted for.".to_owned(),
     };
@@ -161,9 +168,13 @@ fn answer(mut stream: TcpStream, number: usize, served: &Served) -> std::io::Res
         }
     }
     let text = String::from_utf8_lossy(&request);
-    let target = text.strip_prefix("GET ").and_then(|rest| rest.split_whitespace().next()).unwrap_or("");
+    let target =
+        text.strip_prefix("GET ").and_then(|rest| rest.split_whitespace().next()).unwrap_or("");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    if !query.split('&').any(|part| part.strip_prefix("token=").is_some_and(|t| same(t, &served.token))) {
+    if !query
+        .split('&')
+        .any(|part| part.strip_prefix("token=").is_some_and(|t| same(t, &served.token)))
+    {
         return reply(
             &mut stream,
             "403 Forbidden",
@@ -204,7 +215,8 @@ fn reply(stream: &mut TcpStream, status: &str, kind: &str, body: &str) -> std::i
     stream.write_all(body.as_bytes())
 }
 
-/// Server-sent events: the state whenever it has changed, and a comment now and then to notice who is gone.
+/// Server-sent events: the state whenever it has changed, and a comment now and then to notice who
+/// is gone.
 fn events(stream: &mut TcpStream, served: &Served) -> std::io::Result<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n")?;
     let mut before = String::new();

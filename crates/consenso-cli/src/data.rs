@@ -3,7 +3,9 @@
 use crate::files::FormatArgs;
 use crate::{Failure, files, output, table};
 use anyhow::{Context as _, Result, bail};
-use consenso_engine::data::{ColumnSummary, DraftOptions, EncodingSummary, Format, Schema, Summary, Table};
+use consenso_engine::data::{
+    ColumnSummary, DraftOptions, EncodingSummary, Format, Schema, Summary, Table,
+};
 use consenso_study::{SchemaFile as _, bundled};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -49,7 +51,8 @@ Replace them by what is public without the data, then set reviewed = true.")]
 
 #[derive(clap::Args)]
 struct Records {
-    /// A CSV or LIBSVM file (.csv .tsv .data, .libsvm .svm; else told by its first line), or `adult`
+    /// A CSV or LIBSVM file (.csv .tsv .data, .libsvm .svm; else told by its first line), or
+    /// `adult`
     path: PathBuf,
     /// The public schema of the file
     #[arg(long, value_name = "FILE")]
@@ -108,8 +111,10 @@ fn read(records: &Records, may_draft: bool) -> Result<Table> {
     let schema = match &records.schema {
         Some(path) => files::read_schema(path)?,
         None if may_draft => {
-            let options =
-                DraftOptions { format: records.format.over(&Format::default()), ..DraftOptions::default() };
+            let options = DraftOptions {
+                format: records.format.over(&Format::default()),
+                ..DraftOptions::default()
+            };
             let draft = files::draft_schema(std::slice::from_ref(&records.path), options)?;
             eprintln!(
                 "note: no --schema was given: ranges and categories below are computed from the records"
@@ -132,7 +137,9 @@ fn schema(args: &DraftArgs, json: bool) -> Result<()> {
     if let Some(out) = &args.out {
         std::fs::File::create_new(out)
             .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
-            .with_context(|| format!("{}: cannot be made (nothing is written over)", out.display()))?;
+            .with_context(|| {
+                format!("{}: cannot be made (nothing is written over)", out.display())
+            })?;
     }
     match (&args.out, json) {
         (out, true) => {
@@ -169,7 +176,8 @@ fn drafted(args: &DraftArgs) -> Result<Drafted> {
     }
     let mut paths = Vec::new();
     for pattern in &args.paths {
-        let pattern = pattern.to_str().with_context(|| format!("{}: is not UTF-8", pattern.display()))?;
+        let pattern =
+            pattern.to_str().with_context(|| format!("{}: is not UTF-8", pattern.display()))?;
         paths.extend(files::expand(Path::new(""), pattern)?);
     }
     let options = DraftOptions {
@@ -180,7 +188,8 @@ fn drafted(args: &DraftArgs) -> Result<Drafted> {
     };
     Ok(match files::draft_schema(&paths, options)? {
         files::Drafted::Csv(draft) => {
-            let read_as = draft.readings().iter().map(|(file, r)| (file.clone(), r.to_string())).collect();
+            let read_as =
+                draft.readings().iter().map(|(file, r)| (file.clone(), r.to_string())).collect();
             (
                 draft.schema().clone(),
                 consenso_study::schema::drafted(&draft),
@@ -262,7 +271,8 @@ fn column_row(column: &ColumnSummary) -> [String; 7] {
 }
 
 fn encoding_row(e: &EncodingSummary) -> [String; 8] {
-    let [l1, l2, linf] = [e.bounds.l1(), e.bounds.l2(), e.bounds.linf()].map(|v| table::rounded_up(v, 4));
+    let [l1, l2, linf] =
+        [e.bounds.l1(), e.bounds.l2(), e.bounds.linf()].map(|v| table::rounded_up(v, 4));
     let [b1, b2, binf] = e.replace_one.map(|b| table::rounded_up(b, 4));
     [e.encoding.name().to_owned(), e.dim.to_string(), l1, l2, linf, b1, b2, binf]
 }

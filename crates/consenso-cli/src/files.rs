@@ -1,4 +1,5 @@
-//! Files as the command line names them: what `consenso-study` opens, with the changes and formats of arguments.
+//! Files as the command line names them: what `consenso-study` opens, with the changes and formats
+//! of arguments.
 
 use crate::overrides::{self, Override};
 use anyhow::{Result, anyhow, bail};
@@ -7,13 +8,13 @@ use consenso_engine::experiment::{Experiment, ExperimentSpec, FormatSpec, Inputs
 use consenso_engine::simulate::{Alone, Ranks};
 use consenso_study::files::{self, FileError};
 pub(crate) use consenso_study::files::{
-    Drafted, ExperimentText as Text, Outline, Store, draft_schema, expand, experiment, inputs, inputs_among,
-    inputs_streamed, read_schema,
+    Drafted, ExperimentText as Text, Outline, Store, draft_schema, expand, experiment, inputs,
+    inputs_among, inputs_streamed, read_schema,
 };
 use std::path::Path;
 
-/// A checked experiment, `adult` if none is named, with the changes of `--set` applied and their errors in place; its files are
-/// written as the command line says.
+/// A checked experiment, `adult` if none is named, with the changes of `--set` applied and their
+/// errors in place; its files are written as the command line says.
 pub(crate) fn checked(
     name: Option<&str>,
     set: &[String],
@@ -79,7 +80,8 @@ pub(crate) fn read_table_as(path: &Path, schema: &Schema, format: &FormatArgs) -
     Ok(files::read_table(path, Some(schema), Some(&format.over(schema.format())))?)
 }
 
-/// How a file of records is written, where the command line says so; a schema's words hold for the rest.
+/// How a file of records is written, where the command line says so; a schema's words hold for the
+/// rest.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct FormatArgs {
     /// Between cells: a character, or `tab` [default: found out]
@@ -91,7 +93,8 @@ pub(crate) struct FormatArgs {
     /// The mark between thousands [default: found out with --decimal]
     #[arg(long, value_name = "CHAR", value_parser = mark)]
     pub(crate) thousands: Option<char>,
-    /// The text's encoding: utf-8, utf-16, latin-1 or windows-1252 [default: utf-8, unless it begins with a byte order mark]
+    /// The text's encoding: utf-8, utf-16, latin-1 or windows-1252 [default: utf-8, unless it
+    /// begins with a byte order mark]
     #[arg(long, value_name = "NAME", value_parser = encoding)]
     pub(crate) encoding: Option<TextEncoding>,
 }
@@ -113,8 +116,13 @@ impl FormatArgs {
     }
 }
 
-/// Reads records to apply a model to, whose labels may be missing; also which records of the file could be used.
-pub(crate) fn read_new(path: &Path, schema: &Schema, format: &FormatArgs) -> Result<(Table, Vec<bool>)> {
+/// Reads records to apply a model to, whose labels may be missing; also which records of the file
+/// could be used.
+pub(crate) fn read_new(
+    path: &Path,
+    schema: &Schema,
+    format: &FormatArgs,
+) -> Result<(Table, Vec<bool>)> {
     Ok(files::read_new(path, schema, Some(&format.over(schema.format())))?)
 }
 

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     path: PathBuf,
-    /// Name and seed, if the folder's name was ours to choose: another will do if it is taken meanwhile.
+    /// Name and seed, if the folder's name was ours to choose: another will do if it is taken
+    /// meanwhile.
     chosen: Option<(String, u64)>,
     /// Whether a run that is there already is replaced by one that goes on from it.
     replaces: bool,
@@ -43,12 +44,13 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// The folder of a run to go on with: the one asked for, or the last of this name and seed. A run that was never begun begins; what is there
-    /// and is not a run of this software is refused.
+    /// The folder of a run to go on with: the one asked for, or the last of this name and seed. A
+    /// run that was never begun begins; what is there and is not a run of this software is refused.
     pub(crate) fn resume(asked: Option<&Path>, name: &str, seed: u64) -> Result<Self> {
         let last = || {
             let checkpoints = |path: &PathBuf| beside(path).with_extension("checkpoint").exists();
-            let known = |path: &PathBuf| path.exists() || beside(path).exists() || checkpoints(path);
+            let known =
+                |path: &PathBuf| path.exists() || beside(path).exists() || checkpoints(path);
             numbered(name, seed).take_while(known).last().unwrap_or_else(|| free(name, seed))
         };
         let path = asked.map_or_else(last, Path::to_path_buf);
@@ -80,22 +82,27 @@ impl RunFolder {
         beside(&self.path).with_extension("scratch")
     }
 
-    /// Brings the pieces of a finished run to where a run under way keeps them, unless a run is under way already; says whether there
-    /// are any.
+    /// Brings the pieces of a finished run to where a run under way keeps them, unless a run is
+    /// under way already; says whether there are any.
     pub(crate) fn fetch_pieces(&self) -> Result<bool> {
         let place = self.pieces();
         if let (false, Some(within)) = (place.exists(), pieces::within(&self.path)) {
-            fs::copy(&within, &place).with_context(|| format!("{}: cannot be written", place.display()))?;
+            fs::copy(&within, &place)
+                .with_context(|| format!("{}: cannot be written", place.display()))?;
         }
         Ok(place.exists())
     }
 
-    /// Has everything written beside its place and moves it there at the end: a crash leaves no half-written run.
+    /// Has everything written beside its place and moves it there at the end: a crash leaves no
+    /// half-written run.
     pub(crate) fn write(&self, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-        let parent = self.path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::create_dir_all(parent).with_context(|| format!("{}: cannot be made", parent.display()))?;
+        let parent =
+            self.path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::create_dir_all(parent)
+            .with_context(|| format!("{}: cannot be made", parent.display()))?;
         let partial = parent.join(format!(".consenso-{}.partial", std::process::id()));
-        let written = make(&partial).and_then(|()| fill(&partial)).and_then(|()| self.settle(&partial));
+        let written =
+            make(&partial).and_then(|()| fill(&partial)).and_then(|()| self.settle(&partial));
         if written.is_err() {
             let _ = fs::remove_dir_all(&partial);
         }
@@ -103,7 +110,10 @@ impl RunFolder {
     }
 
     fn settle(&self, partial: &Path) -> Result<PathBuf> {
-        let path = self.chosen.as_ref().map_or_else(|| self.path.clone(), |(name, seed)| free(name, *seed));
+        let path = self
+            .chosen
+            .as_ref()
+            .map_or_else(|| self.path.clone(), |(name, seed)| free(name, *seed));
         let moved = |from: &Path, to: &Path| {
             fs::rename(from, to).with_context(|| format!("{}: cannot be made", to.display()))
         };
@@ -111,7 +121,8 @@ impl RunFolder {
             let old = partial.with_extension("old");
             moved(&path, &old)?;
             moved(partial, &path)?;
-            fs::remove_dir_all(&old).with_context(|| format!("{}: cannot be removed", old.display()))?;
+            fs::remove_dir_all(&old)
+                .with_context(|| format!("{}: cannot be removed", old.display()))?;
             return Ok(path);
         }
         if path.symlink_metadata().is_ok() {
@@ -179,7 +190,8 @@ pub(crate) const PRIVATE: &str = "private";
 
 pub(crate) const WARNING: &str = "PRIVATE: exact functions of the records. One record changes these numbers for certain; keep this folder as you keep the records, and do not share it.";
 
-/// The files of a run. Where the records are somebody's and the noise was real, the folder holds what may be shared, and `private/` in it the rest.
+/// The files of a run. Where the records are somebody's and the noise was real, the folder holds
+/// what may be shared, and `private/` in it the rest.
 pub(crate) fn write_record(
     folder: &Path,
     record: &Record,
@@ -221,7 +233,8 @@ pub(crate) fn write_record(
     write_all(&private, &record, if shared { &[] } else { models })
 }
 
-/// The files of one share of a run: what it was asked for, and its pieces, which stay with the records where those are somebody's.
+/// The files of one share of a run: what it was asked for, and its pieces, which stay with the
+/// records where those are somebody's.
 pub(crate) fn write_share(
     folder: &Path,
     record: &Record,
@@ -244,7 +257,9 @@ fn write_models(folder: &Path, record: &Record, models: &[Model]) -> Result<()> 
         return Ok(());
     }
     make(&folder.join("models"))?;
-    for (model, file) in models.iter().zip(record.algorithms.iter().filter_map(|a| a.model.as_ref())) {
+    for (model, file) in
+        models.iter().zip(record.algorithms.iter().filter_map(|a| a.model.as_ref()))
+    {
         put(folder, file, model.to_json().as_bytes())?;
         put(folder, &file.replace(".json", ".npz"), &model.to_npz())?;
     }
@@ -266,8 +281,11 @@ fn write_all(folder: &Path, record: &Record, models: &[Model]) -> Result<()> {
     }
     let mut page = report::report_html(record);
     if record.kind == ResultKind::Private {
-        page =
-            page.replacen("<main>", &format!("<main>\n<p role=\"alert\"><strong>{WARNING}</strong></p>"), 1);
+        page = page.replacen(
+            "<main>",
+            &format!("<main>\n<p role=\"alert\"><strong>{WARNING}</strong></p>"),
+            1,
+        );
     }
     put(folder, "report.html", page.as_bytes())?;
     make(&folder.join("figures"))?;

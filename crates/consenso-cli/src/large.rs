@@ -1,4 +1,5 @@
-//! `mpirun -n R consenso run`, one simulation over several processes, and `consenso run --stream`, one beyond the memory of a machine.
+//! `mpirun -n R consenso run`, one simulation over several processes, and `consenso run --stream`,
+//! one beyond the memory of a machine.
 
 use crate::files::Outline;
 use crate::folder::{self, RunFolder};
@@ -41,7 +42,8 @@ impl How {
     }
 }
 
-/// Joins the other processes, if `mpirun` started any, reads what this one needs and does its share; rank 0 writes and prints.
+/// Joins the other processes, if `mpirun` started any, reads what this one needs and does its
+/// share; rank 0 writes and prints.
 pub(crate) fn command(
     how: How,
     prepare: impl FnOnce(&mut dyn Ranks) -> Result<(Experiment, RunFolder), Failure>,
@@ -79,7 +81,12 @@ fn share(
 }
 
 /// Does this process's share; says whether it was done to the end.
-fn simulate(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &mut dyn Ranks) -> Result<bool> {
+fn simulate(
+    experiment: &Experiment,
+    folder: &RunFolder,
+    how: How,
+    ranks: &mut dyn Ranks,
+) -> Result<bool> {
     let saved = Checkpoints {
         folder: folder.checkpoints(),
         experiment,
@@ -123,7 +130,8 @@ fn simulate(experiment: &Experiment, folder: &RunFolder, how: How, ranks: &mut d
     }
 }
 
-/// Waits until everybody is here: nobody leaves, or takes away what somebody may still need, before.
+/// Waits until everybody is here: nobody leaves, or takes away what somebody may still need,
+/// before.
 fn together(ranks: &mut dyn Ranks) -> Result<()> {
     ranks.sent_to_first(vec![0.0], &vec![1; ranks.ranks()])?;
     ranks.sent_by_first(vec![0.0], 1)?;
@@ -208,8 +216,13 @@ impl Watch for Watchman<'_> {
     }
 }
 
-/// What happens before records are kept outside memory: it is said what that takes, and refused if there is no room for it.
-pub(crate) fn before_storing(folder: &Path, outline: &Outline, first: bool) -> Result<(), CallerError> {
+/// What happens before records are kept outside memory: it is said what that takes, and refused if
+/// there is no room for it.
+pub(crate) fn before_storing(
+    folder: &Path,
+    outline: &Outline,
+    first: bool,
+) -> Result<(), CallerError> {
     let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let needed = outline.bytes * if outline.again == Some(true) { 2 } else { 1 };
     let free = machine::free_disk(folder);
@@ -238,8 +251,12 @@ pub(crate) fn before_storing(folder: &Path, outline: &Outline, first: bool) -> R
     Ok(())
 }
 
-/// Opens the place for records outside memory, of one process among several. What processes left there that were killed goes.
-pub(crate) fn scratch(folder: &Path, (rank, ranks): (usize, usize)) -> Result<Arc<dyn Scratch>, CallerError> {
+/// Opens the place for records outside memory, of one process among several. What processes left
+/// there that were killed goes.
+pub(crate) fn scratch(
+    folder: &Path,
+    (rank, ranks): (usize, usize),
+) -> Result<Arc<dyn Scratch>, CallerError> {
     let failed = |e: std::io::Error| format!("{}: cannot be made: {e}", folder.display());
     Ok(Arc::new(ScratchFolder::new(folder, rank, ranks).map_err(failed)?))
 }
@@ -325,8 +342,9 @@ fn print(record: &LargeRecord, out: &Path, seconds: f64, json: bool) {
     );
     for a in &record.algorithms {
         for r in &a.runs {
-            let accuracy =
-                r.test_accuracy.map_or_else(String::new, |x| format!(", accuracy {:.1} %", 100.0 * x));
+            let accuracy = r
+                .test_accuracy
+                .map_or_else(String::new, |x| format!(", accuracy {:.1} %", 100.0 * x));
             let hash = r.transcript.get(..16).unwrap_or_default();
             let _ = writeln!(
                 text,
@@ -397,14 +415,17 @@ impl Checkpoints<'_> {
 
     /// How many processes saved what is here, if it were not as many as there are now.
     fn others(&self) -> Option<usize> {
-        let names =
-            fs::read_dir(&self.folder).ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
+        let names = fs::read_dir(&self.folder)
+            .ok()?
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok());
         let of = |name: String| name.split_once("-of-")?.1.split('-').next()?.parse().ok();
         let all: Vec<usize> = names.filter_map(of).collect();
         all.iter().all(|&ranks| ranks != self.ranks).then(|| all.first().copied())?
     }
 
-    /// The latest state that every rank has, and where it is: the next one must not be written over it.
+    /// The latest state that every rank has, and where it is: the next one must not be written over
+    /// it.
     fn agreed(&self, ranks: &mut dyn Ranks) -> Result<(u32, Option<LargeProgress>)> {
         if let Some(others) = self.others() {
             bail!(
@@ -420,7 +441,8 @@ impl Checkpoints<'_> {
         codes.resize(2, -1.0);
         let all = ranks.sent_to_first(codes, &vec![2; self.ranks])?;
         let common = all.first().map_or(-1.0, |first| {
-            let everywhere = first.iter().copied().filter(|c| all.iter().all(|other| other.contains(c)));
+            let everywhere =
+                first.iter().copied().filter(|c| all.iter().all(|other| other.contains(c)));
             everywhere.fold(-1.0, f64::max)
         });
         let agreed = ranks.sent_by_first(vec![common], 1)?;

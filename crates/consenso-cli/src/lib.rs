@@ -1,7 +1,8 @@
 //! The `consenso` command.
 //!
-//! A command reads its input completely before it does anything: what is wrong with it exits with 2 and has written nothing.
-//! Results go to stdout, everything else (progress, warnings, errors) to stderr.
+//! A command reads its input completely before it does anything: what is wrong with it exits with 2
+//! and has written nothing. Results go to stdout, everything else (progress, warnings, errors) to
+//! stderr.
 
 mod audit;
 mod changes;
@@ -40,8 +41,8 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
-/// Private decentralized optimisation: agents on a graph train one model together, without a server, under local
-/// differential privacy.
+/// Private decentralized optimisation: agents on a graph train one model together, without a
+/// server, under local differential privacy.
 #[derive(Parser)]
 #[command(
     name = "consenso",
@@ -120,15 +121,18 @@ fn itself() -> anyhow::Result<std::process::Command> {
     use anyhow::Context as _;
     let words = match ITSELF.get() {
         Some(words) => words.clone(),
-        None => vec![std::env::current_exe().context("where this program lies is not known")?.into()],
+        None => {
+            vec![std::env::current_exe().context("where this program lies is not known")?.into()]
+        }
     };
     let mut command = std::process::Command::new(&words[0]);
     command.args(&words[1..]);
     Ok(command)
 }
 
-/// Runs the command that these words ask for, the program's name first, and returns its exit code. `again` starts this program anew where its own file does not: a
-/// language's interpreter and what it needs to come here.
+/// Runs the command that these words ask for, the program's name first, and returns its exit code.
+/// `again` starts this program anew where its own file does not: a language's interpreter and what
+/// it needs to come here.
 pub fn command(words: impl IntoIterator<Item = OsString>, again: Option<Vec<OsString>>) -> u8 {
     if let Some(again) = again.filter(|again| !again.is_empty()) {
         let _ = ITSELF.set(again);

@@ -17,7 +17,10 @@ impl Threads {
     /// Sets up the pool that all work of the process goes to.
     pub(crate) fn start(self) -> anyhow::Result<()> {
         let Some(threads) = self.threads else { return Ok(()) };
-        rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global().context("--threads")
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.into())
+            .build_global()
+            .context("--threads")
     }
 }
 
@@ -56,7 +59,8 @@ pub(crate) fn say(experiment: &Experiment, job: &Job) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes of the last cache of the first processor, from the folder where Linux describes its caches.
+/// Bytes of the last cache of the first processor, from the folder where Linux describes its
+/// caches.
 fn shared_cache(folder: &Path) -> Option<u64> {
     let caches = fs::read_dir(folder).ok()?.filter_map(Result::ok).filter_map(|entry| {
         let read = |name: &str| fs::read_to_string(entry.path().join(name)).ok();
@@ -69,10 +73,14 @@ fn shared_cache(folder: &Path) -> Option<u64> {
 /// Bytes in `49152K` or `32M`.
 fn kilobytes(text: &str) -> Option<u64> {
     let number = |end: char| text.strip_suffix(end)?.parse::<u64>().ok();
-    number('K').map(|n| n << 10).or_else(|| number('M').map(|n| n << 20)).or_else(|| text.parse().ok())
+    number('K')
+        .map(|n| n << 10)
+        .or_else(|| number('M').map(|n| n << 20))
+        .or_else(|| text.parse().ok())
 }
 
-/// Bytes that can be had without pushing others out: of the machine, or of the group of processes that we are confined to.
+/// Bytes that can be had without pushing others out: of the machine, or of the group of processes
+/// that we are confined to.
 fn free_memory() -> Option<u64> {
     let table = fs::read_to_string("/proc/meminfo").ok()?;
     let line = table.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -80,7 +88,8 @@ fn free_memory() -> Option<u64> {
     let group = |name: &str| {
         fs::read_to_string(Path::new("/sys/fs/cgroup").join(name)).ok()?.trim().parse::<u64>().ok()
     };
-    let confined = group("memory.max").map(|most| most.saturating_sub(group("memory.current").unwrap_or(0)));
+    let confined =
+        group("memory.max").map(|most| most.saturating_sub(group("memory.current").unwrap_or(0)));
     Some(confined.map_or(free, |c| c.min(free)))
 }
 

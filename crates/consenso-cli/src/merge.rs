@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Put the shares of a run together: the record is that of one run, bit for bit
 ///
-/// The shares come from `consenso run --shard i/n`, on one machine or on many. The records must be where the shares found
-/// them: what a share was made from is compared with what is there.
+/// The shares come from `consenso run --shard i/n`, on one machine or on many. The records must be
+/// where the shares found them: what a share was made from is compared with what is there.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,8 @@ pub(crate) struct Args {
     /// The folders of all shares, in any order
     #[arg(required = true, value_name = "DIR")]
     shares: Vec<PathBuf>,
-    /// Folder to write, which must not exist yet [default: runs/<name>-<seed>, or the next free number]
+    /// Folder to write, which must not exist yet [default: runs/<name>-<seed>, or the next free
+    /// number]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -32,7 +33,10 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     for folder in &args.shares {
         let shown = folder.display();
         let path = pieces::within(folder).with_context(|| {
-            format!("{shown}: has no {}; give folders that `consenso run --shard i/n` wrote", pieces::NAME)
+            format!(
+                "{shown}: has no {}; give folders that `consenso run --shard i/n` wrote",
+                pieces::NAME
+            )
         })?;
         shares.push((path.clone(), Kept::read(&path)?));
     }
@@ -89,7 +93,10 @@ fn complete(
 ) -> anyhow::Result<()> {
     let have: BTreeSet<_> = all.iter().map(experiment::Piece::place).collect();
     if have.len() < all.len() {
-        bail!("the same share was given twice: {} pieces are there more than once", all.len() - have.len());
+        bail!(
+            "the same share was given twice: {} pieces are there more than once",
+            all.len() - have.len()
+        );
     }
     let places = experiment.places(None);
     let missing = places.iter().filter(|place| !have.contains(place)).count();
@@ -98,7 +105,11 @@ fn complete(
         let of = given.first().map_or(1, |s| s.1);
         let gone: Vec<String> =
             (1..=of).filter(|i| !given.contains(&(*i, of))).map(|i| format!("{i}/{of}")).collect();
-        bail!("{missing} of {} pieces are missing; shares not given: {}", places.len(), gone.join(", "));
+        bail!(
+            "{missing} of {} pieces are missing; shares not given: {}",
+            places.len(),
+            gone.join(", ")
+        );
     }
     Ok(())
 }

@@ -53,8 +53,9 @@ struct Compare {
 
 /// Write a model for other programs
 ///
-/// ONNX: inputs are the columns of the schema, numbers as double and categories as text, each of shape [rows, 1]; outputs are `prediction` and
-/// `probability` (of the positive class) or `probabilities`. Missing values have to be filled in before.
+/// ONNX: inputs are the columns of the schema, numbers as double and categories as text, each of
+/// shape [rows, 1]; outputs are `prediction` and `probability` (of the positive class) or
+/// `probabilities`. Missing values have to be filled in before.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Example:
@@ -160,18 +161,22 @@ fn read(path: &Path) -> Result<Found> {
 /// The first algorithm's, or the one that is asked for by label, kind or file name.
 fn in_run(run: &Path, algorithm: Option<&str>) -> Result<Found> {
     let folder = run.join("models");
-    let listed = fs::read_dir(&folder).with_context(|| format!("{}: cannot be listed", folder.display()))?;
+    let listed =
+        fs::read_dir(&folder).with_context(|| format!("{}: cannot be listed", folder.display()))?;
     let mut files: Vec<PathBuf> = listed.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|p| p.extension().is_some_and(|e| e == "json"));
     files.sort();
     // The record knows the order of the experiment.
-    let record: Option<serde_json::Value> =
-        fs::read_to_string(run.join("record.json")).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let record: Option<serde_json::Value> = fs::read_to_string(run.join("record.json"))
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok());
     let ordered = record.as_ref().and_then(|r| r["algorithms"].as_array()).into_iter().flatten();
-    let ordered: Vec<PathBuf> = ordered.filter_map(|a| Some(run.join(a["model"].as_str()?))).collect();
+    let ordered: Vec<PathBuf> =
+        ordered.filter_map(|a| Some(run.join(a["model"].as_str()?))).collect();
     files.sort_by_key(|p| ordered.iter().position(|o| o == p).unwrap_or(usize::MAX));
     let Some(wanted) = algorithm else {
-        let first = files.first().with_context(|| format!("{}: holds no model", folder.display()))?;
+        let first =
+            files.first().with_context(|| format!("{}: holds no model", folder.display()))?;
         return read(first);
     };
     let mut labels = Vec::new();
@@ -184,7 +189,11 @@ fn in_run(run: &Path, algorithm: Option<&str>) -> Result<Found> {
         }
         labels.push(study.label.clone());
     }
-    Err(anyhow!("{}: there is no algorithm \"{wanted}\"; there are {}", run.display(), labels.join(", ")))
+    Err(anyhow!(
+        "{}: there is no algorithm \"{wanted}\"; there are {}",
+        run.display(),
+        labels.join(", ")
+    ))
 }
 
 fn show(args: &Show, json: bool) -> Result<(), Failure> {
@@ -197,21 +206,27 @@ fn show(args: &Show, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let study = &model.study;
-    let mut text = format!("{} of {} ({}), {}\n", study.label, study.name, study.algorithm, study.software);
+    let mut text =
+        format!("{} of {} ({}), {}\n", study.label, study.name, study.algorithm, study.software);
     if let Some(target) = &model.target {
         let of = match (&model.positive, &model.classes[..]) {
-            (Some(positive), [negative, _]) => format!("“{positive}” (positive) against “{negative}”"),
+            (Some(positive), [negative, _]) => {
+                format!("“{positive}” (positive) against “{negative}”")
+            }
             (_, []) => "a number".to_owned(),
             (_, classes) => format!("one of {}", classes.join(", ")),
         };
         text += &format!("predicts {target}: {of}\n");
     }
     match &model.claim {
-        // The first lines of a claim say what it is worth; the rest is in the file and in the report.
+        // The first lines of a claim say what it is worth; the rest is in the file and in the
+        // report.
         Some(claim) => {
             let told = ["privacy claim", "neighbours", "adversary"];
-            let lines =
-                claim.statement.lines().filter(|l| told.iter().any(|t| l.trim_start().starts_with(t)));
+            let lines = claim
+                .statement
+                .lines()
+                .filter(|l| told.iter().any(|t| l.trim_start().starts_with(t)));
             let short: Vec<&str> = lines.collect();
             let whole = if short.is_empty() { vec![claim.statement.trim()] } else { short };
             text += &format!("{}\n", whole.join("\n"));
@@ -231,7 +246,8 @@ fn show(args: &Show, json: bool) -> Result<(), Failure> {
         text += &format!("note: {note}\n");
     }
     text.push('\n');
-    text += &if model.weights.is_empty() { variables(&model) } else { coefficients(&model, args.top) };
+    text +=
+        &if model.weights.is_empty() { variables(&model) } else { coefficients(&model, args.top) };
     output::print(text.trim_end());
     Ok(())
 }
@@ -248,8 +264,11 @@ fn coefficients(model: &Model, top: usize) -> String {
     let mut table = table::plain(&header, 1 + usize::from(many));
     for c in &all[..shown] {
         let is_intercept = model.intercept.as_deref() == Some(&*c.feature);
-        let mut row =
-            vec![if is_intercept { format!("{} (intercept)", c.feature) } else { c.feature.clone() }];
+        let mut row = vec![if is_intercept {
+            format!("{} (intercept)", c.feature)
+        } else {
+            c.feature.clone()
+        }];
         row.extend(many.then(|| c.class.clone().unwrap_or_default()));
         row.push(format!("{:+.4}", c.weight));
         row.push(c.per_unit.map_or("–".into(), significant));
@@ -311,9 +330,11 @@ fn compare(args: &Compare, json: bool) -> Result<(), Failure> {
         .into());
     }
     if first.weights.is_empty() {
-        return Err(
-            anyhow!("{}: agents have variables of their own, no common model", a.place.display()).into()
-        );
+        return Err(anyhow!(
+            "{}: agents have variables of their own, no common model",
+            a.place.display()
+        )
+        .into());
     }
     let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|x| x * x).sum::<f64>().sqrt();
     let pairs = || first.weights.iter().zip(&second.weights);
@@ -345,7 +366,8 @@ fn compare(args: &Compare, json: bool) -> Result<(), Failure> {
     let shown = if args.top == 0 { rows.len() } else { args.top.min(rows.len()) };
     let mut table = table::plain(&["feature", "A", "B", "B − A"], 1);
     for (name, class, x, y) in &rows[..shown] {
-        let name = class.as_ref().map_or_else(|| (*name).to_owned(), |class| format!("{name} · {class}"));
+        let name =
+            class.as_ref().map_or_else(|| (*name).to_owned(), |class| format!("{name} · {class}"));
         table.add_row([name, format!("{x:+.4}"), format!("{y:+.4}"), format!("{:+.4}", y - x)]);
     }
     let mut text = format!(

@@ -68,22 +68,27 @@ struct New {
     /// Records of every site, where their files are not on this machine
     #[arg(long, value_delimiter = ',', value_name = "N,N,…")]
     records: Vec<usize>,
-    /// Where every site is called, HOST:PORT; an empty one cannot be called [default: this machine, from --port on]
+    /// Where every site is called, HOST:PORT; an empty one cannot be called [default: this machine,
+    /// from --port on]
     #[arg(long, value_delimiter = ',', value_name = "A,A,…")]
     addresses: Vec<String>,
-    /// Certificates of sites that made their own keys (`consenso node init`): only what all sites share is written, for each to copy
+    /// Certificates of sites that made their own keys (`consenso node init`): only what all sites
+    /// share is written, for each to copy
     #[arg(long, value_delimiter = ',', value_name = "FILE,FILE,…")]
     certificates: Vec<PathBuf>,
     /// First port on this machine
     #[arg(long, default_value_t = 7400)]
     port: u16,
-    /// Where the noise comes from: `os` is what a privacy claim holds for, `seed` repeats the simulation bit for bit
+    /// Where the noise comes from: `os` is what a privacy claim holds for, `seed` repeats the
+    /// simulation bit for bit
     #[arg(long, value_parser = ["os", "seed"], default_value = "os")]
     entropy: String,
-    /// Write into every site's site.toml that its records need no protection, for a study without a privacy claim
+    /// Write into every site's site.toml that its records need no protection, for a study without a
+    /// privacy claim
     #[arg(long)]
     unprotected: bool,
-    /// Write into every site's site.toml that its records are public, which --entropy seed needs for files
+    /// Write into every site's site.toml that its records are public, which --entropy seed needs
+    /// for files
     #[arg(long)]
     public: bool,
 }
@@ -97,7 +102,13 @@ struct Up {
     #[arg(long)]
     dashboard: bool,
     /// Port of the page [default: any that is free]
-    #[arg(long, value_name = "PORT", requires = "dashboard", default_value_t = 0, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "PORT",
+        requires = "dashboard",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
     dashboard_port: u16,
 }
 
@@ -109,12 +120,15 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     }
 }
 
-// ---- new --------------------------------------------------------------------------------------------------------------
+// ---- new
+// --------------------------------------------------------------------------------------------------------------
 
 fn new(args: &New, json: bool) -> Result<(), Failure> {
     args.sites.iter().try_for_each(|name| check_name(name)).map_err(|e| anyhow!("--sites: {e}"))?;
     if args.folder.exists() {
-        return Err(anyhow!("{}: exists already; nothing is overwritten", args.folder.display()).into());
+        return Err(
+            anyhow!("{}: exists already; nothing is overwritten", args.folder.display()).into()
+        );
     }
     let text = files::experiment(&args.experiment)?;
     let changes = args.set.iter().map(|s| s.parse()).collect::<Result<Vec<Override>, _>>()?;
@@ -130,7 +144,8 @@ fn new(args: &New, json: bool) -> Result<(), Failure> {
         ))?,
     };
     // Public test records go to every site, which evaluates its model on them.
-    let test = spec.data.test.as_ref().filter(|_| from_files.is_some()).map(|path| text.folder.join(path));
+    let test =
+        spec.data.test.as_ref().filter(|_| from_files.is_some()).map(|path| text.folder.join(path));
     let plan = match from_files {
         None => from_source(args, text, spec)?,
         Some(pattern) => from_site_files(args, &text, spec, &pattern)?,
@@ -209,7 +224,11 @@ fn from_source(args: &New, text: files::Text, mut spec: ExperimentSpec) -> Resul
         *edges = most;
     }
     let edges = edges(&spec, &text.folder)?;
-    let again = files::Text { file: text.file.clone(), text: text.text.clone(), folder: text.folder.clone() };
+    let again = files::Text {
+        file: text.file.clone(),
+        text: text.text.clone(),
+        folder: text.folder.clone(),
+    };
     let mut experiment = Experiment::check(files::inputs(text, spec, None)?)?;
     let mut spec = one_algorithm(args, &mut experiment)?;
     // What every site will check when it starts; entropy of zeros is as good as any to check with.
@@ -251,9 +270,13 @@ fn from_site_files(
         spec.data.schema.clone().context("data.schema is missing: sites need one public schema")?;
     let schema_path = text.folder.join(schema_path);
     let schema = files::read_schema(&schema_path)?;
-    let schema_text = fs::read_to_string(&schema_path).with_context(|| schema_path.display().to_string())?;
+    let schema_text =
+        fs::read_to_string(&schema_path).with_context(|| schema_path.display().to_string())?;
     if spec.data.hold_out.is_some() && spec.data.test.is_some() {
-        return Err(anyhow!("data.hold_out: there are test records in a file: keep test or hold_out").into());
+        return Err(anyhow!(
+            "data.hold_out: there are test records in a file: keep test or hold_out"
+        )
+        .into());
     }
     if spec.privacy.is_some() && !schema.is_reviewed() {
         return Err(anyhow!(
@@ -325,7 +348,8 @@ fn from_site_files(
     plan(args, &spec, &counts, Some(schema_text), edges, &paths)
 }
 
-/// What every site will check when it starts, with the records of the first: better now than after the folders were given out.
+/// What every site will check when it starts, with the records of the first: better now than after
+/// the folders were given out.
 fn check_as_site(
     args: &New,
     text: &files::Text,
@@ -334,11 +358,13 @@ fn check_as_site(
     counts: &[usize],
     edges: Option<&String>,
 ) -> Result<(), Failure> {
-    let dataset = crate::node::held_apart(Dataset::new(vec![table], None, spec.data.encoding)?, spec)?;
+    let dataset =
+        crate::node::held_apart(Dataset::new(vec![table], None, spec.data.encoding)?, spec)?;
     let source = Source::Data(Box::new(dataset));
     let edges = edges.map(|list| (consenso_node::folder::EDGES.to_owned(), list.clone()));
     let (file, text) = (text.file.clone(), text.text.clone());
-    // Some studies can be run with a public seed alone; entropy of zeros is as good as any to check with.
+    // Some studies can be run with a public seed alone; entropy of zeros is as good as any to check
+    // with.
     let entropy = (args.entropy == "os").then_some([0; 32]);
     let inputs = Inputs { file: file.clone(), text, spec: spec.clone(), source, edges, entropy };
     let experiment = Experiment::check_site(inputs, counts)?;
@@ -383,7 +409,10 @@ fn one_algorithm(args: &New, experiment: &mut Experiment) -> Result<ExperimentSp
     experiment
         .resolved_for_network(label)
         .with_context(|| {
-            format!("--algorithm {label}: there is none of that label; there are {}", labels.join(", "))
+            format!(
+                "--algorithm {label}: there is none of that label; there are {}",
+                labels.join(", ")
+            )
         })
         .map_err(Failure::Input)
 }
@@ -401,7 +430,9 @@ fn plan(
         return Err(anyhow!("--records has {} numbers for {sites} sites", counts.len()).into());
     }
     if !args.addresses.is_empty() && args.addresses.len() != sites {
-        return Err(anyhow!("--addresses has {} entries for {sites} sites", args.addresses.len()).into());
+        return Err(
+            anyhow!("--addresses has {} entries for {sites} sites", args.addresses.len()).into()
+        );
     }
     check_addresses(&args.addresses)?;
     let entropy = if args.entropy == "seed" { Entropy::Seed } else { Entropy::Os };
@@ -423,7 +454,9 @@ fn plan(
         };
         file.metrics = across_hosts(&args.addresses).then(|| METRICS.into());
         file.records = match records.get(index) {
-            Some(path) => Some(std::path::absolute(path).with_context(|| path.display().to_string())?),
+            Some(path) => {
+                Some(std::path::absolute(path).with_context(|| path.display().to_string())?)
+            }
             None => None,
         };
         Ok(PlannedSite { file, address, records: counts[index] })
@@ -433,7 +466,8 @@ fn plan(
     Ok(Plan { sites, experiment, schema, edges })
 }
 
-// ---- up ---------------------------------------------------------------------------------------------------------------
+// ---- up
+// ---------------------------------------------------------------------------------------------------------------
 
 /// One process and what it last said.
 struct Process {
@@ -460,7 +494,8 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
     note_hosts(root, &names)?;
     let interrupted = crate::progress::ctrl_c();
     let warned = Arc::default();
-    let mut processes = names.iter().map(|name| start(root, name, &warned)).collect::<Result<Vec<_>, _>>()?;
+    let mut processes =
+        names.iter().map(|name| start(root, name, &warned)).collect::<Result<Vec<_>, _>>()?;
     let mut view = View::new(json);
     let page = match args.dashboard {
         true => Some(dashboard(args.dashboard_port, root, &names)?),
@@ -482,12 +517,15 @@ fn up(args: &Up, json: bool) -> Result<(), Failure> {
         }
         view.draw(&processes);
         if let Some(page) = &page {
-            page.show(processes.iter().map(|p| p.said.lock().map(|v| v.clone()).unwrap_or_default()));
+            page.show(
+                processes.iter().map(|p| p.said.lock().map(|v| v.clone()).unwrap_or_default()),
+            );
         }
         if running == 0 {
             break;
         }
-        // A Ctrl-C reaches the children as well, as the terminal sends it to all; a child that failed to start stops the others.
+        // A Ctrl-C reaches the children as well, as the terminal sends it to all; a child that
+        // failed to start stops the others.
         if !told && (asked || !unfinished.is_empty()) {
             told = true;
             processes.iter().for_each(|p| terminate(&p.child));
@@ -519,13 +557,16 @@ fn remaining(root: &Path) -> Result<Vec<String>, Failure> {
     let mut gone = BTreeSet::new();
     for name in &names {
         let held = Folder::read(&root.join(name))?.agreements;
-        gone.extend(names.iter().filter(|n| consenso_node::agreement::left(&held, n).is_some()).cloned());
+        gone.extend(
+            names.iter().filter(|n| consenso_node::agreement::left(&held, n).is_some()).cloned(),
+        );
     }
     names.retain(|name| !gone.contains(name));
     Ok(names)
 }
 
-/// Whether a process that has ended said that its model is ready. Its last words may still be on their way.
+/// Whether a process that has ended said that its model is ready. Its last words may still be on
+/// their way.
 fn finished(process: &Process) -> bool {
     while !process.reader.is_finished() {
         std::thread::sleep(Duration::from_millis(1));
@@ -536,8 +577,10 @@ fn finished(process: &Process) -> bool {
 /// Says so if the sites were meant for hosts of their own.
 fn note_hosts(root: &Path, names: &[String]) -> Result<(), Failure> {
     let folder = Folder::read(&root.join(&names[0]))?;
-    let here = |a: &str| a.starts_with("127.") || a.starts_with("localhost:") || a.starts_with("[::1]:");
-    if let Some(peer) = folder.peers.iter().find(|p| p.address.as_deref().is_some_and(|a| !here(a))) {
+    let here =
+        |a: &str| a.starts_with("127.") || a.starts_with("localhost:") || a.starts_with("[::1]:");
+    if let Some(peer) = folder.peers.iter().find(|p| p.address.as_deref().is_some_and(|a| !here(a)))
+    {
         eprintln!(
             "note: {} is called at {}: if that is not this machine, start it there with `consenso node run` instead",
             peer.name,
@@ -592,11 +635,14 @@ impl Unfinished {
                 "{text}: mend what is said above, then run `consenso network up` again"
             ));
         }
-        Failure::Run(anyhow!("{text}; the state of every site is kept: run `consenso network up` again"))
+        Failure::Run(anyhow!(
+            "{text}; the state of every site is kept: run `consenso network up` again"
+        ))
     }
 }
 
-/// Passes on what a site says on stderr; a warning that another site gave in the same words is left out.
+/// Passes on what a site says on stderr; a warning that another site gave in the same words is left
+/// out.
 fn relay(lines: impl BufRead, warned: &Mutex<BTreeSet<String>>) {
     for line in lines.lines().map_while(Result::ok).filter(|line| is_news(line, warned)) {
         eprintln!("{line}");
@@ -604,10 +650,15 @@ fn relay(lines: impl BufRead, warned: &Mutex<BTreeSet<String>>) {
 }
 
 fn is_news(line: &str, warned: &Mutex<BTreeSet<String>>) -> bool {
-    !line.starts_with("warning: ") || warned.lock().map_or(true, |mut seen| seen.insert(line.to_owned()))
+    !line.starts_with("warning: ")
+        || warned.lock().map_or(true, |mut seen| seen.insert(line.to_owned()))
 }
 
-fn start(root: &Path, name: &str, warned: &Arc<Mutex<BTreeSet<String>>>) -> Result<Process, Failure> {
+fn start(
+    root: &Path,
+    name: &str,
+    warned: &Arc<Mutex<BTreeSet<String>>>,
+) -> Result<Process, Failure> {
     let mut child = crate::itself()?
         .args(["node", "run", "--lines"])
         .arg(root.join(name))
@@ -622,7 +673,9 @@ fn start(root: &Path, name: &str, warned: &Arc<Mutex<BTreeSet<String>>>) -> Resu
     let (out, into) = (child.stdout.take().context("a pipe")?, Arc::clone(&said));
     let reader = std::thread::spawn(move || {
         for line in BufReader::new(out).lines().map_while(Result::ok) {
-            if let (Ok(Value::Object(new)), Ok(mut said)) = (serde_json::from_str(&line), into.lock()) {
+            if let (Ok(Value::Object(new)), Ok(mut said)) =
+                (serde_json::from_str(&line), into.lock())
+            {
                 // The last line has no progress of its own: what was known stays.
                 match said.as_object_mut() {
                     Some(known) => known.extend(new),
@@ -636,7 +689,13 @@ fn start(root: &Path, name: &str, warned: &Arc<Mutex<BTreeSet<String>>>) -> Resu
 
 /// Asks a process to stop after its round.
 fn terminate(child: &Child) {
-    drop(Command::new("kill").arg("-TERM").arg(child.id().to_string()).stderr(Stdio::null()).status());
+    drop(
+        Command::new("kill")
+            .arg("-TERM")
+            .arg(child.id().to_string())
+            .stderr(Stdio::null())
+            .status(),
+    );
 }
 
 /// A table that is drawn over itself in a terminal, and nothing elsewhere.
@@ -657,7 +716,8 @@ impl View {
             return;
         }
         self.last = Instant::now();
-        let mut table = table::plain(&["site", "round", "links", "lag", "ε spent", "resends", "commit"], 1);
+        let mut table =
+            table::plain(&["site", "round", "links", "lag", "ε spent", "resends", "commit"], 1);
         for process in processes {
             let said = process.said.lock().map(|v| v.clone()).unwrap_or_default();
             table.add_row(row(&process.name, &said));
@@ -701,7 +761,13 @@ fn row(name: &str, said: &Value) -> Vec<String> {
     ]
 }
 
-fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bool) -> Result<(), Failure> {
+fn summary(
+    root: &Path,
+    names: &[String],
+    ends: &[Value],
+    seconds: f64,
+    json: bool,
+) -> Result<(), Failure> {
     let mut models = Vec::new();
     for name in names {
         let store = Store::look(&root.join(name))?;
@@ -709,9 +775,12 @@ fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bo
         let checkpoint = store.checkpoint(study)?;
         models.push(checkpoint.and_then(|c| c.model().map(<[f64]>::to_vec)).unwrap_or_default());
     }
-    let apart = models.iter().flat_map(|a| models.iter().map(move |b| distance(a, b))).fold(0.0, f64::max);
+    let apart =
+        models.iter().flat_map(|a| models.iter().map(move |b| distance(a, b))).fold(0.0, f64::max);
     if json {
-        output::print_json(&json!({ "sites": ends, "largest_distance": apart, "seconds": seconds }));
+        output::print_json(
+            &json!({ "sites": ends, "largest_distance": apart, "seconds": seconds }),
+        );
         return Ok(());
     }
     let (own, regression) = (
@@ -726,7 +795,8 @@ fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bo
     };
     let mut table = table::plain(&["site", "rounds", "seconds", "ε", "resends", judged], 1);
     for end in ends {
-        let percent = |v: &Value| v.as_f64().map_or("–".to_owned(), |a| format!("{:.2} %", 100.0 * a));
+        let percent =
+            |v: &Value| v.as_f64().map_or("–".to_owned(), |a| format!("{:.2} %", 100.0 * a));
         table.add_row(vec![
             end["site"].as_str().unwrap_or_default().to_owned(),
             end["round"].to_string(),
@@ -734,7 +804,9 @@ fn summary(root: &Path, names: &[String], ends: &[Value], seconds: f64, json: bo
             end["epsilon"].as_f64().map_or("–".to_owned(), |e| printed_up(e, 4)),
             end["resends"].to_string(),
             match regression {
-                true => end["test_metrics"]["r2"].as_f64().map_or("–".to_owned(), |r2| format!("{r2:.4}")),
+                true => end["test_metrics"]["r2"]
+                    .as_f64()
+                    .map_or("–".to_owned(), |r2| format!("{r2:.4}")),
                 false => percent(&end["test_accuracy"]),
             },
         ]);
@@ -759,7 +831,13 @@ mod tests {
     #[test]
     fn a_warning_is_passed_on_once_and_all_else_always() {
         let warned = Mutex::default();
-        let said = ["warning: seeded", "site-0: away", "warning: seeded", "site-0: away", "warning: clamped"];
+        let said = [
+            "warning: seeded",
+            "site-0: away",
+            "warning: seeded",
+            "site-0: away",
+            "warning: clamped",
+        ];
         let news: Vec<&str> = said.into_iter().filter(|line| is_news(line, &warned)).collect();
         assert_eq!(news, ["warning: seeded", "site-0: away", "site-0: away", "warning: clamped"]);
     }

@@ -59,7 +59,8 @@ enum NodeCommand {
     Model(Model),
     /// Make a new witness for a site whose witness is lost
     ///
-    /// The ledger as it is then counts as the newest: do this only when state.db is certainly no old copy.
+    /// The ledger as it is then counts as the newest: do this only when state.db is certainly no
+    /// old copy.
     Witness(Site),
     /// Check all that a site needs: key, certificate, clock, records, neighbours, ledger and disk
     Doctor(Site),
@@ -67,8 +68,9 @@ enum NodeCommand {
 
 /// Make a site's own key and certificate
 ///
-/// The key never leaves the folder. The other sites need certificate.pem: `consenso network new --certificates` puts it into everybody's
-/// trust.pem and its pin into everybody's peers.toml.
+/// The key never leaves the folder. The other sites need certificate.pem:
+/// `consenso network new --certificates` puts it into everybody's trust.pem and its pin into
+/// everybody's peers.toml.
 #[derive(clap::Args)]
 struct Init {
     /// Folder of the site
@@ -83,17 +85,19 @@ struct Init {
 
 /// Run a site until its model is ready
 ///
-/// Every charge is on disk before its message leaves. A process that was killed goes on where it stood: it sends the same bytes again and never
-/// draws noise twice for a round. SIGTERM and Ctrl-C end it after the round, with exit code 0; another start goes on.
+/// Every charge is on disk before its message leaves. A process that was killed goes on where it
+/// stood: it sends the same bytes again and never draws noise twice for a round. SIGTERM and Ctrl-C
+/// end it after the round, with exit code 0; another start goes on.
 #[derive(clap::Args)]
 struct Run {
     /// Folder of the site
     folder: PathBuf,
-    /// How links, refusals and progress are told on stderr: `text` for people, `json` a JSON object a line
+    /// How links, refusals and progress are told on stderr: `text` for people, `json` a JSON object
+    /// a line
     #[arg(long, value_parser = ["text", "json"], default_value = "text")]
     log: String,
-    /// What is to be thought of records that changed since studies were charged to them: `same` people's, edited (what was
-    /// spent stays spent), or `other` people's
+    /// What is to be thought of records that changed since studies were charged to them: `same`
+    /// people's, edited (what was spent stays spent), or `other` people's
     #[arg(long, value_parser = ["same", "other"], value_name = "WHOSE")]
     edited_records: Option<String>,
     /// Exit with 1 when asked to stop before the model is ready: for a Job, which takes 0 for done
@@ -103,7 +107,13 @@ struct Run {
     #[arg(long)]
     dashboard: bool,
     /// Port of the page [default: any that is free]
-    #[arg(long, value_name = "PORT", requires = "dashboard", default_value_t = 0, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "PORT",
+        requires = "dashboard",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
     dashboard_port: u16,
     /// Print where it stands as JSON lines, for the process that started this one
     #[arg(long, hide = true)]
@@ -112,8 +122,10 @@ struct Run {
 
 /// Put back what neighbours hold of a site that lost its disk
 ///
-/// For a folder whose state.db is gone or an old copy; key, certificate, site.toml, peers.toml and the study's files must be there. All neighbours are asked, so they must run.
-/// What they give back is signed by this site itself. All of it is booked as spent, and rounds that may have been released besides use no record. `consenso node run` goes on then.
+/// For a folder whose state.db is gone or an old copy; key, certificate, site.toml, peers.toml and
+/// the study's files must be there. All neighbours are asked, so they must run. What they give back
+/// is signed by this site itself. All of it is booked as spent, and rounds that may have been
+/// released besides use no record. `consenso node run` goes on then.
 #[derive(clap::Args)]
 struct Rejoin {
     /// Folder of the site
@@ -121,8 +133,8 @@ struct Rejoin {
     /// Do not ask this neighbour, which is gone or does not tell the truth
     #[arg(long, value_name = "SITE")]
     without: Vec<String>,
-    /// What is to be thought of records that changed since studies were charged to them: `same` people's, edited (what was
-    /// spent stays spent), or `other` people's
+    /// What is to be thought of records that changed since studies were charged to them: `same`
+    /// people's, edited (what was spent stays spent), or `other` people's
     #[arg(long, value_parser = ["same", "other"], value_name = "WHOSE")]
     edited_records: Option<String>,
 }
@@ -138,7 +150,8 @@ struct Site {
 struct Audit {
     /// Folder of the site
     folder: PathBuf,
-    /// Also compare the ledger with what a neighbour's audit log (audit.jsonl) says it received, signed by this site
+    /// Also compare the ledger with what a neighbour's audit log (audit.jsonl) says it received,
+    /// signed by this site
     #[arg(long, value_name = "NEIGHBOUR-LOG")]
     against: Vec<PathBuf>,
 }
@@ -155,7 +168,8 @@ struct Health {
     ready: bool,
 }
 
-/// Print the model of a finished run: the file that `consenso predict` and `consenso model show` read
+/// Print the model of a finished run: the file that `consenso predict` and `consenso model show`
+/// read
 #[derive(clap::Args)]
 struct Model {
     /// Folder of the site
@@ -205,7 +219,8 @@ fn init(args: &Init, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The experiment as a site sees it: its own records under the public schema, the number of everybody else's.
+/// The experiment as a site sees it: its own records under the public schema, the number of
+/// everybody else's.
 pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
     let path = folder.path.join(folder::EXPERIMENT);
     let file = path.display().to_string();
@@ -242,19 +257,24 @@ pub(crate) fn experiment(folder: &Folder) -> Result<Experiment, Failure> {
         )
         .into());
     }
-    // Public test records change nothing that this site does; without them its model is just not judged.
+    // Public test records change nothing that this site does; without them its model is just not
+    // judged.
     let test = folder.path.join(TEST);
     let test = match &spec.data.test {
         Some(_) if test.exists() => Some(files::read_table(&test, &schema, &spec.data.format)?),
         Some(_) => {
-            eprintln!("warning: {}: is not there, so the model will not be judged by it", test.display());
+            eprintln!(
+                "warning: {}: is not there, so the model will not be judged by it",
+                test.display()
+            );
             None
         }
         None => None,
     };
     let dataset = held_apart(Dataset::new(vec![table], test.as_ref(), spec.data.encoding)?, &spec)?;
     let edges_path = folder.path.join(folder::EDGES);
-    let edges = fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
+    let edges =
+        fs::read_to_string(&edges_path).ok().map(|text| (edges_path.display().to_string(), text));
     let source = Source::Data(Box::new(dataset));
     Ok(Experiment::check_site(Inputs { file, text, spec, source, edges, entropy }, &counts)?)
 }
@@ -270,7 +290,8 @@ fn edited(word: Option<&str>) -> Edited {
 fn rejoin(args: &Rejoin, json: bool) -> Result<(), Failure> {
     let folder = Folder::read(&args.folder)?;
     let experiment = experiment(&folder)?;
-    let done = rejoin::rejoin(&folder, &experiment, &args.without, edited(args.edited_records.as_deref()));
+    let done =
+        rejoin::rejoin(&folder, &experiment, &args.without, edited(args.edited_records.as_deref()));
     let done = match done {
         Ok(done) => done,
         Err(error) if error.is_input() => return Err(Failure::Input(error.into())),
@@ -296,8 +317,8 @@ fn rejoin(args: &Rejoin, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the records a site holds out, if its study says so, from those it trains on. They judge the model for its operator: nothing
-/// that is computed from them is sent, stored or served.
+/// Takes the records a site holds out, if its study says so, from those it trains on. They judge
+/// the model for its operator: nothing that is computed from them is sent, stored or served.
 pub(crate) fn held_apart(dataset: Dataset, spec: &ExperimentSpec) -> Result<Dataset, Failure> {
     match spec.data.hold_out {
         Some(share) => Ok(dataset.hold_out(share, &Seed::from(spec.seed))?),
@@ -313,9 +334,13 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
     }
     let plan = experiment.plan_of(folder.me).map_err(|message| anyhow!(message))?;
     if plan.claim.is_none() {
-        eprintln!("warning: the study makes no privacy claim: what this site sends is not protected");
+        eprintln!(
+            "warning: the study makes no privacy claim: what this site sends is not protected"
+        );
     } else if experiment.is_seeded() {
-        eprintln!("warning: entropy = \"seed\": everybody can compute this site's noise; for science only");
+        eprintln!(
+            "warning: entropy = \"seed\": everybody can compute this site's noise; for science only"
+        );
     }
     let own = identity::pin_of_file(&args.folder.join(identity::CERTIFICATE));
     if own.is_ok_and(|pin| Hex(&pin).to_string() != folder.peers[folder.me].pin) {
@@ -358,7 +383,8 @@ fn run(args: &Run, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says where the node stands: a JSON line ten times a second for a parent, a line now and then for a person or a journal.
+/// Says where the node stands: a JSON line ten times a second for a parent, a line now and then for
+/// a person or a journal.
 fn watch(options: &Options, over: &AtomicBool, lines: bool, page: Option<&Dashboard>) {
     // A person waits, and a journal is kept.
     let pause = Duration::from_secs(if options.echo == Echo::Json { 30 } else { 2 });
@@ -387,21 +413,26 @@ fn watch(options: &Options, over: &AtomicBool, lines: bool, page: Option<&Dashbo
             before = line;
         } else if !last && said.elapsed() > pause {
             said = std::time::Instant::now();
-            let (all, up) = (progress.neighbours.len(), progress.neighbours.iter().filter(|n| n.up).count());
+            let (all, up) =
+                (progress.neighbours.len(), progress.neighbours.iter().filter(|n| n.up).count());
             let Progress { round, rounds, resends, .. } = progress;
             let waits = match options.progress.get().waits() {
                 waits if waits.is_empty() => waits,
                 waits => format!(", {waits}"),
             };
-            let line = format!("round {round}/{rounds}, {up} of {all} links up, {resends} resends{waits}");
+            let line =
+                format!("round {round}/{rounds}, {up} of {all} links up, {resends} resends{waits}");
             if line != before {
                 let time = clock::text(clock::now());
                 let event = json!({
                     "time": time, "event": "progress", "round": round, "rounds": rounds, "links": all, "links_up": up,
                     "resends": resends, "waiting": waits.trim_start_matches(", "),
                 });
-                let told =
-                    if options.echo == Echo::Json { event.to_string() } else { format!("{time} {line}") };
+                let told = if options.echo == Echo::Json {
+                    event.to_string()
+                } else {
+                    format!("{time} {line}")
+                };
                 eprintln!("{told}");
             }
             before = line;
@@ -467,7 +498,8 @@ fn finish(
             "warning: {name} did not confirm the last round; start this site again if {name} still waits for it"
         );
     }
-    // A stop that was asked for is no failure: whoever supervises this process must not start it again.
+    // A stop that was asked for is no failure: whoever supervises this process must not start it
+    // again.
     Ok(())
 }
 
@@ -493,7 +525,9 @@ fn ledger(folder: &Path) -> Result<(Store, Vec<Row>), Failure> {
 fn opened(folder: &Path) -> Result<Store, Failure> {
     if !folder.join(consenso_node::store::FILE).exists() {
         Folder::read(folder)?;
-        return Err(anyhow!("{}: there is no ledger: this site has not run yet", folder.display()).into());
+        return Err(
+            anyhow!("{}: there is no ledger: this site has not run yet", folder.display()).into()
+        );
     }
     Ok(Store::look(folder)?)
 }
@@ -539,7 +573,14 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
     if let Some(study) = last {
         let spent = study.recomputed.as_ref().map_or_else(
             || "nothing is claimed".to_owned(),
-            |r| format!("ε = {} at δ = {:e} ({})", printed_up(r.epsilon, 4), r.delta, charges(study.charged)),
+            |r| {
+                format!(
+                    "ε = {} at δ = {:e} ({})",
+                    printed_up(r.epsilon, 4),
+                    r.delta,
+                    charges(study.charged)
+                )
+            },
         );
         text += &format!("study {}, spent so far: {spent}", short_text(&study.experiment));
     }
@@ -557,8 +598,9 @@ fn status(path: &Path, json: bool) -> Result<(), Failure> {
 
 /// What the sites agreed to change, a line each.
 pub(crate) fn agreed(changes: &[Summary], title: &str) -> String {
-    let line =
-        |c: &Summary| format!("{title} {}: {}; signed by {}\n", c.number, c.change, c.signed.join(", "));
+    let line = |c: &Summary| {
+        format!("{title} {}: {}; signed by {}\n", c.number, c.change, c.signed.join(", "))
+    };
     changes.iter().map(line).collect()
 }
 
@@ -571,8 +613,10 @@ fn waits_for(folder: &Folder) -> Option<String> {
 
 fn health(args: &Health, json: bool) -> Result<(), Failure> {
     let folder = Folder::read(&args.folder)?;
-    let missing = "site.toml: there is no `metrics`, so there is nobody to ask; for example: metrics = ";
-    let address = folder.site.metrics.with_context(|| format!("{missing}\"{}\"", folder::METRICS))?;
+    let missing =
+        "site.toml: there is no `metrics`, so there is nobody to ask; for example: metrics = ";
+    let address =
+        folder.site.metrics.with_context(|| format!("{missing}\"{}\"", folder::METRICS))?;
     let path = if args.ready { "/readyz" } else { "/healthz" };
     let answer = get(&address, path).map_err(|e| Failure::Run(anyhow!("{address}: {e}")))?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
@@ -611,10 +655,12 @@ fn of_records(path: &Path) -> Result<Option<consenso_ledger::Standing>, Failure>
     if !folder.records().exists() {
         return Ok(None);
     }
-    RecordsLedger::look(&folder.records(), folder.ledger().as_deref()).map_err(|e| Failure::Run(anyhow!(e)))
+    RecordsLedger::look(&folder.records(), folder.ledger().as_deref())
+        .map_err(|e| Failure::Run(anyhow!(e)))
 }
 
-/// The log against the ledger: releases that both know, that only the ledger knows, and that only the log knows. Of a release eight bytes are remembered.
+/// The log against the ledger: releases that both know, that only the ledger knows, and that only
+/// the log knows. Of a release eight bytes are remembered.
 struct LogCheck {
     running: bool,
     logged: HashSet<u64>,
@@ -710,7 +756,8 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
             "records_ledger": elsewhere, "studies": studies, "holds": holds, "against": compared,
         }));
     } else {
-        let mut text = format!("chain      intact, {count} rows, head {}\n", Hex(&store.head()[..8]));
+        let mut text =
+            format!("chain      intact, {count} rows, head {}\n", Hex(&store.head()[..8]));
         text += &match log {
             (known, 0, 0) => format!("log        all {known} releases are in audit.jsonl\n"),
             (_, missing, 0) => format!(
@@ -734,7 +781,9 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
                 },
             );
         }
-        text += &standing.as_ref().map_or("budget     none: nothing is protected\n".to_owned(), describe);
+        text += &standing
+            .as_ref()
+            .map_or("budget     none: nothing is protected\n".to_owned(), describe);
         if let Some(ledger) = &elsewhere {
             text += &format!(
                 "records    {} studies of these records in {}: ε = {}, δ = {:e} ({}); added up {}\n",
@@ -763,7 +812,9 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
             );
             text += &agreed(&study.changes, "  agreement ");
             for (agent, round, weight) in &study.without {
-                text += &format!("  without    agent {agent} from round {round} on (weight {weight:.3})\n");
+                text += &format!(
+                    "  without    agent {agent} from round {round} on (weight {weight:.3})\n"
+                );
             }
             if let (Some(claim), Some(found)) = (&study.claimed, &study.recomputed) {
                 text += &format!(
@@ -790,12 +841,16 @@ fn audit(args: &Audit, json: bool) -> Result<(), Failure> {
     }
     if let Some(other) = compared.iter().find(|c| c["holds"] != true) {
         let (site, unknown) = (other["site"].as_str().unwrap_or_default(), &other["unknown"]);
-        let what =
-            format!("{site} has releases that this site signed and its ledger does not have: {unknown}");
+        let what = format!(
+            "{site} has releases that this site signed and its ledger does not have: {unknown}"
+        );
         return Err(Failure::Run(anyhow!("{}: {what}", path.display())));
     }
     if !holds {
-        return Err(Failure::Run(anyhow!("{}: the events cost more than was claimed", path.display())));
+        return Err(Failure::Run(anyhow!(
+            "{}: the events cost more than was claimed",
+            path.display()
+        )));
     }
     Ok(())
 }
@@ -837,8 +892,10 @@ fn model(args: &Model, json: bool) -> Result<(), Failure> {
     if json || args.npz.is_none() && args.out.is_none() {
         // The file's own keys, and the bare numbers under the name they always had.
         let mut value = json!(model);
-        (value["round"], value["model"], value["npz"]) = (json!(round), json!(weights), json!(args.npz));
-        // Where it lies, and not what it holds: what is printed here is what people send each other.
+        (value["round"], value["model"], value["npz"]) =
+            (json!(round), json!(weights), json!(args.npz));
+        // Where it lies, and not what it holds: what is printed here is what people send each
+        // other.
         value["personal"] =
             json!(personal_file.as_ref().map(|file| json!({ "file": file, "private": true })));
         output::print_json(&value);
@@ -854,7 +911,10 @@ fn model(args: &Model, json: bool) -> Result<(), Failure> {
 }
 
 /// Writes a personal model where only the owner of the site's folder reads it.
-fn keep_personal(folder: &Folder, model: &consenso_engine::model::Model) -> Result<PathBuf, Failure> {
+fn keep_personal(
+    folder: &Folder,
+    model: &consenso_engine::model::Model,
+) -> Result<PathBuf, Failure> {
     use crate::folder::{PRIVATE, WARNING, make_private, put};
     const NAME: &str = "personal-model.json";
     let place = folder.path.join(PRIVATE);
@@ -893,10 +953,9 @@ fn weights(path: &Path) -> Result<(Vec<f64>, u32), Failure> {
     let study = rows.last().map_or(0, |r| r.study);
     let checkpoint = store.checkpoint(study)?;
     let round = checkpoint.as_ref().map_or(0, Checkpoint::rounds);
-    let model = checkpoint
-        .as_ref()
-        .and_then(|c| c.model())
-        .with_context(|| format!("{}: there is no model yet, it stands at round {round}", path.display()))?;
+    let model = checkpoint.as_ref().and_then(|c| c.model()).with_context(|| {
+        format!("{}: there is no model yet, it stands at round {round}", path.display())
+    })?;
     Ok((model.to_vec(), round))
 }
 
@@ -923,7 +982,8 @@ fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
     let folder = Folder::read(path);
     found.push(match &folder {
         Ok(f) => {
-            let text = format!("site {} of {}, study {}", f.site.name, f.peers.len(), short(&f.study));
+            let text =
+                format!("site {} of {}, study {}", f.site.name, f.peers.len(), short(&f.study));
             ("folder", Mark::Good, text)
         }
         Err(e) => ("folder", Mark::Bad, e.to_string()),
@@ -952,7 +1012,9 @@ fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
     let well = found.iter().all(|f| f.1 != Mark::Bad);
     if json {
         let entry = |(check, mark, text): &Finding| json!({ "check": check, "ok": *mark != Mark::Bad, "wait": *mark == Mark::Wait, "text": text });
-        output::print_json(&json!({ "ok": well, "checks": found.iter().map(entry).collect::<Vec<_>>() }));
+        output::print_json(
+            &json!({ "ok": well, "checks": found.iter().map(entry).collect::<Vec<_>>() }),
+        );
     } else {
         let mut table = table::plain(&["", "check", "finding"], 3);
         for (what, mark, text) in &found {
@@ -976,7 +1038,11 @@ fn doctor(path: &Path, json: bool) -> Result<(), Failure> {
 fn see_ports(folder: &Folder) -> Option<Finding> {
     let address = folder.site.metrics.as_ref()?;
     if folder.site.listen.as_ref() == Some(address) {
-        return Some(("metrics", Mark::Bad, format!("{address} is `listen` as well: they need two ports")));
+        return Some((
+            "metrics",
+            Mark::Bad,
+            format!("{address} is `listen` as well: they need two ports"),
+        ));
     }
     if node::is_running(&folder.path) {
         return Some(("metrics", Mark::Good, format!("{address}, served by this site now")));
@@ -1006,15 +1072,21 @@ fn see_witness(folder: Option<&Folder>, rows: &[Row]) -> Finding {
     }
 }
 
-/// The clock against what this site knows to be past: a peer with the right time would refuse one with a wrong one.
+/// The clock against what this site knows to be past: a peer with the right time would refuse one
+/// with a wrong one.
 fn see_clock(path: &Path) -> Finding {
     let now = clock::text(clock::now());
     let text = fs::read_to_string(path.join(consenso_node::audit_log::FILE)).unwrap_or_default();
-    let line = text.lines().rev().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let line =
+        text.lines().rev().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let last = line.and_then(|l| l["time"].as_str().map(str::to_owned));
     match last {
-        Some(last) if now < last => ("clock", Mark::Bad, format!("{now}, but audit.jsonl ends at {last}")),
-        _ if now.as_str() < "2026" => ("clock", Mark::Bad, format!("{now}, before this program was made")),
+        Some(last) if now < last => {
+            ("clock", Mark::Bad, format!("{now}, but audit.jsonl ends at {last}"))
+        }
+        _ if now.as_str() < "2026" => {
+            ("clock", Mark::Bad, format!("{now}, before this program was made"))
+        }
         _ => ("clock", Mark::Good, now),
     }
 }
@@ -1036,10 +1108,14 @@ fn see_identity(path: &Path, folder: Option<&Folder>) -> Vec<Finding> {
         }
     }
     if let Some(folder) = folder {
-        let pin = identity::pin(identity.certificate()).map(|p| Hex(&p).to_string()).unwrap_or_default();
+        let pin =
+            identity::pin(identity.certificate()).map(|p| Hex(&p).to_string()).unwrap_or_default();
         let listed = folder.peers[folder.me].pin == pin;
-        let text =
-            if listed { "as in peers.toml".into() } else { format!("{pin} is not the one in peers.toml") };
+        let text = if listed {
+            "as in peers.toml".into()
+        } else {
+            format!("{pin} is not the one in peers.toml")
+        };
         found.push(("pin", Mark::of(listed), text));
     }
     found
@@ -1054,14 +1130,19 @@ fn see_dates(certificate: &[u8]) -> (Mark, String) {
     let now = clock::now() as i64;
     let date = |seconds: i64| clock::text(seconds.try_into().unwrap_or(0));
     match (until - now) / DAY {
-        _ if now < from => (Mark::Bad, format!("not valid before {}: is the clock right?", date(from))),
+        _ if now < from => {
+            (Mark::Bad, format!("not valid before {}: is the clock right?", date(from)))
+        }
         _ if now > until => (Mark::Bad, format!("expired at {}: is the clock right?", date(until))),
-        days if days < 30 => (Mark::Wait, format!("valid for {days} more days: time for a new one")),
+        days if days < 30 => {
+            (Mark::Wait, format!("valid for {days} more days: time for a new one"))
+        }
         days => (Mark::Good, format!("valid for {days} more days")),
     }
 }
 
-/// The records against the schema and what was announced, where this site is called, and the neighbours.
+/// The records against the schema and what was announced, where this site is called, and the
+/// neighbours.
 fn see_study(folder: &Folder) -> Vec<Finding> {
     let site = experiment(folder).and_then(|e| {
         let plan = e.plan_of(folder.me).map_err(|m| Failure::from(anyhow!(m)))?;
@@ -1097,13 +1178,16 @@ fn see_privacy(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Fin
         .and_then(|opening| books::admit(&rows, &opening).map_err(Into::into));
     match (admitted, &plan.claim) {
         (Err(error), _) => ("privacy", Mark::Bad, error.to_string()),
-        (Ok(_), None) => {
-            ("privacy", Mark::Wait, "the study makes no claim: what this site sends is not protected".into())
-        }
+        (Ok(_), None) => (
+            "privacy",
+            Mark::Wait,
+            "the study makes no claim: what this site sends is not protected".into(),
+        ),
         (Ok(_), Some(claim)) => {
             let seeded = if plan.seeded { "; seeded: for science, protects nobody" } else { "" };
             let epsilon = printed_up(claim.epsilon, 6);
-            let text = format!("ε = {epsilon}, δ = {:e} ({}){seeded}", claim.delta, claim.neighbours);
+            let text =
+                format!("ε = {epsilon}, δ = {:e} ({}){seeded}", claim.delta, claim.neighbours);
             ("privacy", if plan.seeded { Mark::Wait } else { Mark::Good }, text)
         }
     }
@@ -1115,7 +1199,8 @@ fn see_listener(folder: &Folder) -> Option<Finding> {
     Some(match (&folder.site.listen, &peer.address) {
         (None, None) => return None,
         (None, Some(address)) => {
-            let text = format!("peers.toml has others call {address}, and site.toml has no `listen`");
+            let text =
+                format!("peers.toml has others call {address}, and site.toml has no `listen`");
             ("listen", Mark::Bad, text)
         }
         (Some(listen), _) if node::is_running(&folder.path) => {
@@ -1124,8 +1209,7 @@ fn see_listener(folder: &Folder) -> Option<Finding> {
         (Some(listen), _) => match TcpListener::bind(listen) {
             Ok(_) => ("listen", Mark::Good, format!("{listen} is free")),
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-                let text =
-                    "is not for this user; the service needs CAP_NET_BIND_SERVICE, which deploy's unit has";
+                let text = "is not for this user; the service needs CAP_NET_BIND_SERVICE, which deploy's unit has";
                 ("listen", Mark::Wait, format!("{listen} {text}"))
             }
             Err(e) => ("listen", Mark::Bad, format!("{listen}: {e}")),
@@ -1141,7 +1225,9 @@ fn see_peer(folder: &Folder, peer: usize) -> (Mark, String) {
             Mark::Wait,
             "nobody listens there: is the site running, or does a firewall reject the call?".into(),
         ),
-        Err(Unreached::Silence) => (Mark::Bad, "no answer: a firewall between, or not its address".into()),
+        Err(Unreached::Silence) => {
+            (Mark::Bad, "no answer: a firewall between, or not its address".into())
+        }
         Err(error) => (Mark::Bad, error.to_string()),
     }
 }

@@ -16,9 +16,9 @@ impl std::str::FromStr for Override {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (key, value) = text
-            .split_once('=')
-            .with_context(|| format!("--set {text}: write key=value, for example --set data.agents=20"))?;
+        let (key, value) = text.split_once('=').with_context(|| {
+            format!("--set {text}: write key=value, for example --set data.agents=20")
+        })?;
         let key: Vec<String> = key.trim().split('.').map(|part| part.trim().to_owned()).collect();
         if key.iter().any(String::is_empty) {
             bail!("--set {text}: the key has an empty part; write it like data.agents");
@@ -44,7 +44,8 @@ fn parse_value(value: &str, whole: &str) -> Result<Option<Value>> {
 impl Override {
     fn apply(&self, root: &mut Table) -> Result<()> {
         let (last, path) = self.key.split_last().context("a key has at least one part")?;
-        put(root, path, last, self.value.as_ref()).with_context(|| format!("--set {}", self.key.join(".")))
+        put(root, path, last, self.value.as_ref())
+            .with_context(|| format!("--set {}", self.key.join(".")))
     }
 }
 
@@ -72,14 +73,14 @@ fn put_in_array(
     value: Option<&Value>,
 ) -> Result<()> {
     let count = items.len();
-    let (items, path) = match path.split_first().and_then(|(n, rest)| Some((n.parse::<usize>().ok()?, rest)))
-    {
-        Some((index, rest)) if index < count => (&mut items[index..=index], rest),
-        Some((index, _)) => {
-            bail!("there is no `{name}` number {index}: they are numbered 0 to {}", count - 1)
-        }
-        None => (items, path),
-    };
+    let (items, path) =
+        match path.split_first().and_then(|(n, rest)| Some((n.parse::<usize>().ok()?, rest))) {
+            Some((index, rest)) if index < count => (&mut items[index..=index], rest),
+            Some((index, _)) => {
+                bail!("there is no `{name}` number {index}: they are numbered 0 to {}", count - 1)
+            }
+            None => (items, path),
+        };
     for item in items {
         match item {
             Value::Table(inner) => put(inner, path, last, value)?,
@@ -91,7 +92,8 @@ fn put_in_array(
 
 /// Reads an experiment with its overrides.
 ///
-/// Without overrides an error has its line. With them the lines of the file no longer tell the place, so the key does.
+/// Without overrides an error has its line. With them the lines of the file no longer tell the
+/// place, so the key does.
 pub(crate) fn read(text: &str, file: &str, overrides: &[Override]) -> Result<ExperimentSpec> {
     let original = ExperimentSpec::from_toml(text, file);
     if overrides.is_empty() {
@@ -116,7 +118,8 @@ pub(crate) fn read(text: &str, file: &str, overrides: &[Override]) -> Result<Exp
 /// The dotted key that a line of TOML (as written by a serializer) sets, with a colon.
 fn key_at(text: &str, line: usize) -> Option<String> {
     let lines: Vec<&str> = text.lines().take(line).collect();
-    let header = lines.iter().rev().find(|l| l.starts_with('[')).map(|l| l.trim_matches(['[', ']']));
+    let header =
+        lines.iter().rev().find(|l| l.starts_with('[')).map(|l| l.trim_matches(['[', ']']));
     let key = lines.last()?.split_once('=').map(|(key, _)| key.trim());
     let parts: Vec<&str> = header.into_iter().chain(key).collect();
     (!parts.is_empty()).then(|| format!("{}: ", parts.join(".")))
@@ -148,7 +151,10 @@ mod tests {
 
     #[test]
     fn values_are_toml_and_bare_words_are_strings() -> Result<()> {
-        let root = set(TWO, &["data.agents=20", "graph.kind = ring", "data.partition={ dirichlet = 0.3 }"])?;
+        let root = set(
+            TWO,
+            &["data.agents=20", "graph.kind = ring", "data.partition={ dirichlet = 0.3 }"],
+        )?;
         assert_eq!(root["data"]["agents"].as_integer(), Some(20));
         assert_eq!(root["graph"]["kind"].as_str(), Some("ring"));
         assert_eq!(root["data"]["partition"]["dirichlet"].as_float(), Some(0.3));
@@ -174,7 +180,9 @@ mod tests {
 
     #[test]
     fn broken_overrides_say_what_to_write() {
-        for bad in ["agents", "data..agents=2", "=3", "data.agents.x=1", "data.partition={ dirichlet = "] {
+        for bad in
+            ["agents", "data..agents=2", "=3", "data.agents.x=1", "data.partition={ dirichlet = "]
+        {
             let error = format!("{:#}", set(TWO, &[bad]).unwrap_err());
             assert!(error.starts_with("--set"), "{error}");
         }

@@ -1,4 +1,5 @@
-//! Pages of text as a PDF: four styles, lines that wrap, and a text that is attached as it is. No compression, no fonts of our own: every reader has these.
+//! Pages of text as a PDF: four styles, lines that wrap, and a text that is attached as it is. No
+//! compression, no fonts of our own: every reader has these.
 
 use std::fmt::Write as _;
 
@@ -28,7 +29,8 @@ impl Style {
 const PAGE: (u32, u32) = (595, 842);
 const MARGIN: u32 = 56;
 
-/// The paragraphs on as many pages as they need. `attached` is in the file, in a stream that no page shows.
+/// The paragraphs on as many pages as they need. `attached` is in the file, in a stream that no
+/// page shows.
 pub(crate) fn write(paragraphs: &[(Style, String)], attached: &str) -> Vec<u8> {
     let mut pages = vec![String::new()];
     let mut height = PAGE.1 - MARGIN;
@@ -41,7 +43,11 @@ pub(crate) fn write(paragraphs: &[(Style, String)], attached: &str) -> Vec<u8> {
             }
             height -= leading;
             let page = pages.last_mut().expect("a page");
-            let _ = writeln!(page, "BT /{font} {size} Tf {MARGIN} {height} Td ({}) Tj ET", literal(&line));
+            let _ = writeln!(
+                page,
+                "BT /{font} {size} Tf {MARGIN} {height} Td ({}) Tj ET",
+                literal(&line)
+            );
         }
         height = height.saturating_sub(4);
     }
@@ -51,8 +57,9 @@ pub(crate) fn write(paragraphs: &[(Style, String)], attached: &str) -> Vec<u8> {
     let font = |name: &str| {
         format!("<< /Type /Font /Subtype /Type1 /BaseFont /{name} /Encoding /WinAnsiEncoding >>")
     };
-    let stream =
-        |kind: &str, text: &str| format!("<< {kind}/Length {} >>\nstream\n{text}\nendstream", text.len());
+    let stream = |kind: &str, text: &str| {
+        format!("<< {kind}/Length {} >>\nstream\n{text}\nendstream", text.len())
+    };
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R /Names << /EmbeddedFiles << /Names [(signed.txt) << /Type /Filespec /F (signed.txt) /EF << /F 6 0 R >> >>] >> >> >>".to_owned(),
         format!("<< /Type /Pages /Kids [{}] /Count {} >>", kids.join(" "), pages.len()),
@@ -81,8 +88,11 @@ pub(crate) fn write(paragraphs: &[(Style, String)], attached: &str) -> Vec<u8> {
     for place in places {
         let _ = writeln!(end, "{place:010} 00000 n ");
     }
-    let _ =
-        write!(end, "trailer\n<< /Size {} /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n", objects.len() + 1);
+    let _ = write!(
+        end,
+        "trailer\n<< /Size {} /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n",
+        objects.len() + 1
+    );
     file.extend_from_slice(end.as_bytes());
     file
 }

@@ -1,10 +1,12 @@
-//! The pieces of a run on disk: what a later command goes on from, and what shards are put together from.
+//! The pieces of a run on disk: what a later command goes on from, and what shards are put together
+//! from.
 //!
-//! One file, only ever added to. Each entry carries its length and a checksum, so that what a crash cut off at the end is
-//! found and left away.
+//! One file, only ever added to. Each entry carries its length and a checksum, so that what a crash
+//! cut off at the end is found and left away.
 //!
-//! How far a transcript under way has come is a file of its own, in a folder beside, written anew at every checkpoint and taken away when the transcript is finished. Its
-//! last state is kept among the pieces, so that rounds can be added later.
+//! How far a transcript under way has come is a file of its own, in a folder beside, written anew
+//! at every checkpoint and taken away when the transcript is finished. Its last state is kept among
+//! the pieces, so that rounds can be added later.
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use consenso_engine::experiment::{
@@ -94,11 +96,14 @@ impl Kept {
         records: &RecordsDigest,
         share: Option<Share>,
     ) -> (Vec<Piece>, usize) {
-        let places: std::collections::BTreeSet<Place> = experiment.places(share).into_iter().collect();
+        let places: std::collections::BTreeSet<Place> =
+            experiment.places(share).into_iter().collect();
         let all = std::mem::take(&mut self.pieces);
         let fits = |piece: &Piece| {
             places.contains(&piece.place())
-                && experiment.stamp(records, piece.place()).is_some_and(|stamp| stamp == piece.stamp())
+                && experiment
+                    .stamp(records, piece.place())
+                    .is_some_and(|stamp| stamp == piece.stamp())
         };
         let (fit, other): (Vec<Piece>, Vec<Piece>) = all.into_iter().partition(fits);
         (fit, other.len())
@@ -121,7 +126,9 @@ fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// FNV-1a: it guards against a torn end, not against anybody.
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// How often the state of a transcript under way is written down.
@@ -135,9 +142,11 @@ impl std::str::FromStr for Every {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let help = "write a number of rounds, as in 200, or a time, as in 30s, 10m or 2h; 0 is never";
+        let help =
+            "write a number of rounds, as in 200, or a time, as in 30s, 10m or 2h; 0 is never";
         let number = |digits: &str| digits.parse::<u32>().map_err(|_| anyhow!(help));
-        let unit = [('s', 1), ('m', 60), ('h', 3600)].into_iter().find(|(end, _)| text.ends_with(*end));
+        let unit =
+            [('s', 1), ('m', 60), ('h', 3600)].into_iter().find(|(end, _)| text.ends_with(*end));
         match unit {
             Some((end, seconds)) => match number(text.trim_end_matches(end))? {
                 0 => Ok(Self::Rounds(0)),
@@ -201,12 +210,16 @@ impl States {
         private_folder(&self.folder)?;
         let file = self.file(state.place());
         let bytes = framed(state)?;
-        // Written beside and moved, so that there is always a whole one; the checksum finds what a machine that lost its power left of it.
+        // Written beside and moved, so that there is always a whole one; the checksum finds what a
+        // machine that lost its power left of it.
         let beside = file.with_extension("new");
         fs::write(&beside, bytes)
             .and_then(|()| fs::rename(&beside, &file))
             .with_context(|| format!("{}: cannot be written", file.display()))?;
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(state.place(), Instant::now());
+        self.written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(state.place(), Instant::now());
         Ok(())
     }
 
@@ -234,7 +247,8 @@ pub(crate) fn private_folder(folder: &Path) -> Result<()> {
 pub(crate) struct Keeper {
     path: PathBuf,
     asked: Vec<u8>,
-    /// Whether noise is the operating system's: then what was begun must be on the disk before it is.
+    /// Whether noise is the operating system's: then what was begun must be on the disk before it
+    /// is.
     entropy: bool,
     /// Stamps of transcripts, where `entropy`.
     stamps: BTreeMap<Place, String>,
@@ -274,7 +288,8 @@ impl Keeper {
                 *keeper.lock() = Some(file);
             }
             None if keeper.path.exists() => {
-                fs::remove_file(&keeper.path).with_context(|| format!("{shown}: cannot be removed"))?;
+                fs::remove_file(&keeper.path)
+                    .with_context(|| format!("{shown}: cannot be removed"))?;
             }
             None => {}
         }
@@ -284,7 +299,9 @@ impl Keeper {
     fn open(&self, options: &mut fs::OpenOptions) -> Result<File> {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-        options.open(&self.path).with_context(|| format!("{}: cannot be written", self.path.display()))
+        options
+            .open(&self.path)
+            .with_context(|| format!("{}: cannot be written", self.path.display()))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<File>> {
@@ -313,7 +330,11 @@ impl Keeper {
     }
 
     /// Notes what the ledgers were charged for, of all transcripts that will be made.
-    pub(crate) fn reserved(&mut self, all: Vec<(Place, String)>, now: Vec<(Place, String)>) -> Result<()> {
+    pub(crate) fn reserved(
+        &mut self,
+        all: Vec<(Place, String)>,
+        now: Vec<(Place, String)>,
+    ) -> Result<()> {
         if !self.entropy {
             return Ok(());
         }
@@ -356,7 +377,9 @@ impl Keeper {
         if self.lock().is_none() {
             return Ok(None);
         }
-        fs::read(&self.path).map(Some).with_context(|| format!("{}: cannot be read", self.path.display()))
+        fs::read(&self.path)
+            .map(Some)
+            .with_context(|| format!("{}: cannot be read", self.path.display()))
     }
 
     /// What a file without anything finished holds.
@@ -388,11 +411,16 @@ fn framed(entry: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 /// One file of pieces from several, whose shares are together the whole.
-pub(crate) fn joined(paths: &[PathBuf], asked: (&str, &ExperimentSpec), entropy: bool) -> Result<Vec<u8>> {
+pub(crate) fn joined(
+    paths: &[PathBuf],
+    asked: (&str, &ExperimentSpec),
+    entropy: bool,
+) -> Result<Vec<u8>> {
     let mut all = MAGIC.to_vec();
     for path in paths {
         let length = Kept::read(path)?.length as usize;
-        let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        let bytes =
+            fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         all.extend(bytes.get(MAGIC.len()..length).unwrap_or_default());
     }
     let spec = asked.1.to_toml();
@@ -438,7 +466,11 @@ mod tests {
         for cut in MAGIC.len()..=whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
             let kept = Kept::read(&path).unwrap();
-            assert_eq!(kept.credit.len(), ends.iter().filter(|&&end| end <= cut).count(), "cut at {cut}");
+            assert_eq!(
+                kept.credit.len(),
+                ends.iter().filter(|&&end| end <= cut).count(),
+                "cut at {cut}"
+            );
         }
         whole[ends[1] - 1] ^= 1;
         fs::write(&path, &whole).unwrap();

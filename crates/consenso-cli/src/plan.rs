@@ -8,7 +8,8 @@ use consenso_engine::theory::Standing;
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// Whether an experiment's parameters are certified, predicted stable or unstable, and which inequality says so
+/// Whether an experiment's parameters are certified, predicted stable or unstable, and which
+/// inequality says so
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -102,6 +103,7 @@ fn text(
 /// A table on one line, as it could stand in a file.
 fn inline(table: &Parameters) -> String {
     let table = toml::Table::try_from(table).unwrap_or_default();
-    let entries: Vec<String> = table.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    let entries: Vec<String> =
+        table.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     entries.join(", ")
 }

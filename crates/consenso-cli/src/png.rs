@@ -1,6 +1,7 @@
 //! Figures as PNG, in builds with the feature `png`.
 //!
-//! A feature, and off: the renderer and its text shaping are some fifty crates that every build would compile for a flag few people set.
+//! A feature, and off: the renderer and its text shaping are some fifty crates that every build
+//! would compile for a flag few people set.
 
 use anyhow::Result;
 
@@ -40,7 +41,8 @@ pub(crate) fn render(svg: &str) -> Result<Vec<u8>> {
     }
     let tree = usvg::Tree::from_str(svg, &options).context("a figure is not SVG")?;
     let size = tree.size().to_int_size().scale_by(2.0).context("a figure has no size")?;
-    let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height()).context("a figure has no size")?;
+    let mut pixels =
+        tiny_skia::Pixmap::new(size.width(), size.height()).context("a figure has no size")?;
     resvg::render(&tree, tiny_skia::Transform::from_scale(2.0, 2.0), &mut pixels.as_mut());
     pixels.encode_png().context("a figure cannot be written as PNG")
 }

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 
 /// Apply a model to new records
 ///
-/// Reads the records under the model's own schema and writes one prediction per record. A file with the label column is judged too; one
-/// without it is not. A record with a value missing gets no prediction and is counted.
+/// Reads the records under the model's own schema and writes one prediction per record. A file with
+/// the label column is judged too; one without it is not. A record with a value missing gets no
+/// prediction and is counted.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +35,8 @@ pub(crate) struct Args {
     /// Also give probabilities
     #[arg(long)]
     proba: bool,
-    /// Probability above which the positive of two classes is answered [default: the model's own, 0.5 unless the study set another]
+    /// Probability above which the positive of two classes is answered [default: the model's own,
+    /// 0.5 unless the study set another]
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
     /// The algorithm whose model to take, where a run has several [default: the first]
@@ -49,7 +51,10 @@ pub(crate) struct Args {
 
 pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     if let Some(threshold) = args.threshold.filter(|t| !(*t > 0.0 && *t < 1.0)) {
-        return Err(anyhow!("--threshold {threshold}: a probability between 0 and 1, for example 0.5").into());
+        return Err(anyhow!(
+            "--threshold {threshold}: a probability between 0 and 1, for example 0.5"
+        )
+        .into());
     }
     let Found { model, place } = model_file::find(&args.model, args.algorithm.as_deref())?;
     let name = || place.display().to_string();
@@ -107,7 +112,9 @@ fn to_json(row: usize, answer: Option<&Answer>) -> Value {
     match answer.probabilities[..] {
         [] => json!({ "row": row, "prediction": answer.prediction }),
         [p] => json!({ "row": row, "prediction": answer.prediction, "probability": p }),
-        _ => json!({ "row": row, "prediction": answer.prediction, "probabilities": answer.probabilities }),
+        _ => {
+            json!({ "row": row, "prediction": answer.prediction, "probabilities": answer.probabilities })
+        }
     }
 }
 

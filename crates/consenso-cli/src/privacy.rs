@@ -2,7 +2,9 @@
 
 use crate::{Failure, audit, output, table, trust};
 use anyhow::{Context as _, Result, anyhow};
-use consenso_engine::privacy::calibrate::{Calibration, NoiseKind, Request, calibrate, complete_sensitivity};
+use consenso_engine::privacy::calibrate::{
+    Calibration, NoiseKind, Request, calibrate, complete_sensitivity,
+};
 use consenso_engine::privacy::{Bound, Composition, Meaning, compose, mixture, parse_events};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -42,7 +44,9 @@ A realised loss depends on private data: it is the agent's own to see.")]
         x: f64,
     },
     /// The Rényi cost of one released coordinate, worst over shifts
-    #[command(after_help = "Example:\n  consenso privacy renyi --omega 0.1 --beta 10 --shift 0.01 --order 8")]
+    #[command(
+        after_help = "Example:\n  consenso privacy renyi --omega 0.1 --beta 10 --shift 0.01 --order 8"
+    )]
     Renyi {
         #[command(flatten)]
         mixture: Mixture,
@@ -155,8 +159,10 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let (value, text) = match &args.command {
         Command::Gamma(m) => {
             let found = mixture::gamma(m.omega, m.beta, m.shift)?;
-            let value = json!({ "exact": found.exact, "printed": found.printed, "bound": found.bound });
-            let printed = found.printed.map_or("not defined here (needs ω > shift > 0)".into(), number);
+            let value =
+                json!({ "exact": found.exact, "printed": found.printed, "bound": found.bound });
+            let printed =
+                found.printed.map_or("not defined here (needs ω > shift > 0)".into(), number);
             let text = format!(
                 "γ exact    {}\nγ printed  {printed}\nγ bound    {}\n",
                 number(found.exact),
@@ -206,7 +212,9 @@ fn explained(epsilon: f64, delta: f64) -> Result<(serde_json::Value, String)> {
     })?;
     let alarms: Vec<_> = FALSE_ALARMS
         .iter()
-        .map(|&share| json!({ "false_alarms": share, "detected_at_most": meaning.detection(share) }))
+        .map(
+            |&share| json!({ "false_alarms": share, "detected_at_most": meaning.detection(share) }),
+        )
         .collect();
     let beliefs: Vec<_> = BELIEFS
         .iter()
@@ -239,8 +247,10 @@ fn percent(share: f64) -> String {
 
 fn explanation(meaning: &Meaning) -> String {
     let (epsilon, delta) = (meaning.epsilon, meaning.delta);
-    let mut out =
-        format!("ε = {epsilon}, δ = {}\n\n", if delta == 0.0 { "0".into() } else { format!("{delta:e}") });
+    let mut out = format!(
+        "ε = {epsilon}, δ = {}\n\n",
+        if delta == 0.0 { "0".into() } else { format!("{delta:e}") }
+    );
     let aside = if delta == 0.0 {
         String::new()
     } else {
@@ -279,11 +289,18 @@ fn explanation(meaning: &Meaning) -> String {
             percent(meaning.detection(share))
         );
     }
-    let _ = writeln!(out, "\nseveral      A person with k records in one site's data has the weaker claim");
+    let _ = writeln!(
+        out,
+        "\nseveral      A person with k records in one site's data has the weaker claim"
+    );
     for k in [2, 5, 10] {
         let _ = match meaning.group(k) {
             Some(group) if group.delta == 0.0 => {
-                writeln!(out, "             k = {k:<2}  ε = {}", table::rounded_up(group.epsilon, 4))
+                writeln!(
+                    out,
+                    "             k = {k:<2}  ε = {}",
+                    table::rounded_up(group.epsilon, 4)
+                )
             }
             Some(group) => writeln!(
                 out,
@@ -307,7 +324,9 @@ fn composition(path: &Path, delta: f64) -> Result<Composition> {
     let name = path.display();
     let mut text = String::new();
     if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).context("the events cannot be read from stdin")?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("the events cannot be read from stdin")?;
     } else {
         text = std::fs::read_to_string(path).with_context(|| format!("{name}: cannot be read"))?;
     }
@@ -334,8 +353,14 @@ fn composition_text(found: &Composition) -> String {
     }
     match found.best() {
         Some((method, epsilon)) => {
-            let delta = if method.name() == "pure" { "0".to_owned() } else { format!("{:e}", found.delta) };
-            let _ = writeln!(out, "\nbest      ε = {} at δ = {delta}: {}", number(epsilon), method.theorem());
+            let delta =
+                if method.name() == "pure" { "0".to_owned() } else { format!("{:e}", found.delta) };
+            let _ = writeln!(
+                out,
+                "\nbest      ε = {} at δ = {delta}: {}",
+                number(epsilon),
+                method.theorem()
+            );
         }
         None => out.push_str("\nno method covers these releases\n"),
     }
@@ -350,8 +375,13 @@ fn calibrated(budget: &BudgetArgs) -> Result<Calibration> {
         known.sensitivity_linf,
         budget.dim as usize,
     )?;
-    let mut request =
-        Request::new(budget.epsilon, budget.delta, budget.rounds as usize, budget.dim as usize, sensitivity);
+    let mut request = Request::new(
+        budget.epsilon,
+        budget.delta,
+        budget.rounds as usize,
+        budget.dim as usize,
+        sensitivity,
+    );
     request.noise = budget.mechanism.map(|kind| match kind {
         Kind::Laplace => NoiseKind::Laplace,
         Kind::Gaussian => NoiseKind::Gaussian,

@@ -116,11 +116,13 @@ fn style() -> ProgressStyle {
             let _ = write!(out, ", {:.0} a second, {left:#} left", state.per_sec());
         }
     };
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     style.with_key("rate", rate)
 }
 
-/// A flag that Ctrl-C raises, and the signal that ends jobs (SIGTERM); a second of either ends the process at once.
+/// A flag that Ctrl-C raises, and the signal that ends jobs (SIGTERM); a second of either ends the
+/// process at once.
 pub(crate) fn told_to_stop() -> Arc<AtomicBool> {
     let flag = ctrl_c();
     #[cfg(unix)]
@@ -155,8 +157,11 @@ impl std::str::FromStr for TimeLimit {
             let end = std::env::var(name).map_err(|_| {
                 anyhow!("{name} is not set: this is no job of Slurm's, or of one before 22.05")
             })?;
-            let end: u64 = end.parse().map_err(|_| anyhow!("{name} = {end} is not a number of seconds"))?;
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let end: u64 =
+                end.parse().map_err(|_| anyhow!("{name} = {end} is not a number of seconds"))?;
+            let now = std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .unwrap_or_default();
             // What is left for the end of a round and for writing.
             return Ok(Self(Duration::from_secs(end.saturating_sub(60)).saturating_sub(now)));
         }

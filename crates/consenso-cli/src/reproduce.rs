@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 
 /// Compute the paper's figures again, with their data and a verdict on each claim
 ///
-/// Writes a folder with figures/*.svg, data/*.csv (their columns explained in data/README.md), record.json and report.html, one page that
-/// works offline: every figure with its parameters, the paper's claim beside the measured value, the errata, and the same run under
-/// the paper's accounting and ours.
+/// Writes a folder with figures/*.svg, data/*.csv (their columns explained in data/README.md),
+/// record.json and report.html, one page that works offline: every figure with its parameters, the
+/// paper's claim beside the measured value, the errata, and the same run under the paper's
+/// accounting and ours.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Figures:
@@ -36,7 +37,8 @@ pub(crate) struct Args {
     /// The figures to compute: 1, 2, B, C, D or all
     #[arg(value_name = "FIGURE", default_value = "all")]
     figures: Vec<String>,
-    /// Folder to write, which must not exist yet [default: runs/reproduce-<figures>-<seed>, or the next free number]
+    /// Folder to write, which must not exist yet [default: runs/reproduce-<figures>-<seed>, or the
+    /// next free number]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Seed of everything random, instead of the experiments' own
@@ -61,7 +63,8 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         png::check()?;
     }
     args.threads.start()?;
-    let folder = RunFolder::check(args.out.as_deref(), &folder_name(&parts), args.seed.unwrap_or(SEED))?;
+    let folder =
+        RunFolder::check(args.out.as_deref(), &folder_name(&parts), args.seed.unwrap_or(SEED))?;
     let experiments = reproduce::experiments(&parts)
         .into_iter()
         .map(|name| prepare(name, args))
@@ -96,7 +99,10 @@ fn parts(names: &[String]) -> Result<Vec<Part>> {
             parts.push(part);
         } else {
             let known: Vec<&str> = Part::ALL.iter().map(|part| part.name()).collect();
-            bail!("{name}: the paper has no such figure\n  help: there are {}, and all", known.join(", "));
+            bail!(
+                "{name}: the paper has no such figure\n  help: there are {}, and all",
+                known.join(", ")
+            );
         }
     }
     parts.sort_unstable();
@@ -130,8 +136,8 @@ fn run(experiments: &[Experiment]) -> Result<Vec<consenso_engine::record::Record
     for experiment in experiments {
         progress.within(experiment.name());
         let job = Job { machine: machine::look(), ..Job::default() };
-        let (pieces, cancelled) =
-            experiment::run_pieces(experiment, job, &progress).map_err(|error| Failure::Run(error.into()))?;
+        let (pieces, cancelled) = experiment::run_pieces(experiment, job, &progress)
+            .map_err(|error| Failure::Run(error.into()))?;
         let record = experiment::put_together(experiment, pieces, cancelled).record;
         if !record.algorithms.is_empty() {
             records.push(record);

@@ -9,7 +9,8 @@ use crate::spending::{self, Changed};
 use crate::{Failure, files, large, output, table};
 use anyhow::{Context as _, anyhow};
 use consenso_engine::experiment::{
-    self, Experiment, ExperimentSpec, Job, Part, Piece, Place, RecordsDigest, Share, SpecError, Unfinished,
+    self, Experiment, ExperimentSpec, Job, Part, Piece, Place, RecordsDigest, Share, SpecError,
+    Unfinished,
 };
 use consenso_engine::model::Model;
 use consenso_engine::record::{Record, ResultKind};
@@ -22,8 +23,8 @@ use std::path::{Path, PathBuf};
 
 /// Simulate an experiment: several algorithms side by side on the same records, graphs and budget
 ///
-/// Prints a table of results and baselines, and writes a folder with the resolved experiment, all figures, a report that
-/// works offline, and the data behind them.
+/// Prints a table of results and baselines, and writes a folder with the resolved experiment, all
+/// figures, a report that works offline, and the data behind them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -51,38 +52,46 @@ the end: once, or twice where those of an agent do not lie together.")]
 pub(crate) struct Args {
     /// An experiment file, or the name of a built-in experiment [default: adult]
     experiment: Option<String>,
-    /// Change a key of the experiment, as often as needed: data.agents=20, graph.kind=ring, algorithm.0.rounds=50,
-    /// or algorithm.rounds=50 for all algorithms; an empty value removes the key
+    /// Change a key of the experiment, as often as needed: data.agents=20, graph.kind=ring,
+    /// algorithm.0.rounds=50, or algorithm.rounds=50 for all algorithms; an empty value removes the
+    /// key
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
     format: files::FormatArgs,
-    /// Folder to write, which must not exist yet [default: runs/<name>-<seed>, or the next free number]
+    /// Folder to write, which must not exist yet [default: runs/<name>-<seed>, or the next free
+    /// number]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with the run in that folder, or with the last one of this name and seed: only what is missing is done
+    /// Go on with the run in that folder, or with the last one of this name and seed: only what is
+    /// missing is done
     #[arg(long)]
     resume: bool,
-    /// Do the i-th of n shares of all runs and points of a sweep, i from 1; `slurm` takes both from a job array
+    /// Do the i-th of n shares of all runs and points of a sweep, i from 1; `slurm` takes both from
+    /// a job array
     #[arg(long, value_name = "i/n")]
     shard: Option<Shard>,
-    /// How often the state of a run under way is written down for --resume: a number of rounds (200), or a time (30s, 10m);
-    /// 0 is never [default: 30s; over several processes and with --stream when it is stopped]
+    /// How often the state of a run under way is written down for --resume: a number of rounds
+    /// (200), or a time (30s, 10m); 0 is never [default: 30s; over several processes and with
+    /// --stream when it is stopped]
     #[arg(long, value_name = "ROUNDS|TIME")]
     checkpoint_every: Option<Every>,
-    /// Stop after that time as Ctrl-C does, with what --resume goes on from: 90s, 55m, 2h; `slurm` is a minute before the
-    /// job's time is up. SIGTERM stops so, too. Several processes stop at the same round
+    /// Stop after that time as Ctrl-C does, with what --resume goes on from: 90s, 55m, 2h; `slurm`
+    /// is a minute before the job's time is up. SIGTERM stops so, too. Several processes stop at
+    /// the same round
     #[arg(long, value_name = "TIME")]
     time_limit: Option<TimeLimit>,
-    /// Hold no agent and no records in memory: every agent is made anew in every round, from records of files as they were
-    /// written to disk once. Slower, and for far more agents; of the record there is what can be had so: the curve of the mean
-    /// model, and a hash of the transcript
+    /// Hold no agent and no records in memory: every agent is made anew in every round, from
+    /// records of files as they were written to disk once. Slower, and for far more agents; of the
+    /// record there is what can be had so: the curve of the mean model, and a hash of the
+    /// transcript
     #[arg(long, conflicts_with = "shard")]
     stream: bool,
     /// Seed of everything random, instead of the file's
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Where the noise comes from: `seed` repeats bit for bit, for science; `os` is what a privacy claim holds for
+    /// Where the noise comes from: `seed` repeats bit for bit, for science; `os` is what a privacy
+    /// claim holds for
     #[arg(long, value_enum, default_value_t = Entropy::Seed)]
     entropy: Entropy,
     /// What a file of records is that has changed since its ledger knew it (--entropy os)
@@ -116,17 +125,23 @@ impl std::str::FromStr for Shard {
         if text == "slurm" {
             let number = |name: &str, open: Option<u32>| match std::env::var(name) {
                 Ok(value) => value.parse().map_err(|_| anyhow!("{name} = {value} is not a number")),
-                Err(_) => open.ok_or_else(|| anyhow!("{name} is not set: this is no job array of Slurm's")),
+                Err(_) => open
+                    .ok_or_else(|| anyhow!("{name} is not set: this is no job array of Slurm's")),
             };
-            let (id, count) = (number("SLURM_ARRAY_TASK_ID", None)?, number("SLURM_ARRAY_TASK_COUNT", None)?);
-            let (first, step) =
-                (number("SLURM_ARRAY_TASK_MIN", Some(1))?, number("SLURM_ARRAY_TASK_STEP", Some(1))?);
-            let index = (id.checked_sub(first)).filter(|d| step > 0 && d % step == 0).map(|d| d / step + 1);
+            let (id, count) =
+                (number("SLURM_ARRAY_TASK_ID", None)?, number("SLURM_ARRAY_TASK_COUNT", None)?);
+            let (first, step) = (
+                number("SLURM_ARRAY_TASK_MIN", Some(1))?,
+                number("SLURM_ARRAY_TASK_STEP", Some(1))?,
+            );
+            let index =
+                (id.checked_sub(first)).filter(|d| step > 0 && d % step == 0).map(|d| d / step + 1);
             return index.and_then(|i| Share::new(i, count)).map(Self).ok_or_else(|| anyhow!(
                 "task {id} of an array of {count} that begins at {first}: number the array without gaps, as in --array=1-{count}"
             ));
         }
-        let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+        let numbers =
+            text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
         numbers.and_then(|(i, n)| Share::new(i, n)).map(Self).ok_or_else(|| anyhow!(help))
     }
 }
@@ -179,14 +194,20 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     }
     let share = args.shard.map(|s| s.0);
     let records = experiment.records_digest();
-    let mut kept =
-        if args.resume && folder.fetch_pieces()? { Some(Kept::read(&folder.pieces())?) } else { None };
+    let mut kept = if args.resume && folder.fetch_pieces()? {
+        Some(Kept::read(&folder.pieces())?)
+    } else {
+        None
+    };
     let (done, other) =
         kept.as_mut().map_or_else(Default::default, |k| k.fitting(&experiment, &records, share));
     if kept.is_some() {
         let (have, all) = (done.len(), experiment.places(share).len());
-        let lost =
-            if other > 0 { format!("; {other} of another setting are left out") } else { String::new() };
+        let lost = if other > 0 {
+            format!("; {other} of another setting are left out")
+        } else {
+            String::new()
+        };
         eprintln!("going on: {have} of {all} pieces are done{lost}");
     }
     let every = args.checkpoint_every.unwrap_or(Every::Time(CHECKPOINTS));
@@ -197,7 +218,8 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     } else {
         Vec::new()
     };
-    let job = Job { machine: machine::look(), share, done, unfinished, records: Some(records.clone()) };
+    let job =
+        Job { machine: machine::look(), share, done, unfinished, records: Some(records.clone()) };
     machine::say(&experiment, &job).map_err(Failure::Run)?;
     let have: BTreeSet<_> = job.done.iter().map(Piece::place).collect();
     let missing = experiment.places(share).into_iter().filter(|place| !have.contains(place));
@@ -213,8 +235,9 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
         Keeper::new(folder.pieces(), asked, !experiment.is_seeded(), share, kept.as_ref(), kept_as)
             .map_err(Failure::Run)?;
     keeper.reserved(missing, unpaid).map_err(Failure::Run)?;
-    let progress =
-        Progress::new(experiment.exchanges(), progress::told_to_stop()).until(limit).keeping(keeper);
+    let progress = Progress::new(experiment.exchanges(), progress::told_to_stop())
+        .until(limit)
+        .keeping(keeper);
     let pieces = experiment::run_pieces(&experiment, job, &progress);
     progress.finish();
     let (pieces, cancelled) = pieces.map_err(|error| Failure::Run(error.into()))?;
@@ -231,7 +254,8 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
 /// How often the state of a run under way is written down, unless the user says.
 const CHECKPOINTS: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Last states are kept for rounds to be added where the models of all agents have at most so many numbers.
+/// Last states are kept for rounds to be added where the models of all agents have at most so many
+/// numbers.
 const MOST_NUMBERS: u64 = 1 << 16;
 
 /// Of transcripts that are not done, the furthest state that this experiment can go on from.
@@ -245,7 +269,10 @@ fn going_on(
     for state in found {
         let place = state.place();
         let better = best.get(&place).is_none_or(|known| known.round() < state.round());
-        if better && done.iter().all(|p| p.place() != place) && experiment.continues(records, &state) {
+        if better
+            && done.iter().all(|p| p.place() != place)
+            && experiment.continues(records, &state)
+        {
             best.insert(place, state);
         }
     }
@@ -266,11 +293,12 @@ fn going_on(
     best.into_values().collect()
 }
 
-/// How the folder for the results is found: by the one asked for, the experiment's name and its seed.
+/// How the folder for the results is found: by the one asked for, the experiment's name and its
+/// seed.
 type FindFolder = fn(Option<&Path>, &str, u64) -> anyhow::Result<RunFolder>;
 
-/// Reads and checks everything, the place of the results included. What was asked for comes too: the file's name and the experiment before
-/// any open choice was made.
+/// Reads and checks everything, the place of the results included. What was asked for comes too:
+/// the file's name and the experiment before any open choice was made.
 fn prepare(
     args: &Args,
     place: FindFolder,
@@ -319,7 +347,9 @@ fn finish_share(
     let mut about = json!({ "name": record.name, "seed": record.seed, "pieces": pieces,
                             "shard": { "index": share.index(), "of": share.of() } });
     let bytes = keeper.bytes().map_err(Failure::Run)?.unwrap_or_else(|| keeper.empty());
-    let out = folder.write(|path| folder::write_share(path, record, &about, &bytes)).map_err(Failure::Run)?;
+    let out = folder
+        .write(|path| folder::write_share(path, record, &about, &bytes))
+        .map_err(Failure::Run)?;
     keeper.remove().map_err(Failure::Run)?;
     if json {
         about["out"] = json!(out);
@@ -409,7 +439,9 @@ fn summary(record: &Record, out: Option<&std::path::Path>) -> serde_json::Value 
         }
     }
     let points = value["sweep"].as_array_mut().into_iter().flatten();
-    for algorithm in points.flat_map(|point| point["algorithms"].as_array_mut().into_iter().flatten()) {
+    for algorithm in
+        points.flat_map(|point| point["algorithms"].as_array_mut().into_iter().flatten())
+    {
         algorithm.as_object_mut().map(|a| a.remove("curve"));
     }
     value["out"] = json!(out);
@@ -419,7 +451,9 @@ fn summary(record: &Record, out: Option<&std::path::Path>) -> serde_json::Value 
 fn list(json: bool) {
     if json {
         let entry = |e: &(&str, &str, &str)| json!({ "name": e.0, "about": e.1 });
-        output::print_json(&json!({ "experiments": BUILT_IN.iter().map(entry).collect::<Vec<_>>() }));
+        output::print_json(
+            &json!({ "experiments": BUILT_IN.iter().map(entry).collect::<Vec<_>>() }),
+        );
         return;
     }
     let width = BUILT_IN.iter().map(|e| e.0.len()).max().unwrap_or(0);
@@ -431,7 +465,10 @@ fn list(json: bool) {
 fn print_built_in(name: &str, json: bool) -> Result<(), Failure> {
     let text = built_in(name).with_context(|| {
         let names: Vec<&str> = BUILT_IN.iter().map(|e| e.0).collect();
-        format!("--print {name}: there is no such built-in experiment; there are {}", names.join(", "))
+        format!(
+            "--print {name}: there is no such built-in experiment; there are {}",
+            names.join(", ")
+        )
     })?;
     if json {
         output::print_json(&json!({ "name": name, "toml": text }));

@@ -33,8 +33,8 @@ pub(crate) fn limit(text: &str) -> Result<(f64, Option<f64>), anyhow::Error> {
     }
 }
 
-/// Reserves what these transcripts cost in the ledger of every file of records, before anything is released. Runs that protect nobody, and records that
-/// are everybody's, have no ledger.
+/// Reserves what these transcripts cost in the ledger of every file of records, before anything is
+/// released. Runs that protect nobody, and records that are everybody's, have no ledger.
 pub(crate) fn reserve(
     experiment: &Experiment,
     transcripts: &[consenso_engine::experiment::Place],
@@ -87,7 +87,9 @@ pub(crate) fn reserve(
     }
     if let Some((epsilon, delta)) = limit {
         for records in &books {
-            open(records)?.set_limit(epsilon, delta, None).map_err(|error| explained(records, error))?;
+            open(records)?
+                .set_limit(epsilon, delta, None)
+                .map_err(|error| explained(records, error))?;
         }
     }
     // Going on with a run may cost nothing more.
@@ -98,7 +100,9 @@ pub(crate) fn reserve(
                 // The run does not begin, so nothing of it is spent anywhere.
                 let nothing = StudyCost { epsilon: 0.0, delta: 0.0, mu: Some(0.0), rho: Some(0.0) };
                 for before in &books[..k] {
-                    open(before)?.give_back(&study.id, nothing).map_err(|error| explained(before, error))?;
+                    open(before)?
+                        .give_back(&study.id, nothing)
+                        .map_err(|error| explained(before, error))?;
                 }
                 return Err(explained(records, refused));
             }

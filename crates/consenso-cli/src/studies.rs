@@ -1,4 +1,5 @@
-//! `consenso node studies`, `abandon` and `report`: the life of studies at a site, and proof of it for others.
+//! `consenso node studies`, `abandon` and `report`: the life of studies at a site, and proof of it
+//! for others.
 
 use crate::{Failure, output, table};
 use anyhow::{Context as _, anyhow};
@@ -13,9 +14,11 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Give up an unfinished study: what it charged stays spent, the rest of what it reserved is free again
+/// Give up an unfinished study: what it charged stays spent, the rest of what it reserved is free
+/// again
 ///
-/// All sites of the study should do so: a site that gave it up never goes on with it, and its neighbours would wait.
+/// All sites of the study should do so: a site that gave it up never goes on with it, and its
+/// neighbours would wait.
 #[derive(clap::Args)]
 pub(crate) struct Abandon {
     /// Folder of the site
@@ -35,7 +38,8 @@ pub(crate) struct Report {
     /// Where to write the same as a PDF
     #[arg(long, value_name = "FILE")]
     pdf: Option<PathBuf>,
-    /// Check a page or PDF that a site wrote, instead of writing one: its signature, and that it shows what was signed; FOLDER is any site of the same network
+    /// Check a page or PDF that a site wrote, instead of writing one: its signature, and that it
+    /// shows what was signed; FOLDER is any site of the same network
     #[arg(long, value_name = "PAGE")]
     check: Option<PathBuf>,
 }
@@ -50,9 +54,12 @@ pub(crate) fn list(path: &Path, json: bool) -> Result<(), Failure> {
         }));
         return Ok(());
     }
-    let mut rows =
-        table::plain(&["study", "digest", "began", "state", "releases", "ε reserved", "ε charged"], 2);
-    let amount = |x: Option<f64>| x.map_or_else(|| "nothing".to_owned(), |x| table::rounded_up(x, 4));
+    let mut rows = table::plain(
+        &["study", "digest", "began", "state", "releases", "ε reserved", "ε charged"],
+        2,
+    );
+    let amount =
+        |x: Option<f64>| x.map_or_else(|| "nothing".to_owned(), |x| table::rounded_up(x, 4));
     for study in &all {
         rows.add_row([
             study.study.to_string(),
@@ -87,7 +94,10 @@ pub(crate) fn abandon(args: &Abandon, json: bool) -> Result<(), Failure> {
     }
     let rows = Store::look(&args.folder)?.rows()?;
     let left = books::standing(&rows).map_or_else(String::new, |s| {
-        format!("\nremaining: ε = {:.6}, δ = {:e} for the next study", s.remaining.epsilon, s.remaining.delta)
+        format!(
+            "\nremaining: ε = {:.6}, δ = {:e} for the next study",
+            s.remaining.epsilon, s.remaining.delta
+        )
     });
     output::print(&format!("study {} is given up; what it charged stays spent{left}", done.study));
     Ok(())
@@ -101,22 +111,27 @@ pub(crate) fn against(path: &Path, rows: &[Row], logs: &[PathBuf]) -> Result<Vec
         let certificate = identity::certificates(&path.join(identity::CERTIFICATE))?;
         let mut keys = agreement::keys_before(&folder.agreements, &folder.site.name);
         keys.push(identity::public_key(&certificate[0])?);
-        let text = fs::read_to_string(log).with_context(|| format!("{}: cannot be read", log.display()))?;
+        let text = fs::read_to_string(log)
+            .with_context(|| format!("{}: cannot be read", log.display()))?;
         let lines = || text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let site = lines().find_map(|line| Some(line["site"].as_str()?.to_owned()));
-        let number = site.as_ref().and_then(|name| folder.peers.iter().position(|p| p.name == *name));
+        let number =
+            site.as_ref().and_then(|name| folder.peers.iter().position(|p| p.name == *name));
         let (Some(site), Some(number)) = (site, number) else {
-            return Err(
-                anyhow!("{}: this is not the audit log of a site in peers.toml", log.display()).into()
-            );
+            return Err(anyhow!(
+                "{}: this is not the audit log of a site in peers.toml",
+                log.display()
+            )
+            .into());
         };
         let owner = Owner { name: &folder.site.name, number: folder.me as u32, keys: &keys };
         let found = receipts::compare(rows, owner, number as u32, log)
             .map_err(|e| Failure::Run(anyhow!("{}: {e}", log.display())))?;
-        let mut anchors =
-            lines().filter(|line| line["event"] == "farewell" && line["peer"] == folder.site.name.as_str());
-        let anchored =
-            anchors.all(|line| receipts::is_anchored(rows, line["ledger"].as_str().unwrap_or_default()));
+        let mut anchors = lines().filter(|line| {
+            line["event"] == "farewell" && line["peer"] == folder.site.name.as_str()
+        });
+        let anchored = anchors
+            .all(|line| receipts::is_anchored(rows, line["ledger"].as_str().unwrap_or_default()));
         let mut value = json!(found);
         (value["site"], value["holds"]) = (json!(site), json!(found.holds() && anchored));
         value["anchored"] = json!(anchored);
@@ -137,7 +152,8 @@ pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
     let folder = Folder::read(&args.folder)?;
     let store = Store::look(&args.folder)?;
     let rows = store.rows()?;
-    let audited = claim::audit(&rows).map_err(|e| Failure::Run(anyhow!("{}: {e}", args.folder.display())))?;
+    let audited =
+        claim::audit(&rows).map_err(|e| Failure::Run(anyhow!("{}: {e}", args.folder.display())))?;
     let identity = Identity::read(&args.folder)?;
     let key = identity::public_key(identity.certificate())?;
     let neighbours: Vec<&str> =
@@ -174,7 +190,11 @@ pub(crate) fn report(args: &Report, json: bool) -> Result<(), Failure> {
         );
     } else {
         for path in html.iter().chain(&args.pdf) {
-            output::print(&format!("{}: signed with the key of {}", path.display(), folder.site.name));
+            output::print(&format!(
+                "{}: signed with the key of {}",
+                path.display(),
+                folder.site.name
+            ));
         }
     }
     Ok(())
@@ -242,7 +262,10 @@ fn printed(facts: &Value, text: &str, seal: &Seal) -> Vec<u8> {
     ];
     for study in facts["studies"].as_array().into_iter().flatten() {
         let verdict = if study["holds"] == true { "within the claim" } else { "ABOVE the claim" };
-        all.push((Heading, format!("Study {}, begun {}", of(&study["study"]), of(&study["began"]))));
+        all.push((
+            Heading,
+            format!("Study {}, begun {}", of(&study["study"]), of(&study["began"])),
+        ));
         all.push((Code, of(&study["experiment"])));
         all.push((
             Text,
@@ -260,7 +283,11 @@ fn printed(facts: &Value, text: &str, seal: &Seal) -> Vec<u8> {
         all.push((Heading, "Budget".into()));
         all.push((
             Text,
-            format!("Spent or reserved: {}. Left: {}.", amount(&facts["budget"]["spent"]), amount(remaining)),
+            format!(
+                "Spent or reserved: {}. Left: {}.",
+                amount(&facts["budget"]["spent"]),
+                amount(remaining)
+            ),
         ));
     }
     all.extend([
@@ -290,7 +317,8 @@ fn escape(text: &str) -> String {
 }
 
 fn page(facts: &Value, text: &str, seal: &Seal) -> String {
-    let of = |value: &Value| escape(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let of =
+        |value: &Value| escape(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     let (mut rows, mut claims) = (String::new(), String::new());
     for study in facts["studies"].as_array().into_iter().flatten() {
         let (claimed, found) = (&study["claimed"], &study["recomputed"]);
@@ -336,7 +364,8 @@ fn page(facts: &Value, text: &str, seal: &Seal) -> String {
 
 fn check(path: &Path, page: &Path, json: bool) -> Result<(), Failure> {
     let folder = Folder::read(path)?;
-    let text = fs::read_to_string(page).with_context(|| format!("{}: cannot be read", page.display()))?;
+    let text =
+        fs::read_to_string(page).with_context(|| format!("{}: cannot be read", page.display()))?;
     let between = |from: &str, to: &str| Some(text.split_once(from)?.1.split_once(to)?.0);
     let malformed = || anyhow!("{}: this is no report of a site", page.display());
     let is_pdf = text.starts_with("%PDF-");
@@ -344,10 +373,12 @@ fn check(path: &Path, page: &Path, json: bool) -> Result<(), Failure> {
         true => attached(&text).ok_or_else(malformed)?,
         false => {
             let facts = between(MARKS.0, MARKS.1).ok_or_else(malformed)?;
-            let signature =
-                between("<code id=\"signature\">", "</code>").and_then(unhex).ok_or_else(malformed)?;
-            let scheme =
-                between("Signature (scheme ", ")").and_then(|s| s.parse().ok()).ok_or_else(malformed)?;
+            let signature = between("<code id=\"signature\">", "</code>")
+                .and_then(unhex)
+                .ok_or_else(malformed)?;
+            let scheme = between("Signature (scheme ", ")")
+                .and_then(|s| s.parse().ok())
+                .ok_or_else(malformed)?;
             (scheme, signature, facts)
         }
     };
@@ -358,7 +389,8 @@ fn check(path: &Path, page: &Path, json: bool) -> Result<(), Failure> {
     let listed = folder.peers.iter().any(|p| p.name == site && p.pin == pin);
     let seal = Seal { scheme, signature: signature.into() };
     let signed = seal::verify(&key, &[PURPOSE, facts.as_bytes()].concat(), &seal);
-    // What people read must be what was signed; only the same version writes the same page of the same facts.
+    // What people read must be what was signed; only the same version writes the same page of the
+    // same facts.
     let shows = (value["version"] == env!("CARGO_PKG_VERSION")).then(|| match is_pdf {
         true => printed(&value, facts, &seal) == text.as_bytes(),
         false => self::page(&value, facts, &seal) == text,
@@ -386,8 +418,9 @@ fn check(path: &Path, page: &Path, json: bool) -> Result<(), Failure> {
             "{}: the signature is not that of the facts: the page was changed",
             page.display()
         ))),
-        (true, false) => {
-            Err(Failure::Run(anyhow!("{}: {site} with the pin {pin} is not in peers.toml", page.display())))
-        }
+        (true, false) => Err(Failure::Run(anyhow!(
+            "{}: {site} with the pin {pin} is not in peers.toml",
+            page.display()
+        ))),
     }
 }

@@ -9,13 +9,18 @@ use std::fmt::Write as _;
 
 const NONE: &str = "–";
 
-/// A table with a rule under its header and nothing else: it reads well and survives a copy into a text.
+/// A table with a rule under its header and nothing else: it reads well and survives a copy into a
+/// text.
 pub(crate) fn plain(header: &[&str], left: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.to_vec());
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        column.set_cell_alignment(if index < left { CellAlignment::Left } else { CellAlignment::Right });
+        column.set_cell_alignment(if index < left {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        });
     }
     table
 }
@@ -62,7 +67,8 @@ fn dimensions(out: &mut String, record: &Record) {
         point.algorithms.iter().find(|a| a.label == label).map(|a| a.optimum_gap)
     };
     for point in &record.sweep {
-        let mut row = vec![point.agents.to_string(), decimals(point.epsilon, 2), point.dim.to_string()];
+        let mut row =
+            vec![point.agents.to_string(), decimals(point.epsilon, 2), point.dim.to_string()];
         let cell = |a: &AlgorithmRecord| found(point, &a.label).map_or(NONE.into(), scientific);
         row.extend(first.algorithms.iter().map(cell));
         table.add_row(row);
@@ -83,21 +89,32 @@ fn sweep(out: &mut String, record: &Record) {
     if record.sweep.iter().any(|point| point.dim != first.dim) {
         return dimensions(out, record);
     }
-    let percent = |v: Option<f64>| v.map_or_else(|| NONE.to_owned(), |v| format!("{:.2} %", 100.0 * v));
+    let percent =
+        |v: Option<f64>| v.map_or_else(|| NONE.to_owned(), |v| format!("{:.2} %", 100.0 * v));
     let labels = first.algorithms.iter().map(|a| a.label.as_str());
-    let header: Vec<&str> =
-        ["agents", "ε"].into_iter().chain(labels).chain(["alone", "together", "majority"]).collect();
+    let header: Vec<&str> = ["agents", "ε"]
+        .into_iter()
+        .chain(labels)
+        .chain(["alone", "together", "majority"])
+        .collect();
     let mut table = plain(&header, 0);
     for point in &record.sweep {
-        let cell =
-            |a: &AlgorithmRecord| a.test_accuracy.map_or(scientific(a.objective), |v| percent(Some(v)));
+        let cell = |a: &AlgorithmRecord| {
+            a.test_accuracy.map_or(scientific(a.objective), |v| percent(Some(v)))
+        };
         let b = &point.baselines;
         let mut row = vec![point.agents.to_string(), decimals(point.epsilon, 2)];
         row.extend(point.algorithms.iter().map(cell));
-        row.extend([b.local_only_accuracy, b.central_optimum_accuracy, b.majority_accuracy].map(percent));
+        row.extend(
+            [b.local_only_accuracy, b.central_optimum_accuracy, b.majority_accuracy].map(percent),
+        );
         table.add_row(row);
     }
-    let _ = writeln!(out, "\nby agents and budget; alone and together are without noise\n\n{}", text(&table));
+    let _ = writeln!(
+        out,
+        "\nby agents and budget; alone and together are without noise\n\n{}",
+        text(&table)
+    );
 }
 
 fn heading(record: &Record) -> String {
@@ -176,14 +193,19 @@ impl Shown {
         auc: Option<f64>,
     ) -> Vec<String> {
         let of = |f: fn(&Metrics) -> Option<f64>| m.and_then(f);
-        let balanced = of(|m| m.balanced_accuracy).map_or(NONE.into(), |v| format!("{:.2} %", 100.0 * v));
+        let balanced =
+            of(|m| m.balanced_accuracy).map_or(NONE.into(), |v| format!("{:.2} %", 100.0 * v));
         match self {
             Self::TwoClasses => {
                 let auc = auc.or(of(|m| m.auc));
                 vec![accuracy(test.or(of(|m| m.accuracy)), agents), balanced, decimals(auc, 4)]
             }
             Self::ManyClasses => {
-                vec![accuracy(test.or(of(|m| m.accuracy)), agents), balanced, decimals(of(|m| m.f1), 4)]
+                vec![
+                    accuracy(test.or(of(|m| m.accuracy)), agents),
+                    balanced,
+                    decimals(of(|m| m.f1), 4),
+                ]
             }
             Self::Numbers => vec![
                 decimals(of(|m| m.r2), 4),
@@ -233,10 +255,18 @@ fn results(record: &Record) -> Table {
     let header: Vec<&str> = before.chain(shown.header()).chain(after).copied().collect();
     let mut table = plain(&header, 1);
     for a in &record.algorithms {
-        let rounds =
-            if a.gossip == 0 { a.rounds.to_string() } else { format!("{} + {}", a.rounds, a.gossip) };
+        let rounds = if a.gossip == 0 {
+            a.rounds.to_string()
+        } else {
+            format!("{} + {}", a.rounds, a.gossip)
+        };
         let mut row = vec![a.label.clone(), rounds];
-        row.extend(shown.cells(a.metrics.as_ref(), a.test_accuracy, a.per_agent_accuracy, a.test_auc));
+        row.extend(shown.cells(
+            a.metrics.as_ref(),
+            a.test_accuracy,
+            a.per_agent_accuracy,
+            a.test_auc,
+        ));
         row.extend([
             scientific(a.optimum_gap),
             decimals(Some(a.log_error), 2),
@@ -245,7 +275,8 @@ fn results(record: &Record) -> Table {
         ]);
         table.add_row(row);
         if let Some(personal) = &a.personal {
-            for (name, metrics) in [("shared", &personal.shared), ("personal", &personal.personal)] {
+            for (name, metrics) in [("shared", &personal.shared), ("personal", &personal.personal)]
+            {
                 let mut row = vec![format!("· {name} model, own held-out records"), NONE.into()];
                 row.extend(shown.cells(Some(metrics), None, None, None));
                 row.extend([const { NONE }; 4].map(String::from));
@@ -257,7 +288,12 @@ fn results(record: &Record) -> Table {
     let mut baseline = |label: &str, cells: Vec<String>, gap: Option<f64>, error: Option<f64>| {
         let mut row = vec![label.to_owned(), NONE.into()];
         row.extend(cells);
-        row.extend([gap.map_or(NONE.into(), scientific), decimals(error, 2), NONE.into(), NONE.into()]);
+        row.extend([
+            gap.map_or(NONE.into(), scientific),
+            decimals(error, 2),
+            NONE.into(),
+            NONE.into(),
+        ]);
         table.add_row(row);
     };
     let zero = b.zero_model;
@@ -282,7 +318,9 @@ fn results(record: &Record) -> Table {
 fn accuracy(mean: Option<f64>, agents: Option<Spread>) -> String {
     let percent = |v: f64| format!("{:.2}", 100.0 * v);
     match (mean, agents) {
-        (Some(mean), Some(a)) => format!("{} % ({}–{})", percent(mean), percent(a.min), percent(a.max)),
+        (Some(mean), Some(a)) => {
+            format!("{} % ({}–{})", percent(mean), percent(a.min), percent(a.max))
+        }
         (Some(mean), None) => format!("{} %", percent(mean)),
         (None, _) => NONE.into(),
     }
@@ -308,7 +346,11 @@ fn scientific(value: f64) -> String {
 
 /// Three decimals, rounded up: a printed ε is never below the certified one.
 pub(crate) fn epsilon(value: f64) -> String {
-    if value.is_finite() { format!("{:.3}", (value * 1000.0).ceil() / 1000.0) } else { "∞".into() }
+    if value.is_finite() {
+        format!("{:.3}", (value * 1000.0).ceil() / 1000.0)
+    } else {
+        "∞".into()
+    }
 }
 
 /// So many significant digits, rounded up: a printed bound still is one.
@@ -319,7 +361,8 @@ pub(crate) fn rounded_up(value: f64, digits: usize) -> String {
     let places = digits - 1;
     let nearest = format!("{value:.places$e}");
     let (mantissa, exponent) = nearest.split_once('e').unwrap_or((&nearest, "0"));
-    let (mantissa, exponent): (f64, i32) = (mantissa.parse().unwrap_or(value), exponent.parse().unwrap_or(0));
+    let (mantissa, exponent): (f64, i32) =
+        (mantissa.parse().unwrap_or(value), exponent.parse().unwrap_or(0));
     let below = nearest.parse::<f64>().is_ok_and(|v| v < value);
     let last_digit = if below { 0.1f64.powi(places as i32) } else { 0.0 };
     let mantissa = mantissa + last_digit;
@@ -340,7 +383,8 @@ fn notes(out: &mut String, algorithm: &AlgorithmRecord) {
         let _ = writeln!(out, "{}: {finding}", algorithm.label);
     }
     if algorithm.diverged {
-        let _ = writeln!(out, "{}: diverged in some run; its figures mean nothing", algorithm.label);
+        let _ =
+            writeln!(out, "{}: diverged in some run; its figures mean nothing", algorithm.label);
     }
     if let Some(violation) = algorithm.violation {
         let _ = writeln!(out, "{}: the constraint is missed by {violation:.2e}", algorithm.label);
@@ -383,7 +427,8 @@ fn claims(out: &mut String, record: &Record) {
             1 => "the one transcript of this command".to_owned(),
             many => format!("all {many} transcripts of this command together"),
         };
-        let _ = writeln!(out, "\n{of}: ε = {}, δ = {:e}", rounded_up(total.epsilon, 5), total.delta);
+        let _ =
+            writeln!(out, "\n{of}: ε = {}, δ = {:e}", rounded_up(total.epsilon, 5), total.delta);
     }
 }
 
@@ -397,7 +442,8 @@ pub(crate) fn verdicts(reproduction: &Reproduction) -> String {
     let checks = reproduction.reference_checks();
     if !checks.is_empty() {
         let agree = checks.iter().filter(|check| check.agrees).count();
-        let _ = writeln!(out, "\n{agree} of {} values agree with an independent program", checks.len());
+        let _ =
+            writeln!(out, "\n{agree} of {} values agree with an independent program", checks.len());
     }
     let (worse, private) = reproduction.worse_than_zero();
     if worse > 0 {

@@ -70,7 +70,8 @@ pub(crate) fn map(args: &MapArgs, json: bool) -> Result<(), Failure> {
         let text = format!("{:#}\n", json!(map));
         for (file, text) in [("map.json", text), ("map.csv", map.csv()), ("map.svg", map.svg())] {
             let path = folder.join(file);
-            std::fs::write(&path, text).with_context(|| format!("{}: cannot be written", path.display()))?;
+            std::fs::write(&path, text)
+                .with_context(|| format!("{}: cannot be written", path.display()))?;
         }
     }
     if json {
@@ -134,7 +135,8 @@ fn exposure_text(found: &ExposureReport) -> String {
         "attacked: {}\nagent {} after {} rounds of gossip:\n\n   agent  distance  error without noise  error under noise\n",
         found.attacked, found.observer, found.rounds
     );
-    let error = |e: Option<f64>| e.map_or_else(|| "not determined".to_owned(), |e| format!("{e:.1e}"));
+    let error =
+        |e: Option<f64>| e.map_or_else(|| "not determined".to_owned(), |e| format!("{e:.1e}"));
     for e in &found.agents {
         let _ = writeln!(
             out,

@@ -1,4 +1,5 @@
-//! Times the accountants; one JSON line a task. `benches/accounting.py` times dp-accounting on the same tasks.
+//! Times the accountants; one JSON line a task. `benches/accounting.py` times dp-accounting on the
+//! same tasks.
 //!
 //! `cargo run --release -p consenso-engine --example bench_accounting`
 #![expect(
@@ -35,15 +36,19 @@ fn main() {
     let homogeneous = [Event::laplace(0.01, 1400)];
     let distinct: Vec<Event> =
         (0..1400).map(|k| Event::laplace(0.002 * 1.02f64.powf(k as f64 / 14.0), 1)).collect();
-    let linear: Vec<Event> = (0..1400).map(|k| Event::laplace(0.005 + 0.00001 * k as f64, 1)).collect();
+    let linear: Vec<Event> =
+        (0..1400).map(|k| Event::laplace(0.005 + 0.00001 * k as f64, 1)).collect();
     time("pld-laplace-1400", || pld(&homogeneous));
     time("pld-laplace-1400-distinct", || pld(&distinct));
     time("pld-laplace-1400-linear", || pld(&linear));
-    time("compose-all-laplace-1400", || compose(&homogeneous, 1e-6).expect("valid").best().expect("valid").1);
+    time("compose-all-laplace-1400", || {
+        compose(&homogeneous, 1e-6).expect("valid").best().expect("valid").1
+    });
     let sensitivity = complete_sensitivity(Some(0.01), Some(0.01), Some(0.01), 1).expect("valid");
-    for (name, noise) in
-        [("calibrate-gaussian-1400", NoiseKind::Gaussian), ("calibrate-laplace-1400", NoiseKind::Laplace)]
-    {
+    for (name, noise) in [
+        ("calibrate-gaussian-1400", NoiseKind::Gaussian),
+        ("calibrate-laplace-1400", NoiseKind::Laplace),
+    ] {
         let mut request = Request::new(1.0, 1e-6, 1400, 1, sensitivity);
         request.noise = Some(noise);
         time(name, || calibrate(&request).expect("valid").multiplier);

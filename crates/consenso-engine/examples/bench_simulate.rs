@@ -1,4 +1,5 @@
-//! Times of the simulator and the gradient beside their floors, as JSON lines; `cargo xtask bench` sets them beside their peers.
+//! Times of the simulator and the gradient beside their floors, as JSON lines; `cargo xtask bench`
+//! sets them beside their peers.
 //!
 //!     cargo run --release -p consenso-engine --example bench_simulate [--million]
 #![expect(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
@@ -38,12 +39,15 @@ enum Door {
     Filter,
 }
 
-/// Rounds of one thread at d = 10^5 with 20 non-zeros a row, 10 agents of 3,000 records, and the bytes a round cannot avoid: every non-zero twice, and
-/// for every agent its neighbours' rows, its own, the gradient and the message.
+/// Rounds of one thread at d = 10^5 with 20 non-zeros a row, 10 agents of 3,000 records, and the
+/// bytes a round cannot avoid: every non-zero twice, and for every agent its neighbours' rows, its
+/// own, the gradient and the message.
 fn high_dimension() -> (f64, f64) {
     let (agents, dim, seed) = (10, 100_000, Seed::from(5));
-    let problem =
-        Synthetic { nonzeros: Some(20), ..Synthetic::new(SyntheticTask::Logistic, agents, 3000, dim) };
+    let problem = Synthetic {
+        nonzeros: Some(20),
+        ..Synthetic::new(SyntheticTask::Logistic, agents, 3000, dim)
+    };
     let records = problem.generate(&seed).expect("records");
     let protocol: Arc<dyn Protocol> = Arc::new(Dgd { step: Some(Schedule::Constant(1.0)) });
     let mut network = network(records, 20, &seed, Door::Noise, &Ledger::Open, &protocol);
@@ -53,7 +57,13 @@ fn high_dimension() -> (f64, f64) {
     (round, bytes)
 }
 
-fn simulation(records: Vec<Records>, edges: usize, seed: &Seed, door: Door, ledger: &Ledger) -> Lockstep {
+fn simulation(
+    records: Vec<Records>,
+    edges: usize,
+    seed: &Seed,
+    door: Door,
+    ledger: &Ledger,
+) -> Lockstep {
     let protocol = Admm { penalty: Some(10.0), dual_step: Some(0.5), ..Admm::default() };
     network(records, edges, seed, door, ledger, &(Arc::new(protocol) as _))
 }
@@ -70,7 +80,8 @@ fn network(
     let graph = Arc::new(Graph::random(records.len(), edges, seed).expect("a graph"));
     let mixing = Arc::new(Mixing::metropolis(&graph));
     let timetable = Arc::new(Timetable { rounds: ROUNDS, tail_from: ROUNDS, gossip: 0 });
-    let laplace = |k: i32| RoundNoise::new(Noise::Laplace { scale: 1.02f64.powi(-k) }).expect("a scale");
+    let laplace =
+        |k: i32| RoundNoise::new(Noise::Laplace { scale: 1.02f64.powi(-k) }).expect("a scale");
     let noise: Arc<[RoundNoise]> = (1..=ROUNDS as i32).map(laplace).collect();
     let player = |(i, records): (usize, Records)| {
         let local = LocalObjective::new(objective, records);
@@ -88,16 +99,24 @@ fn synthetic(agents: usize, rows: usize, dim: usize, seed: &Seed) -> Vec<Records
     Synthetic::new(SyntheticTask::Logistic, agents, rows, dim).generate(seed).expect("records")
 }
 
-/// The Rényi filter of `accounting = "filter"`: four orders, costs by the round for B = 0.01, D = 10, β = 1.02^k.
+/// The Rényi filter of `accounting = "filter"`: four orders, costs by the round for B = 0.01, D =
+/// 10, β = 1.02^k.
 fn filter() -> Ledger {
     let orders = [30.0, 40.0, 54.0, 76.0];
     let rates: Vec<f64> = (1..=ROUNDS as i32).map(|k| 1.02f64.powi(k)).collect();
-    let norms = |rate: f64| ShiftNorms { inf: 1e-3 * rate, two: Some(1e-3 * rate), one: Some(3.8e-3 * rate) };
+    let norms = |rate: f64| ShiftNorms {
+        inf: 1e-3 * rate,
+        two: Some(1e-3 * rate),
+        one: Some(3.8e-3 * rate),
+    };
     let table = RenyiTable::new(IntervalNoise::Laplace, 1e-3, 7.3e-3, &orders).expect("a table");
     let rounds = rates.iter().map(|&rate| table.round(norms(rate)).expect("costs")).collect();
     let step = Sensitivity { l1: 3.8e-3, l2: 1e-3, linf: 1e-3 };
     let filter = RenyiFilter::new(&orders, 1.0, 1e-6).expect("a filter");
-    Ledger::filter(Arc::new(FilterPlan::new(rounds, rates, vec![step; ROUNDS as usize], 14)), filter)
+    Ledger::filter(
+        Arc::new(FilterPlan::new(rounds, rates, vec![step; ROUNDS as usize], 14)),
+        filter,
+    )
 }
 
 /// Example (b) of the paper: N = 100, E = 200, b = 100, d = 14, K = 100, 10 runs side by side.
@@ -112,8 +131,10 @@ fn example_b(door: Door, ledger: &Ledger) -> f64 {
     }) // seconds for 1,000 rounds: milliseconds a round
 }
 
-/// Milliseconds that a round of Example (b) takes at least on two threads: the gradient of its 10,000 records as fast as in the first-level cache, and 1,400 numbers of
-/// exact noise as fast as in one long release. Weights drawn for intervals, mixing, duals and records that lie in the second-level cache come on top.
+/// Milliseconds that a round of Example (b) takes at least on two threads: the gradient of its
+/// 10,000 records as fast as in the first-level cache, and 1,400 numbers of exact noise as fast as
+/// in one long release. Weights drawn for intervals, mixing, duals and records that lie in the
+/// second-level cache come on top.
 fn floor_of_example_b() -> f64 {
     use consenso_engine::gate::exact::{Grid, release};
     use consenso_engine::random::Purpose;
@@ -122,9 +143,9 @@ fn floor_of_example_b() -> f64 {
     let grid = Grid::for_scale(noise.scale()).expect("a grid");
     let (centres, steps, mut out) = (vec![0.3; count], vec![0.1; count], vec![0; count]);
     let mut rng = Seed::from(7).stream(Purpose::Release, 0, 0);
-    let number =
-        best(7, || seconds(|| release(&mut rng, &centres, &steps, noise, grid, &mut out).expect("in range")))
-            / count as f64;
+    let number = best(7, || {
+        seconds(|| release(&mut rng, &centres, &steps, noise, grid, &mut out).expect("in range"))
+    }) / count as f64;
     1e3 * (10_000.0 * row + 1_400.0 * number) / 2.0
 }
 
@@ -144,7 +165,8 @@ fn bandwidth(threads: usize) -> f64 {
     (block.len() * 8) as f64 / best(7, once)
 }
 
-/// Fused multiply-adds a second of one thread, from the gradient of a block that stays in the first-level cache.
+/// Fused multiply-adds a second of one thread, from the gradient of a block that stays in the
+/// first-level cache.
 fn gradient(records: Records, times: usize) -> f64 {
     let (rows, dim) = (records.len(), records.dim());
     let objective = Objective { loss: Loss::Logistic, regularization: 0.0 };
@@ -158,12 +180,17 @@ fn categories(rows: usize) -> Records {
     use consenso_engine::data::{Column, Encoder, Encoding, Format, Kind, Label, Schema, csv};
     let word = |level: usize| format!("w{level}");
     let levels = [9, 16, 7, 15, 6, 5, 2, 41];
-    let mut columns: Vec<Column> =
-        (0..6).map(|c| Column::new(format!("n{c}"), Kind::Numeric { min: 0.0, max: 1.0 })).collect();
+    let mut columns: Vec<Column> = (0..6)
+        .map(|c| Column::new(format!("n{c}"), Kind::Numeric { min: 0.0, max: 1.0 }))
+        .collect();
     columns.extend(levels.iter().enumerate().map(|(c, &levels)| {
-        Column::new(format!("c{c}"), Kind::Categorical { categories: (0..levels).map(word).collect() })
+        Column::new(
+            format!("c{c}"),
+            Kind::Categorical { categories: (0..levels).map(word).collect() },
+        )
     }));
-    columns.push(Column::new("label", Kind::Label(Label::Classes(vec!["no".into(), "yes".into()]))));
+    columns
+        .push(Column::new("label", Kind::Label(Label::Classes(vec!["no".into(), "yes".into()]))));
     let mut text: String = columns.iter().map(|c| format!("{},", c.name)).collect();
     text.pop();
     for j in 0..rows {
@@ -194,10 +221,13 @@ fn main() {
     );
     let (one, two) = (bandwidth(1), bandwidth(2));
     println!(r#"{{"name":"bandwidth","one":{one:.4e},"two":{two:.4e}}}"#);
-    // 64 MB of records, far beyond the caches: the floor is memory. Then one small block: the floor is arithmetic.
+    // 64 MB of records, far beyond the caches: the floor is memory. Then one small block: the floor
+    // is arithmetic.
     let dense = |dim: usize, rows: usize| synthetic(1, rows, dim, &Seed::from(3)).remove(0);
     let mut blocks: Vec<(Records, Records)> = Vec::new();
-    blocks.extend([14, 105, 1000].map(|dim| (dense(dim, 8_000_000 / dim), dense(dim, (2000 / dim).max(4)))));
+    blocks.extend(
+        [14, 105, 1000].map(|dim| (dense(dim, 8_000_000 / dim), dense(dim, (2000 / dim).max(4)))),
+    );
     blocks.push((categories(1_000_000), categories(3000)));
     for (large, small) in blocks {
         let dim = large.dim();
@@ -212,13 +242,22 @@ fn main() {
         );
     }
     let (round, bytes) = high_dimension();
-    println!(r#"{{"name":"high-dimension","ms":{:.3},"floor_ms":{:.3}}}"#, round * 1e3, bytes / one * 1e3);
+    println!(
+        r#"{{"name":"high-dimension","ms":{:.3},"floor_ms":{:.3}}}"#,
+        round * 1e3,
+        bytes / one * 1e3
+    );
     let sizes: &[usize] =
         if million { &[1_000, 10_000, 100_000, 1_000_000] } else { &[1_000, 10_000, 100_000] };
     for &agents in sizes {
         let seed = Seed::from(11);
-        let mut network =
-            simulation(synthetic(agents, 100, 14, &seed), 2 * agents, &seed, Door::Noise, &Ledger::Open);
+        let mut network = simulation(
+            synthetic(agents, 100, 14, &seed),
+            2 * agents,
+            &seed,
+            Door::Noise,
+            &Ledger::Open,
+        );
         network.advance();
         let round = best(5, || seconds(|| network.advance()));
         let bytes = (agents * 100 * 15 * 8) as f64;

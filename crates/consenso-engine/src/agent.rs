@@ -1,8 +1,10 @@
 //! The agent: a pure state machine.
 //!
-//! [`Player`] is what an agent does in a round, given everybody's last releases. [`Agent`] wraps it for the world of messages, generic over
-//! the [`Exchange`] that they are of: [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no clock, no randomness but its keyed
-//! streams; the simulator and the network drive the same code, and the transcript is the same whatever the order of arrival.
+//! [`Player`] is what an agent does in a round, given everybody's last releases. [`Agent`] wraps it
+//! for the world of messages, generic over the [`Exchange`] that they are of:
+//! [`handle`](Agent::handle) takes one in, [`poll`](Agent::poll) says what to do next. No I/O, no
+//! clock, no randomness but its keyed streams; the simulator and the network drive the same code,
+//! and the transcript is the same whatever the order of arrival.
 
 mod exchange;
 mod vectors;
@@ -11,7 +13,8 @@ pub use exchange::{Agent, Core, Effect, Exchange};
 pub use vectors::Vectors;
 
 use crate::gate::{
-    Charge, Draft, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares, StopReason, Turn,
+    Charge, Desk, FixedPoint, Gate, GateState, Label, Masked, Release, ShareError, Shares,
+    StopReason, Turn,
 };
 use crate::problem::LocalObjective;
 use crate::protocol::{Common, MixRule, Protocol, View, Weights};
@@ -24,9 +27,11 @@ use std::sync::Arc;
 pub struct Timetable {
     /// Rounds that use the records.
     pub rounds: u32,
-    /// The model is the mean of an agent's releases from this round on (tail averaging); `rounds` is the last one alone.
+    /// The model is the mean of an agent's releases from this round on (tail averaging); `rounds`
+    /// is the last one alone.
     pub tail_from: u32,
-    /// Rounds of plain mixing after them: post-processing that brings every agent to the network's mean model.
+    /// Rounds of plain mixing after them: post-processing that brings every agent to the network's
+    /// mean model.
     pub gossip: u32,
 }
 
@@ -37,7 +42,8 @@ impl Timetable {
         self.rounds + self.gossip
     }
 
-    /// Whether everybody must mix the newest vectors in this exchange: after the rounds with steps, and in the last one, whose mean is the model.
+    /// Whether everybody must mix the newest vectors in this exchange: after the rounds with steps,
+    /// and in the last one, whose mean is the model.
     pub(crate) fn is_exact(&self, exchange: u32) -> bool {
         exchange > self.rounds || exchange >= self.exchanges()
     }
@@ -90,7 +96,8 @@ impl Player {
         gate: Gate,
     ) -> Self {
         let dim = local.dim();
-        let memory = vec![0.0; (protocol.memory() + protocol.private_memory()) * protocol.width(dim)];
+        let memory =
+            vec![0.0; (protocol.memory() + protocol.private_memory()) * protocol.width(dim)];
         let gate = gate.with_model(dim);
         // Without averaging there is no tail to keep.
         let tail = if timetable.tail_from < timetable.rounds { vec![0.0; dim] } else { Vec::new() };
@@ -111,8 +118,9 @@ impl Player {
         }
     }
 
-    /// Lets an agent mix the newest vector it has of a neighbour if that is at most `rounds` rounds old, instead of waiting for the one of this round; for algorithms
-    /// that [allow it](crate::protocol::Tolerant::refuses_stale).
+    /// Lets an agent mix the newest vector it has of a neighbour if that is at most `rounds` rounds
+    /// old, instead of waiting for the one of this round; for algorithms that [allow
+    /// it](crate::protocol::Tolerant::refuses_stale).
     #[must_use]
     pub fn with_staleness(mut self, rounds: u32) -> Self {
         self.staleness = rounds;
@@ -125,19 +133,22 @@ impl Player {
         self.staleness
     }
 
-    /// How many rounds old a neighbour's vector may be in an exchange: nothing but the newest where vectors are mixed without a step, and in the last exchange.
+    /// How many rounds old a neighbour's vector may be in an exchange: nothing but the newest where
+    /// vectors are mixed without a step, and in the last exchange.
     pub(crate) fn oldest(&self, exchange: u32) -> u32 {
         if self.timetable.is_exact(exchange) { 0 } else { self.staleness }
     }
 
-    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that only [mix](crate::protocol::Tolerant::mixes) them.
+    /// Replaces the weighted average of neighbours' vectors by another rule, for algorithms that
+    /// only [mix](crate::protocol::Tolerant::mixes) them.
     #[must_use]
     pub fn with_mixing(mut self, mixing: MixRule) -> Self {
         self.mixing = mixing;
         self
     }
 
-    /// Where it starts: the point of the constraint set nearest to zero, so that a run never leaves the set.
+    /// Where it starts: the point of the constraint set nearest to zero, so that a run never leaves
+    /// the set.
     #[must_use]
     pub fn start(&self) -> Vec<f64> {
         let mut start = vec![0.0; self.width()];
@@ -202,13 +213,15 @@ impl Player {
         Ok(())
     }
 
-    /// Has no round up to this one use the records: what it says may have been said before, with other noise, by whoever lost its state. Each is charged as
-    /// if it had used them, and passes on a function of what was released.
+    /// Has no round up to this one use the records: what it says may have been said before, with
+    /// other noise, by whoever lost its state. Each is charged as if it had used them, and passes
+    /// on a function of what was released.
     pub fn spare(&mut self, until: u32) {
         self.unsure = until;
     }
 
-    /// What an agent remembers that released rounds 1 to `released`, of which all but the last message is lost.
+    /// What an agent remembers that released rounds 1 to `released`, of which all but the last
+    /// message is lost.
     fn state_after(&self, released: u32) -> Result<PlayerState, RejoinError> {
         let kind = self.protocol.kind();
         if self.gate.is_correlated() {
@@ -236,10 +249,18 @@ impl Player {
         self.stopped
     }
 
-    /// Takes in everybody's releases of round `seat.round` and writes this agent's next message to `out`.
-    pub fn play<'a>(&mut self, seat: &Seat<'_>, draft: &mut Draft, out: &'a mut [f64]) -> Release<'a> {
+    /// Takes in everybody's releases of round `seat.round` and writes this agent's next message to
+    /// `out`.
+    pub fn play<'a>(
+        &mut self,
+        seat: &Seat<'_>,
+        draft: &mut Desk,
+        out: &'a mut [f64],
+    ) -> Release<'a> {
         self.absorb(seat);
-        let Self { local, protocol, timetable, mixing, gate, memory, tail, stopped, unsure, .. } = self;
+        let Self {
+            local, protocol, timetable, mixing, gate, memory, tail, stopped, unsure, ..
+        } = self;
         let view = view(seat, &**protocol, local, gate).with_mixing(*mixing);
         let next = seat.round + 1;
         if next > timetable.rounds {
@@ -263,15 +284,15 @@ impl Player {
         release
     }
 
-    /// The same for a secret-shared exchange: `seat` holds the mean that the last one revealed, the next vector goes to `own` and stays here,
-    /// its shares go to `words`.
+    /// The same for a secret-shared exchange: `seat` holds the mean that the last one revealed, the
+    /// next vector goes to `own` and stays here, its shares go to `words`.
     ///
     /// # Errors
     /// A vector that does not fit the code; nothing is shared then.
     pub fn share<'a>(
         &mut self,
         seat: &Seat<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         words: &'a mut [u64],
@@ -281,7 +302,8 @@ impl Player {
         Ok(self.gate.split(round, charge, draft, words))
     }
 
-    /// The same for masked sums, under a label whose round follows `seat`'s. `again` says that a vector of this round was made before, under another label.
+    /// The same for masked sums, under a label whose round follows `seat`'s. `again` says that a
+    /// vector of this round was made before, under another label.
     ///
     /// # Errors
     /// A vector that does not fit the code, or an edge without a secret; nothing may leave then.
@@ -294,7 +316,7 @@ impl Player {
         seat: &Seat<'_>,
         label: &Label,
         again: bool,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         words: &'a mut [u64],
@@ -306,7 +328,7 @@ impl Player {
     fn next_steps(
         &mut self,
         seat: &Seat<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         number: u32,
@@ -375,8 +397,10 @@ impl Player {
         &self.memory[..self.protocol.memory() * view.dim()]
     }
 
-    /// Why no honest neighbour at this place would have released these numbers in this round, if none would: they lie outside the constraint set, which everybody
-    /// moves its releases into, beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm admits](crate::protocol::Assessed::admits).
+    /// Why no honest neighbour at this place would have released these numbers in this round, if
+    /// none would: they lie outside the constraint set, which everybody moves its releases into,
+    /// beyond the [reach](Gate::reach) that all gates keep, or beyond what the [algorithm
+    /// admits](crate::protocol::Assessed::admits).
     fn out_of_range(&self, round: u32, place: usize, values: &[f64]) -> Option<String> {
         // A longer message has more in it than a model.
         if self.gate.shares_constraint() && values.len() == self.local.dim() {
@@ -412,7 +436,12 @@ impl Player {
     }
 }
 
-fn view<'a>(seat: &Seat<'a>, protocol: &dyn Protocol, local: &LocalObjective, gate: &Gate) -> View<'a> {
+fn view<'a>(
+    seat: &Seat<'a>,
+    protocol: &dyn Protocol,
+    local: &LocalObjective,
+    gate: &Gate,
+) -> View<'a> {
     View::new(
         seat.rows,
         protocol.width(local.dim()),
@@ -429,7 +458,8 @@ fn view<'a>(seat: &Seat<'a>, protocol: &dyn Protocol, local: &LocalObjective, ga
 
 /// One vector on its way to a neighbour.
 ///
-/// An agent's own messages are made from a [`Release`] and from nothing else; a driver builds only what it *received*:
+/// An agent's own messages are made from a [`Release`] and from nothing else; a driver builds only
+/// what it *received*:
 ///
 /// ```compile_fail
 /// let forged = consenso_engine::agent::Message { from: 0, round: 1, values: vec![0.0].into() };
@@ -442,7 +472,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// What somebody else sent, as it came in: nothing about it is checked before [`Agent::handle`].
+    /// What somebody else sent, as it came in: nothing about it is checked before
+    /// [`Agent::handle`].
     #[must_use]
     pub fn received(from: u32, round: u32, values: impl Into<Arc<[f64]>>) -> Self {
         Self { from, round, values: values.into() }
@@ -471,10 +502,11 @@ impl Message {
     }
 }
 
-/// Everything an agent must not forget between two processes, bit for bit: saved when [`Effect::Charge`] or [`Effect::Done`] asks
-/// for it, put back with [`Agent::restore`].
+/// Everything an agent must not forget between two processes, bit for bit: saved when
+/// [`Effect::Charge`] or [`Effect::Done`] asks for it, put back with [`Agent::restore`].
 ///
-/// It holds what the algorithm remembers, which may depend on the records: it is the agent's own and must stay with it.
+/// It holds what the algorithm remembers, which may depend on the records: it is the agent's own
+/// and must stay with it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
     pub(crate) agent: u32,
@@ -485,7 +517,8 @@ pub struct Checkpoint {
     #[serde(with = "numbers::maybe")]
     pub(crate) model: Option<Vec<f64>>,
     pub(crate) player: PlayerState,
-    /// What an agent among shares has added up in the exchange it is in; `None` for one that sends its vectors.
+    /// What an agent among shares has added up in the exchange it is in; `None` for one that sends
+    /// its vectors.
     pub(crate) shares: Option<Vec<u64>>,
 }
 
@@ -515,7 +548,8 @@ impl Checkpoint {
         self.shares.is_some()
     }
 
-    /// Takes out the release of the round after, which whoever keeps the message itself need not keep twice. A vector that left in shares stays.
+    /// Takes out the release of the round after, which whoever keeps the message itself need not
+    /// keep twice. A vector that left in shares stays.
     pub fn take_release(&mut self) -> Option<Vec<f64>> {
         if self.is_shared() { None } else { self.own.take() }
     }
@@ -537,7 +571,8 @@ pub(crate) struct PlayerState {
     gate: GateState,
 }
 
-/// Long vectors as bytes: a format that takes bytes whole writes them many times faster than number by number.
+/// Long vectors as bytes: a format that takes bytes whole writes them many times faster than number
+/// by number.
 pub(crate) mod numbers {
     use serde::de::Visitor;
     use serde::{Deserializer, Serializer};
@@ -574,11 +609,16 @@ pub(crate) mod numbers {
     pub(super) mod maybe {
         use serde::{Deserializer as D, Serializer as S};
 
-        pub(in super::super) fn serialize<T: S>(values: &Option<Vec<f64>>, to: T) -> Result<T::Ok, T::Error> {
+        pub(in super::super) fn serialize<T: S>(
+            values: &Option<Vec<f64>>,
+            to: T,
+        ) -> Result<T::Ok, T::Error> {
             super::serialize(values.as_deref().unwrap_or_default(), to)
         }
 
-        pub(in super::super) fn deserialize<'a, T: D<'a>>(from: T) -> Result<Option<Vec<f64>>, T::Error> {
+        pub(in super::super) fn deserialize<'a, T: D<'a>>(
+            from: T,
+        ) -> Result<Option<Vec<f64>>, T::Error> {
             Ok(Some(super::deserialize(from)?).filter(|values| !values.is_empty()))
         }
     }
@@ -621,7 +661,9 @@ pub enum AbsenceError {
         kind: &'static str,
     },
     /// The noise that both share would be left in the model.
-    #[error("{kind} cannot go on without a neighbour: noise that both share would cancel with nothing")]
+    #[error(
+        "{kind} cannot go on without a neighbour: noise that both share would cancel with nothing"
+    )]
     Shares {
         /// The algorithm.
         kind: &'static str,
@@ -673,7 +715,9 @@ pub enum JoinError {
         rounds: u32,
     },
     /// The exchange is over, or there is none of that number.
-    #[error("an edge from exchange {from} on: this agent has completed {round} of {last} exchanges")]
+    #[error(
+        "an edge from exchange {from} on: this agent has completed {round} of {last} exchanges"
+    )]
     Passed {
         /// The first exchange with the neighbour.
         from: u32,
@@ -702,7 +746,9 @@ pub enum JoinError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RejoinError {
     /// Its next message depends on what only it knew.
-    #[error("{kind} remembers what depends on the records, such as an earlier gradient: nobody else has it")]
+    #[error(
+        "{kind} remembers what depends on the records, such as an earlier gradient: nobody else has it"
+    )]
     Private {
         /// The algorithm.
         kind: &'static str,
@@ -747,9 +793,11 @@ pub enum RejoinError {
 
 /// Largest number that a message of a neighbour may hold, 10^12.
 ///
-/// Models of unit rows are a few units long; what is a billion times as long is no model. Larger numbers would let a neighbour ask about single records without noise: at
-/// 10^308 one record's margin is ∞ − ∞ and its slope no number, the step cannot be released, and the agent falls silent *because of that record*. Within the bound
-/// every margin, slope and step is finite whatever the records are, so that an agent's silence is a function of public numbers alone.
+/// Models of unit rows are a few units long; what is a billion times as long is no model. Larger
+/// numbers would let a neighbour ask about single records without noise: at 10^308 one record's
+/// margin is ∞ − ∞ and its slope no number, the step cannot be released, and the agent falls silent
+/// *because of that record*. Within the bound every margin, slope and step is finite whatever the
+/// records are, so that an agent's silence is a function of public numbers alone.
 pub const LARGEST_RECEIVED: f64 = 1e12;
 
 /// Why a message was not taken.
@@ -816,7 +864,8 @@ pub enum Refusal {
         /// The round awaited.
         expected: u32,
     },
-    /// The round was received before with other content: a neighbour must never release a round twice.
+    /// The round was received before with other content: a neighbour must never release a round
+    /// twice.
     #[error("agent {from} sent round {round} twice with different content")]
     Equivocation {
         /// Sender.

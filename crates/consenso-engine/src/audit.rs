@@ -1,25 +1,29 @@
 //! The black-box auditor: how small can ε be, judging by what was released?
 //!
-//! A release satisfies (ε, δ) only if P(E | D) ≤ e^ε·P(E | D') + δ for every event E and all neighbours D, D'. The auditor
-//! plays the adversary: it draws many releases on both sides of a pair of its choice, picks one event, and counts. With Clopper–Pearson
-//! bounds on the two probabilities,
+//! A release satisfies (ε, δ) only if P(E | D) ≤ e^ε·P(E | D') + δ for every event E and all
+//! neighbours D, D'. The auditor plays the adversary: it draws many releases on both sides of a
+//! pair of its choice, picks one event, and counts. With Clopper–Pearson bounds on the two
+//! probabilities,
 //!
 //! > ε ≥ ln((P_low(E | D) − δ) / P_high(E | D'))  at the stated confidence,
 //!
-//! whatever the mechanism is and whatever its proof says. A lower bound above the claim refutes the claim; one below it
-//! proves nothing, but shows how tight the claim can at most be.
+//! whatever the mechanism is and whatever its proof says. A lower bound above the claim refutes the
+//! claim; one below it proves nothing, but shows how tight the claim can at most be.
 //!
 //! # Why the bound is valid
 //!
-//! The event (a threshold of the statistic, which tail, which side is D) is chosen on one quarter of the trials and counted on the
-//! others, which are independent of the choice. Two events are counted, one for ε and one for μ, each with two one-sided Clopper–Pearson
-//! bounds; each of the four is wrong with probability at most (1 − confidence)/4, so all hold together at the stated confidence.
+//! The event (a threshold of the statistic, which tail, which side is D) is chosen on one quarter
+//! of the trials and counted on the others, which are independent of the choice. Two events are
+//! counted, one for ε and one for μ, each with two one-sided Clopper–Pearson bounds; each of the
+//! four is wrong with probability at most (1 − confidence)/4, so all hold together at the stated
+//! confidence.
 //!
 //! # Gaussian claims
 //!
-//! At δ = 10⁻⁶ an event that tells ε apart is far too rare to count. But a claim made through Gaussian differential privacy says more
-//! than one point (ε, δ): it says that *no* test beats that of N(0, 1) against N(μ, 1). An event with P_low and P_high as above
-//! refutes every μ below Φ⁻¹(P_low) − Φ⁻¹(P_high) ([`Audit::mu_lower`]), and common events serve as well as rare ones.
+//! At δ = 10⁻⁶ an event that tells ε apart is far too rare to count. But a claim made through
+//! Gaussian differential privacy says more than one point (ε, δ): it says that *no* test beats that
+//! of N(0, 1) against N(μ, 1). An event with P_low and P_high as above refutes every μ below
+//! Φ⁻¹(P_low) − Φ⁻¹(P_high) ([`Audit::mu_lower`]), and common events serve as well as rare ones.
 //! See Nasr et al., "Tight auditing of differentially private machine learning", 2023.
 //!
 //! ```
@@ -177,7 +181,8 @@ pub struct Audit {
     pub mu_lower: f64,
     /// μ as claimed, if it was.
     pub mu_claimed: Option<f64>,
-    /// ε at δ of a Gaussian mechanism with `mu_lower`: how much of a Gaussian claim was seen. Only with a claimed μ.
+    /// ε at δ of a Gaussian mechanism with `mu_lower`: how much of a Gaussian claim was seen. Only
+    /// with a claimed μ.
     pub epsilon_lower_if_gaussian: Option<f64>,
     /// Probability with which the lower bounds hold.
     pub confidence: f64,
@@ -193,9 +198,10 @@ pub struct Audit {
 
 /// Draws `options.trials` statistics on each side and bounds ε and μ from below.
 ///
-/// `sampler` runs the release on one side of a pair of neighbours with the trial's own seed and condenses what an adversary sees to one
-/// number; the larger, the more it speaks for one of the sides. Any statistic gives a valid bound, the log-likelihood ratio the
-/// best. Trials run in parallel; the result depends on the seed only.
+/// `sampler` runs the release on one side of a pair of neighbours with the trial's own seed and
+/// condenses what an adversary sees to one number; the larger, the more it speaks for one of the
+/// sides. Any statistic gives a valid bound, the log-likelihood ratio the best. Trials run in
+/// parallel; the result depends on the seed only.
 ///
 /// # Errors
 /// [`AccountingError::BadParameter`]: too few trials, a confidence outside (0, 1), δ outside [0, 1), a claimed ε or μ that is negative or NaN.
@@ -220,8 +226,10 @@ pub fn audit(
     let sweep = Sweep::new(&first[..chosen_on], &second[..chosen_on], wrong);
     let count = |choice: Choice| choice.count(&first[chosen_on..], &second[chosen_on..], wrong);
     let event = count(sweep.best(|low, high| ratio(low, high, claimed.delta)));
-    // Where thresholds are about equally good, luck would choose an extreme one and its wide bounds: hence the caution.
-    let mu_event = count(sweep.cautious().best(|low, high| normal_quantile(low) - normal_quantile(high)));
+    // Where thresholds are about equally good, luck would choose an extreme one and its wide
+    // bounds: hence the caution.
+    let mu_event =
+        count(sweep.cautious().best(|low, high| normal_quantile(low) - normal_quantile(high)));
     Ok(judge(event, mu_event, claimed, options))
 }
 
@@ -248,7 +256,8 @@ fn judge(event: Sighting, mu_event: Sighting, claimed: Claimed, options: Options
     // Lower bounds lose a little to the rounding of their own computation.
     let down = |x: f64| (x * (1.0 - 1e-9) - 1e-9).max(0.0);
     let epsilon_lower = down(ratio(event.probability_low, event.probability_high, claimed.delta));
-    let quantiles = normal_quantile(mu_event.probability_low) - normal_quantile(mu_event.probability_high);
+    let quantiles =
+        normal_quantile(mu_event.probability_low) - normal_quantile(mu_event.probability_high);
     let mu_lower = down(quantiles);
     let violated = epsilon_lower > claimed.epsilon || claimed.mu.is_some_and(|mu| mu_lower > mu);
     let gaussian = |delta: f64| {
@@ -286,7 +295,8 @@ struct Choice {
 }
 
 impl Choice {
-    /// Counts the event on fresh trials and bounds both probabilities, each wrong with probability at most `wrong`.
+    /// Counts the event on fresh trials and bounds both probabilities, each wrong with probability
+    /// at most `wrong`.
     fn count(self, first: &[f64], second: &[f64], wrong: f64) -> Sighting {
         let Self { threshold, tail, likelier } = self;
         let seen = |sample: &[f64]| {
@@ -351,7 +361,8 @@ impl Sweep {
                 for (likelier, (hits, of), (alarms, among)) in
                     [(Side::First, (a, n), (b, m)), (Side::Second, (b, m), (a, n))]
                 {
-                    let found = score(wilson(hits, of, -self.deviate), wilson(alarms, among, self.deviate));
+                    let found =
+                        score(wilson(hits, of, -self.deviate), wilson(alarms, among, self.deviate));
                     if found > most {
                         most = found;
                         best = Choice { threshold, tail, likelier };
@@ -365,7 +376,8 @@ impl Sweep {
     }
 }
 
-/// One number through the exact noise: a point of an interval of `width`, moved by `shift` on the second data set.
+/// One number through the exact noise: a point of an interval of `width`, moved by `shift` on the
+/// second data set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReleaseAttack {
     /// The noise and its grid.
@@ -387,7 +399,14 @@ impl ReleaseAttack {
         let width = [self.width];
         let width = if self.width == 0.0 { &[][..] } else { &width[..] };
         let mut out = [0];
-        match exact::release(&mut stream, &[y], width, self.noise.noise(), self.noise.grid(), &mut out) {
+        match exact::release(
+            &mut stream,
+            &[y],
+            width,
+            self.noise.noise(),
+            self.noise.grid(),
+            &mut out,
+        ) {
             Ok(()) => self.noise.grid().value(out[0]),
             Err(_) => f64::NAN,
         }

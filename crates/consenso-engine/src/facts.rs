@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// What an agent knows before the first round and everyone may know: from it open parameters are resolved.
+/// What an agent knows before the first round and everyone may know: from it open parameters are
+/// resolved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublicFacts {
     /// N.
@@ -15,7 +16,8 @@ pub struct PublicFacts {
     pub smoothness: f64,
     /// M̂: along any one coordinate ∇f is M̂-Lipschitz.
     pub coordinate_smoothness: f64,
-    /// B^c/B₂ ≥ 1: how much more a gradient moves when every coordinate is asked at a point of its own.
+    /// B^c/B₂ ≥ 1: how much more a gradient moves when every coordinate is asked at a point of its
+    /// own.
     pub coordinate_sensitivity: f64,
     /// m.
     pub strong_convexity: f64,
@@ -23,7 +25,8 @@ pub struct PublicFacts {
     pub laplacian_max: f64,
     /// Second largest eigenvalue modulus of W.
     pub mixing: f64,
-    /// Smallest eigenvalue of W, or a lower bound: gradient steps beyond (1 + it)/M can make neighbours swing against each other.
+    /// Smallest eigenvalue of W, or a lower bound: gradient steps beyond (1 + it)/M can make
+    /// neighbours swing against each other.
     pub mixing_min: f64,
     /// Smallest and largest degree.
     pub degrees: (usize, usize),
@@ -33,7 +36,8 @@ pub struct PublicFacts {
     pub rounds: u32,
     /// Whether noise will be added.
     pub private: bool,
-    /// μ/B₂: the Gaussian-DP budget that noise will be calibrated to, if it will be, over the gradient's sensitivity.
+    /// μ/B₂: the Gaussian-DP budget that noise will be calibrated to, if it will be, over the
+    /// gradient's sensitivity.
     pub budget: Option<f64>,
 }
 
@@ -43,13 +47,15 @@ pub(crate) const ENOUGH_STEPS: f64 = 2000.0;
 impl PublicFacts {
     /// Σ steps worth taking, at most `most`.
     ///
-    /// Under a fixed budget the noise of the network's mean model grows with T = Σ η_k alone, however T is divided into rounds: to about
-    /// T·B₂/(√N·μ) a coordinate where the loss is flat. T = 2√N·μ/B₂ keeps that at the size of a model of unit rows.
+    /// Under a fixed budget the noise of the network's mean model grows with T = Σ η_k alone,
+    /// however T is divided into rounds: to about T·B₂/(√N·μ) a coordinate where the loss is flat.
+    /// T = 2√N·μ/B₂ keeps that at the size of a model of unit rows.
     pub(crate) fn worthwhile(&self, most: f64) -> f64 {
         let limit = |budget: f64| 2.0 * (self.agents as f64).sqrt() * budget;
         self.budget.map_or(most, |budget| limit(budget).min(most))
     }
 }
 
-/// The keys of an algorithm with their values, as an `[[algorithm]]` of an experiment file has them.
+/// The keys of an algorithm with their values, as an `[[algorithm]]` of an experiment file has
+/// them.
 pub type Parameters = serde_json::Map<String, Value>;

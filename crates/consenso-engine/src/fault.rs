@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// What is refused and why, with the key that is at fault where there is one: whoever knows the file finds its line.
+/// What is refused and why, with the key that is at fault where there is one: whoever knows the
+/// file finds its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     key: Option<String>,
@@ -39,8 +40,8 @@ impl Fault {
         self.key.as_deref()
     }
 
-    /// Whether what was asked for is well-formed, and only the promise that it asks for cannot be made: no noise keeps the budget, or nothing
-    /// bounds what one record can change.
+    /// Whether what was asked for is well-formed, and only the promise that it asks for cannot be
+    /// made: no noise keeps the budget, or nothing bounds what one record can change.
     #[must_use]
     pub fn refuses_claim(&self) -> bool {
         self.claim

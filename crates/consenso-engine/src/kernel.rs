@@ -1,9 +1,10 @@
 //! The inner loops: one pass over the rows for margins and gradients.
 //!
-//! A kernel is written once, over `Lanes`: eight rows at a time, a lane each, fused multiply-adds, a fixed order of every sum. On x86 those are
-//! AVX-512 or AVX2 registers (through `pulp`, chosen at run time); elsewhere plain arrays that do the very same arithmetic. The
-//! machine changes the speed and never a bit of the result. Outside those kernels nothing uses a fused multiply-add: without the
-//! target feature it is a call into a library, ten times the price of the sum.
+//! A kernel is written once, over `Lanes`: eight rows at a time, a lane each, fused multiply-adds,
+//! a fixed order of every sum. On x86 those are AVX-512 or AVX2 registers (through `pulp`, chosen
+//! at run time); elsewhere plain arrays that do the very same arithmetic. The machine changes the
+//! speed and never a bit of the result. Outside those kernels nothing uses a fused multiply-add:
+//! without the target feature it is a call into a library, ten times the price of the sum.
 
 use crate::data::{Codes, LANES, LEVELS, Lanes8, Layout, Nonzeros};
 
@@ -13,8 +14,9 @@ type Eight = [f64; LANES];
 pub(crate) trait Lanes: Copy {
     /// Eight numbers.
     type V: Copy;
-    /// Whether eight are one register: then eight chains of multiply-adds run side by side where four of two registers each would do, for one waits four cycles
-    /// for its last and two begin in each.
+    /// Whether eight are one register: then eight chains of multiply-adds run side by side where
+    /// four of two registers each would do, for one waits four cycles for its last and two begin in
+    /// each.
     const WIDE: bool = false;
     fn load(self, from: &Lanes8) -> Self::V;
     fn store(self, v: Self::V) -> Lanes8;
@@ -155,7 +157,9 @@ mod avx2 {
         }
         #[inline(always)]
         fn prefetch(self, soon: &Lanes8) {
-            self.sse._mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(soon).cast());
+            self.sse._mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                std::ptr::from_ref(soon).cast(),
+            );
         }
     }
 }
@@ -210,7 +214,8 @@ mod avx512 {
         }
         #[inline(always)]
         fn power_of_two(self, shifted: __m512d) -> __m512d {
-            let bits = self.avx512f._mm512_slli_epi64::<52>(self.avx512f._mm512_castpd_si512(shifted));
+            let bits =
+                self.avx512f._mm512_slli_epi64::<52>(self.avx512f._mm512_castpd_si512(shifted));
             let one = self.avx512f._mm512_set1_epi64(1023 << 52);
             self.avx512f._mm512_castsi512_pd(self.avx512f._mm512_add_epi64(bits, one))
         }
@@ -226,8 +231,10 @@ mod avx512 {
     }
 }
 
-/// Registers of 512 bits where they pay: processors that have VBMI2 (Ice Lake, Zen 4 and later) keep their clock with them, those before lower it. Measured on
-/// Ice Lake against AVX2: dense rows in the cache 1.1 to 1.2 times as fast (with eight chains; four were slower), rows from memory as fast, codes slower.
+/// Registers of 512 bits where they pay: processors that have VBMI2 (Ice Lake, Zen 4 and later)
+/// keep their clock with them, those before lower it. Measured on Ice Lake against AVX2: dense rows
+/// in the cache 1.1 to 1.2 times as fast (with eight chains; four were slower), rows from memory as
+/// fast, codes slower.
 #[cfg(target_arch = "x86_64")]
 fn wide() -> Option<pulp::x86::V4> {
     if std::is_x86_feature_detected!("avx512vbmi2") { pulp::x86::V4::try_new() } else { None }
@@ -243,14 +250,16 @@ pub(crate) fn arch() -> pulp::Arch {
 
 /// e^t, for t clamped to [−708, 708].
 ///
-/// t = n·ln 2 + r with |r| ≤ ln 2 / 2 (ln 2 split in two so that r is good to 1 ulp), e^r by its Taylor polynomial of degree 13
-/// (truncation below 2^−57), 2^n by its bits. Relative error below 4·2^−53.
+/// t = n·ln 2 + r with |r| ≤ ln 2 / 2 (ln 2 split in two so that r is good to 1 ulp), e^r by its
+/// Taylor polynomial of degree 13 (truncation below 2^−57), 2^n by its bits. Relative error below
+/// 4·2^−53.
 #[inline(always)]
 pub(crate) fn exp<S: Lanes>(s: S, t: S::V) -> S::V {
     const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5·2^52: adding it rounds to an integer held in the low bits
     const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    // 1/k! for k = 13 and 12, 11 and 10, …: the odd and the even half of the polynomial run side by side.
+    // 1/k! for k = 13 and 12, 11 and 10, …: the odd and the even half of the polynomial run side by
+    // side.
     const TAYLOR: [(f64, f64); 6] = [
         (1.0 / 6_227_020_800.0, 1.0 / 479_001_600.0),
         (1.0 / 39_916_800.0, 1.0 / 3_628_800.0),
@@ -306,7 +315,8 @@ impl Kernel for Softplus<'_> {
 
 /// log(1 + e^t) = max(t, 0) + log(1 + u), u = e^−|t|.
 ///
-/// log(1 + u) = 2·artanh(v), v = u/(2 + u) ≤ 1/3: v·(2 + 2v²/3 + 2v⁴/5 + …), which after 17 terms leaves less than 2^−55 of it.
+/// log(1 + u) = 2·artanh(v), v = u/(2 + u) ≤ 1/3: v·(2 + 2v²/3 + 2v⁴/5 + …), which after 17 terms
+/// leaves less than 2^−55 of it.
 #[inline(always)]
 fn softplus<S: Lanes>(s: S, t: S::V) -> S::V {
     // 2/k for the terms of v^(4i) and of v^(4i + 2), which run side by side.
@@ -333,7 +343,8 @@ fn softplus<S: Lanes>(s: S, t: S::V) -> S::V {
     s.fma(v, s.fma(odd, v2, even), above)
 }
 
-/// A loss that sees a record only through its margin zᵀx and its label: the derivative in the margin.
+/// A loss that sees a record only through its margin zᵀx and its label: the derivative in the
+/// margin.
 pub(crate) trait Link: Copy {
     /// Whether the margin matters.
     const MARGIN: bool = true;
@@ -341,7 +352,8 @@ pub(crate) trait Link: Copy {
     fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V;
 }
 
-/// Given weights per row instead of a function of the margin: Σ_j w_j z_j (zᵀv), for Hessian products.
+/// Given weights per row instead of a function of the margin: Σ_j w_j z_j (zᵀv), for Hessian
+/// products.
 #[derive(Clone, Copy)]
 struct Weighted;
 
@@ -370,8 +382,9 @@ const BATCH: usize = 16;
 const BATCH_ENTRIES: usize = 384;
 const ZERO: Lanes8 = Lanes8([0.0; LANES]);
 
-/// Margins of T tiles, feature by feature, side by side: one chain of multiply-adds alone would wait for itself.
-/// (Loops, not closures: a closure is compiled without the target features of its caller.)
+/// Margins of T tiles, feature by feature, side by side: one chain of multiply-adds alone would
+/// wait for itself. (Loops, not closures: a closure is compiled without the target features of its
+/// caller.)
 #[inline(always)]
 fn margins<S: Lanes, const T: usize>(s: S, tiles: &[Lanes8], x: &[f64], out: &mut [Lanes8]) {
     let mut rows: [&[Lanes8]; T] = [&[]; T];
@@ -482,11 +495,13 @@ impl Batch<'_> {
     }
 }
 
-/// Lines of a batch that are asked for before they are read, at most: 16 KiB beside as much that is worked on. A larger one would drive out what is worked
-/// on (d = 105 took 1.25 times as long), and there the machine sees by itself what is read next.
+/// Lines of a batch that are asked for before they are read, at most: 16 KiB beside as much that is
+/// worked on. A larger one would drive out what is worked on (d = 105 took 1.25 times as long), and
+/// there the machine sees by itself what is read next.
 const AHEAD: usize = 256;
 
-/// Slopes of a batch in place of its margins. They are nothing but arithmetic, so that the lines of the next batch can come from memory meanwhile, `each` a tile.
+/// Slopes of a batch in place of its margins. They are nothing but arithmetic, so that the lines of
+/// the next batch can come from memory meanwhile, `each` a tile.
 #[inline(always)]
 fn slopes_of<S: Lanes, L: Link>(
     s: S,
@@ -528,11 +543,13 @@ impl<L: Link> Kernel for Pass<'_, L> {
         let Self { tiles, labels, x, link, sums, gradient } = self;
         let dim = x.len();
         let sums = &mut sums[..dim];
-        // A batch that stays in the first-level cache: all margins, then all slopes, then all sums, so that what takes long in one tile
-        // is hidden behind the others. The order of every sum is that of one tile after the other.
+        // A batch that stays in the first-level cache: all margins, then all slopes, then all sums,
+        // so that what takes long in one tile is hidden behind the others. The order of every sum
+        // is that of one tile after the other.
         let batch = (BATCH_ENTRIES / dim.max(1)).clamp(4, BATCH);
         let batches = labels.len().div_ceil(batch * LANES);
-        let (all_tiles, both) = (tiles, tiles.chunks(batch * dim.max(1)).zip(labels.chunks(batch * LANES)));
+        let (all_tiles, both) =
+            (tiles, tiles.chunks(batch * dim.max(1)).zip(labels.chunks(batch * LANES)));
         for (number, (tiles, labels)) in both.enumerate() {
             let mut slopes = [ZERO; BATCH];
             let slopes = &mut slopes[..labels.len().div_ceil(LANES)];
@@ -549,8 +566,12 @@ impl<L: Link> Kernel for Pass<'_, L> {
 
 /// A loop over the rows, for any [`Lanes`].
 trait Kernel: Sized {
-    /// Whether wide registers help: not where numbers are gathered one by one, which takes longer into one register than into two.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "registers there have one width"))]
+    /// Whether wide registers help: not where numbers are gathered one by one, which takes longer
+    /// into one register than into two.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "registers there have one width")
+    )]
     const WIDE: bool = true;
 
     fn run<S: Lanes>(self, s: S);
@@ -630,7 +651,12 @@ pub(crate) fn weighted_gram(
 }
 
 /// `out = Σ_j w_j z_j`.
-pub(crate) fn weighted_sum(rows: Layout<'_>, weights: &[f64], scratch: &mut Scratch, out: &mut [f64]) {
+pub(crate) fn weighted_sum(
+    rows: Layout<'_>,
+    weights: &[f64],
+    scratch: &mut Scratch,
+    out: &mut [f64],
+) {
     let zero = vec![0.0; out.len()];
     gradient(rows, weights, &zero, Given, scratch, out);
 }
@@ -662,7 +688,8 @@ impl Kernel for AllMargins<'_> {
     #[inline(always)]
     fn run<S: Lanes>(self, s: S) {
         let Self { tiles, x, out } = self;
-        for (tiles, out) in tiles.chunks(BATCH * x.len().max(1)).zip(out.chunks_mut(BATCH * LANES)) {
+        for (tiles, out) in tiles.chunks(BATCH * x.len().max(1)).zip(out.chunks_mut(BATCH * LANES))
+        {
             let mut margins = [ZERO; BATCH];
             all(s, tiles, x, &mut margins[..out.len().div_ceil(LANES)]);
             for (out, margins) in out.chunks_mut(LANES).zip(&margins) {
@@ -749,8 +776,9 @@ impl<L: Link> Kernel for Slopes<'_, L> {
 
 /// What each combination of levels of one group adds to a margin.
 type Lookup = [f64; LEVELS];
-/// Sums of slopes by combination of levels: four, for rows that follow each other would wait for each other's sum. A little longer than the levels, so that
-/// no two of the four lie a page apart, where a processor takes one for the other.
+/// Sums of slopes by combination of levels: four, for rows that follow each other would wait for
+/// each other's sum. A little longer than the levels, so that no two of the four lie a page apart,
+/// where a processor takes one for the other.
 type Bins = [[f64; LEVELS + LANES]; 4];
 
 impl Scratch {
@@ -761,7 +789,8 @@ impl Scratch {
         for ((group, table), bins) in rows.groups.iter().zip(&mut self.tables).zip(&mut self.bins) {
             if margins {
                 for (level, entries) in group.entries() {
-                    table[level] = entries.iter().map(|&(column, value)| value * x[column as usize]).sum();
+                    table[level] =
+                        entries.iter().map(|&(column, value)| value * x[column as usize]).sum();
                 }
             }
             bins.iter_mut().for_each(|bins| bins[..group.levels()].fill(0.0));
@@ -854,7 +883,8 @@ impl Kernel for CodedMargins<'_> {
     }
 }
 
-/// `gradient = Σ_j φ'(z_jᵀx, y_j)·z_j` over codes: slopes are summed by level, and every level's sum is written to its features at the end.
+/// `gradient = Σ_j φ'(z_jᵀx, y_j)·z_j` over codes: slopes are summed by level, and every level's
+/// sum is written to its features at the end.
 struct CodedPass<'a, L> {
     rows: &'a Codes,
     labels: &'a [f64],
@@ -871,7 +901,8 @@ impl<L: Link> Kernel for CodedPass<'_, L> {
     fn run<S: Lanes>(self, s: S) {
         let Self { rows, labels, x, link, scratch, gradient } = self;
         let Scratch { sums, tables, bins, weights } = scratch;
-        let (constant, shape) = (if L::MARGIN { dot(&rows.shape.base, x) } else { 0.0 }, &*rows.shape);
+        let (constant, shape) =
+            (if L::MARGIN { dot(&rows.shape.base, x) } else { 0.0 }, &*rows.shape);
         let terms = Terms { rows, tables, weights, constant };
         let mut total = s.splat(0.0);
         // All margins of a batch, then all slopes, then all sums, as in `Pass`.
@@ -974,7 +1005,10 @@ mod tests {
         for (got, t) in got.iter().zip(t) {
             let want = log1p_exp(t);
             let close = ((got - want) / want).abs() < 8.0 * f64::EPSILON || *got == want;
-            assert!(close || (got.is_nan() && want.is_nan()), "log(1 + e^{t}): {got} against {want}");
+            assert!(
+                close || (got.is_nan() && want.is_nan()),
+                "log(1 + e^{t}): {got} against {want}"
+            );
         }
     }
 
@@ -984,7 +1018,10 @@ mod tests {
         while t < 700.0 {
             let got = exp(Portable, [t; LANES])[3];
             let want = libm::exp(t);
-            assert!(((got - want) / want).abs() < 4.0 * f64::EPSILON, "exp({t}): {got} against {want}");
+            assert!(
+                ((got - want) / want).abs() < 4.0 * f64::EPSILON,
+                "exp({t}): {got} against {want}"
+            );
             t += 0.371;
         }
         assert_eq!(exp(Portable, [0.0; LANES])[0], 1.0);
@@ -1000,7 +1037,8 @@ mod tests {
 
     const LANES_HERE: [&str; 4] = ["portable", "avx2", "avx512", "chosen"];
 
-    /// Runs a kernel on lanes of this name; on the chosen ones where this machine has none of that name.
+    /// Runs a kernel on lanes of this name; on the chosen ones where this machine has none of that
+    /// name.
     fn on(lanes: &str, kernel: impl Kernel) {
         match lanes {
             "portable" => return kernel.run(Portable),
@@ -1029,12 +1067,14 @@ mod tests {
                 records.push(&(0..dim).map(|l| number(r * dim + l)).collect::<Vec<_>>(), sign(r));
             }
             let Layout::Tiles(tiles) = records.layout() else { unreachable!("dense") };
-            let (labels, x) = (records.labels(), (0..dim).map(|l| number(l + 77)).collect::<Vec<_>>());
+            let (labels, x) =
+                (records.labels(), (0..dim).map(|l| number(l + 77)).collect::<Vec<_>>());
             let (mut sums, mut margins) = (Vec::new(), Vec::new());
             for lanes in LANES_HERE {
                 let (mut sum, mut margin) = (vec![0.0; dim], vec![0.0; rows]);
                 let (link, sums_of_lanes) = (Slope, &mut vec![ZERO; dim][..]);
-                let pass = Pass { tiles, labels, x: &x, link, sums: sums_of_lanes, gradient: &mut sum };
+                let pass =
+                    Pass { tiles, labels, x: &x, link, sums: sums_of_lanes, gradient: &mut sum };
                 let all = AllMargins { tiles, x: &x, out: &mut margin };
                 on(lanes, pass);
                 on(lanes, all);
@@ -1053,14 +1093,24 @@ mod tests {
                 let cell = |c: usize| {
                     if (c * 7 + r * 3).is_multiple_of(8) { libm::sin((c + r) as f64) } else { 0.0 }
                 };
-                dense.push(&(0..40).map(cell).collect::<Vec<_>>(), if r % 3 == 0 { 1.0 } else { -1.0 });
+                dense.push(
+                    &(0..40).map(cell).collect::<Vec<_>>(),
+                    if r % 3 == 0 { 1.0 } else { -1.0 },
+                );
             }
             let sparse = dense.clone().compressed();
             assert!(matches!(sparse.layout(), Layout::Sparse(_)), "mostly zeros");
             let x: Vec<f64> = (0..40).map(|c| libm::cos(c as f64)).collect();
             let of = |records: &crate::data::Records| {
                 let (mut g, mut m) = (vec![0.0; 40], vec![0.0; rows]);
-                gradient(records.layout(), records.labels(), &x, Slope, &mut Scratch::default(), &mut g);
+                gradient(
+                    records.layout(),
+                    records.labels(),
+                    &x,
+                    Slope,
+                    &mut Scratch::default(),
+                    &mut g,
+                );
                 all_margins(records.layout(), &x, &mut m);
                 (g, m)
             };
@@ -1070,7 +1120,8 @@ mod tests {
         }
     }
 
-    /// Rows of two numbers, two categories and a constant, with or without a scale, as codes and as they are.
+    /// Rows of two numbers, two categories and a constant, with or without a scale, as codes and as
+    /// they are.
     fn coded(rows: usize, scaled: bool) -> (crate::data::Records, crate::data::Records) {
         let mut shape = crate::data::Shape::default();
         shape.number();
@@ -1086,7 +1137,11 @@ mod tests {
         let mut codes = crate::data::Records::coded(std::sync::Arc::new(shape), rows);
         for j in 0..rows {
             let numbers = [number(j), 0.1 + 0.01 * j as f64];
-            codes.push_coded(numbers.into_iter(), |part| (j * 7 + j / 3) % [30, 5, 2][part], sign(j));
+            codes.push_coded(
+                numbers.into_iter(),
+                |part| (j * 7 + j / 3) % [30, 5, 2][part],
+                sign(j),
+            );
         }
         let mut plain = crate::data::Records::with_capacity(codes.dim(), rows);
         (0..rows).for_each(|j| plain.push(&codes.row(j), codes.labels()[j]));
@@ -1095,9 +1150,14 @@ mod tests {
 
     #[test]
     fn codes_give_the_gradient_of_the_rows_they_stand_for() {
-        for (rows, scaled) in [(1, true), (7, false), (64, true), (100, false), (1003, true), (1003, false)] {
+        for (rows, scaled) in
+            [(1, true), (7, false), (64, true), (100, false), (1003, true), (1003, false)]
+        {
             let (codes, plain) = coded(rows, scaled);
-            assert!(matches!(codes.layout(), Layout::Coded(_)) && matches!(plain.layout(), Layout::Tiles(_)));
+            assert!(
+                matches!(codes.layout(), Layout::Coded(_))
+                    && matches!(plain.layout(), Layout::Tiles(_))
+            );
             let x: Vec<f64> = (0..codes.dim()).map(|c| 0.3 * libm::cos(c as f64)).collect();
             let weights: Vec<f64> = (0..rows).map(number).collect();
             let of = |records: &crate::data::Records| {

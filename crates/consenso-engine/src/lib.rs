@@ -1,8 +1,10 @@
-//! What the crates of Consenso share: the mathematics, the accounting, the agents and the simulator.
+//! What the crates of Consenso share: the mathematics, the accounting, the agents and the
+//! simulator.
 //!
-//! Whoever builds on Consenso adds the crate `consenso`, which shows a part of this one and keeps it; this one changes with the files, the network, the
-//! command and the Python package that are made of it. The modules follow the arrow of `ARCHITECTURE.md`:
-//! problem → graph → protocol → gate → transport → ledger → record.
+//! Whoever builds on Consenso adds the crate `consenso`, which shows a part of this one and keeps
+//! it; this one changes with the files, the network, the command and the Python package that are
+//! made of it. The modules follow the arrow of `ARCHITECTURE.md`: problem → graph → protocol → gate
+//! → transport → ledger → record.
 
 pub mod account;
 pub mod agent;

@@ -1,7 +1,8 @@
 //! Keyed randomness: every draw of a run is a pure function of (seed, purpose, agent, round).
 //!
-//! A stream is ChaCha12 keyed by the seed and the [`Purpose`], with the agent as its nonce and the round as its position,
-//! so no stream overlaps another and none depends on thread count, order of arrival or what other agents drew.
+//! A stream is ChaCha12 keyed by the seed and the [`Purpose`], with the agent as its nonce and the
+//! round as its position, so no stream overlaps another and none depends on thread count, order of
+//! arrival or what other agents drew.
 
 use rand::rngs::ChaCha12Rng;
 pub use rand::rngs::ChaCha12Rng as Stream;
@@ -69,7 +70,8 @@ impl Seed {
         Self(key)
     }
 
-    /// The seed that belongs to a label of so many words: one that tells nothing about those of other labels of the same length.
+    /// The seed that belongs to a label of so many words: one that tells nothing about those of
+    /// other labels of the same length.
     #[must_use]
     pub(crate) fn labelled(&self, label: &[u64]) -> Self {
         let mut seed = self.clone();
@@ -79,7 +81,8 @@ impl Seed {
         seed
     }
 
-    /// The stream of one agent in one round. Each round owns 2^24 ChaCha blocks (1 GiB), far more than a release can use.
+    /// The stream of one agent in one round. Each round owns 2^24 ChaCha blocks (1 GiB), far more
+    /// than a release can use.
     #[must_use]
     pub fn stream(&self, purpose: Purpose, agent: u64, round: u64) -> Stream {
         let mut key = self.0;

@@ -1,7 +1,9 @@
-//! Everything that happened in an experiment: what the command line prints, a report draws and a script reads.
+//! Everything that happened in an experiment: what the command line prints, a report draws and a
+//! script reads.
 //!
-//! Numbers are means over runs unless they say otherwise. Nothing here is private: models, metrics on test data, and public
-//! parameters. Realised privacy losses appear only as statistics of a simulation, where all agents are ours.
+//! Numbers are means over runs unless they say otherwise. Nothing here is private: models, metrics
+//! on test data, and public parameters. Realised privacy losses appear only as statistics of a
+//! simulation, where all agents are ours.
 
 use crate::model::Metrics;
 use crate::privacy::views::PairwiseMap;
@@ -20,9 +22,11 @@ pub enum ResultKind {
     Unprotected,
     /// The part of such a run that stays with the records: exact functions of them.
     Private,
-    /// Somebody's records and real noise: what [`Shareable`] holds may be shared, everything else is as private as the records.
+    /// Somebody's records and real noise: what [`Shareable`] holds may be shared, everything else
+    /// is as private as the records.
     Shareable {
-        /// Whether test records came in a file of their own (`data.test`), which declares them public.
+        /// Whether test records came in a file of their own (`data.test`), which declares them
+        /// public.
         public_test: bool,
     },
 }
@@ -65,10 +69,12 @@ pub struct Record {
     /// The points of a `[sweep]`, the file's own settings among them; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<SweepPoint>,
-    /// What all transcripts of the command cost together; `None` for a seeded run, and where nothing is claimed.
+    /// What all transcripts of the command cost together; `None` for a seeded run, and where
+    /// nothing is claimed.
     #[serde(default)]
     pub total_epsilon: Option<TotalEpsilon>,
-    /// What every agent can tell about every other one in the first rounds, for the page; `None` where that is not known or there are many agents.
+    /// What every agent can tell about every other one in the first rounds, for the page; `None`
+    /// where that is not known or there are many agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<PairwiseMap>,
     /// Things the user should know.
@@ -160,17 +166,20 @@ pub struct AlgorithmRecord {
     pub rounds: u32,
     /// Rounds of mixing after them.
     pub gossip: u32,
-    /// Test accuracy of an agent's model: mean over agents and runs. `None` for regression or without test records.
+    /// Test accuracy of an agent's model: mean over agents and runs. `None` for regression or
+    /// without test records.
     pub test_accuracy: Option<f64>,
     /// Area under the ROC curve of an agent's model: mean over agents and runs.
     pub test_auc: Option<f64>,
     /// Test accuracy over the agents, each end a mean over runs.
     pub per_agent_accuracy: Option<Spread>,
-    /// The figures people judge by, of the network's mean model on the test records: means over runs. [`Self::test_accuracy`] and
-    /// [`Self::test_auc`] are means over the agents' own models instead.
+    /// The figures people judge by, of the network's mean model on the test records: means over
+    /// runs. [`Self::test_accuracy`] and [`Self::test_auc`] are means over the agents' own models
+    /// instead.
     #[serde(default)]
     pub metrics: Option<Metrics>,
-    /// What a reader must know before believing its figures, in sentences: it learned nothing, or did not converge.
+    /// What a reader must know before believing its figures, in sentences: it learned nothing, or
+    /// did not converge.
     #[serde(default)]
     pub findings: Vec<String>,
     /// The model's file within the run's folder.
@@ -199,7 +208,8 @@ pub struct AlgorithmRecord {
     pub diverged: bool,
     /// By round: means over runs with their range.
     pub curve: Vec<CurvePoint>,
-    /// ‖Σ A_i x_i − c‖ of the models, violated rows only: mean over runs. `None` unless a linear constraint ties the agents.
+    /// ‖Σ A_i x_i − c‖ of the models, violated rows only: mean over runs. `None` unless a linear
+    /// constraint ties the agents.
     #[serde(default)]
     pub violation: Option<f64>,
     /// How long its messages took and how old what was mixed was; `None` without `[delays]`.
@@ -208,7 +218,8 @@ pub struct AlgorithmRecord {
     /// What a theorem certifies of the curve, if one does.
     #[serde(default)]
     pub certified: Option<CertifiedCurve>,
-    /// What personal models are worth, where `models = "personal"` and records were held out whose site is known.
+    /// What personal models are worth, where `models = "personal"` and records were held out whose
+    /// site is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub personal: Option<PersonalRecord>,
     /// By run and round; written to `trace.csv`, not to `record.json`.
@@ -227,8 +238,9 @@ pub struct DelayRecord {
     pub oldest: u32,
 }
 
-/// What the shared model and sites' personal models are worth on records that the sites held out: each record is scored by the model of its own site.
-/// Means over runs; exact functions of the records.
+/// What the shared model and sites' personal models are worth on records that the sites held out:
+/// each record is scored by the model of its own site. Means over runs; exact functions of the
+/// records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PersonalRecord {
     /// Sites with held-out records.
@@ -244,7 +256,8 @@ pub struct PersonalRecord {
 pub struct CertifiedCurve {
     /// Which theorem.
     pub theorem: String,
-    /// What it bounds, in expectation over the noise: `log_error` (its mean over agents) or `optimum_gap` (of the network's mean model).
+    /// What it bounds, in expectation over the noise: `log_error` (its mean over agents) or
+    /// `optimum_gap` (of the network's mean model).
     pub quantity: String,
     /// Round and bound.
     pub points: Vec<(u32, f64)>,
@@ -259,11 +272,13 @@ pub struct EpsilonRecord {
     pub delta: f64,
     /// How it was certified.
     pub method: String,
-    /// Σ d·α·β·B_∞, or the l1 sum if smaller: pure ε, whatever the data. `None` under Gaussian noise.
+    /// Σ d·α·β·B_∞, or the l1 sum if smaller: pure ε, whatever the data. `None` under Gaussian
+    /// noise.
     pub worst_case_pure: Option<f64>,
     /// The paper's worst case d·Σ α_k β_k B_∞. `None` under Gaussian noise.
     pub paper_worst_case: Option<f64>,
-    /// Realised loss (Theorem 2.2), mean over agents and runs: each agent's own to see; here all are ours.
+    /// Realised loss (Theorem 2.2), mean over agents and runs: each agent's own to see; here all
+    /// are ours.
     pub realised_mean: Option<f64>,
     /// Its smallest and largest value.
     pub realised_range: Option<(f64, f64)>,
@@ -275,7 +290,8 @@ pub struct EpsilonRecord {
     pub seeded: bool,
 }
 
-/// A privacy cost as an algorithm's authors published it: under their assumptions, and not a claim of this software.
+/// A privacy cost as an algorithm's authors published it: under their assumptions, and not a claim
+/// of this software.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedRecord {
     /// ε of the whole run, over agents and runs: agents with other degrees pay other costs.
@@ -297,7 +313,8 @@ pub struct CurvePoint {
     pub log_error: Spread,
     /// Test accuracy of the network's mean model.
     pub test_accuracy: Option<Spread>,
-    /// Root mean square distance of the agents from their mean; with a linear constraint, by how much it is violated.
+    /// Root mean square distance of the agents from their mean; with a linear constraint, by how
+    /// much it is violated.
     pub disagreement: Spread,
     /// Worst-case pure ε so far.
     pub epsilon_worst: Option<f64>,
@@ -321,7 +338,8 @@ pub struct TraceRow {
     pub optimum_gap: f64,
     /// ln(‖x_i − x*‖/d) over the agents.
     pub log_error: Spread,
-    /// Root mean square distance of the agents from their mean; with a linear constraint, by how much it is violated.
+    /// Root mean square distance of the agents from their mean; with a linear constraint, by how
+    /// much it is violated.
     pub disagreement: f64,
     /// Test accuracy of the network's mean model.
     pub test_accuracy: Option<f64>,
@@ -349,13 +367,14 @@ pub struct Baselines {
     pub central_optimum_objective: f64,
     /// Accuracy of agents who train alone, without noise: mean over agents and runs.
     pub local_only_accuracy: Option<f64>,
-    /// A tuned model without privacy, of all records of the first run: what the records can give. Unlike x* it does not solve the
-    /// stated objective.
+    /// A tuned model without privacy, of all records of the first run: what the records can give.
+    /// Unlike x* it does not solve the stated objective.
     #[serde(default)]
     pub reference: Option<Reference>,
 }
 
-/// A tuned model without privacy: all records in one place with equal weight, μ chosen on records it did not train on.
+/// A tuned model without privacy: all records in one place with equal weight, μ chosen on records
+/// it did not train on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
     /// The μ that was chosen.
@@ -378,9 +397,11 @@ pub struct ZeroModel {
     pub objective: f64,
 }
 
-/// What of a record may leave the hands of whoever holds the records: functions of charged releases and of public facts, and nothing else.
+/// What of a record may leave the hands of whoever holds the records: functions of charged releases
+/// and of public facts, and nothing else.
 ///
-/// There is one way to make it, and it works by naming what may pass: a new field of a [`Record`] stays private until it is named here.
+/// There is one way to make it, and it works by naming what may pass: a new field of a [`Record`]
+/// stays private until it is named here.
 ///
 /// ```compile_fail
 /// let forged = consenso_engine::record::Shareable { value: Default::default() };
@@ -420,10 +441,19 @@ impl Shareable {
     /// Functions of releases and of public test records.
     const TESTED: [&str; 4] = ["test_accuracy", "test_auc", "per_agent_accuracy", "metrics"];
     /// The account of a schedule that was fixed in advance.
-    const EPSILON: [&str; 8] =
-        ["claim", "delta", "method", "worst_case_pure", "paper_worst_case", "bounds", "statement", "seeded"];
+    const EPSILON: [&str; 8] = [
+        "claim",
+        "delta",
+        "method",
+        "worst_case_pure",
+        "paper_worst_case",
+        "bounds",
+        "statement",
+        "seeded",
+    ];
 
-    /// What may be shared of a record; `None` unless its noise was real and every algorithm has a claim.
+    /// What may be shared of a record; `None` unless its noise was real and every algorithm has a
+    /// claim.
     #[must_use]
     pub fn of(record: &Record) -> Option<Self> {
         let ResultKind::Shareable { public_test } = record.kind else { return None };
@@ -438,11 +468,15 @@ impl Shareable {
             kept.insert("epsilon".into(), named(&a["epsilon"], &Self::EPSILON).into());
             serde_json::Value::from(kept)
         };
-        let list =
-            |v: &serde_json::Value| v.as_array().into_iter().flatten().map(algorithm).collect::<Vec<_>>();
+        let list = |v: &serde_json::Value| {
+            v.as_array().into_iter().flatten().map(algorithm).collect::<Vec<_>>()
+        };
         value.insert("algorithms".into(), list(&all["algorithms"]).into());
         if public_test {
-            value.insert("baselines".into(), named(&all["baselines"], &["majority_accuracy"]).into());
+            value.insert(
+                "baselines".into(),
+                named(&all["baselines"], &["majority_accuracy"]).into(),
+            );
         }
         let points = all["sweep"].as_array().into_iter().flatten().map(|point| {
             let mut kept = named(point, &["agents", "dim", "epsilon", "runs"]);
@@ -524,7 +558,9 @@ impl Record {
         for algorithm in &self.algorithms {
             let label = algorithm.label.replace(['"', ','], " ");
             for row in &algorithm.trace {
-                let TraceRow { run, round, objective, optimum_gap, log_error, disagreement, .. } = row;
+                let TraceRow {
+                    run, round, objective, optimum_gap, log_error, disagreement, ..
+                } = row;
                 let (realised, published) = (row.epsilon_realised, row.epsilon_published);
                 writeln!(
                     out,

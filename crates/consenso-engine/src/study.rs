@@ -1,11 +1,13 @@
-//! The front door: from the rows of several sites to models, and to what is claimed about their privacy.
+//! The front door: from the rows of several sites to models, and to what is claimed about their
+//! privacy.
 //!
-//! A [`Study`] is built from rows in memory or from an experiment file, checked as a whole, and run in the simulator.
-//! Rows enter as [`Rows`], which clips them to their public [`Bounds`] or refuses them, so that no claim rests on unchecked rows.
+//! A [`Study`] is built from rows in memory or from an experiment file, checked as a whole, and run
+//! in the simulator. Rows enter as [`Rows`], which clips them to their public [`Bounds`] or refuses
+//! them, so that no claim rests on unchecked rows.
 
 use crate::data::{
-    Column, DataError, Dataset, Encoder, Encoding, Format, Grouping, Kind, Label, LoadReport, Records,
-    RowBounds, Schema, SchemaError, Table, Task,
+    Column, DataError, Dataset, Encoder, Encoding, Format, Grouping, Kind, Label, LoadReport,
+    Records, RowBounds, Schema, SchemaError, Table, Task,
 };
 use crate::experiment::{
     self, ClassWeight, DataSpec, Experiment, ExperimentSpec, Finished, Inputs, Models, Notation,
@@ -21,7 +23,8 @@ use crate::record::{Record, ResultKind, Shareable};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What is publicly known about every row, whatever the records are. Never compute it from the records themselves.
+/// What is publicly known about every row, whatever the records are. Never compute it from the
+/// records themselves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     shape: Shape,
@@ -35,7 +38,8 @@ enum Shape {
 }
 
 impl Bounds {
-    /// Every row is at most `most` long (Euclidean norm). Rows are used as they are; there is no intercept.
+    /// Every row is at most `most` long (Euclidean norm). Rows are used as they are; there is no
+    /// intercept.
     #[must_use]
     pub fn norm(most: f64) -> Self {
         Self { shape: Shape::Norm { most, intercept: false }, labels: None }
@@ -44,7 +48,10 @@ impl Bounds {
     /// Every feature lies in its range. Rows are encoded by these ranges, with an intercept.
     #[must_use]
     pub fn ranges(ranges: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        let named = ranges.into_iter().enumerate().map(|(i, (low, high))| (format!("x{}", i + 1), low, high));
+        let named = ranges
+            .into_iter()
+            .enumerate()
+            .map(|(i, (low, high))| (format!("x{}", i + 1), low, high));
         Self { shape: Shape::Ranges(named.collect()), labels: None }
     }
 
@@ -90,7 +97,9 @@ impl Bounds {
             Shape::Ranges(ranges) if ranges.is_empty() => Some("there is no feature".into()),
             Shape::Ranges(ranges) => {
                 let (name, low, high) = ranges.iter().find(|r| !range(r.1, r.2))?;
-                Some(format!("{name}: the range {low} to {high} must go from a number to a larger one"))
+                Some(format!(
+                    "{name}: the range {low} to {high} must go from a number to a larger one"
+                ))
             }
         }
     }
@@ -116,11 +125,12 @@ impl std::fmt::Debug for Rows {
 }
 
 impl Rows {
-    /// Takes rows and labels, and moves what lies outside the bounds inside: rows that are too long are shortened, features go to
-    /// the nearest end of their range.
+    /// Takes rows and labels, and moves what lies outside the bounds inside: rows that are too long
+    /// are shortened, features go to the nearest end of their range.
     ///
     /// # Errors
-    /// [`StudyError::Rows`] for bounds that bound nothing, rows of several lengths, a number that is not finite, or no row at all.
+    /// [`StudyError::Rows`] for bounds that bound nothing, rows of several lengths, a number that
+    /// is not finite, or no row at all.
     pub fn clip<R: AsRef<[f64]>>(
         rows: impl IntoIterator<Item = R>,
         labels: &[f64],
@@ -132,7 +142,8 @@ impl Rows {
     /// Takes rows and labels, and refuses them all if one lies outside the bounds.
     ///
     /// # Errors
-    /// As [`Self::clip`], and for the first row outside the bounds. The text names its number: it is for the records' owner.
+    /// As [`Self::clip`], and for the first row outside the bounds. The text names its number: it
+    /// is for the records' owner.
     pub fn check<R: AsRef<[f64]>>(
         rows: impl IntoIterator<Item = R>,
         labels: &[f64],
@@ -156,16 +167,22 @@ impl Rows {
         if let Some(problem) = bounds.problem() {
             return fail(format!("bounds: {problem}"));
         }
-        let mut dim = if let Shape::Ranges(ranges) = &bounds.shape { Some(ranges.len()) } else { None };
+        let mut dim =
+            if let Shape::Ranges(ranges) = &bounds.shape { Some(ranges.len()) } else { None };
         let (mut values, mut clipped) = (Vec::new(), 0);
         for (index, row) in rows.into_iter().enumerate() {
             let (row, number) = (row.as_ref(), index + 1);
             let dim = *dim.get_or_insert(row.len());
             if row.len() != dim || dim == 0 {
-                return fail(format!("row {number} has {} features, not {}", row.len(), dim.max(1)));
+                return fail(format!(
+                    "row {number} has {} features, not {}",
+                    row.len(),
+                    dim.max(1)
+                ));
             }
             if values.is_empty() {
-                // As many as there are labels: a vector that grows would need up to three times the room.
+                // As many as there are labels: a vector that grows would need up to three times the
+                // room.
                 values.reserve_exact(labels.len().saturating_mul(dim));
             }
             let start = values.len();
@@ -199,7 +216,9 @@ impl Rows {
         }
         let mut labels = labels.to_vec();
         if let Some((low, high)) = bounds.labels {
-            for (index, label) in labels.iter_mut().enumerate().filter(|(_, y)| !(low..=high).contains(*y)) {
+            for (index, label) in
+                labels.iter_mut().enumerate().filter(|(_, y)| !(low..=high).contains(*y))
+            {
                 if let Some(refused) = refuse {
                     return fail(format!("label {} lies {refused}", index + 1));
                 }
@@ -227,7 +246,8 @@ impl Rows {
         self.labels.is_empty()
     }
 
-    /// Returns how many rows were moved inside the bounds. It depends on the records: it is for their owner.
+    /// Returns how many rows were moved inside the bounds. It depends on the records: it is for
+    /// their owner.
     #[must_use]
     pub fn clipped(&self) -> usize {
         self.clipped
@@ -246,7 +266,8 @@ impl Shape {
                 let largest = row.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
                 let scaled = row.iter().map(|v| (v / largest).powi(2)).sum::<f64>().sqrt();
                 let norm = if largest > 0.0 { largest * scaled } else { 0.0 };
-                // A rounding error is not a row outside its bounds; the sensitivity has room for it below.
+                // A rounding error is not a row outside its bounds; the sensitivity has room for it
+                // below.
                 if norm <= most * (1.0 + NORM_ROOM) {
                     return false;
                 }
@@ -265,7 +286,8 @@ impl Shape {
     }
 }
 
-/// How much longer than its bound a row of a million features can be by rounding alone, generously; part of every sensitivity.
+/// How much longer than its bound a row of a million features can be by rounding alone, generously;
+/// part of every sensitivity.
 const NORM_ROOM: f64 = 1e-9;
 
 /// How rows become what a model is multiplied with.
@@ -286,7 +308,8 @@ impl Encode {
     fn encode(&self, row: &[f64], out: &mut [f64]) {
         match self {
             Self::Ranged { encoder, ranges } => {
-                let inside: Vec<f64> = row.iter().zip(ranges).map(|(v, r)| v.clamp(r.0, r.1)).collect();
+                let inside: Vec<f64> =
+                    row.iter().zip(ranges).map(|(v, r)| v.clamp(r.0, r.1)).collect();
                 out.fill(0.0);
                 encoder.encode(&inside, out);
             }
@@ -306,7 +329,8 @@ impl Shape {
     }
 }
 
-/// Who talks to whom in a study: a graph, the result of making one, or a description that is built for as many sites as there are.
+/// Who talks to whom in a study: a graph, the result of making one, or a description that is built
+/// for as many sites as there are.
 #[derive(Debug)]
 pub enum Topology {
     /// This graph.
@@ -335,7 +359,8 @@ impl From<Result<Graph, GraphError>> for Topology {
     }
 }
 
-/// A decentralized training that can be run: sites with their rows, a loss, a graph, a budget and an algorithm.
+/// A decentralized training that can be run: sites with their rows, a loss, a graph, a budget and
+/// an algorithm.
 ///
 /// ```
 /// # use consenso_engine as consenso;
@@ -391,9 +416,10 @@ impl From<Inputs> for Study {
 }
 
 impl Study {
-    /// Begins a study of the rows of each site; all must have the same bounds. Without further words everybody talks to everybody,
-    /// the algorithm is `dgd`, and nothing is private. Under a [budget](Self::budget) `dgd` with open parameters scouts columns with
-    /// ranges first, which is what works on features of any scale and on sites of any size; see [`Self::encoding`].
+    /// Begins a study of the rows of each site; all must have the same bounds. Without further
+    /// words everybody talks to everybody, the algorithm is `dgd`, and nothing is private. Under a
+    /// [budget](Self::budget) `dgd` with open parameters scouts columns with ranges first, which is
+    /// what works on features of any scale and on sites of any size; see [`Self::encoding`].
     pub fn new(sites: &[Rows], loss: Loss) -> Self {
         let (kind, clip, huber_delta) = loss.name();
         let class_weight = match loss {
@@ -403,8 +429,13 @@ impl Study {
             }
             _ => None,
         };
-        let objective =
-            ObjectiveSpec { loss: kind, clip, huber_delta, class_weight, ..ObjectiveSpec::default() };
+        let objective = ObjectiveSpec {
+            loss: kind,
+            clip,
+            huber_delta,
+            class_weight,
+            ..ObjectiveSpec::default()
+        };
         let spec = ExperimentSpec {
             name: "study".into(),
             seed: 0,
@@ -442,7 +473,8 @@ impl Study {
         self
     }
 
-    /// Sets the privacy budget of every site: noise is calibrated so that the whole transcript is (ε, δ)-differentially private.
+    /// Sets the privacy budget of every site: noise is calibrated so that the whole transcript is
+    /// (ε, δ)-differentially private.
     pub fn budget(mut self, epsilon: f64, delta: f64) -> Self {
         let neighbours = self.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
         self.spec.privacy = Some(PrivacySpec {
@@ -464,7 +496,8 @@ impl Study {
         self
     }
 
-    /// Sets the algorithm, one of this library's or your own; what it leaves open is chosen from public quantities.
+    /// Sets the algorithm, one of this library's or your own; what it leaves open is chosen from
+    /// public quantities.
     pub fn algorithm<P: Protocol + Clone + 'static>(mut self, algorithm: P) -> Self {
         let mut table = (&algorithm as &dyn Protocol).parameters();
         table.insert("kind".into(), algorithm.kind().into());
@@ -506,28 +539,29 @@ impl Study {
         self
     }
 
-    /// Sets how rows with ranges are encoded, instead of [`Encoding::Scouted`] where a budget and `dgd` allow it and
-    /// [`Encoding::OneHot`] elsewhere.
+    /// Sets how rows with ranges are encoded, instead of [`Encoding::Scouted`] where a budget and
+    /// `dgd` allow it and [`Encoding::OneHot`] elsewhere.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         (self.spec.data.encoding, self.encoded) = (encoding, true);
         self
     }
 
-    /// Sets how much each site counts. Where columns are scouted it is by precision, a function of announced sizes and budget, by default; elsewhere
-    /// all sites count the same by default.
+    /// Sets how much each site counts. Where columns are scouted it is by precision, a function of
+    /// announced sizes and budget, by default; elsewhere all sites count the same by default.
     pub fn weights(mut self, weights: SiteWeights) -> Self {
         self.spec.data.weights = weights;
         self
     }
 
-    /// Draws everything from a seed, so that a run repeats bit for bit: for science. The claim then says that it holds only for a
-    /// run on noise of the operating system, which is the default.
+    /// Draws everything from a seed, so that a run repeats bit for bit: for science. The claim then
+    /// says that it holds only for a run on noise of the operating system, which is the default.
     pub fn seed(mut self, seed: u64) -> Self {
         (self.spec.seed, self.seeded, self.entropy) = (seed, true, None);
         self
     }
 
-    /// Draws the noise from these secret bytes instead of asking the operating system for some. Never use them twice.
+    /// Draws the noise from these secret bytes instead of asking the operating system for some.
+    /// Never use them twice.
     pub fn entropy(mut self, bytes: [u8; 32]) -> Self {
         (self.seeded, self.entropy) = (false, Some(bytes));
         self
@@ -549,8 +583,9 @@ impl Study {
         self
     }
 
-    /// Trains and nothing else: the record has models, parameters and claims, and neither the optimum without privacy nor the objective by round nor
-    /// figures of test rows, which need the records once more and take as long as a fit.
+    /// Trains and nothing else: the record has models, parameters and claims, and neither the
+    /// optimum without privacy nor the objective by round nor figures of test rows, which need the
+    /// records once more and take as long as a fit.
     pub fn without_references(mut self) -> Self {
         self.judged = false;
         self
@@ -602,7 +637,8 @@ impl Study {
         if let Some(Encode::Ranged { encoder, .. }) = &mut encode
             && experiment.spec().data.encoding == Encoding::Scouted
         {
-            // Agents hold what was scouted beside the coefficients; a caller gets an encoder and coefficients on its features.
+            // Agents hold what was scouted beside the coefficients; a caller gets an encoder and
+            // coefficients on its features.
             for models in &mut finished.models {
                 for model in &mut models.agents {
                     if let Some((found, x)) = experiment.fitted(&models.label, model) {
@@ -641,11 +677,13 @@ impl Study {
                 (*inputs, None, None)
             }
             Input::Rows { sites, names, test, loss } => {
-                let ranged = sites.first().is_some_and(|s| matches!(s.bounds.shape, Shape::Ranges(_)));
+                let ranged =
+                    sites.first().is_some_and(|s| matches!(s.bounds.shape, Shape::Ranges(_)));
                 if ranged && !self.encoded && self.spec.leaves_encoding_open() {
                     self.spec.data.encoding = Encoding::Scouted;
                 }
-                let (data, encode) = dataset(sites, &names, test.as_ref(), loss, self.spec.data.encoding)?;
+                let (data, encode) =
+                    dataset(sites, &names, test.as_ref(), loss, self.spec.data.encoding)?;
                 let inputs = Inputs {
                     file: self.spec.name.clone(),
                     text: String::new(),
@@ -692,7 +730,8 @@ fn dataset(
         Task::MultiClass { classes } => (0..classes).map(|c| c.to_string()).collect(),
         Task::Regression { .. } => Vec::new(),
     };
-    let codes = (0..).zip(&sites).flat_map(|(i, site)| std::iter::repeat_n(i, site.len())).collect();
+    let codes =
+        (0..).zip(&sites).flat_map(|(i, site)| std::iter::repeat_n(i, site.len())).collect();
     let grouping = Grouping { column: "file".into(), names: names.to_vec(), codes };
     let (mut data, encode) = match &bounds.shape {
         Shape::Ranges(ranges) => {
@@ -707,12 +746,17 @@ fn dataset(
             columns.push(Column::new(label_name(ranges), Kind::Label(label)));
             let schema = Schema::new(columns, Format::default(), true)?;
             let labels: Vec<f64> = sites.iter().flat_map(|s| s.labels.iter().copied()).collect();
-            let table =
-                Table::from_rows(&schema, "rows in memory", sites.iter().flat_map(Rows::rows), &labels)?;
+            let table = Table::from_rows(
+                &schema,
+                "rows in memory",
+                sites.iter().flat_map(Rows::rows),
+                &labels,
+            )?;
             // Rows are let go before they are encoded: they may fill most of the memory.
             drop(sites);
-            let test =
-                test.map(|t| Table::from_rows(&schema, "test rows", t.rows(), &t.labels)).transpose()?;
+            let test = test
+                .map(|t| Table::from_rows(&schema, "test rows", t.rows(), &t.labels))
+                .transpose()?;
             let data = Dataset::new(vec![table], test.as_ref(), encoding)?;
             let encoder = Box::new(data.encoder.clone());
             (data, Encode::Ranged { encoder, ranges: ranges.iter().map(|r| (r.1, r.2)).collect() })
@@ -733,7 +777,8 @@ fn dataset(
                 Task::Regression { min, max } => Label::Range { min, max },
                 _ => Label::Classes(classes.clone()),
             };
-            let numeric = |i| Column::new(format!("x{i}"), Kind::Numeric { min: -most, max: *most });
+            let numeric =
+                |i| Column::new(format!("x{i}"), Kind::Numeric { min: -most, max: *most });
             let mut columns: Vec<Column> = (1..=dim).map(numeric).collect();
             columns.push(Column::new("label", Kind::Label(label)));
             let schema = Schema::new(columns, Format::default(), true)?;
@@ -831,7 +876,8 @@ impl Fitted {
         &self.finished.models[0].agents
     }
 
-    /// Returns the mean of the sites' models, which [`Self::predict`] uses: it is made of releases, and costs nothing.
+    /// Returns the mean of the sites' models, which [`Self::predict`] uses: it is made of releases,
+    /// and costs nothing.
     #[must_use]
     pub fn model(&self) -> &[f64] {
         &self.finished.models[0].mean
@@ -843,21 +889,23 @@ impl Fitted {
         self.claim.as_ref()
     }
 
-    /// Returns everything that happened: parameters, curves, metrics on test rows. Much of it is exact, and as private as the rows.
+    /// Returns everything that happened: parameters, curves, metrics on test rows. Much of it is
+    /// exact, and as private as the rows.
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.finished.record
     }
 
-    /// Returns the part of the record that may be shared: functions of charged releases and of public facts. `None` unless the noise
-    /// was the operating system's and the algorithm has a claim.
+    /// Returns the part of the record that may be shared: functions of charged releases and of
+    /// public facts. `None` unless the noise was the operating system's and the algorithm has a
+    /// claim.
     #[must_use]
     pub fn shareable(&self) -> Option<Shareable> {
         Shareable::of(&self.finished.record)
     }
 
-    /// Returns the model as the file that the command line writes and reads: schema, encoding, names, weights and claim. `None` where
-    /// it did not end with finite numbers.
+    /// Returns the model as the file that the command line writes and reads: schema, encoding,
+    /// names, weights and claim. `None` where it did not end with finite numbers.
     #[must_use]
     pub fn model_file(&self) -> Option<&Model> {
         self.file.as_ref()
@@ -869,7 +917,8 @@ impl Fitted {
         self.finished
     }
 
-    /// Returns a prediction for every row, in the terms of the labels: −1 or 1, a class, or a number.
+    /// Returns a prediction for every row, in the terms of the labels: −1 or 1, a class, or a
+    /// number.
     ///
     /// # Errors
     /// A row of another length than those of training, or a study that was not of rows in memory.
@@ -911,7 +960,10 @@ impl Fitted {
                 return Err(StudyError::Rows(text));
             }
             if let Some(bad) = row.iter().find(|v| !v.is_finite()) {
-                return Err(StudyError::Rows(format!("row {}: {bad} is not a finite number", index + 1)));
+                return Err(StudyError::Rows(format!(
+                    "row {}: {bad} is not a finite number",
+                    index + 1
+                )));
             }
             encode.encode(row, &mut encoded);
             scores.extend(self.model().chunks_exact(dim).map(|x| kernel::dot(x, &encoded)));
@@ -947,8 +999,8 @@ pub enum StudyError {
     /// What was asked for does not fit together.
     #[error(transparent)]
     Spec(SpecError),
-    /// It fits together, but the privacy that was asked for cannot be promised: no noise keeps the budget, or nothing bounds what one record can
-    /// change.
+    /// It fits together, but the privacy that was asked for cannot be promised: no noise keeps the
+    /// budget, or nothing bounds what one record can change.
     #[error(transparent)]
     Claim(SpecError),
     /// The run failed.
@@ -975,9 +1027,11 @@ mod tests {
 
     fn sites(bounds: &Bounds, count: usize) -> Vec<Rows> {
         let site = |i: usize| {
-            let rows: Vec<[f64; 2]> =
-                (i..i + 600).map(|k| [(k * 7 % 101) as f64 / 100.0, (k * 13 % 97) as f64 / 96.0]).collect();
-            let labels: Vec<f64> = rows.iter().map(|r| if r[0] > 0.5 { 1.0 } else { -1.0 }).collect();
+            let rows: Vec<[f64; 2]> = (i..i + 600)
+                .map(|k| [(k * 7 % 101) as f64 / 100.0, (k * 13 % 97) as f64 / 96.0])
+                .collect();
+            let labels: Vec<f64> =
+                rows.iter().map(|r| if r[0] > 0.5 { 1.0 } else { -1.0 }).collect();
             Rows::clip(&rows, &labels, bounds).unwrap()
         };
         (0..count).map(site).collect()
@@ -987,8 +1041,13 @@ mod tests {
     fn rows_are_clipped_or_refused_and_never_let_through() {
         let norm = Bounds::norm(1.0);
         let long = Rows::clip([[3.0, 4.0], [0.6, 0.8]], &[1.0, -1.0], &norm).unwrap();
-        assert_eq!((&long.values[..], long.clipped()), (&[0.6000000000000001, 0.8, 0.6, 0.8][..], 1));
-        assert!(Rows::check([[3.0, 4.0]], &[1.0], &norm).unwrap_err().to_string().contains("row 1"));
+        assert_eq!(
+            (&long.values[..], long.clipped()),
+            (&[0.6000000000000001, 0.8, 0.6, 0.8][..], 1)
+        );
+        assert!(
+            Rows::check([[3.0, 4.0]], &[1.0], &norm).unwrap_err().to_string().contains("row 1")
+        );
         let huge = Rows::clip([[1e300, -1e300]], &[1.0], &norm).unwrap();
         assert!(huge.values.iter().map(|v| v * v).sum::<f64>() <= 1.0 + 1e-12);
         let ranges = Bounds::ranges([(0.0, 1.0), (-2.0, 2.0)]).labels(0.0, 1.0);
@@ -1015,8 +1074,16 @@ mod tests {
         assert!(one.claim().unwrap().epsilon <= 1.0);
         assert!(seeded(1).claim().unwrap().to_string().contains("seeded"));
         let shared = one.shareable().unwrap().value().to_string();
-        assert!(shared.contains("claim") && !shared.contains("objective\":") && !shared.contains("curve"));
-        assert_eq!(seeded(1).shareable(), None, "noise that somebody can draw again protects nothing");
+        assert!(
+            shared.contains("claim")
+                && !shared.contains("objective\":")
+                && !shared.contains("curve")
+        );
+        assert_eq!(
+            seeded(1).shareable(),
+            None,
+            "noise that somebody can draw again protects nothing"
+        );
         let open = Study::new(&sites, Loss::Logistic).run().unwrap();
         assert_eq!((open.record().kind, open.shareable()), (ResultKind::Seeded, None));
         assert!(!one.claim().unwrap().to_string().contains("seeded"));
@@ -1033,8 +1100,13 @@ mod tests {
         let sites = sites(&Bounds::norm(2.0), 3);
         let study = || Study::new(&sites, Loss::Logistic).seed(1);
         let negative = study().budget(-1.0, 1e-6).run().unwrap_err();
-        assert!(matches!(&negative, StudyError::Spec(e) if e.message.contains("positive")), "{negative}");
-        let tiny = || study().budget(1e-7, 1e-6).algorithm(crate::protocol::PenaltyPerturbation::default());
+        assert!(
+            matches!(&negative, StudyError::Spec(e) if e.message.contains("positive")),
+            "{negative}"
+        );
+        let tiny = || {
+            study().budget(1e-7, 1e-6).algorithm(crate::protocol::PenaltyPerturbation::default())
+        };
         let refused = tiny().run().unwrap_err();
         assert!(
             matches!(&refused, StudyError::Claim(e) if e.message.contains("does not even pay for")),
@@ -1045,23 +1117,29 @@ mod tests {
         assert_eq!(failed.to_string(), "the disk is full");
     }
 
-    /// Under a budget the front door scouts: a column that fills a thousandth of its range is found, and three sites of very different size
-    /// give one model whose coefficients go with the encoder that was found.
+    /// Under a budget the front door scouts: a column that fills a thousandth of its range is
+    /// found, and three sites of very different size give one model whose coefficients go with the
+    /// encoder that was found.
     #[test]
     fn a_budget_scouts_columns_with_ranges() {
         let bounds = Bounds::ranges([(0.0, 40.0), (-500.0, 500.0)]);
         let site = |rows: usize| {
             let row = |k: usize| [(k * 7 % 101) as f64 / 100.0, 4.0 * (k * 13 % 97) as f64 / 96.0];
             let rows: Vec<[f64; 2]> = (0..rows).map(row).collect();
-            let labels: Vec<f64> = rows.iter().map(|r| if r[0] > 0.5 { 1.0 } else { -1.0 }).collect();
+            let labels: Vec<f64> =
+                rows.iter().map(|r| if r[0] > 0.5 { 1.0 } else { -1.0 }).collect();
             Rows::clip(&rows, &labels, &bounds).unwrap()
         };
         let sites = [site(40), site(700), site(9000)];
-        let study = || Study::new(&sites, Loss::Logistic).graph(Graph::path(3)).budget(1.0, 1e-6).seed(3);
+        let study =
+            || Study::new(&sites, Loss::Logistic).graph(Graph::path(3)).budget(1.0, 1e-6).seed(3);
         let fitted = study().run().unwrap();
         assert_eq!(fitted.model().len(), 3);
         assert!(fitted.models().iter().all(|m| m == fitted.model()), "one model for all");
-        assert_eq!(fitted.predict(&[[0.1, 2.0], [0.9, 2.0], [0.1, 0.1]]).unwrap(), [-1.0, 1.0, -1.0]);
+        assert_eq!(
+            fitted.predict(&[[0.1, 2.0], [0.9, 2.0], [0.1, 0.1]]).unwrap(),
+            [-1.0, 1.0, -1.0]
+        );
         assert!(fitted.claim().unwrap().epsilon <= 1.0);
         assert!(fitted.claim().unwrap().caveats.iter().any(|c| c.contains("scouts the columns")));
         let plain = study().encoding(Encoding::OneHot).run().unwrap();
@@ -1077,15 +1155,22 @@ mod tests {
                 let study = Study::new(&rows, Loss::Logistic).budget(2.0, 1e-6).seed(5);
                 if test { study.test(rows[0].clone()) } else { study }
             };
-            let (full, bare) = (study().run().unwrap(), study().without_references().run().unwrap());
+            let (full, bare) =
+                (study().run().unwrap(), study().without_references().run().unwrap());
             assert_eq!((full.models(), full.model()), (bare.models(), bare.model()));
             assert_eq!(full.model_file(), bare.model_file());
-            assert_eq!(full.claim().map(ToString::to_string), bare.claim().map(ToString::to_string));
+            assert_eq!(
+                full.claim().map(ToString::to_string),
+                bare.claim().map(ToString::to_string)
+            );
             let (full, bare) = (full.record(), bare.record());
-            assert!(full.algorithms[0].objective.is_finite() && !full.algorithms[0].curve.is_empty());
+            assert!(
+                full.algorithms[0].objective.is_finite() && !full.algorithms[0].curve.is_empty()
+            );
             assert!(bare.algorithms[0].objective.is_nan() && bare.algorithms[0].curve.is_empty());
             assert!(
-                bare.baselines.central_optimum_objective.is_nan() && bare.algorithms[0].metrics.is_none()
+                bare.baselines.central_optimum_objective.is_nan()
+                    && bare.algorithms[0].metrics.is_none()
             );
         }
     }
@@ -1093,8 +1178,11 @@ mod tests {
     #[test]
     fn one_site_alone_descends_and_is_claimed() {
         let sites = sites(&Bounds::norm(2.0).with_intercept(), 1);
-        let fitted =
-            Study::new(&sites, Loss::Logistic).algorithm(Dgd::default()).budget(8.0, 1e-6).run().unwrap();
+        let fitted = Study::new(&sites, Loss::Logistic)
+            .algorithm(Dgd::default())
+            .budget(8.0, 1e-6)
+            .run()
+            .unwrap();
         assert_eq!(fitted.models().len(), 1);
         assert_eq!(fitted.model().len(), 3);
         assert!(fitted.claim().unwrap().epsilon <= 8.0);
@@ -1108,13 +1196,19 @@ mod tests {
         let text = |study: Study| study.run().unwrap_err().to_string();
         assert!(text(Study::new(&[], Loss::Logistic)).contains("no site"));
         assert!(text(Study::new(&sites, Loss::Softmax { classes: 3 })).contains("label"));
-        assert!(text(Study::new(&sites, Loss::Logistic).graph(Graph::complete(1))).contains("at least 2"));
+        assert!(
+            text(Study::new(&sites, Loss::Logistic).graph(Graph::complete(1)))
+                .contains("at least 2")
+        );
         assert!(text(Study::new(&sites, Loss::Logistic).graph(Graph::ring(4))).contains("agent"));
         assert!(text(Study::new(&sites, Loss::Logistic).budget(-1.0, 1e-6)).contains("epsilon"));
         // Scouted columns need no clip; rows that are used as they are do.
         let ridge = Study::new(&sites, Loss::Ridge { clip: f64::INFINITY }).budget(1.0, 1e-6);
         assert!(text(ridge.encoding(Encoding::OneHot)).contains("clip"));
         let other = Rows::clip([[0.1, 0.2]], &[1.0], &Bounds::norm(1.0)).unwrap();
-        assert!(text(Study::new(&[sites[0].clone(), other], Loss::Logistic)).contains("same public bounds"));
+        assert!(
+            text(Study::new(&[sites[0].clone(), other], Loss::Logistic))
+                .contains("same public bounds")
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! What all studies of a file of records have cost, kept beside the records.
 //!
-//! A budget belongs to records, not to the folder of one study. [`RecordsLedger::open`] finds the ledger of a file by its content, wherever else it is used
-//! from: `consenso run --entropy os` and `consenso node run` open the same one. Beside `patients.csv` there is a folder
+//! A budget belongs to records, not to the folder of one study. [`RecordsLedger::open`] finds the
+//! ledger of a file by its content, wherever else it is used from: `consenso run --entropy os` and
+//! `consenso node run` open the same one. Beside `patients.csv` there is a folder
 //!
 //! ```text
 //! consenso-ledger/key                 32 random bytes: file names tell nothing about records to who does not have it
@@ -9,12 +10,15 @@
 //! consenso-ledger/lock                one process at a time
 //! ```
 //!
-//! A ledger is a list of entries, a JSON object per line, each with the hash of itself and all before it. Entries are only ever added. The new
-//! content is written whole to a second file, brought to disk and then renamed, so that after a crash there is either the old ledger or the new one;
-//! [`reserve`](RecordsLedger::reserve) returns when the entry is on disk, and only then may a study begin.
+//! A ledger is a list of entries, a JSON object per line, each with the hash of itself and all
+//! before it. Entries are only ever added. The new content is written whole to a second file,
+//! brought to disk and then renamed, so that after a crash there is either the old ledger or the
+//! new one; [`reserve`](RecordsLedger::reserve) returns when the entry is on disk, and only then
+//! may a study begin.
 //!
-//! **Moving and copying.** The folder goes with the records: move or back up both together. Records that are copied elsewhere without it have no memory of what
-//! was spent, and no software on that machine can find out. A file of the same name with another content is asked about ([`Edited`]).
+//! **Moving and copying.** The folder goes with the records: move or back up both together. Records
+//! that are copied elsewhere without it have no memory of what was spent, and no software on that
+//! machine can find out. A file of the same name with another content is asked about ([`Edited`]).
 //!
 //! ```no_run
 //! use consenso_engine::privacy::{NeighbourRelation, studies::StudyCost};
@@ -225,7 +229,8 @@ pub struct RecordsLedger {
 }
 
 impl RecordsLedger {
-    /// Opens the ledger of `records`, or makes it: in the folder `place`, or in [`FOLDER`] beside the file.
+    /// Opens the ledger of `records`, or makes it: in the folder `place`, or in [`FOLDER`] beside
+    /// the file.
     ///
     /// # Errors
     /// No access, a damaged ledger, or a file that has changed and `edited` does not say how.
@@ -240,23 +245,36 @@ impl RecordsLedger {
         for path in ledgers(&folder)? {
             let (lines, entries, head) = read(&path)?;
             let known = |matches: &dyn Fn(&str, &str) -> bool| {
-                entries
-                    .iter()
-                    .any(|e| matches!(e, Entry::Records { name, content } if matches(name, content)))
+                entries.iter().any(
+                    |e| matches!(e, Entry::Records { name, content } if matches(name, content)),
+                )
             };
-            let (this, named) = (known(&|_, c| c == content), latest_name(&entries) == Some(name.as_str()));
-            let ledger = Self { path, lines, entries, head, _lock: lock.try_clone().map_err(file(&folder))? };
+            let (this, named) =
+                (known(&|_, c| c == content), latest_name(&entries) == Some(name.as_str()));
+            let ledger = Self {
+                path,
+                lines,
+                entries,
+                head,
+                _lock: lock.try_clone().map_err(file(&folder))?,
+            };
             if this {
                 return Ok(ledger);
             }
-            // Of several files that had this name one after the other, the one that was used last is meant.
-            if named && same_name.as_ref().is_none_or(|l: &Self| l.last_used() <= ledger.last_used()) {
+            // Of several files that had this name one after the other, the one that was used last
+            // is meant.
+            if named
+                && same_name.as_ref().is_none_or(|l: &Self| l.last_used() <= ledger.last_used())
+            {
                 same_name = Some(ledger);
             }
         }
         match (same_name, edited) {
             (Some(ledger), Edited::Ask) if ledger.studies().next().is_some() => {
-                Err(LedgerError::Changed { records: records.to_owned(), studies: ledger.studies().count() })
+                Err(LedgerError::Changed {
+                    records: records.to_owned(),
+                    studies: ledger.studies().count(),
+                })
             }
             (Some(mut ledger), Edited::Same) => {
                 ledger.add(Entry::Records { name, content })?;
@@ -290,7 +308,10 @@ impl RecordsLedger {
         let content = digest(records, &key(&folder)?)?;
         for path in ledgers(&folder)? {
             let (lines, entries, head) = read(&path)?;
-            if entries.iter().any(|e| matches!(e, Entry::Records { content: c, .. } if *c == content)) {
+            if entries
+                .iter()
+                .any(|e| matches!(e, Entry::Records { content: c, .. } if *c == content))
+            {
                 return Ok(Some(Self { path, lines, entries, head, _lock: lock }.standing()));
             }
         }
@@ -331,12 +352,15 @@ impl RecordsLedger {
         })
     }
 
-    /// Gives back what a study that was given up did not spend. Called again it changes nothing; a study that is not in this ledger has nothing to give.
+    /// Gives back what a study that was given up did not spend. Called again it changes nothing; a
+    /// study that is not in this ledger has nothing to give.
     ///
     /// # Errors
     /// What the disk says.
     pub fn give_back(&mut self, id: &str, spent: StudyCost) -> Result<(), LedgerError> {
-        let Some(reserved) = self.studies().find(|s| s.id == id).map(|s| s.cost) else { return Ok(()) };
+        let Some(reserved) = self.studies().find(|s| s.id == id).map(|s| s.cost) else {
+            return Ok(());
+        };
         if self.given_back(id).is_some() {
             return Ok(());
         }
@@ -359,13 +383,20 @@ impl RecordsLedger {
         self.add(Entry::GivenBack { id: id.to_owned(), cost, time })
     }
 
-    /// Sets the limit for all studies of these records. Once set it can be lowered and never raised; the rule stays.
+    /// Sets the limit for all studies of these records. Once set it can be lowered and never
+    /// raised; the rule stays.
     ///
-    /// Without a `rule` the first study that reserves something under the limit decides it: the best rule that covers it and all before.
+    /// Without a `rule` the first study that reserves something under the limit decides it: the
+    /// best rule that covers it and all before.
     ///
     /// # Errors
     /// A limit above the one in force, or none at all.
-    pub fn set_limit(&mut self, epsilon: f64, delta: f64, rule: Option<Rule>) -> Result<(), LedgerError> {
+    pub fn set_limit(
+        &mut self,
+        epsilon: f64,
+        delta: f64,
+        rule: Option<Rule>,
+    ) -> Result<(), LedgerError> {
         let limit = self.check_limit(epsilon, delta, rule)?;
         if self.limit() == Some(limit) { Ok(()) } else { self.add(Entry::Limit { limit }) }
     }
@@ -374,10 +405,16 @@ impl RecordsLedger {
     ///
     /// # Errors
     /// Those of [`set_limit`](Self::set_limit).
-    pub fn check_limit(&self, epsilon: f64, delta: f64, rule: Option<Rule>) -> Result<Limit, LedgerError> {
+    pub fn check_limit(
+        &self,
+        epsilon: f64,
+        delta: f64,
+        rule: Option<Rule>,
+    ) -> Result<Limit, LedgerError> {
         let known = self.limit();
         let rule = known.map(|k| k.rule).or(rule).unwrap_or_else(|| self.rule_with(None));
-        let limit = Limit::new(epsilon, delta, rule).map_err(|e| LedgerError::BadLimit(e.to_string()))?;
+        let limit =
+            Limit::new(epsilon, delta, rule).map_err(|e| LedgerError::BadLimit(e.to_string()))?;
         match known {
             Some(known) if epsilon > known.epsilon || delta > known.delta => {
                 Err(LedgerError::Raised { known })
@@ -386,7 +423,8 @@ impl RecordsLedger {
         }
     }
 
-    /// Reserves a study's whole cost. It may begin if and only if this returns `Ok`; then the entry is on disk.
+    /// Reserves a study's whole cost. It may begin if and only if this returns `Ok`; then the entry
+    /// is on disk.
     ///
     /// # Errors
     /// Why it must not begin; nothing was reserved then.
@@ -444,7 +482,8 @@ impl RecordsLedger {
         let limit = self.limit();
         let rule = limit.map_or_else(|| self.rule_with(None), |l| l.rule);
         // Without a limit studies are added up at the largest δ that one of them has.
-        let delta = limit.map_or_else(|| costs.iter().map(|c| c.delta).fold(0.0, f64::max), |l| l.delta);
+        let delta =
+            limit.map_or_else(|| costs.iter().map(|c| c.delta).fold(0.0, f64::max), |l| l.delta);
         let by = |rule| Limit { epsilon: f64::INFINITY, delta, rule }.spent(&costs);
         let sum = by(Rule::Sum).unwrap_or(zero);
         let first = self.studies().next();
@@ -481,8 +520,13 @@ impl RecordsLedger {
     /// Adds an entry; it is on disk when this returns.
     fn add(&mut self, entry: Entry) -> Result<(), LedgerError> {
         let head = chained(&self.head, &entry);
-        let line = serde_json::to_string(&Line { entry: entry.clone(), hash: head.to_hex().to_string() })
-            .map_err(|e| LedgerError::Broken { path: self.path.clone(), line: 0, what: e.to_string() })?;
+        let line =
+            serde_json::to_string(&Line { entry: entry.clone(), hash: head.to_hex().to_string() })
+                .map_err(|e| LedgerError::Broken {
+                    path: self.path.clone(),
+                    line: 0,
+                    what: e.to_string(),
+                })?;
         let mut text = self.lines.join("\n");
         if !text.is_empty() {
             text.push('\n');
@@ -551,7 +595,8 @@ fn make_folder(folder: &Path) -> Result<(), LedgerError> {
 
 fn locked(folder: &Path) -> Result<File, LedgerError> {
     let path = folder.join("lock");
-    let lock = private(OpenOptions::new().create(true).append(true)).open(&path).map_err(file(&path))?;
+    let lock =
+        private(OpenOptions::new().create(true).append(true)).open(&path).map_err(file(&path))?;
     lock.lock().map_err(file(&path))?;
     Ok(lock)
 }
@@ -566,7 +611,8 @@ fn key(folder: &Path) -> Result<[u8; 32], LedgerError> {
         }),
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
             if !ledgers(folder)?.is_empty() {
-                let what = "the key is gone, and without it no ledger here finds its records".into();
+                let what =
+                    "the key is gone, and without it no ledger here finds its records".into();
                 return Err(LedgerError::Broken { path, line: 1, what });
             }
             let mut key = [0; 32];
@@ -616,14 +662,18 @@ type Content = (Vec<String>, Vec<Entry>, blake3::Hash);
 
 fn read(path: &Path) -> Result<Content, LedgerError> {
     let text = fs::read_to_string(path).map_err(file(path))?;
-    let broken =
-        |line: usize, what: &str| LedgerError::Broken { path: path.to_owned(), line, what: what.into() };
+    let broken = |line: usize, what: &str| LedgerError::Broken {
+        path: path.to_owned(),
+        line,
+        what: what.into(),
+    };
     if !text.ends_with('\n') {
         return Err(broken(text.lines().count(), "the last line is incomplete"));
     }
     let (mut lines, mut entries, mut head) = (Vec::new(), Vec::new(), blake3::hash(b""));
     for (index, line) in text.lines().enumerate() {
-        let parsed: Line = serde_json::from_str(line).map_err(|e| broken(index + 1, &e.to_string()))?;
+        let parsed: Line =
+            serde_json::from_str(line).map_err(|e| broken(index + 1, &e.to_string()))?;
         head = chained(&head, &parsed.entry);
         if head.to_hex().as_str() != parsed.hash {
             return Err(broken(index + 1, "the hash does not fit"));
@@ -637,8 +687,9 @@ fn read(path: &Path) -> Result<Content, LedgerError> {
 /// Writes a file anew so that a crash leaves the old content or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), LedgerError> {
     let new = path.with_extension("new");
-    let mut out =
-        private(OpenOptions::new().create(true).write(true).truncate(true)).open(&new).map_err(file(&new))?;
+    let mut out = private(OpenOptions::new().create(true).write(true).truncate(true))
+        .open(&new)
+        .map_err(file(&new))?;
     out.write_all(bytes).and_then(|()| out.sync_all()).map_err(file(&new))?;
     fs::rename(&new, path).map_err(file(path))?;
     sync_folder(path.parent().unwrap_or(Path::new(".")))
@@ -661,7 +712,8 @@ mod tests {
 
     impl Room {
         fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("consenso-ledger-{name}-{}", std::process::id()));
+            let path =
+                std::env::temp_dir().join(format!("consenso-ledger-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
             fs::create_dir_all(&path).unwrap();
             Self(path)
@@ -812,8 +864,9 @@ mod tests {
     #[test]
     fn the_names_of_ledgers_tell_nothing_without_the_key() {
         let (one, two) = (Room::new("key1"), Room::new("key2"));
-        let names = [&one, &two]
-            .map(|room| open(&room.records("a.csv", "1\n")).unwrap().path().file_name().unwrap().to_owned());
+        let names = [&one, &two].map(|room| {
+            open(&room.records("a.csv", "1\n")).unwrap().path().file_name().unwrap().to_owned()
+        });
         assert_ne!(names[0], names[1]);
         assert!(RecordsLedger::look(&one.0.join("a.csv"), None).unwrap().is_some());
         assert!(RecordsLedger::look(&two.records("b.csv", "2\n"), None).unwrap().is_none());

@@ -1,10 +1,11 @@
 //! Processes that MPI started, as the [`Ranks`] of a large simulation.
 //!
-//! The library is loaded when the program runs, through the standard ABI of MPI 5.0 (`libmpi_abi.so`): nothing of MPI is needed to build, and
-//! one binary works with every implementation that has the ABI. MPICH 5 has it; `pip install mpich` brings it with `mpirun`.
+//! The library is loaded when the program runs, through the standard ABI of MPI 5.0
+//! (`libmpi_abi.so`): nothing of MPI is needed to build, and one binary works with every
+//! implementation that has the ABI. MPICH 5 has it; `pip install mpich` brings it with `mpirun`.
 //!
-//! This is the only crate of the project with unsafe code. It calls eight functions, from one thread, with buffers that it owns until MPI
-//! has let go of them.
+//! This is the only crate of the project with unsafe code. It calls eight functions, from one
+//! thread, with buffers that it owns until MPI has let go of them.
 
 use consenso_engine::simulate::{RankError, Ranks};
 use libloading::Library;
@@ -22,8 +23,10 @@ const TAG: c_int = 1;
 
 type InitThread = unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, *mut c_int) -> c_int;
 type Ask = unsafe extern "C" fn(Handle, *mut c_int) -> c_int;
-type Isend = unsafe extern "C" fn(*const c_void, i64, Handle, c_int, c_int, Handle, *mut Handle) -> c_int;
-type Irecv = unsafe extern "C" fn(*mut c_void, i64, Handle, c_int, c_int, Handle, *mut Handle) -> c_int;
+type Isend =
+    unsafe extern "C" fn(*const c_void, i64, Handle, c_int, c_int, Handle, *mut Handle) -> c_int;
+type Irecv =
+    unsafe extern "C" fn(*mut c_void, i64, Handle, c_int, c_int, Handle, *mut Handle) -> c_int;
 type Waitall = unsafe extern "C" fn(c_int, *mut Handle, *mut c_void) -> c_int;
 type Abort = unsafe extern "C" fn(Handle, c_int) -> c_int;
 type Finalize = unsafe extern "C" fn() -> c_int;
@@ -58,7 +61,8 @@ impl fmt::Debug for Mpi {
     }
 }
 
-/// How many processes `mpirun` or `srun` says it started; `None` outside of either. No library is loaded to find out.
+/// How many processes `mpirun` or `srun` says it started; `None` outside of either. No library is
+/// loaded to find out.
 #[must_use]
 pub fn launched() -> Option<usize> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
@@ -72,7 +76,8 @@ pub fn launched() -> Option<usize> {
 fn candidates() -> Vec<String> {
     let mut names: Vec<String> = std::env::var("CONSENSO_MPI").into_iter().collect();
     names.extend(
-        ["libmpi_abi.so.1", "libmpi_abi.so", "libmpi_abi.0.dylib", "libmpi_abi.dylib"].map(str::to_owned),
+        ["libmpi_abi.so.1", "libmpi_abi.so", "libmpi_abi.0.dylib", "libmpi_abi.dylib"]
+            .map(str::to_owned),
     );
     names
 }
@@ -99,7 +104,8 @@ pub enum JoinError {
 }
 
 impl Mpi {
-    /// Loads the library and joins the other processes. To be called once, on the thread that will do all messages.
+    /// Loads the library and joins the other processes. To be called once, on the thread that will
+    /// do all messages.
     ///
     /// # Errors
     /// [`JoinError`] when there is no library with the standard ABI, or when it refuses.
@@ -113,7 +119,8 @@ impl Mpi {
 
     #[expect(unsafe_code, reason = "calls a C library")]
     fn start(library: Library) -> Result<Self, JoinError> {
-        // SAFETY: the names are those of MPI 5.0, section 20 (ABI), and the types are their C prototypes there.
+        // SAFETY: the names are those of MPI 5.0, section 20 (ABI), and the types are their C
+        // prototypes there.
         let (init, rank, size, functions) = unsafe {
             let init = *library.get::<InitThread>(b"MPI_Init_thread").map_err(JoinError::Lacks)?;
             let rank = *library.get::<Ask>(b"MPI_Comm_rank").map_err(JoinError::Lacks)?;
@@ -130,7 +137,8 @@ impl Mpi {
         };
         let (mut provided, mut me, mut all) = (0, 0, 0);
         let world = COMM_WORLD as Handle;
-        // SAFETY: both arguments may be null; the others point to numbers that outlive the calls, and COMM_WORLD is valid after the first.
+        // SAFETY: both arguments may be null; the others point to numbers that outlive the calls,
+        // and COMM_WORLD is valid after the first.
         let codes = unsafe {
             [
                 init(std::ptr::null_mut(), std::ptr::null_mut(), THREAD_FUNNELED, &mut provided),
@@ -150,24 +158,29 @@ impl Mpi {
         })
     }
 
-    /// Ends all processes of the job at once, because this one cannot go on. The message is for people.
+    /// Ends all processes of the job at once, because this one cannot go on. The message is for
+    /// people.
     #[expect(unsafe_code, reason = "calls a C library")]
     pub fn abort(&self, message: &str) {
         eprintln!("rank {} of {}: {message}", self.rank, self.ranks);
-        // SAFETY: MPI was initialised when this value was made. The call may return; nothing is assumed of what follows.
+        // SAFETY: MPI was initialised when this value was made. The call may return; nothing is
+        // assumed of what follows.
         unsafe { (self.functions.abort)(COMM_WORLD as Handle, 1) };
     }
 }
 
 #[expect(unsafe_code, reason = "loads a C library")]
 fn open(name: &str) -> Result<Library, libloading::Error> {
-    // SAFETY: loading runs the library's initialisers; that of an MPI library is what the user asked for.
+    // SAFETY: loading runs the library's initialisers; that of an MPI library is what the user
+    // asked for.
     unsafe { Library::new(name) }
 }
 
-/// What the loader said of a library: its error says only that it failed, and the source of that has its own words.
+/// What the loader said of a library: its error says only that it failed, and the source of that
+/// has its own words.
 fn said(name: &str, error: &libloading::Error) -> String {
-    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    let cause =
+        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     format!("{name}: {cause}")
 }
 
@@ -185,7 +198,11 @@ impl Ranks for Mpi {
     }
 
     #[expect(unsafe_code, reason = "calls a C library")]
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError> {
+    fn post(
+        &mut self,
+        out: Vec<(usize, Vec<f64>)>,
+        expected: &[(usize, usize)],
+    ) -> Result<(), RankError> {
         if !self.requests.is_empty() {
             return Err(RankError::PostedTwice);
         }
@@ -194,8 +211,9 @@ impl Ranks for Mpi {
         for (buffer, &(rank, _)) in self.receiving.iter_mut().zip(expected) {
             let mut request = std::ptr::null_mut();
             let bytes = size_of_val(&buffer[..]) as i64;
-            // SAFETY: the buffer has so many bytes, is ours alone, and is neither moved nor dropped before `collect` has waited: `receiving` is
-            // touched nowhere else, and `Drop` waits too.
+            // SAFETY: the buffer has so many bytes, is ours alone, and is neither moved nor dropped
+            // before `collect` has waited: `receiving` is touched nowhere else, and `Drop` waits
+            // too.
             let code = unsafe {
                 (self.functions.irecv)(
                     buffer.as_mut_ptr().cast(),
@@ -236,9 +254,11 @@ impl Ranks for Mpi {
     #[expect(unsafe_code, reason = "calls a C library")]
     fn collect(&mut self) -> Result<Vec<Vec<f64>>, RankError> {
         let count = self.requests.len() as c_int;
-        // SAFETY: the requests are those that were begun and not yet waited for; a null array of statuses means that nobody asks for them.
-        let code =
-            unsafe { (self.functions.waitall)(count, self.requests.as_mut_ptr(), std::ptr::null_mut()) };
+        // SAFETY: the requests are those that were begun and not yet waited for; a null array of
+        // statuses means that nobody asks for them.
+        let code = unsafe {
+            (self.functions.waitall)(count, self.requests.as_mut_ptr(), std::ptr::null_mut())
+        };
         self.requests.clear();
         self.sending.clear();
         good(code)?;
@@ -249,12 +269,14 @@ impl Ranks for Mpi {
 impl Drop for Mpi {
     #[expect(unsafe_code, reason = "calls a C library")]
     fn drop(&mut self) {
-        // Buffers must not go while MPI may write them: a process that has not collected cannot leave in peace.
+        // Buffers must not go while MPI may write them: a process that has not collected cannot
+        // leave in peace.
         if !self.requests.is_empty() || std::thread::panicking() {
             self.abort("ends in the middle of an exchange");
             std::process::exit(1);
         }
-        // SAFETY: MPI was initialised when this value was made, nothing is under way, and no function is called after this.
+        // SAFETY: MPI was initialised when this value was made, nothing is under way, and no
+        // function is called after this.
         unsafe { (self.functions.finalize)() };
     }
 }

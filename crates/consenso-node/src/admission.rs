@@ -1,4 +1,5 @@
-//! What is checked and reserved before a study may release anything: the folder, the site's ledger, and the ledger that stays with the records.
+//! What is checked and reserved before a study may release anything: the folder, the site's ledger,
+//! and the ledger that stays with the records.
 
 use crate::audit_log::AuditLog;
 use crate::driven::Driven;
@@ -19,7 +20,8 @@ use std::ops::ControlFlow;
 pub(crate) fn agrees(folder: &Folder, experiment: &Experiment) -> Result<(), NodeError> {
     let (agents, sites) = (experiment.graph().agents(), folder.peers.len());
     if agents != sites {
-        let message = format!("the experiment has {agents} agents and peers.toml has {sites} sites");
+        let message =
+            format!("the experiment has {agents} agents and peers.toml has {sites} sites");
         return Err(NodeError::Experiment(message));
     }
     let announced: Vec<usize> = folder.peers.iter().map(|p| p.records).collect();
@@ -37,7 +39,8 @@ fn has_run(folder: &Folder) -> bool {
     folder.path.join(crate::audit_log::FILE).exists()
 }
 
-/// The site's ledger. The log is made after the ledger's first row: a log without a row means that the ledger was lost.
+/// The site's ledger. The log is made after the ledger's first row: a log without a row means that
+/// the ledger was lost.
 pub(crate) fn ledger(folder: &Folder, dim: usize) -> Result<Store, NodeError> {
     if has_run(folder) && !folder.path.join(crate::store::FILE).exists() {
         return Err(NodeError::LedgerMissing(folder.path.display().to_string()));
@@ -64,7 +67,8 @@ pub(crate) fn not_old(folder: &Folder, store: Store) -> Result<Store, NodeError>
     Ok(store)
 }
 
-/// Writes into the log what the ledger knows and the log does not: a crash or a full disk came between the two. The ledger is the truth.
+/// Writes into the log what the ledger knows and the log does not: a crash or a full disk came
+/// between the two. The ledger is the truth.
 pub(crate) fn repair(
     folder: &Folder,
     store: &mut Store,
@@ -99,7 +103,11 @@ pub(crate) fn repair(
 ///
 /// # Errors
 /// Noise from a seed on records that are not public.
-pub fn opening(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Result<Opening, NodeError> {
+pub fn opening(
+    folder: &Folder,
+    experiment: &Experiment,
+    plan: &SitePlan,
+) -> Result<Opening, NodeError> {
     let site = &folder.site;
     if plan.seeded && experiment.has_own_records() && !site.public {
         return Err(NodeError::Experiment(
@@ -132,7 +140,8 @@ pub fn opening(folder: &Folder, experiment: &Experiment, plan: &SitePlan) -> Res
     })
 }
 
-/// Reserves the study in the ledger that stays with the records, whichever folder they are used from; its name there.
+/// Reserves the study in the ledger that stays with the records, whichever folder they are used
+/// from; its name there.
 pub(crate) fn reserve(
     folder: &Folder,
     records: &std::path::Path,
@@ -145,20 +154,23 @@ pub(crate) fn reserve(
     let mut ledger = RecordsLedger::open(records, folder.ledger().as_deref(), edited)?;
     // The tightest word counts: the site's own budget, or the limit that these records had already.
     let known = ledger.limit();
-    let asked = limit.map(|l| (l.epsilon, l.delta)).filter(|_| known.is_none() || opening.budget.is_some());
+    let asked =
+        limit.map(|l| (l.epsilon, l.delta)).filter(|_| known.is_none() || opening.budget.is_some());
     if let Some((epsilon, delta)) = asked {
         let (epsilon, delta) =
             known.map_or((epsilon, delta), |k| (epsilon.min(k.epsilon), delta.min(k.delta)));
         ledger.set_limit(epsilon, delta, limit.map(|l| l.rule))?;
     }
-    // A name that nobody had before: the same experiment in another folder is another study, with noise of its own.
+    // A name that nobody had before: the same experiment in another folder is another study, with
+    // noise of its own.
     let id = match id {
         Some(id) => id,
         None => {
             let mut bytes = [0; 16];
             let entropy = ring::rand::SystemRandom::new();
-            ring::rand::SecureRandom::fill(&entropy, &mut bytes)
-                .map_err(|_| NodeError::Experiment("the operating system gave no entropy".into()))?;
+            ring::rand::SecureRandom::fill(&entropy, &mut bytes).map_err(|_| {
+                NodeError::Experiment("the operating system gave no entropy".into())
+            })?;
             Hex(&bytes).to_string()
         }
     };
@@ -182,7 +194,8 @@ pub fn renew_witness(folder: &Folder) -> Result<std::path::PathBuf, NodeError> {
     let _lock = lock(folder)?;
     let path = folder.witness().ok_or_else(|| {
         NodeError::Experiment(
-            "site.toml has no `witness`, for example: witness = \"/mnt/other-disk/hospital-a\"".into(),
+            "site.toml has no `witness`, for example: witness = \"/mnt/other-disk/hospital-a\""
+                .into(),
         )
     })?;
     if path.exists() {

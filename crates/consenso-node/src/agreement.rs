@@ -1,10 +1,15 @@
-//! Agreements: what the sites of a study changed about who takes part in it, signed by all that remain.
+//! Agreements: what the sites of a study changed about who takes part in it, signed by all that
+//! remain.
 //!
-//! An agreement is a small text that can be read, mailed and kept: which study, its number, the hash of the one before, one change, and a signature of every site that remains. Its hash is that of
-//! the lines above the signatures, so that it does not matter in which order or how often sites signed. Two different agreements of one number need two signatures of every site that remains in both:
-//! whoever gave them is named when they meet.
+//! An agreement is a small text that can be read, mailed and kept: which study, its number, the
+//! hash of the one before, one change, and a signature of every site that remains. Its hash is that
+//! of the lines above the signatures, so that it does not matter in which order or how often sites
+//! signed. Two different agreements of one number need two signatures of every site that remains in
+//! both: whoever gave them is named when they meet.
 //!
-//! In a site's folder `agreement-….txt` (the beginning of the study's digest, its number) is one that holds, and `agreement-….signed.txt` one that this site has signed and that may come to hold.
+//! In a site's folder `agreement-….txt` (the beginning of the study's digest, its number) is one
+//! that holds, and `agreement-….signed.txt` one that this site has signed and that may come to
+//! hold.
 
 use crate::folder::{FolderError, NotAName, NotAnAddress, Peer, check_address, check_name, short};
 use crate::frame::{Digest, Hex, sha256, unhex};
@@ -165,7 +170,8 @@ impl Agreement {
     #[must_use]
     pub fn signed_both(&self, other: &Self) -> Vec<String> {
         let key = |s: &Signature| (s.site.clone(), s.key.clone());
-        let theirs: Vec<_> = other.signatures.iter().filter(|s| other.is_signed(s)).map(key).collect();
+        let theirs: Vec<_> =
+            other.signatures.iter().filter(|s| other.is_signed(s)).map(key).collect();
         let mine = self.signatures.iter().filter(|s| self.is_signed(s) && theirs.contains(&key(s)));
         mine.map(|s| s.site.clone()).collect()
     }
@@ -205,8 +211,9 @@ impl Agreement {
         Ok(read)
     }
 
-    /// Checks that it is the next of its study, that every signature is its site's, and that all that remain have signed. `before` are those that hold, `later` those that follow
-    /// (a key that was replaced since was good before).
+    /// Checks that it is the next of its study, that every signature is its site's, and that all
+    /// that remain have signed. `before` are those that hold, `later` those that follow (a key that
+    /// was replaced since was good before).
     ///
     /// # Errors
     /// What is wrong or missing, by name.
@@ -286,7 +293,11 @@ impl Agreement {
         let Signature { site, key, .. } = signature;
         let shown = sha256(&[key]);
         if !keys(peers, site, before, later).contains(&shown) {
-            return Err(AgreementError::OtherKey { number: self.number, site: site.clone(), pin: shown });
+            return Err(AgreementError::OtherKey {
+                number: self.number,
+                site: site.clone(),
+                pin: shown,
+            });
         }
         match self.is_signed(signature) {
             true => Ok(()),
@@ -352,7 +363,9 @@ pub enum AgreementError {
         next: u32,
     },
     /// Others come before it.
-    #[error("this is agreement {number}, and the next here has number {next}: apply those before it first")]
+    #[error(
+        "this is agreement {number}, and the next here has number {next}: apply those before it first"
+    )]
     NotNext {
         /// Its number.
         number: u32,
@@ -360,7 +373,9 @@ pub enum AgreementError {
         next: u32,
     },
     /// It was made after one that does not hold here.
-    #[error("agreement {number} does not follow the one that holds here: it was made after another one")]
+    #[error(
+        "agreement {number} does not follow the one that holds here: it was made after another one"
+    )]
     AfterAnother {
         /// Its number.
         number: u32,
@@ -479,7 +494,8 @@ pub fn left(agreements: &[Agreement], name: &str) -> Option<u32> {
     agreements.iter().find(leaves).map(|a| a.number)
 }
 
-/// Pins that a site's key may have in an agreement after those `before`, with those that came `later`. `peers` is the file as it is: its operator may have replaced pins by hand.
+/// Pins that a site's key may have in an agreement after those `before`, with those that came
+/// `later`. `peers` is the file as it is: its operator may have replaced pins by hand.
 fn keys(peers: &[Peer], site: &str, before: &[Agreement], later: &[Agreement]) -> Vec<Digest> {
     let pins = |agreements: &[Agreement]| -> Vec<(Digest, Digest)> {
         let one = |a: &Agreement| match &a.change {
@@ -492,13 +508,15 @@ fn keys(peers: &[Peer], site: &str, before: &[Agreement], later: &[Agreement]) -
     };
     let (past, future) = (pins(before), pins(later));
     let listed = peers.iter().find(|p| p.name == site).and_then(|p| digest(&p.pin));
-    let mut all: Vec<Digest> = listed.into_iter().filter(|pin| past.iter().all(|p| p.0 != *pin)).collect();
+    let mut all: Vec<Digest> =
+        listed.into_iter().filter(|pin| past.iter().all(|p| p.0 != *pin)).collect();
     all.extend(past.last().map(|p| p.1));
     all.extend(future.first().map(|p| p.0));
     all
 }
 
-/// The sites as agreements have made them: whose place was taken has another pin and address, unless `peers.toml` was changed since.
+/// The sites as agreements have made them: whose place was taken has another pin and address,
+/// unless `peers.toml` was changed since.
 pub(crate) fn replaced(mut peers: Vec<Peer>, agreements: &[Agreement]) -> Vec<Peer> {
     for agreement in agreements {
         let Change::Replace { site, was, chain, address } = &agreement.change else { continue };
@@ -539,17 +557,22 @@ pub fn promise(folder: &Path, study: &Digest, number: u32) -> PathBuf {
 /// # Errors
 /// No access, or no agreement.
 pub fn read(path: &Path) -> Result<Agreement, FolderError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|cause| FolderError::Read { path: path.to_owned(), cause })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| FolderError::Read { path: path.to_owned(), cause })?;
     Agreement::parse(&text)
         .map_err(|e| FolderError::Content { path: path.to_owned(), message: e.to_string() })
 }
 
-/// The agreements of a study that hold in a folder, in order, each checked again. `peers` is the file as it is.
+/// The agreements of a study that hold in a folder, in order, each checked again. `peers` is the
+/// file as it is.
 ///
 /// # Errors
 /// A file that cannot be read, or is not the next.
-pub(crate) fn load(folder: &Path, study: &Digest, peers: &[Peer]) -> Result<Vec<Agreement>, FolderError> {
+pub(crate) fn load(
+    folder: &Path,
+    study: &Digest,
+    peers: &[Peer],
+) -> Result<Vec<Agreement>, FolderError> {
     let mut all = Vec::new();
     for number in 1.. {
         let path = path(folder, study, number);
@@ -582,7 +605,8 @@ pub(crate) fn write(path: &Path, agreement: &Agreement) -> Result<(), FolderErro
     write().map_err(|cause| FolderError::Read { path: path.to_owned(), cause })
 }
 
-/// Certificates that agreements of a folder have brought, whichever study they are of: trusted as those in `trust.pem` are.
+/// Certificates that agreements of a folder have brought, whichever study they are of: trusted as
+/// those in `trust.pem` are.
 pub(crate) fn certificates(folder: &Path) -> Vec<Vec<u8>> {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let holds = |path: &PathBuf| {
@@ -632,7 +656,8 @@ mod tests {
             }
             let identity = Identity::read(&folder).unwrap();
             let certificate = identity.certificate().to_vec();
-            let (key, sealer) = (public_key(&certificate).unwrap(), Sealer::new(&identity).unwrap());
+            let (key, sealer) =
+                (public_key(&certificate).unwrap(), Sealer::new(&identity).unwrap());
             Self { name: name.into(), certificate, key, sealer }
         }
 
@@ -662,7 +687,9 @@ mod tests {
         // Somebody else's signature under b's name, and a good one with another key.
         let mut forged = first.clone();
         let seal = a.sealer.sign(first.body().as_bytes()).unwrap();
-        for (key, words) in [(b.key.clone(), "is not its own"), (a.key.clone(), "which is not that of b")] {
+        for (key, words) in
+            [(b.key.clone(), "is not its own"), (a.key.clone(), "which is not that of b")]
+        {
             forged.add(Signature { site: "b".into(), key, seal: seal.clone() });
             let refused = forged.check(&STUDY, &peers, &[], &[]).unwrap_err().to_string();
             assert!(refused.contains(words), "{refused}");
@@ -681,7 +708,8 @@ mod tests {
         }
         let other = first.check(&[6; 32], &peers, &[], &[]).unwrap_err().to_string();
         assert!(other.contains("is of study"), "{other}");
-        let again = first.check(&STUDY, &peers, std::slice::from_ref(&first), &[]).unwrap_err().to_string();
+        let again =
+            first.check(&STUDY, &peers, std::slice::from_ref(&first), &[]).unwrap_err().to_string();
         assert!(again.contains("holds already"), "{again}");
         // Whoever signed two of one number is known by it.
         let mut second = Agreement::next(STUDY, &[], leave("b"));
@@ -690,8 +718,11 @@ mod tests {
         second.check(&STUDY, &peers, &[], &[]).unwrap();
         assert_eq!(first.signed_both(&second), ["a"]);
         // A key that was replaced signs nothing more, and what it signed before stays signed.
-        let mut edge =
-            Agreement::next(STUDY, &[], Change::Edge { one: "a".into(), other: "c".into(), from: 9 });
+        let mut edge = Agreement::next(
+            STUDY,
+            &[],
+            Change::Edge { one: "a".into(), other: "c".into(), from: 9 },
+        );
         [&a, &b, &c].iter().for_each(|site| site.sign(&mut edge));
         let change = Change::Replace {
             site: "c".into(),

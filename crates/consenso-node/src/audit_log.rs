@@ -1,4 +1,5 @@
-//! The audit log: one JSON object a line, of everything that crossed the site's border and everything that was refused.
+//! The audit log: one JSON object a line, of everything that crossed the site's border and
+//! everything that was refused.
 
 use crate::clock;
 use serde_json::{Map, Value};
@@ -13,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The log in a site's folder.
 pub const FILE: &str = "audit.jsonl";
 
-/// What of the log is also told on stderr, for whoever watches the process: everything but the messages of every round.
+/// What of the log is also told on stderr, for whoever watches the process: everything but the
+/// messages of every round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Echo {
     /// Nothing.
@@ -96,7 +98,8 @@ impl AuditLog {
 
     /// Writes a line: the time, what happened, and what belongs to it.
     ///
-    /// A line that cannot be written is reported on stderr: the ledger, not the log, is what charges rest on.
+    /// A line that cannot be written is reported on stderr: the ledger, not the log, is what
+    /// charges rest on.
     pub fn write(&self, event: &str, fields: Value) {
         let mut line = Map::new();
         line.insert("time".into(), clock::text(clock::now()).into());
@@ -123,7 +126,8 @@ impl AuditLog {
         }
     }
 
-    /// Writes a line that a peer caused, as long as it has not caused too many: it must not fill the disk.
+    /// Writes a line that a peer caused, as long as it has not caused too many: it must not fill
+    /// the disk.
     pub fn of_peer(&self, event: &str, peer: &str, fields: Value) {
         let (may, more) = self.peers.lock().map_or((true, 0), |mut all| {
             let key = if all.len() < PEERS || all.contains_key(peer) { peer } else { "others" };
@@ -166,7 +170,8 @@ impl AuditLog {
     /// Says of every peer how many lines were left out.
     pub(crate) fn sum_up(&self) {
         let left: Vec<(String, u64)> = self.peers.lock().map_or(Vec::new(), |mut all| {
-            let take = |(peer, hour): (&String, &mut Hour)| (peer.clone(), std::mem::take(&mut hour.more));
+            let take =
+                |(peer, hour): (&String, &mut Hour)| (peer.clone(), std::mem::take(&mut hour.more));
             all.iter_mut().map(take).filter(|left| left.1 > 0).collect()
         });
         for (peer, lines) in left {
@@ -191,12 +196,13 @@ impl AuditLog {
         self.again("unreached", peer, reason);
     }
 
-    /// Writes a line the first time; of more of the same, only the 10th, 100th, … with their count. Numbers in the reason (a time, a port)
-    /// do not make it another one.
+    /// Writes a line the first time; of more of the same, only the 10th, 100th, … with their count.
+    /// Numbers in the reason (a time, a port) do not make it another one.
     fn again(&self, event: &str, peer: &str, reason: &str) {
         let end = reason.char_indices().nth(TEXT).map_or(reason.len(), |(at, _)| at);
         let reason = &reason[..end];
-        let key: String = format!("{peer}: {reason}").chars().filter(|c| !c.is_ascii_digit()).collect();
+        let key: String =
+            format!("{peer}: {reason}").chars().filter(|c| !c.is_ascii_digit()).collect();
         let count = self.reasons.lock().map_or(1, |mut all| {
             if all.len() >= REASONS {
                 all.clear();
@@ -206,7 +212,11 @@ impl AuditLog {
             *count
         });
         if count == 1 || (count >= 10 && 10u32.pow(count.ilog10()) == count) {
-            self.of_peer(event, peer, serde_json::json!({ "peer": peer, "reason": reason, "times": count }));
+            self.of_peer(
+                event,
+                peer,
+                serde_json::json!({ "peer": peer, "reason": reason, "times": count }),
+            );
         }
     }
 }
@@ -224,8 +234,10 @@ impl Echo {
                 let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return None };
                 let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), harmless);
                 let get = |key: &str| fields.get(key).map(plain).unwrap_or_default();
-                let rest = fields.iter().filter(|(key, _)| !["time", "event"].contains(&key.as_str()));
-                let rest: String = rest.map(|(key, value)| format!(", {key} {}", plain(value))).collect();
+                let rest =
+                    fields.iter().filter(|(key, _)| !["time", "event"].contains(&key.as_str()));
+                let rest: String =
+                    rest.map(|(key, value)| format!(", {key} {}", plain(value))).collect();
                 Some(format!("{} {}{rest}\n", get("time"), get("event")))
             }
         }
@@ -254,7 +266,8 @@ fn ends_in_the_middle(path: &Path) -> std::io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-/// The hashes of the ledger's rows of all releases that a folder's log knows of from a place in the file on. Lines that cannot be read are passed over.
+/// The hashes of the ledger's rows of all releases that a folder's log knows of from a place in the
+/// file on. Lines that cannot be read are passed over.
 pub(crate) fn releases_after(folder: &Path, from: u64) -> HashSet<String> {
     released(folder, from).collect()
 }
@@ -267,10 +280,11 @@ pub fn marks(folder: &Path) -> HashSet<u64> {
 
 fn released(folder: &Path, from: u64) -> impl Iterator<Item = String> {
     use std::io::BufRead as _;
-    let open =
-        File::open(folder.join(FILE)).and_then(|mut file| file.seek(SeekFrom::Start(from)).map(|_| file));
+    let open = File::open(folder.join(FILE))
+        .and_then(|mut file| file.seek(SeekFrom::Start(from)).map(|_| file));
     let file = open.into_iter();
-    let lines = file.flat_map(|file| std::io::BufReader::new(file).split(b'\n').map_while(Result::ok));
+    let lines =
+        file.flat_map(|file| std::io::BufReader::new(file).split(b'\n').map_while(Result::ok));
     lines
         .filter_map(|line| serde_json::from_slice::<Value>(&line).ok())
         .filter(|line| line["event"] == "released")
@@ -299,9 +313,11 @@ fn last_release_in(file: &mut File, from: u64) -> Option<String> {
     file.seek(SeekFrom::Start(from)).ok()?;
     let mut tail = Vec::new();
     file.read_to_end(&mut tail).ok()?;
-    // The first line may be cut, and the last one may be half written: what does not parse is passed over.
-    let lines =
-        tail.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    // The first line may be cut, and the last one may be half written: what does not parse is
+    // passed over.
+    let lines = tail
+        .rsplit(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let mut released = lines.filter(|line| line["event"] == "released");
     released.next()?["ledger"].as_str().map(str::to_owned)
 }
@@ -320,7 +336,8 @@ mod tests {
         log.refused("127.0.0.1", "no certificate");
         log.refused("127.0.0.1", "expired 7 s ago");
         let text = std::fs::read_to_string(folder.join(FILE)).unwrap();
-        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines.len(), 6, "{text}");
         assert_eq!(lines[0]["round"], 3);
         assert_eq!(lines[4]["times"], 1000);
@@ -331,10 +348,14 @@ mod tests {
 
     #[test]
     fn a_line_that_was_cut_off_does_not_take_the_next_one_along() {
-        let folder = std::env::temp_dir().join(format!("consenso-audit-torn-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("consenso-audit-torn-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(FILE), "{\"event\":\"released\",\"ledger\":\"aa\"}\n{\"event\":\"rele")
-            .unwrap();
+        std::fs::write(
+            folder.join(FILE),
+            "{\"event\":\"released\",\"ledger\":\"aa\"}\n{\"event\":\"rele",
+        )
+        .unwrap();
         let log = AuditLog::open(&folder).unwrap();
         log.write("released", serde_json::json!({ "round": 2, "ledger": "bb" }));
         let mut found: Vec<String> = releases_after(&folder, 0).into_iter().collect();
@@ -346,25 +367,35 @@ mod tests {
     /// 0.64 MB/s of link-up lines, 55 GB a day, before.
     #[test]
     fn a_peer_cannot_fill_the_disk_with_lines_that_differ() {
-        let folder = std::env::temp_dir().join(format!("consenso-audit-flood-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("consenso-audit-flood-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let log = AuditLog::open(&folder).unwrap();
-        let word = |i: u32| (0..8).map(|k| char::from(b'a' + (i >> (3 * k)) as u8 % 8)).collect::<String>();
-        (0..5000).for_each(|i| log.refused("b", &format!("it refused: {}{}", word(i), "x".repeat(9000))));
+        let word = |i: u32| {
+            (0..8).map(|k| char::from(b'a' + (i >> (3 * k)) as u8 % 8)).collect::<String>()
+        };
+        (0..5000).for_each(|i| {
+            log.refused("b", &format!("it refused: {}{}", word(i), "x".repeat(9000)))
+        });
         (0..5000).for_each(|_| log.of_peer("link-up", "c", serde_json::json!({ "peer": "c" })));
         log.sum_up();
         let text = std::fs::read_to_string(folder.join(FILE)).unwrap();
         assert!(text.len() < 300_000, "{}", text.len());
-        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let more: Vec<u64> =
-            lines.iter().filter(|l| l["event"] == "and-more").map(|l| l["lines"].as_u64().unwrap()).collect();
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let more: Vec<u64> = lines
+            .iter()
+            .filter(|l| l["event"] == "and-more")
+            .map(|l| l["lines"].as_u64().unwrap())
+            .collect();
         assert_eq!((more, lines.len()), (vec![4800, 4800], 402), "nothing is left out in silence");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn the_last_release_is_found_behind_any_amount_of_noise() {
-        let folder = std::env::temp_dir().join(format!("consenso-audit-tail-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("consenso-audit-tail-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         assert_eq!(last_release(&folder), None);
         let log = AuditLog::open(&folder).unwrap();
@@ -384,11 +415,16 @@ mod tests {
             "2026 refused, peer b, reason no \"c\", times 10\n"
         );
         // What a peer says is told as text, whatever a terminal would make of it.
-        let forged = "{\"time\":\"2026\",\"event\":\"refused\",\"reason\":\"\\u001b[2Kdone\\r\\n\"}\n";
+        let forged =
+            "{\"time\":\"2026\",\"event\":\"refused\",\"reason\":\"\\u001b[2Kdone\\r\\n\"}\n";
         let told = Echo::Text.of("refused", forged).unwrap();
         assert_eq!(told, "2026 refused, reason \\u{1b}[2Kdone\\u{d}\\u{a}\n");
         assert_eq!(Echo::Json.of("refused", line).as_deref(), Some(line));
         assert_eq!(Echo::Nothing.of("refused", line), None);
-        assert_eq!(Echo::Json.of("released", line), None, "a line every round would fill the journal");
+        assert_eq!(
+            Echo::Json.of("released", line),
+            None,
+            "a line every round would fill the journal"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! What studies of one site's records may cost together: who may begin, who may go on, and why not.
 //!
-//! A site's own `budget` is a hard cap from its first start on, whatever a study says. What is added up must be of one kind: claims about the same
-//! neighbouring data sets, against the same adversary, under noise that nobody knows. Anything else is refused, because no theorem adds it.
+//! A site's own `budget` is a hard cap from its first start on, whatever a study says. What is
+//! added up must be of one kind: claims about the same neighbouring data sets, against the same
+//! adversary, under noise that nobody knows. Anything else is refused, because no theorem adds it.
 
 use crate::frame::Hex;
 use crate::store::{Entry, Opening, Row, StoreError};
@@ -37,10 +38,13 @@ pub enum Admission {
 /// The reason why not.
 pub fn admit(rows: &[Row], opening: &Opening) -> Result<Admission, StoreError> {
     claims_something(opening)?;
-    let (experiment, graph) = (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
+    let (experiment, graph) =
+        (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
     let mut number = 1;
     for row in rows {
-        let Entry::Study { experiment: e, graph: g, claim, seeded, id, .. } = &row.entry else { continue };
+        let Entry::Study { experiment: e, graph: g, claim, seeded, id, .. } = &row.entry else {
+            continue;
+        };
         if (e, g) == (&experiment, &graph) {
             if crate::studies::given_up(rows, row.study).is_some() {
                 return Err(StoreError::Unprotected(
@@ -56,7 +60,9 @@ pub fn admit(rows: &[Row], opening: &Opening) -> Result<Admission, StoreError> {
     }
     adds_up(rows, opening)?;
     let limit = limit(rows, opening)?;
-    if let (Some(limit), Some(cost)) = (limit, opening.cost.or_else(|| opening.claim.as_ref().map(claimed))) {
+    if let (Some(limit), Some(cost)) =
+        (limit, opening.cost.or_else(|| opening.claim.as_ref().map(claimed)))
+    {
         within(rows, limit, cost)?;
     }
     Ok(Admission::Begins { number, limit })
@@ -82,7 +88,8 @@ fn claims_something(opening: &Opening) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What these records may cost in all: the ledger's first row, never more than what the site's own file says now.
+/// What these records may cost in all: the ledger's first row, never more than what the site's own
+/// file says now.
 fn limit(rows: &[Row], opening: &Opening) -> Result<Option<Limit>, StoreError> {
     match rows.first().map(|row| &row.entry) {
         Some(Entry::Budget { limit: Some((epsilon, delta)), rule, .. }) => {
@@ -161,7 +168,8 @@ fn adds_up(rows: &[Row], opening: &Opening) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a study that was begun as `before` may go on as `now`: what was reserved for it must be what it costs.
+/// Whether a study that was begun as `before` may go on as `now`: what was reserved for it must be
+/// what it costs.
 fn goes_on(before: (Option<&Claim>, bool), now: (Option<&Claim>, bool)) -> Result<(), StoreError> {
     if now.1 && !before.1 {
         return Err(StoreError::Unprotected(
@@ -180,11 +188,14 @@ fn goes_on(before: (Option<&Claim>, bool), now: (Option<&Claim>, bool)) -> Resul
     Ok(())
 }
 
-/// Whether another study fits what the records may cost in all. A study counts whole from its beginning, finished or not.
+/// Whether another study fits what the records may cost in all. A study counts whole from its
+/// beginning, finished or not.
 ///
-/// The rule of [`consenso_engine::privacy::studies`] was fixed with the first study, so that it holds for studies chosen after looking at the earlier ones.
+/// The rule of [`consenso_engine::privacy::studies`] was fixed with the first study, so that it
+/// holds for studies chosen after looking at the earlier ones.
 fn within(rows: &[Row], limit: Limit, asked: StudyCost) -> Result<(), StoreError> {
-    // Decimal budgets such as 0.1 + 0.2 ≤ 0.3 should fit; a part in 10^12 is below every claim's own rounding.
+    // Decimal budgets such as 0.1 + 0.2 ≤ 0.3 should fit; a part in 10^12 is below every claim's
+    // own rounding.
     let up = |x: f64| x * (1.0 + 1e-12);
     let admitted = Limit { epsilon: up(limit.epsilon), delta: up(limit.delta), ..limit };
     let studies = costs(rows);
@@ -238,7 +249,8 @@ pub struct Standing {
     pub spent: EpsilonDelta,
     /// What their claims add up to, for comparison.
     pub sum: EpsilonDelta,
-    /// What they would cost by the best filter that covers them, for comparison: the rule that holds is `rule`.
+    /// What they would cost by the best filter that covers them, for comparison: the rule that
+    /// holds is `rule`.
     pub filter: Option<(Rule, EpsilonDelta)>,
     /// What one more study may cost.
     pub remaining: EpsilonDelta,
@@ -250,10 +262,12 @@ pub struct Standing {
     pub entropy: &'static str,
 }
 
-/// Where the records stand: what was spent, by which rule, and what is left. `None` for a ledger that protects nothing.
+/// Where the records stand: what was spent, by which rule, and what is left. `None` for a ledger
+/// that protects nothing.
 #[must_use]
 pub fn standing(rows: &[Row]) -> Option<Standing> {
-    let Entry::Budget { limit: Some((epsilon, delta)), rule, .. } = rows.first().map(|row| &row.entry)?
+    let Entry::Budget { limit: Some((epsilon, delta)), rule, .. } =
+        rows.first().map(|row| &row.entry)?
     else {
         return None;
     };

@@ -59,7 +59,8 @@ impl Unreached {
     }
 }
 
-/// What a call needs. It is read anew for every call: certificates, pins and addresses may change while the node runs.
+/// What a call needs. It is read anew for every call: certificates, pins and addresses may change
+/// while the node runs.
 pub(crate) struct Target {
     pub(crate) address: String,
     name: ServerName<'static>,
@@ -93,7 +94,8 @@ impl Target {
     }
 }
 
-/// Calls a peer, sees that each believes the other, and hangs up. A link that runs at the same time is left alone.
+/// Calls a peer, sees that each believes the other, and hangs up. A link that runs at the same time
+/// is left alone.
 ///
 /// # Errors
 /// Why not.
@@ -102,7 +104,8 @@ pub fn reach(folder: &Folder, peer: usize) -> Result<(), Unreached> {
     runtime.map_err(Unreached::System)?.block_on(async {
         let target = Target::read(folder, peer as u32)?;
         let mut stream = target.call(&Tcp).await?;
-        // The other end looks at our certificate after we have seen its own: what it says first is its verdict.
+        // The other end looks at our certificate after we have seen its own: what it says first is
+        // its verdict.
         let heard = timeout(HANDSHAKE, stream.read_u8()).await.map_err(|_| Unreached::Silence)?;
         heard.map(drop).map_err(Unreached::Tls)
     })

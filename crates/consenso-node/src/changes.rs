@@ -1,16 +1,23 @@
-//! Changing who takes part in a study that runs: proposing, signing and applying [agreements](crate::agreement).
+//! Changing who takes part in a study that runs: proposing, signing and applying
+//! [agreements](crate::agreement).
 //!
 //! # When a change holds
-//! Who **leaves** is gone on without by each of its neighbours from that neighbour's next exchange on, for good, exactly as under `away = "continue-without"`. Whose place is **taken** is believed under its old
-//! key no more from the moment a site has the agreement; the new one puts back what neighbours hold of its predecessor (`consenso node rejoin`). An **edge** begins in an exchange that both ends complete together. An end
-//! that signs promises to complete no exchange from there on before the agreement holds: the promise is on disk before its last release is looked up, and a node looks for a promise before every draft, so
-//! whatever was being drafted meanwhile is of an exchange before.
+//! Who **leaves** is gone on without by each of its neighbours from that neighbour's next exchange
+//! on, for good, exactly as under `away = "continue-without"`. Whose place is **taken** is believed
+//! under its old key no more from the moment a site has the agreement; the new one puts back what
+//! neighbours hold of its predecessor (`consenso node rejoin`). An **edge** begins in an exchange
+//! that both ends complete together. An end that signs promises to complete no exchange from there
+//! on before the agreement holds: the promise is on disk before its last release is looked up, and
+//! a node looks for a promise before every draft, so whatever was being drafted meanwhile is of an
+//! exchange before.
 //!
 //! # What an edge weighs
-//! Half of the smaller of the two ends' own weights, which both give up: the matrix stays symmetric and doubly stochastic with a positive diagonal, and nobody else's row changes.
+//! Half of the smaller of the two ends' own weights, which both give up: the matrix stays symmetric
+//! and doubly stochastic with a positive diagonal, and nobody else's row changes.
 //!
 //! # What it costs
-//! Nothing. Releases are charged as before, mixes are functions of releases. Where the noise or the claim of an algorithm rests on who its neighbours are, the change is refused.
+//! Nothing. Releases are charged as before, mixes are functions of releases. Where the noise or the
+//! claim of an algorithm rests on who its neighbours are, the change is refused.
 
 use crate::agreement::{self, Agreement, Change, Signature, left};
 use crate::driven::Driven;
@@ -84,8 +91,10 @@ fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<
         Change::Leave { site } => {
             let leaver = seat(site)?;
             agent.may_go_without().map_err(refused)?;
-            let stays = |i: usize| i != leaver && left(&folder.agreements, &folder.peers[i].name).is_none();
-            let remaining: BTreeSet<usize> = (0..folder.peers.len()).filter(|&i| stays(i)).collect();
+            let stays =
+                |i: usize| i != leaver && left(&folder.agreements, &folder.peers[i].name).is_none();
+            let remaining: BTreeSet<usize> =
+                (0..folder.peers.len()).filter(|&i| stays(i)).collect();
             if remaining.len() < 2 {
                 return Err(refused(format!(
                     "without {site} one site would remain, and a site alone trains nobody's model: give the study up instead (`consenso node abandon`)"
@@ -146,7 +155,9 @@ fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<
             }
             let last = agent.last();
             if *from == 0 || *from > last {
-                return Err(refused(format!("exchange {from}: this study has exchanges 1 to {last}")));
+                return Err(refused(format!(
+                    "exchange {from}: this study has exchanges 1 to {last}"
+                )));
             }
             if folder.peers[a].address.is_none() && folder.peers[b].address.is_none() {
                 return Err(refused(format!(
@@ -212,7 +223,11 @@ pub enum Request {
 ///
 /// # Errors
 /// Why it cannot.
-pub fn propose(folder: &Folder, experiment: &Experiment, request: &Request) -> Result<Agreement, NodeError> {
+pub fn propose(
+    folder: &Folder,
+    experiment: &Experiment,
+    request: &Request,
+) -> Result<Agreement, NodeError> {
     let change = match request {
         Request::Leave(site) => Change::Leave { site: site.clone() },
         Request::Replace { site, certificate, address, was } => {
@@ -227,7 +242,8 @@ pub fn propose(folder: &Folder, experiment: &Experiment, request: &Request) -> R
         Request::Edge(one, other, from) => {
             let (agent, _) = Driven::new(experiment, folder.me).map_err(refused)?;
             let (last, done) = (agent.last(), released(folder)?);
-            // Far enough ahead that all can sign meanwhile, and near enough to be worth it: both ends wait there if need be.
+            // Far enough ahead that all can sign meanwhile, and near enough to be worth it: both
+            // ends wait there if need be.
             let soon = done + (last.saturating_sub(done) / 4).max(2);
             let from = from.unwrap_or(soon);
             if from <= done {
@@ -246,7 +262,8 @@ pub fn propose(folder: &Folder, experiment: &Experiment, request: &Request) -> R
 fn key_of(folder: &Folder, site: &str) -> Result<Vec<u8>, NodeError> {
     let pin = folder.number_of(site).map(|i| folder.peers[i].pin.clone());
     let log = folder.path.join(crate::audit_log::FILE);
-    let lines = std::fs::File::open(&log).ok().map(|file| std::io::BufReader::new(file).split(b'\n'));
+    let lines =
+        std::fs::File::open(&log).ok().map(|file| std::io::BufReader::new(file).split(b'\n'));
     let found = lines.into_iter().flatten().map_while(Result::ok).find_map(|line| {
         let line: serde_json::Value = serde_json::from_slice(&line).ok()?;
         let key = unhex(line["key"].as_str().filter(|_| line["peer"] == site)?)?;
@@ -259,15 +276,23 @@ fn key_of(folder: &Folder, site: &str) -> Result<Vec<u8>, NodeError> {
     })
 }
 
-/// Adds this site's signature to an agreement, after checking it as if it came from a stranger. An end of a new edge completes no exchange from there on until the agreement holds or is withdrawn.
+/// Adds this site's signature to an agreement, after checking it as if it came from a stranger. An
+/// end of a new edge completes no exchange from there on until the agreement holds or is withdrawn.
 ///
 /// # Errors
 /// Why it must not be signed here.
-pub fn sign(folder: &Folder, experiment: &Experiment, agreement: &mut Agreement) -> Result<(), NodeError> {
+pub fn sign(
+    folder: &Folder,
+    experiment: &Experiment,
+    agreement: &mut Agreement,
+) -> Result<(), NodeError> {
     agreement.follows(&folder.study, &folder.agreements)?;
     let me = &folder.site.name;
     if !agreement.remaining(&folder.peers, &folder.agreements).contains(me) {
-        return Err(refused(format!("{me} does not remain ({}): the others sign", agreement.change)));
+        return Err(refused(format!(
+            "{me} does not remain ({}): the others sign",
+            agreement.change
+        )));
     }
     allowed(folder, experiment, &agreement.change)?;
     let listed = folder.listed()?;
@@ -284,7 +309,8 @@ pub fn sign(folder: &Folder, experiment: &Experiment, agreement: &mut Agreement)
             folder.path.display()
         )));
     }
-    // The promise comes first: whatever is drafted from here on minds it, and what was being drafted is one exchange after the last.
+    // The promise comes first: whatever is drafted from here on minds it, and what was being
+    // drafted is one exchange after the last.
     let mut promised = agreement.clone();
     promised.signatures.clear();
     agreement::write(&path, &promised)?;
@@ -308,18 +334,24 @@ pub fn sign(folder: &Folder, experiment: &Experiment, agreement: &mut Agreement)
     let seal = seal.ok_or_else(|| refused("the site's key did not sign".into()))?;
     let signature = Signature { site: me.clone(), key, seal };
     agreement.is_its_own(&signature, &listed, &folder.agreements, &[]).map_err(|wrong| {
-        refused(format!("{wrong}\n  help: the pin of {me} in peers.toml must be that of its certificate.pem"))
+        refused(format!(
+            "{wrong}\n  help: the pin of {me} in peers.toml must be that of its certificate.pem"
+        ))
     })?;
     agreement.add(signature);
     Ok(())
 }
 
-/// Makes an agreement hold at this site: it is durable when this returns, and the node takes it up at once if it runs, else when it starts. Applying it again changes nothing.
+/// Makes an agreement hold at this site: it is durable when this returns, and the node takes it up
+/// at once if it runs, else when it starts. Applying it again changes nothing.
 ///
 /// # Errors
 /// A missing or wrong signature, another study's, an old one, or one that comes too late.
 pub fn apply(folder: &Folder, agreement: &Agreement) -> Result<bool, NodeError> {
-    if folder.agreements.iter().any(|held| held.number == agreement.number && held.hash() == agreement.hash())
+    if folder
+        .agreements
+        .iter()
+        .any(|held| held.number == agreement.number && held.hash() == agreement.hash())
     {
         remove(&agreement::promise(&folder.path, &folder.study, agreement.number))?;
         return Ok(false);
@@ -388,7 +420,8 @@ fn remove(path: &Path) -> Result<(), FolderError> {
     }
 }
 
-// ---- what a node needs of them -----------------------------------------------------------------------------------------
+// ---- what a node needs of them
+// -----------------------------------------------------------------------------------------
 
 /// The row of the ledger that says that a site has taken an agreement up.
 pub(crate) fn row(agreement: &Agreement, released: u32) -> Entry {
@@ -406,8 +439,8 @@ pub(crate) fn held(folder: &Folder, rows: &[Row], study: i64) -> Result<Vec<Agre
     let mut all = Vec::new();
     for row in rows.iter().filter(|row| row.study == study) {
         let Entry::Changed { number, agreement: text, .. } = &row.entry else { continue };
-        let known =
-            Agreement::parse(text).map_err(|what| refused(format!("state.db: agreement {number} {what}")))?;
+        let known = Agreement::parse(text)
+            .map_err(|what| refused(format!("state.db: agreement {number} {what}")))?;
         match folder.agreements.get(all.len()) {
             Some(file) if file.hash() == known.hash() => {}
             Some(_) => {
@@ -425,7 +458,10 @@ pub(crate) fn held(folder: &Folder, rows: &[Row], study: i64) -> Result<Vec<Agre
 }
 
 /// Agent numbers of sites that left.
-pub(crate) fn gone<'a>(folder: &'a Folder, agreements: &'a [Agreement]) -> impl Iterator<Item = u32> + 'a {
+pub(crate) fn gone<'a>(
+    folder: &'a Folder,
+    agreements: &'a [Agreement],
+) -> impl Iterator<Item = u32> + 'a {
     agreements.iter().filter_map(|a| match &a.change {
         Change::Leave { site } => folder.number_of(site).map(|i| i as u32),
         _ => None,
@@ -441,10 +477,12 @@ pub(crate) fn without(agent: &mut Driven, gone: u32) -> Result<(), NodeError> {
     }
 }
 
-/// All neighbours that an agent has or will have: those of the study's graph, then those that joined, in the order of agreements.
+/// All neighbours that an agent has or will have: those of the study's graph, then those that
+/// joined, in the order of agreements.
 pub(crate) fn in_order(agent: &Driven) -> Vec<u32> {
     let joined: Vec<u32> = agent.joined().iter().map(|j| j.0).collect();
-    let mut all: Vec<u32> = agent.neighbours().into_iter().filter(|j| !joined.contains(j)).collect();
+    let mut all: Vec<u32> =
+        agent.neighbours().into_iter().filter(|j| !joined.contains(j)).collect();
     all.extend(joined);
     all
 }

@@ -123,7 +123,8 @@ pub fn audit(rows: &[Row]) -> Result<Vec<Audited>, AuditError> {
     auditor.finish()
 }
 
-/// Audits a ledger row by row. What it remembers grows with the number of different charges, not with the number of rows: Gaussian releases with the same noise are counted.
+/// Audits a ledger row by row. What it remembers grows with the number of different charges, not
+/// with the number of rows: Gaussian releases with the same noise are counted.
 #[derive(Debug, Default)]
 pub struct Auditor {
     studies: Vec<(Audited, Tally)>,
@@ -139,7 +140,8 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, charge: &ChargeRow) {
-        let gaussian = |e: &Event| e.count == 1 && matches!(e.mechanism, Mechanism::Gaussian { .. });
+        let gaussian =
+            |e: &Event| e.count == 1 && matches!(e.mechanism, Mechanism::Gaussian { .. });
         match serde_json::to_string(charge) {
             Ok(key) if charge.values().all(gaussian) => {
                 self.counted.entry(key).or_insert_with(|| (charge.clone(), 0)).1 += 1;
@@ -179,10 +181,13 @@ impl Auditor {
             studies.push((study, Tally::default()));
             return;
         }
-        let Some((study, charges)) = studies.iter_mut().rfind(|s| s.0.study == row.study) else { return };
+        let Some((study, charges)) = studies.iter_mut().rfind(|s| s.0.study == row.study) else {
+            return;
+        };
         match &row.entry {
             Entry::Release { round, charge, .. } => {
-                // Masked sums pass numbers over when the run goes on without somebody, and only then.
+                // Masked sums pass numbers over when the run goes on without somebody, and only
+                // then.
                 let passed = !study.without.is_empty() && *round > study.releases;
                 if *round != study.releases + 1 && !passed {
                     let (row, round, before) = (row.number, *round, study.releases);
@@ -194,13 +199,16 @@ impl Auditor {
                     charges.add(charge);
                 }
             }
-            Entry::Absent { round, neighbour, weight } => study.without.push((*neighbour, *round, *weight)),
+            Entry::Absent { round, neighbour, weight } => {
+                study.without.push((*neighbour, *round, *weight))
+            }
             Entry::Changed { number, change, agreement, .. } => {
                 // Whose keys these are was checked when it was taken up.
                 match Agreement::parse(agreement) {
                     Ok(read)
                         if read.is_sound()
-                            && (read.number, read.change.to_string()) == (*number, change.clone()) =>
+                            && (read.number, read.change.to_string())
+                                == (*number, change.clone()) =>
                     {
                         study.changes.push(read.summary());
                     }
@@ -251,7 +259,8 @@ impl Auditor {
 /// Events that are refused, or that no theorem covers.
 pub fn recompute(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, Unproved> {
     let norms: BTreeSet<&String> = charges.iter().flat_map(ChargeRow::keys).collect();
-    let none = || Recomputed { epsilon: 0.0, delta: 0.0, method: Method::Pure, norm: "none".into() };
+    let none =
+        || Recomputed { epsilon: 0.0, delta: 0.0, method: Method::Pure, norm: "none".into() };
     if charges.is_empty() {
         return Ok(none());
     }
@@ -289,7 +298,8 @@ pub fn recompute(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, Unp
     best.ok_or(Unproved::NoTheorem)
 }
 
-/// What a charge of Laplace noise says in every norm: together they may prove less than the best of them alone.
+/// What a charge of Laplace noise says in every norm: together they may prove less than the best of
+/// them alone.
 fn shift(charge: &ChargeRow) -> Option<LaplaceShift> {
     let laplace = |norm: &str| match charge.get(norm)? {
         Event { mechanism: Mechanism::Laplace { epsilon }, count, .. } => Some((*epsilon, *count)),
@@ -307,14 +317,14 @@ fn replay(charges: &[ChargeRow], claim: &Claim) -> Result<Recomputed, Unproved> 
     for (index, charge) in charges.iter().enumerate() {
         let event = charge.get("filter").ok_or(Unproved::NotAFilters(index))?;
         let (orders, costs, mu) = match &event.mechanism {
-            Mechanism::IntervalLaplace { orders, costs, .. } | Mechanism::Renyi { orders, costs } => {
-                (orders, costs, None)
-            }
+            Mechanism::IntervalLaplace { orders, costs, .. }
+            | Mechanism::Renyi { orders, costs } => (orders, costs, None),
             Mechanism::IntervalGaussian { orders, costs, mu } => (orders, costs, *mu),
             _ => return Err(Unproved::NotAFilters(index)),
         };
         if filter.is_none() {
-            // Ledgers from before Σ μ² was added up have charges without a μ, and the filter they were let through by.
+            // Ledgers from before Σ μ² was added up have charges without a μ, and the filter they
+            // were let through by.
             let new = if mu.is_some() { RenyiFilter::with_gaussian } else { RenyiFilter::new };
             filter = Some(new(orders, claim.epsilon, claim.delta)?);
         }
@@ -363,14 +373,18 @@ mod tests {
     #[test]
     fn a_filter_is_replayed_by_the_rule_its_charges_were_made_under() {
         let old = r#"{"filter":{"mechanism":"interval-gaussian","orders":[20.0,30.0],"costs":[0.01,0.015],"count":1}}"#;
-        // B(20) = 1 + ln(1e-5)/19 − ln(0.95) = 0.4453: 44 releases, and one more was never let through.
+        // B(20) = 1 + ln(1e-5)/19 − ln(0.95) = 0.4453: 44 releases, and one more was never let
+        // through.
         assert_eq!(recompute(&charges(old, 44), &claim()).unwrap().method, Method::RenyiFilter);
-        assert!(recompute(&charges(old, 45), &claim()).unwrap_err().to_string().contains("charge 44"));
-        let new =
-            r#"{"filter":{"mechanism":"interval-gaussian","orders":[],"costs":[],"mu":0.05,"count":1}}"#;
+        assert!(
+            recompute(&charges(old, 45), &claim()).unwrap_err().to_string().contains("charge 44")
+        );
+        let new = r#"{"filter":{"mechanism":"interval-gaussian","orders":[],"costs":[],"mu":0.05,"count":1}}"#;
         // μ² = 0.2367² = 0.05603: 22 releases of 0.0025.
         assert_eq!(recompute(&charges(new, 22), &claim()).unwrap().epsilon, 1.0);
-        assert!(recompute(&charges(new, 23), &claim()).unwrap_err().to_string().contains("charge 22"));
+        assert!(
+            recompute(&charges(new, 23), &claim()).unwrap_err().to_string().contains("charge 22")
+        );
         let mixed: Vec<ChargeRow> = [charges(new, 1), charges(old, 1)].concat();
         assert!(recompute(&mixed, &claim()).is_err(), "two filters are not one");
         let both = r#"{"filter":{"mechanism":"interval-gaussian","orders":[20.0],"costs":[0.01],"mu":0.05,"count":1}}"#;

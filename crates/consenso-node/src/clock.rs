@@ -13,7 +13,8 @@ pub fn now() -> u64 {
 pub fn civil(days: i64) -> (i64, u8, u8) {
     let z = days + 719_468;
     let (era, day_of_era) = (z.div_euclid(146_097), z.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
@@ -35,7 +36,12 @@ pub fn days(year: i64, month: i64, day: i64) -> i64 {
 pub fn text(seconds: u64) -> String {
     let (year, month, day) = civil((seconds / 86_400) as i64);
     let rest = seconds % 86_400;
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
 }
 
 #[cfg(test)]

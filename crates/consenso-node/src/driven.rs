@@ -1,9 +1,13 @@
-//! The agent a node drives: one that sends its vectors, one that sends shares of them, or one that sends them masked.
+//! The agent a node drives: one that sends its vectors, one that sends shares of them, or one that
+//! sends them masked.
 //!
-//! To a node all are the same: numbered exchanges, in each of which something is made durable, sent to every neighbour and awaited from every
-//! neighbour. What they have in common is [`Agent`]; [`Framed`] is what an [`Exchange`] adds to be carried by a network. Shares take two exchanges a round, 2r − 1 for the shares and 2r
-//! for the sums, and every neighbour has a frame of its own. Masked vectors take as many exchanges a round as there are hops between the two sites farthest apart, and all neighbours have
-//! the same frame; a round that is tried again without somebody has numbers of its own (see [`MaskedSums`]).
+//! To a node all are the same: numbered exchanges, in each of which something is made durable, sent
+//! to every neighbour and awaited from every neighbour. What they have in common is [`Agent`];
+//! [`Framed`] is what an [`Exchange`] adds to be carried by a network. Shares take two exchanges a
+//! round, 2r − 1 for the shares and 2r for the sums, and every neighbour has a frame of its own.
+//! Masked vectors take as many exchanges a round as there are hops between the two sites farthest
+//! apart, and all neighbours have the same frame; a round that is tried again without somebody has
+//! numbers of its own (see [`MaskedSums`]).
 
 use crate::frame::{self, Frame};
 use crate::progress::Convergence;
@@ -17,7 +21,8 @@ use consenso_engine::sharing::{Phase, ShareError, ShareMessage, ShareRefusal};
 
 /// What an agent wants done.
 pub(crate) enum Wanted {
-    /// These bytes made durable with the agent's state, and then sent: to each neighbour its [part](Drive::part).
+    /// These bytes made durable with the agent's state, and then sent: to each neighbour its
+    /// [part](Drive::part).
     Commit {
         /// The exchange.
         round: u32,
@@ -32,7 +37,8 @@ pub(crate) enum Wanted {
     Nothing,
 }
 
-/// A mean over about the latest share of the rounds: noise of single rounds goes, what the run does stays.
+/// A mean over about the latest share of the rounds: noise of single rounds goes, what the run does
+/// stays.
 #[derive(Default)]
 struct Moving(Vec<f64>);
 
@@ -79,7 +85,8 @@ impl Apart {
 #[derive(Default)]
 struct Steps {
     round: u32,
-    /// Means of what was revealed, over an eighth and over half of the rounds; empty after a start, when it is not known.
+    /// Means of what was revealed, over an eighth and over half of the rounds; empty after a start,
+    /// when it is not known.
     means: (Moving, Moving),
     length: Option<f64>,
 }
@@ -117,7 +124,11 @@ trait Framed: Exchange<Message: Send + Sync> + Send + Sync + 'static {
     fn bytes(exchange: u32, messages: &[Self::Message]) -> Bytes;
 
     /// The message in a frame on the edge to `peer`, and the exchange that it is for.
-    fn message(agent: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, Self::Message), String>;
+    fn message(
+        agent: &Agent<Self>,
+        peer: u32,
+        frame: Frame,
+    ) -> Result<(u32, Self::Message), String>;
 
     /// Whether a refusal says that the message was known already.
     fn was_known(_refusal: &Self::Refusal) -> bool {
@@ -140,7 +151,8 @@ trait Framed: Exchange<Message: Send + Sync> + Send + Sync + 'static {
         plan.width
     }
 
-    /// How old the vectors were that the last exchange mixed, by neighbour; empty where they are all of its round.
+    /// How old the vectors were that the last exchange mixed, by neighbour; empty where they are
+    /// all of its round.
     fn ages(_agent: &Agent<Self>) -> Vec<u32> {
         Vec::new()
     }
@@ -203,7 +215,9 @@ impl Framed for SecretShares {
     }
 
     fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, ShareMessage), String> {
-        let Frame::Words { from, to, round, words } = frame else { return Err(OUT_OF_PLACE.into()) };
+        let Frame::Words { from, to, round, words } = frame else {
+            return Err(OUT_OF_PLACE.into());
+        };
         if from != peer {
             return Err(format!("a share of agent {from} on the edge to agent {peer}"));
         }
@@ -238,7 +252,11 @@ impl Framed for MaskedSums {
         frame::masked(exchange, message)
     }
 
-    fn message(agent: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, MaskedMessage), String> {
+    fn message(
+        agent: &Agent<Self>,
+        peer: u32,
+        frame: Frame,
+    ) -> Result<(u32, MaskedMessage), String> {
         let Frame::Masked { from, exchange, round, hop, gone, before, vectors } = frame else {
             return Err(OUT_OF_PLACE.into());
         };
@@ -294,11 +312,13 @@ impl Driven {
             Driven(Box::new(Seated { agent, seen: E::Seen::default() }))
         }
         if experiment.is_masked() {
-            let MaskedSite { agent, plan } = experiment.masked_site(me).map_err(|e| e.to_string())?;
+            let MaskedSite { agent, plan } =
+                experiment.masked_site(me).map_err(|e| e.to_string())?;
             return Ok((driven(agent), plan));
         }
         if experiment.is_shared() {
-            let SharingSite { agent, plan } = experiment.sharing_site(me).map_err(|e| e.to_string())?;
+            let SharingSite { agent, plan } =
+                experiment.sharing_site(me).map_err(|e| e.to_string())?;
             return Ok((driven(agent), plan));
         }
         let Site { agent, plan } = experiment.site(me).map_err(|e| e.to_string())?;
@@ -340,7 +360,8 @@ pub(crate) trait Drive: Send + Sync {
     /// The model, once there is one.
     fn model(&self) -> Option<&[f64]>;
 
-    /// The number that says to neighbours that this site needs nothing more of them, once it does not.
+    /// The number that says to neighbours that this site needs nothing more of them, once it does
+    /// not.
     fn mark(&self) -> u32 {
         if self.model().is_some() { self.last() } else { self.round() }
     }
@@ -348,7 +369,8 @@ pub(crate) trait Drive: Send + Sync {
     /// Who is waited for: before the first release for the secrets of edges.
     fn awaited(&self) -> Vec<u32>;
 
-    /// Neighbours with whom the secret of the edge is still to be agreed on: nothing is released before.
+    /// Neighbours with whom the secret of the edge is still to be agreed on: nothing is released
+    /// before.
     fn awaited_secrets(&self) -> Vec<u32>;
 
     /// Takes in the secret of an edge.
@@ -360,7 +382,8 @@ pub(crate) trait Drive: Send + Sync {
     /// How many rounds old a mixed vector may be.
     fn staleness(&self) -> u32;
 
-    /// How old the vectors were that the last exchange mixed, by neighbour; empty where they are all of its round.
+    /// How old the vectors were that the last exchange mixed, by neighbour; empty where they are
+    /// all of its round.
     fn ages(&self) -> Vec<u32>;
 
     /// Of every neighbour a site that has so many exchanges complete had releases up to here.
@@ -378,7 +401,8 @@ pub(crate) trait Drive: Send + Sync {
     /// Goes on without a neighbour; why not.
     fn go_without(&mut self, neighbour: u32) -> Result<(), String>;
 
-    /// Whether the algorithm can go on without a neighbour, each site from its own next exchange on; why not.
+    /// Whether the algorithm can go on without a neighbour, each site from its own next exchange
+    /// on; why not.
     fn may_go_without(&self) -> Result<(), String>;
 
     /// Whether its claim stands with another neighbour; why not.
@@ -411,7 +435,8 @@ pub(crate) trait Drive: Send + Sync {
     /// Goes on from a checkpoint.
     fn restore(&mut self, saved: &Checkpoint) -> Result<(), RestoreError>;
 
-    /// The state after `released` exchanges, of which others still have the last; why not, if the algorithm remembers more.
+    /// The state after `released` exchanges, of which others still have the last; why not, if the
+    /// algorithm remembers more.
     fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, String>;
 
     /// What an exchange costs by the schedule; `None` where that depends on the transcript.
@@ -423,13 +448,16 @@ pub(crate) trait Drive: Send + Sync {
     /// What to do next; `None` until another message comes.
     fn poll(&mut self) -> Result<Option<Wanted>, String>;
 
-    /// Of everybody's parts the one for this neighbour, and never another's: shares say for whom they are.
+    /// Of everybody's parts the one for this neighbour, and never another's: shares say for whom
+    /// they are.
     fn part(&self, neighbour: u32, bytes: &Bytes) -> Option<Bytes>;
 
-    /// Takes in what `peer` sent for an exchange; its number. What was known already changes nothing.
+    /// Takes in what `peer` sent for an exchange; its number. What was known already changes
+    /// nothing.
     fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, String>;
 
-    /// Takes in what `peer` sent and remembers the largest number it ever sent, with its exchange; see [`Self::handle`].
+    /// Takes in what `peer` sent and remembers the largest number it ever sent, with its exchange;
+    /// see [`Self::handle`].
     fn take(&mut self, peer: u32, frame: Frame, largest: &mut (f64, u32)) -> Result<u32, String> {
         let sent = match &frame {
             Frame::Release { round, values, .. } => {
@@ -540,7 +568,10 @@ impl<E: Framed> Drive for Seated<E> {
     }
 
     fn is_forged(&self) -> bool {
-        matches!(self.agent.failure(), Some(ShareError::Forged { .. } | ShareError::TwoVersions { .. }))
+        matches!(
+            self.agent.failure(),
+            Some(ShareError::Forged { .. } | ShareError::TwoVersions { .. })
+        )
     }
 
     fn is_shared(&self) -> bool {
@@ -633,7 +664,9 @@ mod tests {
 
     fn committed(agent: &mut Driven) -> (u32, Bytes, usize) {
         match agent.poll() {
-            Ok(Some(Wanted::Commit { round, bytes, charge })) => (round, bytes, charge.events().len()),
+            Ok(Some(Wanted::Commit { round, bytes, charge })) => {
+                (round, bytes, charge.events().len())
+            }
             _ => panic!("something to commit"),
         }
     }
@@ -657,7 +690,8 @@ mod tests {
         assert_eq!((agent.part(1, &swapped), agent.part(2, &swapped)), (None, None));
     }
 
-    /// Three agents talk until all are done, the first of them put back from its checkpoint on the way; the steps that each of them tells.
+    /// Three agents talk until all are done, the first of them put back from its checkpoint on the
+    /// way; the steps that each of them tells.
     fn steps(restart: bool) -> Vec<Vec<Option<f64>>> {
         let mut agents: Vec<Driven> = (0..3).map(|me| driven(me).0).collect();
         let mut told = vec![Vec::new(); 3];
@@ -689,7 +723,8 @@ mod tests {
         told
     }
 
-    /// All sites know the sums, so all tell the same steps; the first round has nothing before it, nor has the first after a restart.
+    /// All sites know the sums, so all tell the same steps; the first round has nothing before it,
+    /// nor has the first after a restart.
     #[test]
     fn the_step_of_a_round_is_what_everybody_knows() {
         let told = steps(false);
@@ -715,7 +750,9 @@ mod tests {
             for (me, agent) in agents.iter_mut().enumerate() {
                 match agent.poll() {
                     Ok(Some(Wanted::Commit { bytes, .. })) => flying.extend(
-                        [0, 1, 2].into_iter().filter_map(|j| Some((me as u32, j, agent.part(j, &bytes)?))),
+                        [0, 1, 2]
+                            .into_iter()
+                            .filter_map(|j| Some((me as u32, j, agent.part(j, &bytes)?))),
                     ),
                     Err(words) => ends.push((words, agent.is_forged())),
                     _ => {}

@@ -1,16 +1,22 @@
-//! Secrets of edges: what the two ends of an edge draw the noise from that one adds and the other subtracts.
+//! Secrets of edges: what the two ends of an edge draw the noise from that one adds and the other
+//! subtracts.
 //!
 //! # How two ends agree
-//! On every new link each end sends a fresh X25519 key inside the TLS session, and a proof of the secret it has, if it has one. Equal proofs: both have the same secret, and it is
-//! **confirmed**. Otherwise both derive one from the two keys (HKDF-SHA256, salted with the study, for this edge), make it durable, and only then prove it to the other.
+//! On every new link each end sends a fresh X25519 key inside the TLS session, and a proof of the
+//! secret it has, if it has one. Equal proofs: both have the same secret, and it is **confirmed**.
+//! Otherwise both derive one from the two keys (HKDF-SHA256, salted with the study, for this edge),
+//! make it durable, and only then prove it to the other.
 //!
-//! Nothing is released before every edge is confirmed. An end proves a secret after it is on disk, so a confirmed one is on the other disk too: whatever crashes, both go on with the same
-//! secret, and one that may have been used is never replaced. The noise of a round is a stream of its own under the secret, and a draft that was sent is sent again, not drawn again: no
-//! noise is used for two drafts that leave.
+//! Nothing is released before every edge is confirmed. An end proves a secret after it is on disk,
+//! so a confirmed one is on the other disk too: whatever crashes, both go on with the same secret,
+//! and one that may have been used is never replaced. The noise of a round is a stream of its own
+//! under the secret, and a draft that was sent is sent again, not drawn again: no noise is used for
+//! two drafts that leave.
 //!
 //! # Where they are
-//! In a file of the site's folder that only its owner reads, written as durably as releases. It is overwritten and removed when the site's last release is out: who takes the machine over
-//! later learns nothing about what neighbours hid with them.
+//! In a file of the site's folder that only its owner reads, written as durably as releases. It is
+//! overwritten and removed when the site's last release is out: who takes the machine over later
+//! learns nothing about what neighbours hid with them.
 
 use crate::folder::Folder;
 use crate::frame::{Digest, Frame, Hex};
@@ -125,7 +131,8 @@ impl Edges {
     /// What to send on a new link.
     pub(crate) fn offer(&mut self, peer: u32) -> Result<Frame, EdgeError> {
         let failed = |_| EdgeError::Entropy;
-        let private = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).map_err(failed)?;
+        let private =
+            EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).map_err(failed)?;
         let public = private.compute_public_key().map_err(failed)?;
         let public: [u8; 32] = public.as_ref().try_into().map_err(|_| EdgeError::Length)?;
         self.open.insert(peer, (private, public));
@@ -152,17 +159,19 @@ impl Edges {
         }
         let (low, high) = (self.me.min(peer), self.me.max(peer));
         let (first, second) = if self.me == low { (&mine, public) } else { (public, &mine) };
-        let place = [&b"consenso edge"[..], &low.to_le_bytes(), &high.to_le_bytes(), first, second].concat();
+        let place = [&b"consenso edge"[..], &low.to_le_bytes(), &high.to_le_bytes(), first, second]
+            .concat();
         let study = self.study;
-        let derived = agree_ephemeral(private, &UnparsedPublicKey::new(&X25519, public), |shared| {
-            let key = Salt::new(HKDF_SHA256, &study).extract(shared);
-            let fill = |label: &[u8]| {
-                let mut out = [0; 32];
-                let info = [label, &place];
-                key.expand(&info, HKDF_SHA256).and_then(|okm| okm.fill(&mut out)).map(|()| out)
-            };
-            fill(b"secret").and_then(|secret| Ok((secret, fill(b"proof")?)))
-        });
+        let derived =
+            agree_ephemeral(private, &UnparsedPublicKey::new(&X25519, public), |shared| {
+                let key = Salt::new(HKDF_SHA256, &study).extract(shared);
+                let fill = |label: &[u8]| {
+                    let mut out = [0; 32];
+                    let info = [label, &place];
+                    key.expand(&info, HKDF_SHA256).and_then(|okm| okm.fill(&mut out)).map(|()| out)
+                };
+                fill(b"secret").and_then(|secret| Ok((secret, fill(b"proof")?)))
+            });
         let (secret, proof) = derived.and_then(|both| both).map_err(|_| EdgeError::NoKey)?;
         self.known.insert(peer, Known { secret, proof, confirmed: false });
         self.save()?;
@@ -190,7 +199,8 @@ impl Edges {
         let written = || {
             let text = serde_json::to_vec(&kept)?;
             let new = self.path.with_extension("new");
-            let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
+            let mut file =
+                File::options().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
             file.write_all(&text)?;
             file.sync_all()?;
             std::fs::rename(&new, &self.path)?;
@@ -211,7 +221,8 @@ mod tests {
     use super::*;
 
     fn end(name: &str, me: u32) -> Edges {
-        let folder = std::env::temp_dir().join(format!("consenso-edges-{}-{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("consenso-edges-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Edges::read(folder.join("edges.key"), [7; 32], me).unwrap()
     }
@@ -239,7 +250,8 @@ mod tests {
         end.confirmed().next().map(|c| c.1)
     }
 
-    /// Whatever is lost on the way and whoever dies, a secret that an end may use is the other's too, and stays.
+    /// Whatever is lost on the way and whoever dies, a secret that an end may use is the other's
+    /// too, and stays.
     #[test]
     fn both_ends_come_to_one_secret_and_keep_it() {
         for (case, heard) in
@@ -254,7 +266,10 @@ mod tests {
             let (mut a, mut b) = (end(&name("a"), 3), end(&name("b"), 1));
             meet(&mut a, &mut b, [true, true]).unwrap();
             assert!(secret(&a).is_some() && secret(&a) == secret(&b), "case {case}");
-            assert!(first.is_none() || first == secret(&a), "case {case}: one that was in use was replaced");
+            assert!(
+                first.is_none() || first == secret(&a),
+                "case {case}: one that was in use was replaced"
+            );
             let used = secret(&a);
             // One disk is lost: the other end does not take another secret.
             std::fs::remove_file(&b.path).unwrap();

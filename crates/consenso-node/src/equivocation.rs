@@ -1,9 +1,12 @@
 //! Whether a neighbour tells different sites different things.
 //!
-//! Two neighbours A and B of a site J that are neighbours of each other compare what J sent them. With its release of round r + 1 a site sends to each neighbour one hash over what it
-//! received in round r from those they have in common. Where two such hashes differ, both send what they received with J's signatures: two statements that J signed about one round with different hashes
-//! are a proof, and J is refused with it; a statement without a valid signature makes whoever passed it on the liar. A site that no two neighbours of each other have in common is not watched by
-//! this, nor is a release that is a share, which is different for everybody by design.
+//! Two neighbours A and B of a site J that are neighbours of each other compare what J sent them.
+//! With its release of round r + 1 a site sends to each neighbour one hash over what it received in
+//! round r from those they have in common. Where two such hashes differ, both send what they
+//! received with J's signatures: two statements that J signed about one round with different hashes
+//! are a proof, and J is refused with it; a statement without a valid signature makes whoever
+//! passed it on the liar. A site that no two neighbours of each other have in common is not watched
+//! by this, nor is a release that is a share, which is different for everybody by design.
 
 use crate::frame::{Digest, Told, blake3};
 use crate::seal::Seal;
@@ -78,7 +81,8 @@ impl Watch {
         self.mine.iter().find(|(r, _)| *r == round).map(|(_, all)| all)
     }
 
-    /// One hash over what all neighbours in common with `peer` sent in a round; `None` where there are none, or one of them sent nothing.
+    /// One hash over what all neighbours in common with `peer` sent in a round; `None` where there
+    /// are none, or one of them sent nothing.
     pub(crate) fn summary(&self, peer: u32, round: u32) -> Option<Digest> {
         let (common, all) = (self.common.get(&peer)?, self.of(round)?);
         let mut bytes = Vec::with_capacity(36 * common.len());
@@ -98,7 +102,8 @@ impl Watch {
         }
     }
 
-    /// Neighbours whose summaries of rounds that are complete here differ from this site's, with the round. Each is named once.
+    /// Neighbours whose summaries of rounds that are complete here differ from this site's, with
+    /// the round. Each is named once.
     pub(crate) fn disagreements(&mut self, complete: u32) -> Vec<(u32, u32)> {
         let mut found = Vec::new();
         let mut theirs = std::mem::take(&mut self.theirs);
@@ -119,7 +124,9 @@ impl Watch {
 
     /// What this site received in a round from those it has in common with `peer`.
     pub(crate) fn told(&self, peer: u32, round: u32) -> Vec<Told> {
-        let (Some(common), Some(all)) = (self.common.get(&peer), self.of(round)) else { return Vec::new() };
+        let (Some(common), Some(all)) = (self.common.get(&peer), self.of(round)) else {
+            return Vec::new();
+        };
         let one = |&about: &u32| {
             let Received { blake3, seal } = all.get(&about)?.clone();
             Some(Told { about, blake3, seal })
@@ -127,7 +134,8 @@ impl Watch {
         common.iter().filter_map(one).collect()
     }
 
-    /// Compares what `peer` says it received in a round with what this site did. `signed` says whether a site signed that.
+    /// Compares what `peer` says it received in a round with what this site did. `signed` says
+    /// whether a site signed that.
     pub(crate) fn judge(
         &self,
         peer: u32,
@@ -135,7 +143,9 @@ impl Watch {
         told: &[Told],
         signed: impl Fn(&Told) -> bool,
     ) -> Vec<Verdict> {
-        let (Some(common), Some(all)) = (self.common.get(&peer), self.of(round)) else { return Vec::new() };
+        let (Some(common), Some(all)) = (self.common.get(&peer), self.of(round)) else {
+            return Vec::new();
+        };
         let mut verdicts = Vec::new();
         for told in told.iter().filter(|t| common.contains(&t.about)) {
             match all.get(&told.about) {
@@ -166,8 +176,11 @@ mod tests {
         for round in 1..=2 {
             for (me, watch) in watch.iter_mut().enumerate() {
                 for from in (0..4).filter(|&j| j as usize != me) {
-                    let hash =
-                        if (me, from, round) == (1, 3, 2) { 99 } else { 10 * round as u8 + from as u8 };
+                    let hash = if (me, from, round) == (1, 3, 2) {
+                        99
+                    } else {
+                        10 * round as u8 + from as u8
+                    };
                     watch.received(from, round, received(hash));
                 }
             }

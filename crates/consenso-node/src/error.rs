@@ -181,9 +181,13 @@ fn help(error: &LedgerError) -> &'static str {
 }
 
 impl NodeError {
-    /// Whether it says something of neighbours, from what they sent or did not send, that other neighbours should know.
+    /// Whether it says something of neighbours, from what they sent or did not send, that other
+    /// neighbours should know.
     pub(crate) fn is_about_others(&self) -> bool {
-        matches!(self, Self::Away { .. } | Self::Alone { .. } | Self::OutOfRange { .. } | Self::Shares(_))
+        matches!(
+            self,
+            Self::Away { .. } | Self::Alone { .. } | Self::OutOfRange { .. } | Self::Shares(_)
+        )
     }
 
     /// Whether the user must mend something before another start can work.
@@ -191,10 +195,15 @@ impl NodeError {
     pub fn is_input(&self) -> bool {
         match self {
             // Others may come back, or tell the truth next time.
-            Self::Away { .. } | Self::Alone { .. } | Self::Forgot { .. } | Self::OutOfRange { .. } => false,
+            Self::Away { .. }
+            | Self::Alone { .. }
+            | Self::Forgot { .. }
+            | Self::OutOfRange { .. } => false,
             Self::Shares(_) | Self::Unanswered { .. } | Self::Contradicted { .. } => false,
             Self::System { .. } | Self::Store(StoreError::Database { .. }) => false,
-            Self::Store(StoreError::File { cause, .. }) => cause.kind() != std::io::ErrorKind::StorageFull,
+            Self::Store(StoreError::File { cause, .. }) => {
+                cause.kind() != std::io::ErrorKind::StorageFull
+            }
             _ => true,
         }
     }
@@ -204,7 +213,8 @@ impl NodeError {
 mod tests {
     use super::*;
 
-    /// A filter's account has another shape since Σ μ² is added up: whoever updates in the middle of a study is told what to do.
+    /// A filter's account has another shape since Σ μ² is added up: whoever updates in the middle
+    /// of a study is told what to do.
     #[test]
     fn a_study_begun_by_another_version_says_how_it_can_end() {
         let said = NodeError::from(RestoreError::Shape { what: "the ledger" }).to_string();

@@ -35,7 +35,8 @@ pub const REVOKED: &str = "revoked.txt";
 /// The site's records, unless `site.toml` says otherwise.
 pub const RECORDS: &str = "records.csv";
 
-/// Where a site on a host of its own serves its metrics, unless `site.toml` says otherwise: to this host alone.
+/// Where a site on a host of its own serves its metrics, unless `site.toml` says otherwise: to this
+/// host alone.
 pub const METRICS: &str = "127.0.0.1:9400";
 
 /// What is wrong with a site's folder.
@@ -65,11 +66,15 @@ pub(crate) fn explain(path: &Path, cause: &std::io::Error) -> String {
     let owner = |path: &Path| fs::metadata(path).ok().map(|m| m.uid());
     let nearest = path.ancestors().find_map(|at| owner(at).map(|uid| (at, uid)));
     match (cause.kind(), nearest, owner(Path::new("/proc/self"))) {
-        (std::io::ErrorKind::PermissionDenied, Some((at, theirs)), Some(ours)) if ours != theirs => format!(
-            "{cause}\n  help: {} belongs to user {theirs}, and this process runs as user {ours}: \
+        (std::io::ErrorKind::PermissionDenied, Some((at, theirs)), Some(ours))
+            if ours != theirs =>
+        {
+            format!(
+                "{cause}\n  help: {} belongs to user {theirs}, and this process runs as user {ours}: \
              make the site's folder its own (chown -R {ours})",
-            at.display()
-        ),
+                at.display()
+            )
+        }
         _ => cause.to_string(),
     }
 }
@@ -106,7 +111,8 @@ pub struct Budget {
     pub epsilon: f64,
     /// δ.
     pub delta: f64,
-    /// How studies are added up, fixed with the first of them; the best rule that covers the first study if left out.
+    /// How studies are added up, fixed with the first of them; the best rule that covers the first
+    /// study if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Rule>,
 }
@@ -132,37 +138,47 @@ pub struct SiteFile {
     /// After how many seconds a neighbour counts as away.
     #[serde(default = "default_deadline")]
     pub deadline_seconds: f64,
-    /// With how many sites, itself included, a run goes on under `away = "continue-without"`: fewer stop, with their state kept.
+    /// With how many sites, itself included, a run goes on under `away = "continue-without"`: fewer
+    /// stop, with their state kept.
     #[serde(default = "default_least_sites", skip_serializing_if = "is_two")]
     pub least_sites: usize,
-    /// Seconds between two signs of life on a quiet link; a link without one for twice as long is given up.
+    /// Seconds between two signs of life on a quiet link; a link without one for twice as long is
+    /// given up.
     #[serde(default = "default_keep_alive")]
     pub keep_alive_seconds: f64,
     /// Where `/metrics`, `/healthz` and `/readyz` are served; nowhere if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
-    /// What all studies of these records together may cost: a hard cap from the first start on, which can be lowered later and not raised.
+    /// What all studies of these records together may cost: a hard cap from the first start on,
+    /// which can be lowered later and not raised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// Whether these records need no protection: only then does the site take part in studies that make no privacy claim.
+    /// Whether these records need no protection: only then does the site take part in studies that
+    /// make no privacy claim.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unprotected: bool,
-    /// The weakest adversary a study's claim must hold against: `"local"`, `"one-node"` or `{ colluders = c, eavesdropper = true }`. Any, if left out.
+    /// The weakest adversary a study's claim must hold against: `"local"`, `"one-node"` or
+    /// `{ colluders = c, eavesdropper = true }`. Any, if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adversary: Option<Adversary>,
-    /// Whether the records of its file are public: only then may noise come from a seed that everybody knows.
+    /// Whether the records of its file are public: only then may noise come from a seed that
+    /// everybody knows.
     #[serde(default, skip_serializing_if = "is_false")]
     pub public: bool,
-    /// The folder of the ledger that stays with the records, whoever uses them; beside the records' file if left out.
+    /// The folder of the ledger that stays with the records, whoever uses them; beside the records'
+    /// file if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<PathBuf>,
-    /// Whether the group of `key.pem` may read it, as mounts of Kubernetes have it; its owner alone by default.
+    /// Whether the group of `key.pem` may read it, as mounts of Kubernetes have it; its owner alone
+    /// by default.
     #[serde(default, skip_serializing_if = "is_false")]
     pub group_reads_key: bool,
-    /// A command that signs with the site's key instead of `key.pem`, so that the key can stay in a hardware module: bytes in, signature out.
+    /// A command that signs with the site's key instead of `key.pem`, so that the key can stay in a
+    /// hardware module: bytes in, signature out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signer: Vec<String>,
-    /// A file on another disk that counts the releases, so that an old copy of this folder is found out.
+    /// A file on another disk that counts the releases, so that an old copy of this folder is found
+    /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<PathBuf>,
 }
@@ -266,12 +282,17 @@ impl Folder {
         }
         let site: SiteFile = parse(&path.join(SITE))?;
         let peers = read_peers(path)?;
-        let wrong = |file: &str, message: String| FolderError::Content { path: path.join(file), message };
-        for (key, seconds) in
-            [("deadline_seconds", site.deadline_seconds), ("keep_alive_seconds", site.keep_alive_seconds)]
-        {
+        let wrong =
+            |file: &str, message: String| FolderError::Content { path: path.join(file), message };
+        for (key, seconds) in [
+            ("deadline_seconds", site.deadline_seconds),
+            ("keep_alive_seconds", site.keep_alive_seconds),
+        ] {
             if !(seconds > 0.0 && seconds < 1e9) {
-                return Err(wrong(SITE, format!("{key} = {seconds} must be a positive number of seconds")));
+                return Err(wrong(
+                    SITE,
+                    format!("{key} = {seconds} must be a positive number of seconds"),
+                ));
             }
         }
         for (key, address) in [("listen", &site.listen), ("metrics", &site.metrics)] {
@@ -279,7 +300,8 @@ impl Folder {
             checked.map_err(|message| wrong(SITE, format!("{key}: {message}")))?;
         }
         if site.least_sites < 2 {
-            let message = "least_sites must be 2 or more: a site alone would spend its budget for nobody";
+            let message =
+                "least_sites must be 2 or more: a site alone would spend its budget for nobody";
             return Err(wrong(SITE, message.into()));
         }
         if let Some(Budget { epsilon, delta, .. }) = site.budget
@@ -304,7 +326,8 @@ impl Folder {
         known(&self.path, &self.peers)
     }
 
-    /// The sites as the file has them now: addresses and pins may change while a node runs, the sites and their numbers may not.
+    /// The sites as the file has them now: addresses and pins may change while a node runs, the
+    /// sites and their numbers may not.
     ///
     /// # Errors
     /// A file that is wrong, or that names other sites.
@@ -334,8 +357,9 @@ impl Folder {
         self.peers.iter().position(|p| p.name == name)
     }
 
-    /// Why the key with this pin is not believed any more, if it is in the list of revoked keys (`revoked.txt`: a pin a line, `#` before a remark). The list is read for every
-    /// handshake, whatever `peers.toml` says; one that cannot be read lets nobody in.
+    /// Why the key with this pin is not believed any more, if it is in the list of revoked keys
+    /// (`revoked.txt`: a pin a line, `#` before a remark). The list is read for every handshake,
+    /// whatever `peers.toml` says; one that cannot be read lets nobody in.
     pub(crate) fn revoked(&self, pin: &Digest) -> Option<String> {
         let path = self.path.join(REVOKED);
         let text = match std::fs::read_to_string(&path) {
@@ -364,7 +388,8 @@ impl Folder {
         None
     }
 
-    /// Who calls whom on the edge to `peer`: the one with the larger number calls, unless only the other way is possible.
+    /// Who calls whom on the edge to `peer`: the one with the larger number calls, unless only the
+    /// other way is possible.
     ///
     /// # Errors
     /// Neither end can be reached.
@@ -480,8 +505,10 @@ pub fn check_name(name: &str) -> Result<(), NotAName> {
 /// # Errors
 /// One that is not.
 pub fn check_address(address: &str) -> Result<(), NotAnAddress> {
-    let port =
-        address.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+    let port = address
+        .rsplit_once(':')
+        .filter(|(host, _)| !host.is_empty())
+        .map(|(_, port)| port.parse::<u16>());
     match port {
         Some(Ok(1..)) => Ok(()),
         _ => Err(NotAnAddress(address.to_owned())),

@@ -1,7 +1,9 @@
-//! What travels on an edge: one frame a gRPC message, a few fixed layouts, everything little-endian.
+//! What travels on an edge: one frame a gRPC message, a few fixed layouts, everything
+//! little-endian.
 //!
-//! The first three bytes of a hello, its kind and the protocol version, never change their meaning, so that two versions can
-//! always tell each other apart. A frame has exactly the length its kind says; whatever else arrives is an error, not a guess.
+//! The first three bytes of a hello, its kind and the protocol version, never change their meaning,
+//! so that two versions can always tell each other apart. A frame has exactly the length its kind
+//! says; whatever else arrives is an error, not a guess.
 
 use crate::seal::{MAX_SIGNATURE, Seal};
 use bytes::Bytes;
@@ -10,7 +12,8 @@ use consenso_engine::sharing::MaskedMessage;
 use std::fmt;
 use std::sync::Arc;
 
-/// The version of everything below. A peer of the version before is spoken to in its own; all others are refused.
+/// The version of everything below. A peer of the version before is spoken to in its own; all
+/// others are refused.
 pub const VERSION: u16 = 2;
 
 /// The version before: the same without signed releases.
@@ -35,7 +38,8 @@ pub struct Hello {
     pub from: u32,
     /// The receiver's.
     pub to: u32,
-    /// The sender's exchanges that are complete and durable: releases up to this round need not be sent to it.
+    /// The sender's exchanges that are complete and durable: releases up to this round need not be
+    /// sent to it.
     pub have: u32,
 }
 
@@ -44,7 +48,8 @@ pub struct Hello {
 pub enum Frame {
     /// First frame in both directions.
     Hello(Hello),
-    /// A released vector. A release of round r also says that the sender has all of round r − 1, durably.
+    /// A released vector. A release of round r also says that the sender has all of round r − 1,
+    /// durably.
     Release {
         /// Agent number of the sender.
         from: u32,
@@ -53,7 +58,8 @@ pub enum Frame {
         /// The vector.
         values: Arc<[f64]>,
     },
-    /// A share, or a sum of shares, for one agent alone. Like a release it says that the sender has all of the exchange before, durably.
+    /// A share, or a sum of shares, for one agent alone. Like a release it says that the sender has
+    /// all of the exchange before, durably.
     Words {
         /// Agent number of the sender.
         from: u32,
@@ -64,7 +70,8 @@ pub enum Frame {
         /// The words.
         words: Arc<[u64]>,
     },
-    /// Masked vectors on their way to everybody: in the first exchange of a round the sender's own, later those that it heard of for the first time.
+    /// Masked vectors on their way to everybody: in the first exchange of a round the sender's own,
+    /// later those that it heard of for the first time.
     Masked {
         /// Agent number of the sender.
         from: u32,
@@ -86,14 +93,16 @@ pub enum Frame {
         /// The round.
         round: u32,
     },
-    /// The sender's signature under its release of this exchange, which follows. From version 2 on, as everything below.
+    /// The sender's signature under its release of this exchange, which follows. From version 2 on,
+    /// as everything below.
     Seal {
         /// The exchange.
         round: u32,
         /// The signature.
         seal: Seal,
     },
-    /// One hash over what the sender received in a round from the neighbours that both ends have in common.
+    /// One hash over what the sender received in a round from the neighbours that both ends have in
+    /// common.
     Heard {
         /// The round.
         round: u32,
@@ -107,7 +116,8 @@ pub enum Frame {
         /// By site.
         all: Vec<Told>,
     },
-    /// The newest release of the receiver that the sender has, as the receiver signed it: what it says in its hello, proved.
+    /// The newest release of the receiver that the sender has, as the receiver signed it: what it
+    /// says in its hello, proved.
     Yours {
         /// The exchange.
         round: u32,
@@ -125,7 +135,8 @@ pub enum Frame {
         /// The receiver's own signature and the bytes it signed.
         release: Option<(Seal, Bytes)>,
     },
-    /// A fresh X25519 key for the secret of this edge, and the proof of the one that the sender has; first on a link of a study whose neighbours share noise.
+    /// A fresh X25519 key for the secret of this edge, and the proof of the one that the sender
+    /// has; first on a link of a study whose neighbours share noise.
     EdgeKey {
         /// The key.
         public: [u8; 32],
@@ -148,7 +159,8 @@ pub enum Frame {
     Agreement(String),
     /// The sender's experiment file, for a peer whose study is another one.
     Study(String),
-    /// Both ends have everything: the edge is done. The last row of the sender's ledger, for the receiver's log.
+    /// Both ends have everything: the edge is done. The last row of the sender's ledger, for the
+    /// receiver's log.
     Farewell {
         /// The hash of the row.
         head: Digest,
@@ -180,7 +192,9 @@ pub enum FrameError {
     #[error("a frame of the unknown kind {0}")]
     Kind(u8),
     /// A hello of another version.
-    #[error("protocol version {0}, and this is version {VERSION}, which also speaks {VERSION_BEFORE}")]
+    #[error(
+        "protocol version {0}, and this is version {VERSION}, which also speaks {VERSION_BEFORE}"
+    )]
     Version(u16),
     /// Too short or too long for its kind.
     #[error("a frame of {found} bytes that should have {expected}")]
@@ -376,7 +390,10 @@ impl Frame {
                 let label = Label::new(*round, gone.iter().map(|g| g.0));
                 let since = gone.iter().map(|g| g.1).collect();
                 let (before, vectors) = (before.clone(), vectors.clone());
-                masked(*exchange, &MaskedMessage::received(*from, label, since, *hop, before, vectors))
+                masked(
+                    *exchange,
+                    &MaskedMessage::received(*from, label, since, *hop, before, vectors),
+                )
             }
             Self::Ack { round } => [&[ACK][..], &round.to_le_bytes()].concat().into(),
             Self::Refused(reason) => {
@@ -393,7 +410,9 @@ impl Frame {
                 put_seal(&mut bytes, seal);
                 bytes.into()
             }
-            Self::Heard { round, summary } => [&[HEARD][..], &round.to_le_bytes(), summary].concat().into(),
+            Self::Heard { round, summary } => {
+                [&[HEARD][..], &round.to_le_bytes(), summary].concat().into()
+            }
             Self::Told { round, all } => {
                 let mut bytes = vec![TOLD];
                 bytes.extend_from_slice(&round.to_le_bytes());
@@ -416,7 +435,9 @@ impl Frame {
                 }
                 [&[STUDY], &text.as_bytes()[..end]].concat().into()
             }
-            Self::Agreed { number, hash } => [&[AGREED][..], &number.to_le_bytes(), hash].concat().into(),
+            Self::Agreed { number, hash } => {
+                [&[AGREED][..], &number.to_le_bytes(), hash].concat().into()
+            }
             Self::Agreement(text) => [&[AGREEMENT], text.as_bytes()].concat().into(),
             Self::Farewell { head } => [&[FAREWELL][..], head].concat().into(),
             Self::Lost => Bytes::from_static(&[LOST]),
@@ -468,17 +489,30 @@ impl Frame {
                 if bytes.len() < RELEASE_HEAD {
                     exactly(RELEASE_HEAD)?;
                 }
-                exactly(RELEASE_HEAD.saturating_add((number(&rest[8..]) as usize).saturating_mul(8)))?;
-                let values =
-                    rest[12..].as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
+                exactly(
+                    RELEASE_HEAD.saturating_add((number(&rest[8..]) as usize).saturating_mul(8)),
+                )?;
+                let values = rest[12..]
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|chunk| f64::from_le_bytes(*chunk))
+                    .collect();
                 Ok(Self::Release { from: number(rest), round: number(&rest[4..]), values })
             }
             WORDS => {
                 if bytes.len() < WORDS_HEAD {
                     exactly(WORDS_HEAD)?;
                 }
-                exactly(WORDS_HEAD.saturating_add((number(&rest[12..]) as usize).saturating_mul(8)))?;
-                let words = rest[16..].as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
+                exactly(
+                    WORDS_HEAD.saturating_add((number(&rest[12..]) as usize).saturating_mul(8)),
+                )?;
+                let words = rest[16..]
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|chunk| u64::from_le_bytes(*chunk))
+                    .collect();
                 Ok(Self::Words {
                     from: number(rest),
                     to: number(&rest[4..]),
@@ -522,12 +556,15 @@ impl Frame {
                 Ok(Self::Yours { round: number(head), blake3: digest(&head[4..]), seal })
             }
             STUDY if rest.len() > MAX_STUDY => Err(FrameError::Text),
-            STUDY => Ok(Self::Study(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned())),
-            AGREED => exactly(37).map(|()| Self::Agreed { number: number(rest), hash: digest(&rest[4..]) }),
-            AGREEMENT if rest.len() > crate::agreement::LONGEST => Err(FrameError::Text),
-            AGREEMENT => {
-                Ok(Self::Agreement(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned()))
+            STUDY => {
+                Ok(Self::Study(std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned()))
             }
+            AGREED => exactly(37)
+                .map(|()| Self::Agreed { number: number(rest), hash: digest(&rest[4..]) }),
+            AGREEMENT if rest.len() > crate::agreement::LONGEST => Err(FrameError::Text),
+            AGREEMENT => Ok(Self::Agreement(
+                std::str::from_utf8(rest).map_err(|_| FrameError::Text)?.to_owned(),
+            )),
             FAREWELL => exactly(33).map(|()| Self::Farewell { head: digest(rest) }),
             LOST => exactly(1).map(|()| Self::Lost),
             EDGE_KEY if rest.len() == 64 => {
@@ -566,7 +603,11 @@ fn take(bytes: &[u8], count: usize) -> Result<(&[u8], &[u8]), FrameError> {
 }
 
 fn ended(rest: &[u8]) -> Result<(), FrameError> {
-    if rest.is_empty() { Ok(()) } else { Err(FrameError::Length { found: rest.len(), expected: 0 }) }
+    if rest.is_empty() {
+        Ok(())
+    } else {
+        Err(FrameError::Length { found: rest.len(), expected: 0 })
+    }
 }
 
 fn put_seal(bytes: &mut Vec<u8>, seal: &Seal) {
@@ -608,7 +649,8 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.chunks(2).map(pair).collect()
 }
 
-/// BLAKE3 of a message: a model of a million numbers is 8 MB, every round, at both ends, and SHA-256 takes four times as long.
+/// BLAKE3 of a message: a model of a million numbers is 8 MB, every round, at both ends, and
+/// SHA-256 takes four times as long.
 #[must_use]
 pub fn blake3(bytes: &[u8]) -> Digest {
     *::blake3::hash(bytes).as_bytes()
@@ -628,29 +670,37 @@ mod tests {
     use proptest::prelude::*;
 
     fn frames() -> impl Strategy<Value = Frame> {
-        let hello =
-            (any::<Digest>(), any::<Digest>(), any::<[u32; 3]>()).prop_map(|(experiment, graph, n)| {
-                Frame::Hello(Hello { version: VERSION, experiment, graph, from: n[0], to: n[1], have: n[2] })
-            });
-        let values = prop::collection::vec(prop::num::f64::NORMAL | prop::num::f64::ZERO, 0..40);
-        let release = (any::<u32>(), any::<u32>(), values).prop_map(|(from, round, values)| Frame::Release {
-            from,
-            round,
-            values: values.into(),
-        });
-        let words = (any::<[u32; 3]>(), prop::collection::vec(any::<u64>(), 0..40))
-            .prop_map(|(n, words)| Frame::Words { from: n[0], to: n[1], round: n[2], words: words.into() });
-        let masked = (any::<[u32; 4]>(), 0usize..3, 0usize..3, any::<bool>(), any::<u64>()).prop_map(
-            |([from, exchange, round, hop], gone, vectors, before, word)| Frame::Masked {
-                from,
-                exchange,
-                round,
-                hop,
-                gone: (0..gone as u32).map(|agent| (agent, round)).collect(),
-                before: before.then(|| [0.5, -1.0].into()),
-                vectors: (0..vectors as u32).map(|whose| (whose, [word, 3].into())).collect(),
+        let hello = (any::<Digest>(), any::<Digest>(), any::<[u32; 3]>()).prop_map(
+            |(experiment, graph, n)| {
+                Frame::Hello(Hello {
+                    version: VERSION,
+                    experiment,
+                    graph,
+                    from: n[0],
+                    to: n[1],
+                    have: n[2],
+                })
             },
         );
+        let values = prop::collection::vec(prop::num::f64::NORMAL | prop::num::f64::ZERO, 0..40);
+        let release = (any::<u32>(), any::<u32>(), values).prop_map(|(from, round, values)| {
+            Frame::Release { from, round, values: values.into() }
+        });
+        let words = (any::<[u32; 3]>(), prop::collection::vec(any::<u64>(), 0..40)).prop_map(
+            |(n, words)| Frame::Words { from: n[0], to: n[1], round: n[2], words: words.into() },
+        );
+        let masked = (any::<[u32; 4]>(), 0usize..3, 0usize..3, any::<bool>(), any::<u64>())
+            .prop_map(|([from, exchange, round, hop], gone, vectors, before, word)| {
+                Frame::Masked {
+                    from,
+                    exchange,
+                    round,
+                    hop,
+                    gone: (0..gone as u32).map(|agent| (agent, round)).collect(),
+                    before: before.then(|| [0.5, -1.0].into()),
+                    vectors: (0..vectors as u32).map(|whose| (whose, [word, 3].into())).collect(),
+                }
+            });
         let seal = || {
             (any::<u16>(), prop::collection::vec(any::<u8>(), 0..100))
                 .prop_map(|(scheme, bytes)| Seal { scheme, signature: bytes.into() })
@@ -662,17 +712,16 @@ mod tests {
         });
         prop_oneof![
             (any::<u32>(), seal()).prop_map(|(round, seal)| Frame::Seal { round, seal }),
-            (any::<u32>(), any::<Digest>()).prop_map(|(round, summary)| Frame::Heard { round, summary }),
+            (any::<u32>(), any::<Digest>())
+                .prop_map(|(round, summary)| Frame::Heard { round, summary }),
             (any::<u32>(), prop::collection::vec(told, 0..5))
                 .prop_map(|(round, all)| Frame::Told { round, all }),
-            (any::<u32>(), any::<Digest>(), seal()).prop_map(|(round, blake3, seal)| Frame::Yours {
-                round,
-                blake3,
-                seal
-            }),
+            (any::<u32>(), any::<Digest>(), seal())
+                .prop_map(|(round, blake3, seal)| Frame::Yours { round, blake3, seal }),
             "[ -~é]{0,150}".prop_map(Frame::Study),
             any::<Digest>().prop_map(|head| Frame::Farewell { head }),
-            any::<(Digest, Option<Digest>)>().prop_map(|(public, proof)| Frame::EdgeKey { public, proof }),
+            any::<(Digest, Option<Digest>)>()
+                .prop_map(|(public, proof)| Frame::EdgeKey { public, proof }),
             any::<Digest>().prop_map(|proof| Frame::EdgeSame { proof }),
             hello,
             release,
@@ -689,11 +738,22 @@ mod tests {
     fn golden_bytes_are_those_of_the_documentation() {
         let text = include_str!("../../../docs/protocol.md");
         let seal = || Seal { scheme: 0x0403, signature: vec![0xaa, 0xbb].into() };
-        let hello =
-            |version| Hello { version, experiment: [0x11; 32], graph: [0x22; 32], from: 1, to: 2, have: 7 };
+        let hello = |version| Hello {
+            version,
+            experiment: [0x11; 32],
+            graph: [0x22; 32],
+            from: 1,
+            to: 2,
+            have: 7,
+        };
         let told = Told { about: 2, blake3: [0x44; 32], seal: seal() };
-        let said =
-            crate::seal::Statement { study: [0x11; 32], from: 1, to: None, round: 3, blake3: [0x44; 32] };
+        let said = crate::seal::Statement {
+            study: [0x11; 32],
+            from: 1,
+            to: None,
+            round: 3,
+            blake3: [0x44; 32],
+        };
         let frames = [
             ("hello", Frame::Hello(hello(2))),
             ("hello-before", Frame::Hello(hello(1))),
@@ -795,12 +855,20 @@ mod tests {
         }
     }
 
-    /// Random bytes and bent frames in turn: each is an error or exactly the frame that would be written so, and nothing is kept of it.
+    /// Random bytes and bent frames in turn: each is an error or exactly the frame that would be
+    /// written so, and nothing is kept of it.
     fn random_frames(count: u32) {
         use consenso_engine::random::{Purpose, Seed};
         use rand::{Rng as _, RngExt as _};
         let mut chance = Seed::from(5).stream(Purpose::Network, 0, 0);
-        let hello = Hello { version: VERSION, experiment: [3; 32], graph: [7; 32], from: 1, to: 2, have: 3 };
+        let hello = Hello {
+            version: VERSION,
+            experiment: [3; 32],
+            graph: [7; 32],
+            from: 1,
+            to: 2,
+            have: 3,
+        };
         let whole = [
             Frame::Hello(hello).encode(),
             release(1, 2, &[0.5; 30]),
@@ -830,7 +898,11 @@ mod tests {
                 assert_eq!(frame.encode(), bytes);
             }
         }
-        assert!(peak_kilobytes() - before < 16 << 10, "{} kB more at the peak", peak_kilobytes() - before);
+        assert!(
+            peak_kilobytes() - before < 16 << 10,
+            "{} kB more at the peak",
+            peak_kilobytes() - before
+        );
     }
 
     /// The most memory this process ever had; 0 where the system does not say.
@@ -840,7 +912,8 @@ mod tests {
         line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
     }
 
-    /// Runs a test in a process of its own, where nobody else's memory is counted; true in that process.
+    /// Runs a test in a process of its own, where nobody else's memory is counted; true in that
+    /// process.
     fn alone(test: &str) -> bool {
         if std::env::var_os("CONSENSO_ALONE").is_some() {
             return true;

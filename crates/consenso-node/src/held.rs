@@ -1,7 +1,9 @@
-//! What a site keeps of its neighbours: the last two releases of each with their signatures, so that a neighbour that lost its disk gets them back.
+//! What a site keeps of its neighbours: the last two releases of each with their signatures, so
+//! that a neighbour that lost its disk gets them back.
 //!
-//! A file of fixed places, written before the site answers a release and never waited for: it outlives the process, and a neighbour that lost its disk while the power failed
-//! here asks another one. A damaged place does no harm, for whoever asks checks its own signature.
+//! A file of fixed places, written before the site answers a release and never waited for: it
+//! outlives the process, and a neighbour that lost its disk while the power failed here asks
+//! another one. A damaged place does no harm, for whoever asks checks its own signature.
 
 use crate::folder::{Folder, short};
 use crate::frame::longest;
@@ -59,7 +61,13 @@ impl Held {
     }
 
     /// Keeps a release in the place of the one two rounds before.
-    pub(crate) fn keep(&self, peer: u32, round: u32, bytes: &[u8], seal: &Seal) -> std::io::Result<()> {
+    pub(crate) fn keep(
+        &self,
+        peer: u32,
+        round: u32,
+        bytes: &[u8],
+        seal: &Seal,
+    ) -> std::io::Result<()> {
         let Some(at) = self.at(peer, round) else { return Ok(()) };
         let mut place = Vec::with_capacity(HEAD + seal.signature.len() + bytes.len());
         place.extend_from_slice(&round.to_le_bytes());
@@ -82,7 +90,8 @@ impl Held {
     fn read(&self, at: u64) -> Option<(u32, Seal, Bytes)> {
         let mut head = [0; HEAD];
         self.file.read_exact_at(&mut head, at).ok()?;
-        let number = |from: usize| u32::from_le_bytes(head[from..from + 4].try_into().expect("four bytes"));
+        let number =
+            |from: usize| u32::from_le_bytes(head[from..from + 4].try_into().expect("four bytes"));
         let (round, length) = (number(0), number(8) as usize);
         let signature = usize::from(u16::from_le_bytes([head[6], head[7]]));
         if round == 0 || signature > MAX_SIGNATURE || HEAD + MAX_SIGNATURE + length > self.place {
@@ -91,8 +100,10 @@ impl Held {
         let mut rest = vec![0; signature + length];
         self.file.read_exact_at(&mut rest, at + HEAD as u64).ok()?;
         let bytes = Bytes::from(rest);
-        let seal =
-            Seal { scheme: u16::from_le_bytes([head[4], head[5]]), signature: bytes.slice(..signature) };
+        let seal = Seal {
+            scheme: u16::from_le_bytes([head[4], head[5]]),
+            signature: bytes.slice(..signature),
+        };
         Some((round, seal, bytes.slice(signature..)))
     }
 }

@@ -1,7 +1,8 @@
 //! Who a site is: its key and certificate, and whom it believes.
 //!
-//! A peer is believed when three things agree: its certificate is signed by a trusted issuer and valid today, its name (SAN) is the
-//! site's, and its public key has the pin this site was given for that name. There is no mode without.
+//! A peer is believed when three things agree: its certificate is signed by a trusted issuer and
+//! valid today, its name (SAN) is the site's, and its public key has the pin this site was given
+//! for that name. There is no mode without.
 
 use crate::clock;
 use crate::folder::explain;
@@ -17,7 +18,9 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
-use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring::default_provider};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{
@@ -28,8 +31,8 @@ use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifie
 use tokio_rustls::rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, DistinguishedName, Error as TlsError, RootCertStore, ServerConfig,
-    SignatureScheme,
+    ClientConfig, DigitallySignedStruct, DistinguishedName, Error as TlsError, RootCertStore,
+    ServerConfig, SignatureScheme,
 };
 
 /// Why an identity cannot be used.
@@ -100,7 +103,9 @@ impl Identity {
     pub fn read(folder: &Path) -> Result<Self, IdentityError> {
         let chain = certificates(&folder.join(CERTIFICATE))?;
         let key = match signer(folder)? {
-            Some(device) => Arc::new(DeviceKey::new(Arc::new(device), &chain[0])?) as Arc<dyn SigningKey>,
+            Some(device) => {
+                Arc::new(DeviceKey::new(Arc::new(device), &chain[0])?) as Arc<dyn SigningKey>
+            }
             None => key_of_file(folder, &chain)?,
         };
         let path = folder.join(TRUST);
@@ -134,12 +139,14 @@ impl Identity {
         &self.chain[0]
     }
 
-    /// TLS for the end that is called. The peer may be any of `known`; which one, [`recognise`] says afterwards.
+    /// TLS for the end that is called. The peer may be any of `known`; which one, [`recognise`]
+    /// says afterwards.
     ///
     /// # Errors
     /// What TLS says.
     pub fn server(&self, known: &[Known]) -> Result<Arc<ServerConfig>, IdentityError> {
-        let inner = WebPkiClientVerifier::builder_with_provider(Arc::clone(&self.trust), provider());
+        let inner =
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(&self.trust), provider());
         let verifier = Pinned { inner: inner.build().map_err(tls)?, known: known.to_vec() };
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
@@ -158,7 +165,8 @@ impl Identity {
     /// # Errors
     /// What TLS says.
     pub fn client(&self, peer: &Known) -> Result<Arc<ClientConfig>, IdentityError> {
-        let inner = WebPkiServerVerifier::builder_with_provider(Arc::clone(&self.trust), provider());
+        let inner =
+            WebPkiServerVerifier::builder_with_provider(Arc::clone(&self.trust), provider());
         let verifier = Pinned { inner: inner.build().map_err(tls)?, known: vec![peer.clone()] };
         let mut config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
@@ -185,7 +193,9 @@ struct Pinned<V: ?Sized> {
 
 impl<V: ?Sized> Pinned<V> {
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), TlsError> {
-        recognise(certificate, &self.known).map(|_| ()).map_err(|e| TlsError::General(e.to_string()))
+        recognise(certificate, &self.known)
+            .map(|_| ())
+            .map_err(|e| TlsError::General(e.to_string()))
     }
 }
 
@@ -198,7 +208,13 @@ impl ServerCertVerifier for Pinned<WebPkiServerVerifier> {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, TlsError> {
-        self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)?;
+        self.inner.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        )?;
         self.check(end_entity)?;
         Ok(ServerCertVerified::assertion())
     }
@@ -319,7 +335,8 @@ pub fn pin(certificate: &[u8]) -> Result<Digest, IdentityError> {
     Ok(sha256(&[parsed.subject_public_key_info().as_ref()]))
 }
 
-/// The first certificate of a PEM file that would be believed by a site that trusts the file: it signed itself, or its issuer comes after it.
+/// The first certificate of a PEM file that would be believed by a site that trusts the file: it
+/// signed itself, or its issuer comes after it.
 ///
 /// # Errors
 /// No such file, no certificate in it, or not one that holds today.
@@ -330,15 +347,19 @@ pub fn believable(path: &Path) -> Result<CertificateDer<'static>, IdentityError>
         trust.add(certificate.clone()).map_err(tls)?;
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(trust), provider());
-    let verified = verifier.build().map_err(tls)?.verify_client_cert(&chain[0], &chain[1..], UnixTime::now());
+    let verified =
+        verifier.build().map_err(tls)?.verify_client_cert(&chain[0], &chain[1..], UnixTime::now());
     verified.map_err(|e| IdentityError::Content {
         path: path.to_owned(),
-        message: format!("{e}\n  help: the authority that signed it must come after it in the file"),
+        message: format!(
+            "{e}\n  help: the authority that signed it must come after it in the file"
+        ),
     })?;
     Ok(chain[0].clone())
 }
 
-/// Checks that a site of this folder would believe a certificate, given those of its issuers after it.
+/// Checks that a site of this folder would believe a certificate, given those of its issuers after
+/// it.
 ///
 /// # Errors
 /// What is wrong with it: its name, its dates, or that nobody the site trusts signed it.
@@ -375,29 +396,34 @@ pub fn pin_of_file(path: &Path) -> Result<Digest, IdentityError> {
 /// No such file, or no certificate in it.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
     let content = |message: String| IdentityError::Content { path: path.to_owned(), message };
-    let bytes = fs::read(path).map_err(|cause| IdentityError::File { path: path.to_owned(), cause })?;
+    let bytes =
+        fs::read(path).map_err(|cause| IdentityError::File { path: path.to_owned(), cause })?;
     let all: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
         .map_err(|e| content(format!("not a PEM file of certificates: {e}")))?;
     if all.is_empty() { Err(content("there is no certificate in it".into())) } else { Ok(all) }
 }
 
-/// What `site.toml` says of a key: the site's file may be wrong in other respects, which is said elsewhere.
+/// What `site.toml` says of a key: the site's file may be wrong in other respects, which is said
+/// elsewhere.
 fn said(folder: &Path, key: &str) -> Option<toml::Value> {
     let text = fs::read_to_string(folder.join(crate::folder::SITE)).unwrap_or_default();
     text.parse::<toml::Table>().ok()?.remove(key)
 }
 
-/// Whether `site.toml` says that the group of the key's file may read it, as mounts of Kubernetes have it.
+/// Whether `site.toml` says that the group of the key's file may read it, as mounts of Kubernetes
+/// have it.
 fn group_may_read(folder: &Path) -> bool {
     said(folder, "group_reads_key").and_then(|v| v.as_bool()) == Some(true)
 }
 
-/// The command that signs for the site, if `site.toml` names one. A program in the folder may be named without the way to it.
+/// The command that signs for the site, if `site.toml` names one. A program in the folder may be
+/// named without the way to it.
 fn signer(folder: &Path) -> Result<Option<SignerCommand>, IdentityError> {
     let Some(value) = said(folder, "signer") else { return Ok(None) };
-    let words =
-        value.as_array().map(|all| all.iter().filter_map(|w| w.as_str().map(str::to_owned)).collect());
+    let words = value
+        .as_array()
+        .map(|all| all.iter().filter_map(|w| w.as_str().map(str::to_owned)).collect());
     let mut words: Vec<String> = words.unwrap_or_default();
     if let Some(program) = words.first_mut().filter(|program| folder.join(program).is_file()) {
         *program = folder.join(&*program).display().to_string();
@@ -412,7 +438,8 @@ fn key_of_file(
 ) -> Result<Arc<dyn SigningKey>, IdentityError> {
     let path = folder.join(KEY);
     check_secret(&path, group_may_read(folder))?;
-    let bytes = fs::read(&path).map_err(|cause| IdentityError::File { path: path.clone(), cause })?;
+    let bytes =
+        fs::read(&path).map_err(|cause| IdentityError::File { path: path.clone(), cause })?;
     let key = PrivateKeyDer::from_pem_slice(&bytes)
         .map_err(|e| IdentityError::Content { path, message: format!("no private key: {e}") })?;
     // A key that does not belong to the certificate fails here, not at the first handshake.
@@ -424,7 +451,8 @@ fn key_of_file(
     Ok(certified.key)
 }
 
-/// Refuses a secret that anybody but its owner can read; or its group, where that was allowed. Nobody but the owner may write it in any case.
+/// Refuses a secret that anybody but its owner can read; or its group, where that was allowed.
+/// Nobody but the owner may write it in any case.
 ///
 /// # Errors
 /// No such file, or its mode.
@@ -444,7 +472,8 @@ pub fn check_secret(path: &Path, group_may_read: bool) -> Result<(), IdentityErr
 /// There is such a file already, or it cannot be written.
 pub fn write_secret(path: &Path, text: &str) -> Result<(), IdentityError> {
     let write = || {
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
@@ -548,7 +577,8 @@ impl Authority {
     }
 }
 
-/// A key and a certificate that a site signs itself: peers trust it by having it in their `trust.pem`.
+/// A key and a certificate that a site signs itself: peers trust it by having it in their
+/// `trust.pem`.
 ///
 /// # Errors
 /// A name that no certificate can carry.
@@ -574,10 +604,12 @@ fn parameters(name: &str, validity: Validity) -> Result<CertificateParams, Ident
     Ok(parameters)
 }
 
-/// From when to when a certificate holds, in seconds since 1970; `None` if its dates cannot be read.
+/// From when to when a certificate holds, in seconds since 1970; `None` if its dates cannot be
+/// read.
 #[must_use]
 pub fn dates(certificate: &[u8]) -> Option<(i64, i64)> {
-    // Certificate ::= SEQUENCE { tbs SEQUENCE { [0] version?, serial, signature, issuer, validity { from, until }, … } … }
+    // Certificate ::= SEQUENCE { tbs SEQUENCE { [0] version?, serial, signature, issuer, validity {
+    // from, until }, … } … }
     let (_, certificate, _) = tlv(certificate)?;
     let (_, tbs, _) = tlv(certificate)?;
     let (tag, _, rest) = tlv(tbs)?;
@@ -698,10 +730,16 @@ mod tests {
         let refused = Identity::read(&folder).unwrap_err().to_string();
         assert!(refused.contains("mode is 640") && refused.contains("chmod 600"), "{refused}");
         fs::set_permissions(folder.join(KEY), fs::Permissions::from_mode(0o600)).unwrap();
-        fs::write(folder.join(CERTIFICATE), self_signed("a", Validity::default()).unwrap().certificate)
-            .unwrap();
+        fs::write(
+            folder.join(CERTIFICATE),
+            self_signed("a", Validity::default()).unwrap().certificate,
+        )
+        .unwrap();
         let other = Identity::read(&folder).unwrap_err().to_string();
-        assert!(other.contains("certificate.pem: is not the certificate of the key in key.pem"), "{other}");
+        assert!(
+            other.contains("certificate.pem: is not the certificate of the key in key.pem"),
+            "{other}"
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 }

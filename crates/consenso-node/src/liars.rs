@@ -1,4 +1,5 @@
-//! Sites that lie, as real sites of a network on loopback addresses: what honest neighbours make of them.
+//! Sites that lie, as real sites of a network on loopback addresses: what honest neighbours make of
+//! them.
 
 use crate::folder::{Away, Entropy, Folder, SiteFile};
 use crate::frame::{self, Frame};
@@ -42,17 +43,21 @@ impl Consortium {
     }
 
     fn with_records(test: &str, sites: usize, records: usize, study: &str) -> Self {
-        let root = std::env::temp_dir().join(format!("consenso-liars-{test}-{}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("consenso-liars-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&root);
-        let held: Vec<_> = (0..sites).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let held: Vec<_> =
+            (0..sites).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let site = |i: usize| {
             let address = Some(held[i].local_addr().unwrap().to_string());
-            let mut file = SiteFile { listen: address.clone(), entropy: Entropy::Seed, ..SiteFile::new("") };
+            let mut file =
+                SiteFile { listen: address.clone(), entropy: Entropy::Seed, ..SiteFile::new("") };
             (file.name, file.deadline_seconds) = (format!("site-{i}"), 3.0);
             PlannedSite { file, address, records }
         };
         let sites = (0..sites).map(site).collect();
-        create(&root, &Plan { sites, experiment: study.into(), schema: None, edges: None }).unwrap();
+        create(&root, &Plan { sites, experiment: study.into(), schema: None, edges: None })
+            .unwrap();
         let folder = |i: usize| Folder::read(&root.join(format!("site-{i}"))).unwrap();
         let folders = (0..held.len()).map(folder).collect();
         Self { root, folders, study: study.into() }
@@ -112,7 +117,8 @@ fn once(round: u32, _: u32, values: &mut [f64]) {
     }
 }
 
-/// 1e12 once in round 5 on a path of five sites: every honest site ended "finished" with |x| = 3.9e10.
+/// 1e12 once in round 5 on a path of five sites: every honest site ended "finished" with |x| =
+/// 3.9e10.
 #[test]
 fn one_message_beyond_the_range_is_refused_with_its_senders_name() {
     let text = study(5, "path", "kind = \"dgd\"\nrounds = 12\ngossip = 0");
@@ -120,7 +126,10 @@ fn one_message_beyond_the_range_is_refused_with_its_senders_name() {
     let all = net.run(once);
     let said = all[1].as_ref().unwrap_err();
     assert!(!said.is_input(), "a failed run, not bad input");
-    assert!(said.to_string().contains("site-0 (refused: round 5 from agent 0 is out of range"), "{said}");
+    assert!(
+        said.to_string().contains("site-0 (refused: round 5 from agent 0 is out of range"),
+        "{said}"
+    );
     assert!(all[1..].iter().all(Result::is_err), "nobody ends with a model");
     // Who may go on without it does, and ends with a model of the honest.
     let mut net = Consortium::new("without", 5, &text);
@@ -149,7 +158,9 @@ fn a_model_out_of_range_is_not_done_and_names_the_neighbour() {
         let said = outcome.as_ref().unwrap_err();
         let named = matches!(said, NodeError::OutOfRange { peer, .. } if peer == "site-0");
         assert!(named && !said.is_input(), "{site}: {said}");
-        assert!(!net.log(site).contains("\"event\":\"done\"") && net.log(site).contains("out-of-range"));
+        assert!(
+            !net.log(site).contains("\"event\":\"done\"") && net.log(site).contains("out-of-range")
+        );
     }
 }
 
@@ -157,7 +168,8 @@ fn a_model_out_of_range_is_not_done_and_names_the_neighbour() {
 #[test]
 fn a_robust_mix_ends_near_the_honest_model() {
     let distance = |rule: &str| {
-        let text = study(4, "complete", &format!("kind = \"dgd\"\nrounds = 20\ngossip = 0\n{rule}"));
+        let text =
+            study(4, "complete", &format!("kind = \"dgd\"\nrounds = 20\ngossip = 0\n{rule}"));
         let model = |lie: Lie| {
             let net = Consortium::new("robust", 4, &text);
             assert!(net.path().exists());
@@ -171,7 +183,8 @@ fn a_robust_mix_ends_near_the_honest_model() {
     assert!(average > 5.0 && trimmed < 0.5 * average, "{average} {trimmed}");
 }
 
-/// A site that tells its neighbours different things is found by two of them that know each other, with its own signatures as the proof.
+/// A site that tells its neighbours different things is found by two of them that know each other,
+/// with its own signatures as the proof.
 #[test]
 fn different_words_to_different_neighbours_are_found_and_named() {
     let text = study(4, "complete", "kind = \"dgd\"\nrounds = 30\ngossip = 0");
@@ -195,13 +208,18 @@ fn different_words_to_different_neighbours_are_found_and_named() {
     for site in 0..4 {
         let log = net.log(site);
         // A connection that ended before its caller had said who it is accuses nobody.
-        let refused = |line: &str| line.contains("\"refused\"") && line.contains("\"peer\":\"site-");
+        let refused =
+            |line: &str| line.contains("\"refused\"") && line.contains("\"peer\":\"site-");
         assert!(!log.contains("equivocation") && !log.lines().any(refused), "{log}");
-        assert!(log.contains("\"signature\"") && log.matches("\"event\":\"farewell\"").count() == 3, "{log}");
+        assert!(
+            log.contains("\"signature\"") && log.matches("\"event\":\"farewell\"").count() == 3,
+            "{log}"
+        );
     }
 }
 
-/// A folder that was copied back to an earlier state is told so by its own signature, and no lie can do that.
+/// A folder that was copied back to an earlier state is told so by its own signature, and no lie
+/// can do that.
 #[test]
 fn an_old_copy_is_proved_by_the_sites_own_signature() {
     let text = study(2, "complete", "kind = \"dgd\"\nrounds = 200000\ngossip = 0");
@@ -244,14 +262,18 @@ fn an_old_copy_is_proved_by_the_sites_own_signature() {
             let _ = std::fs::copy(copy.join(file), net.folders[1].path.join(file));
         }
         let refused = run(&net.folders[1], &experiment(), &Options::default()).unwrap_err();
-        assert!(matches!(&refused, NodeError::OldCopy { peer, .. } if peer == "site-0"), "{refused}");
+        assert!(
+            matches!(&refused, NodeError::OldCopy { peer, .. } if peer == "site-0"),
+            "{refused}"
+        );
         assert!(refused.is_input(), "another start does not help");
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         here.join().unwrap().unwrap();
     });
 }
 
-/// Runs a site until it ends, or until it is killed: whatever it was about to do is not done, and nobody is told.
+/// Runs a site until it ends, or until it is killed: whatever it was about to do is not done, and
+/// nobody is told.
 fn run_or_die(
     folder: &Folder,
     experiment: &Experiment,
@@ -283,11 +305,13 @@ fn lose_disk(folder: &Folder) {
     }
 }
 
-/// Ten sites on a bad day: two lie in every round, one is slow, one loses its disk and comes back, and all honest ones are killed at random and started again. Every ledger has
-/// every round once, and the eight honest sites end within half a point of the same study on a good day.
+/// Ten sites on a bad day: two lie in every round, one is slow, one loses its disk and comes back,
+/// and all honest ones are killed at random and started again. Every ledger has every round once,
+/// and the eight honest sites end within half a point of the same study on a good day.
 ///
-/// Two liars of ten could pull a trimmed mean as far as the noise of the honest reaches (1.9 points). The average of the nearest leaves out whole vectors, so that a liar that stands out
-/// of the noise leaves no trace; one that hides in it moves the mean by no more than noise does.
+/// Two liars of ten could pull a trimmed mean as far as the noise of the honest reaches (1.9
+/// points). The average of the nearest leaves out whole vectors, so that a liar that stands out of
+/// the noise leaves no trace; one that hides in it moves the mean by no more than noise does.
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
 fn ten_sites_with_two_liars_a_straggler_a_lost_disk_and_kills_end_with_a_good_model() {
@@ -300,7 +324,8 @@ fn ten_sites_with_two_liars_a_straggler_a_lost_disk_and_kills_end_with_a_good_mo
     );
     let slow: Lie = |_, _, _| std::thread::sleep(Duration::from_millis(20));
     let constant: Lie = |_, _, values| values.fill(5.0);
-    let against: Lie = |_, _, values| values.iter_mut().for_each(|x| *x = (-5.0 * *x).clamp(-20.0, 20.0));
+    let against: Lie =
+        |_, _, values| values.iter_mut().for_each(|x| *x = (-5.0 * *x).clamp(-20.0, 20.0));
     let day = |test: &str, bad: bool| {
         let mut net = Consortium::with_records(test, 10, 1000, &text);
         net.folders.iter_mut().for_each(|folder| folder.site.deadline_seconds = 600.0);
@@ -311,26 +336,33 @@ fn ten_sites_with_two_liars_a_straggler_a_lost_disk_and_kills_end_with_a_good_mo
                 let lie = [Some(constant), Some(against), Some(slow)].get(site).copied().flatten();
                 let lie = lie.filter(|_| bad);
                 move || {
-                    let (folder, mut chance) =
-                        (&net.folders[site], Seed::from(17).stream(Purpose::Network, site as u64, 0));
+                    let (folder, mut chance) = (
+                        &net.folders[site],
+                        Seed::from(17).stream(Purpose::Network, site as u64, 0),
+                    );
                     loop {
                         let more = bad && site >= 2 && kills.load(Ordering::Relaxed) < 40;
-                        let pause = if more { chance.random_range(100..4000) } else { 1_000_000_000 };
-                        let model = run_or_die(folder, experiment, lie, Duration::from_millis(pause));
+                        let pause =
+                            if more { chance.random_range(100..4000) } else { 1_000_000_000 };
+                        let model =
+                            run_or_die(folder, experiment, lie, Duration::from_millis(pause));
                         if let Some(model) = model {
                             return experiment.test_accuracy(&model).unwrap();
                         }
                         kills.fetch_add(1, Ordering::Relaxed);
-                        let begun = std::fs::read_to_string(folder.path.join(crate::audit_log::FILE));
+                        let begun =
+                            std::fs::read_to_string(folder.path.join(crate::audit_log::FILE));
                         let released = begun.unwrap_or_default().matches("\"released\"").count();
                         if site == 9 && released > 5 && lost.load(Ordering::Relaxed) == 0 {
                             lose_disk(folder);
-                            // Somebody may be down just now: it is asked again until all have answered.
+                            // Somebody may be down just now: it is asked again until all have
+                            // answered.
                             let back = std::iter::repeat_with(|| {
                                 std::thread::sleep(Duration::from_millis(200));
                                 crate::rejoin::rejoin(folder, experiment, &[], Default::default())
                             });
-                            let back = back.take(300).find_map(Result::ok).expect("neighbours answer");
+                            let back =
+                                back.take(300).find_map(Result::ok).expect("neighbours answer");
                             lost.store(back.restored, Ordering::Relaxed);
                         }
                     }
@@ -342,12 +374,17 @@ fn ten_sites_with_two_liars_a_straggler_a_lost_disk_and_kills_end_with_a_good_mo
         for folder in &net.folders {
             let rows = crate::store::Store::look(&folder.path).unwrap().rows().unwrap();
             let audited = crate::claim::audit(&rows).unwrap().remove(0);
-            assert_eq!((audited.releases, audited.charged, audited.holds), (ROUNDS + GOSSIP, ROUNDS, true));
+            assert_eq!(
+                (audited.releases, audited.charged, audited.holds),
+                (ROUNDS + GOSSIP, ROUNDS, true)
+            );
         }
         (accuracies, kills.load(Ordering::Relaxed), lost.load(Ordering::Relaxed))
     };
     let ((good, ..), (bad, kills, lost)) = (day("good-day", false), day("bad-day", true));
-    eprintln!("undisturbed {good:.4?}\ndisturbed   {bad:.4?}\n{kills} kills, disk lost after round {lost}");
+    eprintln!(
+        "undisturbed {good:.4?}\ndisturbed   {bad:.4?}\n{kills} kills, disk lost after round {lost}"
+    );
     assert!(kills > 10 && lost > 4, "{kills} {lost}");
     for (site, (bad, good)) in bad.iter().zip(&good).enumerate().skip(2) {
         assert!(bad > &(good - 0.005), "site {site}: {bad} {good}");

@@ -1,7 +1,8 @@
 //! The real network: agents as processes that trust nobody and lose nothing.
 //!
-//! It drives the same state machine as the simulator ([`consenso_engine::agent::Agent`]) over gRPC streams with mutual TLS, and keeps what must not
-//! be lost in SQLite. For the same seed the transcript is the simulator's, bit for bit.
+//! It drives the same state machine as the simulator ([`consenso_engine::agent::Agent`]) over gRPC
+//! streams with mutual TLS, and keeps what must not be lost in SQLite. For the same seed the
+//! transcript is the simulator's, bit for bit.
 
 mod admission;
 pub mod agreement;

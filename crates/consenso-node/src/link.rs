@@ -1,8 +1,9 @@
-//! Links: one gRPC stream an edge over HTTP/2 and mutual TLS, called by one end, the same for both from then on.
+//! Links: one gRPC stream an edge over HTTP/2 and mutual TLS, called by one end, the same for both
+//! from then on.
 //!
-//! A link carries frames and knows nothing of rounds beyond its hello. It comes and goes; what must arrive in spite of that is the
-//! [node](crate::node)'s business. Whatever a peer sends is bounded: the length of a frame, the frames in a queue, the time of a handshake, the
-//! connections at once.
+//! A link carries frames and knows nothing of rounds beyond its hello. It comes and goes; what must
+//! arrive in spite of that is the [node](crate::node)'s business. Whatever a peer sends is bounded:
+//! the length of a frame, the frames in a queue, the time of a handshake, the connections at once.
 
 use crate::audit_log::AuditLog;
 use crate::call::{HANDSHAKE, Target};
@@ -31,13 +32,15 @@ use tonic::{Request, Response, Status, Streaming};
 /// The one method of the service.
 const PATH: &str = "/consenso.Edge/Exchange";
 
-/// Frames an edge may have waiting in one direction. The protocol needs eight: two rounds with their signatures and summaries, an acknowledgement, a proof.
+/// Frames an edge may have waiting in one direction. The protocol needs eight: two rounds with
+/// their signatures and summaries, an acknowledgement, a proof.
 const QUEUE: usize = 24;
 
 /// Time for the last words on a link that is refused.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// Callers at once that have not shown who they are: one more makes the oldest of them go, so that nobody is locked out by who only waits.
+/// Callers at once that have not shown who they are: one more makes the oldest of them go, so that
+/// nobody is locked out by who only waits.
 const STRANGERS: usize = 64;
 
 /// The same from one address.
@@ -46,21 +49,24 @@ const STRANGERS_OF_ONE_ADDRESS: usize = 32;
 /// Time for a caller to show who it is.
 const GREETING: Duration = Duration::from_secs(3);
 
-/// Connections that one peer may have open; an edge needs one, and those that were lost take a while to be noticed.
+/// Connections that one peer may have open; an edge needs one, and those that were lost take a
+/// while to be noticed.
 const CONNECTIONS: usize = 8;
 
 /// Pause between two calls: doubles from the first to the last.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
-/// Links that may end as soon as they are up before the pause between calls grows, up to [`UNWANTED`].
+/// Links that may end as soon as they are up before the pause between calls grows, up to
+/// [`UNWANTED`].
 const TRIES: u32 = 5;
 
-/// The longest pause between calls to a peer that ends every link at once: it went on without this site, most likely.
+/// The longest pause between calls to a peer that ends every link at once: it went on without this
+/// site, most likely.
 const UNWANTED: Duration = Duration::from_secs(60);
 
 /// What links tell the node.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum LinkEvent {
     /// Both ends agreed; frames may be sent.
     Up {
         peer: u32,
@@ -89,7 +95,7 @@ pub(crate) struct Shared {
     /// Exchanges that are complete and durable here.
     pub(crate) have: AtomicU32,
     pub(crate) audit: AuditLog,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<LinkEvent>,
     wire: Arc<dyn Wire>,
     links: AtomicU64,
     /// The running link of each peer: a new one takes its place.
@@ -106,7 +112,7 @@ pub(crate) struct Shared {
 
 /// What a site's links need to know of its study.
 #[derive(Debug)]
-pub(crate) struct Study {
+pub(crate) struct Around {
     pub(crate) neighbours: Vec<u32>,
     pub(crate) graph: Digest,
     pub(crate) dim: usize,
@@ -117,12 +123,12 @@ pub(crate) struct Study {
 impl Shared {
     pub(crate) fn new(
         folder: Folder,
-        study: Study,
+        study: Around,
         audit: AuditLog,
-        events: mpsc::Sender<Event>,
+        events: mpsc::Sender<LinkEvent>,
         wire: Arc<dyn Wire>,
     ) -> Self {
-        let Study { neighbours, graph, dim, have } = study;
+        let Around { neighbours, graph, dim, have } = study;
         let (have, links, running) = (AtomicU32::new(have), AtomicU64::new(0), Mutex::default());
         let connections = folder.peers.iter().map(|_| Arc::default()).collect();
         let (keys, old) = (Mutex::default(), Mutex::default());
@@ -206,7 +212,8 @@ impl Shared {
         Duration::from_secs_f64(self.folder.site.keep_alive_seconds)
     }
 
-    /// Windows that hold two frames, so that a large model need not wait for the other end's consent.
+    /// Windows that hold two frames, so that a large model need not wait for the other end's
+    /// consent.
     fn window(&self) -> u32 {
         u32::try_from(2 * frame::longest(self.dim)).unwrap_or(u32::MAX / 4).clamp(1 << 16, 1 << 30)
     }
@@ -233,10 +240,12 @@ impl Links {
         }
     }
 
-    /// Gives what is queued a moment to leave, once nobody holds a sender any more: edges end when both ends have closed.
+    /// Gives what is queued a moment to leave, once nobody holds a sender any more: edges end when
+    /// both ends have closed.
     pub(crate) async fn close(self) {
-        let open =
-            || self.shared.running.lock().is_ok_and(|all| all.values().any(|task| !task.is_finished()));
+        let open = || {
+            self.shared.running.lock().is_ok_and(|all| all.values().any(|task| !task.is_finished()))
+        };
         for _ in 0..20 {
             if !open() {
                 return;
@@ -273,7 +282,8 @@ pub(crate) async fn start(shared: Arc<Shared>) -> std::io::Result<Links> {
     Ok(Links { shared, tasks })
 }
 
-// ---- the end that is called -------------------------------------------------------------------------------------------
+// ---- the end that is called
+// -------------------------------------------------------------------------------------------
 
 /// A TLS connection and who is at its other end.
 struct Called {
@@ -321,7 +331,11 @@ impl AsyncRead for Called {
 }
 
 impl AsyncWrite for Called {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(cx, buffer)
     }
 
@@ -368,7 +382,8 @@ async fn accept(
             }
         };
         strangers.retain(|(_, task)| !task.is_finished());
-        let address = host.rsplit_once(':').map_or(host.as_str(), |(address, _)| address).to_owned();
+        let address =
+            host.rsplit_once(':').map_or(host.as_str(), |(address, _)| address).to_owned();
         let of_this = strangers.iter().filter(|(other, _)| *other == address).count();
         let oldest = match () {
             () if of_this >= STRANGERS_OF_ONE_ADDRESS => {
@@ -432,7 +447,8 @@ enum NoLink {
     OtherGraph { theirs: Digest, ours: Digest },
 }
 
-/// Identity and peers are read anew for every caller, so that certificates and pins can be changed while the node runs.
+/// Identity and peers are read anew for every caller, so that certificates and pins can be changed
+/// while the node runs.
 async fn greet(shared: &Shared, stream: Connection) -> Result<Called, NoLink> {
     let path = &shared.folder.path;
     let known = shared.folder.peers_now()?.1;
@@ -467,10 +483,12 @@ impl tower_service::Service<http::Request<tonic::body::Body>> for Edges {
         let shared = Arc::clone(&self.0);
         Box::pin(async move {
             if request.uri().path() != PATH {
-                return Ok(Status::unimplemented("there is one method, and this is not it").into_http());
+                return Ok(
+                    Status::unimplemented("there is one method, and this is not it").into_http()
+                );
             }
-            let mut grpc =
-                tonic::server::Grpc::new(Raw).max_decoding_message_size(frame::longest_on_link(shared.dim));
+            let mut grpc = tonic::server::Grpc::new(Raw)
+                .max_decoding_message_size(frame::longest_on_link(shared.dim));
             Ok(grpc.streaming(Exchange(shared), request).await)
         })
     }
@@ -496,14 +514,16 @@ impl tonic::server::StreamingService<Bytes> for Exchange {
     }
 }
 
-// ---- the end that calls -----------------------------------------------------------------------------------------------
+// ---- the end that calls
+// -----------------------------------------------------------------------------------------------
 
 async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
     let (mut pause, mut short_lived) = (PAUSE.0, 0);
     loop {
         let began = tokio::time::Instant::now();
         match call(&shared, peer).await {
-            // It was up for a while: whatever ended it, the next call may work at once. One that ends as soon as it is up, time and again, is not wanted.
+            // It was up for a while: whatever ended it, the next call may work at once. One that
+            // ends as soon as it is up, time and again, is not wanted.
             Ok(task) => {
                 let was_up = task.await.unwrap_or(false);
                 short_lived = if was_up && began.elapsed() < PAUSE.1 { short_lived + 1 } else { 0 };
@@ -511,8 +531,12 @@ async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
                     pause = PAUSE.0;
                 }
             }
-            Err(Failed { reason, refused: true }) => shared.audit.refused(shared.name(peer), &reason),
-            Err(Failed { reason, refused: false }) => shared.audit.unreached(shared.name(peer), &reason),
+            Err(Failed { reason, refused: true }) => {
+                shared.audit.refused(shared.name(peer), &reason)
+            }
+            Err(Failed { reason, refused: false }) => {
+                shared.audit.unreached(shared.name(peer), &reason)
+            }
         }
         if shared.events.is_closed() || shared.left_by(peer).is_some() {
             return;
@@ -541,7 +565,10 @@ async fn call(shared: &Arc<Shared>, peer: u32) -> Result<tokio::task::JoinHandle
 }
 
 /// Opens a stream to a peer.
-async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Streaming<Bytes>), Failed> {
+async fn dial(
+    shared: &Shared,
+    peer: u32,
+) -> Result<(mpsc::Sender<Bytes>, Streaming<Bytes>), Failed> {
     let target = Target::read(&shared.folder, peer).map_err(|e| e.to_string())?;
     let address = target.address.clone();
     let stream = target
@@ -563,8 +590,8 @@ async fn dial(shared: &Shared, peer: u32) -> Result<(mpsc::Sender<Bytes>, Stream
         .connect_with_connector(Once(Some(hyper_util::rt::TokioIo::new(stream))))
         .await
         .map_err(|e| format!("{address}: {e}"))?;
-    let mut grpc =
-        tonic::client::Grpc::new(channel).max_decoding_message_size(frame::longest_on_link(shared.dim));
+    let mut grpc = tonic::client::Grpc::new(channel)
+        .max_decoding_message_size(frame::longest_on_link(shared.dim));
     grpc.ready().await.map_err(|e| format!("{address}: {e}"))?;
     let (outgoing, frames) = mpsc::channel(shared.queue);
     let path = http::uri::PathAndQuery::from_static(PATH);
@@ -591,14 +618,17 @@ impl tower_service::Service<http::Uri> for Once {
     }
 
     fn call(&mut self, _: http::Uri) -> Self::Future {
-        let gone = || std::io::Error::new(std::io::ErrorKind::NotConnected, "the connection is gone");
+        let gone =
+            || std::io::Error::new(std::io::ErrorKind::NotConnected, "the connection is gone");
         std::future::ready(self.0.take().ok_or_else(gone))
     }
 }
 
-// ---- both ends --------------------------------------------------------------------------------------------------------
+// ---- both ends
+// --------------------------------------------------------------------------------------------------------
 
-/// Runs an edge to `peer` in the place of one that may still be running: the newest connection is the one the peer knows of.
+/// Runs an edge to `peer` in the place of one that may still be running: the newest connection is
+/// the one the peer knows of.
 fn edge(
     shared: &Arc<Shared>,
     peer: u32,
@@ -607,7 +637,8 @@ fn edge(
     incoming: Streaming<Bytes>,
 ) -> tokio::task::JoinHandle<bool> {
     let task = tokio::spawn(converse(Arc::clone(shared), peer, called, outgoing, incoming));
-    let before = shared.running.lock().ok().and_then(|mut all| all.insert(peer, task.abort_handle()));
+    let before =
+        shared.running.lock().ok().and_then(|mut all| all.insert(peer, task.abort_handle()));
     if let Some(before) = before {
         before.abort();
     }
@@ -628,7 +659,11 @@ async fn converse(
         let reason = match left {
             Some(number) => format!("{} left the study (agreement {number})", shared.name(peer)),
             None => {
-                format!("{} is no neighbour of {}", shared.name(peer), shared.name(shared.folder.me as u32))
+                format!(
+                    "{} is no neighbour of {}",
+                    shared.name(peer),
+                    shared.name(shared.folder.me as u32)
+                )
             }
         };
         shared.audit.refused(shared.name(peer), &reason);
@@ -659,7 +694,15 @@ async fn converse(
     let theirs = match first.await.and_then(|bytes| accept_hello(&shared, peer, &bytes)) {
         Ok(theirs) => theirs,
         Err(reason) => {
-            refuse(&shared, peer, called.then(|| greeting(VERSION)), reason, outgoing, &mut incoming).await;
+            refuse(
+                &shared,
+                peer,
+                called.then(|| greeting(VERSION)),
+                reason,
+                outgoing,
+                &mut incoming,
+            )
+            .await;
             return false;
         }
     };
@@ -668,7 +711,7 @@ async fn converse(
     }
     let link = shared.links.fetch_add(1, Ordering::Relaxed);
     let version = theirs.version;
-    let up = Event::Up { peer, link, have: theirs.have, version, outgoing: outgoing.clone() };
+    let up = LinkEvent::Up { peer, link, have: theirs.have, version, outgoing: outgoing.clone() };
     if shared.events.send(up).await.is_err() {
         return true;
     }
@@ -681,7 +724,8 @@ async fn converse(
         };
         match Frame::decode(&bytes) {
             Ok(frame) => {
-                if shared.events.send(Event::Frame { peer, link, frame, bytes }).await.is_err() {
+                if shared.events.send(LinkEvent::Frame { peer, link, frame, bytes }).await.is_err()
+                {
                     break;
                 }
             }
@@ -691,7 +735,7 @@ async fn converse(
             }
         }
     }
-    drop(shared.events.send(Event::Down { peer, link }).await);
+    drop(shared.events.send(LinkEvent::Down { peer, link }).await);
     true
 }
 
@@ -713,14 +757,16 @@ async fn refuse(
         old.insert(peer);
     }
     shared.audit.refused(shared.name(peer), &reason);
-    let mine =
-        std::fs::read_to_string(shared.folder.path.join(crate::folder::EXPERIMENT)).unwrap_or_default();
+    let mine = std::fs::read_to_string(shared.folder.path.join(crate::folder::EXPERIMENT))
+        .unwrap_or_default();
     let study = differs.then(|| Frame::Study(mine.clone()).encode());
-    for frame in greeting.into_iter().chain(study).chain([Frame::Refused(reason.clone()).encode()]) {
+    for frame in greeting.into_iter().chain(study).chain([Frame::Refused(reason.clone()).encode()])
+    {
         drop(outgoing.send(frame).await);
     }
     drop(outgoing);
-    // A stream that is dropped takes unsent frames along: the peer should hear why, and say why in its turn.
+    // A stream that is dropped takes unsent frames along: the peer should hear why, and say why in
+    // its turn.
     let mut theirs = None;
     let heard = async {
         while let Ok(bytes) = next(incoming).await {
@@ -811,24 +857,36 @@ pub(crate) mod tests_api {
     use super::*;
     use crate::wire::Tcp;
 
-    /// A site whose only neighbour is `peer`, with a log in the folder `log`: a node takes one beside its own files for its own.
+    /// A site whose only neighbour is `peer`, with a log in the folder `log`: a node takes one
+    /// beside its own files for its own.
     pub(crate) fn shared(
         folder: &Folder,
         log: &std::path::Path,
         peer: u32,
         dim: usize,
         graph: Digest,
-        events: mpsc::Sender<Event>,
+        events: mpsc::Sender<LinkEvent>,
     ) -> Arc<Shared> {
         let audit = AuditLog::open(log).unwrap();
-        let study = Study { neighbours: vec![peer], graph, dim, have: 0 };
+        let study = Around { neighbours: vec![peer], graph, dim, have: 0 };
         Arc::new(Shared::new(folder.clone(), study, audit, events, Arc::new(Tcp)))
     }
 
-    /// One frame of `dim` numbers there and back between two sites, each in a thread of its own as a node is: the transport alone.
-    pub(crate) fn round_trips(called: &Folder, caller: &Folder, dim: usize, trips: usize) -> Vec<Duration> {
-        let runtime =
-            || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    /// One frame of `dim` numbers there and back between two sites, each in a thread of its own as
+    /// a node is: the transport alone.
+    pub(crate) fn round_trips(
+        called: &Folder,
+        caller: &Folder,
+        dim: usize,
+        trips: usize,
+    ) -> Vec<Duration> {
+        let runtime = || {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .unwrap()
+        };
         let (sender, mut events) = mpsc::channel(16);
         let (here, there) = (runtime(), runtime());
         let log = called.path.parent().unwrap();
@@ -838,9 +896,11 @@ pub(crate) mod tests_api {
             let mut back = None;
             while let Some(event) = events.recv().await {
                 match event {
-                    Event::Up { outgoing, .. } => back = Some(outgoing),
-                    Event::Frame { bytes, .. } => drop(back.as_ref().unwrap().send(bytes).await),
-                    Event::Down { .. } => {}
+                    LinkEvent::Up { outgoing, .. } => back = Some(outgoing),
+                    LinkEvent::Frame { bytes, .. } => {
+                        drop(back.as_ref().unwrap().send(bytes).await)
+                    }
+                    LinkEvent::Down { .. } => {}
                 }
             }
         });
@@ -870,9 +930,11 @@ pub(crate) mod tests_api {
         there.block_on(calling).unwrap()
     }
 
-    /// Calls `peer` as the site of `folder`, says `hello` and from then on only that it is there, until the link ends.
+    /// Calls `peer` as the site of `folder`, says `hello` and from then on only that it is there,
+    /// until the link ends.
     pub(crate) async fn nag(folder: &Folder, peer: u32, hello: &[u8]) {
-        let shared = shared(folder, folder.path.parent().unwrap(), peer, 1000, [0; 32], mpsc::channel(1).0);
+        let shared =
+            shared(folder, folder.path.parent().unwrap(), peer, 1000, [0; 32], mpsc::channel(1).0);
         let (outgoing, mut incoming) = loop {
             match super::dial(&shared, peer).await {
                 Ok(link) => break link,
@@ -887,9 +949,11 @@ pub(crate) mod tests_api {
         }
     }
 
-    /// Calls `peer` as the site of `folder`, says `hello`, sends `bytes`, and gives the reason of the refusal that comes back.
+    /// Calls `peer` as the site of `folder`, says `hello`, sends `bytes`, and gives the reason of
+    /// the refusal that comes back.
     pub(crate) async fn dial(folder: &Folder, peer: u32, hello: &[u8], bytes: &[u8]) -> String {
-        let shared = shared(folder, folder.path.parent().unwrap(), peer, 1000, [0; 32], mpsc::channel(1).0);
+        let shared =
+            shared(folder, folder.path.parent().unwrap(), peer, 1000, [0; 32], mpsc::channel(1).0);
         let (outgoing, mut incoming) = loop {
             match super::dial(&shared, peer).await {
                 Ok(link) => break link,
@@ -918,7 +982,7 @@ mod tests {
     use std::path::Path;
 
     /// Two sites that could talk, in one process; the first listens.
-    async fn pair(root: &Path) -> (Arc<Shared>, mpsc::Receiver<Event>, Arc<Shared>, Links) {
+    async fn pair(root: &Path) -> (Arc<Shared>, mpsc::Receiver<LinkEvent>, Arc<Shared>, Links) {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
         let site = |name: &str, address: Option<String>| PlannedSite {
@@ -927,7 +991,8 @@ mod tests {
             records: 5,
         };
         let sites = vec![site("a", Some(address)), site("b", None)];
-        create(root, &Plan { sites, experiment: "name = 1".into(), schema: None, edges: None }).unwrap();
+        create(root, &Plan { sites, experiment: "name = 1".into(), schema: None, edges: None })
+            .unwrap();
         let shared = |name: &str, me: u32, events| {
             let folder = Folder::read(&root.join(name)).unwrap();
             let graph = graph_digest(&Graph::path(2).unwrap());
@@ -941,9 +1006,10 @@ mod tests {
 
     fn with_pair<F: Future<Output = ()>>(
         name: &str,
-        test: impl FnOnce(Arc<Shared>, mpsc::Receiver<Event>, Arc<Shared>) -> F,
+        test: impl FnOnce(Arc<Shared>, mpsc::Receiver<LinkEvent>, Arc<Shared>) -> F,
     ) {
-        let root = std::env::temp_dir().join(format!("consenso-link-{name}-{}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("consenso-link-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&root);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -954,7 +1020,14 @@ mod tests {
     }
 
     fn hello(b: &Shared) -> Hello {
-        Hello { version: VERSION, experiment: b.folder.study, graph: b.graph, from: 1, to: 0, have: 0 }
+        Hello {
+            version: VERSION,
+            experiment: b.folder.study,
+            graph: b.graph,
+            from: 1,
+            to: 0,
+            have: 0,
+        }
     }
 
     #[test]
@@ -965,7 +1038,10 @@ mod tests {
             old[1] = 99;
             for (bytes, reason) in [
                 (old.into(), "protocol version 99"),
-                (Frame::Hello(Hello { experiment: [7; 32], ..good }).encode(), "its study is another one"),
+                (
+                    Frame::Hello(Hello { experiment: [7; 32], ..good }).encode(),
+                    "its study is another one",
+                ),
                 (Frame::Hello(Hello { graph: [7; 32], ..good }).encode(), "its graph is"),
                 (Frame::Hello(Hello { from: 0, ..good }).encode(), "the hello is from agent 0"),
                 (Frame::Ack { round: 1 }.encode(), "was not a hello"),
@@ -995,12 +1071,14 @@ mod tests {
             for rubbish in [vec![2, 1], vec![99; 30], vec![0; 1 << 20]] {
                 let (outgoing, _incoming) = dial(&b, 0).await.unwrap();
                 outgoing.send(Frame::Hello(hello(&b)).encode()).await.unwrap();
-                assert!(matches!(events.recv().await, Some(Event::Up { peer: 1, .. })));
+                assert!(matches!(events.recv().await, Some(LinkEvent::Up { peer: 1, .. })));
                 let good = frame::release(1, 1, &[1.0, 2.0, 3.0]);
                 outgoing.send(good.clone()).await.unwrap();
-                assert!(matches!(events.recv().await, Some(Event::Frame { bytes, .. }) if bytes == good));
+                assert!(
+                    matches!(events.recv().await, Some(LinkEvent::Frame { bytes, .. }) if bytes == good)
+                );
                 outgoing.send(rubbish.into()).await.unwrap();
-                assert!(matches!(events.recv().await, Some(Event::Down { peer: 1, .. })));
+                assert!(matches!(events.recv().await, Some(LinkEvent::Down { peer: 1, .. })));
             }
             let log = std::fs::read_to_string(a.folder.path.join("audit.jsonl")).unwrap();
             assert_eq!(log.matches("\"refused\"").count(), 2, "{log}");
@@ -1015,14 +1093,18 @@ mod tests {
             for _ in 0..3 {
                 let (outgoing, incoming) = dial(&b, 0).await.unwrap();
                 outgoing.send(Frame::Hello(hello(&b)).encode()).await.unwrap();
-                let Some(Event::Up { link, outgoing: back, .. }) = events.recv().await else { panic!("up") };
+                let Some(LinkEvent::Up { link, outgoing: back, .. }) = events.recv().await else {
+                    panic!("up")
+                };
                 links.push((link, outgoing, incoming, back));
             }
             let (_, outgoing, ..) = &links[0];
             drop(outgoing.send(frame::release(1, 1, &[0.0; 3])).await);
             let (last, outgoing, ..) = &links[2];
             outgoing.send(frame::release(1, 1, &[1.0; 3])).await.unwrap();
-            assert!(matches!(events.recv().await, Some(Event::Frame { link, .. }) if link == *last));
+            assert!(
+                matches!(events.recv().await, Some(LinkEvent::Frame { link, .. }) if link == *last)
+            );
         });
     }
 }

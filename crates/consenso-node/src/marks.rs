@@ -1,8 +1,11 @@
 //! Marks in the ledger's chain, so that a start need not read all of it.
 //!
-//! Every thousand rows the store keeps, in the same transaction, what a start must know of the rows so far: the hash of the last, how many releases there are, which rows are no releases, and what each
-//! study has spent. A start takes the newest mark whose row is there with that hash and reads the rows after it, each checked against the one before. What lies before the mark was checked when it was
-//! written, and is checked again, row by row, by `node audit`, which takes no mark's word.
+//! Every thousand rows the store keeps, in the same transaction, what a start must know of the rows
+//! so far: the hash of the last, how many releases there are, which rows are no releases, and what
+//! each study has spent. A start takes the newest mark whose row is there with that hash and reads
+//! the rows after it, each checked against the one before. What lies before the mark was checked
+//! when it was written, and is checked again, row by row, by `node audit`, which takes no mark's
+//! word.
 
 use crate::frame::{Digest, sha256};
 use crate::spending::Spending;

@@ -1,4 +1,5 @@
-//! `/metrics`, `/healthz` and `/readyz`: a few lines of HTTP on a loopback port, with nothing that depends on the records.
+//! `/metrics`, `/healthz` and `/readyz`: a few lines of HTTP on a loopback port, with nothing that
+//! depends on the records.
 
 use crate::progress::{Convergence, Progress, Watched};
 use std::fmt::Write as _;
@@ -18,7 +19,8 @@ pub(crate) async fn start(address: &str, progress: Watched) -> std::io::Result<(
     tokio::spawn(async move {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
-                // Out of file descriptors, most likely: asking again at once would take the node's only thread.
+                // Out of file descriptors, most likely: asking again at once would take the node's
+                // only thread.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
@@ -39,7 +41,8 @@ async fn answer(mut stream: TcpStream, progress: Watched) -> std::io::Result<()>
         }
     }
     let line = String::from_utf8_lossy(&request);
-    let path = line.strip_prefix("GET ").and_then(|rest| rest.split_whitespace().next()).unwrap_or("");
+    let path =
+        line.strip_prefix("GET ").and_then(|rest| rest.split_whitespace().next()).unwrap_or("");
     let (status, body) = respond(path, &progress.get());
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
@@ -55,8 +58,12 @@ fn respond(path: &str, progress: &Progress) -> (&'static str, String) {
         "/metrics" => ("200 OK", prometheus(progress)),
         "/healthz" => ("200 OK", "ok\n".into()),
         "/readyz" => {
-            let down: Vec<&str> =
-                progress.neighbours.iter().filter(|l| !l.up && !l.without).map(|l| l.name.as_str()).collect();
+            let down: Vec<&str> = progress
+                .neighbours
+                .iter()
+                .filter(|l| !l.up && !l.without)
+                .map(|l| l.name.as_str())
+                .collect();
             if progress.is_stalled() {
                 return ("503 Service Unavailable", format!("{}\n", progress.waits()));
             }
@@ -83,8 +90,18 @@ pub fn prometheus(progress: &Progress) -> String {
     gauge("round", "gauge", "Rounds complete.", progress.round.into());
     gauge("rounds", "gauge", "Rounds in all.", progress.rounds.into());
     gauge("seconds_since_round", "gauge", "Seconds since the last release.", progress.since_round);
-    gauge("finished", "gauge", "1 when the model is ready.", f64::from(u8::from(progress.finished)));
-    gauge("resends_total", "counter", "Messages sent again after a lost link.", progress.resends as f64);
+    gauge(
+        "finished",
+        "gauge",
+        "1 when the model is ready.",
+        f64::from(u8::from(progress.finished)),
+    );
+    gauge(
+        "resends_total",
+        "counter",
+        "Messages sent again after a lost link.",
+        progress.resends as f64,
+    );
     gauge("refusals_total", "counter", "Callers and messages refused.", progress.refusals as f64);
     match progress.convergence {
         Convergence::Disagreement(value) => {
@@ -105,7 +122,12 @@ pub fn prometheus(progress: &Progress) -> String {
         }
         Convergence::Step(None) => {}
     }
-    gauge("commit_seconds", "gauge", "Duration of the last durable commit.", progress.commit_ms / 1e3);
+    gauge(
+        "commit_seconds",
+        "gauge",
+        "Duration of the last durable commit.",
+        progress.commit_ms / 1e3,
+    );
     if let Some(epsilon) = progress.epsilon {
         gauge("epsilon_spent", "gauge", "Upper bound on the privacy spent so far.", epsilon);
     }
@@ -121,17 +143,24 @@ pub fn prometheus(progress: &Progress) -> String {
     }
     gauge("studies", "gauge", "Studies in the ledger.", around.studies.into());
     if let Some(total) = around.total {
-        gauge("epsilon_total", "gauge", "What all studies of these records together may cost.", total);
+        gauge(
+            "epsilon_total",
+            "gauge",
+            "What all studies of these records together may cost.",
+            total,
+        );
     }
     if let Some(remaining) = around.remaining {
         gauge("epsilon_remaining", "gauge", "What the next study may cost.", remaining);
     }
-    for (name, help) in
-        [("link_up", "1 while there is a connection."), ("neighbour_lag", "Rounds the neighbour is behind.")]
-    {
+    for (name, help) in [
+        ("link_up", "1 while there is a connection."),
+        ("neighbour_lag", "Rounds the neighbour is behind."),
+    ] {
         let _ = writeln!(out, "# HELP consenso_{name} {help}\n# TYPE consenso_{name} gauge");
         for link in &progress.neighbours {
-            let value = if name == "link_up" { u32::from(link.up) } else { link.lag(progress.released) };
+            let value =
+                if name == "link_up" { u32::from(link.up) } else { link.lag(progress.released) };
             let _ = writeln!(out, "consenso_{name}{{neighbour=\"{}\"}} {value}", link.name);
         }
     }
@@ -183,7 +212,10 @@ mod tests {
         ] {
             assert!(around.contains(&format!("consenso_{line}\n")), "{line}: {around}");
         }
-        assert!(text.contains("consenso_disagreement 0\n") && !text.contains("consenso_step"), "{text}");
+        assert!(
+            text.contains("consenso_disagreement 0\n") && !text.contains("consenso_step"),
+            "{text}"
+        );
         (progress.waiting, progress.since_round) = (vec![("b".into(), 50.0)], 50.0);
         assert_eq!(
             respond("/readyz", &progress),

@@ -55,7 +55,8 @@ pub enum NewError {
     Folder(#[from] FolderError),
 }
 
-/// Makes the folder `root` with one folder a site, and a certificate authority of its own whose key stays in `root`.
+/// Makes the folder `root` with one folder a site, and a certificate authority of its own whose key
+/// stays in `root`.
 ///
 /// # Errors
 /// A folder that exists, or a name that cannot be; nothing is overwritten.
@@ -96,7 +97,8 @@ pub fn create(root: &Path, plan: &Plan) -> Result<(), NewError> {
     Ok(())
 }
 
-/// Makes the folder `root` with what sites that made their own keys need besides them, the same files for all: peers, trust, the study.
+/// Makes the folder `root` with what sites that made their own keys need besides them, the same
+/// files for all: peers, trust, the study.
 ///
 /// # Errors
 /// A folder that exists, or a certificate without the name of its site; nothing is overwritten.
@@ -109,10 +111,11 @@ pub fn share(root: &Path, plan: &Plan, certificates: &[PathBuf]) -> Result<(), N
         let own = identity::believable(path)?;
         let pin = identity::pin(&own)?;
         let known = identity::Known { name: name.clone(), pin };
-        identity::recognise(&own, &[known])
-            .map_err(|_| NewError::Plan(format!("{}: is no certificate of site {name}", path.display())))?;
-        trust +=
-            &fs::read_to_string(path).map_err(|cause| FolderError::Read { path: path.clone(), cause })?;
+        identity::recognise(&own, &[known]).map_err(|_| {
+            NewError::Plan(format!("{}: is no certificate of site {name}", path.display()))
+        })?;
+        trust += &fs::read_to_string(path)
+            .map_err(|cause| FolderError::Read { path: path.clone(), cause })?;
         peers.push(Peer {
             name: name.clone(),
             address: site.address.clone(),
@@ -140,13 +143,15 @@ fn write_study(folder: &Path, plan: &Plan, peers: &[Peer]) -> Result<(), NewErro
     Ok(())
 }
 
-/// Makes the key of one site that signs its own certificate: what it gives to the others is `certificate.pem`.
+/// Makes the key of one site that signs its own certificate: what it gives to the others is
+/// `certificate.pem`.
 ///
 /// # Errors
 /// There is a key already, or the name cannot be.
 pub fn init(folder: &Path, site: &SiteFile) -> Result<String, NewError> {
     check_name(&site.name)?;
-    fs::create_dir_all(folder).map_err(|cause| NewError::Write { path: folder.to_owned(), cause })?;
+    fs::create_dir_all(folder)
+        .map_err(|cause| NewError::Write { path: folder.to_owned(), cause })?;
     let issued = identity::self_signed(&site.name, Validity::default())?;
     write_secret(&folder.join(identity::KEY), &issued.key)?;
     write(&folder.join(identity::CERTIFICATE), &issued.certificate)?;
@@ -181,7 +186,8 @@ pub fn sites(root: &Path) -> Result<Vec<String>, FolderError> {
 
 fn make(path: &Path) -> Result<(), NewError> {
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(|cause| NewError::Write { path: parent.to_owned(), cause })?;
+        fs::create_dir_all(parent)
+            .map_err(|cause| NewError::Write { path: parent.to_owned(), cause })?;
     }
     fs::create_dir(path).map_err(|cause| NewError::Write { path: path.to_owned(), cause })
 }

@@ -18,7 +18,8 @@ pub struct Progress {
     pub convergence: Convergence,
     /// The same for rounds before: (round, value), evenly spaced, at most [`HISTORY`] of them.
     pub history: Vec<(u32, f64)>,
-    /// What the releases so far cost, an upper bound that is quick to compute; the claim of the whole run may be smaller than its last value.
+    /// What the releases so far cost, an upper bound that is quick to compute; the claim of the
+    /// whole run may be smaller than its last value.
     pub epsilon: Option<f64>,
     /// What the study may cost.
     pub budget: Option<f64>,
@@ -34,7 +35,8 @@ pub struct Progress {
     /// Seconds spent on durable commits so far.
     #[serde(skip)]
     pub committing: f64,
-    /// Whose message of the round is missing, and for how many seconds nothing was heard from each of them.
+    /// Whose message of the round is missing, and for how many seconds nothing was heard from each
+    /// of them.
     pub waiting: Vec<(String, f64)>,
     /// Seconds since the last release, of a run that is not over.
     pub since_round: f64,
@@ -48,15 +50,17 @@ pub struct Progress {
     pub seconds: f64,
 }
 
-/// A number that falls as a run converges and is made of what was sent to everybody, never of records.
+/// A number that falls as a run converges and is made of what was sent to everybody, never of
+/// records.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "measure", content = "value")]
 pub enum Convergence {
-    /// max_j ‖x̄_j − x̄_i‖: the largest distance to a neighbour, where x̄ is the mean of what each released in about the latest quarter of the
-    /// rounds.
+    /// max_j ‖x̄_j − x̄_i‖: the largest distance to a neighbour, where x̄ is the mean of what each
+    /// released in about the latest quarter of the rounds.
     Disagreement(f64),
-    /// How far the mean of what about the latest eighth of the rounds revealed to all is from that of the latest half: under secret shares
-    /// nothing but these sums is known. `None` before the second round after a start.
+    /// How far the mean of what about the latest eighth of the rounds revealed to all is from that
+    /// of the latest half: under secret shares nothing but these sums is known. `None` before the
+    /// second round after a start.
     Step(Option<f64>),
 }
 
@@ -98,16 +102,22 @@ impl Progress {
         }
         let names: Vec<&str> = self.waiting.iter().map(|w| w.0.as_str()).collect();
         // Rounded, so that a line that says it is not a new one every second.
+        let seconds = [5u32, 10, 20, 40]
+            .into_iter()
+            .rfind(|s| f64::from(*s) <= self.since_round)
+            .unwrap_or(5);
         let seconds =
-            [5u32, 10, 20, 40].into_iter().rfind(|s| f64::from(*s) <= self.since_round).unwrap_or(5);
-        let seconds = if self.since_round >= 60.0 { 60 * (self.since_round / 60.0) as u32 } else { seconds };
+            if self.since_round >= 60.0 { 60 * (self.since_round / 60.0) as u32 } else { seconds };
         format!("waiting for {} since {seconds} s", names.join(", "))
     }
 
-    /// Adds to the history what belongs there: every round at first, then every second, every fourth, …
+    /// Adds to the history what belongs there: every round at first, then every second, every
+    /// fourth, …
     pub(crate) fn remember(&mut self, round: u32, value: impl FnOnce() -> Convergence) {
         let every = self.history.get(1).map_or(1, |second| second.0 - self.history[0].0);
-        if round == 0 || self.history.last().is_some_and(|last| round < last.0.saturating_add(every)) {
+        if round == 0
+            || self.history.last().is_some_and(|last| round < last.0.saturating_add(every))
+        {
             return;
         }
         let Some(value) = value().value() else { return };
@@ -136,7 +146,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// How many rounds it is behind a node that has `released` so many: while this is not 0 the node waits for it.
+    /// How many rounds it is behind a node that has `released` so many: while this is not 0 the
+    /// node waits for it.
     #[must_use]
     pub fn lag(&self, released: u32) -> u32 {
         if self.without { 0 } else { released.saturating_sub(self.heard) }

@@ -1,4 +1,5 @@
-//! What a neighbour's log says it received, against this site's ledger: proof for others that the ledger tells all, or that it does not.
+//! What a neighbour's log says it received, against this site's ledger: proof for others that the
+//! ledger tells all, or that it does not.
 
 use crate::audit_log;
 use crate::frame::{Digest, Hex, unhex};
@@ -19,7 +20,8 @@ pub struct Compared {
     pub signed: usize,
     /// Releases of the ledger that the log does not have: they may never have reached it.
     pub only_here: usize,
-    /// Releases that the log has and the ledger does not, or with another hash, signed by this site: the ledger was cut or changed.
+    /// Releases that the log has and the ledger does not, or with another hash, signed by this
+    /// site: the ledger was cut or changed.
     pub unknown: Vec<u32>,
     /// Lines that this site did not sign and that its ledger contradicts: the log was changed.
     pub forged: Vec<u32>,
@@ -40,15 +42,22 @@ pub struct Owner<'a> {
     pub name: &'a str,
     /// Its number.
     pub number: u32,
-    /// Its public keys (each a SubjectPublicKeyInfo): the one it has, and those that an agreement replaced.
+    /// Its public keys (each a SubjectPublicKeyInfo): the one it has, and those that an agreement
+    /// replaced.
     pub keys: &'a [Vec<u8>],
 }
 
-/// Compares a neighbour's audit log with the verified rows of a ledger. `neighbour` is its number, for shares are for one receiver alone.
+/// Compares a neighbour's audit log with the verified rows of a ledger. `neighbour` is its number,
+/// for shares are for one receiver alone.
 ///
 /// # Errors
 /// A log that cannot be read.
-pub fn compare(rows: &[Row], owner: Owner<'_>, neighbour: u32, log: &Path) -> std::io::Result<Compared> {
+pub fn compare(
+    rows: &[Row],
+    owner: Owner<'_>,
+    neighbour: u32,
+    log: &Path,
+) -> std::io::Result<Compared> {
     let mut released: BTreeMap<(String, u32), (String, bool)> = BTreeMap::new();
     let mut studies: BTreeMap<i64, String> = BTreeMap::new();
     for row in rows {
@@ -71,11 +80,13 @@ pub fn compare(rows: &[Row], owner: Owner<'_>, neighbour: u32, log: &Path) -> st
         if line["event"] != "received" || line["peer"] != owner.name {
             continue;
         }
-        let round = line["exchange"].as_u64().or_else(|| line["round"].as_u64()).unwrap_or(0) as u32;
+        let round =
+            line["exchange"].as_u64().or_else(|| line["round"].as_u64()).unwrap_or(0) as u32;
         let hash = line["blake3"].as_str().unwrap_or_default();
         let signed = is_signed(&line, &study, owner, neighbour, round, hash);
         match released.get_mut(&(study.clone(), round)) {
-            // Shares are charged together, and each receiver has a part: its hash is not the ledger's. A release that was lost with a disk has its charge and no hash.
+            // Shares are charged together, and each receiver has a part: its hash is not the
+            // ledger's. A release that was lost with a disk has its charge and no hash.
             Some((known, seen))
                 if known == hash || line["exchange"].is_u64() || (known.is_empty() && signed) =>
             {
@@ -92,7 +103,14 @@ pub fn compare(rows: &[Row], owner: Owner<'_>, neighbour: u32, log: &Path) -> st
     Ok(found)
 }
 
-fn is_signed(line: &Value, study: &str, owner: Owner<'_>, neighbour: u32, round: u32, hash: &str) -> bool {
+fn is_signed(
+    line: &Value,
+    study: &str,
+    owner: Owner<'_>,
+    neighbour: u32,
+    round: u32,
+    hash: &str,
+) -> bool {
     let digest = |text: &str| unhex(text).and_then(|bytes| Digest::try_from(bytes).ok());
     let (Some(study), Some(blake3)) = (digest(study), digest(hash)) else { return false };
     let scheme = line["scheme"].as_u64().and_then(|s| u16::try_from(s).ok());
@@ -104,7 +122,8 @@ fn is_signed(line: &Value, study: &str, owner: Owner<'_>, neighbour: u32, round:
     owner.keys.iter().any(|key| said.is_signed_by(key, &seal))
 }
 
-/// The heads of ledgers that a site's log has from its neighbours' goodbyes: (site, hash of the last row).
+/// The heads of ledgers that a site's log has from its neighbours' goodbyes: (site, hash of the
+/// last row).
 ///
 /// # Errors
 /// A log that cannot be read.
@@ -113,9 +132,11 @@ pub fn anchors(folder: &Path) -> std::io::Result<Vec<(String, String)>> {
     let mut all = Vec::new();
     for line in std::io::BufReader::new(file).lines() {
         let Ok(line) = serde_json::from_str::<Value>(&line?) else { continue };
-        if let ("farewell", Some(peer), Some(head)) =
-            (line["event"].as_str().unwrap_or_default(), line["peer"].as_str(), line["ledger"].as_str())
-        {
+        if let ("farewell", Some(peer), Some(head)) = (
+            line["event"].as_str().unwrap_or_default(),
+            line["peer"].as_str(),
+            line["ledger"].as_str(),
+        ) {
             all.push((peer.to_owned(), head.to_owned()));
         }
     }

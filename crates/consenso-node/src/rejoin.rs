@@ -1,16 +1,24 @@
-//! A site that lost its disk comes back: neighbours hold its last releases with its own signatures, so that they cannot invent any.
+//! A site that lost its disk comes back: neighbours hold its last releases with its own signatures,
+//! so that they cannot invent any.
 //!
 //! # What is restored
-//! The last release R that any neighbour proves, its charge and those of all before it (the schedule knows them), and the state after it, for algorithms whose next
-//! message is a function of the last releases: `dgd`, `rcd`, `neighbourhood` and `gd` with fixed weights. Others remember more than neighbours keep, and are refused with the reason.
+//! The last release R that any neighbour proves, its charge and those of all before it (the
+//! schedule knows them), and the state after it, for algorithms whose next message is a function of
+//! the last releases: `dgd`, `rcd`, `neighbourhood` and `gd` with fixed weights. Others remember
+//! more than neighbours keep, and are refused with the reason.
 //!
 //! # What is never drawn again
-//! Neighbours may hide the newest releases. A site releases round r after it has every neighbour's round r − 1, and an honest neighbour releases round r − 1 after it has this site's
-//! round r − 2: so a site is never more than two rounds ahead of what an honest neighbour holds. **If one neighbour that answered is honest, at most the rounds R + 1 and R + 2 were ever
-//! released.** Both are charged and use no record: the site passes on a mix of what was released, which is no function of its records beyond R. So whatever noise left before, no second one does.
-//! Without that assumption the witness of `site.toml` decides: it counts releases before they leave, and all rounds up to its count are spared.
-//! A site that may go on without a neighbour (`away = "continue-without"`) may be any number of rounds ahead of an honest one, so it comes back with a witness only.
-//! (A neighbour that went on without this site refuses it, and proves nothing.)
+//! Neighbours may hide the newest releases. A site releases round r after it has every neighbour's
+//! round r − 1, and an honest neighbour releases round r − 1 after it has this site's round r − 2:
+//! so a site is never more than two rounds ahead of what an honest neighbour holds. **If one
+//! neighbour that answered is honest, at most the rounds R + 1 and R + 2 were ever released.** Both
+//! are charged and use no record: the site passes on a mix of what was released, which is no
+//! function of its records beyond R. So whatever noise left before, no second one does. Without
+//! that assumption the witness of `site.toml` decides: it counts releases before they leave, and
+//! all rounds up to its count are spared. A site that may go on without a neighbour
+//! (`away = "continue-without"`) may be any number of rounds ahead of an honest one, so it comes
+//! back with a witness only. (A neighbour that went on without this site refuses it, and proves
+//! nothing.)
 //!
 //! A release that reached nobody is lost with the disk and harms nobody.
 
@@ -23,7 +31,7 @@ use crate::error::NodeError;
 use crate::folder::{Away, Folder, graph_digest};
 use crate::frame::{Frame, VERSION_BEFORE, blake3};
 use crate::identity::{Identity, public_key};
-use crate::link::{self, Event, Shared};
+use crate::link::{self, LinkEvent, Shared};
 use crate::node::{lock, opening};
 use crate::seal::Statement;
 use crate::spending;
@@ -78,10 +86,12 @@ struct Asked {
     answers: BTreeMap<u32, u32>,
 }
 
-/// Asks all neighbours but those named in `without`, and makes durable what they have. `node run` goes on from there.
+/// Asks all neighbours but those named in `without`, and makes durable what they have. `node run`
+/// goes on from there.
 ///
 /// # Errors
-/// A site that runs, an algorithm that remembers more, a neighbour that does not answer or contradicts, or a budget that does not allow the study.
+/// A site that runs, an algorithm that remembers more, a neighbour that does not answer or
+/// contradicts, or a budget that does not allow the study.
 pub fn rejoin(
     folder: &Folder,
     experiment: &Experiment,
@@ -89,8 +99,8 @@ pub fn rejoin(
     edited: Edited,
 ) -> Result<Rejoined, NodeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|cause| NodeError::System { what: "the network's thread".into(), cause })?;
+    let runtime = runtime
+        .map_err(|cause| NodeError::System { what: "the network's thread".into(), cause })?;
     runtime.block_on(rejoin_over(folder, experiment, without, edited, Arc::new(Tcp)))
 }
 
@@ -121,7 +131,9 @@ pub(crate) async fn rejoin_over(
     let unknown: Vec<&String> =
         without.iter().filter(|name| folder.peers.iter().all(|p| p.name != **name)).collect();
     if let Some(name) = unknown.first() {
-        return Err(NodeError::Experiment(format!("--without {name}: there is no such site in peers.toml")));
+        return Err(NodeError::Experiment(format!(
+            "--without {name}: there is no such site in peers.toml"
+        )));
     }
     let asked: BTreeSet<u32> = changes::in_order(&agent)
         .into_iter()
@@ -150,7 +162,8 @@ pub(crate) async fn rejoin_over(
         let Some((records, cost)) = own.zip(opening.cost) else { return Ok(id) };
         let before = match id {
             Some(_) => id,
-            // What neighbours hold was released, so the study is in the ledger beside the records: unless that was lost, too.
+            // What neighbours hold was released, so the study is in the ledger beside the records:
+            // unless that was lost, too.
             None if restored > 0 => {
                 let name = format!("{} {}", opening.site, crate::folder::short(&opening.experiment));
                 let ledger = RecordsLedger::open(&records, folder.ledger().as_deref(), edited)?;
@@ -194,13 +207,18 @@ pub(crate) async fn rejoin_over(
     let checkpoint = agent.rejoined(restored, own).map_err(NodeError::Experiment)?;
     let charge = |round| Some((round, spending::row(&agent.scheduled(round)?)));
     let lost: Option<Vec<_>> = (known + 1..=restored).map(charge).collect();
-    let lost =
-        lost.ok_or_else(|| NodeError::Experiment("what was released has no price by the schedule".into()))?;
-    let bytes: Vec<(u32, Bytes)> =
-        found.releases.range(restored.saturating_sub(1)..).map(|(&r, b)| (r, b.0.clone())).collect();
+    let lost = lost.ok_or_else(|| {
+        NodeError::Experiment("what was released has no price by the schedule".into())
+    })?;
+    let bytes: Vec<(u32, Bytes)> = found
+        .releases
+        .range(restored.saturating_sub(1)..)
+        .map(|(&r, b)| (r, b.0.clone()))
+        .collect();
     let time = crate::clock::text(crate::clock::now());
     let answered: Vec<u32> = found.answers.keys().copied().collect();
-    // The log that is there is of a ledger that is gone: it is kept, and the next start writes another one.
+    // The log that is there is of a ledger that is gone: it is kept, and the next start writes
+    // another one.
     put_aside(folder)?;
     let known_changes = changes::held(folder, &store.headings()?, study.number)?.len();
     let mut entries = vec![Entry::Restored { round: restored, until, answered, time }];
@@ -279,7 +297,8 @@ pub fn witnessed(folder: &Folder) -> Result<Option<u64>, NodeError> {
     }
 }
 
-/// The last exchange that the site's own log says was released in this study, should the log have outlived the ledger.
+/// The last exchange that the site's own log says was released in this study, should the log have
+/// outlived the ledger.
 fn logged(folder: &Folder) -> u32 {
     use std::io::BufRead as _;
     let Ok(file) = std::fs::File::open(folder.path.join(audit_log::FILE)) else { return 0 };
@@ -291,7 +310,8 @@ fn logged(folder: &Folder) -> u32 {
             this = line["study"] == study.as_str();
         }
         if this && line["event"] == "released" {
-            last = last.max(line["round"].as_u64().and_then(|r| u32::try_from(r).ok()).unwrap_or(0));
+            last =
+                last.max(line["round"].as_u64().and_then(|r| u32::try_from(r).ok()).unwrap_or(0));
         }
     }
     last
@@ -322,12 +342,16 @@ async fn ask(
     let audit = AuditLog::open_file(&log).map_err(system(log.display().to_string()))?;
     // Who takes another one's place puts back what that one signed.
     let mut keys = keys_before(&folder.agreements, &folder.site.name);
-    keys.push(Identity::read(&folder.path).and_then(|identity| public_key(identity.certificate()))?);
+    keys.push(
+        Identity::read(&folder.path).and_then(|identity| public_key(identity.certificate()))?,
+    );
     let (sender, mut events) = mpsc::channel(4 * agent.neighbours().len() + 16);
     let graph = graph_digest(experiment.graph());
-    let edges = link::Study { neighbours: changes::in_order(agent), graph, dim: width, have: 0 };
+    let edges = link::Around { neighbours: changes::in_order(agent), graph, dim: width, have: 0 };
     let shared = Arc::new(Shared::new(folder.clone(), edges, audit, sender, wire));
-    let links = link::start(Arc::clone(&shared)).await.map_err(system("the address to listen at".into()))?;
+    let links = link::start(Arc::clone(&shared))
+        .await
+        .map_err(system("the address to listen at".into()))?;
     let name = |j: u32| folder.peers[j as usize].name.clone();
     let patience = Duration::from_secs_f64(folder.site.deadline_seconds);
     let began = Instant::now();
@@ -349,7 +373,7 @@ async fn ask(
             return Err(NodeError::Unanswered { names, seconds: began.elapsed().as_secs_f64() });
         };
         match event {
-            Event::Up { peer, version, have, outgoing, .. } if open.contains(&peer) => {
+            LinkEvent::Up { peer, version, have, outgoing, .. } if open.contains(&peer) => {
                 if version <= VERSION_BEFORE {
                     said.insert(peer, "its consenso is too old to give anything back".into());
                     continue;
@@ -358,24 +382,41 @@ async fn ask(
                 drop(outgoing.try_send(Frame::Lost.encode()));
                 senders.insert(peer, outgoing);
             }
-            Event::Frame { peer, frame: Frame::Refused(reason), .. } => {
+            LinkEvent::Frame { peer, frame: Frame::Refused(reason), .. } => {
                 said.insert(peer, format!("it refused: {reason}"));
             }
-            Event::Frame { peer, frame: Frame::Kept { left, release }, .. } if open.contains(&peer) => {
+            LinkEvent::Frame { peer, frame: Frame::Kept { left, release }, .. }
+                if open.contains(&peer) =>
+            {
                 if let Some((seal, bytes)) = release {
                     let me = folder.me as u32;
                     let (round, values) = match Frame::decode(&bytes) {
-                        Ok(Frame::Release { from, round, values }) if from == me && values.len() == width => {
+                        Ok(Frame::Release { from, round, values })
+                            if from == me && values.len() == width =>
+                        {
                             (round, values)
                         }
-                        _ => return Err(contradicts(name(peer), "what it holds is no release of this site")),
+                        _ => {
+                            return Err(contradicts(
+                                name(peer),
+                                "what it holds is no release of this site",
+                            ));
+                        }
                     };
-                    let statement =
-                        Statement { study: folder.study, from: me, to: None, round, blake3: blake3(&bytes) };
-                    // A place of the file that was being written when the process ended; or a lie, which is worth nothing.
+                    let statement = Statement {
+                        study: folder.study,
+                        from: me,
+                        to: None,
+                        round,
+                        blake3: blake3(&bytes),
+                    };
+                    // A place of the file that was being written when the process ended; or a lie,
+                    // which is worth nothing.
                     if keys.iter().any(|key| statement.is_signed_by(key, &seal)) {
-                        let known =
-                            found.releases.entry(round).or_insert_with(|| (bytes.clone(), values.to_vec()));
+                        let known = found
+                            .releases
+                            .entry(round)
+                            .or_insert_with(|| (bytes.clone(), values.to_vec()));
                         if known.0 != bytes {
                             return Err(contradicts(
                                 name(peer),
@@ -389,7 +430,9 @@ async fn ask(
                     } else {
                         said.insert(
                             peer,
-                            format!("its release of round {round} is not signed with this site's key"),
+                            format!(
+                                "its release of round {round} is not signed with this site's key"
+                            ),
                         );
                     }
                 }
@@ -403,12 +446,14 @@ async fn ask(
     }
     drop(senders);
     let most = found.releases.keys().next_back().copied().unwrap_or(0);
-    // Whoever has completed an exchange has this site's part of it. One that shows none cannot be gone on with: its next release waits for what nobody has.
+    // Whoever has completed an exchange has this site's part of it. One that shows none cannot be
+    // gone on with: its next release waits for what nobody has.
     if let Some((&peer, have)) =
         claimed.iter().find(|(peer, have)| **have > most && found.answers.contains_key(peer))
     {
-        let reason =
-            said.get(&peer).map_or_else(|| "shows no signed release that late".to_owned(), Clone::clone);
+        let reason = said
+            .get(&peer)
+            .map_or_else(|| "shows no signed release that late".to_owned(), Clone::clone);
         return Err(contradicts(
             name(peer),
             &format!("it says that it has exchange {have} of this site; {reason}"),
@@ -440,7 +485,8 @@ mod tests {
         Driven::new(&Experiment::check(inputs).unwrap(), me).unwrap()
     }
 
-    /// Rounds that may have been released before are charged once more by nobody, and hold nothing but a mix of releases.
+    /// Rounds that may have been released before are charged once more by nobody, and hold nothing
+    /// but a mix of releases.
     #[test]
     fn spared_rounds_are_charged_and_use_no_record() {
         let mut agents: Vec<Driven> = (0..3).map(|me| driven(me).0).collect();
@@ -482,9 +528,12 @@ mod tests {
                 agents[0] = again;
             }
         }
-        let mixed = |round: usize, l: usize| (0..3).map(|i| released[i][round - 1][l]).sum::<f64>() / 3.0;
+        let mixed =
+            |round: usize, l: usize| (0..3).map(|i| released[i][round - 1][l]).sum::<f64>() / 3.0;
         let noise = |round: usize| {
-            (0..2).map(|l| (released[0][round - 1][l] - mixed(round - 1, l)).abs()).fold(0.0, f64::max)
+            (0..2)
+                .map(|l| (released[0][round - 1][l] - mixed(round - 1, l)).abs())
+                .fold(0.0, f64::max)
         };
         assert!(noise(5) < 1e-12 && noise(6) < 1e-12, "{} {}", noise(5), noise(6));
         assert!(noise(4) > 1e-3 && noise(7) > 1e-3, "{} {}", noise(4), noise(7));

@@ -1,8 +1,11 @@
-//! Signed releases: whoever receives one can show to others what its sender sent, and the sender cannot deny it.
+//! Signed releases: whoever receives one can show to others what its sender sent, and the sender
+//! cannot deny it.
 //!
-//! A site signs, with the key of its certificate, that it sent bytes of this BLAKE3 hash in this exchange of this study. Nothing in the statement is a function of more than what is
-//! sent, so the signature costs no privacy. Receivers keep it in their audit logs; two statements of one site about one exchange with different hashes prove
-//! that it told different neighbours different things.
+//! A site signs, with the key of its certificate, that it sent bytes of this BLAKE3 hash in this
+//! exchange of this study. Nothing in the statement is a function of more than what is sent, so the
+//! signature costs no privacy. Receivers keep it in their audit logs; two statements of one site
+//! about one exchange with different hashes prove that it told different neighbours different
+//! things.
 
 use crate::frame::Digest;
 use crate::identity::{Identity, IdentityError};
@@ -33,7 +36,8 @@ pub struct Seal {
     pub signature: Bytes,
 }
 
-/// What a site says when it sends a release: `to` is the receiver of a share, which nobody else gets, and `None` for a release that is the same for all.
+/// What a site says when it sends a release: `to` is the receiver of a share, which nobody else
+/// gets, and `None` for a release that is the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement {
     /// The study's digest.
@@ -74,7 +78,8 @@ impl Statement {
 pub fn verify(key: &[u8], bytes: &[u8], seal: &Seal) -> bool {
     let scheme = SignatureScheme::from(seal.scheme);
     let known = default_provider().signature_verification_algorithms;
-    let Some((_, algorithms)) = known.mapping.iter().find(|(s, _)| *s == scheme && SCHEMES.contains(s))
+    let Some((_, algorithms)) =
+        known.mapping.iter().find(|(s, _)| *s == scheme && SCHEMES.contains(s))
     else {
         return false;
     };
@@ -117,7 +122,9 @@ impl Sealer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::{CERTIFICATE, KEY, TRUST, Validity, public_key, self_signed, write_secret};
+    use crate::identity::{
+        CERTIFICATE, KEY, TRUST, Validity, public_key, self_signed, write_secret,
+    };
 
     #[test]
     fn a_signature_is_for_one_statement_of_one_site() {

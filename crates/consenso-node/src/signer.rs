@@ -1,7 +1,9 @@
 //! Who signs for a site: its key file, or a device that never gives the key away.
 //!
-//! A device stands behind [`Signs`]. The one that is here asks a command (`signer` in `site.toml`): it gets the bytes on its standard input and writes the signature to its standard output,
-//! so that whatever reaches a hardware module (PKCS#11 tools, a cloud's own, a signing daemon) can be used, and no library of a vendor runs inside the node. `deploy/pkcs11-sign.sh` is one for PKCS#11.
+//! A device stands behind [`Signs`]. The one that is here asks a command (`signer` in `site.toml`):
+//! it gets the bytes on its standard input and writes the signature to its standard output, so that
+//! whatever reaches a hardware module (PKCS#11 tools, a cloud's own, a signing daemon) can be used,
+//! and no library of a vendor runs inside the node. `deploy/pkcs11-sign.sh` is one for PKCS#11.
 
 use crate::identity::{IdentityError, public_key};
 use crate::seal::{Seal, verify};
@@ -115,8 +117,11 @@ impl Signs for SignerCommand {
         let signature = read(child.stdout.as_mut().map(|p| p as _));
         if !status.success() || signature.is_empty() {
             let said = read(child.stderr.as_mut().map(|p| p as _));
-            let said: String =
-                String::from_utf8_lossy(&said).chars().filter(|c| !c.is_control()).take(300).collect();
+            let said: String = String::from_utf8_lossy(&said)
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(300)
+                .collect();
             return Err(SignError::Failed { program: program.clone(), status, said });
         }
         Ok(signature)
@@ -142,7 +147,8 @@ impl DeviceKey {
         })?;
         let key = Self { device, scheme, public };
         let proof = b"consenso asks its signer";
-        let signature = key.device.sign(proof).map_err(|e| IdentityError::Tls(format!("signer: {e}")))?;
+        let signature =
+            key.device.sign(proof).map_err(|e| IdentityError::Tls(format!("signer: {e}")))?;
         let seal = Seal { scheme: scheme.into(), signature: signature.into() };
         if !verify(&key.public, proof, &seal) {
             return Err(IdentityError::Tls(format!(
@@ -208,7 +214,8 @@ mod tests {
     #[test]
     fn a_command_that_fails_says_why() {
         let ask = |words: &[&str]| {
-            let command = SignerCommand::new(words.iter().map(|w| (*w).to_owned()).collect()).unwrap();
+            let command =
+                SignerCommand::new(words.iter().map(|w| (*w).to_owned()).collect()).unwrap();
             command.sign(b"x").map_err(|error| error.to_string())
         };
         assert!(ask(&["/nowhere/at-all"]).unwrap_err().starts_with("/nowhere/at-all: "));

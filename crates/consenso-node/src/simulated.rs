@@ -1,5 +1,6 @@
-//! The whole asynchronous layer (links, TLS, HTTP/2, hello, resend, the node's loop, restart from the store) over a network that a seed
-//! disturbs, under a clock that moves only when everybody waits: the same seed gives the same run, event for event.
+//! The whole asynchronous layer (links, TLS, HTTP/2, hello, resend, the node's loop, restart from
+//! the store) over a network that a seed disturbs, under a clock that moves only when everybody
+//! waits: the same seed gives the same run, event for event.
 //!
 //! `CONSENSO_SEED=17 cargo test -p consenso-node --lib simulated` repeats what seed 17 did.
 
@@ -32,7 +33,8 @@ const SITES: usize = 4;
 const STUDY: &str = "name = \"four\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
     [graph]\nkind = \"ring\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"admm\"\nrounds = 25\ngossip = 1\n";
 
-/// The same in secret shares, with noise that all add together: two exchanges a round, a message of its own for every neighbour.
+/// The same in secret shares, with noise that all add together: two exchanges a round, a message of
+/// its own for every neighbour.
 const SHARED: &str = "name = \"shared\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 10\ndim = 3\n\
     [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\
     [[algorithm]]\nkind = \"gd\"\naggregation = \"fixed\"\nrounds = 12\nexchange = \"secret-shared\"\n";
@@ -48,7 +50,8 @@ const CALM: u64 = 0;
 /// Milliseconds in which faults happen; then the network is whole again.
 const TROUBLE: u64 = 4000;
 
-// ---- the network --------------------------------------------------------------------------------------------------------
+// ---- the network
+// --------------------------------------------------------------------------------------------------------
 
 /// What happens to the network, and when: all of it drawn from the seed.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -108,7 +111,8 @@ struct Lane {
     end: Arc<End>,
 }
 
-/// When a connection ends. Those who wait for it are told in the order they came; tokio's watch channel would choose one by chance.
+/// When a connection ends. Those who wait for it are told in the order they came; tokio's watch
+/// channel would choose one by chance.
 #[derive(Debug, Default)]
 struct End {
     over: AtomicBool,
@@ -173,8 +177,12 @@ impl Network {
             Fault::Let(a, b) => drop(state.held.remove(&(a, b))),
             Fault::Slow(slow) => state.slow = slow,
             Fault::Slower(a, b) => state.slower.extend([(a, b), (b, a)]),
-            Fault::Swallow(a, b) => state.each(|lane| lane.swallows |= (lane.from, lane.to) == (a, b)),
-            Fault::Reset(a, b) => state.end(|lane| [(a, b), (b, a)].contains(&(lane.from, lane.to))),
+            Fault::Swallow(a, b) => {
+                state.each(|lane| lane.swallows |= (lane.from, lane.to) == (a, b))
+            }
+            Fault::Reset(a, b) => {
+                state.end(|lane| [(a, b), (b, a)].contains(&(lane.from, lane.to)))
+            }
             Fault::Crash(site) => {
                 state.listeners.retain(|_, listener| listener.0 != site);
                 state.end(|lane| [lane.from, lane.to].contains(&site));
@@ -193,12 +201,16 @@ impl Network {
             state.connections
         };
         self.say(&format!("connection {number} from {from} to {to}"));
-        let ((near, near_end), (far, far_end)) = (tokio::io::duplex(1 << 16), tokio::io::duplex(1 << 16));
+        let ((near, near_end), (far, far_end)) =
+            (tokio::io::duplex(1 << 16), tokio::io::duplex(1 << 16));
         let (near_read, near_write) = tokio::io::split(near_end);
         let (far_read, far_write) = tokio::io::split(far_end);
         let end = Arc::new(End::default());
-        for (from, to, read, write) in [(from, to, near_read, far_write), (to, from, far_read, near_write)] {
-            let lane = Lane { from, to, connection: number, swallows: false, end: Arc::clone(&end) };
+        for (from, to, read, write) in
+            [(from, to, near_read, far_write), (to, from, far_read, near_write)]
+        {
+            let lane =
+                Lane { from, to, connection: number, swallows: false, end: Arc::clone(&end) };
             let lane = Arc::new(Mutex::new(lane));
             self.state().lanes.push(Arc::clone(&lane));
             tokio::spawn(Arc::clone(self).carry(lane, read, write));
@@ -206,7 +218,8 @@ impl Network {
         (Box::new(near), Box::new(far))
     }
 
-    /// Carries bytes one way, each piece after a delay of the seed's choice, and not while the way is held.
+    /// Carries bytes one way, each piece after a delay of the seed's choice, and not while the way
+    /// is held.
     async fn carry(
         self: Arc<Self>,
         lane: Arc<Mutex<Lane>>,
@@ -217,7 +230,8 @@ impl Network {
             let lane = lane.lock().expect("no panic while it was held");
             (lane.from, lane.to, lane.connection, Arc::clone(&lane.end))
         };
-        let mut chance = Seed::from(self.seed).stream(Purpose::Network, 2 + connection, u64::from(from < to));
+        let mut chance =
+            Seed::from(self.seed).stream(Purpose::Network, 2 + connection, u64::from(from < to));
         let pieces = async {
             let mut buffer = vec![0; 1 << 14];
             loop {
@@ -227,14 +241,21 @@ impl Network {
                 };
                 let slower = {
                     let state = self.state();
-                    if state.slow { 20 } else { 1 + 9 * u64::from(state.slower.contains(&(from, to))) }
+                    if state.slow {
+                        20
+                    } else {
+                        1 + 9 * u64::from(state.slower.contains(&(from, to)))
+                    }
                 };
                 sleep(Duration::from_micros(slower * chance.random_range(100..8000))).await;
                 while self.state().held.contains(&(from, to)) {
                     self.changed.notified().await;
                 }
                 let lost = lane.lock().expect("no panic while it was held").swallows;
-                self.say(&format!("{connection}: {from} to {to}{}", if lost { ", lost" } else { "" }));
+                self.say(&format!(
+                    "{connection}: {from} to {to}{}",
+                    if lost { ", lost" } else { "" }
+                ));
                 if !lost && write.write_all(&buffer[..length]).await.is_err() {
                     return;
                 }
@@ -260,7 +281,9 @@ impl State {
     }
 
     fn each(&mut self, change: impl Fn(&mut Lane)) {
-        self.lanes.iter().for_each(|lane| change(&mut lane.lock().expect("no panic while it was held")));
+        self.lanes
+            .iter()
+            .for_each(|lane| change(&mut lane.lock().expect("no panic while it was held")));
     }
 }
 
@@ -296,11 +319,14 @@ struct Calls(mpsc::UnboundedReceiver<(Connection, String)>);
 
 impl Listener for Calls {
     fn accept(&mut self) -> Soon<'_, (Connection, String)> {
-        Box::pin(async move { self.0.recv().await.ok_or_else(|| io::ErrorKind::NotConnected.into()) })
+        Box::pin(
+            async move { self.0.recv().await.ok_or_else(|| io::ErrorKind::NotConnected.into()) },
+        )
     }
 }
 
-// ---- a run --------------------------------------------------------------------------------------------------------------
+// ---- a run
+// --------------------------------------------------------------------------------------------------------------
 
 fn experiment(study: &str) -> Experiment {
     let spec: ExperimentSpec = toml::from_str(study).unwrap();
@@ -309,7 +335,8 @@ fn experiment(study: &str) -> Experiment {
     Experiment::check(Inputs { file, text, spec, source, edges: None, entropy: None }).unwrap()
 }
 
-/// Folders that go with the test. Ledgers are in memory, unless the test needs their files; so are folders, where that can be.
+/// Folders that go with the test. Ledgers are in memory, unless the test needs their files; so are
+/// folders, where that can be.
 struct Place {
     root: PathBuf,
     folders: Vec<Folder>,
@@ -327,7 +354,8 @@ impl Place {
         let _ = std::fs::remove_dir_all(&root);
         let site = |i: usize| {
             let address = Some(format!("host-{i}:1"));
-            let mut file = SiteFile { listen: address.clone(), entropy: Entropy::Seed, ..SiteFile::new("") };
+            let mut file =
+                SiteFile { listen: address.clone(), entropy: Entropy::Seed, ..SiteFile::new("") };
             (file.name, file.keep_alive_seconds) = (format!("site-{i}"), 0.5);
             PlannedSite { file, address, records: 10 }
         };
@@ -377,7 +405,8 @@ impl Place {
             }
             if let Some(agreement) = &self.agreement {
                 let _ = std::fs::remove_file(agreement::path(&folder.path, &folder.study, 1));
-                agreement::write(&agreement::promise(&folder.path, &folder.study, 1), agreement).unwrap();
+                agreement::write(&agreement::promise(&folder.path, &folder.study, 1), agreement)
+                    .unwrap();
             }
         }
     }
@@ -403,7 +432,8 @@ type Running = JoinHandle<Result<Outcome, NodeError>>;
 
 fn start(place: &Place, network: &Arc<Network>, site: usize) -> Running {
     let open = |dim| place.open(site, dim);
-    let prepared = Prepared::with(&place.folders[site], &place.experiment, Default::default(), open).unwrap();
+    let prepared =
+        Prepared::with(&place.folders[site], &place.experiment, Default::default(), open).unwrap();
     let host = Arc::new(Host { network: Arc::clone(network), me: site });
     let network = Arc::clone(network);
     tokio::spawn(async move {
@@ -436,8 +466,11 @@ fn run_without(
     dead: Option<usize>,
 ) -> (Vec<String>, Vec<Vec<f64>>, Duration) {
     place.clear();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let network = Network::new(seed);
         let mut sites: Vec<Option<Running>> = (0..SITES).map(|_| None).collect();
@@ -489,7 +522,8 @@ fn run_without(
 fn undisturbed(experiment: &Experiment) -> Vec<Vec<f64>> {
     let agents = (0..SITES).map(|i| experiment.site(i).unwrap().agent).collect();
     let neighbours = |i: usize| experiment.graph().neighbours(i).to_vec();
-    let (agents, _) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+    let (agents, _) =
+        over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
     agents.iter().map(|a| a.model().unwrap().to_vec()).collect()
 }
 
@@ -501,7 +535,8 @@ fn check_ledgers(place: &Place) {
         let rows = place.rows(folder.me);
         for row in &rows {
             if let Entry::Release { round, blake3, .. } = &row.entry {
-                let before = released.insert((folder.site.name.clone(), u64::from(*round)), blake3.clone());
+                let before =
+                    released.insert((folder.site.name.clone(), u64::from(*round)), blake3.clone());
                 assert_eq!(before, None, "{} charged round {round} twice", folder.site.name);
             }
         }
@@ -512,9 +547,11 @@ fn check_ledgers(place: &Place) {
     assert_eq!(totals.len(), 1, "equal sites spend the same: {totals:?}");
     for folder in &place.folders {
         let log = std::fs::read_to_string(folder.path.join(crate::audit_log::FILE)).unwrap();
-        for line in log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()) {
+        for line in log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        {
             if line["event"] == "received" {
-                let key = (line["peer"].as_str().unwrap().to_owned(), line["round"].as_u64().unwrap());
+                let key =
+                    (line["peer"].as_str().unwrap().to_owned(), line["round"].as_u64().unwrap());
                 assert_eq!(Some(released[&key].as_str()), line["blake3"].as_str(), "{key:?}");
             }
         }
@@ -597,14 +634,16 @@ fn disturbed_networks_of_masked_sums_end_with_the_calm_models() {
     survive_in_shares("masked", MASKED, &seeds(1, 12));
 }
 
-/// A site dies for good in the middle of everything else that happens. The others end with the models that the simulator has for the round in which it died; nobody charges twice, and what was
+/// A site dies for good in the middle of everything else that happens. The others end with the
+/// models that the simulator has for the round in which it died; nobody charges twice, and what was
 /// charged stays within the claim.
 fn survive_a_death(test: &str, graph: &str, seeds: &[u64]) {
     let study = MASKED.replace("\"ring\"", graph) + "drop_outs = 1\n";
     let mut place = Place::new(test, &study);
     for folder in &mut place.folders {
         // Long enough that nobody is given up for being slow while there is trouble.
-        (folder.site.away, folder.site.deadline_seconds) = (crate::folder::Away::ContinueWithout, 20.0);
+        (folder.site.away, folder.site.deadline_seconds) =
+            (crate::folder::Away::ContinueWithout, 20.0);
     }
     for &seed in seeds {
         eprintln!("repeat it with CONSENSO_SEED={seed}");
@@ -620,20 +659,28 @@ fn survive_a_death(test: &str, graph: &str, seeds: &[u64]) {
             .iter()
             .flat_map(|&i| place.rows(i))
             .filter_map(|row| match row.entry {
-                Entry::Absent { round, neighbour, .. } if neighbour as usize == victim => Some(round),
+                Entry::Absent { round, neighbour, .. } if neighbour as usize == victim => {
+                    Some(round)
+                }
                 _ => None,
             })
             .collect();
-        // Who heard its last words says one round later than who did not: it is in the sum of the round between.
+        // Who heard its last words says one round later than who did not: it is in the sum of the
+        // round between.
         let round = since.last().copied().unwrap_or(13);
         let played = format!("[[drop_out]]\nagent = {victim}\nround = {round}\n");
         let played = study.replace("[[algorithm]]", &format!("{played}[[algorithm]]"));
-        let simulated =
-            consenso_engine::experiment::run(&experiment(&played), &consenso_engine::experiment::Silent)
-                .unwrap();
+        let simulated = consenso_engine::experiment::run(
+            &experiment(&played),
+            &consenso_engine::experiment::Silent,
+        )
+        .unwrap();
         for (k, &i) in others.iter().enumerate() {
             let expected = simulated.models[0].agents[i].as_slice();
-            assert_eq!(models[k], expected, "site {i}, seed {seed}, without {victim} from {since:?}");
+            assert_eq!(
+                models[k], expected,
+                "site {i}, seed {seed}, without {victim} from {since:?}"
+            );
             let rows = place.rows(i);
             let audited = crate::claim::audit(&rows).unwrap().remove(0);
             assert!(audited.holds && (12..=13).contains(&audited.charged), "{audited:?}");
@@ -689,7 +736,8 @@ fn stale(staleness: u32) -> String {
     STUDY.replace(old, &format!("kind = \"dgd\"\nrounds = 60\ngossip = 3\nstaleness = {staleness}"))
 }
 
-/// Plays all sites again from what their ledgers say they mixed: hashes and models must be those of the run. The oldest vector that was mixed.
+/// Plays all sites again from what their ledgers say they mixed: hashes and models must be those of
+/// the run. The oldest vector that was mixed.
 fn replay(place: &Place, models: &[Vec<f64>]) -> u32 {
     let experiment = &place.experiment;
     let released = |folder: &Folder| -> Vec<(String, Vec<u32>)> {
@@ -725,7 +773,11 @@ fn replay(place: &Place, models: &[Vec<f64>]) -> u32 {
             let Some(Effect::Send(message)) = agent.poll() else { panic!("a message") };
             let bytes = crate::frame::release(i as u32, message.round(), message.values());
             let hash = crate::frame::Hex(&crate::frame::blake3(&bytes)).to_string();
-            assert_eq!((message.round() as usize, &hash), (round, &ledgers[i][round - 1].0), "site {i}");
+            assert_eq!(
+                (message.round() as usize, &hash),
+                (round, &ledgers[i][round - 1].0),
+                "site {i}"
+            );
             all.push(message);
         }
         sent.push(all);
@@ -740,7 +792,8 @@ fn replay(place: &Place, models: &[Vec<f64>]) -> u32 {
     oldest
 }
 
-/// Kills, partitions and resets: the ledger says what every release was made of, and played again from that it is the same, bit for bit.
+/// Kills, partitions and resets: the ledger says what every release was made of, and played again
+/// from that it is the same, bit for bit.
 #[test]
 fn what_was_mixed_late_is_in_the_ledger_and_can_be_played_again() {
     let place = Place::new("stale", &stale(6));
@@ -776,7 +829,8 @@ fn one_slow_link_does_not_make_everybody_slow() {
     assert!(mixes[1] < 0.6 * waits && mixes[2] < 0.4 * waits, "{waits} {mixes:?}");
 }
 
-// ---- agreements ---------------------------------------------------------------------------------------------------------
+// ---- agreements
+// ---------------------------------------------------------------------------------------------------------
 
 /// The same sites under an algorithm that can do with other neighbours.
 fn mixing() -> String {
@@ -792,7 +846,8 @@ fn taken_up(place: &Place) -> Vec<usize> {
     place.folders.iter().filter(has).map(|f| f.me).collect()
 }
 
-/// Kills, partitions and resets around the exchange in which two sites become neighbours: every release is the simulator's.
+/// Kills, partitions and resets around the exchange in which two sites become neighbours: every
+/// release is the simulator's.
 #[test]
 fn an_edge_that_is_added_in_a_disturbed_network_is_the_simulators() {
     const FROM: u32 = 12;
@@ -808,7 +863,8 @@ fn an_edge_that_is_added_in_a_disturbed_network_is_the_simulators() {
         2 => vec![0, 1, 3],
         _ => graph.neighbours(i).to_vec(),
     };
-    let (agents, _) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+    let (agents, _) =
+        over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
     let expected: Vec<Vec<f64>> = agents.iter().map(|a| a.model().unwrap().to_vec()).collect();
     assert_ne!(expected, undisturbed(&place.experiment));
     for seed in seeds(1, 16) {
@@ -823,7 +879,8 @@ fn an_edge_that_is_added_in_a_disturbed_network_is_the_simulators() {
     }
 }
 
-/// A site is gone for good and the others agree to go on: each does so at its own next exchange, which its ledger says, and played again from that it is the same.
+/// A site is gone for good and the others agree to go on: each does so at its own next exchange,
+/// which its ledger says, and played again from that it is the same.
 #[test]
 fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
     let leave = Request::Leave("site-2".into());
@@ -834,8 +891,13 @@ fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
         let gone = chance.random_range(20..250);
         let at = gone + chance.random_range(0..500);
         let mut faults = schedule(seed);
-        faults.retain(|(time, fault)| *time < gone || !matches!(fault, Fault::Start(2) | Fault::Crash(2)));
-        faults.extend([(gone, Fault::Crash(2)), (at, Fault::Agree([0, 1, 3][chance.random_range(0..3)]))]);
+        faults.retain(|(time, fault)| {
+            *time < gone || !matches!(fault, Fault::Start(2) | Fault::Crash(2))
+        });
+        faults.extend([
+            (gone, Fault::Crash(2)),
+            (at, Fault::Agree([0, 1, 3][chance.random_range(0..3)])),
+        ]);
         faults.sort_by(|a, b| a.partial_cmp(b).expect("no NaN here"));
         let (_, models, _) = run_through(&place, seed, faults);
         // What each ledger says it released, and from where on without site 2.
@@ -846,7 +908,9 @@ fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
                     Entry::Release { round, blake3, .. } => {
                         assert_eq!(released.insert((folder.me, round), blake3), None, "twice");
                     }
-                    Entry::Absent { round, neighbour: 2, .. } => drop(from.insert(folder.me, round)),
+                    Entry::Absent { round, neighbour: 2, .. } => {
+                        drop(from.insert(folder.me, round))
+                    }
                     _ => {}
                 }
             }
@@ -875,7 +939,8 @@ fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
                 break;
             }
             for message in sent {
-                let bytes = crate::frame::release(message.from(), message.round(), message.values());
+                let bytes =
+                    crate::frame::release(message.from(), message.round(), message.values());
                 let hash = crate::frame::Hex(&crate::frame::blake3(&bytes)).to_string();
                 let place = (message.from() as usize, message.round());
                 assert_eq!(released.remove(&place), Some(hash), "CONSENSO_SEED={seed}: {place:?}");

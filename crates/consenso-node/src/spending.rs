@@ -5,7 +5,8 @@ use consenso_engine::privacy::{Event, Mechanism, filter, gdp, zcdp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one release cost, as a row of the ledger has it: an event by the name that [`Charge::events`] gives it.
+/// What one release cost, as a row of the ledger has it: an event by the name that
+/// [`Charge::events`] gives it.
 pub(crate) type ChargeRow = BTreeMap<String, Event>;
 
 /// What is written down of a charge.
@@ -38,9 +39,10 @@ impl Spending {
         let event = |norm: &str| charge.get(norm).map(|e| &e.mechanism);
         let filtered = match event("filter") {
             Some(Mechanism::IntervalGaussian { orders, costs, mu }) => Some((orders, costs, *mu)),
-            Some(Mechanism::IntervalLaplace { orders, costs, .. } | Mechanism::Renyi { orders, costs }) => {
-                Some((orders, costs, None))
-            }
+            Some(
+                Mechanism::IntervalLaplace { orders, costs, .. }
+                | Mechanism::Renyi { orders, costs },
+            ) => Some((orders, costs, None)),
             _ => None,
         };
         if let Some((orders, costs, mu)) = filtered {
@@ -53,7 +55,8 @@ impl Spending {
             }
             return;
         }
-        // Noise inside a problem has a pure cost of its own, and what costs ε costs at most ½ε² in zCDP.
+        // Noise inside a problem has a pure cost of its own, and what costs ε costs at most ½ε² in
+        // zCDP.
         if let Some(&Mechanism::Pure { epsilon }) = event("inside") {
             self.gaussian_only = false;
             self.rho += 0.5 * epsilon * epsilon;
@@ -101,7 +104,9 @@ impl Spending {
 
 fn pure(event: &Event) -> f64 {
     match event.mechanism {
-        Mechanism::Laplace { epsilon } | Mechanism::Pure { epsilon } => epsilon * event.count as f64,
+        Mechanism::Laplace { epsilon } | Mechanism::Pure { epsilon } => {
+            epsilon * event.count as f64
+        }
         _ => f64::INFINITY,
     }
 }

@@ -1,9 +1,12 @@
 //! The life of studies in one ledger: which there are, where each stands, and how one is given up.
 //!
-//! A study reserves its whole claim when it begins. When it is given up, what was never released is given back: from then on it counts for what its charged
-//! releases cost. When to give up may be decided after looking at the releases, so only what adds up under such choices is given back: Σ μ_k² of Gaussian releases
-//! and Σ ρ_k (filters, whose limit was fixed with the first study), and the sum of pure ε. An (ε, δ) that a claim's own theorem gave for the whole schedule is not
-//! divided: under the rule "sum" a study with δ > 0 that has released anything costs what it reserved.
+//! A study reserves its whole claim when it begins. When it is given up, what was never released is
+//! given back: from then on it counts for what its charged releases cost. When to give up may be
+//! decided after looking at the releases, so only what adds up under such choices is given back: Σ
+//! μ_k² of Gaussian releases and Σ ρ_k (filters, whose limit was fixed with the first study), and
+//! the sum of pure ε. An (ε, δ) that a claim's own theorem gave for the whole schedule is not
+//! divided: under the rule "sum" a study with δ > 0 that has released anything costs what it
+//! reserved.
 
 use crate::admission;
 use crate::agreement::Summary;
@@ -98,11 +101,14 @@ pub fn spent(charges: &[ChargeRow], reserved: StudyCost) -> StudyCost {
     if charges.is_empty() {
         return StudyCost { epsilon: 0.0, delta: 0.0, mu: Some(0.0), rho: Some(0.0) };
     }
-    // Every entry of a charge is a valid description of the same release: the cheapest of a kind counts.
+    // Every entry of a charge is a valid description of the same release: the cheapest of a kind
+    // counts.
     let sum = |of: fn(&Mechanism) -> Option<f64>| {
         charges.iter().try_fold(0.0f64, |total, charge| {
-            let one =
-                charge.values().filter_map(|e| Some(of(&e.mechanism)? * e.count as f64)).reduce(f64::min)?;
+            let one = charge
+                .values()
+                .filter_map(|e| Some(of(&e.mechanism)? * e.count as f64))
+                .reduce(f64::min)?;
             Some((total + one).next_up())
         })
     };
@@ -124,7 +130,8 @@ pub fn spent(charges: &[ChargeRow], reserved: StudyCost) -> StudyCost {
     });
     let least = |found: Option<f64>, reserved: Option<f64>| match (found, reserved) {
         (Some(found), Some(reserved)) => Some(found.min(reserved)),
-        // What the whole study has no μ or ρ for has something beside its charges, a δ for rounding say: its parts have none either.
+        // What the whole study has no μ or ρ for has something beside its charges, a δ for rounding
+        // say: its parts have none either.
         (_, reserved) => reserved,
     };
     StudyCost {
@@ -147,8 +154,8 @@ pub struct GivenUp {
     pub spent: Option<StudyCost>,
 }
 
-/// Gives up an unfinished study: what it charged stays spent, the rest of what it reserved is free again. `which` is its number, or the beginning of
-/// its digest. Called again it changes nothing.
+/// Gives up an unfinished study: what it charged stays spent, the rest of what it reserved is free
+/// again. `which` is its number, or the beginning of its digest. Called again it changes nothing.
 ///
 /// # Errors
 /// A site that runs, no such study, or one that is finished.
@@ -159,7 +166,9 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
     let listed = list(&rows)?;
     let found: Vec<&StudyLine> = listed
         .iter()
-        .filter(|s| s.study.to_string() == which || (which.len() >= 4 && s.experiment.starts_with(which)))
+        .filter(|s| {
+            s.study.to_string() == which || (which.len() >= 4 && s.experiment.starts_with(which))
+        })
         .collect();
     let [study] = found[..] else {
         return Err(NodeError::Experiment(format!(
@@ -168,11 +177,15 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
         )));
     };
     if study.state == "finished" {
-        return Err(NodeError::Experiment(format!("study {} is finished: all of it is spent", study.study)));
+        return Err(NodeError::Experiment(format!(
+            "study {} is finished: all of it is spent",
+            study.study
+        )));
     }
     let (number, opened) = (
         study.study,
-        rows.iter().find(|row| row.study == study.study && matches!(row.entry, Entry::Study { .. })),
+        rows.iter()
+            .find(|row| row.study == study.study && matches!(row.entry, Entry::Study { .. })),
     );
     let Some(Entry::Study { claim, cost, id, .. }) = opened.map(|row| &row.entry) else {
         return Err(NodeError::Experiment(format!("study {number} never began")));
@@ -195,7 +208,8 @@ pub fn abandon(folder: &Folder, which: &str) -> Result<GivenUp, NodeError> {
         let none = StudyCost { epsilon: 0.0, delta: 0.0, mu: None, rho: None };
         store.abandon(number, spent.unwrap_or(none))?;
     }
-    // The ledger beside the records comes second: after a crash between the two it still has the whole reservation.
+    // The ledger beside the records comes second: after a crash between the two it still has the
+    // whole reservation.
     if let (Some(id), Some(spent)) = (id, spent) {
         RecordsLedger::open(&folder.records(), folder.ledger().as_deref(), Edited::Ask)?
             .give_back(id, spent)?;
@@ -235,8 +249,15 @@ mod tests {
             (0..4).map(|_| charge("l2", Mechanism::Gaussian { mu: 0.02 })).collect();
         let part = spent(&charges, reserved);
         assert!((part.mu.unwrap() / 0.04 - 1.0).abs() < 1e-9, "√4·0.02: {part:?}");
-        assert!(part.mu.unwrap() >= 0.04 && part.rho.unwrap() >= 0.0008, "never less than was spent");
-        assert_eq!((part.epsilon, part.delta), (1.0, 1e-6), "an (ε, δ) of the whole schedule is not divided");
+        assert!(
+            part.mu.unwrap() >= 0.04 && part.rho.unwrap() >= 0.0008,
+            "never less than was spent"
+        );
+        assert_eq!(
+            (part.epsilon, part.delta),
+            (1.0, 1e-6),
+            "an (ε, δ) of the whole schedule is not divided"
+        );
         let none = spent(&[], reserved);
         assert_eq!((none.epsilon, none.mu), (0.0, Some(0.0)));
     }
@@ -245,13 +266,17 @@ mod tests {
     fn what_is_pure_adds_up_and_what_a_filter_charged_is_kept_whole() {
         let reserved = StudyCost::claimed(1.0, 0.0);
         let pure = spent(&[charge("l1", Mechanism::Laplace { epsilon: 0.1 })], reserved);
-        assert!((pure.epsilon - 0.1).abs() < 1e-12 && pure.epsilon >= 0.1 && pure.delta == 0.0, "{pure:?}");
+        assert!(
+            (pure.epsilon - 0.1).abs() < 1e-12 && pure.epsilon >= 0.1 && pure.delta == 0.0,
+            "{pure:?}"
+        );
         let filter = Mechanism::IntervalGaussian { orders: vec![2.0], costs: vec![0.1], mu: None };
         let reserved = StudyCost { epsilon: 1.0, delta: 1e-6, mu: None, rho: None };
         assert_eq!(spent(&[charge("filter", filter)], reserved), reserved);
     }
 
-    /// Shared noise costs a δ beside its μ, so a study in it reserves no μ: giving it up must not make one of its charges.
+    /// Shared noise costs a δ beside its μ, so a study in it reserves no μ: giving it up must not
+    /// make one of its charges.
     #[test]
     fn what_was_reserved_without_a_mu_is_given_up_without_one() {
         let reserved = StudyCost { epsilon: 1.0, delta: 1e-6, mu: None, rho: None };

@@ -1,4 +1,5 @@
-//! What a site needs around it to go on: a certificate that holds, room on the disk, and budget. Nothing here depends on the records.
+//! What a site needs around it to go on: a certificate that holds, room on the disk, and budget.
+//! Nothing here depends on the records.
 
 use crate::books;
 use crate::clock;
@@ -30,7 +31,8 @@ impl Surroundings {
         Self {
             total: standing.as_ref().map(|s| s.limit.epsilon),
             remaining: standing.as_ref().map(|s| s.remaining.epsilon),
-            studies: rows.iter().filter(|row| matches!(row.entry, Entry::Study { .. })).count() as u32,
+            studies: rows.iter().filter(|row| matches!(row.entry, Entry::Study { .. })).count()
+                as u32,
             ..Self::default()
         }
         .again(folder)

@@ -1,4 +1,5 @@
-//! Where bytes pass in and out: TCP, or whatever a test puts in its place. Everything above it is the same in both worlds.
+//! Where bytes pass in and out: TCP, or whatever a test puts in its place. Everything above it is
+//! the same in both worlds.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -29,7 +30,8 @@ pub(crate) trait Wire: Debug + Send + Sync {
 
 /// Who waits for calls.
 pub(crate) trait Listener: Send {
-    /// The next call and where it comes from: the host alone, for the port of a caller changes with every call and says nothing.
+    /// The next call and where it comes from: the host alone, for the port of a caller changes with
+    /// every call and says nothing.
     fn accept(&mut self) -> Soon<'_, (Connection, String)>;
 }
 
@@ -43,7 +45,9 @@ impl Wire for Tcp {
     }
 
     fn listen<'a>(&'a self, address: &'a str) -> Soon<'a, Box<dyn Listener>> {
-        Box::pin(async move { Ok(Box::new(TcpListener::bind(address).await?) as Box<dyn Listener>) })
+        Box::pin(
+            async move { Ok(Box::new(TcpListener::bind(address).await?) as Box<dyn Listener>) },
+        )
     }
 }
 

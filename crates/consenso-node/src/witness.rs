@@ -1,10 +1,13 @@
-//! A witness of a site's own that a snapshot of its folder does not take along: how many releases its ledger has, on another disk.
+//! A witness of a site's own that a snapshot of its folder does not take along: how many releases
+//! its ledger has, on another disk.
 //!
-//! Whoever restores an older copy of a site's folder has an older ledger, which agrees with itself. Noise drawn again on the same records would then
-//! be charged once and sent twice. The witness knows better: its number is durable after the ledger's row and before the message leaves, so a ledger
-//! that has fewer releases than its witness is an old one, and does not start.
+//! Whoever restores an older copy of a site's folder has an older ledger, which agrees with itself.
+//! Noise drawn again on the same records would then be charged once and sent twice. The witness
+//! knows better: its number is durable after the ledger's row and before the message leaves, so a
+//! ledger that has fewer releases than its witness is an old one, and does not start.
 //!
-//! The file has two slots in blocks of their own, written in turn, each with a checksum: a crash in the middle of a write leaves the other one.
+//! The file has two slots in blocks of their own, written in turn, each with a checksum: a crash in
+//! the middle of a write leaves the other one.
 
 use crate::frame::{Digest, blake3};
 use std::fs::File;
@@ -36,8 +39,13 @@ pub(crate) struct Witness {
 impl Witness {
     /// Makes a new one that has seen this.
     pub(crate) fn create(path: &Path, seen: Seen) -> io::Result<Self> {
-        let file =
-            File::options().create(true).truncate(true).read(true).write(true).mode(0o600).open(path)?;
+        let file = File::options()
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .open(path)?;
         file.set_len(2 * BLOCK)?;
         let mut witness = Self { path: path.to_owned(), file, seen };
         witness.note(seen)?;
@@ -58,7 +66,8 @@ impl Witness {
             decode(&bytes)
         };
         let seen = [one(0), one(1)].into_iter().flatten().max_by_key(|seen| seen.releases);
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "is no witness, or was damaged");
+        let damaged =
+            || io::Error::new(io::ErrorKind::InvalidData, "is no witness, or was damaged");
         Ok(Self { path: path.to_owned(), seen: seen.ok_or_else(damaged)?, file })
     }
 

@@ -1,4 +1,5 @@
-//! Nanoseconds a sample of exact noise, beside the floating-point sampler nobody should use and OpenDP's.
+//! Nanoseconds a sample of exact noise, beside the floating-point sampler nobody should use and
+//! OpenDP's.
 //!
 //!     cargo run --release -p consenso-oracles --example bench_noise
 
@@ -50,7 +51,8 @@ fn ours(d: usize) -> [f64; 6] {
             black_box(rng.next_u64());
         }
     });
-    let unsafe_f64 = time(d, calls, || unsafe_laplace(&mut rng, black_box(&y), black_box(&mut floats)));
+    let unsafe_f64 =
+        time(d, calls, || unsafe_laplace(&mut rng, black_box(&y), black_box(&mut floats)));
     let mut exact = |noise, width: &[f64]| {
         time(d, calls, || {
             release(&mut rng, black_box(&y), black_box(width), noise, grid, black_box(&mut steps))
@@ -88,7 +90,10 @@ fn main() {
         " + uniform point",
     ];
     for (row, name) in names.into_iter().enumerate() {
-        println!("{name:20} {:7.2}  {:7.2}  {:7.2}", columns[0][row], columns[1][row], columns[2][row]);
+        println!(
+            "{name:20} {:7.2}  {:7.2}  {:7.2}",
+            columns[0][row], columns[1][row], columns[2][row]
+        );
     }
     println!("opendp Laplace       {opendp:7.0}\nopendp Gaussian      {opendp_gaussian:7.0}");
     println!("exact Laplace / unsafe f64:       {:.2}", columns[0][2] / columns[0][1]);

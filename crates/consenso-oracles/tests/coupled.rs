@@ -1,9 +1,11 @@
-//! Problems tied by a linear constraint against Clarabel, an interior-point solver: our reference optimum, and what runs of the experiments
-//! that come with the software end at, to 1e-6.
+//! Problems tied by a linear constraint against Clarabel, an interior-point solver: our reference
+//! optimum, and what runs of the experiments that come with the software end at, to 1e-6.
 
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Numbers, Silent, Source, run};
+use consenso_engine::experiment::{
+    Experiment, ExperimentSpec, Inputs, Numbers, Silent, Source, run,
+};
 use consenso_engine::problem::coupled::coupled_optimum;
 use consenso_engine::problem::coupling::{Block, Coupling, Relation};
 use consenso_engine::problem::{Costs, LocalObjective};
@@ -25,8 +27,9 @@ struct Whole {
 impl Whole {
     fn solve(&self) -> Vec<f64> {
         let n = self.q.len();
-        let diagonal: Vec<Vec<f64>> =
-            (0..n).map(|i| (0..n).map(|j| if i == j { self.q[i] } else { 0.0 }).collect()).collect();
+        let diagonal: Vec<Vec<f64>> = (0..n)
+            .map(|i| (0..n).map(|j| if i == j { self.q[i] } else { 0.0 }).collect())
+            .collect();
         let (mut equal, mut most) = (Vec::<(Vec<f64>, f64)>::new(), Vec::new());
         for ((row, &c), relation) in self.rows.iter().zip(&self.rhs).zip(&self.relations) {
             match relation {
@@ -44,7 +47,8 @@ impl Whole {
                 most.push((unit(-1.0), -low));
             }
         }
-        let cones = [SupportedConeT::ZeroConeT(equal.len()), SupportedConeT::NonnegativeConeT(most.len())];
+        let cones =
+            [SupportedConeT::ZeroConeT(equal.len()), SupportedConeT::NonnegativeConeT(most.len())];
         let (a, right): (Vec<Vec<f64>>, Vec<f64>) = equal.into_iter().chain(most).unzip();
         let settings = DefaultSettings {
             verbose: false,
@@ -53,8 +57,9 @@ impl Whole {
             tol_feas: 1e-11,
             ..DefaultSettings::default()
         };
-        let mut solver = DefaultSolver::new(&csc(&diagonal), &self.b, &csc(&a), &right, &cones, settings)
-            .expect("well-formed");
+        let mut solver =
+            DefaultSolver::new(&csc(&diagonal), &self.b, &csc(&a), &right, &cones, settings)
+                .expect("well-formed");
         solver.solve();
         let status = solver.solution.status;
         assert!(matches!(status, SolverStatus::Solved | SolverStatus::AlmostSolved), "{status:?}");
@@ -100,8 +105,9 @@ fn our_reference_is_clarabels_on_random_problems_with_limits_and_inequalities() 
                     }
                 })
                 .collect();
-            let a: Vec<Vec<f64>> =
-                (0..rows).map(|_| (0..dim).map(|_| rng.random_range(-1.0..1.0)).collect()).collect();
+            let a: Vec<Vec<f64>> = (0..rows)
+                .map(|_| (0..dim).map(|_| rng.random_range(-1.0..1.0)).collect())
+                .collect();
             for (r, row) in a.iter().enumerate() {
                 // A point within the limits, so that the problem is feasible.
                 let at = |l: usize| 0.5 * (limits[l][0].max(-1.0) + limits[l][1].min(1.0));
@@ -115,10 +121,13 @@ fn our_reference_is_clarabels_on_random_problems_with_limits_and_inequalities() 
             locals.push(LocalObjective::from_costs(Costs::new(q, b, limits)));
         }
         whole.relations = (0..rows)
-            .map(|_| [Relation::Equal, Relation::AtMost, Relation::AtLeast][rng.random_range(0..3usize)])
+            .map(|_| {
+                [Relation::Equal, Relation::AtMost, Relation::AtLeast][rng.random_range(0..3usize)]
+            })
             .collect();
         whole.rhs = inside;
-        let coupling = Coupling::new(blocks, whole.rhs.clone(), whole.relations.clone()).expect("sound");
+        let coupling =
+            Coupling::new(blocks, whole.rhs.clone(), whole.relations.clone()).expect("sound");
         let ours = coupled_optimum(&locals, &coupling).expect("feasible");
         let theirs = whole.solve();
         assert!(far(&ours.x, &theirs) < 1e-6, "problem {seed}: {:e}", far(&ours.x, &theirs));
@@ -156,14 +165,18 @@ fn optimal_cost(spec: &ExperimentSpec) -> f64 {
         let q = numbers(Some(&agent.quadratic), 1, 0.0);
         let n = q.len();
         let limits = numbers(agent.low.as_ref(), n, f64::NEG_INFINITY).into_iter();
-        whole.limits.extend(limits.zip(numbers(agent.high.as_ref(), n, f64::INFINITY)).map(|(a, b)| [a, b]));
+        whole.limits.extend(
+            limits.zip(numbers(agent.high.as_ref(), n, f64::INFINITY)).map(|(a, b)| [a, b]),
+        );
         whole.b.extend(numbers(agent.linear.as_ref(), n, 0.0));
         whole.q.extend(q.iter().map(|q| 2.0 * q));
         for r in 0..rows {
             let row = match (&agent.matrix, &agent.entries) {
                 (Some(matrix), _) => matrix[r].clone(),
                 (None, Some(entries)) => (0..n)
-                    .map(|c| entries.iter().filter(|e| (e.0, e.1) == (r + 1, c + 1)).map(|e| e.2).sum())
+                    .map(|c| {
+                        entries.iter().filter(|e| (e.0, e.1) == (r + 1, c + 1)).map(|e| e.2).sum()
+                    })
                     .collect(),
                 (None, None) => vec![1.0; n],
             };
@@ -200,7 +213,11 @@ fn the_experiments_that_come_with_the_software_end_at_clarabels_optimum() {
                 "{name}, {}: {reached} is not {best}",
                 algorithm.label
             );
-            assert!(algorithm.violation.expect("a constraint") <= 1e-6, "{name}: {:?}", algorithm.violation);
+            assert!(
+                algorithm.violation.expect("a constraint") <= 1e-6,
+                "{name}: {:?}",
+                algorithm.violation
+            );
         }
     }
 }

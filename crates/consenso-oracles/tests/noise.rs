@@ -1,4 +1,5 @@
-//! Exact noise against OpenDP's samplers: two-sample χ² on the same grid at a false-alarm rate of 1e-6.
+//! Exact noise against OpenDP's samplers: two-sample χ² on the same grid at a false-alarm rate of
+//! 1e-6.
 //!
 //! OpenDP draws from its own entropy, so these are the only tests without a fixed seed.
 
@@ -27,7 +28,8 @@ fn two_sample(a: &[i64], b: &[i64], cell: impl Fn(i64) -> usize, cells: usize) -
     (statistic, filled)
 }
 
-/// The 1 − 1e-6 quantile of χ² by Wilson and Hilferty, which is good to a percent at these degrees of freedom; 3 % is added.
+/// The 1 − 1e-6 quantile of χ² by Wilson and Hilferty, which is good to a percent at these degrees
+/// of freedom; 3 % is added.
 fn critical(freedom: f64) -> f64 {
     let z = 4.753_424;
     let k = 2.0 / (9.0 * freedom);
@@ -47,14 +49,18 @@ fn rational(x: f64) -> RBig {
 
 #[test]
 fn laplace_agrees_with_opendp_given_not_zero() {
-    // Rounded Laplace and discrete Laplace differ in the mass of zero only: elsewhere both fall by e^(−γ/b) a step. So even a coarse grid agrees.
+    // Rounded Laplace and discrete Laplace differ in the mass of zero only: elsewhere both fall by
+    // e^(−γ/b) a step. So even a coarse grid agrees.
     for (scale, exponent) in [(1.3, -1), (1.3, 0), (1.0, -3)] {
         let grid = Grid::new(exponent).expect("a plain exponent");
         let mut a = ours(Noise::Laplace { scale }, grid);
         let steps = rational(scale / grid.step());
         let mut b: Vec<i64> = (0..COUNT)
             .map(|_| {
-                sample_discrete_laplace(steps.clone()).expect("entropy").try_into().expect("a small integer")
+                sample_discrete_laplace(steps.clone())
+                    .expect("entropy")
+                    .try_into()
+                    .expect("a small integer")
             })
             .collect();
         a.retain(|q| *q != 0);
@@ -66,13 +72,17 @@ fn laplace_agrees_with_opendp_given_not_zero() {
 
 #[test]
 fn gaussian_agrees_with_opendp_on_a_fine_grid() {
-    // Rounded and discrete Gaussians differ by O((γ/σ)²), one part in 10⁶ here: out of reach of this many draws.
+    // Rounded and discrete Gaussians differ by O((γ/σ)²), one part in 10⁶ here: out of reach of
+    // this many draws.
     let (sigma, grid) = (1.0, Grid::new(-10).expect("a plain exponent"));
     let a = ours(Noise::Gaussian { sigma }, grid);
     let steps = rational(sigma / grid.step());
     let b: Vec<i64> = (0..COUNT)
         .map(|_| {
-            sample_discrete_gaussian(steps.clone()).expect("entropy").try_into().expect("a small integer")
+            sample_discrete_gaussian(steps.clone())
+                .expect("entropy")
+                .try_into()
+                .expect("a small integer")
         })
         .collect();
     let cell = |q: i64| (q.div_euclid(128).clamp(-32, 31) + 32) as usize;

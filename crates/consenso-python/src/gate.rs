@@ -1,4 +1,5 @@
-//! The door for gradients that come from Python: it clips every record's, adds up, noises and charges.
+//! The door for gradients that come from Python: it clips every record's, adds up, noises and
+//! charges.
 
 use crate::{ConsensoError, contiguous, entropy, input};
 use consenso_engine::gate::exact::{self, Grid, Noise};
@@ -68,7 +69,8 @@ impl Gate {
         Ok(Self { dim, clip, records, schedule, rounds, released: 0, seed, site, claim })
     }
 
-    /// Clips every row of float64 gradients, adds them up, noises and charges; returns the sum in the rows' unit.
+    /// Clips every row of float64 gradients, adds them up, noises and charges; returns the sum in
+    /// the rows' unit.
     ///
     /// A row that is not finite counts as zero: an exception would tell that there is one.
     fn release<'py>(

@@ -1,7 +1,9 @@
 //! `consenso._core`: what the Python package `consenso` asks of the library.
 //!
-//! Arrays of C-ordered float64 are read where numpy has them, everything else crosses the border as JSON; the pure-Python layer in `python/consenso` makes both.
-//! Long work runs on a thread of its own while the caller's thread, without the interpreter's lock, looks for Ctrl-C and reports progress.
+//! Arrays of C-ordered float64 are read where numpy has them, everything else crosses the border as
+//! JSON; the pure-Python layer in `python/consenso` makes both. Long work runs on a thread of its
+//! own while the caller's thread, without the interpreter's lock, looks for Ctrl-C and reports
+//! progress.
 
 mod gate;
 mod threads;
@@ -9,8 +11,8 @@ mod threads;
 use consenso_engine::Loss;
 use consenso_engine::data::{Kind, Schema, Table};
 use consenso_engine::experiment::{
-    self, Experiment, ExperimentSpec, Inputs, Job, Observer, Part, Piece, Share, Source, put_together,
-    run_pieces,
+    self, Experiment, ExperimentSpec, Inputs, Job, Observer, Part, Piece, Share, Source,
+    put_together, run_pieces,
 };
 use consenso_engine::gate::exact::{self, Grid, Noise};
 use consenso_engine::graph::GraphSpec;
@@ -104,8 +106,8 @@ impl Observer for Watch {
     }
 }
 
-/// Runs `work` on a thread of its own, without the interpreter's lock; Ctrl-C cancels it, `progress(done, total, stage)` is called about
-/// ten times a second.
+/// Runs `work` on a thread of its own, without the interpreter's lock; Ctrl-C cancels it,
+/// `progress(done, total, stage)` is called about ten times a second.
 fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -187,7 +189,8 @@ struct Scale {
 
 impl Scale {
     fn row(&self, row: &[f64]) -> Vec<f64> {
-        let scaled = row.iter().zip(self.centre.iter().zip(&self.width)).map(|(v, (c, w))| (v - c) / w);
+        let scaled =
+            row.iter().zip(self.centre.iter().zip(&self.width)).map(|(v, (c, w))| (v - c) / w);
         if self.clamp { scaled.map(|v| v.clamp(-1.0, 1.0)).collect() } else { scaled.collect() }
     }
 }
@@ -196,10 +199,13 @@ impl Scale {
 fn contiguous<'a, D: numpy::ndarray::Dimension, T: numpy::Element>(
     array: &'a numpy::PyReadonlyArray<'_, T, D>,
 ) -> PyResult<&'a [T]> {
-    array.as_slice().map_err(|_| input("an array is not contiguous: numpy.ascontiguousarray makes it so"))
+    array
+        .as_slice()
+        .map_err(|_| input("an array is not contiguous: numpy.ascontiguousarray makes it so"))
 }
 
-/// A study of rows that stay where Python has them; each site's are copied once, when they are clipped.
+/// A study of rows that stay where Python has them; each site's are copied once, when they are
+/// clipped.
 fn study(fit: &Fit, rows: &[f64], labels: &[f64], order: Option<&[i64]>) -> Result<Study, PyErr> {
     let total: usize = fit.counts.iter().sum();
     if fit.dim == 0
@@ -211,7 +217,11 @@ fn study(fit: &Fit, rows: &[f64], labels: &[f64], order: Option<&[i64]>) -> Resu
     }
     let at = |place: usize| {
         let row = order.map_or(place, |o| usize::try_from(o[place]).unwrap_or(usize::MAX));
-        if row < total { Ok(row) } else { Err(input("the order of the rows leads outside of them")) }
+        if row < total {
+            Ok(row)
+        } else {
+            Err(input("the order of the rows leads outside of them"))
+        }
     };
     let mut bounds = match &fit.ranges {
         Some(ranges) => Bounds::named(ranges.iter().map(|(name, low, high)| (name, *low, *high))),
@@ -242,7 +252,8 @@ fn study(fit: &Fit, rows: &[f64], labels: &[f64], order: Option<&[i64]>) -> Resu
         .regularization(fit.regularization)
         .algorithm_table(fit.algorithm.clone());
     if let Some(epsilon) = fit.epsilon {
-        // What the records could give at best is no part of a private fit: it would take as long again.
+        // What the records could give at best is no part of a private fit: it would take as long
+        // again.
         study = study.budget(epsilon, fit.delta).neighbours(fit.neighbours).without_references();
     }
     Ok(match fit.seed {
@@ -251,7 +262,8 @@ fn study(fit: &Fit, rows: &[f64], labels: &[f64], order: Option<&[i64]>) -> Resu
     })
 }
 
-/// Fits models on the rows of several sites; see `consenso._estimators`. Rows are read where numpy has them.
+/// Fits models on the rows of several sites; see `consenso._estimators`. Rows are read where numpy
+/// has them.
 #[pyfunction]
 #[pyo3(signature = (options, rows, labels, order, progress))]
 fn fit(
@@ -266,7 +278,8 @@ fn fit(
     let (rows, labels) = (contiguous(&rows)?, contiguous(&labels)?);
     let order = order.as_ref().map(contiguous).transpose()?;
     watched(py, progress.as_ref(), &Watch::new(None), move |observer| {
-        let fitted = study(&fit, rows, labels, order)?.run_watched(observer).map_err(study_error)?;
+        let fitted =
+            study(&fit, rows, labels, order)?.run_watched(observer).map_err(study_error)?;
         let claim = fitted.claim().map(|c| {
             json!({ "epsilon": c.epsilon, "delta": c.delta, "method": c.method.to_string(),
                 "neighbours": c.neighbours.name(), "adversary": c.adversary, "sampler": c.sampler,
@@ -287,7 +300,8 @@ fn study_error(error: StudyError) -> PyErr {
     }
 }
 
-/// What an experiment is made from: its name, its TOML text, and the files it names as (name, content).
+/// What an experiment is made from: its name, its TOML text, and the files it names as (name,
+/// content).
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Task {
@@ -309,14 +323,20 @@ impl Task {
 }
 
 fn finished(finished: &experiment::Finished) -> String {
-    let model = |m: &experiment::Trained| json!({ "label": m.label, "agents": m.agents, "mean": m.mean });
+    let model =
+        |m: &experiment::Trained| json!({ "label": m.label, "agents": m.agents, "mean": m.mean });
     let models: Vec<_> = finished.models.iter().map(model).collect();
     json!({ "record": finished.record, "models": models }).to_string()
 }
 
 /// Runs an experiment and returns the record and the models as JSON.
 #[pyfunction]
-fn run(py: Python<'_>, task: Task, os_entropy: bool, progress: Option<Py<PyAny>>) -> PyResult<String> {
+fn run(
+    py: Python<'_>,
+    task: Task,
+    os_entropy: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
     let entropy = if os_entropy { Some(entropy()?) } else { None };
     let experiment = py.detach(|| threads::on_ours(|| task.check(entropy)))??;
     watched(py, progress.as_ref(), &Watch::new(Some(experiment.exchanges())), |observer| {
@@ -341,7 +361,8 @@ fn share<'py>(
     of: u32,
     os_entropy: bool,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let share = Share::new(index, of).ok_or_else(|| input(format!("share {index} of {of} is none")))?;
+    let share =
+        Share::new(index, of).ok_or_else(|| input(format!("share {index} of {of} is none")))?;
     let entropy = if os_entropy { Some(entropy()?) } else { None };
     let experiment = py.detach(|| threads::on_ours(|| task.check(entropy)))??;
     let pieces = watched(py, None, &Watch::new(None), |observer| {
@@ -379,8 +400,9 @@ fn source(
     test: Option<(String, Vec<u8>)>,
 ) -> PyResult<Source> {
     let schema = schema.map(Schema::from_toml).transpose().map_err(input)?;
-    let read =
-        |(name, bytes): (String, Vec<u8>)| table_of(std::path::Path::new(&name), bytes, schema.as_ref());
+    let read = |(name, bytes): (String, Vec<u8>)| {
+        table_of(std::path::Path::new(&name), bytes, schema.as_ref())
+    };
     let tables = |_: &str| {
         let train = files.into_iter().map(read).collect::<Result<_, _>>()?;
         Ok(Tables { train, test: test.map(read).transpose()? })
@@ -390,8 +412,9 @@ fn source(
 
 fn entropy() -> PyResult<[u8; 32]> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|e| ConsensoError::new_err(format!("the operating system gave no entropy: {e}")))?;
+    getrandom::fill(&mut bytes).map_err(|e| {
+        ConsensoError::new_err(format!("the operating system gave no entropy: {e}"))
+    })?;
     Ok(bytes)
 }
 
@@ -439,7 +462,9 @@ fn calibrate(
         None => None,
         Some("laplace") => Some(NoiseKind::Laplace),
         Some("gaussian") => Some(NoiseKind::Gaussian),
-        Some(other) => return Err(input(format!("mechanism \"{other}\" is not laplace or gaussian"))),
+        Some(other) => {
+            return Err(input(format!("mechanism \"{other}\" is not laplace or gaussian")));
+        }
     };
     let found = py.detach(|| threads::on_ours(|| calibrated(&request)))?.map_err(input)?;
     Ok(json!(found).to_string())
@@ -493,8 +518,9 @@ fn noise<'py>(
     Ok((PyArray1::from_vec(py, released.map_err(input)?), grid.step()))
 }
 
-/// What the bundled Adult records are as numbers: features row after row (categories as their place in the list of names), labels 0 or
-/// 1, the same of the test records, and about the columns, as JSON.
+/// What the bundled Adult records are as numbers: features row after row (categories as their place
+/// in the list of names), labels 0 or 1, the same of the test records, and about the columns, as
+/// JSON.
 type Bundled<'py> = (
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
@@ -519,10 +545,17 @@ fn adult(py: Python<'_>) -> PyResult<Bundled<'_>> {
     let labels = |t: &Table| t.labels().iter().map(|y| (y + 1.0) / 2.0).collect::<Vec<f64>>();
     let array = |values| PyArray1::from_vec(py, values);
     let about = serde_json::Value::from(columns).to_string();
-    Ok((array(rows(&train)), array(labels(&train)), array(rows(&test)), array(labels(&test)), about))
+    Ok((
+        array(rows(&train)),
+        array(labels(&train)),
+        array(rows(&test)),
+        array(labels(&test)),
+        about,
+    ))
 }
 
-/// Runs the command line with these words and returns its exit code; `again` is what starts Python with this package anew.
+/// Runs the command line with these words and returns its exit code; `again` is what starts Python
+/// with this package anew.
 #[pyfunction]
 fn command(py: Python<'_>, words: Vec<OsString>, again: Vec<OsString>) -> u8 {
     py.detach(|| consenso_cli::command(words, Some(again)))

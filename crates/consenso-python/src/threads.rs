@@ -1,7 +1,9 @@
 //! Threads that work in a process that was forked.
 //!
-//! Python's process pools fork on Linux up to Python 3.13. A child has none of its parent's threads, and rayon's pool of the whole process, once the parent has used
-//! it, would wait for them for ever. So every call runs on a pool of this library, which is made anew in a process that did not make it.
+//! Python's process pools fork on Linux up to Python 3.13. A child has none of its parent's
+//! threads, and rayon's pool of the whole process, once the parent has used it, would wait for them
+//! for ever. So every call runs on a pool of this library, which is made anew in a process that did
+//! not make it.
 
 use crate::ConsensoError;
 use pyo3::PyErr;

@@ -1,4 +1,5 @@
-//! A linear constraint: three generators share a demand of 100, each with a cost function of its own that it keeps to itself.
+//! A linear constraint: three generators share a demand of 100, each with a cost function of its
+//! own that it keeps to itself.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::Study;
 use consenso_engine::experiment::{ExperimentSpec, Inputs, Source};

@@ -17,7 +17,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (file, text) = ("small.toml".to_owned(), EXPERIMENT.to_owned());
     let spec = ExperimentSpec::from_toml(&text, &file)?;
     let source = Source::Synthetic(spec.synthetic().ok_or("synthetic records")??);
-    let fitted = Study::from(Inputs { file, text, spec, source, edges: None, entropy: None }).run()?;
+    let fitted =
+        Study::from(Inputs { file, text, spec, source, edges: None, entropy: None }).run()?;
     let json = serde_json::to_string(fitted.record())?; // what `consenso run` writes as record.json
     let record: Record = serde_json::from_str(&json)?;
     println!("accuracy of x*: {:?}", record.baselines.central_optimum_accuracy);

@@ -1,5 +1,5 @@
-//! Writes the report of a made-up run, or of a `record.json`, to look at while working on its style:
-//! `cargo run --example report_preview -- report.html [record.json]`.
+//! Writes the report of a made-up run, or of a `record.json`, to look at while working on its
+//! style: `cargo run --example report_preview -- report.html [record.json]`.
 
 #[path = "../tests/support/made_up.rs"]
 mod made_up;

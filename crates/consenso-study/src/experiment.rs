@@ -20,12 +20,15 @@ pub trait ExperimentFile: Sized {
 impl ExperimentFile for ExperimentSpec {
     fn from_toml(text: &str, file: &str) -> Result<Self, SpecError> {
         let located = |error: toml::de::Error| {
-            let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            let line = error
+                .span()
+                .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             SpecError::of_parser(file, line, error.message())
         };
         let spec: Self = toml::from_str(text).map_err(located)?;
         let table: toml::Table = toml::from_str(text).map_err(located)?;
-        if let Some((key, number)) = table.get("algorithm").and_then(|tables| not_finite("algorithm", tables))
+        if let Some((key, number)) =
+            table.get("algorithm").and_then(|tables| not_finite("algorithm", tables))
         {
             return Err(SpecError::at_key(
                 file,
@@ -43,7 +46,8 @@ impl ExperimentFile for ExperimentSpec {
     }
 }
 
-/// The first number that is infinite or none at all, with its key: parameters of algorithms are finite.
+/// The first number that is infinite or none at all, with its key: parameters of algorithms are
+/// finite.
 fn not_finite<'a>(key: &'a str, value: &'a Value) -> Option<(&'a str, f64)> {
     match value {
         Value::Float(number) => (!number.is_finite()).then_some((key, *number)),
@@ -89,7 +93,11 @@ pub const BUILT_IN: &[(&str, &str, &str)] = &[
         "Figure D-1: Algorithm 2 against its fixed twin, complete graph",
         include_str!("../experiments/paper/d1-gd.toml"),
     ),
-    ("paper-d2", "Figure D-2: as D-1 with 100 agents", include_str!("../experiments/paper/d2.toml")),
+    (
+        "paper-d2",
+        "Figure D-2: as D-1 with 100 agents",
+        include_str!("../experiments/paper/d2.toml"),
+    ),
     (
         "paper-d2-gd",
         "Figure D-2: as D-1 with 100 agents, complete graph",

@@ -6,8 +6,8 @@ pub use crate::sheets::SheetError;
 use crate::{SchemaFile as _, bundled, packed};
 use consenso_engine::Fault;
 use consenso_engine::data::{
-    DataError, Dataset, Draft, DraftOptions, Encoder, Encoding, Format, Schema, SchemaError, Scratch,
-    Storing, Table, TextEncoding, csv, libsvm,
+    DataError, Dataset, Draft, DraftOptions, Encoder, Encoding, Format, Schema, SchemaError,
+    Scratch, Storing, Table, TextEncoding, csv, libsvm,
 };
 use consenso_engine::experiment::{
     CallerError, ExperimentSpec, Inputs, Origin, PartitionSpec, Source, SpecError,
@@ -97,7 +97,8 @@ fn unfit<T>(message: String) -> Result<T> {
     Err(FileError::Unfit(message))
 }
 
-/// An experiment file before it is read: its name for messages, its text, and the folder its paths start from.
+/// An experiment file before it is read: its name for messages, its text, and the folder its paths
+/// start from.
 #[derive(Debug)]
 pub struct ExperimentText {
     /// Its name, for messages.
@@ -114,7 +115,11 @@ pub struct ExperimentText {
 /// A file that cannot be read or is empty, with what may have been meant.
 pub fn experiment(name: &str) -> Result<ExperimentText> {
     if let Some(text) = crate::experiment::built_in(name) {
-        return Ok(ExperimentText { file: name.to_owned(), text: text.to_owned(), folder: PathBuf::new() });
+        return Ok(ExperimentText {
+            file: name.to_owned(),
+            text: text.to_owned(),
+            folder: PathBuf::new(),
+        });
     }
     let path = Path::new(name);
     let text = fs::read_to_string(path).named(|| {
@@ -138,15 +143,20 @@ pub fn experiment(name: &str) -> Result<ExperimentText> {
 fn did_you_mean(path: &Path, others: &[&str]) -> String {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let files: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|_| !path.exists()) else {
+    let files: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|_| !path.exists())
+    else {
         return String::new();
     };
     let candidates = files.iter().map(String::as_str).chain(others.iter().copied());
     let near = consenso_engine::data::nearest(name, candidates);
     near.map_or_else(String::new, |near| {
-        let near =
-            if others.contains(&near.as_str()) { PathBuf::from(near) } else { path.with_file_name(near) };
+        let near = if others.contains(&near.as_str()) {
+            PathBuf::from(near)
+        } else {
+            path.with_file_name(near)
+        };
         format!("; did you mean \"{}\"?", near.display())
     })
 }
@@ -155,14 +165,20 @@ fn did_you_mean(path: &Path, others: &[&str]) -> String {
 ///
 /// # Errors
 /// What cannot be opened or does not fit together.
-pub fn inputs(experiment: ExperimentText, spec: ExperimentSpec, entropy: Option<[u8; 32]>) -> Result<Inputs> {
+pub fn inputs(
+    experiment: ExperimentText,
+    spec: ExperimentSpec,
+    entropy: Option<[u8; 32]>,
+) -> Result<Inputs> {
     inputs_among(experiment, spec, entropy, &mut Alone)
 }
 
-/// Opens what one process among several needs: where every file is an agent, the files of its own agents and no others.
+/// Opens what one process among several needs: where every file is an agent, the files of its own
+/// agents and no others.
 ///
-/// All processes call it, for they tell each other how many records their files have. Where records are divided in another way (`agents`, `partition`, `hold_out`), or are bundled, every
-/// process reads all of them.
+/// All processes call it, for they tell each other how many records their files have. Where records
+/// are divided in another way (`agents`, `partition`, `hold_out`), or are bundled, every process
+/// reads all of them.
 ///
 /// # Errors
 /// As for [`inputs`].
@@ -175,10 +191,13 @@ pub fn inputs_among(
     inputs_with(experiment, spec, entropy, ranks, None)
 }
 
-/// Opens what one process among several needs, as [`inputs_among`] does, and keeps encoded training records of files outside memory.
+/// Opens what one process among several needs, as [`inputs_among`] does, and keeps encoded training
+/// records of files outside memory.
 ///
-/// Tables are read in pieces that are encoded and written one after the other: neither their text nor their rows are held. LIBSVM files, workbooks, files of columns, what is packed with zstd and
-/// text that is not UTF-8 are held one file at a time while they are read. Test records stay in memory. Records that are scouted, bundled or generated are as with [`inputs_among`].
+/// Tables are read in pieces that are encoded and written one after the other: neither their text
+/// nor their rows are held. LIBSVM files, workbooks, files of columns, what is packed with zstd and
+/// text that is not UTF-8 are held one file at a time while they are read. Test records stay in
+/// memory. Records that are scouted, bundled or generated are as with [`inputs_among`].
 ///
 /// # Errors
 /// As for [`inputs`], and what `store` answers.
@@ -213,7 +232,8 @@ pub struct Outline {
     pub rows: u64,
     /// About how many bytes their rows are.
     pub bytes: u64,
-    /// Whether they are written a second time, agent by agent: for certain, or where a site's records do not lie together.
+    /// Whether they are written a second time, agent by agent: for certain, or where a site's
+    /// records do not lie together.
     pub again: Option<bool>,
 }
 
@@ -226,9 +246,12 @@ fn inputs_with(
 ) -> Result<Inputs> {
     let store = store.filter(|_| spec.data.encoding != Encoding::Scouted);
     let edges = edges(&experiment, &spec)?;
-    let by_file = spec.data.agents.is_none() && spec.data.partition.is_none() && spec.data.hold_out.is_none();
+    let by_file =
+        spec.data.agents.is_none() && spec.data.partition.is_none() && spec.data.hold_out.is_none();
     let files = match spec.origin(&experiment.text, &experiment.file)? {
-        Origin::Files(pattern) if by_file && ranks.ranks() > 1 => expand(&experiment.folder, pattern)?,
+        Origin::Files(pattern) if by_file && ranks.ranks() > 1 => {
+            expand(&experiment.folder, pattern)?
+        }
         _ => Vec::new(),
     };
     let source = if files.len() > 1 {
@@ -277,7 +300,8 @@ fn part(
         Ok(all.into_iter().map(|count| count as usize).collect())
     };
     if let Some(store) = store {
-        let own: Vec<(usize, &Path)> = mine.iter().map(|&file| (file, files[file].as_path())).collect();
+        let own: Vec<(usize, &Path)> =
+            mine.iter().map(|&file| (file, files[file].as_path())).collect();
         let (storing, test) = stored(experiment, spec, &own, files.len(), store)?;
         let counts = share(storing.counts().into_iter().map(|(_, count)| count as f64).collect())?;
         return Ok(Source::Data(Box::new(storing.finish_part(test.as_ref(), counts)?)));
@@ -289,7 +313,8 @@ fn part(
     Ok(Source::Data(Box::new(Dataset::part(train, test.as_ref(), spec.data.encoding, counts)?)))
 }
 
-/// Reads some of so many files, by their numbers, and writes their rows outside memory; the records to test on come back as they are.
+/// Reads some of so many files, by their numbers, and writes their rows outside memory; the records
+/// to test on come back as they are.
 fn stored(
     experiment: &ExperimentText,
     spec: &ExperimentSpec,
@@ -324,7 +349,9 @@ fn stored(
             (Some(open), Some(schema)) => {
                 let format = format.as_ref().unwrap_or(schema.format());
                 let name = path.display().to_string();
-                csv::read_in_pieces(&open, &name, schema, format, &mut |table| storing.push(number, table))?;
+                csv::read_in_pieces(&open, &name, schema, format, &mut |table| {
+                    storing.push(number, table)
+                })?;
             }
             _ => {
                 let table = read_table(path, schema.as_ref(), format.as_ref())?;
@@ -353,7 +380,8 @@ type Open<'a> = Box<dyn Fn() -> io::Result<Box<dyn io::Read>> + 'a>;
 
 impl<'a> Beginning<'a> {
     fn of(path: &'a Path) -> Result<Self> {
-        let unreadable = || format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[]));
+        let unreadable =
+            || format!("{}: cannot be read{}", path.display(), did_you_mean(path, &[]));
         let mut head = Vec::new();
         let length = fs::File::open(path)
             .and_then(|file| {
@@ -382,7 +410,9 @@ impl<'a> Beginning<'a> {
             b"ARROW1",
             b"\xff\xff\xff\xff",
         ];
-        if whole.iter().any(|magic| text.starts_with(magic)) || Layout::of(path, &text) == Layout::Libsvm {
+        if whole.iter().any(|magic| text.starts_with(magic))
+            || Layout::of(path, &text) == Layout::Libsvm
+        {
             return None;
         }
         let gzip = self.is_gzip();
@@ -402,8 +432,8 @@ impl<'a> Beginning<'a> {
         }
         let mut text = Vec::new();
         // Cut off in the middle it ends with an error, after what there was.
-        let _ =
-            io::Read::take(flate2::read::MultiGzDecoder::new(&self.head[..]), 1 << 20).read_to_end(&mut text);
+        let _ = io::Read::take(flate2::read::MultiGzDecoder::new(&self.head[..]), 1 << 20)
+            .read_to_end(&mut text);
         Cow::Owned(text)
     }
 
@@ -432,8 +462,9 @@ fn edges(experiment: &ExperimentText, spec: &ExperimentSpec) -> Result<Option<(S
         GraphSpec::File { path } => {
             let path = experiment.folder.join(path);
             let name = path.display().to_string();
-            let text = fs::read_to_string(&path)
-                .named(|| format!("{name}: cannot be read; graph.path names an edge list, `a b` a line"))?;
+            let text = fs::read_to_string(&path).named(|| {
+                format!("{name}: cannot be read; graph.path names an edge list, `a b` a line")
+            })?;
             Some((name, text))
         }
         _ => None,
@@ -441,7 +472,8 @@ fn edges(experiment: &ExperimentText, spec: &ExperimentSpec) -> Result<Option<(S
 }
 
 fn absolute(folder: &Path, path: &Path) -> Result<PathBuf> {
-    std::path::absolute(folder.join(path)).named(|| format!("{}: has no absolute form", path.display()))
+    std::path::absolute(folder.join(path))
+        .named(|| format!("{}: has no absolute form", path.display()))
 }
 
 /// The records of an experiment, before they are divided.
@@ -453,7 +485,8 @@ pub struct Tables {
     pub test: Option<Table>,
 }
 
-/// Finds the records an experiment asks for: bundled, generated, or what `open` reads where it names files, by their pattern.
+/// Finds the records an experiment asks for: bundled, generated, or what `open` reads where it
+/// names files, by their pattern.
 ///
 /// # Errors
 /// What cannot be opened or does not fit together.
@@ -483,8 +516,11 @@ fn source_of(
     let mut dataset = match spec.origin(text, file)? {
         Origin::Costs => return Ok(Source::Costs),
         Origin::Synthetic => {
-            let problem = spec.synthetic().unwrap_or_else(|| Err(Fault::of("there is no such source")));
-            return Ok(Source::Synthetic(problem.map_err(|fault| at("data", &fault.to_string(), None))?));
+            let problem =
+                spec.synthetic().unwrap_or_else(|| Err(Fault::of("there is no such source")));
+            return Ok(Source::Synthetic(
+                problem.map_err(|fault| at("data", &fault.to_string(), None))?,
+            ));
         }
         origin @ (Origin::Adult | Origin::Heart { .. }) => {
             for (key, given) in [("schema", &data.schema), ("test", &data.test)] {
@@ -501,7 +537,11 @@ fn source_of(
         }
         Origin::Files(pattern) => {
             if data.test.is_some() && data.hold_out.is_some() {
-                Err(at("hold_out", "there are test records in a file", Some("keep test or hold_out")))?;
+                Err(at(
+                    "hold_out",
+                    "there are test records in a file",
+                    Some("keep test or hold_out"),
+                ))?;
             }
             open(pattern)?
         }
@@ -533,7 +573,8 @@ fn tables_of(
         let format = schema.map(|schema| data.format.over(schema.format()));
         read_table(path, schema, format.as_ref())
     };
-    let train: Vec<Table> = paths.iter().map(|path| read(path, schema.as_ref())).collect::<Result<_>>()?;
+    let train: Vec<Table> =
+        paths.iter().map(|path| read(path, schema.as_ref())).collect::<Result<_>>()?;
     // Test records follow the training records' schema, even where that was drafted.
     let test = match &data.test {
         Some(path) => Some(read(&experiment.folder.join(path), train.first().map(Table::schema))?),
@@ -575,11 +616,16 @@ pub fn expand(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
     if path.exists() || !pattern.contains(['*', '?', '[']) {
         return Ok(vec![path]);
     }
-    let Some(text) = path.to_str() else { return unfit(format!("{}: is not UTF-8", path.display())) };
+    let Some(text) = path.to_str() else {
+        return unfit(format!("{}: is not UTF-8", path.display()));
+    };
     let mut found = glob::glob(text)
         .map_err(|source| FileError::Pattern { pattern: text.to_owned(), source })?
         .collect::<Result<Vec<_>, glob::GlobError>>()
-        .map_err(|e| FileError::Open { what: format!("{text}: cannot be listed"), source: e.into() })?;
+        .map_err(|e| FileError::Open {
+            what: format!("{text}: cannot be listed"),
+            source: e.into(),
+        })?;
     found.retain(|path| path.is_file());
     found.sort();
     if found.is_empty() {
@@ -614,10 +660,12 @@ enum Layout {
 }
 
 impl Layout {
-    /// By the extension (before `.gz` or `.zst`), else by the first line: `label index:value …` is LIBSVM.
+    /// By the extension (before `.gz` or `.zst`), else by the first line: `label index:value …` is
+    /// LIBSVM.
     fn of(path: &Path, bytes: &[u8]) -> Self {
-        let extension =
-            |path: &Path| path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        let extension = |path: &Path| {
+            path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase()
+        };
         let inner = match extension(path).as_str() {
             "gz" | "zst" => path.with_extension(""),
             _ => path.to_path_buf(),
@@ -628,7 +676,8 @@ impl Layout {
             "libsvm" | "svm" => Self::Libsvm,
             _ => {
                 let head = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
-                let second = head.lines().next().and_then(|line| line.split_ascii_whitespace().nth(1));
+                let second =
+                    head.lines().next().and_then(|line| line.split_ascii_whitespace().nth(1));
                 let pair = second.and_then(|token| token.split_once(':'));
                 if pair.is_some_and(|(index, _)| index.parse::<u64>().is_ok()) {
                     Self::Libsvm
@@ -660,12 +709,14 @@ impl File {
         Ok(Self { bytes, layout, packed: packed.or(made), made: made.is_some() })
     }
 
-    /// How the file is written: as somebody said, unless its text was made here; then only the words for "unknown" are theirs.
+    /// How the file is written: as somebody said, unless its text was made here; then only the
+    /// words for "unknown" are theirs.
     fn format(&self, said: &Format) -> Format {
         let mut format = said.clone();
         if self.made {
             (format.delimiter, format.quote, format.decimal) = (Some(','), Some('"'), Some('.'));
-            (format.thousands, format.comment, format.encoding) = (None, None, Some(TextEncoding::Utf8));
+            (format.thousands, format.comment, format.encoding) =
+                (None, None, Some(TextEncoding::Utf8));
         }
         format
     }
@@ -677,8 +728,8 @@ fn read_bytes(path: &Path) -> Result<File> {
     File::of(path, fs::read(path).named(unreadable)?)
 }
 
-/// Reads the records of one file under a schema, which LIBSVM can do without; `format` says how the file is written where the
-/// schema does not hold.
+/// Reads the records of one file under a schema, which LIBSVM can do without; `format` says how the
+/// file is written where the schema does not hold.
 ///
 /// # Errors
 /// [`FileError`] names the file, the line and the column.
@@ -694,7 +745,12 @@ pub fn table_of(path: &Path, bytes: Vec<u8>, schema: Option<&Schema>) -> Result<
     table(path, &File::of(path, bytes)?, schema, None)
 }
 
-fn table(path: &Path, file: &File, schema: Option<&Schema>, format: Option<&Format>) -> Result<Table> {
+fn table(
+    path: &Path,
+    file: &File,
+    schema: Option<&Schema>,
+    format: Option<&Format>,
+) -> Result<Table> {
     let name = path.display().to_string();
     match (file.layout, schema) {
         (Layout::Libsvm, _) => Ok(libsvm::read(&file.bytes[..], &name, schema)?),
@@ -706,17 +762,23 @@ fn table(path: &Path, file: &File, schema: Option<&Schema>, format: Option<&Form
                 None => table,
             })
         }
-        (_, None) => {
-            unfit(format!("{name}: CSV needs a public schema (data.schema)\n  help: {}", draft_hint(path)))
-        }
+        (_, None) => unfit(format!(
+            "{name}: CSV needs a public schema (data.schema)\n  help: {}",
+            draft_hint(path)
+        )),
     }
 }
 
-/// Reads records to apply a model to, whose labels may be missing; also which records of the file could be used.
+/// Reads records to apply a model to, whose labels may be missing; also which records of the file
+/// could be used.
 ///
 /// # Errors
 /// As [`read_table`].
-pub fn read_new(path: &Path, schema: &Schema, format: Option<&Format>) -> Result<(Table, Vec<bool>)> {
+pub fn read_new(
+    path: &Path,
+    schema: &Schema,
+    format: Option<&Format>,
+) -> Result<(Table, Vec<bool>)> {
     let name = path.display().to_string();
     let file = read_bytes(path)?;
     let table = match file.layout {
@@ -727,7 +789,11 @@ pub fn read_new(path: &Path, schema: &Schema, format: Option<&Format>) -> Result
         }
     };
     let mut kept = vec![false; (table.report().rows + table.report().dropped_missing) as usize];
-    table.row_numbers().iter().filter_map(|&row| usize::try_from(row).ok()).for_each(|row| kept[row] = true);
+    table
+        .row_numbers()
+        .iter()
+        .filter_map(|&row| usize::try_from(row).ok())
+        .for_each(|row| kept[row] = true);
     Ok((table, kept))
 }
 
@@ -784,10 +850,14 @@ pub fn draft_schema(paths: &[PathBuf], mut options: DraftOptions) -> Result<Draf
         files.push((name, std::io::Cursor::new(bytes)));
     }
     let draft = Draft::of(files, &options)?;
-    let draft = packings.into_iter().fold(draft, |draft, (file, packed)| draft.unpacked(file, packed));
+    let draft =
+        packings.into_iter().fold(draft, |draft, (file, packed)| draft.unpacked(file, packed));
     Ok(Drafted::Csv(Box::new(draft)))
 }
 
 fn draft_hint(path: &Path) -> String {
-    format!("draft one with `consenso data schema {} --out schema.toml`, then review it", path.display())
+    format!(
+        "draft one with `consenso data schema {} --out schema.toml`, then review it",
+        path.display()
+    )
 }

@@ -1,5 +1,6 @@
-//! Studies in files: what reads experiments and schemas in TOML, records as people export them, what brings bundled records,
-//! and what draws reports and the figures of the paper. The mathematics is in the crate [`consenso_engine`], which knows no file.
+//! Studies in files: what reads experiments and schemas in TOML, records as people export them,
+//! what brings bundled records, and what draws reports and the figures of the paper. The
+//! mathematics is in the crate [`consenso_engine`], which knows no file.
 //!
 //! ```
 //! use consenso_engine::Study;

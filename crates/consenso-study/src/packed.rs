@@ -5,7 +5,8 @@ use std::io::Read as _;
 use consenso_engine::data::{DataError, Format, Schema, Table, csv};
 use flate2::read::MultiGzDecoder;
 
-/// Unpacks what is packed with gzip or zstd, by its first bytes, and names the packing; everything else is handed back as it is.
+/// Unpacks what is packed with gzip or zstd, by its first bytes, and names the packing; everything
+/// else is handed back as it is.
 ///
 /// # Errors
 /// Bytes that begin like a packed file and do not end like one.
@@ -37,7 +38,12 @@ fn unpack_zstd(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`csv::read_as`], and for bytes that cannot be unpacked.
-pub fn read_csv(bytes: Vec<u8>, file: &str, schema: &Schema, format: &Format) -> Result<Table, DataError> {
+pub fn read_csv(
+    bytes: Vec<u8>,
+    file: &str,
+    schema: &Schema,
+    format: &Format,
+) -> Result<Table, DataError> {
     let (bytes, packed) =
         unpack(bytes).map_err(|source| DataError::Read { file: file.to_owned(), source })?;
     let table = csv::read_as(&bytes[..], file, schema, format)?;

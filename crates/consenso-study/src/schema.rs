@@ -15,8 +15,17 @@ const DRAFT_WARNING: &str = "\
 ";
 
 /// The keys of a schema file, in the order they are written.
-const KEYS: [&str; 9] =
-    ["reviewed", "header", "delimiter", "quote", "decimal", "thousands", "encoding", "comment", "missing"];
+const KEYS: [&str; 9] = [
+    "reviewed",
+    "header",
+    "delimiter",
+    "quote",
+    "decimal",
+    "thousands",
+    "encoding",
+    "comment",
+    "missing",
+];
 
 /// The keys of a column, in the order they are written.
 const COLUMN_KEYS: [&str; 16] = [
@@ -46,15 +55,16 @@ pub trait SchemaFile: Sized {
     /// [`SchemaError`], which names the key or the column that is wrong.
     fn from_toml(text: &str) -> Result<Self, SchemaError>;
 
-    /// Writes the schema file. One that is not reviewed begins with a comment that says what has to be done.
+    /// Writes the schema file. One that is not reviewed begins with a comment that says what has to
+    /// be done.
     #[must_use]
     fn to_toml(&self) -> String;
 }
 
 impl SchemaFile for Schema {
     fn from_toml(text: &str) -> Result<Self, SchemaError> {
-        let spec: SchemaSpec =
-            toml::from_str(text).map_err(|error| SchemaError::Toml { message: error.to_string() })?;
+        let spec: SchemaSpec = toml::from_str(text)
+            .map_err(|error| SchemaError::Toml { message: error.to_string() })?;
         Self::try_from(spec)
     }
 

@@ -6,7 +6,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files of one of several processes in a folder that nobody else may look into. They go when this value does; what killed processes left there goes when the next ones begin.
+/// Files of one of several processes in a folder that nobody else may look into. They go when this
+/// value does; what killed processes left there goes when the next ones begin.
 #[derive(Debug)]
 pub struct ScratchFolder {
     folder: PathBuf,
@@ -15,7 +16,8 @@ pub struct ScratchFolder {
 }
 
 impl ScratchFolder {
-    /// Makes the folder, unless it is there, and removes what earlier processes left: those of the same rank, and of ranks that there are no more.
+    /// Makes the folder, unless it is there, and removes what earlier processes left: those of the
+    /// same rank, and of ranks that there are no more.
     ///
     /// # Errors
     /// What the operating system says.
@@ -39,7 +41,9 @@ impl ScratchFolder {
             let name = entry.file_name();
             let rank = name
                 .to_str()
-                .and_then(|name| name.strip_suffix(".scratch")?.strip_prefix("rank-")?.split('-').next())
+                .and_then(|name| {
+                    name.strip_suffix(".scratch")?.strip_prefix("rank-")?.split('-').next()
+                })
                 .and_then(|rank| rank.parse::<usize>().ok());
             if rank.is_some_and(|rank| rank % self.ranks == self.rank) {
                 let _ = fs::remove_file(entry.path());

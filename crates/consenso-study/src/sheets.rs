@@ -1,4 +1,5 @@
-//! Spreadsheets, Parquet and Arrow files as the CSV that everything else reads, where the crate was built with the feature for them.
+//! Spreadsheets, Parquet and Arrow files as the CSV that everything else reads, where the crate was
+//! built with the feature for them.
 
 /// Why a table of another program cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -21,16 +22,19 @@ pub enum SheetError {
     SeveralSheets(Vec<String>),
 }
 
-/// The bytes of a file of records as text: those of a workbook (feature `xlsx`), of a Parquet file (feature `parquet`) or of an Arrow
-/// file or stream (feature `arrow`) as CSV, all others as they are; what was not built in is named by whoever reads the text.
-/// Also says which kind of file it was.
+/// The bytes of a file of records as text: those of a workbook (feature `xlsx`), of a Parquet file
+/// (feature `parquet`) or of an Arrow file or stream (feature `arrow`) as CSV, all others as they
+/// are; what was not built in is named by whoever reads the text. Also says which kind of file it
+/// was.
 ///
 /// # Errors
 /// [`SheetError`]: what is wrong with such a file.
 pub(crate) fn as_text(bytes: Vec<u8>) -> Result<(Vec<u8>, Option<&'static str>), SheetError> {
     match &bytes[..] {
         #[cfg(feature = "xlsx")]
-        [b'P', b'K', 3, 4, ..] | [0xd0, 0xcf, 0x11, 0xe0, ..] => Ok((workbook(&bytes)?, Some("workbook"))),
+        [b'P', b'K', 3, 4, ..] | [0xd0, 0xcf, 0x11, 0xe0, ..] => {
+            Ok((workbook(&bytes)?, Some("workbook")))
+        }
         #[cfg(feature = "parquet")]
         [b'P', b'A', b'R', b'1', ..] => Ok((parquet(bytes)?, Some("Parquet"))),
         #[cfg(feature = "arrow")]
@@ -72,7 +76,8 @@ fn workbook(bytes: &[u8]) -> Result<Vec<u8>, SheetError> {
         cause: cause.into(),
         part: "the sheet",
     };
-    let mut book = calamine::open_workbook_auto_from_rs(std::io::Cursor::new(bytes)).map_err(wrong)?;
+    let mut book =
+        calamine::open_workbook_auto_from_rs(std::io::Cursor::new(bytes)).map_err(wrong)?;
     let mut filled = Vec::new();
     for name in book.sheet_names() {
         let range = book.worksheet_range(&name).map_err(wrong)?;
@@ -128,7 +133,9 @@ fn parquet(bytes: Vec<u8>) -> Result<Vec<u8>, SheetError> {
         })
         .collect();
     let cell = |(k, field): (usize, &Field)| match field {
-        Field::Long(time) if nanoseconds.get(k) == Some(&true) => moment(time.div_euclid(1_000_000_000)),
+        Field::Long(time) if nanoseconds.get(k) == Some(&true) => {
+            moment(time.div_euclid(1_000_000_000))
+        }
         Field::TimestampMillis(time) => moment(time.div_euclid(1000)),
         Field::TimestampMicros(time) => moment(time.div_euclid(1_000_000)),
         Field::Null => String::new(),
@@ -157,16 +164,17 @@ fn arrow(bytes: &[u8]) -> Result<Vec<u8>, SheetError> {
         SheetError::Unreadable { what, cause: cause.into(), part: "it" }
     }
     let input = std::io::Cursor::new(bytes);
-    let (schema, batches): (_, Box<dyn Iterator<Item = Result<RecordBatch, _>>>) = match bytes.first() {
-        Some(b'A') => {
-            let reader = FileReader::try_new(input, None).map_err(wrong)?;
-            (reader.schema(), Box::new(reader))
-        }
-        _ => {
-            let reader = StreamReader::try_new(input, None).map_err(wrong)?;
-            (reader.schema(), Box::new(reader))
-        }
-    };
+    let (schema, batches): (_, Box<dyn Iterator<Item = Result<RecordBatch, _>>>) =
+        match bytes.first() {
+            Some(b'A') => {
+                let reader = FileReader::try_new(input, None).map_err(wrong)?;
+                (reader.schema(), Box::new(reader))
+            }
+            _ => {
+                let reader = StreamReader::try_new(input, None).map_err(wrong)?;
+                (reader.schema(), Box::new(reader))
+            }
+        };
     let mut lines = Lines::default();
     lines.add(schema.fields().iter().map(|field| field.name().clone()));
     let options = FormatOptions::new();
@@ -177,11 +185,12 @@ fn arrow(bytes: &[u8]) -> Result<Vec<u8>, SheetError> {
             .collect::<Result<_, _>>()
             .map_err(wrong)?;
         for row in 0..batch.num_rows() {
-            let cells =
-                columns.iter().zip(batch.columns()).map(|(shown, column)| match column.is_null(row) {
+            let cells = columns.iter().zip(batch.columns()).map(|(shown, column)| {
+                match column.is_null(row) {
                     true => String::new(),
                     false => shown.value(row).to_string(),
-                });
+                }
+            });
             lines.add(cells);
         }
     }

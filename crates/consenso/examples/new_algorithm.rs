@@ -1,4 +1,5 @@
-//! A private algorithm of one's own in a full study: lazy DGD, x_i⁺ = ½(x_i + Σ_j W_ij x_j) − η∇f_i(x_i), calibrated and claimed.
+//! A private algorithm of one's own in a full study: lazy DGD, x_i⁺ = ½(x_i + Σ_j W_ij x_j) −
+//! η∇f_i(x_i), calibrated and claimed.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::problem::{LocalObjective, Sensitivity, Workspace};
 use consenso::protocol::{Memory, Protocol, PublicFacts, View};

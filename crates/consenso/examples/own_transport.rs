@@ -1,4 +1,5 @@
-//! A transport of one's own: the agents of a checked study exchange messages through whatever carries them, here a queue.
+//! A transport of one's own: the agents of a checked study exchange messages through whatever
+//! carries them, here a queue.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::agent::{Agent, Effect};
 use consenso::{Bounds, Fault, Graph, Loss, Rows, Study, protocol::Dgd};
@@ -23,7 +24,12 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
                 match effect {
                     Effect::Charge { .. } => {} // a real site writes this to disk before it sends
                     Effect::Send(message) => {
-                        wire.extend(agents[id].neighbours().iter().map(|&to| (to as usize, message.clone())));
+                        wire.extend(
+                            agents[id]
+                                .neighbours()
+                                .iter()
+                                .map(|&to| (to as usize, message.clone())),
+                        );
                     }
                     Effect::Done(reason) => println!("agent {id}: {reason:?}"),
                 }

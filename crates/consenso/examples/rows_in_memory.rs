@@ -3,11 +3,13 @@
 use consenso::{Bounds, Graph, Loss, Rows, Study, protocol::Dgd};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Rent by floor space and age of a house; ranges are what everybody knows, not what the records happen to hold.
+    // Rent by floor space and age of a house; ranges are what everybody knows, not what the records
+    // happen to hold.
     let bounds = Bounds::named([("space", 20.0, 200.0), ("age", 0.0, 150.0)]).labels(0.0, 4.0);
     let site = |first: usize| {
-        let rows: Vec<[f64; 2]> =
-            (first..first + 2000).map(|i| [(20 + i * 37 % 181) as f64, (i * 11 % 151) as f64]).collect();
+        let rows: Vec<[f64; 2]> = (first..first + 2000)
+            .map(|i| [(20 + i * 37 % 181) as f64, (i * 11 % 151) as f64])
+            .collect();
         let rents: Vec<f64> = rows.iter().map(|r| 0.015 * r[0] - 0.004 * r[1] + 0.5).collect();
         Rows::clip(&rows, &rents, &bounds)
     };

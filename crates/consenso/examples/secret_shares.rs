@@ -1,4 +1,5 @@
-//! Secret shares: five sites reveal the mean of their models in every round, and nothing else, with noise that they add together.
+//! Secret shares: five sites reveal the mean of their models in every round, and nothing else, with
+//! noise that they add together.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 use consenso::protocol::{Aggregation, GradientDescent};
 use consenso::{Bounds, Graph, Loss, Rows, Study};
@@ -12,11 +13,15 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         Rows::clip(&rows, &labels, &bounds)
     };
     let sites = (0..5).map(|i| site(100 * i)).collect::<Result<Vec<_>, _>>()?;
-    // Two of the five may pool all they see: the noise of the other three hides every record from them.
+    // Two of the five may pool all they see: the noise of the other three hides every record from
+    // them.
     let fitted = Study::new(&sites, Loss::Logistic)
         .graph(Graph::complete(sites.len()))
         .budget(1.0, 1e-6)
-        .algorithm(GradientDescent { aggregation: Aggregation::Fixed, ..GradientDescent::default() })
+        .algorithm(GradientDescent {
+            aggregation: Aggregation::Fixed,
+            ..GradientDescent::default()
+        })
         .setting("exchange", "secret-shared")
         .setting("colluders", 2)
         .run()?;

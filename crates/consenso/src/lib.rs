@@ -1,9 +1,11 @@
 //! Private decentralized optimisation.
 //!
-//! Several agents on a graph minimise `Σ f_i(x)` together; no server, no trusted party. Each agent keeps its records,
-//! exchanges only noised vectors with its neighbours and accounts, with local differential privacy, for what it gave away.
+//! Several agents on a graph minimise `Σ f_i(x)` together; no server, no trusted party. Each agent
+//! keeps its records, exchanges only noised vectors with its neighbours and accounts, with local
+//! differential privacy, for what it gave away.
 //!
-//! Three clinics fit one model without showing each other a record; here a reading above 120 is dangerous:
+//! Three clinics fit one model without showing each other a record; here a reading above 120 is
+//! dangerous:
 //!
 //! ```
 //! use consenso::{Bounds, Graph, Loss, Rows, Study, protocol::Dgd};
@@ -28,12 +30,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The noise of such a run comes from the operating system, and the claim holds for it; [`Study::seed`] repeats a run bit for bit instead.
-//! `examples/` has a file for each next step: accounting alone, secret shares, an algorithm of your own, your own transport. What comes
-//! in files (experiments, a CSV of your own, a linear constraint, reading a record) is in the crate `consenso-study`, with its examples.
+//! The noise of such a run comes from the operating system, and the claim holds for it;
+//! [`Study::seed`] repeats a run bit for bit instead. `examples/` has a file for each next step:
+//! accounting alone, secret shares, an algorithm of your own, your own transport. What comes in
+//! files (experiments, a CSV of your own, a linear constraint, reading a record) is in the crate
+//! `consenso-study`, with its examples.
 //!
-//! The modules follow the arrow of `ARCHITECTURE.md`: problem → graph → protocol → gate → transport → ledger → record. What is here is kept for those who
-//! build on it; the rest of the mathematics is in `consenso-engine`, which the other crates of this project share and which may change with any of them.
+//! The modules follow the arrow of `ARCHITECTURE.md`: problem → graph → protocol → gate → transport
+//! → ledger → record. What is here is kept for those who build on it; the rest of the mathematics
+//! is in `consenso-engine`, which the other crates of this project share and which may change with
+//! any of them.
 
 pub use consenso_engine::data::Encoding;
 pub use consenso_engine::experiment::{Observer, RunError};
@@ -72,12 +78,14 @@ pub mod model {
 
 /// Accounting: events, their composition, calibration, filters and claims.
 pub mod privacy {
-    pub use consenso_engine::privacy::calibrate::{NoiseKind, Request, calibrate, complete_sensitivity};
+    pub use consenso_engine::privacy::calibrate::{
+        NoiseKind, Request, calibrate, complete_sensitivity,
+    };
     pub use consenso_engine::privacy::compose::compose;
     pub use consenso_engine::privacy::filter::RenyiFilter;
     pub use consenso_engine::privacy::{
-        AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event, Mechanism,
-        Method, NeighbourRelation, parse_events, printed_up,
+        AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event,
+        Mechanism, Method, NeighbourRelation, parse_events, printed_up,
     };
 }
 
@@ -92,10 +100,10 @@ pub mod problem {
 pub mod protocol {
     pub use consenso_engine::protocol::{
         Admm, Aggregation, Algorithms, Configured, ConsensusAdmm, CoordinateDescent, Decor, Dgd,
-        DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory, MixRule,
-        Muffliato, NeighbourhoodDescent, Order, OutputAdmm, Parameters, Partial, Parts, Pdop,
-        PenaltyPerturbation, Protocol, PublicFacts, Response, Schedule, Summed, Tolerant, Tossing, View,
-        parse,
+        DualVariablePerturbation, Extra, GradientDescent, GradientTracking, LinearAdmm, Memory,
+        MixRule, Muffliato, NeighbourhoodDescent, Order, OutputAdmm, Parameters, Partial, Parts,
+        Pdop, PenaltyPerturbation, Protocol, PublicFacts, Response, Schedule, Summed, Tolerant,
+        Tossing, View, parse,
     };
 }
 

@@ -4,7 +4,10 @@ use crate::{HOSPITAL, Place, RECORDS, SCHEMA, SMALL};
 
 fn hospital(test: &str, experiment: &str, schema: &str, records: &str) -> Place {
     let place = Place::new(test);
-    place.write("hospital.toml", experiment).write("schema.toml", schema).write("records.csv", records);
+    place
+        .write("hospital.toml", experiment)
+        .write("schema.toml", schema)
+        .write("records.csv", records);
     place
 }
 
@@ -27,8 +30,16 @@ fn small_refused(test: &str, line: &str, by: &str, parts: &[&str]) {
 #[test]
 fn missing_files() {
     let place = hospital("missing_files", HOSPITAL, SCHEMA, RECORDS);
-    refused(&place, &["run", "nowhere.toml"], &["nowhere.toml: cannot be read", "adult", "No such file"]);
-    refused(&place, &["run", "hospital.toml", "--set", "data.path=gone.csv"], &["gone.csv: cannot be read"]);
+    refused(
+        &place,
+        &["run", "nowhere.toml"],
+        &["nowhere.toml: cannot be read", "adult", "No such file"],
+    );
+    refused(
+        &place,
+        &["run", "hospital.toml", "--set", "data.path=gone.csv"],
+        &["gone.csv: cannot be read"],
+    );
     refused(
         &place,
         &["run", "hospital.toml", "--set", "data.path=gone*.csv"],
@@ -54,7 +65,11 @@ fn missing_files() {
 #[test]
 fn empty_files() {
     let place = hospital("empty_files", "", SCHEMA, "");
-    refused(&place, &["run", "hospital.toml"], &["hospital.toml: the file is empty", "--print adult"]);
+    refused(
+        &place,
+        &["run", "hospital.toml"],
+        &["hospital.toml: the file is empty", "--print adult"],
+    );
     place.write("hospital.toml", HOSPITAL);
     refused(&place, &["run", "hospital.toml"], &["records.csv: holds no record"]);
     place.write("records.csv", "age,ward,ill\n");
@@ -71,7 +86,11 @@ fn ragged_row() {
 fn values_that_are_not_finite() {
     for bad in ["NaN", "inf", "-Infinity", "1e999"] {
         let place = hospital("not_finite", HOSPITAL, SCHEMA, &RECORDS.replace("72", bad));
-        refused(&place, &["run", "hospital.toml"], &["records.csv:5: column \"age\"", bad, "not finite"]);
+        refused(
+            &place,
+            &["run", "hospital.toml"],
+            &["records.csv:5: column \"age\"", bad, "not finite"],
+        );
     }
 }
 
@@ -93,11 +112,31 @@ fn unknown_key_with_a_suggestion() {
         "run = 2",
         &["small.toml:3", "unknown field `run`", "did you mean \"runs\"?"],
     );
-    small_refused("key_data", "agents = 5", "agent = 5", &["small.toml:7", "did you mean \"agents\"?"]);
+    small_refused(
+        "key_data",
+        "agents = 5",
+        "agent = 5",
+        &["small.toml:7", "did you mean \"agents\"?"],
+    );
     small_refused("key_graph", "edges = 6", "edge = 6", &["small.toml", "did you mean \"edges\"?"]);
-    small_refused("key_algorithm", "penalty", "penalti", &["small.toml:22", "did you mean \"penalty\"?"]);
-    small_refused("kind", "kind = \"dgd\"", "kind = \"dgdd\"", &["small.toml:26", "did you mean \"dgd\"?"]);
-    small_refused("source", "\"logistic\"", "\"logistik\"", &["small.toml:6", "did you mean \"logistic\"?"]);
+    small_refused(
+        "key_algorithm",
+        "penalty",
+        "penalti",
+        &["small.toml:22", "did you mean \"penalty\"?"],
+    );
+    small_refused(
+        "kind",
+        "kind = \"dgd\"",
+        "kind = \"dgdd\"",
+        &["small.toml:26", "did you mean \"dgd\"?"],
+    );
+    small_refused(
+        "source",
+        "\"logistic\"",
+        "\"logistik\"",
+        &["small.toml:6", "did you mean \"logistic\"?"],
+    );
     small_refused("syntax", "seed = 3", "seed = = 3", &["small.toml:2"]);
 }
 
@@ -113,7 +152,8 @@ fn one_class_only() {
 
 #[test]
 fn more_agents_than_records() {
-    let place = hospital("many_agents", &HOSPITAL.replace("agents = 2", "agents = 20"), SCHEMA, RECORDS);
+    let place =
+        hospital("many_agents", &HOSPITAL.replace("agents = 2", "agents = 20"), SCHEMA, RECORDS);
     refused(
         &place,
         &["run", "hospital.toml"],
@@ -123,7 +163,12 @@ fn more_agents_than_records() {
 
 #[test]
 fn edges_that_cannot_connect() {
-    small_refused("few_edges", "edges = 6", "edges = 3", &["small.toml:15", "between 4 and 10 are possible"]);
+    small_refused(
+        "few_edges",
+        "edges = 6",
+        "edges = 3",
+        &["small.toml:15", "between 4 and 10 are possible"],
+    );
     small_refused(
         "many_edges",
         "edges = 6",
@@ -136,9 +181,19 @@ fn edges_that_cannot_connect() {
 fn rounds_below_one() {
     for bad in ["0", "-5"] {
         let line = format!("rounds = {bad}");
-        small_refused("rounds", "rounds = 20", &line, &["small.toml:21", &line, "must be at least 1"]);
+        small_refused(
+            "rounds",
+            "rounds = 20",
+            &line,
+            &["small.toml:21", &line, "must be at least 1"],
+        );
     }
-    small_refused("many_rounds", "rounds = 20", "rounds = 2000000", &["small.toml:21", "at most 1000000"]);
+    small_refused(
+        "many_rounds",
+        "rounds = 20",
+        "rounds = 2000000",
+        &["small.toml:21", "at most 1000000"],
+    );
     small_refused("many_runs", "runs = 2", "runs = 4000000000", &["small.toml:3", "at most 10000"]);
     small_refused(
         "penalty",
@@ -164,7 +219,11 @@ fn keys_of_synthetic_records_beside_a_file() {
     let place = hospital("synthetic_keys", HOSPITAL, SCHEMA, RECORDS);
     for key in ["dim", "nonzeros", "classes", "heterogeneity"] {
         let set = format!("data.{key}=3");
-        refused(&place, &["run", "hospital.toml", "--set", &set], &[key, "belongs to synthetic records"]);
+        refused(
+            &place,
+            &["run", "hospital.toml", "--set", &set],
+            &[key, "belongs to synthetic records"],
+        );
     }
 }
 
@@ -206,7 +265,9 @@ fn a_folder_that_exists() {
 fn overrides_name_their_key() {
     let place = Place::new("overrides");
     place.write("small.toml", SMALL);
-    let set = |change: &str, parts: &[&str]| refused(&place, &["run", "small.toml", "--set", change], parts);
+    let set = |change: &str, parts: &[&str]| {
+        refused(&place, &["run", "small.toml", "--set", change], parts)
+    };
     set("data.agents=many", &["data.agents", "expected"]);
     set("data.agent=3", &["unknown field `agent`", "did you mean \"agents\"?"]);
     set("data.agents=1", &["agents"]);
@@ -276,7 +337,10 @@ fn a_budget_that_promises_little_gets_a_note() {
     let answer = place.consenso(&["run", "e.toml", "--out", "r"]);
     assert!(answer.stderr.contains("privacy.epsilon = 30 promises little"), "{}", answer.stderr);
     assert_eq!(
-        answer.stderr.matches("privacy.delta = 0.1 is above 1/b for an agent of b = 30 records").count(),
+        answer
+            .stderr
+            .matches("privacy.delta = 0.1 is above 1/b for an agent of b = 30 records")
+            .count(),
         1
     );
     place.write("f.toml", &with("epsilon = 2\ndelta = 1e-3"));

@@ -10,7 +10,10 @@ fn info_describes_the_bundled_data() {
     let one_hot = &value["encodings"][0];
     assert_eq!((&one_hot["encoding"], &one_hot["bounds"]["l2"]), (&"one-hot".into(), &1.0.into()));
     let text = place.consenso(&["data", "info", "adult"]).stdout;
-    assert!(text.contains("hours-per-week") && text.contains(">50K") && text.contains("one-hot"), "{text}");
+    assert!(
+        text.contains("hours-per-week") && text.contains(">50K") && text.contains("one-hot"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -28,7 +31,9 @@ fn check_points_at_the_first_problem() {
     let place = Place::new("check");
     place.write("schema.toml", SCHEMA).write("records.csv", RECORDS);
     place.write("bad.csv", &RECORDS.replace("72", "seventy"));
-    let good = place.consenso(&["data", "check", "records.csv", "--schema", "schema.toml", "--json"]).json();
+    let good = place
+        .consenso(&["data", "check", "records.csv", "--schema", "schema.toml", "--json"])
+        .json();
     assert_eq!(good["rows"], 6);
     let bad = place.consenso(&["data", "check", "bad.csv", "--schema", "schema.toml"]);
     bad.refused(&["bad.csv:5: column \"age\" holds \"seventy\""]);
@@ -47,7 +52,8 @@ fn check_points_at_the_first_problem() {
 fn a_drafted_schema_must_be_reviewed() {
     let place = Place::new("draft");
     place.write("records.csv", RECORDS);
-    let draft = place.consenso(&["data", "schema", "records.csv", "--label", "ill", "--site", "ward"]);
+    let draft =
+        place.consenso(&["data", "schema", "records.csv", "--label", "ill", "--site", "ward"]);
     assert_eq!(draft.code, 0, "{}", draft.stderr);
     assert!(draft.stdout.contains("reviewed = false") && draft.stdout.contains("kind = \"site\""));
     assert!(draft.stderr.contains("review it before use"), "{}", draft.stderr);
@@ -55,14 +61,17 @@ fn a_drafted_schema_must_be_reviewed() {
     assert_eq!(written.code, 0, "{}", written.stderr);
     let again = place.consenso(&["data", "schema", "records.csv", "--out", "schema.toml"]);
     again.refused(&["schema.toml", "nothing is written over"]);
-    let checked =
-        place.consenso(&["data", "check", "records.csv", "--schema", "schema.toml", "--json"]).json();
+    let checked = place
+        .consenso(&["data", "check", "records.csv", "--schema", "schema.toml", "--json"])
+        .json();
     assert_eq!(checked["reviewed"], false);
-    place.consenso(&["data", "schema", "records.csv", "--label", "il"]).refused(&["did you mean \"ill\"?"]);
+    place
+        .consenso(&["data", "schema", "records.csv", "--label", "il"])
+        .refused(&["did you mean \"ill\"?"]);
 }
 
-/// A workbook, a Parquet file and Arrow files hold the same records as the CSV they are read as, also under a schema that was drafted
-/// from a file with semicolons and decimal commas.
+/// A workbook, a Parquet file and Arrow files hold the same records as the CSV they are read as,
+/// also under a schema that was drafted from a file with semicolons and decimal commas.
 #[cfg(any(feature = "xlsx", feature = "parquet", feature = "arrow"))]
 #[test]
 fn workbooks_and_files_of_columns_are_read_as_they_are() {
@@ -90,7 +99,8 @@ fn workbooks_and_files_of_columns_are_read_as_they_are() {
     for (kind, _) in kinds.into_iter().filter(|k| k.1) {
         let file = format!("{files}{kind}");
         assert_eq!(draft(&file), draft("records.csv"), "{kind}");
-        let checked = place.consenso(&["data", "check", &file, "--schema", "german.toml", "--json"]).json();
+        let checked =
+            place.consenso(&["data", "check", &file, "--schema", "german.toml", "--json"]).json();
         assert_eq!(
             (&checked["rows"], &checked["dropped_missing"]),
             (&3.into(), &1.into()),

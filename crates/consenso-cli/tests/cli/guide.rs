@@ -12,7 +12,10 @@ fn chapter(name: &str) -> String {
 /// The blocks of a chapter that are marked as this language.
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let begins = format!("```{language}\n");
-    text.split(&begins).skip(1).map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
+    text.split(&begins)
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap_or_default().to_owned())
+        .collect()
 }
 
 /// Runs a line as a reader would type it.
@@ -21,7 +24,8 @@ fn typed(place: &Place, line: &str) {
     let paths = std::env::var("PATH").unwrap_or_default();
     let mut shell = Command::new("sh");
     shell.args(["-c", line]).current_dir(place.path("."));
-    let output = shell.env("PATH", format!("{}:{paths}", program.display())).output().expect("a shell");
+    let output =
+        shell.env("PATH", format!("{}:{paths}", program.display())).output().expect("a shell");
     assert!(output.status.success(), "{line}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -57,8 +61,12 @@ fn every_command_of_the_first_chapters_works() {
         files.iter().find(|b| b.starts_with(begins)).unwrap_or_else(|| panic!("{begins}")).clone()
     };
     let mut done = 0;
-    let chapters =
-        [own.clone(), chapter("choosing-a-budget.md"), chapter("choosing-trust.md"), chapter("start.md")];
+    let chapters = [
+        own.clone(),
+        chapter("choosing-a-budget.md"),
+        chapter("choosing-trust.md"),
+        chapter("start.md"),
+    ];
     for line in chapters
         .iter()
         .flat_map(|text| blocks(text, "sh"))
@@ -72,7 +80,9 @@ fn every_command_of_the_first_chapters_works() {
         done += 1;
         if command.contains("data schema") {
             // The review, and the experiment that the chapter goes on with.
-            place.write("schema.toml", &of("reviewed = true")).write("mine.toml", &of("name = \"ill\""));
+            place
+                .write("schema.toml", &of("reviewed = true"))
+                .write("mine.toml", &of("name = \"ill\""));
         }
     }
     assert!(done >= 12, "{done} commands were found");

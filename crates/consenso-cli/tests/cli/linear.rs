@@ -47,7 +47,10 @@ fn a_file_of_costs_runs_to_its_optimum() {
 fn a_budget_protects_declared_costs() {
     let place = Place::new("linear-private");
     let text = FILE
-        .replace("rhs = [3.0, 1.0]", "rhs = [3.0, 1.0]\nmarginal = [-2.0, 20.0]\ncurvature = [1.0, 4.0]")
+        .replace(
+            "rhs = [3.0, 1.0]",
+            "rhs = [3.0, 1.0]\nmarginal = [-2.0, 20.0]\ncurvature = [1.0, 4.0]",
+        )
         .replace("exact = true", "rounds = 50")
         + "\n[privacy]\nepsilon = 5.0\ndelta = 1e-5\n";
     place.write("two.toml", &text);
@@ -63,14 +66,22 @@ fn a_budget_protects_declared_costs() {
 #[test]
 fn what_cannot_work_says_where_and_why() {
     let cases = [
-        ("rhs = [3.0, 1.0]", "rhs = [30.0, 1.0]", "two.toml:5: rhs: infeasible: row 1 asks for = 30"),
+        (
+            "rhs = [3.0, 1.0]",
+            "rhs = [30.0, 1.0]",
+            "two.toml:5: rhs: infeasible: row 1 asks for = 30",
+        ),
         (
             "rhs = [3.0, 1.0]",
             "rhs = [0.5, 6.0]",
             "two.toml:5: rhs: infeasible: no point within the limits satisfies all rows; row 2 stays",
         ),
         ("rhs = [3.0, 1.0]", "rhs = [3.0]", "south: the matrix has 2 rows, rhs has 1"),
-        ("rhs = [3.0, 1.0]", "rhs = [3.0, 1.0, 2.0]", "north: matrix is missing: 3 lists of 2 numbers"),
+        (
+            "rhs = [3.0, 1.0]",
+            "rhs = [3.0, 1.0, 2.0]",
+            "north: matrix is missing: 3 lists of 2 numbers",
+        ),
         ("rhs = [3.0, 1.0]", "rhs = []", "two.toml:5: rhs: there is no row"),
         ("rhs = [3.0, 1.0]", "rhs = [3.0, 1.0]\nrelation = [\"<=\"]", "1 relations for 2 rows"),
         (
@@ -88,7 +99,11 @@ fn what_cannot_work_says_where_and_why() {
         ("low = 0.0\n", "low = 3.0\n", "south: variable 1"),
         ("exact = true", "gossip = 3", "gossip would mix variables"),
         ("exact = true", "penalty = 0.01\nrho = [0.0, 1.0]", "penalty = 0.01 does not keep"),
-        ("kind = \"linear-admm\"\nexact = true", "kind = \"dgd\"", "kind dgd brings all agents to one model"),
+        (
+            "kind = \"linear-admm\"\nexact = true",
+            "kind = \"dgd\"",
+            "kind dgd brings all agents to one model",
+        ),
         (
             "[[algorithm]]",
             "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n\n[[algorithm]]",
@@ -107,7 +122,8 @@ fn what_cannot_work_says_where_and_why() {
     assert_eq!(ring.code, 2);
     assert!(ring.stderr.contains("needs everybody's releases"), "{}", ring.stderr);
     // An algorithm for linear constraints without one.
-    let plain = place.consenso(&["run", "adult", "--set", "algorithm.0.kind=linear-admm", "--out", "out"]);
+    let plain =
+        place.consenso(&["run", "adult", "--set", "algorithm.0.kind=linear-admm", "--out", "out"]);
     assert_eq!(plain.code, 2);
     assert!(plain.stderr.contains("add [problem]"), "{}", plain.stderr);
 }

@@ -133,7 +133,8 @@ step = 0.5
 "#;
 
 /// Records of a hospital, with their schema and experiment.
-pub(crate) const RECORDS: &str = "age,ward,ill\n40,a,no\n50,b,yes\n61,a,no\n72,b,yes\n33,a,no\n24,b,no\n";
+pub(crate) const RECORDS: &str =
+    "age,ward,ill\n40,a,no\n50,b,yes\n61,a,no\n72,b,yes\n33,a,no\n24,b,no\n";
 pub(crate) const SCHEMA: &str = r#"reviewed = true
 [[column]]
 name = "age"

@@ -20,7 +20,8 @@ kind = "label"
 classes = ["no", "yes"]
 "#;
 
-/// `rows` records; the older, and those of ward b, are ill more often: from a score of `ill_above` on.
+/// `rows` records; the older, and those of ward b, are ill more often: from a score of `ill_above`
+/// on.
 fn records(rows: u32, shift: u32, ill_above: u32) -> String {
     let mut text = "age,ward,ill\n".to_owned();
     for i in 0..rows {
@@ -59,11 +60,17 @@ fn predict_gives_the_figures_of_the_run_exactly() {
     let dgd = &run["algorithms"][0];
     assert_eq!(dgd["model"], "run/models/dgd.json");
     for key in ["accuracy", "balanced_accuracy", "auc", "f1", "log_loss"] {
-        assert!(dgd["metrics"][key].as_f64().is_some_and(|v| (0.0..=1.0).contains(&v)), "{key}: {dgd}");
+        assert!(
+            dgd["metrics"][key].as_f64().is_some_and(|v| (0.0..=1.0).contains(&v)),
+            "{key}: {dgd}"
+        );
     }
     assert!(dgd["metrics"]["accuracy"].as_f64() > run["baselines"]["majority_accuracy"].as_f64());
     let reference = &run["baselines"]["reference"];
-    assert!(reference["auc"].as_f64().unwrap() > 0.9 && reference["regularization"].as_f64().unwrap() > 0.0);
+    assert!(
+        reference["auc"].as_f64().unwrap() > 0.9
+            && reference["regularization"].as_f64().unwrap() > 0.0
+    );
     for model in ["run", "run/models/dgd.json"] {
         let answer = place.consenso(&["predict", model, "test.csv", "--json"]).json();
         assert_eq!(answer["metrics"], dgd["metrics"]);
@@ -93,7 +100,8 @@ fn records_without_labels_or_with_gaps_are_predicted() {
     assert_eq!((lines[0].as_str(), lines[2].as_str()), ("row,prediction,probability", "2,,"));
     assert!(lines[1].starts_with("1,yes,0."));
     // A threshold above every probability answers no for all.
-    let careful = place.consenso(&["predict", "run", "test.csv", "--threshold", "0.999999", "--json"]).json();
+    let careful =
+        place.consenso(&["predict", "run", "test.csv", "--threshold", "0.999999", "--json"]).json();
     assert!(careful["rows"].as_array().unwrap().iter().all(|r| r["prediction"] == "no"));
     assert_eq!(careful["metrics"]["recall"], 0.0);
 }
@@ -105,9 +113,13 @@ fn mistakes_are_answered() {
     place.write("other.csv", "age,ill\n40,no\n").write("no.json", "{}");
     place.consenso(&["predict", "run", "other.csv"]).refused(&["other.csv", "ward"]);
     place.consenso(&["predict", "no.json", "test.csv"]).refused(&["no.json", "not a model file"]);
-    place.consenso(&["predict", "sites", "test.csv"]).refused(&["sites", "neither the folder of a run"]);
+    place
+        .consenso(&["predict", "sites", "test.csv"])
+        .refused(&["sites", "neither the folder of a run"]);
     place.consenso(&["predict", "run", "test.csv", "--threshold", "2"]).refused(&["--threshold"]);
-    place.consenso(&["predict", "run", "test.csv", "--algorithm", "x"]).refused(&["no algorithm", "dgd"]);
+    place
+        .consenso(&["predict", "run", "test.csv", "--algorithm", "x"])
+        .refused(&["no algorithm", "dgd"]);
 }
 
 #[test]
@@ -115,7 +127,8 @@ fn a_model_is_shown_and_compared() {
     let place = Place::new("model-show");
     study(&place, "\n[[algorithm]]\nkind = \"dgd\"\nlabel = \"short\"\nrounds = 3\n").json();
     let shown = place.consenso(&["model", "show", "run"]);
-    for part in ["predicts ill: “yes” (positive) against “no”", "bias (intercept)", "ward=b", "odds ratio"]
+    for part in
+        ["predicts ill: “yes” (positive) against “no”", "bias (intercept)", "ward=b", "odds ratio"]
     {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
@@ -128,24 +141,37 @@ fn a_model_is_shown_and_compared() {
     let all = json["coefficients"].as_array().unwrap();
     assert!(all.windows(2).all(|w| weight(&w[0]) >= weight(&w[1])), "largest first");
     let age = all.iter().find(|c| c["feature"] == "age").unwrap();
-    assert!((age["per_unit"].as_f64().unwrap() - age["weight"].as_f64().unwrap() / 100.0).abs() < 1e-15);
+    assert!(
+        (age["per_unit"].as_f64().unwrap() - age["weight"].as_f64().unwrap() / 100.0).abs() < 1e-15
+    );
     let pair = ["run/models/dgd.json", "run/models/short.json"];
     let compared = place.consenso(&["model", "compare", pair[0], pair[1], "--json"]).json();
     assert!(compared["distance"].as_f64().unwrap() > 0.1 && compared["same_encoding"] == true);
     let same = place.consenso(&["model", "compare", pair[0], pair[0], "--json"]).json();
-    assert_eq!((&same["distance"], same["differences"][0]["difference"].as_f64()), (&0.0.into(), Some(0.0)));
+    assert_eq!(
+        (&same["distance"], same["differences"][0]["difference"].as_f64()),
+        (&0.0.into(), Some(0.0))
+    );
 }
 
 #[test]
 fn variables_of_a_problem_with_costs_are_kept_by_name() {
     let place = Place::new("model-costs");
-    let run = place.consenso(&["run", "dispatch-14", "--set", "runs=1", "--out", "run", "--json"]).json();
+    let run =
+        place.consenso(&["run", "dispatch-14", "--set", "runs=1", "--out", "run", "--json"]).json();
     let file = run["algorithms"][0]["model"].as_str().unwrap();
     let model: Value = serde_json::from_str(&place.read(file)).unwrap();
     let agents = model["agents"].as_array().unwrap();
     assert_eq!(agents.len(), 5);
-    assert!(agents.iter().all(|a| a["weights"].as_array().unwrap().len() == 1 && a["name"].is_string()));
-    assert!(place.consenso(&["model", "show", "run"]).stdout.contains(agents[0]["name"].as_str().unwrap()));
+    assert!(
+        agents.iter().all(|a| a["weights"].as_array().unwrap().len() == 1 && a["name"].is_string())
+    );
+    assert!(
+        place
+            .consenso(&["model", "show", "run"])
+            .stdout
+            .contains(agents[0]["name"].as_str().unwrap())
+    );
     place.write("x.csv", "a\n1\n");
     place.consenso(&["predict", "run", "x.csv"]).refused(&["nothing to predict"]);
 }
@@ -156,11 +182,13 @@ fn a_model_that_learned_nothing_says_so() {
     // One in fourteen is ill: a few short steps know that much and no more.
     let run = study_of(&place, "tail = 0.0\n", 112).json();
     assert!(run["algorithms"][0]["findings"].is_array());
-    let answer = place.consenso(&["run", "study.toml", "--out", "lazy", "--set", "algorithm.rounds=2"]);
+    let answer =
+        place.consenso(&["run", "study.toml", "--out", "lazy", "--set", "algorithm.rounds=2"]);
     assert!(answer.stdout.contains("learned nothing: answers “no” for all"), "{}", answer.stdout);
 }
 
-/// One in nine is ill: balanced classes find them, at a price in accuracy, and every way to the shares is public or charged.
+/// One in nine is ill: balanced classes find them, at a price in accuracy, and every way to the
+/// shares is public or charged.
 #[test]
 fn rare_classes_can_count_as_much_as_common_ones() {
     let place = Place::new("model-balanced");
@@ -172,14 +200,15 @@ fn rare_classes_can_count_as_much_as_common_ones() {
         place.consenso(&arguments)
     };
     let balanced = "objective.class_weight=balanced";
-    let declared =
-        SCHEMA.replace("classes = [\"no\", \"yes\"]", "classes = [\"no\", \"yes\"]\nprevalence = 0.11");
+    let declared = SCHEMA
+        .replace("classes = [\"no\", \"yes\"]", "classes = [\"no\", \"yes\"]\nprevalence = 0.11");
     run(&[balanced]).refused(&["study.toml", "class_weight", "prevalence", "scouted"]);
     run(&["objective.threshold=prevalence"]).refused(&["threshold", "prevalence ="]);
     run(&["objective.threshold=1.5"]).refused(&["threshold", "between 0 and 1"]);
     run(&["objective.class_weight=[1.0, -2.0]"]).refused(&["class_weight"]);
     let recall = |run: &Value| run["algorithms"][0]["metrics"]["recall"].as_f64().unwrap();
-    let scouted = run(&[balanced, "data.encoding=scouted", "algorithm.step=", "algorithm.rounds="]).json();
+    let scouted =
+        run(&[balanced, "data.encoding=scouted", "algorithm.step=", "algorithm.rounds="]).json();
     assert!(recall(&scouted) > 0.75, "{scouted}");
     place.write("schema.toml", &declared);
     let found = run(&[balanced]).json();
@@ -193,13 +222,17 @@ fn rare_classes_can_count_as_much_as_common_ones() {
     let metrics = &moved["algorithms"][0]["metrics"];
     assert_eq!(metrics["threshold"], 0.11);
     assert!(recall(&moved) > recall(&plain) + 0.2);
-    assert_eq!(place.consenso(&["predict", "again", "test.csv", "--json"]).json()["metrics"], *metrics);
-    let half = place.consenso(&["predict", "again", "test.csv", "--threshold", "0.5", "--json"]).json();
+    assert_eq!(
+        place.consenso(&["predict", "again", "test.csv", "--json"]).json()["metrics"],
+        *metrics
+    );
+    let half =
+        place.consenso(&["predict", "again", "test.csv", "--threshold", "0.5", "--json"]).json();
     assert_eq!(half["metrics"], plain["algorithms"][0]["metrics"]);
 }
 
-/// Labels of every kind, columns scaled by their ranges or scouted, with noise and without: predict has the figures of the run to the last
-/// bit, and so have Python's ten lines but for rounding.
+/// Labels of every kind, columns scaled by their ranges or scouted, with noise and without: predict
+/// has the figures of the run to the last bit, and so have Python's ten lines but for rounding.
 #[test]
 fn every_kind_of_model_is_applied_as_it_was_judged() {
     let place = Place::new("model-kinds");
@@ -210,7 +243,9 @@ fn every_kind_of_model_is_applied_as_it_was_judged() {
             let (age, ward) = ((i * 37 + shift * 11) % 91 + 5, ((i + shift) % 3) as usize);
             let score = label(age, ward, i);
             let y = match task {
-                "softmax" => ["low", "mid", "high"][(score > 50) as usize + (score > 80) as usize].to_owned(),
+                "softmax" => {
+                    ["low", "mid", "high"][(score > 50) as usize + (score > 80) as usize].to_owned()
+                }
                 "ridge" => f64::from(score).to_string(),
                 _ => if score > 75 { "yes" } else { "no" }.to_owned(),
             };
@@ -225,9 +260,11 @@ fn every_kind_of_model_is_applied_as_it_was_judged() {
     ] {
         place.write("schema.toml", &SCHEMA.replace("classes = [\"no\", \"yes\"]", classes));
         place.write("train.csv", &records(400, 1, task)).write("test.csv", &records(90, 4, task));
-        for (encoding, privacy) in
-            [("one-hot", ""), ("scouted", ""), ("scouted", "[privacy]\nepsilon = 20.0\ndelta = 1e-4")]
-        {
+        for (encoding, privacy) in [
+            ("one-hot", ""),
+            ("scouted", ""),
+            ("scouted", "[privacy]\nepsilon = 20.0\ndelta = 1e-4"),
+        ] {
             let experiment = format!(
                 "name = \"study\"\nruns = 1\n[data]\npath = \"train.csv\"\nschema = \"schema.toml\"\ntest = \"test.csv\"\nagents = 3\nencoding = \"{encoding}\"\n\
                  [objective]\nloss = \"{task}\"\n{more}\n[graph]\nkind = \"complete\"\n{privacy}\n[[algorithm]]\nkind = \"dgd\"\n"
@@ -244,7 +281,9 @@ fn every_kind_of_model_is_applied_as_it_was_judged() {
             for (ours, theirs) in ours.iter().zip(theirs) {
                 let ours: Vec<f64> = match &ours["probabilities"] {
                     Value::Array(all) => all.iter().map(|p| p.as_f64().unwrap()).collect(),
-                    _ => vec![ours["probability"].as_f64().or(ours["prediction"].as_f64()).unwrap()],
+                    _ => {
+                        vec![ours["probability"].as_f64().or(ours["prediction"].as_f64()).unwrap()]
+                    }
                 };
                 assert_eq!(ours.len(), theirs.len());
                 let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-10 * (1.0 + a.abs());
@@ -266,7 +305,8 @@ fn python(place: &Place) -> Option<Vec<Vec<f64>>> {
     Some(lines.lines().map(numbers).collect())
 }
 
-/// What onnxruntime makes of the exported model, where CONSENSO_ONNX_PYTHON names a Python that has it.
+/// What onnxruntime makes of the exported model, where CONSENSO_ONNX_PYTHON names a Python that has
+/// it.
 #[test]
 fn onnxruntime_gives_the_same_answers() {
     let Ok(python) = std::env::var("CONSENSO_ONNX_PYTHON") else { return };
@@ -294,7 +334,8 @@ fn onnxruntime_gives_the_same_answers() {
         let ours = ours["rows"].as_array().unwrap();
         assert_eq!(ours.len(), theirs.lines().count());
         for (ours, theirs) in ours.iter().zip(theirs.lines()) {
-            let (ours, theirs) = (ours["probability"].as_f64().unwrap(), theirs.parse::<f64>().unwrap());
+            let (ours, theirs) =
+                (ours["probability"].as_f64().unwrap(), theirs.parse::<f64>().unwrap());
             assert!((ours - theirs).abs() < 1e-9, "{encoding}: {ours} {theirs}");
         }
     }
@@ -308,13 +349,18 @@ fn models_are_exported() {
     for (format, begins) in
         [("onnx", &b"\x08\x07\x12\x08consenso"[..]), ("npz", b"PK\x03\x04"), ("json", b"{")]
     {
-        assert_eq!(place.consenso(&["model", "export", "run", "--format", format, "--out", format]).code, 0);
+        assert_eq!(
+            place.consenso(&["model", "export", "run", "--format", format, "--out", format]).code,
+            0
+        );
         assert!(std::fs::read(place.path(format)).unwrap().starts_with(begins), "{format}");
     }
     place
         .consenso(&["model", "export", "run", "--out", "onnx"])
         .refused(&["onnx", "nothing is written over"]);
-    place.consenso(&["model", "export", "run", "--out", "x", "--agent", "nobody"]).refused(&["nobody"]);
+    place
+        .consenso(&["model", "export", "run", "--out", "x", "--agent", "nobody"])
+        .refused(&["nobody"]);
 }
 
 /// What a program of a few lines makes of the file, where there is Python.

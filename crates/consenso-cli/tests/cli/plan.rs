@@ -26,8 +26,16 @@ fn too_large_a_dual_step_is_unstable_and_says_which_inequality() {
     let answer = place.consenso(&["plan", "paper-2a", "--set", "algorithm.0.dual_step=5"]);
     assert_eq!(answer.code, 0);
     assert!(answer.stdout.contains("Algorithm 1: unstable"), "{}", answer.stdout);
-    assert!(answer.stdout.contains("ζ·λ_max = 50.0000 ≥ 4D(1 − s̄) − 2M = 17.5000"), "{}", answer.stdout);
+    assert!(
+        answer.stdout.contains("ζ·λ_max = 50.0000 ≥ 4D(1 − s̄) − 2M = 17.5000"),
+        "{}",
+        answer.stdout
+    );
     let bad = place.consenso(&["plan", "paper-2a", "--set", "algorithm.0.weights=[0.5,2]"]);
     assert_eq!(bad.code, 2);
-    assert!(bad.stderr.contains("weights = [0.5, 2] must be a range within 0 and 1"), "{}", bad.stderr);
+    assert!(
+        bad.stderr.contains("weights = [0.5, 2] must be a range within 0 and 1"),
+        "{}",
+        bad.stderr
+    );
 }

@@ -25,15 +25,18 @@ fn gamma_three_ways() {
 fn loss_and_renyi() {
     let place = Place::new("loss");
     let mixture = ["--omega", "0.1", "--beta", "10", "--shift", "0.01"];
-    let middle =
-        place.consenso(&[&["privacy", "loss"], &mixture[..], &["--x", "0.05", "--json"]].concat()).json();
-    let outside =
-        place.consenso(&[&["privacy", "loss"], &mixture[..], &["--x", "-1.5", "--json"]].concat()).json();
+    let middle = place
+        .consenso(&[&["privacy", "loss"], &mixture[..], &["--x", "0.05", "--json"]].concat())
+        .json();
+    let outside = place
+        .consenso(&[&["privacy", "loss"], &mixture[..], &["--x", "-1.5", "--json"]].concat())
+        .json();
     close(&middle["worst"], 0.1, 1e-9);
     close(&outside["loss"], 0.1, 1e-9);
     assert!(middle["loss"].as_f64() < outside["loss"].as_f64());
-    let cost =
-        place.consenso(&[&["privacy", "renyi"], &mixture[..], &["--order", "2", "--json"]].concat()).json();
+    let cost = place
+        .consenso(&[&["privacy", "renyi"], &mixture[..], &["--order", "2", "--json"]].concat())
+        .json();
     let cost = cost["cost"].as_f64().unwrap();
     assert!(cost > 0.0 && cost < 0.01, "below the Laplace mechanism's, {cost}");
 }
@@ -52,38 +55,60 @@ fn compose_by_every_method() {
     }
     assert_eq!(value["best"]["method"], "pld");
     place.write("mixed.json", r#"[{"mechanism":"gaussian","mu":0.02,"count":1000}]"#);
-    let value =
-        place.consenso(&["privacy", "compose", "--events", "mixed.json", "--delta", "1e-6", "--json"]).json();
+    let value = place
+        .consenso(&["privacy", "compose", "--events", "mixed.json", "--delta", "1e-6", "--json"])
+        .json();
     assert!(["pure", "advanced", "kov"].iter().all(|key| value[key].is_null()));
     assert!(value["reasons"]["pure"].is_string());
-    let text = place.consenso(&["privacy", "compose", "--events", "mixed.json", "--delta", "1e-6"]).stdout;
+    let text =
+        place.consenso(&["privacy", "compose", "--events", "mixed.json", "--delta", "1e-6"]).stdout;
     assert!(text.contains("pure      –") && text.contains("best      ε ="), "{text}");
 }
 
 #[test]
 fn calibrated_noise_spends_the_budget_and_not_more() {
     let place = Place::new("calibrate");
-    let budget =
-        ["privacy", "calibrate", "--epsilon", "1", "--delta", "1e-6", "--rounds", "50", "--dim", "20"];
-    let value = place.consenso(&[&budget[..], &["--sensitivity-l2", "0.001", "--json"]].concat()).json();
+    let budget = [
+        "privacy",
+        "calibrate",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+        "--rounds",
+        "50",
+        "--dim",
+        "20",
+    ];
+    let value =
+        place.consenso(&[&budget[..], &["--sensitivity-l2", "0.001", "--json"]].concat()).json();
     let spent = value["spent"]["epsilon"].as_f64().unwrap();
     assert!(spent > 0.99 && spent <= 1.0, "{spent}");
-    assert_eq!((value["schedule"].as_array().unwrap().len(), &value["mechanism"]), (50, &"gaussian".into()));
+    assert_eq!(
+        (value["schedule"].as_array().unwrap().len(), &value["mechanism"]),
+        (50, &"gaussian".into())
+    );
     // The noise, composed from scratch, costs what was said.
     let sigma = value["schedule"][0].as_f64().unwrap();
-    place.write("events.json", &format!(r#"[{{"mechanism":"gaussian","mu":{},"count":50}}]"#, 0.001 / sigma));
+    place.write(
+        "events.json",
+        &format!(r#"[{{"mechanism":"gaussian","mu":{},"count":50}}]"#, 0.001 / sigma),
+    );
     let again = place
         .consenso(&["privacy", "compose", "--events", "events.json", "--delta", "1e-6", "--json"])
         .json();
     close(&again["best"]["epsilon"], spent, 1e-6);
-    let laplace = [&budget[..], &["--sensitivity-l1", "0.001", "--mechanism", "laplace", "--json"]].concat();
+    let laplace =
+        [&budget[..], &["--sensitivity-l1", "0.001", "--mechanism", "laplace", "--json"]].concat();
     assert_eq!(place.consenso(&laplace).json()["mechanism"], "laplace");
 }
 
 #[test]
 fn an_epsilon_is_explained_as_odds_and_for_a_membership_attacker() {
     let place = Place::new("explain");
-    let value = place.consenso(&["privacy", "explain", "--epsilon", "1", "--delta", "1e-6", "--json"]).json();
+    let value = place
+        .consenso(&["privacy", "explain", "--epsilon", "1", "--delta", "1e-6", "--json"])
+        .json();
     close(&value["odds"], 1f64.exp(), 1e-9);
     close(&value["right_guess"], (1f64.exp() + 1e-6) / (1.0 + 1f64.exp()), 1e-9);
     close(&value["membership"][2]["detected_at_most"], 0.01 * 1f64.exp() + 1e-6, 1e-9);
@@ -98,7 +123,9 @@ fn an_epsilon_is_explained_as_odds_and_for_a_membership_attacker() {
         "{text}"
     );
     place.consenso(&["privacy", "explain", "--epsilon=-1"]).refused(&["--epsilon -1"]);
-    place.consenso(&["privacy", "explain", "--epsilon", "1", "--delta", "1"]).refused(&["--delta 1"]);
+    place
+        .consenso(&["privacy", "explain", "--epsilon", "1", "--delta", "1"])
+        .refused(&["--delta 1"]);
 }
 
 #[test]
@@ -108,8 +135,14 @@ fn questions_without_an_answer_are_refused() {
     bad(&["privacy", "gamma", "--omega", "-1", "--beta", "1", "--shift", "1"], &["width", "-1"]);
     bad(&["privacy", "gamma", "--omega", "1", "--beta", "0", "--shift", "1"], &["positive", "0"]);
     bad(&["privacy", "gamma", "--omega", "1", "--beta", "NaN", "--shift", "1"], &["NaN"]);
-    bad(&["privacy", "renyi", "--omega", "1", "--beta", "1", "--shift", "1", "--order", "1"], &["above 1"]);
-    bad(&["privacy", "compose", "--events", "gone.json", "--delta", "1e-6"], &["gone.json: cannot be read"]);
+    bad(
+        &["privacy", "renyi", "--omega", "1", "--beta", "1", "--shift", "1", "--order", "1"],
+        &["above 1"],
+    );
+    bad(
+        &["privacy", "compose", "--events", "gone.json", "--delta", "1e-6"],
+        &["gone.json: cannot be read"],
+    );
     place.write("events.json", r#"[{"mechanism":"laplace","epsilon":0.1},{"mechanism":"magic"}]"#);
     bad(
         &["privacy", "compose", "--events", "events.json", "--delta", "1e-6"],

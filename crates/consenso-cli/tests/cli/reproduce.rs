@@ -34,8 +34,17 @@ fn one_figure_as_a_folder() {
 fn one_seed_gives_the_same_data_on_any_number_of_threads() {
     let place = Place::new("reproduce_same");
     for (threads, out) in [("1", "a"), ("2", "b")] {
-        let answer =
-            place.consenso(&["reproduce", "2", "C", "--runs", "2", "--threads", threads, "--out", out]);
+        let answer = place.consenso(&[
+            "reproduce",
+            "2",
+            "C",
+            "--runs",
+            "2",
+            "--threads",
+            threads,
+            "--out",
+            out,
+        ]);
         assert_eq!(answer.code, 0, "{}", answer.stderr);
     }
     let other = place.consenso(&["reproduce", "2", "--runs", "2", "--seed", "9", "--out", "c"]);
@@ -43,7 +52,11 @@ fn one_seed_gives_the_same_data_on_any_number_of_threads() {
     let mut files = 0;
     for entry in std::fs::read_dir(place.path("a/data")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert_eq!(place.read(&format!("a/data/{name}")), place.read(&format!("b/data/{name}")), "{name}");
+        assert_eq!(
+            place.read(&format!("a/data/{name}")),
+            place.read(&format!("b/data/{name}")),
+            "{name}"
+        );
         files += 1;
     }
     assert!(files >= 9, "{files} files");
@@ -60,8 +73,12 @@ fn bad_input_is_refused_before_anything_runs() {
     let place = Place::new("reproduce_bad");
     std::fs::create_dir(place.path("taken")).unwrap();
     let before = place.listing();
-    place.consenso(&["reproduce", "7"]).refused(&["7: the paper has no such figure", "1, 2, B, C, D"]);
-    place.consenso(&["reproduce", "1", "--out", "taken"]).refused(&["taken: exists already", "--out"]);
+    place
+        .consenso(&["reproduce", "7"])
+        .refused(&["7: the paper has no such figure", "1, 2, B, C, D"]);
+    place
+        .consenso(&["reproduce", "1", "--out", "taken"])
+        .refused(&["taken: exists already", "--out"]);
     place.consenso(&["reproduce", "1", "--runs", "0"]).refused(&["--runs"]);
     #[cfg(not(feature = "png"))]
     place.consenso(&["reproduce", "1", "--png"]).refused(&["--png", "--features png"]);

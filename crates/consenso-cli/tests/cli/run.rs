@@ -15,7 +15,9 @@ fn a_run_leaves_its_folder() {
     let answer = place.consenso(&["run", "small.toml", "--out", "deep/er/out"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     assert_eq!(answer.stderr, "", "progress is for terminals only");
-    for name in ["experiment.toml", "record.json", "trace.csv", "report.html", "figures/objective-gap.svg"] {
+    for name in
+        ["experiment.toml", "record.json", "trace.csv", "report.html", "figures/objective-gap.svg"]
+    {
         assert!(place.read(&format!("deep/er/out/{name}")).len() > 100, "{name}");
     }
     let left: Vec<_> = std::fs::read_dir(place.path("deep/er")).unwrap().collect();
@@ -56,10 +58,19 @@ fn json_has_the_keys_of_the_contract() {
     assert_eq!(algorithms.len(), 2);
     for algorithm in algorithms {
         let text = ["kind", "label"].iter().all(|key| algorithm[key].is_string());
-        let numbers =
-            ["rounds", "test_accuracy", "test_auc", "objective", "optimum_gap", "log_error", "seconds"];
+        let numbers = [
+            "rounds",
+            "test_accuracy",
+            "test_auc",
+            "objective",
+            "optimum_gap",
+            "log_error",
+            "seconds",
+        ];
         assert!(text && numbers.iter().all(|key| algorithm[key].is_number()), "{algorithm}");
-        assert!(["min", "mean", "max"].iter().all(|k| algorithm["per_agent_accuracy"][k].is_number()));
+        assert!(
+            ["min", "mean", "max"].iter().all(|k| algorithm["per_agent_accuracy"][k].is_number())
+        );
         assert!(algorithm["epsilon"].is_null());
         assert!(algorithm.get("curve").is_none());
     }
@@ -92,7 +103,10 @@ fn a_private_run_states_its_claim() {
     }
     let text = place.consenso(&["run", "private.toml"]).stdout;
     assert!(text.contains("neighbours   replace-one"), "{text}");
-    assert!(text.contains("seeded simulation: these figures hold only for a run on OS entropy"), "{text}");
+    assert!(
+        text.contains("seeded simulation: these figures hold only for a run on OS entropy"),
+        "{text}"
+    );
     let on_entropy = place.consenso(&["run", "private.toml", "--entropy", "os", "--json"]).json();
     assert_eq!(on_entropy["algorithms"][0]["epsilon"]["seeded"], false);
     assert_ne!(on_entropy["algorithms"][0]["objective"], value["algorithms"][0]["objective"]);
@@ -130,24 +144,28 @@ fn the_resolved_experiment_repeats_the_run() {
 fn one_file_a_site_and_libsvm() {
     let place = Place::new("sites");
     place.write("schema.toml", SCHEMA).write("north.csv", RECORDS).write("south.csv", RECORDS);
-    let sites = HOSPITAL.replace("records.csv", "*.csv").replace("agents = 2\n", "hold_out = 0.2\n");
+    let sites =
+        HOSPITAL.replace("records.csv", "*.csv").replace("agents = 2\n", "hold_out = 0.2\n");
     place.write("sites.toml", &sites.replace("complete", "path"));
     let value = place.consenso(&["run", "sites.toml", "--json"]).json();
     assert_eq!(value["problem"]["agents"], 2);
     assert!(value["algorithms"][0]["test_accuracy"].is_number());
     place.write("train.svm", "+1 1:0.5 3:1\n-1 2:0.25\n+1 1:1\n-1 3:0.5\n");
-    let libsvm = HOSPITAL.replace("records.csv", "train.svm").replace("schema = \"schema.toml\"\n", "");
+    let libsvm =
+        HOSPITAL.replace("records.csv", "train.svm").replace("schema = \"schema.toml\"\n", "");
     place.write("libsvm.toml", &libsvm);
-    let value = place.consenso(&["run", "libsvm.toml", "--json", "--set", "data.encoding=numeric"]).json();
+    let value =
+        place.consenso(&["run", "libsvm.toml", "--json", "--set", "data.encoding=numeric"]).json();
     assert_eq!(value["problem"]["agents"], 2);
 }
 
-/// A file whose schema says another delimiter is read with the command line's, which the resolved experiment keeps; without test records the
-/// table says how to have some.
+/// A file whose schema says another delimiter is read with the command line's, which the resolved
+/// experiment keeps; without test records the table says how to have some.
 #[test]
 fn the_command_line_says_how_a_file_is_written() {
     let place = Place::new("written");
-    let schema = SCHEMA.replace("reviewed = true", "reviewed = true\nheader = false\ndelimiter = \",\"");
+    let schema =
+        SCHEMA.replace("reviewed = true", "reviewed = true\nheader = false\ndelimiter = \",\"");
     let records = RECORDS.split_once('\n').unwrap().1.replace(',', "|");
     place.write("schema.toml", &schema).write("records.csv", &records).write("mine.toml", HOSPITAL);
     place.consenso(&["run", "mine.toml"]).refused(&["records.csv"]);
@@ -214,8 +232,11 @@ fn built_in_experiments_can_be_listed_copied_and_run() {
 #[test]
 fn a_closed_pipe_is_no_failure() {
     let place = place("pipe");
-    let mut child =
-        place.command(&["run", "--print", "adult"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = place
+        .command(&["run", "--print", "adult"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
 }
@@ -227,12 +248,16 @@ fn ctrl_c_keeps_what_is_done() {
     let place = place("ctrl_c");
     let slow = ["run", "small.toml", "--out", "out", "--set", "algorithm.1.rounds=1000000"];
     let slow =
-        [&slow[..], &["--set", "data.records_per_agent=2000", "--set", "algorithm.1.step=0.01"]].concat();
-    // The first algorithm must be over and the second not: how long that takes is the machine's secret, so waits grow.
+        [&slow[..], &["--set", "data.records_per_agent=2000", "--set", "algorithm.1.step=0.01"]]
+            .concat();
+    // The first algorithm must be over and the second not: how long that takes is the machine's
+    // secret, so waits grow.
     for wait in [200, 400, 800, 1600, 3200, 6400, 12800] {
-        let child = place.command(&slow).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let child =
+            place.command(&slow).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(wait));
-        let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let interrupted =
+            Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(interrupted.success(), "the run was over before {wait} ms");
         let output = child.wait_with_output().unwrap();
         if !place.path("out").exists() {
@@ -255,7 +280,8 @@ fn without_times(text: &str) -> String {
     let first = parts.next().unwrap_or_default().to_owned();
     let hide = |part: &str| {
         let number = part.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-        let hidden: String = part[number..].chars().map(|c| if c == '.' { '.' } else { '_' }).collect();
+        let hidden: String =
+            part[number..].chars().map(|c| if c == '.' { '.' } else { '_' }).collect();
         format!("{}{hidden}", &part[..number])
     };
     let (mut out, mut before) = (String::new(), first);
@@ -283,7 +309,10 @@ fn hospital(test: &str) -> Place {
     let study = HOSPITAL
         .replace("runs = 1", "runs = 2")
         .replace("[graph]", "[privacy]\nepsilon = 0.5\ndelta = 1e-6\n\n[graph]");
-    place.write("records.csv", &records).write("schema.toml", SCHEMA).write("hospital.toml", &study);
+    place
+        .write("records.csv", &records)
+        .write("schema.toml", SCHEMA)
+        .write("hospital.toml", &study);
     place
 }
 
@@ -300,7 +329,10 @@ fn a_shareable_folder_holds_no_exact_function_of_the_records() {
         answer.stdout
     );
     let record: Value = serde_json::from_str(&place.read("out/record.json")).unwrap();
-    assert_eq!((&record["kind"], &record["total_epsilon"]["transcripts"]), (&"shareable".into(), &2.into()));
+    assert_eq!(
+        (&record["kind"], &record["total_epsilon"]["transcripts"]),
+        (&"shareable".into(), &2.into())
+    );
     for name in place.listing().iter().filter(|p| p.starts_with(place.path("out")) && p.is_file()) {
         let private = name.starts_with(place.path("out/private"));
         // Archives of weights are no text; what is in them stands in the model file beside them.
@@ -312,8 +344,12 @@ fn a_shareable_folder_holds_no_exact_function_of_the_records() {
     }
     let mode = std::fs::metadata(place.path("out/private")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
-    assert!(place.read("out/private/README.txt").starts_with("PRIVATE: exact functions of the records"));
-    assert!(place.read("out/private/report.html").contains("PRIVATE: exact functions of the records"));
+    assert!(
+        place.read("out/private/README.txt").starts_with("PRIVATE: exact functions of the records")
+    );
+    assert!(
+        place.read("out/private/report.html").contains("PRIVATE: exact functions of the records")
+    );
     let kept: Value = serde_json::from_str(&place.read("out/private/record.json")).unwrap();
     assert_eq!(kept["kind"], "private");
     assert!(kept["baselines"]["central_optimum_objective"].is_number());
@@ -335,7 +371,10 @@ fn the_same_command_twice_costs_the_records_twice() {
     let two = &second["ledger"][0];
     assert_eq!((&one["studies"], &two["studies"]), (&1.into(), &2.into()));
     let spent = |v: &Value| v["spent"]["epsilon"].as_f64().unwrap();
-    assert!((spent(one) - first["total_epsilon"]["epsilon"].as_f64().unwrap()).abs() < 1e-6, "{one}");
+    assert!(
+        (spent(one) - first["total_epsilon"]["epsilon"].as_f64().unwrap()).abs() < 1e-6,
+        "{one}"
+    );
     // Four transcripts of μ for ε = 0.5 at δ = 1e-6, by another program.
     assert!((spent(two) - 1.0525).abs() < 3e-3, "{two}");
     assert!(two["sum"]["epsilon"].as_f64().unwrap() > 1.3 * spent(two), "{two}");
@@ -361,7 +400,10 @@ fn a_run_can_limit_what_all_studies_of_its_records_cost() {
     run(&[]).json();
     let runs = place.listing().len();
     let refused = run(&[]);
-    assert!(refused.code != 0 && refused.stderr.contains("above the limit of ε = 1.2"), "{refused:?}");
+    assert!(
+        refused.code != 0 && refused.stderr.contains("above the limit of ε = 1.2"),
+        "{refused:?}"
+    );
     assert_eq!(place.listing().len(), runs, "a refused run writes nothing");
     let raised = run(&["--limit", "3,1e-6"]);
     assert!(raised.code != 0 && raised.stderr.contains("never raised"), "{raised:?}");
@@ -398,13 +440,15 @@ fn a_run_that_one_file_refuses_costs_no_file_anything() {
     assert!((spent(&one) - spent(&two)).abs() < 1e-9, "{} {}", spent(&one), spent(&two));
 }
 
-/// Two transcripts of ε = 0.5 are one of μ√2: a person's three records are told apart as well as 3√2·μ allows.
+/// Two transcripts of ε = 0.5 are one of μ√2: a person's three records are told apart as well as
+/// 3√2·μ allows.
 #[test]
 fn a_claim_says_what_it_is_worth_for_a_person_with_several_records() {
     let place = hospital("person");
     let mut records = String::from("age,ward,ill,patient\n");
     for k in 0..60 {
-        records += &format!("{},{},{},p{}\n", 20 + k, ["a", "b"][k % 2], ["no", "yes"][k / 2 % 2], k / 4);
+        records +=
+            &format!("{},{},{},p{}\n", 20 + k, ["a", "b"][k % 2], ["no", "yes"][k / 2 % 2], k / 4);
     }
     let person = "\n[[column]]\nname = \"patient\"\nkind = \"person\"\nrecords = 3\n";
     place.write("records.csv", &records).write("schema.toml", &format!("{SCHEMA}{person}"));
@@ -456,7 +500,9 @@ fn same_results(place: &Place, one: &str, other: &str) {
         assert!(read(one) == read(other), "{name} of {one} and {other} differ");
     }
     let models = std::fs::read_dir(place.path(&format!("{one}/models"))).unwrap();
-    for model in models.map(|m| m.unwrap().file_name()).filter(|m| m.to_string_lossy().ends_with(".json")) {
+    for model in
+        models.map(|m| m.unwrap().file_name()).filter(|m| m.to_string_lossy().ends_with(".json"))
+    {
         let read = |folder: &str| place.read(&format!("{folder}/models/{}", model.display()));
         assert!(read(one) == read(other), "{}", model.display());
     }
@@ -480,7 +526,11 @@ fn shares_put_together_are_the_run() {
     assert!(early.stderr.contains("shares not given: 3/4"), "{}", early.stderr);
     let slurm = place
         .command(&["run", "swept.toml", "--shard", "slurm", "--out", "part-3", "--json"])
-        .envs([("SLURM_ARRAY_TASK_ID", "2"), ("SLURM_ARRAY_TASK_COUNT", "4"), ("SLURM_ARRAY_TASK_MIN", "0")])
+        .envs([
+            ("SLURM_ARRAY_TASK_ID", "2"),
+            ("SLURM_ARRAY_TASK_COUNT", "4"),
+            ("SLURM_ARRAY_TASK_MIN", "0"),
+        ])
         .output()
         .unwrap();
     let told: Value = serde_json::from_slice(&slurm.stdout).unwrap();
@@ -498,17 +548,22 @@ fn shares_put_together_are_the_run() {
     }
 }
 
-/// Killed without warning, a run goes on from what it has finished, and nothing tells that it was killed.
+/// Killed without warning, a run goes on from what it has finished, and nothing tells that it was
+/// killed.
 #[test]
 #[cfg(unix)]
 fn a_killed_run_goes_on() {
     let place = place("killed");
-    place.write("long.toml", &SHARED.replace("rounds = 12", "rounds = 4000").replace("runs = 3", "runs = 6"));
+    place.write(
+        "long.toml",
+        &SHARED.replace("rounds = 12", "rounds = 4000").replace("runs = 3", "runs = 6"),
+    );
     let arguments = ["run", "long.toml", "--out", "out", "--threads", "1", "--resume"];
     let pieces = place.path(".out.pieces");
     let mut kills = 0;
     for wanted in [2_000, 8_000, 16_000] {
-        let mut child = place.command(&arguments).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let mut child =
+            place.command(&arguments).stderr(std::process::Stdio::null()).spawn().unwrap();
         while std::fs::metadata(&pieces).map_or(0, |m| m.len()) < wanted
             && child.try_wait().unwrap().is_none()
         {
@@ -527,7 +582,8 @@ fn a_killed_run_goes_on() {
     same_results(&place, "out", "whole");
 }
 
-/// One long run of two algorithms; the noise is fixed, so that more rounds change nothing of the first ones.
+/// One long run of two algorithms; the noise is fixed, so that more rounds change nothing of the
+/// first ones.
 const ENDLESS: &str = r#"name = "endless"
 seed = 3
 runs = 1
@@ -553,7 +609,8 @@ rounds = 4000
 noise = "none"
 "#;
 
-/// Kills a run without warning, several times, and goes on each time; what is in `out` at the end is what a run in one go writes.
+/// Kills a run without warning, several times, and goes on each time; what is in `out` at the end
+/// is what a run in one go writes.
 #[cfg(unix)]
 fn killed_and_gone_on(place: &Place, arguments: &[&str]) {
     let states = place.path(".out.checkpoint");
@@ -562,7 +619,8 @@ fn killed_and_gone_on(place: &Place, arguments: &[&str]) {
         let child = place.command(arguments).stderr(std::process::Stdio::piped()).spawn();
         let mut child = child.unwrap();
         let waited = std::time::Instant::now();
-        while waited.elapsed().as_millis() < 60 || std::fs::read_dir(&states).map_or(0, Iterator::count) == 0
+        while waited.elapsed().as_millis() < 60
+            || std::fs::read_dir(&states).map_or(0, Iterator::count) == 0
         {
             if child.try_wait().unwrap().is_some() {
                 break;
@@ -581,7 +639,8 @@ fn killed_and_gone_on(place: &Place, arguments: &[&str]) {
     same_results(place, "out", "whole");
 }
 
-/// Killed without warning in the middle of a run, it goes on from its last checkpoint, and nothing tells that it was killed. A finished run goes on from its last round.
+/// Killed without warning in the middle of a run, it goes on from its last checkpoint, and nothing
+/// tells that it was killed. A finished run goes on from its last round.
 #[test]
 #[cfg(unix)]
 fn a_run_goes_on_from_inside() {
@@ -591,8 +650,15 @@ fn a_run_goes_on_from_inside() {
     killed_and_gone_on(&place, &arguments);
     let more = ["--set", "algorithm.rounds=5000"];
     let longer = place.consenso(&[&arguments, &more[..]].concat());
-    assert!(longer.stderr.contains("going on with dgd, run 1: from round 4000"), "{}", longer.stderr);
-    assert_eq!(place.consenso(&[&["run", "endless.toml", "--out", "longer"], &more[..]].concat()).code, 0);
+    assert!(
+        longer.stderr.contains("going on with dgd, run 1: from round 4000"),
+        "{}",
+        longer.stderr
+    );
+    assert_eq!(
+        place.consenso(&[&["run", "endless.toml", "--out", "longer"], &more[..]].concat()).code,
+        0
+    );
     same_results(&place, "out", "longer");
     // Other noise is another transcript from the first round on.
     let other = ["--set", "algorithm.0.noise.gaussian=0.06", "--set", "algorithm.0.rounds=6000"];
@@ -611,26 +677,30 @@ fn a_run_among_shares_or_with_delays_goes_on_from_inside() {
     let shares = "kind = \"gd\"\naggregation = \"fixed\"\nrounds = 4000\nstep = 0.1\n\
                   noise = { gaussian = 0.05 }\nexchange = \"secret-shared\"\n";
     let shares = first(shares).replace("\"ring\"", "\"complete\"");
-    let late =
-        "kind = \"dgd\"\nrounds = 4000\nstep = 0.05\ntail = 0\nstaleness = 3\nnoise = { gaussian = 0.05 }\n";
-    let late =
-        first(late).replace("[graph]", "[delays]\nmessage = 1.0\nslow = [[0, 1]]\nfactor = 5.0\n[graph]");
+    let late = "kind = \"dgd\"\nrounds = 4000\nstep = 0.05\ntail = 0\nstaleness = 3\nnoise = { gaussian = 0.05 }\n";
+    let late = first(late)
+        .replace("[graph]", "[delays]\nmessage = 1.0\nslow = [[0, 1]]\nfactor = 5.0\n[graph]");
     for (name, text) in [("shares", shares), ("late", late)] {
         let place = place(&format!("inside_{name}"));
         place.write("endless.toml", &text);
-        let arguments = ["run", "endless.toml", "--out", "out", "--checkpoint-every", "7", "--resume"];
+        let arguments =
+            ["run", "endless.toml", "--out", "out", "--checkpoint-every", "7", "--resume"];
         killed_and_gone_on(&place, &arguments);
     }
 }
 
-/// A table of three sites whose records do not lie together, with a category and a number, and its schema.
+/// A table of three sites whose records do not lie together, with a category and a number, and its
+/// schema.
 fn interleaved(place: &Place) {
     let mut table = String::from("age,ward,site,ill\n");
     for i in 0u32..900 {
         let age = 20 + i * 7 % 60;
-        let (ward, site) = (["a", "b", "c", "d"][i as usize % 4], ["x", "y", "z"][(i / 2) as usize % 3]);
-        table +=
-            &format!("{age},{ward},{site},{}\n", if (age + i % 5).is_multiple_of(3) { "yes" } else { "no" });
+        let (ward, site) =
+            (["a", "b", "c", "d"][i as usize % 4], ["x", "y", "z"][(i / 2) as usize % 3]);
+        table += &format!(
+            "{age},{ward},{site},{}\n",
+            if (age + i % 5).is_multiple_of(3) { "yes" } else { "no" }
+        );
     }
     place.write("records.csv", &table);
     place.write(
@@ -648,8 +718,9 @@ fn interleaved(place: &Place) {
     );
 }
 
-/// Records of files that are streamed lie on disk as long as the run takes, where nobody else may look, and the curve is that of a run in memory, bit for bit. A run that is told to
-/// stop, or whose time is up, says how to go on, and ends where it would have.
+/// Records of files that are streamed lie on disk as long as the run takes, where nobody else may
+/// look, and the curve is that of a run in memory, bit for bit. A run that is told to stop, or
+/// whose time is up, says how to go on, and ends where it would have.
 #[test]
 #[cfg(unix)]
 fn records_of_files_are_streamed_from_disk() {
@@ -660,7 +731,9 @@ fn records_of_files_are_streamed_from_disk() {
     assert_eq!(held.code, 0, "{}", held.stderr);
     let streamed = run(&["--stream", "--out", "streamed"]);
     assert_eq!(streamed.code, 0, "{}", streamed.stderr);
-    for said in ["GB of encoded rows in", ".streamed.scratch", "read in every round from", "memory: about"] {
+    for said in
+        ["GB of encoded rows in", ".streamed.scratch", "read in every round from", "memory: about"]
+    {
         assert!(streamed.stderr.contains(said), "{said}: {}", streamed.stderr);
     }
     let columns = |folder: &str| -> Vec<String> {
@@ -677,7 +750,8 @@ fn records_of_files_are_streamed_from_disk() {
     assert_eq!(columns("streamed"), columns("held"));
     assert!(!place.path(".streamed.scratch").exists());
     // Stopped by its time, at once or after some rounds, and by a signal.
-    let endless = ["--set", "algorithm.rounds=60000", "--set", "runs=1", "--stream", "--out", "stopped"];
+    let endless =
+        ["--set", "algorithm.rounds=60000", "--set", "runs=1", "--stream", "--out", "stopped"];
     let limited = run(&[&endless[..], &["--time-limit", "1s"]].concat());
     assert_eq!(limited.code, 1, "{}", limited.stderr);
     assert!(limited.stderr.contains("--resume goes on"), "{}", limited.stderr);
@@ -689,9 +763,15 @@ fn records_of_files_are_streamed_from_disk() {
     }
     use std::os::unix::fs::PermissionsExt as _;
     let mode = |name: &str| place.path(name).metadata().unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(".stopped.scratch"), mode(".stopped.scratch/rank-0-rows.scratch")), (0o700, 0o600));
+    assert_eq!(
+        (mode(".stopped.scratch"), mode(".stopped.scratch/rank-0-rows.scratch")),
+        (0o700, 0o600)
+    );
     std::thread::sleep(std::time::Duration::from_millis(300));
-    let told = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let told = std::process::Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(told.success());
     let ended = child.wait_with_output().unwrap();
     let text = String::from_utf8(ended.stderr).unwrap();
@@ -699,7 +779,8 @@ fn records_of_files_are_streamed_from_disk() {
     assert!(text.contains("going on: 0 runs are done") && text.contains("told to stop"), "{text}");
     let resumed = run(&[&endless[..], &["--resume", "--json"]].concat()).json();
     let whole = run(&[&endless[..5], &["--out", "whole", "--json"]].concat()).json();
-    let transcript = |record: &serde_json::Value| record["algorithms"][0]["runs"][0]["transcript"].clone();
+    let transcript =
+        |record: &serde_json::Value| record["algorithms"][0]["runs"][0]["transcript"].clone();
     assert!(transcript(&whole).is_string());
     assert_eq!(transcript(&resumed), transcript(&whole));
     let refused = run(&["--stream", "--time-limit", "soon"]);
@@ -726,7 +807,8 @@ fn runs_can_be_added_to_a_finished_folder() {
     assert!(refused.stderr.contains("nothing to go on from"), "{}", refused.stderr);
 }
 
-/// Whether a file of pieces says that noise was about to be drawn: an entry is its length, a checksum and what happened, `2` for this.
+/// Whether a file of pieces says that noise was about to be drawn: an entry is its length, a
+/// checksum and what happened, `2` for this.
 fn begun(path: &std::path::Path) -> bool {
     let bytes = std::fs::read(path).unwrap_or_default();
     let mut rest = bytes.strip_prefix(b"consenso pieces 1\n").unwrap_or_default();
@@ -740,20 +822,26 @@ fn begun(path: &std::path::Path) -> bool {
     false
 }
 
-/// Under real noise the ledger has every transcript that was drawn, once: finished ones are not charged again when a run goes on, one that was
-/// under way when the command was killed is drawn and charged again.
+/// Under real noise the ledger has every transcript that was drawn, once: finished ones are not
+/// charged again when a run goes on, one that was under way when the command was killed is drawn
+/// and charged again.
 #[test]
 #[cfg(unix)]
 fn going_on_charges_what_is_drawn() {
     let place = hospital("going_on");
     let run = |more: &[&str]| {
-        place.consenso(&[&["run", "hospital.toml", "--entropy", "os", "--json", "--resume"], more].concat())
+        place.consenso(
+            &[&["run", "hospital.toml", "--entropy", "os", "--json", "--resume"], more].concat(),
+        )
     };
     let studies = |answer: &crate::Answer| answer.json()["ledger"][0]["studies"].as_u64().unwrap();
-    let spent = |answer: &crate::Answer| answer.json()["ledger"][0]["sum"]["epsilon"].as_f64().unwrap();
+    let spent =
+        |answer: &crate::Answer| answer.json()["ledger"][0]["sum"]["epsilon"].as_f64().unwrap();
     let first = run(&["--out", "out"]);
     let record = without_seconds(&place.read("out/private/record.json"));
-    assert!(place.path("out/private/pieces.bin").is_file() && !place.path("out/pieces.bin").exists());
+    assert!(
+        place.path("out/private/pieces.bin").is_file() && !place.path("out/pieces.bin").exists()
+    );
     let again = run(&["--out", "out"]);
     assert_eq!((studies(&first), studies(&again)), (1, 1));
     assert_eq!(record, without_seconds(&place.read("out/private/record.json")));
@@ -763,7 +851,8 @@ fn going_on_charges_what_is_drawn() {
     assert!(spent(&more) > spent(&first) && spent(&more) < 2.0 * spent(&first), "{more:?}");
     let slow = ["--out", "slow", "--set", "runs=1", "--set", "algorithm.rounds=30000"];
     let often = ["--checkpoint-every", "20"];
-    let arguments = [&["run", "hospital.toml", "--entropy", "os", "--resume"], &slow[..], &often].concat();
+    let arguments =
+        [&["run", "hospital.toml", "--entropy", "os", "--resume"], &slow[..], &often].concat();
     let mut child = place.command(&arguments).spawn().unwrap();
     // A checkpoint saves work, not privacy: what was drawn after it is lost.
     while !begun(&place.path(".slow.pieces")) || !place.path(".slow.checkpoint").exists() {
@@ -773,5 +862,9 @@ fn going_on_charges_what_is_drawn() {
     child.wait().unwrap();
     let resumed = run(&slow);
     assert!(resumed.stderr.contains("charged once more"), "{}", resumed.stderr);
-    assert_eq!(studies(&resumed), 4, "once for the command that was killed, once for what is drawn again");
+    assert_eq!(
+        studies(&resumed),
+        4,
+        "once for the command that was killed, once for what is drawn again"
+    );
 }

@@ -43,7 +43,8 @@ fn a_site_that_lost_all_neighbours_stops_and_says_so() {
         "{}",
         text(&output)
     );
-    let (ours, theirs) = (net.transcript().keys().filter(|k| k.0 == 0).count(), net.transcript().len());
+    let (ours, theirs) =
+        (net.transcript().keys().filter(|k| k.0 == 0).count(), net.transcript().len());
     assert!(2 * ours <= theirs + 2, "nothing was released alone: {ours} of {theirs}");
     assert!(!net.ledger(0).iter().any(|e| matches!(e, Entry::Absent { .. })));
     // The state is kept, and the run goes on when the other is back.
@@ -82,7 +83,8 @@ fn who_waits_for_somebody_else_is_not_taken_for_silent() {
     let mut all = running(&net);
     let silent = all[2].child().id().to_string();
     Command::new("kill").args(["-STOP", &silent]).status().unwrap();
-    // Longer than the silence that site-0 stands; with signs of life it waits as long for each of the three.
+    // Longer than the silence that site-0 stands; with signs of life it waits as long for each of
+    // the three.
     std::thread::sleep(Duration::from_secs(6));
     assert!(all[0].is_running(), "site-1 waits for site-2, and says so");
     Command::new("kill").args(["-CONT", &silent]).status().unwrap();
@@ -124,19 +126,34 @@ fn the_log_is_repaired_from_the_ledger() {
     // The last line is cut in the middle.
     std::fs::write(&path, cut.join("\n") + "\n{\"time\":\"20").unwrap();
     let audit = || {
-        let output = crate::consenso().args(["--json", "node", "audit"]).arg(net.folder(0)).output().unwrap();
+        let output = crate::consenso()
+            .args(["--json", "node", "audit"])
+            .arg(net.folder(0))
+            .output()
+            .unwrap();
         let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code(), said["log"].clone())
     };
-    assert_eq!(audit(), (Some(0), serde_json::json!({ "releases": 8, "missing": 1, "unknown": 0 })));
+    assert_eq!(
+        audit(),
+        (Some(0), serde_json::json!({ "releases": 8, "missing": 1, "unknown": 0 }))
+    );
     finish(vec![net.start(0)], LIMIT);
-    assert_eq!(audit(), (Some(0), serde_json::json!({ "releases": 9, "missing": 0, "unknown": 0 })));
+    assert_eq!(
+        audit(),
+        (Some(0), serde_json::json!({ "releases": 9, "missing": 0, "unknown": 0 }))
+    );
     let repaired = std::fs::read_to_string(&path).unwrap();
     assert_eq!(repaired.lines().filter(|line| line.contains("\"repaired\":true")).count(), 1);
     // What only the log knows was cut from the ledger.
     let forged = whole.lines().find(|line| line.contains("\"released\"")).unwrap();
-    let hash =
-        serde_json::from_str::<serde_json::Value>(forged).unwrap()["ledger"].as_str().unwrap().to_owned();
+    let hash = serde_json::from_str::<serde_json::Value>(forged).unwrap()["ledger"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     std::fs::write(&path, repaired + &forged.replace(&hash, &"0".repeat(64)) + "\n").unwrap();
-    assert_eq!(audit(), (Some(1), serde_json::json!({ "releases": 9, "missing": 0, "unknown": 1 })));
+    assert_eq!(
+        audit(),
+        (Some(1), serde_json::json!({ "releases": 9, "missing": 0, "unknown": 1 }))
+    );
 }

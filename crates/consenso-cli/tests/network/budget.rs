@@ -27,7 +27,11 @@ fn a_study_without_noise_is_refused_by_every_site_that_did_not_ask_for_it() {
     let algorithm = "kind = \"dgd\"\nrounds = 5\ngossip = 0\nnoise = \"none\"";
     let net = Net::new("raw", 2, &experiment(2, "kind = \"complete\"", algorithm), "os");
     let output = refused(&net, 0, "set unprotected = true in site.toml");
-    assert!(text(&output).contains("warning: the study makes no privacy claim"), "{}", text(&output));
+    assert!(
+        text(&output).contains("warning: the study makes no privacy claim"),
+        "{}",
+        text(&output)
+    );
     let doctor = consenso().args(["node", "doctor"]).arg(net.folder(0)).output().unwrap();
     assert!(text(&doctor).contains("makes no privacy claim"), "{}", text(&doctor));
     assert_eq!(doctor.status.code(), Some(1));
@@ -51,7 +55,8 @@ fn an_absurd_claim_is_no_budget() {
     let study = experiment(2, "kind = \"complete\"", algorithm).replace("epsilon = 1.0\n", "");
     let net = Net::new("absurd", 2, &study, "os");
     refused(&net, 0, "write it down in site.toml: budget = {");
-    let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5").replace("1e-6", "0.03");
+    let study =
+        experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5").replace("1e-6", "0.03");
     let net = Net::new("large-delta", 2, &study, "os");
     refused(&net, 0, "with δ ≥ 1/records");
 }
@@ -110,17 +115,22 @@ fn files(test: &str, epsilon: f64) -> PathBuf {
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(&place).unwrap();
     for site in ["a", "b"] {
-        let row =
-            |k: usize| format!("{},{}\n", 20 + (k * 7) % 60, if k.is_multiple_of(3) { "yes" } else { "no" });
+        let row = |k: usize| {
+            format!("{},{}\n", 20 + (k * 7) % 60, if k.is_multiple_of(3) { "yes" } else { "no" })
+        };
         fs::write(
             place.join(format!("{site}.csv")),
             "age,ill\n".to_owned() + &(0..40).map(row).collect::<String>() + site_row(site),
         )
         .unwrap();
     }
-    let draft =
-        consenso().current_dir(&place).args(["data", "schema", "a.csv", "--label", "ill"]).output().unwrap();
-    let schema = String::from_utf8(draft.stdout).unwrap().replace("reviewed = false", "reviewed = true");
+    let draft = consenso()
+        .current_dir(&place)
+        .args(["data", "schema", "a.csv", "--label", "ill"])
+        .output()
+        .unwrap();
+    let schema =
+        String::from_utf8(draft.stdout).unwrap().replace("reviewed = false", "reviewed = true");
     fs::write(place.join("schema.toml"), schema).unwrap();
     let study = format!(
         "name = \"files\"\nruns = 1\n[data]\npath = \"?.csv\"\nschema = \"schema.toml\"\n[graph]\nkind = \"complete\"\n\
@@ -137,8 +147,15 @@ fn site_row(site: &str) -> &'static str {
 
 fn network(place: &Path, name: &str, more: &[&str]) -> Net {
     let addresses: Vec<String> = ports(2).iter().map(|p| format!("127.0.0.1:{p}")).collect();
-    let new = ["network", "new", name, "--sites", "a,b", "--experiment", "study.toml", "--addresses"];
-    let made = consenso().current_dir(place).args(new).arg(addresses.join(",")).args(more).output().unwrap();
+    let new =
+        ["network", "new", name, "--sites", "a,b", "--experiment", "study.toml", "--addresses"];
+    let made = consenso()
+        .current_dir(place)
+        .args(new)
+        .arg(addresses.join(","))
+        .args(more)
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", text(&made));
     Net { root: place.join(name), names: vec!["a".into(), "b".into()] }
 }
@@ -156,13 +173,17 @@ fn the_same_records_under_two_folders_have_one_budget() {
     refused(&second, 0, "with this study the records would have cost");
     budget(&second, 0, 9.0, 1e-5);
     refused(&second, 0, "with this study the records would have cost");
-    let audited = consenso().args(["--json", "node", "audit"]).arg(first.folder(0)).output().unwrap();
+    let audited =
+        consenso().args(["--json", "node", "audit"]).arg(first.folder(0)).output().unwrap();
     let audited: Value = serde_json::from_slice(&audited.stdout).unwrap();
     let left = audited["remaining"]["epsilon"].as_f64().unwrap();
     assert!(left > 0.2 && left < 0.9, "Σ μ² leaves more than 0.2 of 1.2: {audited}");
     assert_eq!(audited["records_ledger"]["studies"], 1, "{audited}");
     let said = text(&consenso().args(["node", "audit"]).arg(first.folder(0)).output().unwrap());
-    assert!(said.contains("1 studies of these records in") && said.contains("; added up ε = "), "{said}");
+    assert!(
+        said.contains("1 studies of these records in") && said.contains("; added up ε = "),
+        "{said}"
+    );
     // A changed file is asked about, and is not silently a new one.
     let csv = fs::read_to_string(place.join("a.csv")).unwrap().replace("33,yes", "34,yes");
     fs::write(place.join("a.csv"), csv).unwrap();
@@ -204,7 +225,8 @@ fn an_audit_names_relation_adversary_entropy_rule_and_what_remains() {
     (0..2).for_each(|site| budget(&net, site, 3.0, 1e-6));
     finish(net.start_all(), LIMIT);
     let audit = |more: &[&str]| {
-        let output = consenso().args(["node", "audit"]).arg(net.folder(0)).args(more).output().unwrap();
+        let output =
+            consenso().args(["node", "audit"]).arg(net.folder(0)).args(more).output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
         String::from_utf8(output.stdout).unwrap()
     };

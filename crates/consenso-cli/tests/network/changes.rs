@@ -1,4 +1,5 @@
-//! `consenso network change`: a site leaves, has its place taken, an edge is added, in a study that goes on.
+//! `consenso network change`: a site leaves, has its place taken, an edge is added, in a study that
+//! goes on.
 
 use crate::{Net, Process, bits, consenso, experiment, finish, ports, start, text};
 use consenso_engine::agent::{Agent, Effect, Message};
@@ -18,7 +19,11 @@ const LIMIT: Duration = Duration::from_secs(180);
 const ROUNDS: u32 = 300;
 
 fn study(algorithm: &str) -> String {
-    experiment(4, "kind = \"ring\"", &format!("kind = \"{algorithm}\"\nrounds = {ROUNDS}\ngossip = 2"))
+    experiment(
+        4,
+        "kind = \"ring\"",
+        &format!("kind = \"{algorithm}\"\nrounds = {ROUNDS}\ngossip = 2"),
+    )
 }
 
 fn change(words: &[&str], paths: &[&Path]) -> Output {
@@ -78,7 +83,8 @@ fn hash(message: &Message) -> String {
     Hex(&blake3(&frame::release(message.from(), message.round(), message.values()))).to_string()
 }
 
-/// What three sites release when the fourth is gone after its release `last`, and each goes on without it from an exchange on.
+/// What three sites release when the fourth is gone after its release `last`, and each goes on
+/// without it from an exchange on.
 fn without(
     net: &Net,
     gone: usize,
@@ -96,7 +102,9 @@ fn without(
                     agent.go_without(gone as u32).unwrap();
                 }
                 match agent.poll() {
-                    Some(Effect::Send(message)) if i != gone || message.round() <= last => sent.push(message),
+                    Some(Effect::Send(message)) if i != gone || message.round() <= last => {
+                        sent.push(message)
+                    }
                     Some(_) => {}
                     None => break,
                 }
@@ -114,7 +122,8 @@ fn without(
     }
 }
 
-/// A hospital leaves for good in the middle of a study; the others sign, one applies, and all go on. Applied with kills around it.
+/// A hospital leaves for good in the middle of a study; the others sign, one applies, and all go
+/// on. Applied with kills around it.
 #[test]
 fn a_site_leaves_and_the_others_go_on() {
     let net = Net::new("change-leave", 4, &study("dgd"), "seed");
@@ -136,14 +145,18 @@ fn a_site_leaves_and_the_others_go_on() {
     let text_of = fs::read_to_string(net.file("leave.txt")).unwrap();
     for (forged, words) in [
         (text_of.replace("leave site-2", "leave site-1"), "is not its own"),
-        (text_of.replacen("study ", "study ffff", 1).replacen(&text_of[31..35], "", 1), "is of study"),
+        (
+            text_of.replacen("study ", "study ffff", 1).replacen(&text_of[31..35], "", 1),
+            "is of study",
+        ),
         (text_of.replace("number 1", "number 2"), "the next here has number 1"),
     ] {
         fs::write(net.file("forged.txt"), forged).unwrap();
         refused(&net.apply(0, "forged.txt"), words);
     }
     refused(&net.apply(2, "leave.txt"), "consenso node abandon");
-    // Applied where the node was killed, and killed again while it takes it up; the others get it over their links.
+    // Applied where the node was killed, and killed again while it takes it up; the others get it
+    // over their links.
     all[0].kill();
     assert_eq!(json(&net.apply(0, "leave.txt"))["new"], true);
     all[0] = net.start(0);
@@ -169,7 +182,8 @@ fn a_site_leaves_and_the_others_go_on() {
             net.reasons(site)
         );
     }
-    // Every release is what the simulator says, given where each went on without it; and every round is charged once.
+    // Every release is what the simulator says, given where each went on without it; and every
+    // round is charged once.
     let found = net.transcript();
     let last = found.keys().filter(|k| k.0 == 2).map(|k| k.1).max().unwrap();
     let absent = |site: usize| {
@@ -179,15 +193,17 @@ fn a_site_leaves_and_the_others_go_on() {
         };
         net.ledger(site).into_iter().find_map(of)
     };
-    let from: BTreeMap<usize, u32> = [1, 3].into_iter().map(|site| (site, absent(site).unwrap())).collect();
+    let from: BTreeMap<usize, u32> =
+        [1, 3].into_iter().map(|site| (site, absent(site).unwrap())).collect();
     assert_eq!(absent(0), None, "no neighbour of it");
     let (mut expected, agents) = without(&net, 2, last, &from);
     expected.retain(|k, _| k.0 != 2 || k.1 <= last);
     assert_eq!(found, expected);
     for site in [0, 1, 3] {
         assert_eq!(Some(net.model(site)), agents[site].model().map(bits), "site {site}");
-        let audited =
-            json(&consenso().args(["--json", "node", "audit"]).arg(net.folder(site)).output().unwrap());
+        let audited = json(
+            &consenso().args(["--json", "node", "audit"]).arg(net.folder(site)).output().unwrap(),
+        );
         assert_eq!(audited["holds"], true);
         let what = &audited["studies"][0]["changes"][0];
         assert_eq!(
@@ -197,17 +213,26 @@ fn a_site_leaves_and_the_others_go_on() {
         );
     }
     let page = net.file("page.html");
-    let made =
-        consenso().args(["node", "report"]).arg(net.folder(0)).arg("--html").arg(&page).output().unwrap();
+    let made = consenso()
+        .args(["node", "report"])
+        .arg(net.folder(0))
+        .arg("--html")
+        .arg(&page)
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", text(&made));
     let written = fs::read_to_string(&page).unwrap();
-    assert!(written.contains("Agreement 1: site-2 leaves. Signed by site-0, site-1, site-3."), "{written}");
+    assert!(
+        written.contains("Agreement 1: site-2 leaves. Signed by site-0, site-1, site-3."),
+        "{written}"
+    );
     // `network up` starts those that remain, and a study that is over stays over.
     let up = consenso().args(["--json", "network", "up"]).arg(&net.root).output().unwrap();
     assert_eq!(json(&up)["sites"].as_array().map(Vec::len), Some(3));
 }
 
-/// Two sites become neighbours in an exchange that lies ahead of both. Whoever is killed when, all releases are those of the simulator.
+/// Two sites become neighbours in an exchange that lies ahead of both. Whoever is killed when, all
+/// releases are those of the simulator.
 #[test]
 fn an_edge_is_added_while_processes_are_killed() {
     const FROM: u32 = 120;
@@ -222,7 +247,8 @@ fn an_edge_is_added_while_processes_are_killed() {
     all[0] = net.start(0);
     std::thread::sleep(Duration::from_millis(800));
     assert_eq!(net.transcript().keys().filter(|k| k.0 == 0).map(|k| k.1).max(), Some(FROM));
-    let status = json(&consenso().args(["--json", "node", "status"]).arg(net.folder(0)).output().unwrap());
+    let status =
+        json(&consenso().args(["--json", "node", "status"]).arg(net.folder(0)).output().unwrap());
     assert!(
         status["promised"]["change"].as_str().unwrap().contains("site-0 and site-2 are neighbours"),
         "{status}"
@@ -250,7 +276,8 @@ fn an_edge_is_added_while_processes_are_killed() {
         all.extend([(0, 2), (2, 0)].iter().filter(|e| e.0 == i).map(|e| e.1));
         all
     };
-    let (agents, traffic) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+    let (agents, traffic) =
+        over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
     let expected: BTreeMap<(usize, u32), String> =
         traffic.transcript.iter().map(|m| ((m.from() as usize, m.round()), hash(m))).collect();
     assert_eq!(net.transcript(), expected);
@@ -269,7 +296,8 @@ fn an_edge_is_added_while_processes_are_killed() {
     );
 }
 
-/// A site's place is taken under another key: everything its predecessor released is booked as spent, and the old key is out.
+/// A site's place is taken under another key: everything its predecessor released is booked as
+/// spent, and the old key is out.
 #[test]
 fn a_site_is_replaced_by_another_key() {
     let net = Net::new("change-replace", 4, &study("dgd"), "os");
@@ -287,7 +315,14 @@ fn a_site_is_replaced_by_another_key() {
         .unwrap();
     assert!(made.status.success(), "{}", text(&made));
     let certificate = new.join("certificate.pem");
-    let what = ["--replace", "site-2", "--certificate", certificate.to_str().unwrap(), "--address", &address];
+    let what = [
+        "--replace",
+        "site-2",
+        "--certificate",
+        certificate.to_str().unwrap(),
+        "--address",
+        &address,
+    ];
     refused(&net.propose(0, "none.txt", &what), "site-2 was never connected to this site");
     refused(&net.propose(1, "none.txt", &what[..4]), "give its --address");
     json(&net.propose(1, "replace.txt", &what));
@@ -317,19 +352,27 @@ fn a_site_is_replaced_by_another_key() {
     assert!(restored >= 40 && done["spared_until"].as_u64() == Some(restored + 2), "{done}");
     all[2] = start(&new);
     finish(all, LIMIT);
-    // Charged as one that was never replaced; what neighbours received agrees with its ledger, under both keys.
+    // Charged as one that was never replaced; what neighbours received agrees with its ledger,
+    // under both keys.
     let charges = |folder: &Path| -> Vec<(u32, Value)> {
         let rows = consenso_node::store::Store::look(folder).unwrap().rows().unwrap();
         let one = |row: consenso_node::store::Row| match row.entry {
-            Entry::Release { round, charge, .. } => Some((round, serde_json::to_value(charge).unwrap())),
+            Entry::Release { round, charge, .. } => {
+                Some((round, serde_json::to_value(charge).unwrap()))
+            }
             _ => None,
         };
         rows.into_iter().filter_map(one).collect()
     };
     assert_eq!(charges(&new), charges(&net.folder(0)));
     let log = net.folder(1).join("audit.jsonl");
-    let audited =
-        consenso().args(["--json", "node", "audit"]).arg(&new).arg("--against").arg(&log).output().unwrap();
+    let audited = consenso()
+        .args(["--json", "node", "audit"])
+        .arg(&new)
+        .arg("--against")
+        .arg(&log)
+        .output()
+        .unwrap();
     let audited = json(&audited);
     assert_eq!(
         (audited["holds"].as_bool(), audited["against"][0]["holds"].as_bool()),
@@ -338,7 +381,10 @@ fn a_site_is_replaced_by_another_key() {
     );
     assert!(audited["against"][0]["agree"].as_u64().unwrap() > u64::from(ROUNDS) - 2, "{audited}");
     assert!(
-        net.reasons(1).iter().chain(&net.reasons(3)).any(|r| r.contains("is not listed in peers.toml")),
+        net.reasons(1)
+            .iter()
+            .chain(&net.reasons(3))
+            .any(|r| r.contains("is not listed in peers.toml")),
         "{:?}",
         net.reasons(3)
     );
@@ -350,8 +396,18 @@ fn agreements_that_would_not_stand_are_refused_with_words() {
     for (name, algorithm, what, words) in [
         ("admm", "admm", &["--leave", "site-2"][..], "admm cannot go on without a neighbour"),
         ("admm-edge", "admm", &["--edge", "site-0,site-2"], "admm cannot get another neighbour"),
-        ("gd-star", "gd-star", &["--edge", "site-0,site-2"], "gd-star cannot get another neighbour"),
-        ("tracking", "gradient-tracking", &["--leave", "site-1"], "cannot go on without a neighbour"),
+        (
+            "gd-star",
+            "gd-star",
+            &["--edge", "site-0,site-2"],
+            "gd-star cannot get another neighbour",
+        ),
+        (
+            "tracking",
+            "gradient-tracking",
+            &["--leave", "site-1"],
+            "cannot go on without a neighbour",
+        ),
     ] {
         let net = Net::new(&format!("change-{name}"), 4, &study(algorithm), "seed");
         refused(&net.propose(0, "a.txt", what), words);
@@ -381,18 +437,25 @@ fn agreements_that_would_not_stand_are_refused_with_words() {
     refused(&net.propose(0, "a.txt", &["--leave", "site-1"]), "nothing connects site-0 and site-2");
     refused(&net.propose(0, "a.txt", &["--leave", "site-9"]), "there is no site site-9");
     refused(&net.propose(0, "a.txt", &["--edge", "site-0,site-1"]), "neighbours already");
-    refused(&net.propose(0, "a.txt", &["--edge", "site-0,site-2", "--from", "999"]), "exchanges 1 to");
+    refused(
+        &net.propose(0, "a.txt", &["--edge", "site-0,site-2", "--from", "999"]),
+        "exchanges 1 to",
+    );
     let all = |what: &[&str]| change(&[&["all"], what].concat(), &[&net.root]);
     // An edge first, then the one in the middle can leave.
     json(&all(&["--edge", "site-0,site-2", "--from", "2"]));
     json(&net.propose(0, "leave.txt", &["--leave", "site-1"]));
     // A site signs one agreement of a number.
-    refused(&net.propose(0, "edge.txt", &["--leave", "site-2"]), "site-0 has signed another agreement 2");
+    refused(
+        &net.propose(0, "edge.txt", &["--leave", "site-2"]),
+        "site-0 has signed another agreement 2",
+    );
     json(&change(&["withdraw"], &[&net.folder(0)]));
     refused(&change(&["withdraw"], &[&net.folder(0)]), "no agreement that is still open");
     json(&net.sign(2, "leave.txt"));
     json(&net.apply(0, "leave.txt"));
-    // What was agreed on before cannot be applied in another place of the row, nor to another study.
+    // What was agreed on before cannot be applied in another place of the row, nor to another
+    // study.
     let first = net.file("agreement-1.txt");
     assert_eq!(json(&change(&["apply"], &[&net.folder(0), &first]))["new"], false);
     let text_of = fs::read_to_string(&first).unwrap();
@@ -433,7 +496,8 @@ fn two_agreements_of_one_number_are_found_and_their_signers_named() {
     assert_eq!(found(0).unwrap()["signed_both"].as_array().map(Vec::len), Some(4));
 }
 
-/// What the guide says of backups, after agreements: the files that do not change are enough, and neighbours that joined or left are known from them.
+/// What the guide says of backups, after agreements: the files that do not change are enough, and
+/// neighbours that joined or left are known from them.
 #[test]
 fn a_site_that_lost_its_disk_comes_back_to_a_changed_network() {
     let net = Net::new("change-lost", 4, &study("dgd"), "os");
@@ -451,7 +515,8 @@ fn a_site_that_lost_its_disk_comes_back_to_a_changed_network() {
             fs::remove_file(file).unwrap();
         }
     }
-    let done = json(&consenso().args(["--json", "node", "rejoin"]).arg(net.folder(2)).output().unwrap());
+    let done =
+        json(&consenso().args(["--json", "node", "rejoin"]).arg(net.folder(2)).output().unwrap());
     let answered: Vec<&str> =
         done["answered"].as_array().unwrap().iter().map(|a| a["site"].as_str().unwrap()).collect();
     assert_eq!(answered, ["site-0", "site-3"], "{done}");
@@ -461,7 +526,9 @@ fn a_site_that_lost_its_disk_comes_back_to_a_changed_network() {
     finish(all, LIMIT);
     let charges = |site: usize| -> Vec<(u32, Value)> {
         let one = |entry| match entry {
-            Entry::Release { round, charge, .. } => Some((round, serde_json::to_value(charge).unwrap())),
+            Entry::Release { round, charge, .. } => {
+                Some((round, serde_json::to_value(charge).unwrap()))
+            }
             _ => None,
         };
         net.ledger(site).into_iter().filter_map(one).collect()

@@ -1,4 +1,5 @@
-//! Noise that neighbours share: its secrets are agreed on between real processes, and cancel whatever dies.
+//! Noise that neighbours share: its secrets are agreed on between real processes, and cancel
+//! whatever dies.
 
 use crate::{Net, Process, consenso, experiment, finish, text};
 use consenso_node::frame::Frame;
@@ -26,7 +27,8 @@ fn secrets(net: &Net, site: usize) -> Option<PathBuf> {
 /// A site's release of `round`, from its outbox.
 fn release(net: &Net, site: usize, round: u32) -> Vec<f64> {
     let store = Store::look(&net.folder(site)).unwrap();
-    let bytes = store.outbox(1).unwrap().into_iter().find(|(r, _)| *r == round).expect("the last two").1;
+    let bytes =
+        store.outbox(1).unwrap().into_iter().find(|(r, _)| *r == round).expect("the last two").1;
     match Frame::decode(&bytes).unwrap() {
         Frame::Release { values, .. } => values.to_vec(),
         other => panic!("{other:?}"),
@@ -37,8 +39,9 @@ fn rms(vector: &[f64]) -> f64 {
     (vector.iter().map(|x| x * x).sum::<f64>() / vector.len() as f64).sqrt()
 }
 
-/// With σ_cor = 10 σ what a message adds to a mix is some fourteen times louder than its own noise; what does not cancel would be louder still in the sum. Mixing keeps the sum, so
-/// what a round adds to it is the difference of two rounds.
+/// With σ_cor = 10 σ what a message adds to a mix is some fourteen times louder than its own noise;
+/// what does not cancel would be louder still in the sum. Mixing keeps the sum, so what a round
+/// adds to it is the difference of two rounds.
 #[test]
 fn neighbours_agree_on_secrets_that_cancel_whoever_is_killed() {
     let rounds = 120;
@@ -85,7 +88,11 @@ fn a_site_that_lost_its_secrets_says_nothing_more() {
     all[2].kill();
     fs::remove_file(secrets(&net, 2).unwrap()).unwrap();
     let refused = net.start(2).output();
-    assert!(!refused.status.success() && text(&refused).contains("are not all there"), "{}", text(&refused));
+    assert!(
+        !refused.status.success() && text(&refused).contains("are not all there"),
+        "{}",
+        text(&refused)
+    );
     // Nor can a neighbour give them back, or go on without it.
     fs::remove_file(net.folder(2).join("state.db")).unwrap();
     let rejoin = consenso().args(["node", "rejoin"]).arg(net.folder(2)).output().unwrap();

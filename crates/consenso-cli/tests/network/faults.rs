@@ -1,4 +1,5 @@
-//! A network that misbehaves: our own small proxy between the processes delays, throttles, resets, stalls and cuts.
+//! A network that misbehaves: our own small proxy between the processes delays, throttles, resets,
+//! stalls and cuts.
 
 use crate::{Net, experiment, finish, ports, simulated};
 use std::fs;
@@ -40,7 +41,13 @@ fn proxy(port: u16, target: u16, mode: Arc<AtomicU8>, record: Recording) {
     });
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, towards: bool, mode: &AtomicU8, record: &Recording) {
+fn pump(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    towards: bool,
+    mode: &AtomicU8,
+    record: &Recording,
+) {
     from.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
     to.set_nodelay(true).unwrap();
     let mut buffer = [0; 16 << 10];
@@ -60,7 +67,12 @@ fn pump(mut from: TcpStream, mut to: TcpStream, towards: bool, mode: &AtomicU8, 
         let read = match from.read(&mut buffer[..room]) {
             Ok(0) => break,
             Ok(read) => read,
-            Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+                ) =>
+            {
                 continue;
             }
             Err(_) => break,
@@ -81,7 +93,8 @@ fn pump(mut from: TcpStream, mut to: TcpStream, towards: bool, mode: &AtomicU8, 
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
-/// Has everybody call another port than the one where a site is called now: `stand(site, port, target)` listens there.
+/// Has everybody call another port than the one where a site is called now:
+/// `stand(site, port, target)` listens there.
 pub(crate) fn before_every_site(net: &Net, mut stand: impl FnMut(usize, u16, u16)) {
     let sites = net.names.len();
     let path = net.folder(0).join("peers.toml");
@@ -93,18 +106,24 @@ pub(crate) fn before_every_site(net: &Net, mut stand: impl FnMut(usize, u16, u16
         stand(site, port, target);
         peer.as_table_mut().unwrap().insert("address".into(), format!("127.0.0.1:{port}").into());
     }
-    (0..sites).for_each(|site| fs::write(net.folder(site).join("peers.toml"), peers.to_string()).unwrap());
+    (0..sites).for_each(|site| {
+        fs::write(net.folder(site).join("peers.toml"), peers.to_string()).unwrap()
+    });
 }
 
 /// Puts a proxy before every site.
 pub(crate) fn behind_proxies(net: &Net) -> (Arc<AtomicU8>, Recording) {
     let (mode, record) = (Arc::new(AtomicU8::new(PASS)), Recording::default());
-    before_every_site(net, |_, port, target| proxy(port, target, Arc::clone(&mode), Arc::clone(&record)));
+    before_every_site(net, |_, port, target| {
+        proxy(port, target, Arc::clone(&mode), Arc::clone(&record))
+    });
     (mode, record)
 }
 
 fn count(net: &Net, event: &str) -> usize {
-    (0..net.names.len()).map(|site| net.audit(site).iter().filter(|l| l["event"] == event).count()).sum()
+    (0..net.names.len())
+        .map(|site| net.audit(site).iter().filter(|l| l["event"] == event).count())
+        .sum()
 }
 
 #[test]
@@ -123,7 +142,10 @@ fn a_run_through_a_bad_network_ends_with_the_same_bits() {
     let connected = |site| log(site).contains("\"link-up\"");
     while !(0..3).all(connected) {
         std::thread::sleep(Duration::from_millis(5));
-        assert!(processes.iter_mut().all(super::Process::is_running), "a site ended before it had a link");
+        assert!(
+            processes.iter_mut().all(super::Process::is_running),
+            "a site ended before it had a link"
+        );
     }
     let mut disturbed = 0;
     for (fault, milliseconds) in [

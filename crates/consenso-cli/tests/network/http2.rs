@@ -1,5 +1,6 @@
-//! The gRPC messages in one direction of an HTTP/2 connection, read straight off its bytes (RFC 9113, section 4.1, and gRPC's length-prefixed messages).
-//! It shares no code with the links it listens to, and what it cannot read is an error, never a gap.
+//! The gRPC messages in one direction of an HTTP/2 connection, read straight off its bytes (RFC
+//! 9113, section 4.1, and gRPC's length-prefixed messages). It shares no code with the links it
+//! listens to, and what it cannot read is an error, never a gap.
 
 use std::collections::BTreeMap;
 
@@ -116,7 +117,8 @@ mod tests {
         [&[0][..], &(message.len() as u32).to_be_bytes(), message].concat()
     }
 
-    /// Settings, headers, two messages in three data frames of one stream with another stream between them.
+    /// Settings, headers, two messages in three data frames of one stream with another stream
+    /// between them.
     fn conversation() -> Vec<u8> {
         let both = [prefixed(b"first message"), prefixed(b"second")].concat();
         [

@@ -1,4 +1,5 @@
-//! `kill -9` at random moments: every run completes as if nothing had happened, and no round is ever released twice.
+//! `kill -9` at random moments: every run completes as if nothing had happened, and no round is
+//! ever released twice.
 
 use crate::recorder::Recorder;
 use crate::{Net, experiment, finish, simulated};
@@ -6,7 +7,8 @@ use consenso_engine::random::{Purpose, Seed};
 use consenso_node::store::Entry;
 use std::time::{Duration, Instant};
 
-/// Kills random processes at random moments and starts them again at once; then waits for the end. How many were killed while running.
+/// Kills random processes at random moments and starts them again at once; then waits for the end.
+/// How many were killed while running.
 fn torment(net: &Net, kills: u32, pause_ms: std::ops::Range<u64>, schedule: u64) -> u32 {
     use rand::RngExt as _;
     let mut chance = Seed::from(schedule).stream(Purpose::Network, 0, 0);
@@ -25,7 +27,8 @@ fn torment(net: &Net, kills: u32, pause_ms: std::ops::Range<u64>, schedule: u64)
     killed
 }
 
-/// Kills with a recorder between the processes. Every round passed on every edge with one payload, however often it was sent.
+/// Kills with a recorder between the processes. Every round passed on every edge with one payload,
+/// however often it was sent.
 pub(crate) fn recorded(
     net: &Net,
     kills: u32,
@@ -36,13 +39,16 @@ pub(crate) fn recorded(
     let began = Instant::now();
     let killed = torment(net, kills, pause_ms, schedule);
     let ((connections, resends), seconds) = (recorder.counts(), began.elapsed().as_secs_f64());
-    eprintln!("{killed} kills, {connections} connections, {resends} payloads again, {seconds:.1} s");
+    eprintln!(
+        "{killed} kills, {connections} connections, {resends} payloads again, {seconds:.1} s"
+    );
     recorder.assert_one_payload_a_round(net);
     assert!(connections > net.experiment().graph().edges(), "nobody came back");
     (killed, recorder)
 }
 
-/// Kills, and compares all that is left with the simulation and with a run that nobody disturbed: models, releases, and what every ledger charged.
+/// Kills, and compares all that is left with the simulation and with a run that nobody disturbed:
+/// models, releases, and what every ledger charged.
 fn compare(test: &str, study: &str, sites: usize, kills: (u32, std::ops::Range<u64>, u64)) -> u32 {
     let [net, calm] =
         [test.to_owned(), format!("{test}-calm")].map(|name| Net::new(&name, sites, study, "seed"));
@@ -94,7 +100,8 @@ fn scouted(algorithm: &str) -> String {
     )
 }
 
-/// In small what the soak test below does at length: sites are killed while the sums of a scouted study travel, once they have sent some.
+/// In small what the soak test below does at length: sites are killed while the sums of a scouted
+/// study travel, once they have sent some.
 #[test]
 fn killed_sites_go_on_with_scouted_columns() {
     let net = Net::new("kill-scouted", 4, &scouted("kind = \"dgd\"\nrounds = 150"), "seed");
@@ -115,15 +122,17 @@ fn killed_sites_go_on_with_scouted_columns() {
     net.assert_one_payload_a_round();
 }
 
-/// Histograms, partial sums on their way through a tree, training and calibration all survive a crash: a site goes on with what it had. So does an
-/// algorithm that begins once the columns are scouted.
+/// Histograms, partial sums on their way through a tree, training and calibration all survive a
+/// crash: a site goes on with what it had. So does an algorithm that begins once the columns are
+/// scouted.
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
 fn sixty_kills_of_scouted_studies() {
     for (name, algorithm) in
         [("dgd", "kind = \"dgd\"\nrounds = 1500"), ("admm", "kind = \"admm\"\nrounds = 3000")]
     {
-        let killed = compare(&format!("kill-scouted-{name}"), &scouted(algorithm), 4, (60, 20..150, 6));
+        let killed =
+            compare(&format!("kill-scouted-{name}"), &scouted(algorithm), 4, (60, 20..150, 6));
         assert!(killed >= 40, "the run was over too soon: {killed} kills");
     }
 }

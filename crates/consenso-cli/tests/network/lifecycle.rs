@@ -32,11 +32,15 @@ fn an_abandoned_study_gives_back_what_it_did_not_charge() {
     finish(all, LIMIT);
     let (_, before) = asked(&["node", "studies"], &net.folder(0), &[]);
     assert_eq!(before["studies"][0]["state"], "unfinished");
-    assert!(before["remaining"]["epsilon"].as_f64().unwrap() < 1e-9, "all of it is reserved: {before}");
+    assert!(
+        before["remaining"]["epsilon"].as_f64().unwrap() < 1e-9,
+        "all of it is reserved: {before}"
+    );
     let (output, done) = asked(&["node", "abandon"], &net.folder(0), &["1"]);
     assert!(output.status.success(), "{}", text(&output));
     let charged = before["studies"][0]["charged"].as_f64().unwrap();
-    let (reserved, spent) = (done["reserved"]["mu"].as_f64().unwrap(), done["spent"]["mu"].as_f64().unwrap());
+    let (reserved, spent) =
+        (done["reserved"]["mu"].as_f64().unwrap(), done["spent"]["mu"].as_f64().unwrap());
     let share = (charged / 20000.0).sqrt();
     assert!((spent / reserved / share - 1.0).abs() < 1e-6, "{charged} charges of 20000: {done}");
     let (_, after) = asked(&["node", "studies"], &net.folder(0), &[]);
@@ -52,7 +56,8 @@ fn an_abandoned_study_gives_back_what_it_did_not_charge() {
     assert!(audit.status.success(), "{}", text(&audit));
 }
 
-/// What a site holds out judges the model for its operator; nothing of it is in the site's folder, and the others count the rest.
+/// What a site holds out judges the model for its operator; nothing of it is in the site's folder,
+/// and the others count the rest.
 #[test]
 fn a_site_judges_the_model_on_what_it_held_out() {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-held-out");
@@ -60,9 +65,13 @@ fn a_site_judges_the_model_on_what_it_held_out() {
     fs::create_dir_all(&place).unwrap();
     // Two sites with the same records would share a ledger.
     for (site, youngest) in [("a", 20), ("b", 21)] {
-        let rows = (0..40).map(|k| format!("{};{}\n", youngest + k, if k >= 20 { "yes" } else { "no" }));
-        fs::write(place.join(format!("{site}.csv")), format!("age;ill\n{}", rows.collect::<String>()))
-            .unwrap();
+        let rows =
+            (0..40).map(|k| format!("{};{}\n", youngest + k, if k >= 20 { "yes" } else { "no" }));
+        fs::write(
+            place.join(format!("{site}.csv")),
+            format!("age;ill\n{}", rows.collect::<String>()),
+        )
+        .unwrap();
     }
     let schema = "reviewed = true\n[[column]]\nname = \"age\"\nkind = \"numeric\"\nmin = 0\nmax = 100\n[[column]]\nname = \"ill\"\n\
                   kind = \"label\"\nclasses = [\"no\", \"yes\"]\n";
@@ -70,7 +79,8 @@ fn a_site_judges_the_model_on_what_it_held_out() {
     let study = "name = \"held\"\nruns = 1\n[data]\npath = \"?.csv\"\nschema = \"schema.toml\"\nhold_out = 0.25\n[graph]\n\
                  kind = \"complete\"\n[privacy]\nepsilon = 5.0\ndelta = 1e-4\n[[algorithm]]\nkind = \"dgd\"\nrounds = 4\n";
     fs::write(place.join("study.toml"), study).unwrap();
-    let addresses: Vec<String> = crate::ports(2).iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let addresses: Vec<String> =
+        crate::ports(2).iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let addresses = addresses.join(",");
     let new = [
         "network",
@@ -89,7 +99,8 @@ fn a_site_judges_the_model_on_what_it_held_out() {
     assert!(made.status.success(), "{}", text(&made));
     let peers = fs::read_to_string(place.join("net/a/peers.toml")).unwrap();
     assert_eq!(peers.matches("records = 30").count(), 2, "{peers}");
-    let up = consenso().current_dir(&place).args(["network", "up", "net", "--json"]).output().unwrap();
+    let up =
+        consenso().current_dir(&place).args(["network", "up", "net", "--json"]).output().unwrap();
     assert!(up.status.success(), "{}", text(&up));
     let value: Value = serde_json::from_slice(&up.stdout).unwrap();
     for end in value["sites"].as_array().unwrap() {
@@ -113,8 +124,9 @@ fn a_neighbours_log_proves_what_was_released() {
     let net = Net::new("receipts", 2, &study, "os");
     finish(net.start_all(), LIMIT);
     let log = net.folder(1).join("audit.jsonl");
-    let against =
-        |folder: &Path, log: &Path| asked(&["node", "audit"], folder, &["--against", log.to_str().unwrap()]);
+    let against = |folder: &Path, log: &Path| {
+        asked(&["node", "audit"], folder, &["--against", log.to_str().unwrap()])
+    };
     let (output, found) = against(&net.folder(0), &log);
     assert!(output.status.success(), "{}", text(&output));
     let one = &found["against"][0];
@@ -152,10 +164,13 @@ fn a_report_is_signed_and_a_changed_one_is_found() {
     let net = Net::new("report", 2, &study, "os");
     finish(net.start_all(), LIMIT);
     let page = net.folder(0).join("page.html");
-    let (output, made) = asked(&["node", "report"], &net.folder(0), &["--html", page.to_str().unwrap()]);
+    let (output, made) =
+        asked(&["node", "report"], &net.folder(0), &["--html", page.to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output));
     let written = fs::read_to_string(&page).unwrap();
-    assert!(written.contains(made["head"].as_str().unwrap()) && written.contains("within the claim"));
+    assert!(
+        written.contains(made["head"].as_str().unwrap()) && written.contains("within the claim")
+    );
     // A claim is more than ε and δ.
     let terms = [
         "one transcript",
@@ -165,8 +180,9 @@ fn a_report_is_signed_and_a_changed_one_is_found() {
         "Sampler: ",
     ];
     assert!(terms.iter().all(|term| written.contains(term)), "{written}");
-    let check =
-        |page: &Path| asked(&["node", "report"], &net.folder(1), &["--check", page.to_str().unwrap()]);
+    let check = |page: &Path| {
+        asked(&["node", "report"], &net.folder(1), &["--check", page.to_str().unwrap()])
+    };
     let (output, found) = check(&page);
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(
@@ -184,7 +200,8 @@ fn a_report_is_signed_and_a_changed_one_is_found() {
     assert_eq!((output.status.code(), &found["shows_what_was_signed"]), (Some(1), &false.into()));
     // The same as a PDF.
     let pdf = net.folder(0).join("page.pdf");
-    let (output, made) = asked(&["node", "report"], &net.folder(0), &["--pdf", pdf.to_str().unwrap()]);
+    let (output, made) =
+        asked(&["node", "report"], &net.folder(0), &["--pdf", pdf.to_str().unwrap()]);
     assert!(output.status.success() && made["page"].is_null(), "{}", text(&output));
     let written = fs::read_to_string(&pdf).unwrap();
     assert!(written.starts_with("%PDF-1.4\n") && written.contains(made["head"].as_str().unwrap()));
@@ -209,7 +226,9 @@ fn a_report_is_signed_and_a_changed_one_is_found() {
     }
 }
 
-/// Two folders as the release before left them, in the middle of a study: it goes on, and its ledger only grows. (The keys are of this test alone; `golden/README.md` says how they were made.)
+/// Two folders as the release before left them, in the middle of a study: it goes on, and its
+/// ledger only grows. (The keys are of this test alone; `golden/README.md` says how they were
+/// made.)
 #[test]
 fn folders_of_the_release_before_go_on() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/network/golden");
@@ -231,8 +250,10 @@ fn folders_of_the_release_before_go_on() {
         fs::write(root.join(format!("{name}.port")), format!("{known} 127.0.0.1:{port}")).unwrap();
     }
     // Addresses are no part of a study: the ports of the day are not those of the test.
-    let ports: Vec<String> =
-        names.iter().map(|name| fs::read_to_string(root.join(format!("{name}.port"))).unwrap()).collect();
+    let ports: Vec<String> = names
+        .iter()
+        .map(|name| fs::read_to_string(root.join(format!("{name}.port"))).unwrap())
+        .collect();
     for name in &names {
         for file in ["peers.toml", "site.toml"] {
             let path = root.join(name).join(file);

@@ -60,12 +60,20 @@ impl Net {
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join("experiment.toml"), experiment).unwrap();
         let names: Vec<String> = (0..sites).map(|i| format!("site-{i}")).collect();
-        let addresses: Vec<String> = ports(sites).iter().map(|p| format!("127.0.0.1:{p}")).collect();
+        let addresses: Vec<String> =
+            ports(sites).iter().map(|p| format!("127.0.0.1:{p}")).collect();
         let root = place.join("net");
         let made = consenso()
             .args(["network", "new"])
             .arg(&root)
-            .args(["--sites", &names.join(","), "--addresses", &addresses.join(","), "--entropy", entropy])
+            .args([
+                "--sites",
+                &names.join(","),
+                "--addresses",
+                &addresses.join(","),
+                "--entropy",
+                entropy,
+            ])
             .arg("--experiment")
             .arg(place.join("experiment.toml"))
             .output()
@@ -92,12 +100,18 @@ impl Net {
         let spec = ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
         let source = match spec.synthetic() {
             Some(problem) => Source::Synthetic(problem.unwrap()),
-            None => {
-                Source::Data(Box::new(consenso_study::bundled::heart_flamby(spec.data.encoding).unwrap()))
-            }
+            None => Source::Data(Box::new(
+                consenso_study::bundled::heart_flamby(spec.data.encoding).unwrap(),
+            )),
         };
-        let inputs =
-            Inputs { file: "experiment.toml".into(), text, spec, source, edges: None, entropy: None };
+        let inputs = Inputs {
+            file: "experiment.toml".into(),
+            text,
+            spec,
+            source,
+            edges: None,
+            entropy: None,
+        };
         Experiment::check(inputs).unwrap()
     }
 
@@ -111,7 +125,13 @@ impl Net {
 
     /// Rows that say what was released.
     fn ledger(&self, site: usize) -> Vec<Entry> {
-        Store::look(&self.folder(site)).unwrap().rows().unwrap().into_iter().map(|r| r.entry).collect()
+        Store::look(&self.folder(site))
+            .unwrap()
+            .rows()
+            .unwrap()
+            .into_iter()
+            .map(|r| r.entry)
+            .collect()
     }
 
     /// What the ledgers say was released.
@@ -123,7 +143,11 @@ impl Net {
             }
             for entry in self.ledger(site) {
                 if let Entry::Release { round, blake3, .. } = entry {
-                    assert_eq!(all.insert((site, round), blake3), None, "{site} charged round {round} twice");
+                    assert_eq!(
+                        all.insert((site, round), blake3),
+                        None,
+                        "{site} charged round {round} twice"
+                    );
                 }
             }
         }
@@ -148,23 +172,28 @@ impl Net {
 
     /// How many lines a site's audit log has, if there is one.
     fn audit_len(&self, site: usize) -> usize {
-        fs::read_to_string(self.folder(site).join("audit.jsonl")).map_or(0, |text| text.lines().count())
+        fs::read_to_string(self.folder(site).join("audit.jsonl"))
+            .map_or(0, |text| text.lines().count())
     }
 
     fn reasons(&self, site: usize) -> Vec<String> {
         let refused = self.audit(site).into_iter().filter(|line| line["event"] == "refused");
         refused
-            .map(|line| format!("{}: {}", line["peer"].as_str().unwrap(), line["reason"].as_str().unwrap()))
+            .map(|line| {
+                format!("{}: {}", line["peer"].as_str().unwrap(), line["reason"].as_str().unwrap())
+            })
             .collect()
     }
 
-    /// No receiver ever saw two payloads of one round from one sender; and what it saw is what was charged.
+    /// No receiver ever saw two payloads of one round from one sender; and what it saw is what was
+    /// charged.
     fn assert_one_payload_a_round(&self) {
         let charged = self.transcript();
         let mut seen = 0;
         for site in 0..self.names.len() {
             for line in self.audit(site).iter().filter(|line| line["event"] == "received") {
-                let from = self.names.iter().position(|n| *n == line["peer"].as_str().unwrap()).unwrap();
+                let from =
+                    self.names.iter().position(|n| *n == line["peer"].as_str().unwrap()).unwrap();
                 let round = line["round"].as_u64().unwrap() as u32;
                 assert_eq!(
                     Some(&charged[&(from, round)][..]),
@@ -247,12 +276,17 @@ fn finish(processes: Vec<Process>, limit: Duration) -> Vec<Value> {
 }
 
 fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// Ports that are free now.
 fn ports(count: usize) -> Vec<u16> {
-    let held: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let held: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     held.iter().map(|l| l.local_addr().unwrap().port()).collect()
 }
 
@@ -265,7 +299,8 @@ fn simulated(net: &Net) -> (Transcript, Vec<Vec<u64>>) {
     let experiment = net.experiment();
     let agents = (0..net.names.len()).map(|i| experiment.site(i).unwrap().agent).collect();
     let neighbours = |i: usize| experiment.graph().neighbours(i).to_vec();
-    let (agents, traffic) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+    let (agents, traffic) =
+        over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
     let hash = |m: &consenso_engine::agent::Message| {
         let bytes = frame::release(m.from(), m.round(), m.values());
         ((m.from() as usize, m.round()), Hex(&blake3(&bytes)).to_string())

@@ -1,4 +1,5 @@
-//! Masked sums between real processes: on a sparse graph, with secrets of the operating system, when somebody dies for good and when everybody is killed.
+//! Masked sums between real processes: on a sparse graph, with secrets of the operating system,
+//! when somebody dies for good and when everybody is killed.
 
 use crate::{Net, bits, consenso, experiment, finish, text};
 use consenso_engine::experiment::{Experiment, Inputs, Silent, Source, run};
@@ -29,7 +30,8 @@ fn without(net: &Net, site: usize, gone: usize) -> BTreeSet<u32> {
 fn simulated(net: &Net, gone: usize, round: u32) -> Vec<Vec<u64>> {
     let text = std::fs::read_to_string(net.folder(0).join("experiment.toml")).unwrap();
     let text = format!("{text}\n[[drop_out]]\nagent = {gone}\nround = {round}\n");
-    let spec = consenso_engine::experiment::ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
+    let spec =
+        consenso_engine::experiment::ExperimentSpec::from_toml(&text, "experiment.toml").unwrap();
     let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
     let file = "experiment.toml".into();
     let experiment =
@@ -39,12 +41,14 @@ fn simulated(net: &Net, gone: usize, round: u32) -> Vec<Vec<u64>> {
 }
 
 fn audited(net: &Net, site: usize) -> serde_json::Value {
-    let audit = consenso().args(["--json", "node", "audit"]).arg(net.folder(site)).output().unwrap();
+    let audit =
+        consenso().args(["--json", "node", "audit"]).arg(net.folder(site)).output().unwrap();
     assert!(audit.status.success(), "{}", text(&audit));
     serde_json::from_slice(&audit.stdout).unwrap()
 }
 
-/// One of six sites, each with four neighbours, dies for good in the middle; the others end with the simulator's bits for the round in which it died, and it is told when it comes back.
+/// One of six sites, each with four neighbours, dies for good in the middle; the others end with
+/// the simulator's bits for the round in which it died, and it is told when it comes back.
 #[test]
 fn five_of_six_sites_go_on_without_the_one_that_dies() {
     let study = experiment(6, "kind = \"regular\"\ndegree = 4", &algorithm(40, 1));
@@ -78,15 +82,20 @@ fn five_of_six_sites_go_on_without_the_one_that_dies() {
             .filter(|entry| matches!(entry, Entry::Release { charge, .. } if !charge.is_empty()));
         let charged = charged.count();
         assert!((40..=41).contains(&charged), "site {site} charged {charged} releases");
-        let status = consenso().args(["--json", "node", "status"]).arg(net.folder(site)).output().unwrap();
+        let status =
+            consenso().args(["--json", "node", "status"]).arg(net.folder(site)).output().unwrap();
         let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
         assert_eq!(status["round"], 40, "{status}");
-        assert!(!without(&net, site, 4).is_empty(), "site {site} does not say whom it went on without");
+        assert!(
+            !without(&net, site, 4).is_empty(),
+            "site {site} does not say whom it went on without"
+        );
     }
     net.transcript();
 }
 
-/// Secrets of the operating system, everybody killed again and again: masks cancel all the same, for otherwise the sum would be no number of the range.
+/// Secrets of the operating system, everybody killed again and again: masks cancel all the same,
+/// for otherwise the sum would be no number of the range.
 #[test]
 fn masks_cancel_whoever_is_killed_and_secrets_go_with_the_study() {
     let study = experiment(4, "kind = \"ring\"", &algorithm(40, 0));
@@ -138,6 +147,10 @@ fn without_drop_outs_a_death_ends_the_run() {
     all[1].kill();
     for site in [2, 0] {
         let ended = all.remove(site).output();
-        assert!(!ended.status.success() && text(&ended).contains("drop_outs = 0"), "{}", text(&ended));
+        assert!(
+            !ended.status.success() && text(&ended).contains("drop_outs = 0"),
+            "{}",
+            text(&ended)
+        );
     }
 }

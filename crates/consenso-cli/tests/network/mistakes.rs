@@ -19,28 +19,52 @@ fn refused(place: &Path, arguments: &[&str], said: &[&str]) {
     let output = consenso().current_dir(place).args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
     for part in said {
-        assert!(text(&output).contains(part), "{arguments:?}: {part} is missing from {}", text(&output));
+        assert!(
+            text(&output).contains(part),
+            "{arguments:?}: {part} is missing from {}",
+            text(&output)
+        );
     }
 }
 
 #[test]
 fn a_network_that_could_not_run_is_not_made() {
     let place = place("not-made");
-    let new = |more: &[&'static str]| [&["network", "new", "net", "--sites", "a,b,c"], more].concat();
+    let new =
+        |more: &[&'static str]| [&["network", "new", "net", "--sites", "a,b,c"], more].concat();
     let adult = |more: &[&'static str]| [&new(&["--experiment", "adult"]), more].concat();
-    refused(&place, &adult(&["--addresses", "a.org:1,b.org:2"]), &["--addresses has 2 entries for 3 sites"]);
+    refused(
+        &place,
+        &adult(&["--addresses", "a.org:1,b.org:2"]),
+        &["--addresses has 2 entries for 3 sites"],
+    );
     refused(&place, &adult(&["--addresses", "a.org,b.org:2,"]), &["\"a.org\" is not HOST:PORT"]);
-    refused(&place, &adult(&["--addresses", "a.org:1,b.org:0,"]), &["\"b.org:0\" is not HOST:PORT"]);
-    refused(&place, &adult(&["--addresses", "a.org:1,a.org:1,"]), &["two sites are called at a.org:1"]);
+    refused(
+        &place,
+        &adult(&["--addresses", "a.org:1,b.org:0,"]),
+        &["\"b.org:0\" is not HOST:PORT"],
+    );
+    refused(
+        &place,
+        &adult(&["--addresses", "a.org:1,a.org:1,"]),
+        &["two sites are called at a.org:1"],
+    );
     refused(&place, &adult(&["--addresses", "a.org:1,,"]), &["neither b nor c can be called"]);
     refused(&place, &adult(&["--records", "5,6,7"]), &["--records", "data.records_per_agent"]);
     for site in ["a", "b", "c"] {
-        let rows = (0..30).map(|k| format!("{},{}\n", 20 + k, if k % 3 == 0 { "yes" } else { "no" }));
-        fs::write(place.join(format!("{site}.csv")), format!("age,ill\n{}", rows.collect::<String>()))
-            .unwrap();
+        let rows =
+            (0..30).map(|k| format!("{},{}\n", 20 + k, if k % 3 == 0 { "yes" } else { "no" }));
+        fs::write(
+            place.join(format!("{site}.csv")),
+            format!("age,ill\n{}", rows.collect::<String>()),
+        )
+        .unwrap();
     }
-    let draft =
-        consenso().current_dir(&place).args(["data", "schema", "a.csv", "--label", "ill"]).output().unwrap();
+    let draft = consenso()
+        .current_dir(&place)
+        .args(["data", "schema", "a.csv", "--label", "ill"])
+        .output()
+        .unwrap();
     fs::write(place.join("schema.toml"), &draft.stdout).unwrap();
     let study = |algorithm: &str| {
         let text = format!(
@@ -51,8 +75,13 @@ fn a_network_that_could_not_run_is_not_made() {
     };
     study("kind = \"dgd\"");
     let files = new(&["--experiment", "study.toml"]);
-    refused(&place, &files, &["schema.toml: this draft was computed from records", "set reviewed = true"]);
-    let reviewed = String::from_utf8(draft.stdout).unwrap().replace("reviewed = false", "reviewed = true");
+    refused(
+        &place,
+        &files,
+        &["schema.toml: this draft was computed from records", "set reviewed = true"],
+    );
+    let reviewed =
+        String::from_utf8(draft.stdout).unwrap().replace("reviewed = false", "reviewed = true");
     fs::write(place.join("schema.toml"), reviewed).unwrap();
     study("kind = \"dgd\"\nrounds = 0");
     refused(&place, &files, &["study.toml", "rounds"]);
@@ -60,10 +89,22 @@ fn a_network_that_could_not_run_is_not_made() {
     study("kind = \"dgd\"\nstaleness = 2\nexchange = \"secret-shared\"");
     refused(&place, &files, &["staleness", "needs everybody's of one round"]);
     study("kind = \"extra\"\nstaleness = 2");
-    refused(&place, &files, &["study.toml:", "kind extra cannot mix older vectors", "use kind = \"dgd\""]);
+    refused(
+        &place,
+        &files,
+        &["study.toml:", "kind extra cannot mix older vectors", "use kind = \"dgd\""],
+    );
     study("kind = \"dgd\"");
-    refused(&place, &[&files[..], &["--set", "start=0.5"]].concat(), &["a network starts from zero"]);
-    refused(&place, &new(&["--experiment", "dispatch-14"]), &["this experiment can be simulated only"]);
+    refused(
+        &place,
+        &[&files[..], &["--set", "start=0.5"]].concat(),
+        &["a network starts from zero"],
+    );
+    refused(
+        &place,
+        &new(&["--experiment", "dispatch-14"]),
+        &["this experiment can be simulated only"],
+    );
     refused(
         &place,
         &[&files[..], &["--addresses", ",b.org:2,"]].concat(),
@@ -73,13 +114,21 @@ fn a_network_that_could_not_run_is_not_made() {
     let made = consenso().current_dir(&place).args(&files).output().unwrap();
     assert!(made.status.success(), "{}", text(&made));
     fs::write(place.join("b.csv"), "age,ill\n30,yes\n").unwrap();
-    refused(&place, &["node", "run", "net/b"], &["b.csv: 1 records, but 30 were announced", "peers.toml"]);
+    refused(
+        &place,
+        &["node", "run", "net/b"],
+        &["b.csv: 1 records, but 30 were announced", "peers.toml"],
+    );
 }
 
 #[test]
 fn a_folder_that_is_no_site_is_told_from_one() {
-    let net =
-        Net::new("no-site", 2, &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5"), "os");
+    let net = Net::new(
+        "no-site",
+        2,
+        &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5"),
+        "os",
+    );
     let place = net.root.parent().unwrap();
     for command in ["run", "status", "audit", "model"] {
         refused(place, &["node", command, "net"], &["this is a network", "net/site-0, net/site-1"]);
@@ -94,7 +143,12 @@ fn a_folder_that_is_no_site_is_told_from_one() {
         ("site.toml", "listen = \"127.0.0.1:", "listen = \"7400", "site.toml: listen: \"7400"),
         ("site.toml", "name =", "metrics = \"here\"\nname =", "metrics: \"here\" is not HOST:PORT"),
         ("peers.toml", "address = \"127.0.0.1:", "address = \"", "peers.toml: address of site-0: "),
-        ("site.toml", "name =", "lisen = \"x\"\nname =", "site.toml: line 1: unknown field `lisen`"),
+        (
+            "site.toml",
+            "name =",
+            "lisen = \"x\"\nname =",
+            "site.toml: line 1: unknown field `lisen`",
+        ),
     ] {
         let path = net.folder(0).join(file);
         let right = fs::read_to_string(&path).unwrap();
@@ -112,7 +166,11 @@ fn a_folder_that_is_no_site_is_told_from_one() {
     fs::remove_file(net.folder(1).join(KEY)).unwrap();
     refused(place, &["node", "run", "net/site-1"], &["net/site-1/key.pem"]);
     fs::remove_file(net.folder(1).join("peers.toml")).unwrap();
-    refused(place, &["node", "run", "net/site-1"], &["peers.toml: is missing; it comes with the study"]);
+    refused(
+        place,
+        &["node", "run", "net/site-1"],
+        &["peers.toml: is missing; it comes with the study"],
+    );
 }
 
 /// Starts all sites; what is said when they have ended.
@@ -125,12 +183,13 @@ fn up(net: &Net) -> std::process::Child {
 /// The process that was started for a site.
 fn pid_of(folder: &Path) -> Option<u32> {
     let folder = folder.display().to_string();
-    fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).find(
-        |pid: &u32| {
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .find(|pid: &u32| {
             let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             line.split('\0').any(|word| word == folder)
-        },
-    )
+        })
 }
 
 #[test]

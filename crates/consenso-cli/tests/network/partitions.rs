@@ -58,9 +58,12 @@ fn halves_of_a_network_say_whose_model_theirs_is_not_and_leave_each_other_alone(
         let mut peers: toml::Table = fs::read_to_string(&path).unwrap().parse().unwrap();
         for peer in peers["site"].as_array_mut().unwrap().iter_mut().take(2) {
             let address = peer["address"].as_str().unwrap().to_owned();
-            let (port, target) = (ports(1)[0], address.rsplit(':').next().unwrap().parse().unwrap());
+            let (port, target) =
+                (ports(1)[0], address.rsplit(':').next().unwrap().parse().unwrap());
             cable(port, target, Arc::clone(&both));
-            peer.as_table_mut().unwrap().insert("address".into(), format!("127.0.0.1:{port}").into());
+            peer.as_table_mut()
+                .unwrap()
+                .insert("address".into(), format!("127.0.0.1:{port}").into());
         }
         fs::write(path, peers.to_string()).unwrap();
     }
@@ -78,12 +81,15 @@ fn halves_of_a_network_say_whose_model_theirs_is_not_and_leave_each_other_alone(
     };
     wait("rounds", &|| net.audit_len(0) > 60);
     both.pulled.store(true, Relaxed);
-    let alone = |site: usize| net.audit(site).iter().filter(|l| l["event"] == "without").count() == 2;
-    // A line may be half written while it is read.
     let alone =
-        |site: usize| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| alone(site))).unwrap_or(false);
+        |site: usize| net.audit(site).iter().filter(|l| l["event"] == "without").count() == 2;
+    // A line may be half written while it is read.
+    let alone = |site: usize| {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| alone(site))).unwrap_or(false)
+    };
     wait("halves", &|| (0..4).all(alone));
-    // The cable is put back. Nobody wants the other half any more, and nobody calls it all the time.
+    // The cable is put back. Nobody wants the other half any more, and nobody calls it all the
+    // time.
     both.pulled.store(false, Relaxed);
     std::thread::sleep(Duration::from_secs(6));
     both.calls.store(0, Relaxed);
@@ -115,7 +121,11 @@ fn a_model_that_was_made_without_somebody_is_not_everybodys() {
     all.remove(2).kill();
     for end in finish(all, LIMIT) {
         let expected: (Value, Value) = (serde_json::json!(["site-2"]), false.into());
-        assert_eq!((&end["without"], &end["everybodys_model"]), (&expected.0, &expected.1), "{end}");
+        assert_eq!(
+            (&end["without"], &end["everybodys_model"]),
+            (&expected.0, &expected.1),
+            "{end}"
+        );
         assert_eq!((&end["round"], &end["one_model"]), (&2002.into(), &false.into()), "{end}");
     }
     let whole = Net::new(
@@ -151,7 +161,8 @@ fn a_replaced_pin_ends_the_live_link() {
     wait("the link is cut", &|| log().contains("the pin of its key was replaced in peers.toml"));
     let quiet = net.audit_len(1);
     std::thread::sleep(Duration::from_secs(1));
-    let received = |from: usize| net.audit(1)[from..].iter().filter(|l| l["event"] == "received").count();
+    let received =
+        |from: usize| net.audit(1)[from..].iter().filter(|l| l["event"] == "received").count();
     assert!(received(quiet.saturating_sub(1)) <= 2, "nothing passes any more");
     // The right pin again, and the run goes on.
     fs::write(&path, before).unwrap();
@@ -161,7 +172,8 @@ fn a_replaced_pin_ends_the_live_link() {
     finish(all, LIMIT);
 }
 
-/// A key on the list of revoked ones is out, whatever peers.toml says; and a Job must not take a stop for the end of its study.
+/// A key on the list of revoked ones is out, whatever peers.toml says; and a Job must not take a
+/// stop for the end of its study.
 #[test]
 fn a_revoked_key_is_out_and_a_stop_is_not_the_end() {
     let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 200000\ngossip = 0");
@@ -182,9 +194,11 @@ fn a_revoked_key_is_out_and_a_stop_is_not_the_end() {
         assert!(began.elapsed() < LIMIT, "rounds");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let peers: toml::Table = fs::read_to_string(folder.join("peers.toml")).unwrap().parse().unwrap();
+    let peers: toml::Table =
+        fs::read_to_string(folder.join("peers.toml")).unwrap().parse().unwrap();
     let pin = peers["site"].as_array().unwrap()[1]["pin"].as_str().unwrap().to_owned();
-    fs::write(folder.join("revoked.txt"), format!("# lost with a laptop\n\n{pin}  # site-1\n")).unwrap();
+    fs::write(folder.join("revoked.txt"), format!("# lost with a laptop\n\n{pin}  # site-1\n"))
+        .unwrap();
     let log = || fs::read_to_string(folder.join("audit.jsonl")).unwrap();
     while !log().contains("its key is revoked (revoked.txt, line 3)") {
         assert!(began.elapsed() < LIMIT, "the link is cut");
@@ -197,19 +211,26 @@ fn a_revoked_key_is_out_and_a_stop_is_not_the_end() {
     other.kill();
 }
 
-/// Two sites of one host with one port for metrics passed every check, and one of them did not start.
+/// Two sites of one host with one port for metrics passed every check, and one of them did not
+/// start.
 #[test]
 fn doctor_sees_a_metrics_port_that_is_taken_twice() {
     let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5");
     let net = Net::new("metrics-clash", 2, &study, "seed");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     net.set(0, "metrics", taken.local_addr().unwrap().to_string());
-    let doctor =
-        |site: usize| crate::consenso().args(["node", "doctor"]).arg(net.folder(site)).output().unwrap();
+    let doctor = |site: usize| {
+        crate::consenso().args(["node", "doctor"]).arg(net.folder(site)).output().unwrap()
+    };
     let said = doctor(0);
     assert!(!said.status.success() && text(&said).contains("metrics"), "{}", text(&said));
-    let site: toml::Table = fs::read_to_string(net.folder(1).join("site.toml")).unwrap().parse().unwrap();
+    let site: toml::Table =
+        fs::read_to_string(net.folder(1).join("site.toml")).unwrap().parse().unwrap();
     net.set(1, "metrics", site["listen"].as_str().unwrap().to_owned());
     let said = doctor(1);
-    assert!(!said.status.success() && text(&said).contains("they need two ports"), "{}", text(&said));
+    assert!(
+        !said.status.success() && text(&said).contains("they need two ports"),
+        "{}",
+        text(&said)
+    );
 }

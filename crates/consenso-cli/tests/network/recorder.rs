@@ -1,5 +1,6 @@
-//! A recorder between the processes. The test made the network and owns every key, so it can stand in for both ends of an edge: it is the called site
-//! to the caller and the caller to the called site, under their own certificates, and hands on byte for byte what it reads.
+//! A recorder between the processes. The test made the network and owns every key, so it can stand
+//! in for both ends of an edge: it is the called site to the caller and the caller to the called
+//! site, under their own certificates, and hands on byte for byte what it reads.
 
 use crate::faults::before_every_site;
 use crate::http2::Messages;
@@ -81,7 +82,9 @@ impl Ear {
                 self.study = Some(hello.experiment);
                 return Ok(());
             }
-            Frame::Release { from, round, .. } | Frame::Masked { from, exchange: round, .. } => (from, round),
+            Frame::Release { from, round, .. } | Frame::Masked { from, exchange: round, .. } => {
+                (from, round)
+            }
             Frame::Words { from, to, round, .. } if to as usize == self.way.1 => (from, round),
             Frame::Words { to, .. } => return Err(format!("a share for {to}")),
             Frame::Ack { .. }
@@ -105,7 +108,9 @@ impl Ear {
     fn end(self) {
         let mut seen = self.seen.lock().unwrap();
         match (self.messages.cut(), self.study) {
-            (Ok(cut), Some(study)) => seen.cut.extend(cut.into_iter().map(|bytes| (study, self.way, bytes))),
+            (Ok(cut), Some(study)) => {
+                seen.cut.extend(cut.into_iter().map(|bytes| (study, self.way, bytes)))
+            }
             (Ok(_), None) => {}
             (Err(reason), _) => seen.offences.push(format!("{:?}: {reason}", self.way)),
         }
@@ -122,7 +127,8 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// One that stands nowhere yet.
     fn of(seen: Arc<Mutex<Seen>>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         Self { seen, runtime: runtime.unwrap() }
     }
 
@@ -154,9 +160,15 @@ impl Recorder {
             let of_this = |key: &(Digest, Way, u32)| key.0 == *study && key.1 == *way;
             // Of a payload; other frames say nothing of the records.
             let kept = !matches!(bytes[0], 2 | 6)
-                || seen.payloads.iter().any(|(key, whole)| of_this(key) && whole.starts_with(bytes));
+                || seen
+                    .payloads
+                    .iter()
+                    .any(|(key, whole)| of_this(key) && whole.starts_with(bytes));
             if !kept {
-                all.push(format!("{way:?}: {} bytes of a payload that never came again", bytes.len()));
+                all.push(format!(
+                    "{way:?}: {} bytes of a payload that never came again",
+                    bytes.len()
+                ));
             }
         }
         all
@@ -170,7 +182,11 @@ impl Recorder {
     /// Payloads of a way, by round.
     pub(crate) fn payloads(&self, way: Way) -> Vec<(u32, Vec<u8>)> {
         let seen = self.seen.lock().unwrap();
-        seen.payloads.iter().filter(|p| p.0.1 == way).map(|(key, bytes)| (key.2, bytes.clone())).collect()
+        seen.payloads
+            .iter()
+            .filter(|p| p.0.1 == way)
+            .map(|(key, bytes)| (key.2, bytes.clone()))
+            .collect()
     }
 
     /// Connections that were made, and payloads that came again.
@@ -179,8 +195,8 @@ impl Recorder {
         (seen.connections, seen.resends)
     }
 
-    /// Where this is not so: every round passed on every edge, both ways, with one payload, the one that its sender's ledger has charged; and nothing
-    /// else did.
+    /// Where this is not so: every round passed on every edge, both ways, with one payload, the one
+    /// that its sender's ledger has charged; and nothing else did.
     fn complaints(&self, net: &Net) -> Vec<String> {
         let mut all = self.offences();
         let (experiment, study) = (net.experiment(), Folder::read(&net.folder(0)).unwrap().study);
@@ -191,7 +207,8 @@ impl Recorder {
             let of = |&to: &u32| seen.payloads.get(&(study, (from, to as usize), round));
             let found: Vec<_> = neighbours.iter().filter_map(of).map(Vec::as_slice).collect();
             expected += found.len();
-            // Shares are charged together, in the order of the neighbours; a release is the same for all.
+            // Shares are charged together, in the order of the neighbours; a release is the same
+            // for all.
             let payload = if experiment.is_shared() {
                 found.concat()
             } else {
@@ -218,7 +235,8 @@ impl Recorder {
     }
 }
 
-/// Takes a call for the site `called`, finds out who calls, calls `called` in its name, and hands on what both say.
+/// Takes a call for the site `called`, finds out who calls, calls `called` in its name, and hands
+/// on what both say.
 async fn stand_between(
     caller: TcpStream,
     folders: &[PathBuf],
@@ -231,7 +249,8 @@ async fn stand_between(
     let known = folder.known()?;
     let config = Identity::read(&folder.path)?.server(&known)?;
     let near = TlsAcceptor::from(config).accept(caller).await?;
-    let certificate = near.get_ref().1.peer_certificates().and_then(<[_]>::first).ok_or("no certificate")?;
+    let certificate =
+        near.get_ref().1.peer_certificates().and_then(<[_]>::first).ok_or("no certificate")?;
     let from = recognise(certificate, &known)?;
     let config = Identity::read(&folders[from])?.client(&known[called])?;
     let stream = TcpStream::connect(("127.0.0.1", target)).await?;
@@ -241,7 +260,12 @@ async fn stand_between(
     seen.lock().unwrap().connections += 1;
     let (near_in, near_out) = tokio::io::split(near);
     let (far_in, far_out) = tokio::io::split(far);
-    let ear = |way, caller| Ear { way, messages: Messages::of(caller), study: None, seen: Arc::clone(&seen) };
+    let ear = |way, caller| Ear {
+        way,
+        messages: Messages::of(caller),
+        study: None,
+        seen: Arc::clone(&seen),
+    };
     tokio::join!(
         hand_on(near_in, far_out, ear((from, called), true)),
         hand_on(far_in, near_out, ear((called, from), false)),
@@ -262,7 +286,8 @@ async fn hand_on(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unp
     drop(to.shutdown().await);
 }
 
-/// A network whose ledgers and logs were thrown away draws its noise again: exactly what must never pass unseen.
+/// A network whose ledgers and logs were thrown away draws its noise again: exactly what must never
+/// pass unseen.
 #[test]
 fn the_recorder_sees_a_round_that_is_drawn_twice() {
     let study = experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 3\ngossip = 0");
@@ -275,7 +300,8 @@ fn the_recorder_sees_a_round_that_is_drawn_twice() {
     let deaf = Recorder::of(Arc::default());
     assert_eq!(deaf.complaints(&net).len(), 6);
     for site in 0..2 {
-        let keep = ["experiment.toml", "peers.toml", SITE, "key.pem", "certificate.pem", "trust.pem"];
+        let keep =
+            ["experiment.toml", "peers.toml", SITE, "key.pem", "certificate.pem", "trust.pem"];
         for file in fs::read_dir(net.folder(site)).unwrap().map(|f| f.unwrap()) {
             if !keep.iter().any(|name| file.file_name() == *name) {
                 fs::remove_file(file.path()).unwrap();
@@ -289,7 +315,8 @@ fn the_recorder_sees_a_round_that_is_drawn_twice() {
     assert!(recorder.complaints(&net).len() > 6, "nor are they what the new ledgers have charged");
 }
 
-/// What it would take for a leak: another payload, the beginning of another payload, somebody else's share.
+/// What it would take for a leak: another payload, the beginning of another payload, somebody
+/// else's share.
 #[test]
 fn the_recorder_sees_forged_payloads_whole_or_cut() {
     use consenso_node::frame::{self, Hello};
@@ -297,15 +324,25 @@ fn the_recorder_sees_forged_payloads_whole_or_cut() {
         let prefixed = [&[0][..], &(bytes.len() as u32).to_be_bytes(), bytes].concat();
         [&(prefixed.len() as u32).to_be_bytes()[1..], &[0, 0, 0, 0, 0, 1], &prefixed].concat()
     };
-    let hello =
-        Hello { version: frame::VERSION, experiment: [1; 32], graph: [2; 32], from: 4, to: 5, have: 0 };
+    let hello = Hello {
+        version: frame::VERSION,
+        experiment: [1; 32],
+        graph: [2; 32],
+        from: 4,
+        to: 5,
+        have: 0,
+    };
     let hello = Frame::Hello(hello).encode();
     let (honest, forged) = (frame::release(4, 7, &[1.0, 2.0]), frame::release(4, 7, &[1.0, 2.5]));
     let offences = |second: &[u8]| {
         let seen = Arc::new(Mutex::new(Seen::default()));
         for bytes in [&message(&honest), second] {
-            let mut ear =
-                Ear { way: (4, 5), messages: Messages::of(false), study: None, seen: Arc::clone(&seen) };
+            let mut ear = Ear {
+                way: (4, 5),
+                messages: Messages::of(false),
+                study: None,
+                seen: Arc::clone(&seen),
+            };
             ear.hear(&message(&hello));
             ear.hear(bytes);
             ear.end();

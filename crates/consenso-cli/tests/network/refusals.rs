@@ -2,7 +2,9 @@
 
 use crate::{Net, consenso, experiment, finish, ports, simulated, start, text};
 use consenso_node::frame::Hex;
-use consenso_node::identity::{Authority, CERTIFICATE, Issued, KEY, Validity, pin_of_file, write_secret};
+use consenso_node::identity::{
+    Authority, CERTIFICATE, Issued, KEY, Validity, pin_of_file, write_secret,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -92,7 +94,11 @@ fn impostors_are_refused_on_both_sides_and_the_run_is_unharmed() {
     for (folder, here, there) in [
         (&unlisted, "is not listed in peers.toml", "refused"),
         (&wrong_edge, "site-2 is no neighbour of site-0", "it refused: site-2 is no neighbour"),
-        (&other_study, "algorithm.1.rounds: 40 here, 41 there", "algorithm.1.rounds: 41 here, 40 there"),
+        (
+            &other_study,
+            "algorithm.1.rounds: 40 here, 41 there",
+            "algorithm.1.rounds: 41 here, 40 there",
+        ),
         (&stranger, "invalid peer certificate", "refused"),
     ] {
         let process = start(folder);
@@ -132,8 +138,12 @@ fn an_expired_certificate_is_refused_and_replaced_without_a_restart() {
 #[test]
 fn there_is_no_start_with_an_exposed_key_or_without_certificates() {
     use std::os::unix::fs::PermissionsExt as _;
-    let net =
-        Net::new("no-start", 2, &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5"), "os");
+    let net = Net::new(
+        "no-start",
+        2,
+        &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5"),
+        "os",
+    );
     let refused = |what: &str| {
         let output = net.start(0).output();
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
@@ -147,7 +157,8 @@ fn there_is_no_start_with_an_exposed_key_or_without_certificates() {
     refused("certificate.pem");
 }
 
-/// Sites that sign their own certificates and trust each other's, as the guide has it: only certificates travel.
+/// Sites that sign their own certificates and trust each other's, as the guide has it: only
+/// certificates travel.
 #[test]
 fn sites_can_do_without_an_authority() {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-own-keys");
@@ -164,7 +175,8 @@ fn sites_can_do_without_an_authority() {
         assert!(made.status.success(), "{}", text(&made));
     }
     let new = |folder: &str, certificates: &str| {
-        let sites = ["network", "new", folder, "--sites", "site-0,site-1", "--experiment", "study.toml"];
+        let sites =
+            ["network", "new", folder, "--sites", "site-0,site-1", "--experiment", "study.toml"];
         let both = addresses.join(",");
         run(&[&sites[..], &["--addresses", &both, "--certificates", certificates]].concat())
     };
@@ -191,13 +203,19 @@ fn sites_can_do_without_an_authority() {
     assert_eq!((net.transcript(), net.models()), simulated(&net));
 }
 
-/// What the doctor says of a site: before the other is there, while it runs, and when one of them is wrong.
+/// What the doctor says of a site: before the other is there, while it runs, and when one of them
+/// is wrong.
 #[test]
 fn the_doctor_calls_the_neighbours_and_says_what_is_wrong() {
-    let net =
-        Net::new("doctor", 2, &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5"), "os");
+    let net = Net::new(
+        "doctor",
+        2,
+        &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5"),
+        "os",
+    );
     let doctor = |check: &str| {
-        let output = consenso().args(["--json", "node", "doctor"]).arg(net.folder(1)).output().unwrap();
+        let output =
+            consenso().args(["--json", "node", "doctor"]).arg(net.folder(1)).output().unwrap();
         let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let one = found["checks"].as_array().unwrap().iter().find(|c| c["check"] == check).unwrap();
         (output.status.code(), one["wait"] == true, one["text"].as_str().unwrap().to_owned())
@@ -239,7 +257,9 @@ fn a_neighbour_that_is_away_is_waited_for_or_done_without() {
     net.set(1, "away", "continue-without");
     finish(vec![net.start(0), net.start(1)], LIMIT);
     let absent = net.ledger(1).into_iter().find_map(|e| match e {
-        consenso_node::store::Entry::Absent { round, neighbour, weight } => Some((round, neighbour, weight)),
+        consenso_node::store::Entry::Absent { round, neighbour, weight } => {
+            Some((round, neighbour, weight))
+        }
         _ => None,
     });
     assert_eq!(absent, Some((1, 2, 1.0 / 3.0)));

@@ -12,7 +12,11 @@ const LIMIT: Duration = Duration::from_secs(180);
 const ROUNDS: u32 = 900;
 
 fn study(algorithm: &str) -> String {
-    experiment(4, "kind = \"ring\"", &format!("kind = \"{algorithm}\"\nrounds = {ROUNDS}\ngossip = 2"))
+    experiment(
+        4,
+        "kind = \"ring\"",
+        &format!("kind = \"{algorithm}\"\nrounds = {ROUNDS}\ngossip = 2"),
+    )
 }
 
 /// Waits until a site's log has this many lines more.
@@ -28,20 +32,28 @@ fn rounds(net: &Net, site: usize, lines: usize) {
 fn lose_disk(net: &Net, site: usize) {
     for file in fs::read_dir(net.folder(site)).unwrap() {
         let name = file.as_ref().unwrap().file_name().into_string().unwrap();
-        if ["state.db", "audit", "held-", "run.lock", "rejoin"].iter().any(|start| name.starts_with(start)) {
+        if ["state.db", "audit", "held-", "run.lock", "rejoin"]
+            .iter()
+            .any(|start| name.starts_with(start))
+        {
             fs::remove_file(file.unwrap().path()).unwrap();
         }
     }
 }
 
 fn rejoin(net: &Net, site: usize, more: &[&str]) -> (Output, Value) {
-    let output =
-        consenso().args(["--json", "node", "rejoin"]).arg(net.folder(site)).args(more).output().unwrap();
+    let output = consenso()
+        .args(["--json", "node", "rejoin"])
+        .arg(net.folder(site))
+        .args(more)
+        .output()
+        .unwrap();
     let value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     (output, value)
 }
 
-/// The study lost everybody's budget with one disk; now the site goes on, and nothing is drawn twice.
+/// The study lost everybody's budget with one disk; now the site goes on, and nothing is drawn
+/// twice.
 #[test]
 fn a_site_that_lost_its_disk_goes_on_with_what_its_neighbours_hold() {
     let net = Net::new("rejoin", 4, &study("dgd"), "os");
@@ -49,7 +61,8 @@ fn a_site_that_lost_its_disk_goes_on_with_what_its_neighbours_hold() {
     rounds(&net, 2, 60);
     all[2].kill();
     lose_disk(&net, 2);
-    // Started as if nothing had been, it is told otherwise by its own signature, and told what to do.
+    // Started as if nothing had been, it is told otherwise by its own signature, and told what to
+    // do.
     let refused = net.start(2).output();
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("consenso node rejoin"), "{}", text(&refused));
@@ -60,13 +73,18 @@ fn a_site_that_lost_its_disk_goes_on_with_what_its_neighbours_hold() {
     assert!(restored >= 10 && done["known"] == 0, "{done}");
     assert_eq!(done["spared_until"].as_u64(), Some(u64::from(restored) + 2), "{done}");
     assert_eq!(done["answered"].as_array().map(Vec::len), Some(2), "{done}");
-    assert!(done["assumed"][0].as_str().unwrap().contains("at least one of the neighbours"), "{done}");
+    assert!(
+        done["assumed"][0].as_str().unwrap().contains("at least one of the neighbours"),
+        "{done}"
+    );
     all[2] = net.start(2);
     finish(all, LIMIT);
     // Every ledger has every round once, with the same charges as one that lost nothing.
     let charges = |site: usize| -> Vec<(u32, Value)> {
         let release = |entry| match entry {
-            Entry::Release { round, charge, .. } => Some((round, serde_json::to_value(charge).unwrap())),
+            Entry::Release { round, charge, .. } => {
+                Some((round, serde_json::to_value(charge).unwrap()))
+            }
             _ => None,
         };
         net.ledger(site).into_iter().filter_map(release).collect()
@@ -76,10 +94,16 @@ fn a_site_that_lost_its_disk_goes_on_with_what_its_neighbours_hold() {
     // Both neighbours received the same bytes in every round, and none of them twice.
     let received = |site: usize| -> BTreeMap<u64, String> {
         let mut all = BTreeMap::new();
-        for line in net.audit(site).iter().filter(|l| l["event"] == "received" && l["peer"] == "site-2") {
+        for line in
+            net.audit(site).iter().filter(|l| l["event"] == "received" && l["peer"] == "site-2")
+        {
             let (round, hash) =
                 (line["round"].as_u64().unwrap(), line["blake3"].as_str().unwrap().to_owned());
-            assert_eq!(*all.entry(round).or_insert_with(|| hash.clone()), hash, "round {round} at {site}");
+            assert_eq!(
+                *all.entry(round).or_insert_with(|| hash.clone()),
+                hash,
+                "round {round} at {site}"
+            );
         }
         all
     };
@@ -101,7 +125,8 @@ fn a_site_that_lost_its_disk_goes_on_with_what_its_neighbours_hold() {
     }
     let models: Vec<Vec<f64>> =
         net.models().iter().map(|m| m.iter().map(|&bits| f64::from_bits(bits)).collect()).collect();
-    let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let far =
+        |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     let size = models[0].iter().fold(0.0, |most: f64, x| most.max(x.abs()));
     assert!(models.iter().all(|m| far(m, &models[0]) < size), "{models:?}");
     // Nothing is lost any more.
@@ -109,7 +134,8 @@ fn a_site_that_lost_its_disk_goes_on_with_what_its_neighbours_hold() {
     assert_ne!(output.status.code(), Some(0), "{}", text(&output));
 }
 
-/// The witness knows what was released, whatever neighbours say; and an old copy of the ledger is brought up to date.
+/// The witness knows what was released, whatever neighbours say; and an old copy of the ledger is
+/// brought up to date.
 #[test]
 fn a_witness_decides_what_may_have_been_released() {
     let net = Net::new("rejoin-witness", 4, &study("dgd"), "os");
@@ -174,7 +200,11 @@ fn an_algorithm_that_remembers_more_is_refused_with_words() {
     let stale = study("dgd").replace("gossip = 2", "gossip = 2\nstaleness = 3");
     for (name, study, words) in [
         ("admm", study("admm"), "admm remembers sums over all rounds"),
-        ("tracking", study("gradient-tracking"), "gradient-tracking remembers sums over all rounds"),
+        (
+            "tracking",
+            study("gradient-tracking"),
+            "gradient-tracking remembers sums over all rounds",
+        ),
         ("extra", study("extra"), "extra remembers"),
         ("stale", stale, "staleness = 3: a site may be that many rounds ahead"),
     ] {
@@ -185,7 +215,8 @@ fn an_algorithm_that_remembers_more_is_refused_with_words() {
     }
 }
 
-/// It may have gone on without the honest neighbour, by any number of rounds: then "at most two ahead" does not hold.
+/// It may have gone on without the honest neighbour, by any number of rounds: then "at most two
+/// ahead" does not hold.
 #[test]
 fn a_site_that_goes_on_without_others_needs_a_witness_to_come_back() {
     let net = Net::new("rejoin-alone", 4, &study("dgd"), "os");

@@ -1,4 +1,5 @@
-//! Secret shares over the network: two exchanges a round, a frame of its own for every neighbour, and the simulator's bits at the end.
+//! Secret shares over the network: two exchanges a round, a frame of its own for every neighbour,
+//! and the simulator's bits at the end.
 
 use crate::faults::behind_proxies;
 use crate::kill::recorded;
@@ -63,8 +64,8 @@ fn hash(bytes: &[u8]) -> String {
     Hex(&blake3(bytes)).to_string()
 }
 
-/// Hashes of all that a site received, by (from, exchange); a frame may come again, another one may not. The log is written after the round is on
-/// its way, so who is killed may lack its last lines.
+/// Hashes of all that a site received, by (from, exchange); a frame may come again, another one may
+/// not. The log is written after the round is on its way, so who is killed may lack its last lines.
 fn received(net: &Net, site: usize) -> BTreeMap<(usize, u32), String> {
     let mut all = BTreeMap::new();
     for line in net.audit(site).iter().filter(|line| line["event"] == "received") {
@@ -80,7 +81,8 @@ fn received(net: &Net, site: usize) -> BTreeMap<(usize, u32), String> {
     all
 }
 
-/// Every site ended with the simulator's model, charged what it sent once, and received its own shares and nobody else's.
+/// Every site ended with the simulator's model, charged what it sent once, and received its own
+/// shares and nobody else's.
 fn compare(net: &Net, killed: u32) {
     let simulated = Simulated::new(net);
     assert_eq!(net.transcript(), simulated.transcript());
@@ -91,7 +93,10 @@ fn compare(net: &Net, killed: u32) {
         for ((from, to, exchange), bytes) in &simulated.frames {
             let line = got.get(&(*from, *exchange));
             if *to == site {
-                assert!(line.map_or(killed > 0, |line| *line == hash(bytes)), "{from} to {to}: {exchange}");
+                assert!(
+                    line.map_or(killed > 0, |line| *line == hash(bytes)),
+                    "{from} to {to}: {exchange}"
+                );
             } else if exchange % 2 == 1 {
                 assert!(!all.contains(&hash(bytes)), "{site} got the share of {to}");
             }
@@ -99,16 +104,21 @@ fn compare(net: &Net, killed: u32) {
     }
 }
 
-/// Of all that every site sent and received, inside TLS, not one word is of a share between two others. Shares are uniform words of 64 bits: one in a
-/// place where it does not belong is a leak, not chance (1e-11 for all of them together). Those of the site's own edges are all found, so the search works.
+/// Of all that every site sent and received, inside TLS, not one word is of a share between two
+/// others. Shares are uniform words of 64 bits: one in a place where it does not belong is a leak,
+/// not chance (1e-11 for all of them together). Those of the site's own edges are all found, so the
+/// search works.
 fn assert_shares_reach_their_receiver_alone(net: &Net, recorder: &Recorder) {
     let sites = 0..net.names.len();
-    let ways = || sites.clone().flat_map(|a| sites.clone().map(move |b| (a, b))).filter(|way| way.0 != way.1);
+    let ways = || {
+        sites.clone().flat_map(|a| sites.clone().map(move |b| (a, b))).filter(|way| way.0 != way.1)
+    };
     for site in sites.clone() {
         let own = |way: &(usize, usize)| way.0 == site || way.1 == site;
         let mut heard: HashSet<[u8; 8]> = HashSet::new();
         for way in ways().filter(own) {
-            heard.extend(recorder.bytes(way).windows(8).filter_map(|w| <[u8; 8]>::try_from(w).ok()));
+            heard
+                .extend(recorder.bytes(way).windows(8).filter_map(|w| <[u8; 8]>::try_from(w).ok()));
         }
         for way in ways() {
             let shares = recorder.payloads(way).into_iter().filter(|payload| payload.0 % 2 == 1);
@@ -117,7 +127,10 @@ fn assert_shares_reach_their_receiver_alone(net: &Net, recorder: &Recorder) {
                 assert_eq!(words.len(), 14);
                 let found = words.iter().filter(|word| heard.contains(*word)).count();
                 let expected = if own(&way) { 14 } else { 0 };
-                assert_eq!(found, expected, "exchange {exchange} of {way:?} in the traffic of {site}");
+                assert_eq!(
+                    found, expected,
+                    "exchange {exchange} of {way:?} in the traffic of {site}"
+                );
             }
         }
     }
@@ -150,13 +163,16 @@ fn three_processes_share_what_the_simulator_shares_bit_for_bit_and_nobody_elses_
     let audited: serde_json::Value = serde_json::from_slice(&audited.stdout).unwrap();
     let study = &audited["studies"][0];
     assert_eq!((&audited["holds"], &study["charged"]), (&true.into(), &30.into()), "{audited}");
-    let (claimed, found) =
-        (study["claimed"]["epsilon"].as_f64().unwrap(), study["recomputed"]["epsilon"].as_f64().unwrap());
+    let (claimed, found) = (
+        study["claimed"]["epsilon"].as_f64().unwrap(),
+        study["recomputed"]["epsilon"].as_f64().unwrap(),
+    );
     assert!(found <= claimed && found > 0.999 * claimed, "{audited}");
     assert!(study["claimed"]["adversary"].as_str().unwrap().contains("up to 1 of 3"), "{audited}");
     // People are told rounds, not exchanges.
     for (command, key) in [("status", "round"), ("model", "round")] {
-        let said = consenso().args(["--json", "node", command]).arg(net.folder(1)).output().unwrap();
+        let said =
+            consenso().args(["--json", "node", command]).arg(net.folder(1)).output().unwrap();
         let said: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
         assert_eq!(said[key], 30, "{command}: {said}");
     }
@@ -173,7 +189,8 @@ fn killed_processes_share_the_same_bytes_again_and_end_with_the_same_bits() {
     assert_shares_reach_their_receiver_alone(&net, &recorder);
 }
 
-/// With noise and shares of the operating system a round drawn twice would be two equations for one vector.
+/// With noise and shares of the operating system a round drawn twice would be two equations for one
+/// vector.
 #[test]
 fn killed_processes_never_share_a_vector_twice() {
     let net = Net::new("shares-kill-os", 3, &study(3, 600), "os");
@@ -197,5 +214,9 @@ fn nobody_can_be_done_without() {
         net.set(site, "deadline_seconds", 1.0);
     }
     let refused = net.start(0).output();
-    assert!(!refused.status.success() && text(&refused).contains("needs everybody's"), "{}", text(&refused));
+    assert!(
+        !refused.status.success() && text(&refused).contains("needs everybody's"),
+        "{}",
+        text(&refused)
+    );
 }

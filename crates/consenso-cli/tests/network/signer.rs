@@ -21,7 +21,8 @@ fn ask(place: &Path, words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {}", text(&output));
 }
 
-/// Makes a key in a module, and a certificate of the network's authority for it; the site has no key file any more.
+/// Makes a key in a module, and a certificate of the network's authority for it; the site has no
+/// key file any more.
 fn into_a_module(net: &Net, site: usize) {
     let place = &net.folder(site);
     fs::create_dir(place.join("tokens")).unwrap();
@@ -29,7 +30,10 @@ fn into_a_module(net: &Net, site: usize) {
     fs::write(place.join("softhsm2.conf"), conf).unwrap();
     fs::write(place.join("pin"), "1234").unwrap();
     let tool = |more: &[&str]| {
-        ask(place, &[&["pkcs11-tool", "--module", MODULE, "--token-label", "consenso"], more].concat());
+        ask(
+            place,
+            &[&["pkcs11-tool", "--module", MODULE, "--token-label", "consenso"], more].concat(),
+        );
     };
     ask(
         place,
@@ -45,9 +49,21 @@ fn into_a_module(net: &Net, site: usize) {
             "1234",
         ],
     );
-    tool(&["--login", "--pin", "1234", "--keypairgen", "--key-type", "EC:prime256v1", "--id", "01"]);
+    tool(&[
+        "--login",
+        "--pin",
+        "1234",
+        "--keypairgen",
+        "--key-type",
+        "EC:prime256v1",
+        "--id",
+        "01",
+    ]);
     tool(&["--read-object", "--type", "pubkey", "--id", "01", "--output-file", "public.der"]);
-    ask(place, &["openssl", "ec", "-pubin", "-inform", "DER", "-in", "public.der", "-out", "public.pem"]);
+    ask(
+        place,
+        &["openssl", "ec", "-pubin", "-inform", "DER", "-in", "public.der", "-out", "public.pem"],
+    );
     let name = &net.names[site];
     ask(
         place,
@@ -117,7 +133,8 @@ fn into_a_module(net: &Net, site: usize) {
 #[test]
 #[ignore = "needs SoftHSM and OpenSC (apt-get install softhsm2 opensc): cargo xtask soak"]
 fn a_key_can_stay_in_a_hardware_module() {
-    if !Path::new(MODULE).exists() || Command::new("pkcs11-tool").arg("--version").output().is_err() {
+    if !Path::new(MODULE).exists() || Command::new("pkcs11-tool").arg("--version").output().is_err()
+    {
         eprintln!("left out: SoftHSM or OpenSC is not installed");
         return;
     }
@@ -132,13 +149,20 @@ fn a_key_can_stay_in_a_hardware_module() {
     // Its releases are signed, with the key that is in no file.
     let key = identity::certificates(&net.folder(1).join(CERTIFICATE)).unwrap();
     let key = identity::public_key(&key[0]).unwrap();
-    let received = net.audit(0).into_iter().filter(|l| l["event"] == "received" && l["peer"] == "site-1");
-    assert_eq!(received.filter(|l| l["scheme"] == 0x0403 && l["signature"].is_string()).count(), 21);
+    let received =
+        net.audit(0).into_iter().filter(|l| l["event"] == "received" && l["peer"] == "site-1");
+    assert_eq!(
+        received.filter(|l| l["scheme"] == 0x0403 && l["signature"].is_string()).count(),
+        21
+    );
     assert!(!key.is_empty() && !net.folder(1).join(KEY).exists());
     // A device with another key, or none, is found out before anything is sent.
     let script = net.folder(1).join("sign.sh");
-    fs::write(&script, fs::read_to_string(&script).unwrap().replace("exec", "export PKCS11_ID=02\nexec"))
-        .unwrap();
+    fs::write(
+        &script,
+        fs::read_to_string(&script).unwrap().replace("exec", "export PKCS11_ID=02\nexec"),
+    )
+    .unwrap();
     let refused = net.start(1).output();
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("signer: "), "{}", text(&refused));

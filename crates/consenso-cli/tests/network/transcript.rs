@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Ten processes, twenty edges, a hundred rounds of fourteen numbers. Seconds are those from all links up to the model.
+/// Ten processes, twenty edges, a hundred rounds of fourteen numbers. Seconds are those from all
+/// links up to the model.
 fn ten(test: &str, algorithm: &str) -> f64 {
-    let net = Net::new(test, 10, &experiment(10, "kind = \"random\"\nedges = 20", algorithm), "seed");
+    let net =
+        Net::new(test, 10, &experiment(10, "kind = \"random\"\nedges = 20", algorithm), "seed");
     let ends = finish(net.start_all(), LIMIT);
     let (transcript, models) = simulated(&net);
     assert_eq!(transcript.len(), 1000);
@@ -20,8 +22,10 @@ fn ten(test: &str, algorithm: &str) -> f64 {
     let audited: serde_json::Value = serde_json::from_slice(&audited.stdout).unwrap();
     let study = &audited["studies"][0];
     assert_eq!((&audited["holds"], &study["charged"]), (&true.into(), &100.into()), "{audited}");
-    let (claimed, found) =
-        (study["claimed"]["epsilon"].as_f64().unwrap(), study["recomputed"]["epsilon"].as_f64().unwrap());
+    let (claimed, found) = (
+        study["claimed"]["epsilon"].as_f64().unwrap(),
+        study["recomputed"]["epsilon"].as_f64().unwrap(),
+    );
     assert!(found <= claimed * (1.0 + 1e-9) && found > 0.9 * claimed, "{audited}");
     ends.iter().map(|end| end["seconds"].as_f64().unwrap()).fold(0.0, f64::max)
 }
@@ -82,7 +86,8 @@ fn an_audit_recomputes_a_claim_of_several_norms() {
     assert!(off.abs() < 1e-9, "{audited}");
 }
 
-/// Three hospitals with a file each, and noise of the operating system: each opens its own file only.
+/// Three hospitals with a file each, and noise of the operating system: each opens its own file
+/// only.
 #[test]
 fn three_sites_with_a_file_each() {
     let place = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-files");
@@ -102,12 +107,14 @@ fn three_sites_with_a_file_each() {
         .args(["--label", "ill"])
         .output()
         .unwrap();
-    let schema = String::from_utf8(drafted.stdout).unwrap().replace("reviewed = false", "reviewed = true");
+    let schema =
+        String::from_utf8(drafted.stdout).unwrap().replace("reviewed = false", "reviewed = true");
     fs::write(place.join("schema.toml"), schema).unwrap();
     let experiment = "name = \"hospitals\"\nruns = 1\n[data]\npath = \"?.csv\"\nschema = \"schema.toml\"\n[graph]\nkind = \"complete\"\n\
                       [privacy]\nepsilon = 2.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 20\n";
     fs::write(place.join("study.toml"), experiment).unwrap();
-    let port = crate::ports(3).iter().map(|p| format!("127.0.0.1:{p}")).collect::<Vec<_>>().join(",");
+    let port =
+        crate::ports(3).iter().map(|p| format!("127.0.0.1:{p}")).collect::<Vec<_>>().join(",");
     let root = place.join("net");
     let made = consenso()
         .args(["network", "new"])
@@ -140,7 +147,8 @@ fn three_sites_with_a_file_each() {
     assert!(model["model"].as_array().unwrap().len() >= 3, "{model}");
 }
 
-/// Each site fits its own records around the shared model. What it prints and what others may have is the shared one; its own lies in a folder that nobody else may read.
+/// Each site fits its own records around the shared model. What it prints and what others may have
+/// is the shared one; its own lies in a folder that nobody else may read.
 #[test]
 fn a_personal_model_stays_in_the_sites_private_folder() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -150,15 +158,18 @@ fn a_personal_model_stays_in_the_sites_private_folder() {
     finish(net.start_all(), LIMIT);
     let mut own = Vec::new();
     for site in 0..4 {
-        let said = consenso().args(["--json", "node", "model"]).arg(net.folder(site)).output().unwrap();
+        let said =
+            consenso().args(["--json", "node", "model"]).arg(net.folder(site)).output().unwrap();
         let shared: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
         assert_eq!(shared["personal"]["private"], true, "{shared}");
         let file = net.folder(site).join("private").join("personal-model.json");
         assert_eq!(shared["personal"]["file"], file.display().to_string());
-        let personal: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let personal: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         assert_eq!(personal["encoder"], shared["encoder"], "columns are scaled as all agreed");
         assert!(
-            personal["weights"].as_array().unwrap().len() > 3 && personal["weights"] != shared["weights"]
+            personal["weights"].as_array().unwrap().len() > 3
+                && personal["weights"] != shared["weights"]
         );
         assert!(personal["notes"].to_string().contains("must not leave the site"));
         let mode = fs::metadata(file.parent().unwrap()).unwrap().permissions().mode();
@@ -177,10 +188,15 @@ fn the_built_in_experiment_makes_a_network_of_three() {
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(&place).unwrap();
     let port = crate::ports(1)[0].to_string();
-    let new = ["network", "new", "net", "--sites", "a,b,c", "--experiment", "adult", "--port", &port];
+    let new =
+        ["network", "new", "net", "--sites", "a,b,c", "--experiment", "adult", "--port", &port];
     let made = consenso().current_dir(&place).args(new).output().unwrap();
     assert!(made.status.success(), "{}", text(&made));
-    let doctor = consenso().current_dir(&place).args(["--json", "node", "doctor", "net/a"]).output().unwrap();
+    let doctor = consenso()
+        .current_dir(&place)
+        .args(["--json", "node", "doctor", "net/a"])
+        .output()
+        .unwrap();
     let found: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
     assert_eq!(found["ok"], true, "a is called by the others, so nothing is missing: {found}");
     let again = consenso().current_dir(&place).args(new).output().unwrap();
@@ -191,8 +207,12 @@ fn the_built_in_experiment_makes_a_network_of_three() {
 /// An edited experiment is another study, and the budget of the records is spent.
 #[test]
 fn an_edited_experiment_does_not_get_a_new_budget() {
-    let net =
-        Net::new("edited", 2, &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5"), "os");
+    let net = Net::new(
+        "edited",
+        2,
+        &experiment(2, "kind = \"complete\"", "kind = \"dgd\"\nrounds = 5"),
+        "os",
+    );
     finish(net.start_all(), LIMIT);
     let path = net.folder(0).join("experiment.toml");
     let edited = fs::read_to_string(&path).unwrap().replace("epsilon = 1.0", "epsilon = 8.0");
@@ -200,7 +220,10 @@ fn an_edited_experiment_does_not_get_a_new_budget() {
     net.set(
         0,
         "budget",
-        toml::Table::from_iter([("epsilon".to_owned(), 99.0.into()), ("delta".to_owned(), 0.5.into())]),
+        toml::Table::from_iter([
+            ("epsilon".to_owned(), 99.0.into()),
+            ("delta".to_owned(), 0.5.into()),
+        ]),
     );
     let refused = net.start(0).output();
     assert_eq!(refused.status.code(), Some(2));
@@ -280,7 +303,8 @@ fn metrics_are_served_on_loopback() {
     assert!(get("/readyz").unwrap().starts_with("HTTP/1.1 503"));
     assert!(get("/state.db").unwrap().starts_with("HTTP/1.1 404"));
     let health = |more: &[&str]| {
-        let output = consenso().args(["node", "health"]).arg(net.folder(0)).args(more).output().unwrap();
+        let output =
+            consenso().args(["node", "health"]).arg(net.folder(0)).args(more).output().unwrap();
         (output.status.code(), crate::text(&output))
     };
     assert_eq!(health(&[]), (Some(0), "ok\n".into()));
@@ -288,15 +312,17 @@ fn metrics_are_served_on_loopback() {
     finish(vec![first, net.start(1)], LIMIT);
 }
 
-/// Three sites on all bundled records with noise of the operating system are as good as the simulation: 0.2 points are four standard
-/// deviations of the difference between a mean of ten simulated runs and one of three real ones (0.08 points a run, measured).
+/// Three sites on all bundled records with noise of the operating system are as good as the
+/// simulation: 0.2 points are four standard deviations of the difference between a mean of ten
+/// simulated runs and one of three real ones (0.08 points a run, measured).
 #[test]
 #[ignore = "a minute without optimisation: cargo xtask soak"]
 fn three_sites_on_adult_are_as_accurate_as_the_simulation() {
     let place = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("network-adult");
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(&place).unwrap();
-    let set = ["data.agents=3", "data.records_per_agent=10000", "graph.kind=complete", "graph.edges="];
+    let set =
+        ["data.agents=3", "data.records_per_agent=10000", "graph.kind=complete", "graph.edges="];
     let set: Vec<&str> = set.iter().flat_map(|change| ["--set", *change]).collect();
     let json = |arguments: &[&str]| -> serde_json::Value {
         let output = consenso().current_dir(&place).arg("--json").args(arguments).output().unwrap();
@@ -309,12 +335,25 @@ fn three_sites_on_adult_are_as_accurate_as_the_simulation() {
     for name in ["first", "second", "third"] {
         let addresses =
             crate::ports(3).iter().map(|p| format!("127.0.0.1:{p}")).collect::<Vec<_>>().join(",");
-        let new =
-            ["network", "new", name, "--sites", "a,b,c", "--experiment", "adult", "--addresses", &addresses];
+        let new = [
+            "network",
+            "new",
+            name,
+            "--sites",
+            "a,b,c",
+            "--experiment",
+            "adult",
+            "--addresses",
+            &addresses,
+        ];
         json(&[&new, &set[..]].concat());
         let up = json(&["network", "up", name]);
-        let accuracies: Vec<f64> =
-            up["sites"].as_array().unwrap().iter().map(|s| s["test_accuracy"].as_f64().unwrap()).collect();
+        let accuracies: Vec<f64> = up["sites"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|s| s["test_accuracy"].as_f64().unwrap())
+            .collect();
         eprintln!("{accuracies:?}, simulated {expected}");
         sum += accuracies[0];
     }
@@ -368,10 +407,14 @@ fn the_dashboard_serves_a_page_and_events_to_who_has_the_token() {
         .lines()
         .map_while(Result::ok)
         .filter_map(|l| serde_json::from_str(l.strip_prefix("data: ")?).ok());
-    let begun = |v: &serde_json::Value| v[0]["site"] == "site-0" && v[1]["neighbours"][0]["up"] == true;
+    let begun =
+        |v: &serde_json::Value| v[0]["site"] == "site-0" && v[1]["neighbours"][0]["up"] == true;
     let state = state.take(500).find(begun).expect("a state with its links up");
     assert_eq!(state[0]["rounds"], 20_000);
-    assert!(state[0]["budget"].as_f64().unwrap() > 0.9 && state[0].get("model").is_none(), "{state}");
+    assert!(
+        state[0]["budget"].as_f64().unwrap() > 0.9 && state[0].get("model").is_none(),
+        "{state}"
+    );
     // Sites whose starter is gone stop by themselves, after their round.
     drop(up);
     let began = Instant::now();

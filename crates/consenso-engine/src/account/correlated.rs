@@ -1,4 +1,5 @@
-//! Accounts of noise that neighbours share: who it is calibrated against, and what an agent adds of it.
+//! Accounts of noise that neighbours share: who it is calibrated against, and what an agent adds of
+//! it.
 
 use super::NoiseKind;
 use super::wanted::{Accounting, NoiseSpec};
@@ -24,7 +25,8 @@ pub(crate) struct Correlated {
 }
 
 impl Correlated {
-    /// What `pairwise` noise leaves of an agent's privacy on these graphs; the text begins with the key at fault.
+    /// What `pairwise` noise leaves of an agent's privacy on these graphs; the text begins with the
+    /// key at fault.
     pub(crate) fn new(
         pairwise: Pairwise,
         noise: Option<&NoiseSpec>,
@@ -90,7 +92,8 @@ impl Correlated {
         Ok(Some(Self { pairwise, exposure, edges, degree }))
     }
 
-    /// How many times larger the deviation that hides an agent is than that of its own noise; rounded down.
+    /// How many times larger the deviation that hides an agent is than that of its own noise;
+    /// rounded down.
     pub(crate) fn gain(&self) -> f64 {
         (1.0 / self.exposure.resistance.sqrt()) * (1.0 - 1e-12)
     }
@@ -100,21 +103,29 @@ impl Correlated {
         self.exposure.resistance
     }
 
-    /// Gives `gate` the pairwise noise of its agent's edges, whose ends have still to agree on their secrets.
+    /// Gives `gate` the pairwise noise of its agent's edges, whose ends have still to agree on
+    /// their secrets.
     pub(crate) fn equip_later(&self, gate: Gate, agent: usize, neighbours: &[u32]) -> Gate {
         let pairs: Vec<Pair> = neighbours.iter().map(|&j| Pair::awaited(agent as u32, j)).collect();
         gate.with_pairs(Pairs::new(pairs, self.pairwise.correlation))
     }
 
-    /// Gives `gate` the pairwise noise of its agent's edges. In a simulation all secrets come from the run's own seed.
+    /// Gives `gate` the pairwise noise of its agent's edges. In a simulation all secrets come from
+    /// the run's own seed.
     pub(crate) fn equip(&self, gate: Gate, agent: usize, neighbours: &[u32], seed: &Seed) -> Gate {
-        let pairs: Vec<Pair> = neighbours.iter().map(|&j| Pair::new(agent as u32, j, seed.clone())).collect();
+        let pairs: Vec<Pair> =
+            neighbours.iter().map(|&j| Pair::new(agent as u32, j, seed.clone())).collect();
         gate.with_pairs(Pairs::new(pairs, self.pairwise.correlation))
     }
 }
 
-/// Gives every agent its own part of the noise that was priced, and says in the claim what that assumes and adds to δ.
-pub(crate) fn correlate(account: &mut Account, facts: &PublicFacts, terms: &Terms<'_>) -> Result<(), Fault> {
+/// Gives every agent its own part of the noise that was priced, and says in the claim what that
+/// assumes and adds to δ.
+pub(crate) fn correlate(
+    account: &mut Account,
+    facts: &PublicFacts,
+    terms: &Terms<'_>,
+) -> Result<(), Fault> {
     let (Some(correlated), Some(privacy)) = (account.correlated.clone(), terms.privacy) else {
         return Ok(());
     };

@@ -1,11 +1,13 @@
-//! Accounts: from an algorithm, what is public of its problem and a budget to the noise of every agent, what it costs, and the gates that add it.
+//! Accounts: from an algorithm, what is public of its problem and a budget to the noise of every
+//! agent, what it costs, and the gates that add it.
 //!
 //! ```text
 //! Protocol + PublicFacts + Terms ─► plan ─► Account ─► gate of each agent, claim
 //! ```
 //!
-//! Noise is calibrated to a budget, or fixed by the user and priced: `schedule` for noise on a step, `perturbed` for noise inside a problem, `correlated` for noise that
-//! neighbours share. An account knows nothing of files or experiments.
+//! Noise is calibrated to a budget, or fixed by the user and priced: `schedule` for noise on a
+//! step, `perturbed` for noise inside a problem, `correlated` for noise that neighbours share. An
+//! account knows nothing of files or experiments.
 
 mod correlated;
 mod perturbed;
@@ -32,10 +34,12 @@ use schedule::Priced;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The share of δ that rounding and the ends of a range may cost at most, where others' noise hides an agent; the rest is the Gaussian mechanism's.
+/// The share of δ that rounding and the ends of a range may cost at most, where others' noise hides
+/// an agent; the rest is the Gaussian mechanism's.
 pub(crate) const RESERVED: f64 = 1.0 / (1 << 20) as f64;
 
-/// What is public of the problem that an algorithm is run on, as far as it bears on what releases cost.
+/// What is public of the problem that an algorithm is run on, as far as it bears on what releases
+/// cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     /// The budget or what is asked of noise; `None` where nothing is claimed.
@@ -44,7 +48,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) bounds: &'a RowBounds,
     /// Records of every agent, by run.
     pub(crate) counts: &'a [Vec<usize>],
-    /// What the objective of every agent is multiplied by, by run; empty where all agents count the same.
+    /// What the objective of every agent is multiplied by, by run; empty where all agents count the
+    /// same.
     pub(crate) weights: &'a [Vec<f64>],
     /// Whence these weights.
     pub(crate) weighting: &'a SiteWeights,
@@ -74,7 +79,8 @@ impl Terms<'_> {
 
     /// All agents of all runs.
     pub(crate) fn stakes(&self) -> impl Iterator<Item = Stake> + '_ {
-        let run = move |run: usize| (0..self.counts[run].len()).map(move |agent| self.stake(run, agent));
+        let run =
+            move |run: usize| (0..self.counts[run].len()).map(move |agent| self.stake(run, agent));
         (0..self.counts.len()).flat_map(run)
     }
 
@@ -98,7 +104,8 @@ impl Terms<'_> {
         heaviest(self.weights)
     }
 
-    /// The largest number of any agent's data gradient: one record alone is an upper bound on the mean of many.
+    /// The largest number of any agent's data gradient: one record alone is an upper bound on the
+    /// mean of many.
     pub(crate) fn steepest(&self) -> f64 {
         let one = Stake { records: 1, weight: self.heaviest() };
         self.sensitivity(one, NeighbourRelation::ZeroOut).linf
@@ -111,7 +118,8 @@ pub(crate) fn heaviest(weights: &[Vec<f64>]) -> f64 {
     if weights.is_empty() { 1.0 } else { largest }
 }
 
-/// Agents with as many records, the same weight and as many neighbours have the same sensitivity, so the same noise and account.
+/// Agents with as many records, the same weight and as many neighbours have the same sensitivity,
+/// so the same noise and account.
 type Class = ((usize, u64), usize);
 
 /// The noise and the account of every class of agents.
@@ -132,7 +140,8 @@ pub(crate) struct Account {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Allotment {
-    /// How far the private step of each round moves between neighbours: what noise and price were computed from.
+    /// How far the private step of each round moves between neighbours: what noise and price were
+    /// computed from.
     pub(crate) steps: Arc<[Sensitivity]>,
     /// What the agent draws.
     pub(crate) noise: Arc<[RoundNoise]>,
@@ -140,7 +149,8 @@ pub(crate) struct Allotment {
     pub(crate) hidden_by: Arc<[Noise]>,
     pub(crate) ledger: Ledger,
     pub(crate) price: Option<Price>,
-    /// ε after each round as the algorithm's authors would have it; empty where they published nothing.
+    /// ε after each round as the algorithm's authors would have it; empty where they published
+    /// nothing.
     pub(crate) published: Vec<f64>,
 }
 
@@ -171,7 +181,8 @@ pub(crate) struct Price {
     pub(crate) claim: Claim,
     /// ε by sensitivity norm and method.
     pub(crate) bounds: serde_json::Value,
-    /// Worst-case pure ε of the whole run, by the better of the l1 and l∞ norms; `None` under Gaussian noise.
+    /// Worst-case pure ε of the whole run, by the better of the l1 and l∞ norms; `None` under
+    /// Gaussian noise.
     pub(crate) worst_case_pure: Option<f64>,
     /// The paper's worst case d·Σ α_k β_k B_∞ after each round; empty under Gaussian noise.
     pub(crate) paper_worst_case: Vec<f64>,
@@ -180,8 +191,8 @@ pub(crate) struct Price {
 }
 
 impl Account {
-    /// The gate of one agent with `degree` neighbours. Only a simulation keeps realised losses: they depend on the
-    /// records, and a site's durable state needs none of them.
+    /// The gate of one agent with `degree` neighbours. Only a simulation keeps realised losses:
+    /// they depend on the records, and a site's durable state needs none of them.
     pub(crate) fn gate(
         &self,
         agent: usize,
@@ -198,9 +209,13 @@ impl Account {
             );
             return Gate::open(agent as u64, seed.clone());
         };
-        let gate =
-            Gate::new(agent as u64, seed.clone(), Arc::clone(&allotment.noise), allotment.ledger.clone())
-                .with_smoothness(self.smoothness);
+        let gate = Gate::new(
+            agent as u64,
+            seed.clone(),
+            Arc::clone(&allotment.noise),
+            allotment.ledger.clone(),
+        )
+        .with_smoothness(self.smoothness);
         // Every realised loss costs logarithms; it is worth them where the paper looks at it.
         let realised = simulated && allotment.price.as_ref().is_some_and(|p| p.realised);
         if realised { gate.with_realised_losses() } else { gate }
@@ -211,14 +226,19 @@ impl Account {
         self.allotments.get(&(stake.key(), if self.degree_matters { degree } else { 0 }))
     }
 
-    /// Standard deviation of a coordinate's noise by round, of the agents with the most; empty without noise.
+    /// Standard deviation of a coordinate's noise by round, of the agents with the most; empty
+    /// without noise.
     pub(crate) fn deviations(&self, rounds: u32) -> Vec<f64> {
         let deviation = |n: &RoundNoise| match n.noise() {
             Noise::Laplace { scale } => scale * std::f64::consts::SQRT_2,
             Noise::Gaussian { sigma } => sigma,
         };
         let at = |k: usize| {
-            self.allotments.values().filter_map(|a| a.noise.get(k)).map(deviation).fold(0.0, f64::max)
+            self.allotments
+                .values()
+                .filter_map(|a| a.noise.get(k))
+                .map(deviation)
+                .fold(0.0, f64::max)
         };
         if self.allotments.is_empty() { Vec::new() } else { (0..rounds as usize).map(at).collect() }
     }
@@ -259,8 +279,11 @@ impl Account {
         let all: Vec<&RoundNoise> = self.allotments.values().flat_map(|a| a.noise.iter()).collect();
         let scales = || all.iter().map(|n| n.noise().scale());
         let (low, high) = (scales().fold(f64::INFINITY, f64::min), scales().fold(0.0, f64::max));
-        let range =
-            if high <= low * 1.0001 { format!("{high:.3e}") } else { format!("{low:.3e} to {high:.3e}") };
+        let range = if high <= low * 1.0001 {
+            format!("{high:.3e}")
+        } else {
+            format!("{low:.3e} to {high:.3e}")
+        };
         match all.first() {
             None => "none".into(),
             Some(n) if n.gaussian_sigma().is_some() => format!("Gaussian, σ {range}"),
@@ -270,10 +293,15 @@ impl Account {
     }
 }
 
-/// Mixing rounds when the file leaves them open: enough to shrink the agents' differences a hundredfold.
+/// Mixing rounds when the file leaves them open: enough to shrink the agents' differences a
+/// hundredfold.
 pub(crate) fn default_gossip(facts: &PublicFacts) -> u32 {
     let rate = facts.mixing.clamp(0.0, 0.999);
-    if rate < 1e-3 { 1 } else { (libm::log(0.01) / libm::log(rate)).ceil().clamp(1.0, 100.0) as u32 }
+    if rate < 1e-3 {
+        1
+    } else {
+        (libm::log(0.01) / libm::log(rate)).ceil().clamp(1.0, 100.0) as u32
+    }
 }
 
 /// Whose noise hides an agent, beside its own.
@@ -286,7 +314,8 @@ pub(crate) struct Company {
 }
 
 impl Company {
-    /// What hides an agent over the noise it adds itself, where the account is not the agent's alone.
+    /// What hides an agent over the noise it adds itself, where the account is not the agent's
+    /// alone.
     fn gain(&self) -> Option<f64> {
         match (&self.correlated, self.together) {
             (Some(correlated), _) => Some(correlated.gain()),
@@ -346,8 +375,11 @@ pub(crate) fn plan(
     let gradient = |stake: Stake| declared.unwrap_or_else(|| terms.sensitivity(stake, neighbours));
     let steps = |stake: Stake, degree: usize| -> Vec<Sensitivity> {
         let gradient = gradient(stake);
-        let step = |k| known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim);
-        // The k-th charge is for round k, or for an earlier one that is tried again, once for every agent that drops out.
+        let step = |k| {
+            known_in(how.norm, protocol.step_sensitivity(k, degree, &gradient, facts), facts.dim)
+        };
+        // The k-th charge is for round k, or for an earlier one that is tried again, once for every
+        // agent that drops out.
         let charge = |k: u32| {
             let tried = k.saturating_sub(drop_outs).max(1)..=k.min(facts.rounds);
             tried.map(step).reduce(Sensitivity::larger).expect("at least one round")
@@ -360,12 +392,16 @@ pub(crate) fn plan(
         for agent in 0..counts.len() {
             let stake = terms.stake(run, agent);
             let class = (stake.key(), if account.degree_matters { graph.degree(agent) } else { 0 });
-            if let std::collections::btree_map::Entry::Vacant(entry) = account.allotments.entry(class) {
+            if let std::collections::btree_map::Entry::Vacant(entry) =
+                account.allotments.entry(class)
+            {
                 let degree = if account.degree_matters { class.1 } else { facts.degrees.0 };
-                // What hides a sum must hide its most sensitive summand; all agents have one schedule, so that they stop together.
+                // What hides a sum must hide its most sensitive summand; all agents have one
+                // schedule, so that they stop together.
                 let steps = steps(gain.map_or(stake, |_| loudest), degree);
                 let mut allotment = if protocol.perturbs_objective() {
-                    perturbed::Rounds::new(protocol, (stake, degree), steps, facts, terms)?.allot(noise)?
+                    perturbed::Rounds::new(protocol, (stake, degree), steps, facts, terms)?
+                        .allot(noise)?
                 } else {
                     let shares = protocol.shares();
                     let priced = Priced {
@@ -379,13 +415,15 @@ pub(crate) fn plan(
                     };
                     priced.allot(noise, how.mechanism)?
                 };
-                allotment.published = published(protocol, &allotment.noise, stake, degree, facts, terms);
+                allotment.published =
+                    published(protocol, &allotment.noise, stake, degree, facts, terms);
                 entry.insert(allotment);
             }
         }
     }
     account.settle();
-    if let Some((epsilon, price)) = terms.privacy.and_then(|p| p.epsilon).zip(account.price.as_ref())
+    if let Some((epsilon, price)) =
+        terms.privacy.and_then(|p| p.epsilon).zip(account.price.as_ref())
         && price.claim.epsilon > epsilon
     {
         account.warnings.push(format!(
@@ -396,7 +434,8 @@ pub(crate) fn plan(
     Ok(account)
 }
 
-/// What the algorithm's authors would charge. Their accounts are for classification with rows of at most unit length, where all agents count the same.
+/// What the algorithm's authors would charge. Their accounts are for classification with rows of at
+/// most unit length, where all agents count the same.
 fn published(
     protocol: &dyn Protocol,
     noise: &[RoundNoise],
@@ -407,7 +446,8 @@ fn published(
 ) -> Vec<f64> {
     let Some(privacy) = terms.privacy else { return Vec::new() };
     let records = stake.records;
-    if terms.objective.loss != Loss::Logistic || terms.bounds.l2 > 1.0 + 1e-9 || stake.weight != 1.0 {
+    if terms.objective.loss != Loss::Logistic || terms.bounds.l2 > 1.0 + 1e-9 || stake.weight != 1.0
+    {
         return Vec::new();
     }
     let gradient = terms.sensitivity(stake, privacy.neighbours);
@@ -416,7 +456,14 @@ fn published(
         let gamma = || noise.gamma_rate().map(|rate| PricedNoise::Gamma { rate });
         let gaussian = || noise.gaussian_sigma().map(|sigma| PricedNoise::Gaussian { sigma });
         let noise = laplace.or_else(gamma).or_else(gaussian)?;
-        protocol.published_cost(&PricedRound { round, degree, records, noise, gradient: &gradient, facts })
+        protocol.published_cost(&PricedRound {
+            round,
+            degree,
+            records,
+            noise,
+            gradient: &gradient,
+            facts,
+        })
     };
     protocol::published_totals((1..).zip(noise).map(price), privacy.delta)
 }
@@ -469,11 +516,16 @@ pub(crate) fn bounded(terms: &Terms<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(crate) fn each<T>(facts: &PublicFacts, schedule: &Schedule, noise: impl Fn(f64) -> T) -> Vec<T> {
+pub(crate) fn each<T>(
+    facts: &PublicFacts,
+    schedule: &Schedule,
+    noise: impl Fn(f64) -> T,
+) -> Vec<T> {
     (1..=facts.rounds).map(|k| noise(schedule.at(k))).collect()
 }
 
-/// What is left of a sensitivity when only one of its norms is known: ‖t‖₁ ≤ √d‖t‖₂ ≤ d‖t‖_∞ and ‖t‖_∞ ≤ ‖t‖₂ ≤ ‖t‖₁.
+/// What is left of a sensitivity when only one of its norms is known: ‖t‖₁ ≤ √d‖t‖₂ ≤ d‖t‖_∞ and
+/// ‖t‖_∞ ≤ ‖t‖₂ ≤ ‖t‖₁.
 fn known_in(norm: Option<NormName>, bound: Sensitivity, dim: usize) -> Sensitivity {
     // What moves nothing moves nothing in any norm.
     if bound.l2 == 0.0 {
@@ -516,7 +568,8 @@ pub(crate) fn caveats(claim: Claim, terms: &Terms<'_>) -> Claim {
         );
     }
     if terms.seeded {
-        claim = claim.with_caveat("seeded simulation: these figures hold only for a run on OS entropy");
+        claim =
+            claim.with_caveat("seeded simulation: these figures hold only for a run on OS entropy");
     }
     claim
 }

@@ -1,5 +1,6 @@
-//! Accounts of noise that stands inside a problem (see `privacy::objective_perturbation`): under Laplace and Gamma-norm noise every round is a pure ε of its own, under
-//! Gaussian noise a Rényi cost at one order, the best for the whole schedule.
+//! Accounts of noise that stands inside a problem (see `privacy::objective_perturbation`): under
+//! Laplace and Gamma-norm noise every round is a pure ε of its own, under Gaussian noise a Rényi
+//! cost at one order, the best for the whole schedule.
 
 use super::NoiseKind;
 use super::schedule::{no_bound, no_budget};
@@ -8,7 +9,9 @@ use super::{Allotment, Price, Terms, caveats, each};
 use crate::fault::Fault;
 use crate::gate::{InsideCost, Ledger, Noise, RoundNoise, SchedulePlan};
 use crate::privacy::objective_perturbation::{Inside, Perturbation};
-use crate::privacy::{Adversary, Claim, Composition, Event, Method, NeighbourRelation, compose, rdp};
+use crate::privacy::{
+    Adversary, Claim, Composition, Event, Method, NeighbourRelation, compose, rdp,
+};
 use crate::problem::Sensitivity;
 use crate::problem::weights::Stake;
 use crate::protocol::{ASSUMED_RESIDUAL, Protocol, PublicFacts};
@@ -34,7 +37,8 @@ impl<'a> Rounds<'a> {
         facts: &'a PublicFacts,
         terms: &'a Terms<'a>,
     ) -> Result<Self, Fault> {
-        let weights: Vec<f64> = (1..=facts.rounds).map(|k| protocol.response(k, degree).weight()).collect();
+        let weights: Vec<f64> =
+            (1..=facts.rounds).map(|k| protocol.response(k, degree).weight()).collect();
         if !weights.iter().all(|&w| w > 0.0 && w.is_finite()) {
             return Err(Fault::at(
                 "kind",
@@ -86,13 +90,21 @@ impl<'a> Rounds<'a> {
             _ => self.facts.rounds,
         };
         let price = self.price(composition, &costs, inside, &scales, &privacy)?;
-        let ledger =
-            self.ledger(allowed, &bare, costs.iter().map(|&epsilon| InsideCost::Pure { epsilon }).collect());
+        let ledger = self.ledger(
+            allowed,
+            &bare,
+            costs.iter().map(|&epsilon| InsideCost::Pure { epsilon }).collect(),
+        );
         Ok(Allotment { ledger, price: Some(price), ..bare })
     }
 
     /// The account of Gaussian noise of these deviations.
-    fn gaussian(&self, scales: &[f64], bare: Allotment, privacy: &PrivacySpec) -> Result<Allotment, Fault> {
+    fn gaussian(
+        &self,
+        scales: &[f64],
+        bare: Allotment,
+        privacy: &PrivacySpec,
+    ) -> Result<Allotment, Fault> {
         self.lower_rank(privacy)?;
         let best = |rounds: usize| self.best_order(&scales[..rounds], privacy.delta);
         let all = best(scales.len());
@@ -110,7 +122,8 @@ impl<'a> Rounds<'a> {
         // What is charged is what is released: the order is the best for these rounds.
         let (order, _) = if allowed == 0 { all } else { best(allowed) };
         let costs = self.renyi(scales, order);
-        let epsilon = if allowed == scales.len() { all.1 } else { spent(&costs, order, privacy.delta) };
+        let epsilon =
+            if allowed == scales.len() { all.1 } else { spent(&costs, order, privacy.delta) };
         let claim = Claim {
             epsilon,
             delta: privacy.delta,
@@ -162,7 +175,10 @@ impl<'a> Rounds<'a> {
         // ε of a wide range of orders, then of a narrow one around the best.
         let near = |centre: f64, ratio: f64, reach: i32| {
             let tried = (-reach..=reach).map(|k| centre * libm::pow(ratio, f64::from(k)));
-            tried.map(|l| (l, cost(l))).min_by(|a, b| a.1.total_cmp(&b.1)).expect("an order was tried")
+            tried
+                .map(|l| (l, cost(l)))
+                .min_by(|a, b| a.1.total_cmp(&b.1))
+                .expect("an order was tried")
         };
         let wide = near(16.0, 1.4, 22);
         let (lambda, epsilon) = near(wide.0, 1.04, 9);
@@ -170,8 +186,11 @@ impl<'a> Rounds<'a> {
     }
 
     fn sampler(&self, law: &str) -> String {
-        let source =
-            if self.terms.seeded { "a seeded ChaCha12 stream" } else { "ChaCha12 keyed by OS entropy" };
+        let source = if self.terms.seeded {
+            "a seeded ChaCha12 stream"
+        } else {
+            "ChaCha12 keyed by OS entropy"
+        };
         format!(
             "exact {law} noise inside the local problem, its solution released with a finishing Laplace noise that hides the \
              solver's error, {source}"
@@ -196,7 +215,8 @@ impl<'a> Rounds<'a> {
             curvature: {
                 let (tau, rank) =
                     objective.curvature_sensitivity(bounds, self.stake.records, self.weights[k]);
-                let zero_out = self.terms.privacy.is_some_and(|p| p.neighbours == NeighbourRelation::ZeroOut);
+                let zero_out =
+                    self.terms.privacy.is_some_and(|p| p.neighbours == NeighbourRelation::ZeroOut);
                 (tau, [rank, if zero_out { 0 } else { rank }])
             },
             // Twice: the residual that is measured was itself rounded.
@@ -212,12 +232,14 @@ impl<'a> Rounds<'a> {
             Inside::Laplace => s.l1.min((dim * s.linf).next_up()),
             Inside::GammaNorm | Inside::Gaussian => s.l2,
         };
-        let one =
-            |(k, &scale): (usize, &f64)| self.perturbation(k, inside, scale, shift(&self.steps[k])).cost();
+        let one = |(k, &scale): (usize, &f64)| {
+            self.perturbation(k, inside, scale, shift(&self.steps[k])).cost()
+        };
         scales.iter().enumerate().map(one).collect()
     }
 
-    /// The noise that meets the budget with the least variance, of the kinds that are allowed: Laplace 2s² a coordinate, Gaussian σ².
+    /// The noise that meets the budget with the least variance, of the kinds that are allowed:
+    /// Laplace 2s² a coordinate, Gaussian σ².
     fn calibrated(&self, privacy: &PrivacySpec) -> Result<(Inside, Vec<f64>), Fault> {
         let gaussian = match (privacy.mechanism, privacy.neighbours) {
             (Some(NoiseKind::Gaussian), _) => {
@@ -228,7 +250,9 @@ impl<'a> Rounds<'a> {
             (None, _) => self.calibrated_gaussian(privacy).ok(),
         };
         match (self.calibrated_laplace(privacy), gaussian) {
-            (Ok(laplace), Some(gaussian)) if gaussian[0] > std::f64::consts::SQRT_2 * laplace[0] => {
+            (Ok(laplace), Some(gaussian))
+                if gaussian[0] > std::f64::consts::SQRT_2 * laplace[0] =>
+            {
                 Ok((Inside::Laplace, laplace))
             }
             (_, Some(gaussian)) => Ok((Inside::Gaussian, gaussian)),
@@ -236,7 +260,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Gaussian deviations in proportion to each round's sensitivity, as small as the budget allows.
+    /// Gaussian deviations in proportion to each round's sensitivity, as small as the budget
+    /// allows.
     fn calibrated_gaussian(&self, privacy: &PrivacySpec) -> Result<Vec<f64>, Fault> {
         let epsilon = privacy.epsilon.ok_or_else(no_budget)?;
         let scales = |factor: f64| self.steps.iter().map(|s| s.l2 * factor).collect::<Vec<_>>();
@@ -271,7 +296,8 @@ impl<'a> Rounds<'a> {
         let spent = |factor: f64| -> Result<f64, Fault> {
             Ok(best(&composed(&self.costs(Inside::Laplace, &scales(factor)), privacy.delta)?))
         };
-        // Scales of K·(sensitivity)/ε would do for the noise alone; what determinants leave of a budget may ask for much more.
+        // Scales of K·(sensitivity)/ε would do for the noise alone; what determinants leave of a
+        // budget may ask for much more.
         let first = self.steps.len() as f64 / epsilon;
         let mut high = None;
         for factor in [2.0, 8.0, 64.0, 1024.0] {
@@ -312,17 +338,20 @@ impl<'a> Rounds<'a> {
         };
         let sampler = self.sampler(law);
         let bounds = serde_json::json!({ norm: composition });
-        let mut claim =
-            Claim::from_composition(composition, privacy.neighbours, sampler).ok_or_else(no_bound)?;
-        // The proofs leave out events of a chance below 2⁻¹⁰⁰ a round, of a long noise and of a cut tail: off them the release is the ideal one, so that
-        // δ has (1 + e^ε) times their chance. A δ that was asked for is larger by so much that no float would show it.
-        let left_out =
-            2.0 * scales.len() as f64 * libm::exp2(-100.0) * (1.0 + libm::exp(claim.epsilon.min(700.0)));
+        let mut claim = Claim::from_composition(composition, privacy.neighbours, sampler)
+            .ok_or_else(no_bound)?;
+        // The proofs leave out events of a chance below 2⁻¹⁰⁰ a round, of a long noise and of a cut
+        // tail: off them the release is the ideal one, so that δ has (1 + e^ε) times their chance.
+        // A δ that was asked for is larger by so much that no float would show it.
+        let left_out = 2.0
+            * scales.len() as f64
+            * libm::exp2(-100.0)
+            * (1.0 + libm::exp(claim.epsilon.min(700.0)));
         if claim.delta == 0.0 {
             claim.delta = left_out * (1.0 + 1e-12);
         }
-        let claim =
-            claim.with_caveat(format!("δ includes {left_out:.1e} for events that the proofs leave out"));
+        let claim = claim
+            .with_caveat(format!("δ includes {left_out:.1e} for events that the proofs leave out"));
         let claim = caveats(claim, self.terms).with_caveat(format!(
             "objective perturbation: pure ε a round from the {norm} norm and the Jacobian determinant"
         ));
@@ -346,7 +375,8 @@ impl<'a> Rounds<'a> {
 const NO_GAUSSIAN: &str = "noise: this algorithm puts its noise inside a problem, and under neighbours = \"add-remove\" removing a record changes the whole \
                            problem, for which Gaussian noise has no account here: use neighbours = \"replace-one\", or laplace_rate, laplace_scale or gamma_rate";
 
-/// ε at δ of rounds that cost so much at an order, rounded up: a filter of that order and ε lets them through.
+/// ε at δ of rounds that cost so much at an order, rounded up: a filter of that order and ε lets
+/// them through.
 fn spent(costs: &[f64], order: f64, delta: f64) -> f64 {
     let total = costs.iter().sum::<f64>() * (1.0 + f64::EPSILON * (costs.len() + 4) as f64);
     rdp::convert(total, order, delta) * (1.0 + 1e-12)
@@ -354,8 +384,10 @@ fn spent(costs: &[f64], order: f64, delta: f64) -> f64 {
 
 /// Rounds of equal cost are one event.
 fn composed(costs: &[f64], delta: f64) -> Result<Composition, Fault> {
-    let events: Vec<Event> =
-        costs.chunk_by(|a, b| a == b).map(|equal| Event::pure(equal[0], equal.len() as u64)).collect();
+    let events: Vec<Event> = costs
+        .chunk_by(|a, b| a == b)
+        .map(|equal| Event::pure(equal[0], equal.len() as u64))
+        .collect();
     compose(&events, delta).map_err(Fault::no_claim)
 }
 
@@ -368,7 +400,11 @@ fn affordable(costs: &[f64], delta: f64, limit: f64) -> Result<u32, Fault> {
     let (mut low, mut high) = (0, costs.len());
     while low + 1 < high {
         let middle = low.midpoint(high);
-        if best(&composed(&costs[..middle], delta)?) <= limit { low = middle } else { high = middle }
+        if best(&composed(&costs[..middle], delta)?) <= limit {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     Ok(low as u32)
 }

@@ -1,4 +1,5 @@
-//! Noise on an agent's step: chosen or taken as given, and priced over the whole schedule or by a filter.
+//! Noise on an agent's step: chosen or taken as given, and priced over the whole schedule or by a
+//! filter.
 
 use super::NoiseKind;
 use super::wanted::{Accounting, NoiseSpec, PrivacySpec};
@@ -20,11 +21,14 @@ pub(super) struct Priced<'a> {
     pub(super) steps: &'a [Sensitivity],
     pub(super) facts: &'a PublicFacts,
     pub(super) terms: &'a Terms<'a>,
-    /// Some rounds are charged for others ([`Partial::charges_ahead`](crate::protocol::Partial::charges_ahead)).
+    /// Some rounds are charged for others
+    /// ([`Partial::charges_ahead`](crate::protocol::Partial::charges_ahead)).
     pub(super) ahead: bool,
-    /// How many times more than by its own noise the agent is hidden, where others' noise hides it too.
+    /// How many times more than by its own noise the agent is hidden, where others' noise hides it
+    /// too.
     pub(super) gain: Option<f64>,
-    /// Widths may lower a cost ([`Protocol::has_intervals`](crate::protocol::Protocol::has_intervals)).
+    /// Widths may lower a cost
+    /// ([`Protocol::has_intervals`](crate::protocol::Protocol::has_intervals)).
     pub(super) intervals: bool,
     /// Every round's share of μ², where rounds do not share it by their sensitivities.
     pub(super) shares: Option<&'a [f64]>,
@@ -38,11 +42,14 @@ impl Priced<'_> {
         mechanism: Option<NoiseKind>,
     ) -> Result<Allotment, Fault> {
         let Self { steps, facts, terms, ahead, gain, intervals, shares } = self;
-        let asked = terms.privacy.map(|p| PrivacySpec { mechanism: mechanism.or(p.mechanism), ..p });
+        let asked =
+            terms.privacy.map(|p| PrivacySpec { mechanism: mechanism.or(p.mechanism), ..p });
         let privacy = asked.map(|p| if gain.is_some() { of_the_sum(p) } else { p });
         let mut calibration = None;
         let noise: Vec<Noise> = match noise {
-            Some(NoiseSpec::LaplaceRate(s)) => each(facts, s, |v| Noise::Laplace { scale: 1.0 / v }),
+            Some(NoiseSpec::LaplaceRate(s)) => {
+                each(facts, s, |v| Noise::Laplace { scale: 1.0 / v })
+            }
             Some(NoiseSpec::LaplaceScale(s)) => each(facts, s, |v| Noise::Laplace { scale: v }),
             Some(NoiseSpec::Gaussian(s)) => {
                 each(facts, s, |v| Noise::Gaussian { sigma: v * gain.unwrap_or(1.0) })
@@ -62,8 +69,11 @@ impl Priced<'_> {
                 found.schedule.iter().map(one).collect()
             }
         };
-        let rounds: Arc<[RoundNoise]> =
-            noise.iter().map(|&n| RoundNoise::new(n)).collect::<Result<_, _>>().map_err(Fault::no_claim)?;
+        let rounds: Arc<[RoundNoise]> = noise
+            .iter()
+            .map(|&n| RoundNoise::new(n))
+            .collect::<Result<_, _>>()
+            .map_err(Fault::no_claim)?;
         let bare = Allotment::of(steps, rounds);
         let Some(privacy) = privacy else { return Ok(bare) };
         if ahead {
@@ -77,13 +87,16 @@ impl Priced<'_> {
             ));
         }
         if privacy.accounting == Accounting::Filter {
-            let (ledger, claim) = filtered(&bare.steps, &noise, (facts.dim, intervals), &privacy, terms)?;
+            let (ledger, claim) =
+                filtered(&bare.steps, &noise, (facts.dim, intervals), &privacy, terms)?;
             let price = price_around(claim, serde_json::Value::Null, steps, &noise, facts);
             return Ok(Allotment { ledger, price: Some(price), ..bare });
         }
         let price = price(steps, &noise, calibration.as_ref(), facts, &privacy, terms)?;
         let allowed = match privacy.epsilon {
-            Some(limit) if price.claim.epsilon > limit => allowed(steps, &noise, facts, &privacy, limit)?,
+            Some(limit) if price.claim.epsilon > limit => {
+                allowed(steps, &noise, facts, &privacy, limit)?
+            }
             _ => facts.rounds,
         };
         let plan = SchedulePlan::new(allowed, Arc::clone(&bare.steps), facts.dim);
@@ -101,7 +114,8 @@ impl Priced<'_> {
     }
 }
 
-/// The budget of the Gaussian mechanism alone, where others' noise hides an agent: what is left of δ after [`RESERVED`].
+/// The budget of the Gaussian mechanism alone, where others' noise hides an agent: what is left of
+/// δ after [`RESERVED`].
 fn of_the_sum(privacy: PrivacySpec) -> PrivacySpec {
     let delta = privacy.delta * (1.0 - RESERVED);
     PrivacySpec { delta, mechanism: Some(NoiseKind::Gaussian), ..privacy }
@@ -112,19 +126,22 @@ pub(super) fn no_budget() -> Fault {
     Fault::at("privacy.epsilon", "privacy.epsilon is missing")
 }
 
-/// Noise in proportion to each round's sensitivity, as little as the budget allows: Gaussian or Laplace, whichever certifies less.
+/// Noise in proportion to each round's sensitivity, as little as the budget allows: Gaussian or
+/// Laplace, whichever certifies less.
 fn calibrated(
     steps: &[Sensitivity],
     facts: &PublicFacts,
     privacy: &PrivacySpec,
 ) -> Result<Calibration, Fault> {
     let epsilon = privacy.epsilon.ok_or_else(no_budget)?;
-    // Rounds differ by a factor α_k; the bounds before it are the largest quotients, so that they hold in every round.
+    // Rounds differ by a factor α_k; the bounds before it are the largest quotients, so that they
+    // hold in every round.
     let factors: Vec<f64> = steps.iter().map(|s| s.l2 / steps[0].l2).collect();
     let largest = |norm: fn(&Sensitivity) -> f64| {
         steps.iter().zip(&factors).map(|(s, f)| (norm(s) / f).next_up()).fold(0.0, f64::max)
     };
-    let sensitivity = Sensitivity { l1: largest(|s| s.l1), l2: largest(|s| s.l2), linf: largest(|s| s.linf) };
+    let sensitivity =
+        Sensitivity { l1: largest(|s| s.l1), l2: largest(|s| s.l2), linf: largest(|s| s.linf) };
     let request = Request {
         epsilon,
         delta: privacy.delta,
@@ -137,7 +154,8 @@ fn calibrated(
     calibrate::calibrate(&request).map_err(Fault::no_claim)
 }
 
-/// Calibrates noise where rounds are charged for others: only those that are charged say what noise is needed, and all get it.
+/// Calibrates noise where rounds are charged for others: only those that are charged say what noise
+/// is needed, and all get it.
 fn calibrated_ahead(
     steps: &[Sensitivity],
     facts: &PublicFacts,
@@ -154,8 +172,8 @@ fn calibrated_ahead(
     Ok(found)
 }
 
-/// Calibrates noise where every round has its share of μ²: Gaussian noise, σ_k ∝ B_k/√share_k. Rounds without a share move nothing and draw nothing; their
-/// entry keeps the place of the round.
+/// Calibrates noise where every round has its share of μ²: Gaussian noise, σ_k ∝ B_k/√share_k.
+/// Rounds without a share move nothing and draw nothing; their entry keeps the place of the round.
 fn calibrated_by_shares(
     steps: &[Sensitivity],
     shares: &[f64],
@@ -182,7 +200,8 @@ fn calibrated_by_shares(
     let mut found = calibrate::calibrate(&request).map_err(Fault::no_claim)?;
     let least = found.schedule.iter().copied().fold(f64::INFINITY, f64::min);
     let mut scales = found.schedule.iter().copied();
-    let one = |step: &Sensitivity| if step.l2 > 0.0 { scales.next().unwrap_or(f64::NAN) } else { least };
+    let one =
+        |step: &Sensitivity| if step.l2 > 0.0 { scales.next().unwrap_or(f64::NAN) } else { least };
     found.schedule = steps.iter().map(one).collect();
     Ok(found)
 }
@@ -253,12 +272,16 @@ fn price(
         .map(|(norm, c)| (norm.name().to_owned(), serde_json::to_value(c).unwrap_or_default()))
         .collect();
     let best = |c: &Composition| c.best().map_or(f64::INFINITY, |b| b.1);
-    let (norm, composition) =
-        compositions.into_iter().min_by(|a, b| best(&a.1).total_cmp(&best(&b.1))).ok_or_else(no_bound)?;
-    let mut claim = Claim::from_composition(composition, privacy.neighbours, sampler(noise, terms.seeded))
+    let (norm, composition) = compositions
+        .into_iter()
+        .min_by(|a, b| best(&a.1).total_cmp(&best(&b.1)))
         .ok_or_else(no_bound)?;
+    let mut claim =
+        Claim::from_composition(composition, privacy.neighbours, sampler(noise, terms.seeded))
+            .ok_or_else(no_bound)?;
     let mut norms = format!("sensitivity in the {} norm, the best of those known", norm.name());
-    // Calibration certified the very same schedule; where it used all norms at once its bound is the smaller one.
+    // Calibration certified the very same schedule; where it used all norms at once its bound is
+    // the smaller one.
     if let Some(Calibration { spent, .. }) = calibration
         && spent.epsilon < claim.epsilon
     {
@@ -322,13 +345,15 @@ fn allowed(
     while low + 1 < high {
         let middle = low.midpoint(high);
         let all = compositions(&steps[..middle], &noise[..middle], facts.dim, privacy.delta)?;
-        let epsilon = all.iter().filter_map(|c| c.1.best()).map(|b| b.1).fold(f64::INFINITY, f64::min);
+        let epsilon =
+            all.iter().filter_map(|c| c.1.best()).map(|b| b.1).fold(f64::INFINITY, f64::min);
         if epsilon <= limit { low = middle } else { high = middle }
     }
     Ok(low as u32)
 }
 
-/// Orders of the filter around the best one for the schedule: each has its share of δ, so there are few.
+/// Orders of the filter around the best one for the schedule: each has its share of δ, so there are
+/// few.
 const FILTER_ORDERS: [f64; MOST_ORDERS] = [0.75, 1.0, 1.35, 1.9];
 
 fn filtered(
@@ -385,8 +410,9 @@ fn filtered(
 
 /// The filter of a schedule, and what each round costs at its orders.
 ///
-/// Gaussian noise has Σ μ² in it, which widths do not touch. It stands alone, with all of δ, where widths can add nothing: the algorithm has no intervals, or the
-/// whole schedule fits without them. All of this is decided from public numbers before the first release.
+/// Gaussian noise has Σ μ² in it, which widths do not touch. It stands alone, with all of δ, where
+/// widths can add nothing: the algorithm has no intervals, or the whole schedule fits without them.
+/// All of this is decided from public numbers before the first release.
 fn tracks(
     norms: &[ShiftNorms],
     mu: &[f64],
@@ -412,9 +438,11 @@ fn tracks(
     } else {
         (RenyiFilter::new(&orders, epsilon, delta), IntervalNoise::Laplace)
     };
-    let reach = || norms.iter().map(|n| n.inf.min(n.two.unwrap_or(n.inf)).min(n.one.unwrap_or(n.inf)));
+    let reach =
+        || norms.iter().map(|n| n.inf.min(n.two.unwrap_or(n.inf)).min(n.one.unwrap_or(n.inf)));
     let (low, high) = (reach().fold(f64::INFINITY, f64::min), reach().fold(0.0, f64::max));
     let table = RenyiTable::new(kind, low, high, &orders).map_err(Fault::no_claim)?;
-    let rounds = norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(Fault::no_claim)?;
+    let rounds =
+        norms.iter().map(|&n| table.round(n)).collect::<Result<_, _>>().map_err(Fault::no_claim)?;
     Ok((filter.map_err(Fault::no_claim)?, rounds))
 }

@@ -23,7 +23,8 @@ pub struct PrivacySpec {
     /// How releases are accounted for.
     #[serde(default)]
     pub accounting: Accounting,
-    /// Who must be protected from; a run whose claim is weaker is refused. Without it every algorithm's claim names its own.
+    /// Who must be protected from; a run whose claim is weaker is refused. Without it every
+    /// algorithm's claim names its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adversary: Option<Adversary>,
 }
@@ -32,10 +33,12 @@ pub struct PrivacySpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accounting {
-    /// The whole schedule is composed in advance, as if every interval had width 0: the tightest composition applies.
+    /// The whole schedule is composed in advance, as if every interval had width 0: the tightest
+    /// composition applies.
     #[default]
     Schedule,
-    /// Every release is charged for the width its interval really has, through a Rényi filter: the amplification of random weights counts.
+    /// Every release is charged for the width its interval really has, through a Rényi filter: the
+    /// amplification of random weights counts.
     Filter,
 }
 

@@ -1,19 +1,24 @@
 //! One agent, whatever it exchanges.
 //!
-//! [`Agent`] has what all agents have: a [`Player`], a queue of what it wants done, a model in the end. How vectors get to the others and back is an [`Exchange`]: as they are
-//! ([`Vectors`]), in [secret shares](crate::sharing::SecretShares) or under [masks](crate::sharing::MaskedSums). A round is one exchange or several; exchanges are
-//! numbered from 1 over the whole run, and each is sent by everybody and awaited from everybody before the next.
+//! [`Agent`] has what all agents have: a [`Player`], a queue of what it wants done, a model in the
+//! end. How vectors get to the others and back is an [`Exchange`]: as they are ([`Vectors`]), in
+//! [secret shares](crate::sharing::SecretShares) or under [masks](crate::sharing::MaskedSums). A
+//! round is one exchange or several; exchanges are numbered from 1 over the whole run, and each is
+//! sent by everybody and awaited from everybody before the next.
 
-use super::{AbsenceError, Checkpoint, JoinError, Message, Player, RejoinError, RestoreError, Seat, Vectors};
-use crate::gate::{Charge, Draft, ShareError, StopReason};
+use super::{
+    AbsenceError, Checkpoint, JoinError, Message, Player, RejoinError, RestoreError, Seat, Vectors,
+};
+use crate::gate::{Charge, Desk, ShareError, StopReason};
 use crate::random::Seed;
 use std::collections::VecDeque;
 
 /// What an agent wants done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect<M = Message> {
-    /// Make the state durable, and the messages that follow: they were drawn and charged, and must be on disk before one of them leaves. Messages
-    /// that pass on what is known are charged nothing.
+    /// Make the state durable, and the messages that follow: they were drawn and charged, and must
+    /// be on disk before one of them leaves. Messages that pass on what is known are charged
+    /// nothing.
     Charge {
         /// The exchange that they are for.
         exchange: u32,
@@ -31,7 +36,7 @@ pub enum Effect<M = Message> {
 pub struct Core<M> {
     pub(crate) id: u32,
     pub(crate) player: Player,
-    pub(crate) draft: Draft,
+    pub(crate) draft: Desk,
     pub(crate) queue: VecDeque<Effect<M>>,
     pub(crate) model: Option<Vec<f64>>,
     /// Why the run failed, if it did: nothing more is sent then.
@@ -40,7 +45,14 @@ pub struct Core<M> {
 
 impl<M> Core<M> {
     pub(crate) fn new(id: u32, player: Player) -> Self {
-        Self { id, player, draft: Draft::default(), queue: VecDeque::new(), model: None, failed: None }
+        Self {
+            id,
+            player,
+            draft: Desk::default(),
+            queue: VecDeque::new(),
+            model: None,
+            failed: None,
+        }
     }
 
     /// Rounds of the whole run.
@@ -49,7 +61,12 @@ impl<M> Core<M> {
     }
 
     /// Queues what makes messages durable, and the messages.
-    pub(crate) fn send(&mut self, exchange: u32, charge: Charge, messages: impl IntoIterator<Item = M>) {
+    pub(crate) fn send(
+        &mut self,
+        exchange: u32,
+        charge: Charge,
+        messages: impl IntoIterator<Item = M>,
+    ) {
         self.queue.push_back(Effect::Charge { exchange, charge });
         self.queue.extend(messages.into_iter().map(Effect::Send));
     }
@@ -76,7 +93,8 @@ impl<M> Core<M> {
     }
 }
 
-/// How what agents release gets to the others: the state of an exchange under way, what this agent has out and what came in.
+/// How what agents release gets to the others: the state of an exchange under way, what this agent
+/// has out and what came in.
 ///
 /// An implementation needs the inside of [`Core`], so that all of them are in this crate.
 pub trait Exchange: Sized + std::fmt::Debug {
@@ -138,7 +156,11 @@ pub trait Exchange: Sized + std::fmt::Debug {
     ///
     /// # Errors
     /// What does not fit.
-    fn restore(&mut self, core: &mut Core<Self::Message>, saved: &Checkpoint) -> Result<(), RestoreError>;
+    fn restore(
+        &mut self,
+        core: &mut Core<Self::Message>,
+        saved: &Checkpoint,
+    ) -> Result<(), RestoreError>;
 
     /// What is sent again after a restart: the checkpoint alone has it.
     fn again(&self, _core: &Core<Self::Message>) -> Option<Self::Message> {
@@ -150,7 +172,8 @@ pub trait Exchange: Sized + std::fmt::Debug {
         Vec::new()
     }
 
-    /// Whether the algorithm can go on without a neighbour, each agent from its own next exchange on.
+    /// Whether the algorithm can go on without a neighbour, each agent from its own next exchange
+    /// on.
     ///
     /// # Errors
     /// Why it cannot.
@@ -160,7 +183,11 @@ pub trait Exchange: Sized + std::fmt::Debug {
     ///
     /// # Errors
     /// Why it cannot.
-    fn go_without(&mut self, core: &mut Core<Self::Message>, _from: u32) -> Result<(), AbsenceError> {
+    fn go_without(
+        &mut self,
+        core: &mut Core<Self::Message>,
+        _from: u32,
+    ) -> Result<(), AbsenceError> {
         self.may_go_without(core)
     }
 
@@ -189,7 +216,8 @@ pub trait Exchange: Sized + std::fmt::Debug {
         Vec::new()
     }
 
-    /// The state of an agent that lost it after its message of exchange `released`, which others still have.
+    /// The state of an agent that lost it after its message of exchange `released`, which others
+    /// still have.
     ///
     /// # Errors
     /// Why nobody can say it.
@@ -203,7 +231,8 @@ pub trait Exchange: Sized + std::fmt::Debug {
 
 /// A [`Player`] among messages.
 ///
-/// A neighbour can be at most one exchange ahead, for it needs this agent's message to go on; so little is held of what arrives, in whatever order and however often.
+/// A neighbour can be at most one exchange ahead, for it needs this agent's message to go on; so
+/// little is held of what arrives, in whatever order and however often.
 #[derive(Debug)]
 pub struct Agent<E: Exchange = Vectors> {
     pub(crate) core: Core<E::Message>,
@@ -272,7 +301,8 @@ impl<E: Exchange> Agent<E> {
         if open { self.exchange.awaited(&self.core) } else { Vec::new() }
     }
 
-    /// Neighbours with whom the secret of the edge is still to be agreed on: nothing is drafted before.
+    /// Neighbours with whom the secret of the edge is still to be agreed on: nothing is drafted
+    /// before.
     #[must_use]
     pub fn awaited_secrets(&self) -> Vec<u32> {
         let mut awaited: Vec<u32> = self.core.player.gate().awaited_secrets().collect();
@@ -283,7 +313,8 @@ impl<E: Exchange> Agent<E> {
         awaited
     }
 
-    /// Takes in the secret of the edge to a neighbour; see [`Gate::agree`](crate::gate::Gate::agree).
+    /// Takes in the secret of the edge to a neighbour; see
+    /// [`Gate::agree`](crate::gate::Gate::agree).
     pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
         self.core.player.agree(neighbour, secret);
     }
@@ -293,22 +324,26 @@ impl<E: Exchange> Agent<E> {
         self.core.player.spare(until);
     }
 
-    /// Whom it goes on without, and from which exchange on; in masked sums the first round whose sum it is not in.
+    /// Whom it goes on without, and from which exchange on; in masked sums the first round whose
+    /// sum it is not in.
     #[must_use]
     pub fn away(&self) -> Vec<(u32, u32)> {
         self.exchange.away()
     }
 
-    /// Goes on without a neighbour from the next exchange on: its place in every sum and its weight in every mix are the agent's own,
-    /// as if the edge were gone, which is a function of what was released and costs nothing. A masked round begins again without it, under a new label.
+    /// Goes on without a neighbour from the next exchange on: its place in every sum and its weight
+    /// in every mix are the agent's own, as if the edge were gone, which is a function of what was
+    /// released and costs nothing. A masked round begins again without it, under a new label.
     ///
     /// # Errors
-    /// Nobody of that number, or an exchange that cannot. Masked sums that cannot be without one more have failed then; else the state is as it was.
+    /// Nobody of that number, or an exchange that cannot. Masked sums that cannot be without one
+    /// more have failed then; else the state is as it was.
     pub fn go_without(&mut self, from: u32) -> Result<(), AbsenceError> {
         self.exchange.go_without(&mut self.core, from)
     }
 
-    /// Whether the algorithm can go on without a neighbour, each agent from its own next exchange on.
+    /// Whether the algorithm can go on without a neighbour, each agent from its own next exchange
+    /// on.
     ///
     /// # Errors
     /// Why it cannot.
@@ -316,12 +351,16 @@ impl<E: Exchange> Agent<E> {
         self.exchange.may_go_without(&self.core)
     }
 
-    /// Gives the agent another neighbour from exchange `from` on, whose weight in every mix is taken from the agent's own. The other end must do the same with the same weight
-    /// and exchange: then the mixing matrix stays symmetric and doubly stochastic, and nobody else is concerned. What the agent released before is as it was. The releases it
-    /// makes later cost what they always did: a mix of released vectors is public whoever released them, and the step's sensitivity does not depend on it.
+    /// Gives the agent another neighbour from exchange `from` on, whose weight in every mix is
+    /// taken from the agent's own. The other end must do the same with the same weight and
+    /// exchange: then the mixing matrix stays symmetric and doubly stochastic, and nobody else is
+    /// concerned. What the agent released before is as it was. The releases it makes later cost
+    /// what they always did: a mix of released vectors is public whoever released them, and the
+    /// step's sensitivity does not depend on it.
     ///
     /// # Errors
-    /// An exchange that cannot or is over, or a weight that the agent has not; the state is as it was.
+    /// An exchange that cannot or is over, or a weight that the agent has not; the state is as it
+    /// was.
     pub fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), JoinError> {
         self.exchange.join(&mut self.core, neighbour, weight, from)
     }
@@ -340,14 +379,16 @@ impl<E: Exchange> Agent<E> {
         self.exchange.joined()
     }
 
-    /// The state to make durable when an effect asks for it. What neighbours sent for the exchange under way is left out: they send it again. Shares and masked vectors that are
-    /// out are not in it: whoever saves it saves them too, for nobody could make the same again.
+    /// The state to make durable when an effect asks for it. What neighbours sent for the exchange
+    /// under way is left out: they send it again. Shares and masked vectors that are out are not in
+    /// it: whoever saves it saves them too, for nobody could make the same again.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
         self.exchange.checkpoint(&self.core)
     }
 
-    /// Puts a fresh agent where a checkpoint left off. What was charged and may have been sent is never drawn again: the same bits are sent, by the agent or by whoever kept them.
+    /// Puts a fresh agent where a checkpoint left off. What was charged and may have been sent is
+    /// never drawn again: the same bits are sent, by the agent or by whoever kept them.
     ///
     /// # Errors
     /// A checkpoint of another agent or another experiment; the agent must not be used then.
@@ -363,13 +404,16 @@ impl<E: Exchange> Agent<E> {
         Ok(())
     }
 
-    /// The state of an agent that lost it after its message of exchange `released`, which others still have; `None` if they have none.
+    /// The state of an agent that lost it after its message of exchange `released`, which others
+    /// still have; `None` if they have none.
     ///
-    /// Only for algorithms whose next message is a function of the last releases and of the schedule. An average of the agent's own releases begins
-    /// anew. Whoever cannot know whether there were more releases must [spare](Player::spare) their rounds.
+    /// Only for algorithms whose next message is a function of the last releases and of the
+    /// schedule. An average of the agent's own releases begins anew. Whoever cannot know whether
+    /// there were more releases must [spare](Player::spare) their rounds.
     ///
     /// # Errors
-    /// An algorithm that remembers more than that, or an exchange of which nobody else has anything.
+    /// An algorithm that remembers more than that, or an exchange of which nobody else has
+    /// anything.
     pub fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, RejoinError> {
         self.exchange.rejoined(&self.core, released, own)
     }

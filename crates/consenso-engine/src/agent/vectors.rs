@@ -1,8 +1,8 @@
 //! The exchange of vectors as they are: everybody's to every neighbour, one exchange a round.
 
 use super::{
-    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, LARGEST_RECEIVED, Message, Player,
-    Refusal, RejoinError, RestoreError, Seat,
+    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, LARGEST_RECEIVED, Message,
+    Player, Refusal, RejoinError, RestoreError, Seat,
 };
 use crate::gate::ShareError;
 use crate::graph::{Graph, Mixing};
@@ -23,8 +23,9 @@ struct Joining {
 
 /// Vectors as they are released, to and from every neighbour.
 ///
-/// A neighbour can be at most one round ahead, for it needs this agent's release to go on; so two slots a neighbour hold all that
-/// can arrive, in whatever order and however often. Where vectors may be s rounds old it can be s rounds further ahead, and there are s slots more.
+/// A neighbour can be at most one round ahead, for it needs this agent's release to go on; so two
+/// slots a neighbour hold all that can arrive, in whatever order and however often. Where vectors
+/// may be s rounds old it can be s rounds further ahead, and there are s slots more.
 #[derive(Debug)]
 pub struct Vectors {
     id: u32,
@@ -34,17 +35,19 @@ pub struct Vectors {
     round: u32,
     /// Row 0 is this agent's, then its neighbours', all of `round`.
     rows: Vec<f64>,
-    /// Whether `rows` is that: not after a restore, until the next exchange. Nobody needs them to go on, only to catch a neighbour that
-    /// sends a round twice.
+    /// Whether `rows` is that: not after a restore, until the next exchange. Nobody needs them to
+    /// go on, only to catch a neighbour that sends a round twice.
     remembers: bool,
     indices: Vec<u32>,
     own_weight: f64,
     weights: Vec<f64>,
     /// Releases of `round + 1`, `round + 2` and so on, a slot a neighbour.
     waiting: VecDeque<Vec<Option<Arc<[f64]>>>>,
-    /// The newest release of each neighbour up to `round`, where older ones may be mixed; empty where they may not.
+    /// The newest release of each neighbour up to `round`, where older ones may be mixed; empty
+    /// where they may not.
     latest: Vec<Option<(u32, Arc<[f64]>)>>,
-    /// How many rounds old each neighbour's vector was in the last exchange; empty where none may be.
+    /// How many rounds old each neighbour's vector was in the last exchange; empty where none may
+    /// be.
     ages: Vec<u32>,
     /// Neighbours it goes on without, each since which round.
     away: Vec<Option<u32>>,
@@ -56,7 +59,8 @@ pub struct Vectors {
 }
 
 impl Agent {
-    /// Agent `id` of the graph; everybody starts from the point of the common constraint set nearest to zero.
+    /// Agent `id` of the graph; everybody starts from the point of the common constraint set
+    /// nearest to zero.
     #[must_use]
     pub fn new(id: u32, graph: &Graph, mixing: &Mixing, player: Player) -> Self {
         let neighbours = graph.neighbours(id as usize).to_vec();
@@ -92,14 +96,15 @@ impl Agent {
         self.try_poll().expect("vectors are sent as they are: no exchange of them fails")
     }
 
-    /// Returns what was released in the last complete exchange, one vector after the other: its own, then its neighbours'. Empty after it
-    /// was restored, until an exchange is complete.
+    /// Returns what was released in the last complete exchange, one vector after the other: its
+    /// own, then its neighbours'. Empty after it was restored, until an exchange is complete.
     #[must_use]
     pub fn releases(&self) -> &[f64] {
         if self.exchange.remembers { &self.exchange.rows } else { &[] }
     }
 
-    /// How many rounds old each neighbour's vector was in the last complete exchange, by agent number; empty where all are of the same round.
+    /// How many rounds old each neighbour's vector was in the last complete exchange, by agent
+    /// number; empty where all are of the same round.
     #[must_use]
     pub fn ages(&self) -> &[u32] {
         &self.exchange.ages
@@ -120,8 +125,9 @@ impl Vectors {
         }
     }
 
-    /// Places of neighbours whose newest vector is too old to be mixed, where older ones may be and enough of the others are fresh: at least half of them, and no more than all but one,
-    /// so that a single slow link holds nobody up. `None`: everybody's vector of this round is waited for.
+    /// Places of neighbours whose newest vector is too old to be mixed, where older ones may be and
+    /// enough of the others are fresh: at least half of them, and no more than all but one, so that
+    /// a single slow link holds nobody up. `None`: everybody's vector of this round is waited for.
     fn too_old(&self, player: &Player) -> Option<Vec<usize>> {
         let oldest = player.oldest(self.round + 1);
         if oldest == 0 {
@@ -266,10 +272,13 @@ impl Exchange for Vectors {
             return Err(Refusal::OutOfRange { from, round, what });
         }
         if let Some(new) = joining.map(|index| &mut self.joining[index]) {
-            // It may be where the edge begins, before this agent is; further it cannot be without this agent's release.
+            // It may be where the edge begins, before this agent is; further it cannot be without
+            // this agent's release.
             return match &new.first {
                 _ if round < new.from => Ok(()),
-                _ if round > new.from => Err(Refusal::OutOfTurn { from, round, expected: new.from }),
+                _ if round > new.from => {
+                    Err(Refusal::OutOfTurn { from, round, expected: new.from })
+                }
                 Some(known) if !same(known, values) => Err(Refusal::Equivocation { from, round }),
                 _ => {
                     new.first = Some(Arc::clone(values));
@@ -315,14 +324,20 @@ impl Exchange for Vectors {
         }
     }
 
-    /// What neighbours sent for rounds that are over is left out, too: the next message was drafted from it already.
+    /// What neighbours sent for rounds that are over is left out, too: the next message was drafted
+    /// from it already.
     fn checkpoint(&self, core: &Core<Message>) -> Checkpoint {
         let own = self.own.as_deref().map(<[f64]>::to_vec);
         Checkpoint { own, away: self.away.clone(), ..core.checkpoint(self.round) }
     }
 
-    fn restore(&mut self, core: &mut Core<Message>, saved: &Checkpoint) -> Result<(), RestoreError> {
-        let fits = |vector: &Option<Vec<f64>>, length| vector.as_ref().is_none_or(|v| v.len() == length);
+    fn restore(
+        &mut self,
+        core: &mut Core<Message>,
+        saved: &Checkpoint,
+    ) -> Result<(), RestoreError> {
+        let fits =
+            |vector: &Option<Vec<f64>>, length| vector.as_ref().is_none_or(|v| v.len() == length);
         self.seat_new(saved.round + u32::from(saved.own.is_some()));
         if saved.away.len() != self.away.len() || saved.shares.is_some() {
             return Err(RestoreError::Shape { what: "the neighbourhood" });
@@ -353,7 +368,11 @@ impl Exchange for Vectors {
     }
 
     fn away(&self) -> Vec<(u32, u32)> {
-        self.neighbours.iter().zip(&self.away).filter_map(|(&j, since)| Some((j, (*since)?))).collect()
+        self.neighbours
+            .iter()
+            .zip(&self.away)
+            .filter_map(|(&j, since)| Some((j, (*since)?)))
+            .collect()
     }
 
     fn may_go_without(&self, core: &Core<Message>) -> Result<(), AbsenceError> {
@@ -423,7 +442,11 @@ impl Exchange for Vectors {
     }
 
     fn joined(&self) -> Vec<(u32, u32)> {
-        self.joined.iter().copied().chain(self.joining.iter().map(|j| (j.neighbour, j.from))).collect()
+        self.joined
+            .iter()
+            .copied()
+            .chain(self.joining.iter().map(|j| (j.neighbour, j.from)))
+            .collect()
     }
 
     fn rejoined(

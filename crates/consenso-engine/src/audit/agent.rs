@@ -3,22 +3,25 @@
 use super::{Side, Trial, WorstNorm, WorstPair};
 use crate::agent::{Player, Seat, Timetable};
 use crate::data::RowBounds;
-use crate::gate::{Draft, Gate, Ledger, Noise, RoundNoise};
+use crate::gate::{Desk, Gate, Ledger, Noise, RoundNoise};
 use crate::privacy::NeighbourRelation;
 use crate::problem::{LocalObjective, Objective, Sensitivity, Workspace};
 use crate::protocol::{Memory, Protocol, PublicFacts, View, Weights};
 use std::sync::Arc;
 
-/// Records that one row of the played agent stands for, at most: with more the anchor would need weights beyond the grid's range.
+/// Records that one row of the played agent stands for, at most: with more the anchor would need
+/// weights beyond the grid's range.
 const RECORDS_PER_ROW: usize = 4096;
 
 /// One agent with its real protocol, gate, noise and ledger, on records of the adversary's choice.
 ///
-/// Its neighbours all belong to the adversary. They repeat what the agent released, so that no interval has any width in the
-/// coordinates that matter, and steer the anchor of the [`WorstPair`] to where both records have their full slope, in every round.
+/// Its neighbours all belong to the adversary. They repeat what the agent released, so that no
+/// interval has any width in the coordinates that matter, and steer the anchor of the [`WorstPair`]
+/// to where both records have their full slope, in every round.
 ///
-/// An agent of b records is played by one of a few, r, each scaled by r/b, in the coordinates that the pair uses: one record moves the
-/// mean gradient exactly as far as before, rows of zeros do not move it at all, and noise in the other coordinates tells nothing.
+/// An agent of b records is played by one of a few, r, each scaled by r/b, in the coordinates that
+/// the pair uses: one record moves the mean gradient exactly as far as before, rows of zeros do not
+/// move it at all, and noise in the other coordinates tells nothing.
 #[derive(Debug)]
 pub struct AgentAttack {
     protocol: Arc<dyn Protocol>,
@@ -70,7 +73,8 @@ impl AgentAttack {
             .scaled(rows as f64 / seat.records.max(1) as f64);
         let objective = Objective { loss: pair.loss(), ..objective };
         let local = |side| LocalObjective::new(objective, pair.records(side, rows));
-        let locals = [local(Side::First), local(Side::Second), LocalObjective::new(objective, pair.known())];
+        let locals =
+            [local(Side::First), local(Side::Second), LocalObjective::new(objective, pair.known())];
         let facts = PublicFacts { dim: locals[0].dim(), ..*facts };
         let unit = Sensitivity { l1: 1.0, l2: 1.0, linf: 1.0 };
         let degree = seat.weights.len();
@@ -87,7 +91,8 @@ impl AgentAttack {
         self
     }
 
-    /// Plays all rounds and returns the log-likelihood ratio of the transcript, first against second data set.
+    /// Plays all rounds and returns the log-likelihood ratio of the transcript, first against
+    /// second data set.
     #[must_use]
     pub fn play(&self, trial: &Trial) -> f64 {
         let gate = Gate::new(0, trial.seed.clone(), Arc::clone(&self.noise), self.ledger.clone());
@@ -107,7 +112,7 @@ impl AgentAttack {
         if let Some((anchor, value)) = self.pair.steering() {
             rows[anchor] = value;
         }
-        let (mut draft, mut out) = (Draft::default(), vec![0.0; dim]);
+        let (mut draft, mut out) = (Desk::default(), vec![0.0; dim]);
         let mut watch = Watch::new(&*self.protocol, &self.pair, &self.locals[2], self.rows);
         for round in 0..self.timetable.rounds {
             self.echo(&mut rows);
@@ -171,7 +176,8 @@ impl<'a> Watch<'a> {
         records: usize,
     ) -> Self {
         let dim = protocol.width(without.dim());
-        let direction = pair.direction().iter().map(|g| -g * without.weight() / records as f64).collect();
+        let direction =
+            pair.direction().iter().map(|g| -g * without.weight() / records as f64).collect();
         Self {
             protocol,
             without,
@@ -187,12 +193,14 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Takes in the agent's next release, made from what `seat` shows; `gain` turns a gradient into a step.
+    /// Takes in the agent's next release, made from what `seat` shows; `gain` turns a gradient into
+    /// a step.
     ///
-    /// The interval counts as its middle, which is exact where it has no width and a fair approximation elsewhere: the bound is valid
-    /// for any statistic.
+    /// The interval counts as its middle, which is exact where it has no width and a fair
+    /// approximation elsewhere: the bound is valid for any statistic.
     pub fn see(&mut self, seat: &Seat<'_>, gain: f64, noise: Option<Noise>, released: &[f64]) {
-        let Self { protocol, without, direction, memory, private, low, high, step, work, .. } = self;
+        let Self { protocol, without, direction, memory, private, low, high, step, work, .. } =
+            self;
         let view = View::new(
             seat.rows,
             protocol.width(without.dim()),

@@ -1,11 +1,14 @@
-//! Confidence bounds on a proportion (Clopper and Pearson, 1934), and the special functions they need.
+//! Confidence bounds on a proportion (Clopper and Pearson, 1934), and the special functions they
+//! need.
 
-/// Room for the rounding of the incomplete beta function: the error probability is used up to one part in a million less.
+/// Room for the rounding of the incomplete beta function: the error probability is used up to one
+/// part in a million less.
 ///
 /// The function's relative error is that of three log-gammas, below 10⁻⁷ for a million trials.
 const MARGIN: f64 = 1.0 - 1e-6;
 
-/// p with P(Binomial(n, p) ≥ hits) = `wrong`, rounded down: the true proportion is below it with probability at most `wrong`.
+/// p with P(Binomial(n, p) ≥ hits) = `wrong`, rounded down: the true proportion is below it with
+/// probability at most `wrong`.
 #[must_use]
 pub(crate) fn clopper_pearson_low(hits: u32, n: u32, wrong: f64) -> f64 {
     if hits == 0 {
@@ -16,14 +19,17 @@ pub(crate) fn clopper_pearson_low(hits: u32, n: u32, wrong: f64) -> f64 {
     bisect(|p| incomplete_beta(a, b, p) <= wrong * MARGIN).0
 }
 
-/// p with P(Binomial(n, p) ≤ hits) = `wrong`, rounded up: the true proportion is above it with probability at most `wrong`.
+/// p with P(Binomial(n, p) ≤ hits) = `wrong`, rounded up: the true proportion is above it with
+/// probability at most `wrong`.
 #[must_use]
 pub(crate) fn clopper_pearson_high(hits: u32, n: u32, wrong: f64) -> f64 {
-    // P(Binomial(n, p) ≤ hits) = 1 − I_p(hits + 1, n − hits) = I_{1−p}(n − hits, hits + 1): by symmetry of success and failure.
+    // P(Binomial(n, p) ≤ hits) = 1 − I_p(hits + 1, n − hits) = I_{1−p}(n − hits, hits + 1): by
+    // symmetry of success and failure.
     (1.0 - clopper_pearson_low(n - hits, n, wrong)).next_up().min(1.0)
 }
 
-/// The Wilson score bound `deviate` standard errors away from hits/n: cheap, and good enough to choose by.
+/// The Wilson score bound `deviate` standard errors away from hits/n: cheap, and good enough to
+/// choose by.
 pub(super) fn wilson(hits: usize, n: usize, deviate: f64) -> f64 {
     if n == 0 {
         return if deviate < 0.0 { 0.0 } else { 1.0 };
@@ -71,7 +77,8 @@ fn bisect(accept: impl Fn(f64) -> bool) -> (f64, f64) {
     (low, high)
 }
 
-/// I_x(a, b), the distribution function of Beta(a, b), by its continued fraction on the side where it converges fast.
+/// I_x(a, b), the distribution function of Beta(a, b), by its continued fraction on the side where
+/// it converges fast.
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return if x <= 0.0 { 0.0 } else { 1.0 };
@@ -85,7 +92,8 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     }
 }
 
-/// The continued fraction of I_x(a, b), evaluated by the method of Lentz; it needs O(√max(a, b)) terms.
+/// The continued fraction of I_x(a, b), evaluated by the method of Lentz; it needs O(√max(a, b))
+/// terms.
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     let away_from_zero = |v: f64| if v.abs() < 1e-300 { 1e-300 } else { v };
     let mut c = 1.0;
@@ -116,16 +124,22 @@ mod tests {
 
     #[test]
     fn the_incomplete_beta_function_agrees_with_another_library() {
-        for (a, b) in [(1.0, 1.0), (3.0, 998.0), (500.0, 501.0), (75_000.0, 1.0), (20_000.0, 55_001.0)] {
+        for (a, b) in
+            [(1.0, 1.0), (3.0, 998.0), (500.0, 501.0), (75_000.0, 1.0), (20_000.0, 55_001.0)]
+        {
             let oracle = Beta::new(a, b).unwrap();
-            let (mean, spread) = (a / (a + b), (a * b / ((a + b + 1.0) * (a + b) * (a + b))).sqrt());
+            let (mean, spread) =
+                (a / (a + b), (a * b / ((a + b + 1.0) * (a + b) * (a + b))).sqrt());
             for deviates in [-3.0, -1.0, 0.0, 0.5, 2.5] {
                 let x: f64 = mean + deviates * spread;
                 if !(0.0..=1.0).contains(&x) {
                     continue;
                 }
                 let (ours, theirs) = (incomplete_beta(a, b, x), oracle.cdf(x));
-                assert!((ours - theirs).abs() < 1e-8 * theirs.max(1e-3), "{a} {b} {x}: {ours} {theirs}");
+                assert!(
+                    (ours - theirs).abs() < 1e-8 * theirs.max(1e-3),
+                    "{a} {b} {x}: {ours} {theirs}"
+                );
             }
         }
     }
@@ -134,14 +148,22 @@ mod tests {
     fn bounds_cover_from_the_safe_side_and_are_tight() {
         for (hits, n) in [(1, 40), (17, 1000), (500, 1000), (37_500, 75_000), (74_900, 75_000)] {
             for wrong in [0.0125, 2.5e-4, 1e-9] {
-                let (low, high) = (clopper_pearson_low(hits, n, wrong), clopper_pearson_high(hits, n, wrong));
+                let (low, high) =
+                    (clopper_pearson_low(hits, n, wrong), clopper_pearson_high(hits, n, wrong));
                 let share = f64::from(hits) / f64::from(n);
                 assert!(low < share && share < high);
                 let (a, b) = (f64::from(hits), f64::from(n - hits));
                 let at_least = Beta::new(a, b + 1.0).unwrap().cdf(low);
-                assert!(at_least < wrong && at_least > wrong * (1.0 - 1e-5), "{hits}/{n}: {at_least:e}");
-                let at_most = if hits == n { 0.0 } else { Beta::new(b, a + 1.0).unwrap().cdf(1.0 - high) };
-                assert!(at_most < wrong && at_most > wrong * (1.0 - 1e-5), "{hits}/{n}: {at_most:e}");
+                assert!(
+                    at_least < wrong && at_least > wrong * (1.0 - 1e-5),
+                    "{hits}/{n}: {at_least:e}"
+                );
+                let at_most =
+                    if hits == n { 0.0 } else { Beta::new(b, a + 1.0).unwrap().cdf(1.0 - high) };
+                assert!(
+                    at_most < wrong && at_most > wrong * (1.0 - 1e-5),
+                    "{hits}/{n}: {at_most:e}"
+                );
             }
         }
     }

@@ -11,14 +11,17 @@ use super::Side;
 pub enum WorstNorm {
     /// The largest l1 norm the bounds allow: worst for one release under Laplace noise.
     L1,
-    /// The largest l2 norm the bounds allow: worst under Gaussian noise, and for many small Laplace releases.
+    /// The largest l2 norm the bounds allow: worst under Gaussian noise, and for many small Laplace
+    /// releases.
     L2,
 }
 
-/// Two records z± = (anchor, ±s, …, ±s, 0, …) of the same label; the model's weight on the anchor decides how much slope they have.
+/// Two records z± = (anchor, ±s, …, ±s, 0, …) of the same label; the model's weight on the anchor
+/// decides how much slope they have.
 ///
-/// Replacing a record by its negative moves a logistic gradient by ‖z‖/b only, for the two slopes add up to 1. The anchor, small and
-/// common to both, is what makes the bound 2‖z‖/b attainable: where its margin is far on the wrong side *both* slopes are 1.
+/// Replacing a record by its negative moves a logistic gradient by ‖z‖/b only, for the two slopes
+/// add up to 1. The anchor, small and common to both, is what makes the bound 2‖z‖/b attainable:
+/// where its margin is far on the wrong side *both* slopes are 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorstPair {
     features: usize,
@@ -38,9 +41,11 @@ const SATURATED: f64 = 12.0;
 impl WorstPair {
     /// The worst pair of at most `features` features.
     ///
-    /// Under [`NeighbourRelation::ZeroOut`] the second data set has a row of zeros in place of the record; under [`NeighbourRelation::AddRemove`] it has no
-    /// such record, and all the others pull the other way, so that their weight in the mean tells as much as the record itself. Otherwise one
-    /// record is replaced by the other, also under the paper's convention, whose data sets are neighbours in that sense.
+    /// Under [`NeighbourRelation::ZeroOut`] the second data set has a row of zeros in place of the
+    /// record; under [`NeighbourRelation::AddRemove`] it has no such record, and all the others
+    /// pull the other way, so that their weight in the mean tells as much as the record itself.
+    /// Otherwise one record is replaced by the other, also under the paper's convention, whose data
+    /// sets are neighbours in that sense.
     #[must_use]
     pub fn new(
         loss: Loss,
@@ -50,7 +55,8 @@ impl WorstPair {
         neighbours: NeighbourRelation,
     ) -> Self {
         // With a single feature there is no room for an anchor.
-        let anchor = if features < 2 { 0.0 } else { ANCHOR * bounds.l1.min(bounds.l2).min(bounds.linf) };
+        let anchor =
+            if features < 2 { 0.0 } else { ANCHOR * bounds.l1.min(bounds.l2).min(bounds.linf) };
         let most = features.saturating_sub(1).max(1);
         let entry = |m: usize| {
             let n = m as f64;
@@ -65,7 +71,8 @@ impl WorstPair {
         // The fewest coordinates that do: the others would only cost time.
         let entries = (1..=most).find(|&m| norm(m) >= best * (1.0 - 1e-9)).unwrap_or(1);
         // Two classes have the largest gradients a softmax has.
-        let loss = if let Loss::Softmax { .. } = loss { Loss::Softmax { classes: 2 } } else { loss };
+        let loss =
+            if let Loss::Softmax { .. } = loss { Loss::Softmax { classes: 2 } } else { loss };
         Self { features, anchor, entry: entry(entries), entries, loss, neighbours }
     }
 
@@ -105,8 +112,10 @@ impl WorstPair {
             let sign = if side == Side::First { 1.0 } else { -1.0 };
             row[start..start + self.entries].fill(sign * self.entry);
             if start > 0 {
-                // A logistic slope is large where the margin is negative, a residual where it is positive.
-                row[0] = if self.loss.is_binary() { -self.label() * self.anchor } else { self.anchor };
+                // A logistic slope is large where the margin is negative, a residual where it is
+                // positive.
+                row[0] =
+                    if self.loss.is_binary() { -self.label() * self.anchor } else { self.anchor };
             }
         }
         (row, self.label())
@@ -121,8 +130,9 @@ impl WorstPair {
         }
     }
 
-    /// `rows` records: the pair's and otherwise rows of zeros, whose gradient is zero. Where a record is removed, the others are all the pair's second
-    /// one, and the second data set has one row less.
+    /// `rows` records: the pair's and otherwise rows of zeros, whose gradient is zero. Where a
+    /// record is removed, the others are all the pair's second one, and the second data set has one
+    /// row less.
     #[must_use]
     pub fn records(&self, side: Side, rows: usize) -> Records {
         let mut records = Records::with_capacity(self.features, rows);
@@ -140,7 +150,8 @@ impl WorstPair {
         records
     }
 
-    /// What the adversary takes as known: the data set without the first record, whose gradient [`Self::multiples`] are about.
+    /// What the adversary takes as known: the data set without the first record, whose gradient
+    /// [`Self::multiples`] are about.
     #[must_use]
     pub fn known(&self) -> Records {
         let mut records = Records::with_capacity(self.features, 1);
@@ -152,7 +163,8 @@ impl WorstPair {
         records
     }
 
-    /// By how many times [`Self::direction`]/b the mean gradient differs from that of [`Self::known`], on the first and on the second side.
+    /// By how many times [`Self::direction`]/b the mean gradient differs from that of
+    /// [`Self::known`], on the first and on the second side.
     #[must_use]
     pub fn multiples(&self) -> (f64, f64) {
         match self.neighbours {
@@ -162,12 +174,13 @@ impl WorstPair {
         }
     }
 
-    /// The gradient of the first record where slopes are saturated, by coordinate of the model; the second's is its negative, or zero
-    /// (but for the anchor, which tells nothing and is left out).
+    /// The gradient of the first record where slopes are saturated, by coordinate of the model; the
+    /// second's is its negative, or zero (but for the anchor, which tells nothing and is left out).
     #[must_use]
     pub fn direction(&self) -> Vec<f64> {
         let start = usize::from(self.features > 1);
-        let entry = |l: usize| if (start..start + self.entries).contains(&l) { self.entry } else { 0.0 };
+        let entry =
+            |l: usize| if (start..start + self.entries).contains(&l) { self.entry } else { 0.0 };
         let times = |slope: f64| (0..self.features).map(move |l| slope * entry(l));
         match self.loss.saturation() {
             Some((slope, _)) if self.loss.is_binary() => times(-self.label() * slope).collect(),
@@ -176,7 +189,8 @@ impl WorstPair {
         }
     }
 
-    /// A model at which the pair's slopes are saturated: which coordinate, and its value. `None` without an anchor.
+    /// A model at which the pair's slopes are saturated: which coordinate, and its value. `None`
+    /// without an anchor.
     #[must_use]
     pub(crate) fn steering(&self) -> Option<(usize, f64)> {
         if self.anchor == 0.0 {

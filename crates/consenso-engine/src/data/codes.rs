@@ -1,13 +1,15 @@
 //! Rows of a few numbers and of categories, kept as the categories' codes.
 //!
-//! A category of many levels fills many features of a row, but the row of a record only says which level it is. With e the unit vectors, row j is
+//! A category of many levels fills many features of a row, but the row of a record only says which
+//! level it is. With e the unit vectors, row j is
 //!
 //! ```text
 //! z_j = base + Σ_k n_jk·e_(column k) + r_j · Σ_p value_p(c_jp)·e_(column_p(c_jp))
 //! ```
 //!
-//! n_jk its numbers, c_jp its level in category p, r_j what the row was scaled by (one of its numbers, or 1). One-hot rows have no base and
-//! values of 1; standardised rows have the means of all levels in the base. A kernel then reads a byte a category instead of a number a level, and
+//! n_jk its numbers, c_jp its level in category p, r_j what the row was scaled by (one of its
+//! numbers, or 1). One-hot rows have no base and values of 1; standardised rows have the means of
+//! all levels in the base. A kernel then reads a byte a category instead of a number a level, and
 //! small categories are read together, as one whose levels are their combinations.
 
 use super::records::{LANES, Lanes8};
@@ -43,8 +45,14 @@ impl Shape {
         self.number();
     }
 
-    /// Adds a category whose level `l` adds `value(l)` to the feature `feature(l)`, counted from here.
-    pub(crate) fn category(&mut self, levels: usize, features: usize, entry: impl Fn(usize) -> (usize, f64)) {
+    /// Adds a category whose level `l` adds `value(l)` to the feature `feature(l)`, counted from
+    /// here.
+    pub(crate) fn category(
+        &mut self,
+        levels: usize,
+        features: usize,
+        entry: impl Fn(usize) -> (usize, f64),
+    ) {
         let at = self.dim;
         let place = |(feature, value): (usize, f64)| ((at + feature) as u32, value);
         self.parts.push((0..levels).map(|l| place(entry(l))).collect());
@@ -68,13 +76,15 @@ impl Shape {
         self.dim
     }
 
-    /// Whether codes are read faster than the rows themselves: a byte a category and few numbers beside them.
+    /// Whether codes are read faster than the rows themselves: a byte a category and few numbers
+    /// beside them.
     pub(super) fn pays(&self) -> bool {
         let fits = self.parts.iter().all(|levels| (1..=LEVELS).contains(&levels.len()));
         fits && !self.parts.is_empty() && self.dim >= 2 * (self.numbers.len() + self.parts.len())
     }
 
-    /// Categories read together, for so many rows: every combination of levels costs a little, once a pass, and every group a lookup a row.
+    /// Categories read together, for so many rows: every combination of levels costs a little, once
+    /// a pass, and every group a lookup a row.
     fn groups(&self, rows: usize) -> Vec<Group> {
         let most = (rows / 2).min(LEVELS);
         let mut by_size: Vec<usize> = (0..self.parts.len()).collect();
@@ -103,7 +113,8 @@ pub(crate) struct Group {
     /// By combination, what each of its levels adds: the parts' entries one after the other.
     entries: Vec<(u32, f64)>,
     levels: usize,
-    /// The combinations that rows have, in order: of many countries times many occupations most occur nowhere.
+    /// The combinations that rows have, in order: of many countries times many occupations most
+    /// occur nowhere.
     seen: Vec<u8>,
 }
 
@@ -135,7 +146,8 @@ impl Group {
     }
 }
 
-/// The rows: tiles of [`LANES`] rows, the numbers and the codes of each side by side. The last tile is filled up with zeros.
+/// The rows: tiles of [`LANES`] rows, the numbers and the codes of each side by side. The last tile
+/// is filled up with zeros.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Codes {
     pub(crate) shape: Arc<Shape>,
@@ -159,10 +171,15 @@ impl Codes {
     }
 
     /// Adds a row by its numbers, in the order of their features, and its level in every category.
-    pub(super) fn push(&mut self, numbers: impl Iterator<Item = f64>, level: impl Fn(usize) -> usize) {
+    pub(super) fn push(
+        &mut self,
+        numbers: impl Iterator<Item = f64>,
+        level: impl Fn(usize) -> usize,
+    ) {
         let lane = self.rows % LANES;
         if lane == 0 {
-            self.numbers.resize(self.numbers.len() + self.shape.numbers.len(), Lanes8([0.0; LANES]));
+            self.numbers
+                .resize(self.numbers.len() + self.shape.numbers.len(), Lanes8([0.0; LANES]));
             self.codes.resize(self.codes.len() + self.groups.len(), [0; LANES]);
         }
         let tile = self.rows / LANES;
@@ -202,7 +219,8 @@ impl Codes {
         Some(out)
     }
 
-    /// Some rows with every feature times its factor, not scaled any more (what scaled them is zero), and with `last` as one more feature.
+    /// Some rows with every feature times its factor, not scaled any more (what scaled them is
+    /// zero), and with `last` as one more feature.
     pub(super) fn rescaled(&self, rows: &[usize], factors: &[f64], last: f64) -> Self {
         let mut shape = Shape::clone(&self.shape);
         let scaled = |c: u32, v: f64| v * factors[c as usize];
@@ -227,8 +245,14 @@ impl Codes {
         self.shape.scale.map(|k| self.shape.numbers[k])
     }
 
-    /// Adds rows of a block whose shape has the same numbers and categories; each number becomes `number(which, it)`.
-    fn copy(&mut self, from: &Self, rows: impl Iterator<Item = usize>, number: impl Fn(usize, f64) -> f64) {
+    /// Adds rows of a block whose shape has the same numbers and categories; each number becomes
+    /// `number(which, it)`.
+    fn copy(
+        &mut self,
+        from: &Self,
+        rows: impl Iterator<Item = usize>,
+        number: impl Fn(usize, f64) -> f64,
+    ) {
         let mut levels = vec![0; from.shape.parts.len()];
         for row in rows {
             let (tile, lane) = (row / LANES, row % LANES);
@@ -239,7 +263,8 @@ impl Codes {
                     rest /= from.shape.parts[part].len();
                 }
             }
-            let numbers = from.numbers_of(tile).iter().enumerate().map(|(k, n)| number(k, n.0[lane]));
+            let numbers =
+                from.numbers_of(tile).iter().enumerate().map(|(k, n)| number(k, n.0[lane]));
             self.push(numbers, |part| levels[part]);
         }
     }
@@ -268,7 +293,8 @@ impl Codes {
     pub(super) fn read_row(&mut self, bytes: &[u8]) -> Option<()> {
         let (numbers, levels) = bytes.split_at_checked(8 * self.shape.numbers.len())?;
         let fits = |(level, part): (&u8, &Vec<_>)| usize::from(*level) < part.len();
-        if levels.len() != self.shape.parts.len() || !levels.iter().zip(&self.shape.parts).all(fits) {
+        if levels.len() != self.shape.parts.len() || !levels.iter().zip(&self.shape.parts).all(fits)
+        {
             return None;
         }
         let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap_or_default());

@@ -6,17 +6,21 @@ use std::io::{self, Read};
 use ::csv::{ByteRecord, Reader};
 
 use super::error::nearest;
-use super::format::{DELIMITERS, Marks, as_it_is, cutter, decode, sample, sniff_delimiter, sniff_quote};
+use super::format::{
+    DELIMITERS, Marks, as_it_is, cutter, decode, sample, sniff_delimiter, sniff_quote,
+};
 use super::table::Builder;
 use super::{Column, DataError, Format, Kind, Label, Reading, Schema, Table, TextEncoding};
 
-/// Reads records under a schema, whose [`Format`] says how the file is written as far as that is known; the rest is found
-/// out ([`Table::reading`] says how the file was read). `file` is a name for messages. Text in UTF-8, UTF-16, Latin-1 or
-/// Windows-1252 is read; what is compressed has to be unpacked first.
+/// Reads records under a schema, whose [`Format`] says how the file is written as far as that is
+/// known; the rest is found out ([`Table::reading`] says how the file was read). `file` is a name
+/// for messages. Text in UTF-8, UTF-16, Latin-1 or Windows-1252 is read; what is compressed has to
+/// be unpacked first.
 ///
-/// Cells are trimmed. A record with a missing value is dropped or completed as its column's [`super::Missing`] says, and
-/// counted; a number outside its declared range is clamped and counted. With a header, columns are found by name and may come in
-/// any order, and ignored ones may be absent. Blank lines are skipped.
+/// Cells are trimmed. A record with a missing value is dropped or completed as its column's
+/// [`super::Missing`] says, and counted; a number outside its declared range is clamped and
+/// counted. With a header, columns are found by name and may come in any order, and ignored ones
+/// may be absent. Blank lines are skipped.
 ///
 /// # Errors
 /// [`DataError`] names the file, the line and the column, and says what to do.
@@ -36,16 +40,22 @@ pub fn read(reader: impl Read, file: &str, schema: &Schema) -> Result<Table, Dat
     read_as(reader, file, schema, schema.format())
 }
 
-/// Reads records as [`read`] does from a file that is written in another format than the schema says.
+/// Reads records as [`read`] does from a file that is written in another format than the schema
+/// says.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_as(reader: impl Read, file: &str, schema: &Schema, format: &Format) -> Result<Table, DataError> {
+pub fn read_as(
+    reader: impl Read,
+    file: &str,
+    schema: &Schema,
+    format: &Format,
+) -> Result<Table, DataError> {
     load(reader, file, schema, format, false)
 }
 
-/// Reads records to predict: the label may be absent, and is NaN then; so may be the site and the person, which are left out.
-/// Columns that the schema does not know are skipped.
+/// Reads records to predict: the label may be absent, and is NaN then; so may be the site and the
+/// person, which are left out. Columns that the schema does not know are skipped.
 ///
 /// # Errors
 /// As [`read`].
@@ -77,8 +87,10 @@ fn load(
     whole.ok_or_else(|| DataError::Empty { file: file.to_owned(), header: format.header })
 }
 
-/// Reads records as [`read_as`] does and hands them on in pieces of a few thousand, so that they need not be held; the last piece, which may be empty, tells what happened
-/// while loading. `open` opens the file at its beginning, as often as it is called. Text in UTF-8 is read as it is needed; any other is decoded in memory first.
+/// Reads records as [`read_as`] does and hands them on in pieces of a few thousand, so that they
+/// need not be held; the last piece, which may be empty, tells what happened while loading. `open`
+/// opens the file at its beginning, as often as it is called. Text in UTF-8 is read as it is
+/// needed; any other is decoded in memory first.
 ///
 /// Decimal commas are found out from the first piece only.
 ///
@@ -98,7 +110,8 @@ pub fn read_in_pieces(
     let Some(mark) = as_it_is(&head, format.encoding) else {
         let decoded = decode(open().map_err(failed)?, file, format.encoding)?;
         let text = &decoded.text[..];
-        let source = Source { open: &|| Ok(Box::new(text)), file, format, schema, unlabelled: false };
+        let source =
+            Source { open: &|| Ok(Box::new(text)), file, format, schema, unlabelled: false };
         return source.load(text, decoded.encoding, PIECE, take);
     };
     let opened = || {
@@ -126,7 +139,8 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Hands on all records, in pieces of at least `piece` but the last; `head` is how the text begins.
+    /// Hands on all records, in pieces of at least `piece` but the last; `head` is how the text
+    /// begins.
     fn load(
         &self,
         head: &[u8],
@@ -171,11 +185,16 @@ impl<'a> Source<'a> {
     }
 
     /// The column of the schema at each position of the file.
-    fn order(&self, lines: &mut Lines<'_>, reading: Reading) -> Result<Vec<Option<usize>>, DataError> {
+    fn order(
+        &self,
+        lines: &mut Lines<'_>,
+        reading: Reading,
+    ) -> Result<Vec<Option<usize>>, DataError> {
         if self.format.header {
             return match_header(&lines.header()?, self.file, self.schema, self.unlabelled);
         }
-        let columns = || self.schema.columns().iter().enumerate().filter(|(_, column)| !column.derived);
+        let columns =
+            || self.schema.columns().iter().enumerate().filter(|(_, column)| !column.derived);
         // Without names a file has no labels if its first record is one cell short.
         let mut first = ByteRecord::new();
         let short = self.unlabelled
@@ -224,8 +243,11 @@ impl<'a> Source<'a> {
         let mut record = ByteRecord::new();
         while lines.next(&mut record, order.len())? {
             for (cell, column) in record.iter().zip(&order) {
-                let Some(column) = column.map(|index| &self.schema.columns()[index]) else { continue };
-                let number = matches!(column.kind, Kind::Numeric { .. } | Kind::Label(Label::Range { .. }));
+                let Some(column) = column.map(|index| &self.schema.columns()[index]) else {
+                    continue;
+                };
+                let number =
+                    matches!(column.kind, Kind::Numeric { .. } | Kind::Label(Label::Range { .. }));
                 if number
                     && column.date.is_none()
                     && let Ok(Some(text)) = lines.cell(&record, cell, String::new)
@@ -238,7 +260,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The delimiter the format names, unless another one cuts the header into the columns of the schema and this one does not.
+/// The delimiter the format names, unless another one cuts the header into the columns of the
+/// schema and this one does not.
 fn fitting_delimiter(
     text: &[u8],
     reading: &Reading,
@@ -246,12 +269,14 @@ fn fitting_delimiter(
     schema: &Schema,
     unlabelled: bool,
 ) -> char {
-    let first = |delimiter| sample(text, delimiter, reading.quote, format.comment, 1).into_iter().next();
+    let first =
+        |delimiter| sample(text, delimiter, reading.quote, format.comment, 1).into_iter().next();
     let present = |column: &&Column| !column.derived && needed(column, unlabelled);
     let fits = |delimiter: char| {
         let Some(record) = first(delimiter) else { return false };
         if !format.header {
-            return record.len() == schema.columns().iter().filter(|column| !column.derived).count();
+            return record.len()
+                == schema.columns().iter().filter(|column| !column.derived).count();
         }
         let cells: HashSet<&[u8]> = record.iter().map(<[u8]>::trim_ascii).collect();
         schema.columns().iter().filter(present).all(|column| cells.contains(column.name.as_bytes()))
@@ -275,7 +300,8 @@ pub(super) struct Cells {
     pub(super) missing: u64,
 }
 
-/// Names of the columns and what they hold, for drafting a schema. The delimiter is found out where the format leaves it open.
+/// Names of the columns and what they hold, for drafting a schema. The delimiter is found out where
+/// the format leaves it open.
 pub(super) fn read_text(
     reader: impl Read,
     file: &str,
@@ -334,15 +360,21 @@ fn match_header(
     let columns = || schema.columns().iter().filter(|column| !column.derived);
     let mut seen = HashSet::new();
     let mut order = Vec::with_capacity(header.len());
-    // A missing column is reported before an unknown one: a misspelt name is both, and the schema's spelling is the one known.
+    // A missing column is reported before an unknown one: a misspelt name is both, and the schema's
+    // spelling is the one known.
     for column in columns().filter(|column| needed(column, unlabelled)) {
         if !header.contains(&column.name) {
             let nearest = nearest(&column.name, header.iter().map(String::as_str));
-            return Err(DataError::HeaderLacks { file: file(), column: column.name.clone(), nearest });
+            return Err(DataError::HeaderLacks {
+                file: file(),
+                column: column.name.clone(),
+                nearest,
+            });
         }
     }
     for found in header {
-        let position = schema.columns().iter().position(|column| !column.derived && column.name == *found);
+        let position =
+            schema.columns().iter().position(|column| !column.derived && column.name == *found);
         if position.is_none() && !unlabelled {
             let nearest = nearest(found, columns().map(|column| column.name.as_str()));
             return Err(DataError::HeaderUnknown { file: file(), column: found.clone(), nearest });
@@ -428,8 +460,9 @@ impl<'a> Lines<'a> {
         Ok((!self.format.missing.iter().any(|mark| mark == text)).then_some(text))
     }
 
-    /// The line a record starts on, from 1. The reader's own position is where the record before ended: blank lines, comments
-    /// and the second half of CRLF still lie between, so the line is counted from the bytes. Only messages need it.
+    /// The line a record starts on, from 1. The reader's own position is where the record before
+    /// ended: blank lines, comments and the second half of CRLF still lie between, so the line is
+    /// counted from the bytes. Only messages need it.
     fn line_of(&self, record: &ByteRecord) -> u64 {
         let start = record.position().map_or(0, ::csv::Position::byte);
         let Ok(text) = (self.open)() else { return 0 };
@@ -441,7 +474,8 @@ impl<'a> Lines<'a> {
                 continue;
             }
             let ends = matches!(byte, b'\n' | b'\r');
-            comment = if comment { byte != b'\n' } else { Some(char::from(byte)) == self.format.comment };
+            comment =
+                if comment { byte != b'\n' } else { Some(char::from(byte)) == self.format.comment };
             if !ends && !comment {
                 return line;
             }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::table::class_of;
 use super::{
-    DataError, Encoder, Encoding, Kind, Label, LoadReport, Partition, PartitionError, Records, RowBounds,
-    SHARED, Schema, Shard, Stored, Table, shuffle,
+    DataError, Encoder, Encoding, Kind, Label, LoadReport, Partition, PartitionError, Records,
+    RowBounds, SHARED, Schema, Shard, Stored, Table, shuffle,
 };
 use crate::random::{Purpose, Seed};
 
@@ -31,7 +31,8 @@ pub enum Task {
     },
 }
 
-/// A division of the training records into named groups: a site, a file, or the values of a categorical column.
+/// A division of the training records into named groups: a site, a file, or the values of a
+/// categorical column.
 ///
 /// `Debug` prints the shape: which group a record is in is private.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,7 +47,13 @@ pub struct Grouping {
 
 impl fmt::Debug for Grouping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Grouping({:?}, groups={}, rows={})", self.column, self.names.len(), self.codes.len())
+        write!(
+            f,
+            "Grouping({:?}, groups={}, rows={})",
+            self.column,
+            self.names.len(),
+            self.codes.len()
+        )
     }
 }
 
@@ -75,9 +82,11 @@ pub struct Dataset {
     pub(crate) schema: Schema,
     /// What made rows of them: a model's owner encodes new records with it.
     pub(crate) encoder: Encoder,
-    /// Divisions of the training records: `file` if there were several, the site column, every categorical column.
+    /// Divisions of the training records: `file` if there were several, the site column, every
+    /// categorical column.
     pub(crate) groupings: Vec<Grouping>,
-    /// The column that says whom a record is about, and how many records of one person a file has at most.
+    /// The column that says whom a record is about, and how many records of one person a file has
+    /// at most.
     pub(crate) person: Option<(String, u32)>,
     /// What happened while loading the training records.
     pub(crate) report: LoadReport,
@@ -157,15 +166,22 @@ impl fmt::Debug for Dataset {
 pub(crate) const FILE: &str = "file";
 
 impl Dataset {
-    /// One dataset from the tables of one or more files that share a schema, and optionally a test file.
+    /// One dataset from the tables of one or more files that share a schema, and optionally a test
+    /// file.
     ///
     /// With several files there is a grouping `file`, so that each can be an agent.
     ///
     /// # Errors
-    /// [`DataError`] if schemas differ, there is no table, the training records have one class only, or the encoding does not fit.
-    pub fn new(train: Vec<Table>, test: Option<&Table>, encoding: Encoding) -> Result<Self, DataError> {
+    /// [`DataError`] if schemas differ, there is no table, the training records have one class
+    /// only, or the encoding does not fit.
+    pub fn new(
+        train: Vec<Table>,
+        test: Option<&Table>,
+        encoding: Encoding,
+    ) -> Result<Self, DataError> {
         let dataset = Self::encoded(train, test, encoding)?;
-        // A site of few records may well have one class; where columns are scouted it helps the others all the same.
+        // A site of few records may well have one class; where columns are scouted it helps the
+        // others all the same.
         if encoding != Encoding::Scouted {
             let labels = dataset.train.labels();
             at_least_two_classes(&dataset.source, labels, labels.len(), &dataset.classes)?;
@@ -173,7 +189,8 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// The part of a dataset of one process among several: the tables of some of the files, by their numbers, and how many records every file has. Each file is an agent.
+    /// The part of a dataset of one process among several: the tables of some of the files, by
+    /// their numbers, and how many records every file has. Each file is an agent.
     ///
     /// # Errors
     /// As for [`Self::new`].
@@ -186,9 +203,13 @@ impl Dataset {
         encoding: Encoding,
         counts: Vec<usize>,
     ) -> Result<Self, DataError> {
-        let lengths: Vec<(usize, usize)> = train.iter().map(|(file, table)| (*file, table.len())).collect();
+        let lengths: Vec<(usize, usize)> =
+            train.iter().map(|(file, table)| (*file, table.len())).collect();
         let mut dataset = Self::encoded(train.into_iter().map(|t| t.1).collect(), test, encoding)?;
-        let codes = lengths.iter().flat_map(|&(file, rows)| std::iter::repeat_n(file as u32, rows)).collect();
+        let codes = lengths
+            .iter()
+            .flat_map(|&(file, rows)| std::iter::repeat_n(file as u32, rows))
+            .collect();
         assert!(
             lengths.iter().all(|&(file, rows)| counts.get(file) == Some(&rows)),
             "a number for every table"
@@ -201,7 +222,11 @@ impl Dataset {
         Ok(dataset)
     }
 
-    fn encoded(train: Vec<Table>, test: Option<&Table>, encoding: Encoding) -> Result<Self, DataError> {
+    fn encoded(
+        train: Vec<Table>,
+        test: Option<&Table>,
+        encoding: Encoding,
+    ) -> Result<Self, DataError> {
         let by_file = (train.len() > 1).then(|| file_grouping(&train));
         let mut tables = train.into_iter();
         let Some(mut all) = tables.next() else {
@@ -226,7 +251,8 @@ impl Dataset {
         self.stored.as_ref().map_or_else(|| self.train.len(), Stored::len)
     }
 
-    /// The labels of the training records; of those outside memory, where they are divided by class.
+    /// The labels of the training records; of those outside memory, where they are divided by
+    /// class.
     pub(crate) fn labels(&self) -> &[f64] {
         self.stored.as_ref().map_or_else(|| self.train.labels(), |stored| &stored.labels)
     }
@@ -279,13 +305,15 @@ impl Dataset {
         &self.encoder
     }
 
-    /// Returns the divisions of the training records: `file` if there were several, the site column, every categorical column.
+    /// Returns the divisions of the training records: `file` if there were several, the site
+    /// column, every categorical column.
     #[must_use]
     pub fn groupings(&self) -> &[Grouping] {
         &self.groupings
     }
 
-    /// Returns the column that says whom a record is about, and how many records of one person a file has at most.
+    /// Returns the column that says whom a record is about, and how many records of one person a
+    /// file has at most.
     #[must_use]
     pub fn person(&self) -> Option<&(String, u32)> {
         self.person.as_ref()
@@ -297,13 +325,18 @@ impl Dataset {
         &self.report
     }
 
-    /// Says which site each test record is of, so that a model is also judged by the mean over the sites' test parts.
+    /// Says which site each test record is of, so that a model is also judged by the mean over the
+    /// sites' test parts.
     ///
     /// # Panics
     /// Unless there is a number for every test record.
     #[must_use]
     pub fn with_test_sites(mut self, sites: Vec<u32>) -> Self {
-        assert_eq!(sites.len(), self.test.as_ref().map_or(0, Records::len), "a site for every test record");
+        assert_eq!(
+            sites.len(),
+            self.test.as_ref().map_or(0, Records::len),
+            "a site for every test record"
+        );
         let by_file = self.groupings.iter().find(|g| g.column == FILE);
         self.test_groupings.extend(by_file.map(|g| Grouping { codes: sites.clone(), ..g.clone() }));
         self.test_sites = Some(sites);
@@ -337,7 +370,11 @@ impl Dataset {
     ///
     /// # Errors
     /// [`PartitionError`] if it cannot be done, with what would help.
-    pub fn partition(&self, partition: &Partition, seed: &Seed) -> Result<Vec<Shard>, PartitionError> {
+    pub fn partition(
+        &self,
+        partition: &Partition,
+        seed: &Seed,
+    ) -> Result<Vec<Shard>, PartitionError> {
         partition.divide(self, seed)
     }
 
@@ -356,7 +393,8 @@ impl Dataset {
     /// Moves a random share of the training records to the test records, which must not exist yet.
     ///
     /// # Errors
-    /// [`DataError::HoldOut`] if either side would be empty, [`DataError::TestExists`] if there are test records.
+    /// [`DataError::HoldOut`] if either side would be empty, [`DataError::TestExists`] if there are
+    /// test records.
     pub fn hold_out(mut self, share: f64, seed: &Seed) -> Result<Self, DataError> {
         let rows = self.rows();
         if let Some(test) = &self.test {
@@ -370,7 +408,8 @@ impl Dataset {
         train.sort_unstable();
         match &mut self.stored {
             Some(stored) => {
-                self.test = Some(stored.select(test).map_err(|source| DataError::Scratch { source })?);
+                self.test =
+                    Some(stored.select(test).map_err(|source| DataError::Scratch { source })?);
                 stored.keep(train);
             }
             None => {
@@ -379,8 +418,9 @@ impl Dataset {
             }
         }
         // Groups that nobody divides by have no codes outside memory.
-        let some =
-            |g: &Grouping, rows: &[usize]| rows.iter().filter_map(|&row| g.codes.get(row).copied()).collect();
+        let some = |g: &Grouping, rows: &[usize]| {
+            rows.iter().filter_map(|&row| g.codes.get(row).copied()).collect()
+        };
         let by_file = self.groupings.iter().find(|g| g.column == FILE && !g.codes.is_empty());
         self.test_sites = by_file.map(|g| some(g, test));
         self.test_groupings = self
@@ -399,7 +439,10 @@ impl Dataset {
 /// Keeps the draws of a hold-out apart from those of a partition.
 const HOLD_OUT_ROUND: u64 = 1 << 20;
 
-pub(super) fn same_schema((schema, file): (&Schema, &str), second: &Table) -> Result<(), DataError> {
+pub(super) fn same_schema(
+    (schema, file): (&Schema, &str),
+    second: &Table,
+) -> Result<(), DataError> {
     if schema == second.schema() {
         return Ok(());
     }
@@ -431,8 +474,11 @@ pub(super) fn at_least_two_classes(
 
 fn file_grouping(tables: &[Table]) -> Grouping {
     let names = tables.iter().map(|table| table.source().to_owned()).collect();
-    let codes =
-        tables.iter().zip(0..).flat_map(|(table, file)| std::iter::repeat_n(file, table.len())).collect();
+    let codes = tables
+        .iter()
+        .zip(0..)
+        .flat_map(|(table, file)| std::iter::repeat_n(file, table.len()))
+        .collect();
     Grouping { column: FILE.to_owned(), names, codes }
 }
 
@@ -448,7 +494,11 @@ fn groupings(table: &Table) -> Vec<Grouping> {
             }),
             Kind::Categorical { categories } => {
                 let codes = (0..table.len()).map(|row| table.row(row)[feature] as u32).collect();
-                groupings.push(Grouping { column: column.name.clone(), names: categories.clone(), codes });
+                groupings.push(Grouping {
+                    column: column.name.clone(),
+                    names: categories.clone(),
+                    codes,
+                });
             }
             _ => {}
         }

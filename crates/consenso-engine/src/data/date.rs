@@ -7,7 +7,8 @@ use super::SchemaError;
 /// How the dates of a column are written, and the day that counts as 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DateForm {
-    /// A pattern of `YYYY` (or `YY`), `MM` and `DD` with any marks between them. A time of day may follow in the cell.
+    /// A pattern of `YYYY` (or `YY`), `MM` and `DD` with any marks between them. A time of day may
+    /// follow in the cell.
     pub format: String,
     /// The day that counts as 0.
     pub origin: Day,
@@ -43,10 +44,14 @@ impl Day {
             4 | 6 | 9 | 11 => 30,
             _ => 31,
         };
-        if !(1..=12).contains(&month) || !(1..=longest).contains(&day) || !(1..=9999).contains(&year) {
+        if !(1..=12).contains(&month)
+            || !(1..=longest).contains(&day)
+            || !(1..=9999).contains(&year)
+        {
             return None;
         }
-        // Years begin in March, so that the leap day comes last; eras of 400 years have 146,097 days.
+        // Years begin in March, so that the leap day comes last; eras of 400 years have 146,097
+        // days.
         let shifted = if month <= 2 { year - 1 } else { year };
         let (era, year_of_era) = (shifted.div_euclid(400), shifted.rem_euclid(400));
         let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -77,7 +82,8 @@ impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let days = self.0 + 719_468;
         let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let shifted = (5 * day_of_year + 2) / 153;
         let month = (shifted + 2) % 12 + 1;
@@ -176,7 +182,9 @@ mod tests {
                 assert_eq!(day(&Day(days).to_string()), Day(days));
             }
         }
-        for bad in ["2021-02-29", "2021-13-01", "2021-00-10", "21-01-01", "2021-1", "2021-01-011", "x", ""] {
+        for bad in
+            ["2021-02-29", "2021-13-01", "2021-00-10", "21-01-01", "2021-1", "2021-01-011", "x", ""]
+        {
             assert_eq!(Day::parse(bad), None, "{bad}");
         }
     }

@@ -1,4 +1,5 @@
-//! Drafting a schema from files: what their columns seem to be, and what whoever reviews it should look at.
+//! Drafting a schema from files: what their columns seem to be, and what whoever reviews it should
+//! look at.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -25,7 +26,8 @@ pub struct DraftOptions {
 
 /// A schema drafted from one or more files, with what a reviewer should look at.
 ///
-/// Ranges and categories are those of the records, so the schema is **not reviewed** and no claim can rest on it.
+/// Ranges and categories are those of the records, so the schema is **not reviewed** and no claim
+/// can rest on it.
 #[derive(Clone, Debug)]
 pub struct Draft {
     schema: Schema,
@@ -34,7 +36,8 @@ pub struct Draft {
     readings: Vec<(String, Reading)>,
 }
 
-/// A text column with more distinct values than this is drafted as ignored: it is a name or a number, not a category.
+/// A text column with more distinct values than this is drafted as ignored: it is a name or a
+/// number, not a category.
 const MOST_CATEGORIES: usize = 100;
 /// A numeric label with at most this many distinct values is drafted as classes.
 const MOST_CLASSES: usize = 20;
@@ -48,24 +51,29 @@ const ORIGIN: (i64, i64, i64) = (2000, 1, 1);
 const PLAIN_MISSING: [&str; 7] = ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL"];
 
 impl Schema {
-    /// Drafts a schema from a CSV: ranges and categories are those of the records, so the result is **not reviewed**.
-    /// [`Draft::of`] does the same for several files and says what deserves a look.
+    /// Drafts a schema from a CSV: ranges and categories are those of the records, so the result is
+    /// **not reviewed**. [`Draft::of`] does the same for several files and says what deserves a
+    /// look.
     ///
-    /// A column is numeric if its known cells are finite numbers but for a few words, a date if they are dates, else categorical
-    /// (or ignored with more than 100 distinct values). Without a header columns are called `column-1`, `column-2`, ….
+    /// A column is numeric if its known cells are finite numbers but for a few words, a date if
+    /// they are dates, else categorical (or ignored with more than 100 distinct values). Without a
+    /// header columns are called `column-1`, `column-2`, ….
     ///
     /// # Errors
-    /// [`DataError`] if the file cannot be read, is empty or ragged, or has no column of the given names.
+    /// [`DataError`] if the file cannot be read, is empty or ragged, or has no column of the given
+    /// names.
     pub fn draft(reader: impl Read, file: &str, options: &DraftOptions) -> Result<Self, DataError> {
         Ok(Draft::of([(file.to_owned(), reader)], options)?.schema)
     }
 }
 
 impl Draft {
-    /// Drafts one schema from files, given by name, that all have to follow it. A column that some file lacks is drafted as ignored.
+    /// Drafts one schema from files, given by name, that all have to follow it. A column that some
+    /// file lacks is drafted as ignored.
     ///
     /// # Errors
-    /// [`DataError`] if a file cannot be read, is empty or ragged, or has no column of the given names.
+    /// [`DataError`] if a file cannot be read, is empty or ragged, or has no column of the given
+    /// names.
     pub fn of<R: Read>(
         files: impl IntoIterator<Item = (String, R)>,
         options: &DraftOptions,
@@ -79,13 +87,16 @@ impl Draft {
         };
         let mut names = first.names.clone();
         for file in &files[1..] {
-            names.extend(file.names.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
+            names.extend(
+                file.names.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>(),
+            );
         }
-        let label =
-            named(&files, &options.label)?.unwrap_or_else(|| first.names[first.names.len() - 1].clone());
+        let label = named(&files, &options.label)?
+            .unwrap_or_else(|| first.names[first.names.len() - 1].clone());
         named(&files, &Some(label.clone()))?;
         let site = named(&files, &options.site)?;
-        let mut drafter = Drafter { files: &files, options, warnings: Vec::new(), comments: BTreeMap::new() };
+        let mut drafter =
+            Drafter { files: &files, options, warnings: Vec::new(), comments: BTreeMap::new() };
         for file in &files {
             if let Some(warning) = &file.warning {
                 drafter.warnings.push(format!("{}: {warning}", file.name));
@@ -122,7 +133,8 @@ impl Draft {
         &self.schema
     }
 
-    /// What deserves a look, in sentences. They describe the records: for their owner, not for a peer.
+    /// What deserves a look, in sentences. They describe the records: for their owner, not for a
+    /// peer.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -165,7 +177,8 @@ impl File {
         let mut marks = Marks::default();
         for column in &columns {
             let mut own = Marks::default();
-            let numbers: u64 = column.counts.iter().map(|(cell, &n)| n * u64::from(own.add(cell, n))).sum();
+            let numbers: u64 =
+                column.counts.iter().map(|(cell, &n)| n * u64::from(own.add(cell, n))).sum();
             // A comma in a remark says nothing about numbers.
             if mostly(numbers, column.known()) {
                 column.counts.iter().for_each(|(cell, &n)| {
@@ -210,7 +223,8 @@ fn named(files: &[File], name: &Option<String>) -> Result<Option<String>, DataEr
     }
 }
 
-/// What all files have in common; what differs is left open, and found out for each file when it is read.
+/// What all files have in common; what differs is left open, and found out for each file when it is
+/// read.
 fn common_format(files: &[File], given: &Format) -> Format {
     let common = |mark: fn(&Reading) -> char| {
         let first = mark(&files[0].reading);
@@ -222,7 +236,8 @@ fn common_format(files: &[File], given: &Format) -> Format {
         delimiter: common(|r| r.delimiter),
         quote: common(|r| r.quote).filter(|&mark| mark != '"'),
         decimal,
-        thousands: thousands.filter(|_| files.iter().all(|file| file.reading.thousands == thousands)),
+        thousands: thousands
+            .filter(|_| files.iter().all(|file| file.reading.thousands == thousands)),
         ..given.clone()
     }
 }
@@ -305,7 +320,11 @@ impl Merged {
             cells.iter().all(|cell| form.number(cell).is_some())
                 && (!packed || (cells.len() >= 5 && cells.iter().all(|cell| likely(&cell))))
         };
-        if cells.is_empty() { Vec::new() } else { PATTERNS.iter().filter(written).copied().collect() }
+        if cells.is_empty() {
+            Vec::new()
+        } else {
+            PATTERNS.iter().filter(written).copied().collect()
+        }
     }
 }
 
@@ -338,8 +357,12 @@ impl Drafter<'_> {
 
     /// A column that is not the label, and the kind it would have if it were no identifier.
     fn feature(&mut self, name: &str) -> (Column, Option<Kind>) {
-        let lacking: Vec<&str> =
-            self.files.iter().filter(|f| f.column(name).is_none()).map(|f| f.name.as_str()).collect();
+        let lacking: Vec<&str> = self
+            .files
+            .iter()
+            .filter(|f| f.column(name).is_none())
+            .map(|f| f.name.as_str())
+            .collect();
         if !lacking.is_empty() {
             let files = lacking.join(", ");
             self.warn(name, &format!("not in {files}, so it is drafted as ignored"));
@@ -351,9 +374,14 @@ impl Drafter<'_> {
             return (Column::new(name, Kind::Ignored), None);
         }
         if let Some(why) = identifier(name, &cells) {
-            self.warn(name, &format!("{why}: it looks like a row identifier and is drafted as ignored"));
-            let kind =
-                cells.range().filter(|(min, max)| min < max).map(|(min, max)| Kind::Numeric { min, max });
+            self.warn(
+                name,
+                &format!("{why}: it looks like a row identifier and is drafted as ignored"),
+            );
+            let kind = cells
+                .range()
+                .filter(|(min, max)| min < max)
+                .map(|(min, max)| Kind::Numeric { min, max });
             return (Column::new(name, Kind::Ignored), kind);
         }
         let column = self.shape(name, &cells);
@@ -366,8 +394,10 @@ impl Drafter<'_> {
         if let Some(&format) = dates.first() {
             return self.date(name, cells, format, &dates);
         }
-        let unknown: u64 = cells.words.iter().filter(|(word, _)| means_missing(word)).map(|(_, n)| n).sum();
-        let few_words = cells.words.len() <= MOST_WORDS && mostly(cells.numeric(), cells.known - unknown);
+        let unknown: u64 =
+            cells.words.iter().filter(|(word, _)| means_missing(word)).map(|(_, n)| n).sum();
+        let few_words =
+            cells.words.len() <= MOST_WORDS && mostly(cells.numeric(), cells.known - unknown);
         match cells.range() {
             Some((min, max)) if few_words && min < max => {
                 let mut column = Column::new(name, Kind::Numeric { min, max });
@@ -383,7 +413,10 @@ impl Drafter<'_> {
             }
             Some(_) if few_words => {
                 let value = cells.texts.keys().next().map_or("", String::as_str);
-                self.warn(name, &format!("every record holds {value}, so it is drafted as ignored"));
+                self.warn(
+                    name,
+                    &format!("every record holds {value}, so it is drafted as ignored"),
+                );
                 Column::new(name, Kind::Ignored)
             }
             _ => self.category(name, cells),
@@ -392,7 +425,8 @@ impl Drafter<'_> {
 
     fn category(&mut self, name: &str, cells: &Merged) -> Column {
         let unknown = cells.plain_missing();
-        let categories: Vec<String> = cells.texts.keys().filter(|t| !unknown.contains(t)).cloned().collect();
+        let categories: Vec<String> =
+            cells.texts.keys().filter(|t| !unknown.contains(t)).cloned().collect();
         if categories.len() > MOST_CATEGORIES {
             let text = format!(
                 "{} different texts, more than {MOST_CATEGORIES}, so it is drafted as ignored; group them if they matter",
@@ -417,7 +451,9 @@ impl Drafter<'_> {
         }
         for file in self.files.iter().filter(|_| self.files.len() > 1) {
             let seen = file.column(name);
-            let lacks = categories.iter().filter(|c| seen.is_none_or(|cells| !cells.counts.contains_key(*c)));
+            let lacks = categories
+                .iter()
+                .filter(|c| seen.is_none_or(|cells| !cells.counts.contains_key(*c)));
             let lacks: Vec<String> = lacks.map(|c| format!("{c:?}")).collect();
             if !lacks.is_empty() {
                 let text = format!(
@@ -435,7 +471,10 @@ impl Drafter<'_> {
 
     fn date(&mut self, name: &str, cells: &Merged, format: &'static str, dates: &[&str]) -> Column {
         if let [first, second, ..] = dates {
-            self.warn(name, &format!("its dates may be written as {first} or as {second}: set format"));
+            self.warn(
+                name,
+                &format!("its dates may be written as {first} or as {second}: set format"),
+            );
         }
         let form = DateForm { format: format.to_owned(), origin: origin() };
         let days: Vec<f64> = cells.texts.keys().filter_map(|cell| form.number(cell)).collect();
@@ -447,7 +486,8 @@ impl Drafter<'_> {
         }
         // Whole days, so that they can be written as dates.
         let mut column = Column::new(name, Kind::Numeric { min: min.floor(), max: max.ceil() });
-        column.missing_words = cells.texts.keys().filter(|c| form.number(c).is_none()).cloned().collect();
+        column.missing_words =
+            cells.texts.keys().filter(|c| form.number(c).is_none()).cloned().collect();
         column.date = Some(form);
         self.warn(name, &format!("dates ({format}), read as days since {}", origin()));
         self.comment(
@@ -460,7 +500,9 @@ impl Drafter<'_> {
     /// What a reviewer should know about a feature.
     fn remark(&mut self, name: &str, cells: &Merged, column: &Column) {
         if let Some(cell) = &cells.inexact {
-            let text = format!("holds integers beyond 2^53 such as {cell}, which a number cannot tell apart");
+            let text = format!(
+                "holds integers beyond 2^53 such as {cell}, which a number cannot tell apart"
+            );
             self.warn(name, &text);
         }
         if let Some((value, share)) = cells.commonest()
@@ -468,8 +510,10 @@ impl Drafter<'_> {
             && cells.known >= ENOUGH
             && cells.texts.len() > 1
         {
-            let text =
-                format!("{:.1} % of the records hold {value:?}: it can hardly help a model", 100.0 * share);
+            let text = format!(
+                "{:.1} % of the records hold {value:?}: it can hardly help a model",
+                100.0 * share
+            );
             self.warn(name, &text);
         }
         if let (Kind::Numeric { min, max }, None) = (&column.kind, &column.date) {
@@ -539,7 +583,9 @@ impl Drafter<'_> {
                 } else if positive != second {
                     let (positive, classes) = (positive.clone(), classes.to_vec());
                     let name = name.to_owned();
-                    return Err(SchemaError::UnknownPositive { index: 0, name, positive, classes }.into());
+                    return Err(
+                        SchemaError::UnknownPositive { index: 0, name, positive, classes }.into()
+                    );
                 }
             }
             (Some(_), _) => {
@@ -557,15 +603,18 @@ impl Drafter<'_> {
         Ok(())
     }
 
-    /// Warns if dropping records with a missing value would lose many of them, at least as many as the emptiest column has.
+    /// Warns if dropping records with a missing value would lose many of them, at least as many as
+    /// the emptiest column has.
     fn lost(&mut self, columns: &[Column]) {
         let share = |column: &Column| {
             let cells = Merged::of(self.files, &column.name);
-            let words: u64 = column.missing_words.iter().filter_map(|word| cells.texts.get(word)).sum();
+            let words: u64 =
+                column.missing_words.iter().filter_map(|word| cells.texts.get(word)).sum();
             (cells.missing + words) as f64 / (cells.known + cells.missing).max(1) as f64
         };
         let features = columns.iter().filter(|column| column.kind.is_feature());
-        let worst = features.map(|column| (share(column), &column.name)).max_by(|a, b| a.0.total_cmp(&b.0));
+        let worst =
+            features.map(|column| (share(column), &column.name)).max_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((share, name)) = worst
             && share > 0.1
         {
@@ -590,12 +639,14 @@ fn identifier(name: &str, cells: &Merged) -> Option<&'static str> {
         (Some((min, max)), 0) if cells.numbers.iter().all(|(value, _)| value.fract() == 0.0) => {
             let words = name.to_lowercase();
             let mut words = words.split(|c: char| !c.is_alphanumeric());
-            let called =
-                words.any(|word| matches!(word, "id" | "nr" | "no" | "number" | "nummer" | "index" | "uuid"));
+            let called = words.any(|word| {
+                matches!(word, "id" | "nr" | "no" | "number" | "nummer" | "index" | "uuid")
+            });
             if max - min + 1.0 == cells.known as f64 {
                 Some("its values count the records")
             } else {
-                (called || cells.inexact.is_some()).then_some("every record has a number of its own")
+                (called || cells.inexact.is_some())
+                    .then_some("every record has a number of its own")
             }
         }
         _ => None,

@@ -13,19 +13,21 @@ use super::{DataError, Kind, Records, RowBounds, Schema, Table};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
-    /// One integer-coded feature a column, as in the paper's experiments (docs/paper.md section 6): features in the order of the schema,
-    /// categories as their code from 0 in the schema's order, every column divided by the largest magnitude its declared range
-    /// allows, then the row scaled to unit ℓ2 norm. No bias. Adult: d = 14.
+    /// One integer-coded feature a column, as in the paper's experiments (docs/paper.md section 6):
+    /// features in the order of the schema, categories as their code from 0 in the schema's order,
+    /// every column divided by the largest magnitude its declared range allows, then the row scaled
+    /// to unit ℓ2 norm. No bias. Adult: d = 14.
     Paper,
-    /// Numbers moved to \[0, 1\] by their declared range, categories one-hot, a bias column of 1 at the end, then the row scaled to
-    /// unit ℓ2 norm. Adult: d = 6 + 99 + 1 = 106.
+    /// Numbers moved to \[0, 1\] by their declared range, categories one-hot, a bias column of 1 at
+    /// the end, then the row scaled to unit ℓ2 norm. Adult: d = 6 + 99 + 1 = 106.
     #[default]
     OneHot,
     /// Numbers as they are, clamped to their declared range.
     Numeric,
-    /// Features standardised by a first stage of the run: every site releases noised histograms, all derive the same centre, scale and
-    /// shares from their sum, and the rest of the budget trains on standardised rows. Until then records are kept raw: numbers moved to
-    /// \[0, 1\] by their declared range, categories as codes.
+    /// Features standardised by a first stage of the run: every site releases noised histograms,
+    /// all derive the same centre, scale and shares from their sum, and the rest of the budget
+    /// trains on standardised rows. Until then records are kept raw: numbers moved to \[0, 1\] by
+    /// their declared range, categories as codes.
     Scouted,
 }
 
@@ -48,10 +50,12 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// An encoding of one schema: a pure function of public knowledge, so a model's owner can encode new records with it.
+/// An encoding of one schema: a pure function of public knowledge, so a model's owner can encode
+/// new records with it.
 ///
-/// Serialised, it says everything another program needs to do the same: what each feature column of the schema becomes, in order,
-/// whether a bias of 1 follows, and whether the row is then divided by its ℓ2 norm.
+/// Serialised, it says everything another program needs to do the same: what each feature column of
+/// the schema becomes, in order, whether a bias of 1 follows, and whether the row is then divided
+/// by its ℓ2 norm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Encoder {
     encoding: Encoding,
@@ -92,11 +96,13 @@ enum Part {
     Code,
     /// ((value − min) / width − centre) / scale, clipped to ±`limit`
     Standardised { min: f64, width: f64, centre: f64, scale: f64, limit: f64 },
-    /// (1\[level\] − p) / √(p(1 − p) + floor) by level, p its share; two levels are one feature, (±1 − (2p − 1)) / √(4p(1 − p) + floor)
+    /// (1\[level\] − p) / √(p(1 − p) + floor) by level, p its share; two levels are one feature,
+    /// (±1 − (2p − 1)) / √(4p(1 − p) + floor)
     Levels { shares: Vec<f64>, floor: f64 },
 }
 
-/// What one feature column of a schema adds to a row before rows are divided by their norm: all other programs need to do the same.
+/// What one feature column of a schema adds to a row before rows are divided by their norm: all
+/// other programs need to do the same.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
     /// A number clamped to \[low, high\], then slope·number + offset: one feature.
@@ -126,16 +132,22 @@ impl Encoder {
         let piece = |(column, part): (&super::Column, &Part)| match (&column.kind, part) {
             (Kind::Categorical { categories }, part) => {
                 let row = |code: usize| match part {
-                    Part::OneOf { count } => (0..*count).map(|k| f64::from(u8::from(k == code))).collect(),
+                    Part::OneOf { count } => {
+                        (0..*count).map(|k| f64::from(u8::from(k == code))).collect()
+                    }
                     Part::Levels { shares, floor } => {
-                        let mut row = vec![0.0; scouted::encoded_width(RawColumn::Levels(shares.len()))];
+                        let mut row =
+                            vec![0.0; scouted::encoded_width(RawColumn::Levels(shares.len()))];
                         scouted::level(code, shares, *floor, &mut row);
                         row
                     }
                     Part::Scaled { scale } => vec![code as f64 / scale],
                     _ => vec![code as f64],
                 };
-                Piece::Words { words: categories.clone(), rows: (0..categories.len()).map(row).collect() }
+                Piece::Words {
+                    words: categories.clone(),
+                    rows: (0..categories.len()).map(row).collect(),
+                }
             }
             (kind, part) => {
                 let (min, max) = match kind {
@@ -146,14 +158,22 @@ impl Encoder {
                     Part::Scaled { scale } => {
                         Piece::Number { low: min, high: max, slope: 1.0 / scale, offset: 0.0 }
                     }
-                    Part::Ranged { min: start, width } => {
-                        Piece::Number { low: min, high: max, slope: 1.0 / width, offset: -start / width }
-                    }
+                    Part::Ranged { min: start, width } => Piece::Number {
+                        low: min,
+                        high: max,
+                        slope: 1.0 / width,
+                        offset: -start / width,
+                    },
                     Part::Standardised { min: start, width, centre, scale, limit } => {
                         let at = |features: f64| start + width * (centre + scale * features);
                         let (low, high) = (min.max(at(-limit)), max.min(at(limit)));
                         let slope = 1.0 / (width * scale);
-                        Piece::Number { low, high, slope, offset: -(start + width * centre) * slope }
+                        Piece::Number {
+                            low,
+                            high,
+                            slope,
+                            offset: -(start + width * centre) * slope,
+                        }
                     }
                     _ => Piece::Number { low: min, high: max, slope: 1.0, offset: 0.0 },
                 }
@@ -169,7 +189,8 @@ impl Encoder {
     pub fn new(schema: &Schema, encoding: Encoding) -> Result<Self, DataError> {
         let mut parts = Vec::new();
         let mut features = Vec::new();
-        // Smallest and largest magnitude of every value that is written before the row is scaled. A one-hot column writes one 1.
+        // Smallest and largest magnitude of every value that is written before the row is scaled. A
+        // one-hot column writes one 1.
         let mut magnitudes = Vec::new();
         for column in schema.features() {
             let name = &column.name;
@@ -181,7 +202,8 @@ impl Encoder {
                 }
                 (Kind::Numeric { min, max }, _) => {
                     let largest = min.abs().max(max.abs());
-                    let smallest = if *min <= 0.0 && *max >= 0.0 { 0.0 } else { min.abs().min(max.abs()) };
+                    let smallest =
+                        if *min <= 0.0 && *max >= 0.0 { 0.0 } else { min.abs().min(max.abs()) };
                     let scale = if encoding == Encoding::Paper { largest } else { 1.0 };
                     parts.push(Part::Scaled { scale });
                     magnitudes.push((smallest / scale, largest / scale));
@@ -204,7 +226,10 @@ impl Encoder {
                     features.push(name.clone());
                 }
                 (Kind::Categorical { .. }, Encoding::Numeric) => {
-                    return Err(DataError::NotNumeric { encoding: encoding.name(), column: name.clone() });
+                    return Err(DataError::NotNumeric {
+                        encoding: encoding.name(),
+                        column: name.clone(),
+                    });
                 }
                 _ => {}
             }
@@ -213,7 +238,11 @@ impl Encoder {
             magnitudes.push((1.0, 1.0));
             features.push("bias".to_owned());
         }
-        let bounds = if scales_rows(encoding) { unit_bounds(&magnitudes) } else { plain_bounds(&magnitudes) };
+        let bounds = if scales_rows(encoding) {
+            unit_bounds(&magnitudes)
+        } else {
+            plain_bounds(&magnitudes)
+        };
         let zero = |part: &Part| match *part {
             Part::Scaled { .. } => true,
             Part::Ranged { min, .. } => min == 0.0,
@@ -265,7 +294,8 @@ impl Encoder {
         self.unit_rows
     }
 
-    /// By feature, how much one unit of its column adds to it before rows are scaled: 1 for a category and for the bias.
+    /// By feature, how much one unit of its column adds to it before rows are scaled: 1 for a
+    /// category and for the bias.
     #[must_use]
     pub fn units(&self) -> Vec<f64> {
         let mut units = Vec::with_capacity(self.dim());
@@ -307,7 +337,8 @@ impl Encoder {
         self.unit_rows.then(|| (low.sqrt(), high.sqrt()))
     }
 
-    /// The encoder of a schema once its columns were scouted: `standard` is what the run found, see [`RawLayout`].
+    /// The encoder of a schema once its columns were scouted: `standard` is what the run found, see
+    /// [`RawLayout`].
     ///
     /// # Panics
     /// If the standard is of another schema.
@@ -315,7 +346,8 @@ impl Encoder {
     pub fn scouted(schema: &Schema, layout: &RawLayout, standard: &[f64]) -> Self {
         assert_eq!(standard.len(), layout.standard_len(), "a standard of another schema");
         let (floor, limit) = layout.floor_and_limit(standard);
-        let (mut parts, mut features, mut magnitudes, mut at) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        let (mut parts, mut features, mut magnitudes, mut at) =
+            (Vec::new(), Vec::new(), Vec::new(), 0);
         for column in schema.features() {
             let name = &column.name;
             match &column.kind {
@@ -325,7 +357,8 @@ impl Encoder {
                     match categories.len() {
                         0 | 1 => {}
                         2 => features.push(format!("{name}={}", categories[1])),
-                        _ => features.extend(categories.iter().map(|category| format!("{name}={category}"))),
+                        _ => features
+                            .extend(categories.iter().map(|category| format!("{name}={category}"))),
                     }
                     parts.push(Part::Levels { shares, floor });
                 }
@@ -381,9 +414,14 @@ impl Encoder {
         self.bounds
     }
 
-    /// Encodes one record, given as in [`Table::row`], into `row`, which must be zero and [`Self::dim`] long.
+    /// Encodes one record, given as in [`Table::row`], into `row`, which must be zero and
+    /// [`Self::dim`] long.
     pub fn encode(&self, values: &[f64], row: &mut [f64]) {
-        assert_eq!((values.len(), row.len()), (self.parts.len(), self.dim()), "a record of another schema");
+        assert_eq!(
+            (values.len(), row.len()),
+            (self.parts.len(), self.dim()),
+            "a record of another schema"
+        );
         let mut at = 0;
         for (&value, part) in values.iter().zip(&self.parts) {
             match *part {
@@ -415,7 +453,8 @@ impl Encoder {
         }
     }
 
-    /// Encodes a record given by what is not zero, where zeros stay zero: (feature, value) by increasing feature.
+    /// Encodes a record given by what is not zero, where zeros stay zero: (feature, value) by
+    /// increasing feature.
     fn encode_listed(&self, (features, values): (&[u32], &[f64]), row: &mut Vec<(u32, f64)>) {
         let one = |(&feature, &value): (&u32, &f64)| match self.parts[feature as usize] {
             Part::Scaled { scale } => (feature, value / scale),
@@ -434,14 +473,16 @@ impl Encoder {
         }
     }
 
-    /// Encodes all records of a table, which must follow the encoder's schema: as codes where most features are those of categories, as
-    /// their non-zeros alone where most are zero, which shows in the first rows.
+    /// Encodes all records of a table, which must follow the encoder's schema: as codes where most
+    /// features are those of categories, as their non-zeros alone where most are zero, which shows
+    /// in the first rows.
     #[must_use]
     pub fn encode_table(&self, table: &Table) -> Records {
         self.encode_as(table, &self.keeping(table))
     }
 
-    /// How the rows of a table are kept, and those of all that belong to it, as its first rows show.
+    /// How the rows of a table are kept, and those of all that belong to it, as its first rows
+    /// show.
     pub(super) fn keeping(&self, table: &Table) -> Keeping {
         let (shape, columns) = self.shape();
         if shape.pays() && (0..table.len()).all(|index| table.listed(index).is_none()) {
@@ -532,12 +573,14 @@ fn scales_rows(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::Paper | Encoding::OneHot)
 }
 
-/// Scales a row so that ‖row‖₂ ≤ 1 holds **exactly** for the stored numbers, and within 10⁻¹⁴·d of 1. A zero row stays zero.
+/// Scales a row so that ‖row‖₂ ≤ 1 holds **exactly** for the stored numbers, and within 10⁻¹⁴·d
+/// of 1. A zero row stays zero.
 ///
-/// Why exactly: sensitivities rest on it. With u = 2⁻⁵³ and n the true norm of the row after the first division (which brings its
-/// largest magnitude to 1, so no square that matters underflows), the computed norm is at least n(1 − du)^½(1 − u). It is enlarged
-/// by 1 + (2d + 8)u, and each quotient is at most (1 + u) times the true one; the product of these factors stays below 1 because
-/// (2d + 8)u outweighs du/2 + 4u and all second-order terms (d < 2⁴⁰).
+/// Why exactly: sensitivities rest on it. With u = 2⁻⁵³ and n the true norm of the row after the
+/// first division (which brings its largest magnitude to 1, so no square that matters underflows),
+/// the computed norm is at least n(1 − du)^½(1 − u). It is enlarged by 1 + (2d + 8)u, and each
+/// quotient is at most (1 + u) times the true one; the product of these factors stays below 1
+/// because (2d + 8)u outweighs du/2 + 4u and all second-order terms (d < 2⁴⁰).
 pub(super) fn to_unit_norm(row: &mut [f64]) {
     let largest = row.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
     if largest == 0.0 {
@@ -551,14 +594,16 @@ pub(super) fn to_unit_norm(row: &mut [f64]) {
     row.iter_mut().for_each(|value| *value /= norm);
 }
 
-/// Bounds of rows scaled by [`to_unit_norm`], from the smallest and largest magnitude of each of their n possibly nonzero values.
+/// Bounds of rows scaled by [`to_unit_norm`], from the smallest and largest magnitude of each of
+/// their n possibly nonzero values.
 ///
-/// ℓ2: 1, exactly. ℓ1: √n (Cauchy–Schwarz). ℓ∞: value j, at most h_j, stands beside others of at least l_i each, so it becomes at
-/// most h_j / (h_j² + Σ_{i≠j} l_i²)^½.
+/// ℓ2: 1, exactly. ℓ1: √n (Cauchy–Schwarz). ℓ∞: value j, at most h_j, stands beside others of at
+/// least l_i each, so it becomes at most h_j / (h_j² + Σ_{i≠j} l_i²)^½.
 pub(super) fn unit_bounds(magnitudes: &[(f64, f64)]) -> RowBounds {
     let slack = 1.0 + (magnitudes.len() + 8) as f64 * f64::EPSILON;
     let least: f64 = magnitudes.iter().map(|(low, _)| low * low).sum();
-    let share = |&(low, high): &(f64, f64)| high / (high * high + (least - low * low).max(0.0)).sqrt();
+    let share =
+        |&(low, high): &(f64, f64)| high / (high * high + (least - low * low).max(0.0)).sqrt();
     let linf = magnitudes.iter().map(share).fold(0.0, f64::max) * slack;
     let l1 = (magnitudes.len() as f64).sqrt().next_up();
     RowBounds { l1, l2: 1.0, linf: linf.min(1.0), public: false }
@@ -566,7 +611,8 @@ pub(super) fn unit_bounds(magnitudes: &[(f64, f64)]) -> RowBounds {
 
 /// Bounds of rows as they are.
 fn plain_bounds(magnitudes: &[(f64, f64)]) -> RowBounds {
-    // n additions and squares, a root: each rounds by at most ε/2, so n + 8 of ε is more than enough to round the result up.
+    // n additions and squares, a root: each rounds by at most ε/2, so n + 8 of ε is more than
+    // enough to round the result up.
     let up = 1.0 + (magnitudes.len() + 8) as f64 * f64::EPSILON;
     let largest = || magnitudes.iter().map(|&(_, high)| high);
     let linf = largest().fold(0.0, f64::max);

@@ -1,6 +1,7 @@
 //! What can be wrong with a schema or a file.
 //!
-//! Messages quote the cell that is at fault, because its owner has to find it: they are for the data's owner, not for a peer.
+//! Messages quote the cell that is at fault, because its owner has to find it: they are for the
+//! data's owner, not for a peer.
 
 /// What is wrong with a public schema.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -17,7 +18,9 @@ pub enum SchemaError {
     )]
     NoFeature,
     /// A schema needs exactly one label.
-    #[error("the schema has {found} label columns: declare exactly one [[column]] with kind = \"label\"")]
+    #[error(
+        "the schema has {found} label columns: declare exactly one [[column]] with kind = \"label\""
+    )]
     LabelCount {
         /// How many there are.
         found: usize,
@@ -49,7 +52,9 @@ pub enum SchemaError {
         key: &'static str,
     },
     /// A column has a key its kind has no use for.
-    #[error("column[{index}] \"{name}\": the key `{key}` has no meaning for kind = \"{kind}\"; remove it")]
+    #[error(
+        "column[{index}] \"{name}\": the key `{key}` has no meaning for kind = \"{kind}\"; remove it"
+    )]
     UnexpectedKey {
         /// Position of the column, from 0.
         index: usize,
@@ -61,7 +66,9 @@ pub enum SchemaError {
         key: &'static str,
     },
     /// A range that is empty, infinite or not a number.
-    #[error("column[{index}] \"{name}\": `min` = {min} and `max` = {max} must be finite, min < max")]
+    #[error(
+        "column[{index}] \"{name}\": `min` = {min} and `max` = {max} must be finite, min < max"
+    )]
     Range {
         /// Position of the column, from 0.
         index: usize,
@@ -98,7 +105,8 @@ pub enum SchemaError {
         /// The entry.
         entry: String,
     },
-    /// A category that a reader would take for a missing value, or that could never match because cells are trimmed.
+    /// A category that a reader would take for a missing value, or that could never match because
+    /// cells are trimmed.
     #[error(
         "column[{index}] \"{name}\": `{key}` lists \"{entry}\", which no cell can hold: cells are trimmed and {missing:?} mean missing"
     )]
@@ -137,7 +145,9 @@ pub enum SchemaError {
         found: usize,
     },
     /// `positive` is not one of the two classes.
-    #[error("column[{index}] \"{name}\": `positive` = \"{positive}\" is not one of `classes` = {classes:?}")]
+    #[error(
+        "column[{index}] \"{name}\": `positive` = \"{positive}\" is not one of `classes` = {classes:?}"
+    )]
     UnknownPositive {
         /// Position of the column, from 0.
         index: usize,
@@ -149,7 +159,9 @@ pub enum SchemaError {
         classes: Vec<String>,
     },
     /// A schema has at most one person column.
-    #[error("the schema has {found} person columns: at most one [[column]] may have kind = \"person\"")]
+    #[error(
+        "the schema has {found} person columns: at most one [[column]] may have kind = \"person\""
+    )]
     PersonCount {
         /// How many there are.
         found: usize,
@@ -490,8 +502,11 @@ pub enum DataError {
         /// The names there are.
         known: Vec<String>,
     },
-    /// A share of records to hold out that is not strictly between 0 and 1, or that leaves a side empty.
-    #[error("cannot hold out a share {share} of {rows} records: both sides need at least one record")]
+    /// A share of records to hold out that is not strictly between 0 and 1, or that leaves a side
+    /// empty.
+    #[error(
+        "cannot hold out a share {share} of {rows} records: both sides need at least one record"
+    )]
     HoldOut {
         /// The share.
         share: f64,
@@ -545,7 +560,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-/// Edits from one word to the other, blind to case: letters put in, left out, changed, or swapped with the next one.
+/// Edits from one word to the other, blind to case: letters put in, left out, changed, or swapped
+/// with the next one.
 fn edit_distance(word: &[char], candidate: &str) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=word.len()).collect();
@@ -553,7 +569,8 @@ fn edit_distance(word: &[char], candidate: &str) -> usize {
     for (i, other) in candidate.chars().flat_map(char::to_lowercase).enumerate() {
         let mut next = vec![i + 1];
         for (j, &letter) in word.iter().enumerate() {
-            let mut least = (row[j] + usize::from(letter != other)).min(row[j + 1] + 1).min(next[j] + 1);
+            let mut least =
+                (row[j] + usize::from(letter != other)).min(row[j + 1] + 1).min(next[j] + 1);
             if j > 0 && last == Some(letter) && word[j - 1] == other {
                 least = least.min(before[j - 1] + 1);
             }

@@ -1,6 +1,7 @@
 //! How a file is written: encoding, delimiter, quotes, decimal and thousands marks.
 //!
-//! A [`Format`] is what a schema or a command line says, with gaps; a [`Reading`] is what was found out for one file, without.
+//! A [`Format`] is what a schema or a command line says, with gaps; a [`Reading`] is what was found
+//! out for one file, without.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,22 +12,25 @@ use serde::{Deserialize, Serialize};
 
 use super::{DataError, SchemaError};
 
-/// How files are written, as far as somebody said so. What is left open is found out for every file, so that sites whose
-/// programs export differently can share one schema.
+/// How files are written, as far as somebody said so. What is left open is found out for every
+/// file, so that sites whose programs export differently can share one schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Format {
     /// Whether the first line names the columns.
     pub header: bool,
-    /// Between cells; one ASCII character. With a header it is what is tried first: the one that cuts the header into the
-    /// columns of the schema is used.
+    /// Between cells; one ASCII character. With a header it is what is tried first: the one that
+    /// cuts the header into the columns of the schema is used.
     pub delimiter: Option<char>,
-    /// Around cells that hold a delimiter or a line end; one ASCII character, `"` if it is left open.
+    /// Around cells that hold a delimiter or a line end; one ASCII character, `"` if it is left
+    /// open.
     pub quote: Option<char>,
-    /// The decimal mark, `.` or `,`. Left open it is a full stop, unless cells of the file can only be read with a comma.
+    /// The decimal mark, `.` or `,`. Left open it is a full stop, unless cells of the file can only
+    /// be read with a comma.
     pub decimal: Option<char>,
     /// Between groups of three digits.
     pub thousands: Option<char>,
-    /// The encoding of the text. A byte order mark wins over it; left open, the text is UTF-8 unless it looks like UTF-16.
+    /// The encoding of the text. A byte order mark wins over it; left open, the text is UTF-8
+    /// unless it looks like UTF-16.
     pub encoding: Option<TextEncoding>,
     /// Lines that start with it are skipped; one ASCII character.
     pub comment: Option<char>,
@@ -73,12 +77,18 @@ impl Format {
             _ => {}
         }
         match self.decimal {
-            Some(found) if !matches!(found, '.' | ',') => return wrong("decimal", found, "\".\" or \",\""),
+            Some(found) if !matches!(found, '.' | ',') => {
+                return wrong("decimal", found, "\".\" or \",\"");
+            }
             _ => {}
         }
         match self.thousands {
             Some(found) if !THOUSANDS.contains(&found) || Some(found) == self.decimal => {
-                return wrong("thousands", found, "\".\", \",\", \" \" or \"'\", and not the decimal mark");
+                return wrong(
+                    "thousands",
+                    found,
+                    "\".\", \",\", \" \" or \"'\", and not the decimal mark",
+                );
             }
             _ => {}
         }
@@ -99,7 +109,8 @@ pub enum TextEncoding {
     /// ISO 8859-1: byte n is character n.
     #[serde(rename = "latin-1")]
     Latin1,
-    /// What Windows calls ANSI in western Europe: Latin-1 with the euro sign and typographic quotes.
+    /// What Windows calls ANSI in western Europe: Latin-1 with the euro sign and typographic
+    /// quotes.
     #[serde(rename = "windows-1252")]
     Windows1252,
 }
@@ -133,7 +144,8 @@ pub struct Reading {
     pub thousands: Option<char>,
     /// The encoding of the text.
     pub encoding: TextEncoding,
-    /// `gzip` or `zstd`, if whoever opened the file unpacked it; `workbook`, `Parquet` or `Arrow` if its text was made from such a file.
+    /// `gzip` or `zstd`, if whoever opened the file unpacked it; `workbook`, `Parquet` or `Arrow`
+    /// if its text was made from such a file.
     pub compression: Option<&'static str>,
 }
 
@@ -148,7 +160,8 @@ impl Reading {
         compression: None,
     };
 
-    /// A cell as a number. "inf" and "nan" are numbers here, and refused by whoever needs a finite one.
+    /// A cell as a number. "inf" and "nan" are numbers here, and refused by whoever needs a finite
+    /// one.
     pub(super) fn number(&self, cell: &str) -> Option<f64> {
         parse_number(cell, self.decimal, self.thousands)
     }
@@ -186,8 +199,8 @@ impl fmt::Display for Reading {
     }
 }
 
-/// Reads a number written with these marks. Groups between thousands marks have three digits; between commas inner ones may
-/// have two, as in India.
+/// Reads a number written with these marks. Groups between thousands marks have three digits;
+/// between commas inner ones may have two, as in India.
 pub(super) fn parse_number(cell: &str, decimal: char, thousands: Option<char>) -> Option<f64> {
     if decimal == '.' && thousands.is_none_or(|mark| !has_mark(cell, mark)) {
         return cell.parse().ok();
@@ -209,7 +222,10 @@ pub(super) fn parse_number(cell: &str, decimal: char, thousands: Option<char>) -
     };
     if !digits(&whole) || !digits(fraction) || (whole.is_empty() && fraction.is_empty()) {
         // "inf" and "nan" have no marks; anything else here is no number.
-        return cell.parse().ok().filter(|value: &f64| !value.is_finite() && !cell.contains(decimal));
+        return cell
+            .parse()
+            .ok()
+            .filter(|value: &f64| !value.is_finite() && !cell.contains(decimal));
     }
     let fraction = if fraction.is_empty() { "0" } else { fraction };
     format!("{sign}{whole}.{fraction}{exponent}").parse().ok()
@@ -224,7 +240,8 @@ fn same_mark(c: char, mark: char) -> bool {
     c == mark || (mark == ' ' && matches!(c, '\u{a0}' | '\u{202f}')) || (mark == '\'' && c == '’')
 }
 
-/// Digits without their thousands marks, if the groups are groups: 1.234.567 and 12,34,567, not 1.23 nor 1.2345.
+/// Digits without their thousands marks, if the groups are groups: 1.234.567 and 12,34,567, not
+/// 1.23 nor 1.2345.
 fn ungrouped(whole: &str, mark: char) -> Option<String> {
     let groups: Vec<&str> = whole.split(|c| same_mark(c, mark)).collect();
     let (first, rest) = groups.split_first()?;
@@ -237,7 +254,8 @@ fn ungrouped(whole: &str, mark: char) -> Option<String> {
     (digits && sizes && *first != "0").then(|| groups.concat())
 }
 
-/// The text of a file as UTF-8 (not checked where the file says it is UTF-8: a bad cell is reported with its column).
+/// The text of a file as UTF-8 (not checked where the file says it is UTF-8: a bad cell is reported
+/// with its column).
 #[derive(Debug)]
 pub(super) struct Decoded {
     pub(super) text: Vec<u8>,
@@ -258,11 +276,17 @@ pub(super) fn decode(
     }
     let (encoding, text) = match declared {
         _ if bytes.starts_with(&[0xef, 0xbb, 0xbf]) => (TextEncoding::Utf8, bytes.split_off(3)),
-        _ if bytes.starts_with(&[0xff, 0xfe]) => (TextEncoding::Utf16, utf16(&bytes[2..], false, file)?),
-        _ if bytes.starts_with(&[0xfe, 0xff]) => (TextEncoding::Utf16, utf16(&bytes[2..], true, file)?),
+        _ if bytes.starts_with(&[0xff, 0xfe]) => {
+            (TextEncoding::Utf16, utf16(&bytes[2..], false, file)?)
+        }
+        _ if bytes.starts_with(&[0xfe, 0xff]) => {
+            (TextEncoding::Utf16, utf16(&bytes[2..], true, file)?)
+        }
         Some(TextEncoding::Utf16) => (TextEncoding::Utf16, utf16(&bytes, false, file)?),
         Some(TextEncoding::Latin1) => (TextEncoding::Latin1, bytewise(&bytes, char::from)),
-        Some(TextEncoding::Windows1252) => (TextEncoding::Windows1252, bytewise(&bytes, windows_1252)),
+        Some(TextEncoding::Windows1252) => {
+            (TextEncoding::Windows1252, bytewise(&bytes, windows_1252))
+        }
         None if has_zeros(&bytes, 1) => (TextEncoding::Utf16, utf16(&bytes, false, file)?),
         None if has_zeros(&bytes, 0) => (TextEncoding::Utf16, utf16(&bytes, true, file)?),
         None | Some(TextEncoding::Utf8) => (TextEncoding::Utf8, bytes),
@@ -292,7 +316,10 @@ fn not_text(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         (b"SQLite format 3\0", "a SQLite database", "export the table as CSV"),
         (b"\x89HDF", "an HDF5 file", "export the table as CSV"),
     ];
-    kinds.into_iter().find(|(magic, ..)| bytes.starts_with(magic)).map(|(_, what, remedy)| (what, remedy))
+    kinds
+        .into_iter()
+        .find(|(magic, ..)| bytes.starts_with(magic))
+        .map(|(_, what, remedy)| (what, remedy))
 }
 
 /// Whether every second byte of the beginning is 0, as in Latin text written as UTF-16.
@@ -322,8 +349,9 @@ fn bytewise(bytes: &[u8], character: fn(u8) -> char) -> Vec<u8> {
 /// The characters of 0x80 to 0x9f; where Windows has none, Latin-1's control character stays.
 fn windows_1252(byte: u8) -> char {
     const HIGH: [char; 32] = [
-        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
-        '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž',
+        '\u{8f}', '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}',
+        'ž', 'Ÿ',
     ];
     match byte {
         0x80..=0x9f => HIGH[usize::from(byte - 0x80)],
@@ -331,7 +359,8 @@ fn windows_1252(byte: u8) -> char {
     }
 }
 
-/// How long the byte order mark is, if text that begins so is read as it is, without decoding; `None` for any other.
+/// How long the byte order mark is, if text that begins so is read as it is, without decoding;
+/// `None` for any other.
 pub(super) fn as_it_is(head: &[u8], declared: Option<TextEncoding>) -> Option<usize> {
     if head.starts_with(&[0xef, 0xbb, 0xbf]) {
         return Some(3);
@@ -344,7 +373,12 @@ pub(super) fn as_it_is(head: &[u8], declared: Option<TextEncoding>) -> Option<us
 }
 
 /// A reader that cuts at these marks.
-pub(super) fn cutter<R: Read>(text: R, delimiter: char, quote: char, comment: Option<char>) -> Reader<R> {
+pub(super) fn cutter<R: Read>(
+    text: R,
+    delimiter: char,
+    quote: char,
+    comment: Option<char>,
+) -> Reader<R> {
     let byte = |mark: char| u8::try_from(mark).expect("a checked format is ASCII");
     ReaderBuilder::new()
         .has_headers(false)
@@ -377,7 +411,8 @@ pub(super) fn sample(
         .collect()
 }
 
-/// The delimiter that cuts the file into rows of equal length whose cells hold no other delimiter; a comma if none does.
+/// The delimiter that cuts the file into rows of equal length whose cells hold no other delimiter;
+/// a comma if none does.
 pub(super) fn sniff_delimiter(text: &[u8], quote: char, comment: Option<char>) -> char {
     let score = |delimiter: char| {
         let rows = sample(text, delimiter, quote, comment, SAMPLE);
@@ -398,7 +433,8 @@ pub(super) fn sniff_delimiter(text: &[u8], quote: char, comment: Option<char>) -
         Some((1_000 * clean / cells, width))
     };
     let best = |candidates: &[char]| {
-        let scored = candidates.iter().filter_map(|&delimiter| Some((score(delimiter)?, delimiter)));
+        let scored =
+            candidates.iter().filter_map(|&delimiter| Some((score(delimiter)?, delimiter)));
         scored.max_by_key(|&(score, _)| score).map(|(_, delimiter)| delimiter)
     };
     best(&['|', '\t', ';', ',']).or_else(|| best(&[' '])).unwrap_or(',')
@@ -410,7 +446,8 @@ pub(super) fn sniff_quote(text: &[u8]) -> char {
     let opens = |quote: u8| {
         let at_start =
             |pair: &[u8]| pair[1] == quote && matches!(pair[0], b',' | b';' | b'\t' | b'|' | b'\n');
-        head.windows(2).filter(|pair| at_start(pair)).count() + usize::from(head.first() == Some(&quote))
+        head.windows(2).filter(|pair| at_start(pair)).count()
+            + usize::from(head.first() == Some(&quote))
     };
     if opens(b'\'') >= 2 && opens(b'"') == 0 { '\'' } else { '"' }
 }
@@ -476,7 +513,9 @@ impl Marks {
         match (self.comma, self.point) {
             (1.., 0) => Some((',', spaced.or((self.either_point > 0).then_some('.')))),
             (0, 1..) => Some(('.', spaced.or((self.either_comma > 0).then_some(',')))),
-            (0, 0) if self.either_comma + self.either_point == 0 => spaced.map(|mark| ('.', Some(mark))),
+            (0, 0) if self.either_comma + self.either_point == 0 => {
+                spaced.map(|mark| ('.', Some(mark)))
+            }
             _ => None,
         }
     }
@@ -487,9 +526,11 @@ impl Marks {
             return (marks, None);
         }
         if self.comma > 0 && self.point > 0 {
-            let text =
-                "some numbers need a decimal comma and others a decimal point: say which with --decimal";
-            return (if self.comma > self.point { (',', None) } else { ('.', None) }, Some(text.to_owned()));
+            let text = "some numbers need a decimal comma and others a decimal point: say which with --decimal";
+            return (
+                if self.comma > self.point { (',', None) } else { ('.', None) },
+                Some(text.to_owned()),
+            );
         }
         if self.either_comma == 0 {
             return (('.', None), None);
@@ -579,8 +620,13 @@ mod tests {
         assert_eq!(read(b"\xef\xbb\xbfa", None), ("a".to_owned(), TextEncoding::Utf8));
         assert_eq!(read(b"gr\xfcn \x80", Some(TextEncoding::Latin1)).0, "grün \u{80}");
         assert_eq!(read(b"gr\xfcn \x80", Some(TextEncoding::Windows1252)).0, "grün €");
-        assert!(matches!(decode(&[0xff, 0xfe, 0x00][..], "f", None), Err(DataError::NotUtf16 { .. })));
-        for (bytes, named) in [(&b"PK\x03\x04..."[..], "Excel"), (b"PAR1", "Parquet"), (b"BZh9", "bzip2")] {
+        assert!(matches!(
+            decode(&[0xff, 0xfe, 0x00][..], "f", None),
+            Err(DataError::NotUtf16 { .. })
+        ));
+        for (bytes, named) in
+            [(&b"PK\x03\x04..."[..], "Excel"), (b"PAR1", "Parquet"), (b"BZh9", "bzip2")]
+        {
             let error = decode(bytes, "f", None).expect_err("no text").to_string();
             assert!(error.contains(named), "{error}");
         }

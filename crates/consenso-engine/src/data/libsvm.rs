@@ -1,4 +1,5 @@
-//! Records from LIBSVM's sparse text: `label index:value index:value …`, indices from 1 and increasing.
+//! Records from LIBSVM's sparse text: `label index:value index:value …`, indices from 1 and
+//! increasing.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -8,18 +9,20 @@ use super::format::decode;
 use super::table::{Builder, ListedCell};
 use super::{Column, DataError, Format, Kind, Label, Missing, Schema, Table};
 
-/// The largest index accepted without a schema: a model has a number for every feature, and a schema a column.
+/// The largest index accepted without a schema: a model has a number for every feature, and a
+/// schema a column.
 pub(crate) const MAX_FEATURES: usize = 1_000_000;
 
 /// A numeric label with at most this many distinct values means classes, when there is no schema.
 const MAX_CLASSES: usize = 20;
 
-/// Reads records; a feature that is not listed is 0. Text after `#` is a comment. `file` is a name for messages.
+/// Reads records; a feature that is not listed is 0. Text after `#` is a comment. `file` is a name
+/// for messages.
 ///
-/// With a schema its numeric columns are the features, in order, and an index beyond them is an error; it can have no categorical and no
-/// site column.
-/// Without one a schema is drafted from the records: features `f1`, `f2`, … up to the largest index, ranges as seen. Such a schema is
-/// not reviewed and no privacy claim can rest on it.
+/// With a schema its numeric columns are the features, in order, and an index beyond them is an
+/// error; it can have no categorical and no site column. Without one a schema is drafted from the
+/// records: features `f1`, `f2`, … up to the largest index, ranges as seen. Such a schema is not
+/// reviewed and no privacy claim can rest on it.
 ///
 /// # Errors
 /// [`DataError`] names the file and the line, and says what to do.
@@ -55,12 +58,21 @@ fn parse<'a>(text: &'a str, file: &str) -> Result<Vec<Row<'a>>, DataError> {
         let Some(label) = tokens.next() else { continue };
         let mut pairs: Vec<(usize, &str)> = Vec::new();
         for token in tokens {
-            let pair = token.split_once(':').and_then(|(index, value)| Some((index.parse().ok()?, value)));
+            let pair =
+                token.split_once(':').and_then(|(index, value)| Some((index.parse().ok()?, value)));
             let Some((index @ 1.., value)) = pair else {
-                return Err(DataError::NotAPair { file: file.to_owned(), line, cell: shorten(token) });
+                return Err(DataError::NotAPair {
+                    file: file.to_owned(),
+                    line,
+                    cell: shorten(token),
+                });
             };
             if pairs.last().is_some_and(|&(last, _)| last >= index) {
-                return Err(DataError::IndexOrder { file: file.to_owned(), line, index: index as u64 });
+                return Err(DataError::IndexOrder {
+                    file: file.to_owned(),
+                    line,
+                    index: index as u64,
+                });
             }
             pairs.push((index, value));
         }
@@ -74,7 +86,9 @@ fn parse<'a>(text: &'a str, file: &str) -> Result<Vec<Row<'a>>, DataError> {
 
 fn fill(rows: &[Row<'_>], file: &str, schema: &Schema) -> Result<Table, DataError> {
     let columns = schema.columns();
-    if let Some(column) = schema.features().find(|column| !matches!(column.kind, Kind::Numeric { .. })) {
+    if let Some(column) =
+        schema.features().find(|column| !matches!(column.kind, Kind::Numeric { .. }))
+    {
         return Err(DataError::NotNumeric { encoding: "libsvm", column: column.name.clone() });
     }
     if let Some(column) =
@@ -91,7 +105,11 @@ fn fill(rows: &[Row<'_>], file: &str, schema: &Schema) -> Result<Table, DataErro
     };
     if let Some(column) = columns.iter().find(ruled) {
         let keys = if column.date.is_some() { "dates" } else { "missing, missing_words" };
-        return Err(DataError::CsvOnly { file: file.to_owned(), column: column.name.clone(), keys });
+        return Err(DataError::CsvOnly {
+            file: file.to_owned(),
+            column: column.name.clone(),
+            keys,
+        });
     }
     let missing = &schema.format().missing;
     let known = |text| (!missing.iter().any(|mark| mark == text)).then_some(text);
@@ -101,12 +119,14 @@ fn fill(rows: &[Row<'_>], file: &str, schema: &Schema) -> Result<Table, DataErro
     let features: Vec<usize> = position(Kind::is_feature).collect();
     let label: Vec<usize> = position(|kind| matches!(kind, Kind::Label(_))).collect();
     let label = *label.first().expect("a schema has a label");
-    // A zero that is outside its declared range is moved into it, so it counts even where it is not listed.
+    // A zero that is outside its declared range is moved into it, so it counts even where it is not
+    // listed.
     let excludes_zero = |&column: &usize| match columns[column].kind {
         Kind::Numeric { min, max } => min > 0.0 || max < 0.0,
         _ => false,
     };
-    let never_zero: Vec<usize> = (0..features.len()).filter(|&f| excludes_zero(&features[f])).collect();
+    let never_zero: Vec<usize> =
+        (0..features.len()).filter(|&f| excludes_zero(&features[f])).collect();
     let mut builder = Builder::sparse(schema, file);
     let mut cells: Vec<ListedCell<'_>> = Vec::new();
     for row in rows {
@@ -163,8 +183,10 @@ fn draft(rows: &[Row<'_>], file: &str) -> Result<Schema, DataError> {
     }
     let features = ranges.iter().zip(&listed).enumerate().map(|(index, (&(min, max), &listed))| {
         // A feature some row leaves out is 0 there.
-        let (min, max) = if listed < rows.len() { (min.min(0.0), max.max(0.0)) } else { (min, max) };
-        let kind = Kind::Numeric { min, max: if min < max { max } else { min + min.abs().max(1.0) } };
+        let (min, max) =
+            if listed < rows.len() { (min.min(0.0), max.max(0.0)) } else { (min, max) };
+        let kind =
+            Kind::Numeric { min, max: if min < max { max } else { min + min.abs().max(1.0) } };
         Column::new(format!("f{}", index + 1), kind)
     });
     let label = Column::new("label", Kind::Label(draft_label(rows)));

@@ -5,9 +5,10 @@
 //! CSV, LIBSVM ────┴─► Table ─► Encoder ─► Dataset ─► partition ─► one Records an agent
 //! ```
 //!
-//! The **public schema** ([`Schema`]) declares ranges and categories; a range computed from the records would leak them. Every
-//! bound a privacy claim rests on ([`RowBounds`]) follows from the schema alone, and values outside it are clamped
-//! ([`LoadReport`] counts them). Loaders read from any `impl Read`; opening files is the caller's business.
+//! The **public schema** ([`Schema`]) declares ranges and categories; a range computed from the
+//! records would leak them. Every bound a privacy claim rests on ([`RowBounds`]) follows from the
+//! schema alone, and values outside it are clamped ([`LoadReport`] counts them). Loaders read from
+//! any `impl Read`; opening files is the caller's business.
 
 mod codes;
 pub mod csv;
@@ -57,8 +58,8 @@ pub use table::{LoadReport, Table};
 /// Streams that are not one agent's use this number in its place.
 const SHARED: u64 = u64::MAX;
 
-/// A uniform integer in `0..bound`, without bias (Lemire, 2019). Kept here rather than taken from a library so that a seed
-/// names the same shards whatever the library's version.
+/// A uniform integer in `0..bound`, without bias (Lemire, 2019). Kept here rather than taken from a
+/// library so that a seed names the same shards whatever the library's version.
 fn below(rng: &mut crate::random::Stream, bound: u64) -> u64 {
     use rand::Rng;
     loop {
@@ -82,7 +83,8 @@ fn open_unit(rng: &mut crate::random::Stream) -> f64 {
     ((rng.next_u64() >> 11) as f64 + 0.5) * f64::powi(2.0, -53)
 }
 
-/// A standard normal draw (Box–Muller; one of the pair is discarded, these draws are not where time goes).
+/// A standard normal draw (Box–Muller; one of the pair is discarded, these draws are not where time
+/// goes).
 fn normal(rng: &mut crate::random::Stream) -> f64 {
     let radius = (-2.0 * libm::log(open_unit(rng))).sqrt();
     radius * libm::cos(std::f64::consts::TAU * open_unit(rng))

@@ -1,6 +1,7 @@
 //! Who gets which records.
 //!
-//! Every division is a pure function of the seed ([`Purpose::Data`]) and the data's shape; rows are disjoint.
+//! Every division is a pure function of the seed ([`Purpose::Data`]) and the data's shape; rows are
+//! disjoint.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +34,8 @@ pub enum Partition {
         /// The column.
         column: String,
     },
-    /// Label skew: the records of each class are divided in proportions drawn from a symmetric Dirichlet distribution; the
-    /// smaller `alpha`, the more agents differ. All records are used.
+    /// Label skew: the records of each class are divided in proportions drawn from a symmetric
+    /// Dirichlet distribution; the smaller `alpha`, the more agents differ. All records are used.
     Dirichlet {
         /// Agents.
         agents: usize,
@@ -110,7 +111,8 @@ impl Partition {
                     Task::MultiClass { classes } => classes,
                     Task::Regression { .. } => return Err(PartitionError::NoClasses),
                 };
-                let of: Vec<usize> = data.labels().iter().map(|&label| class_of(label, classes)).collect();
+                let of: Vec<usize> =
+                    data.labels().iter().map(|&label| class_of(label, classes)).collect();
                 Ok(numbered(dirichlet(&of, *agents, *alpha, seed)?))
             }
         }
@@ -122,7 +124,8 @@ fn numbered(shards: Vec<Vec<usize>>) -> Vec<Shard> {
     shards.into_iter().enumerate().map(shard).collect()
 }
 
-/// Equal random shares of `rows` records: `records_per_agent` each, or all of them with counts that differ by at most one.
+/// Equal random shares of `rows` records: `records_per_agent` each, or all of them with counts that
+/// differ by at most one.
 ///
 /// # Errors
 /// [`PartitionError`] if there are fewer records than needed, or nothing is asked for.
@@ -135,7 +138,8 @@ pub fn equal(
     enough(rows, agents, records_per_agent.unwrap_or(1))?;
     let mut order: Vec<usize> = (0..rows).collect();
     shuffle(&mut stream(seed, 0), &mut order);
-    let size = |agent| records_per_agent.unwrap_or(rows / agents + usize::from(agent < rows % agents));
+    let size =
+        |agent| records_per_agent.unwrap_or(rows / agents + usize::from(agent < rows % agents));
     let mut rest = order.as_slice();
     let shards = (0..agents).map(|agent| {
         let (mine, others) = rest.split_at(size(agent));
@@ -157,9 +161,11 @@ pub(crate) fn by_group(grouping: &Grouping) -> Vec<Shard> {
     shards
 }
 
-/// Label skew: for each class, proportions over agents from Dirichlet(α, …, α), and its records cut accordingly.
+/// Label skew: for each class, proportions over agents from Dirichlet(α, …, α), and its records cut
+/// accordingly.
 ///
-/// `class_of` is the class of each record. Proportions that leave an agent without a record are drawn again, up to 100 times.
+/// `class_of` is the class of each record. Proportions that leave an agent without a record are
+/// drawn again, up to 100 times.
 ///
 /// # Errors
 /// [`PartitionError`] if an agent still has no record, or the parameters are unsound.
@@ -224,7 +230,8 @@ fn cut(rows: &[usize], proportions: &[f64], shards: &mut [Vec<usize>]) {
         total += proportions[agent];
         let end = (total * rows.len() as f64).round() as usize;
         // The last agent takes what rounding left over.
-        let end = if agent + 1 == proportions.len() { rows.len() } else { end.clamp(start, rows.len()) };
+        let end =
+            if agent + 1 == proportions.len() { rows.len() } else { end.clamp(start, rows.len()) };
         shard.extend_from_slice(&rows[start..end]);
         start = end;
     }
@@ -239,7 +246,8 @@ fn dirichlet_proportions(rng: &mut Stream, agents: usize, alpha: f64) -> Vec<f64
     weights.into_iter().map(|weight| weight / total).collect()
 }
 
-/// The logarithm of a Gamma(α, 1) draw: Marsaglia and Tsang (2000), with G(α) = G(α+1)·U^{1/α} below α = 1.
+/// The logarithm of a Gamma(α, 1) draw: Marsaglia and Tsang (2000), with G(α) = G(α+1)·U^{1/α}
+/// below α = 1.
 fn log_gamma_draw(rng: &mut Stream, alpha: f64) -> f64 {
     if alpha < 1.0 {
         return log_gamma_draw(rng, alpha + 1.0) + libm::log(open_unit(rng)) / alpha;
@@ -270,7 +278,8 @@ mod tests {
         let draws = 4_000;
         for (case, alpha) in [0.1, 1.0, 30.0].into_iter().enumerate() {
             let rng = &mut stream(&Seed::from(11), case as u64);
-            let firsts: Vec<f64> = (0..draws).map(|_| dirichlet_proportions(rng, 5, alpha)[0]).collect();
+            let firsts: Vec<f64> =
+                (0..draws).map(|_| dirichlet_proportions(rng, 5, alpha)[0]).collect();
             for k in [1, 2] {
                 let mean = firsts.iter().map(|p| p.powi(k)).sum::<f64>() / f64::from(draws);
                 let expected = moment(alpha, 5.0, k.unsigned_abs());

@@ -14,10 +14,10 @@ pub(crate) struct Lanes8(pub(crate) [f64; LANES]);
 
 /// Encoded rows and labels of one agent.
 ///
-/// Dense rows are kept in tiles of [`LANES`] rows, feature by feature, so that a kernel works on eight rows at once without ever adding
-/// across a register; the last tile is filled up with zeros. Rows that are mostly zeros are kept as their non-zeros alone, and rows made of
-/// categories as the categories' codes.
-/// Labels are ±1 for two classes, 0…C−1 for more, a real number for regression.
+/// Dense rows are kept in tiles of [`LANES`] rows, feature by feature, so that a kernel works on
+/// eight rows at once without ever adding across a register; the last tile is filled up with zeros.
+/// Rows that are mostly zeros are kept as their non-zeros alone, and rows made of categories as the
+/// categories' codes. Labels are ±1 for two classes, 0…C−1 for more, a real number for regression.
 ///
 /// `Debug` prints the shape, never a value: records are private.
 #[derive(Clone, PartialEq)]
@@ -100,7 +100,8 @@ impl Records {
         Self { dim: shape.dim(), features: Features::Coded(Codes::new(shape, rows)), labels }
     }
 
-    /// Adds a row by its numbers, in the order of their features, and its level in every category. Panics if rows are not kept as codes.
+    /// Adds a row by its numbers, in the order of their features, and its level in every category.
+    /// Panics if rows are not kept as codes.
     pub(crate) fn push_coded(
         &mut self,
         numbers: impl Iterator<Item = f64>,
@@ -114,11 +115,18 @@ impl Records {
 
     /// Adds one row. Panics if `row` is not `dim` long: encoders own that invariant.
     pub fn push(&mut self, row: &[f64], label: f64) {
-        assert_eq!(row.len(), self.dim, "a row of {} features in a block of {}", row.len(), self.dim);
+        assert_eq!(
+            row.len(),
+            self.dim,
+            "a row of {} features in a block of {}",
+            row.len(),
+            self.dim
+        );
         self.push_entries((0..).zip(row.iter().copied()), label);
     }
 
-    /// Adds one row given by some of its features, by increasing column; the others are zero. Panics if a column is not below `dim`.
+    /// Adds one row given by some of its features, by increasing column; the others are zero.
+    /// Panics if a column is not below `dim`.
     pub(crate) fn push_entries(&mut self, entries: impl Iterator<Item = (u32, f64)>, label: f64) {
         let dim = self.dim;
         let inside = |e: &(u32, f64)| assert!((e.0 as usize) < dim, "column {} of {dim}", e.0);
@@ -160,7 +168,11 @@ impl Records {
             Features::Sparse(_) => Self::sparse(self.dim),
             Features::Coded(codes) => {
                 let labels = rows.iter().map(|&row| self.labels[row]).collect();
-                return Self { dim: self.dim, features: Features::Coded(codes.select(rows)), labels };
+                return Self {
+                    dim: self.dim,
+                    features: Features::Coded(codes.select(rows)),
+                    labels,
+                };
             }
         };
         for &row in rows {
@@ -190,7 +202,9 @@ impl Records {
     /// Appends a row, as it is kept, to `bytes`: numbers, codes, and its label.
     pub(super) fn write_row(&self, row: usize, bytes: &mut Vec<u8>) {
         match &self.features {
-            Features::Tiles(_) => self.entries(row).for_each(|(_, value)| bytes.extend(value.to_le_bytes())),
+            Features::Tiles(_) => {
+                self.entries(row).for_each(|(_, value)| bytes.extend(value.to_le_bytes()))
+            }
             Features::Sparse(nonzeros) => {
                 let (columns, values) = nonzeros.row(row);
                 bytes.extend((columns.len() as u32).to_le_bytes());
@@ -202,7 +216,8 @@ impl Records {
         bytes.extend(self.labels[row].to_le_bytes());
     }
 
-    /// Adds the row that `bytes` begin with, and gives how many of them it has; `None` if they are not what [`Self::write_row`] writes.
+    /// Adds the row that `bytes` begin with, and gives how many of them it has; `None` if they are
+    /// not what [`Self::write_row`] writes.
     pub(super) fn read_row(&mut self, bytes: &[u8]) -> Option<usize> {
         let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap_or_default());
         let label = |end: usize| bytes.get(end..end + 8).map(number);
@@ -253,14 +268,22 @@ impl Records {
             _ => Self::with_capacity(dim, blocks.iter().map(|b| b.len()).sum()),
         };
         for block in blocks {
-            (0..block.len()).for_each(|row| out.push_entries(block.entries(row), block.labels[row]));
+            (0..block.len())
+                .for_each(|row| out.push_entries(block.entries(row), block.labels[row]));
         }
         out
     }
 
-    /// Some rows, divided by their feature `unit` (which is left out), every other feature times its factor, and with `last` as one more feature.
+    /// Some rows, divided by their feature `unit` (which is left out), every other feature times
+    /// its factor, and with `last` as one more feature.
     #[must_use]
-    pub(crate) fn rescaled(&self, rows: &[usize], unit: Option<u32>, factors: &[f64], last: f64) -> Self {
+    pub(crate) fn rescaled(
+        &self,
+        rows: &[usize],
+        unit: Option<u32>,
+        factors: &[f64],
+        last: f64,
+    ) -> Self {
         let mut out = match &self.features {
             Features::Coded(codes) if codes.scaled_by() == unit => {
                 let labels = rows.iter().map(|&row| self.labels[row]).collect();
@@ -290,8 +313,9 @@ impl Records {
         }
     }
 
-    /// Keeps the non-zeros alone where most features are zero: kernels then read a fraction of the memory.
-    /// Whether it pays off shows in the first rows; one-hot encodings have as many non-zeros in every row.
+    /// Keeps the non-zeros alone where most features are zero: kernels then read a fraction of the
+    /// memory. Whether it pays off shows in the first rows; one-hot encodings have as many
+    /// non-zeros in every row.
     #[must_use]
     pub fn compressed(self) -> Self {
         if matches!(self.features, Features::Coded(_)) {
@@ -378,7 +402,8 @@ impl Records {
     }
 }
 
-/// Public bounds on the norm of every encoded row: what the sensitivity of a gradient is computed from.
+/// Public bounds on the norm of every encoded row: what the sensitivity of a gradient is computed
+/// from.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RowBounds {
     /// ‖z‖₁ ≤ `l1` for every row the encoding can produce.
@@ -387,13 +412,14 @@ pub struct RowBounds {
     pub(crate) l2: f64,
     /// ‖z‖_∞ ≤ `linf`.
     pub(crate) linf: f64,
-    /// Whether the bounds follow from the public schema alone. If not, they were computed from the records and no privacy
-    /// claim may rest on them.
+    /// Whether the bounds follow from the public schema alone. If not, they were computed from the
+    /// records and no privacy claim may rest on them.
     pub(crate) public: bool,
 }
 
 impl RowBounds {
-    /// Bounds that somebody stands for without having looked at the records: whoever declares them takes on what is claimed from them.
+    /// Bounds that somebody stands for without having looked at the records: whoever declares them
+    /// takes on what is claimed from them.
     #[must_use]
     pub const fn declared(l1: f64, l2: f64, linf: f64) -> Self {
         Self { l1, l2, linf, public: true }
@@ -427,7 +453,8 @@ impl RowBounds {
         self.linf
     }
 
-    /// Returns whether the bounds follow from public knowledge alone, so that a claim may rest on them.
+    /// Returns whether the bounds follow from public knowledge alone, so that a claim may rest on
+    /// them.
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.public

@@ -8,7 +8,8 @@ use super::SchemaError;
 use super::date::{DateForm, Day, ISO};
 use super::format::{Format, TextEncoding, default_missing};
 
-/// Columns, in the order of the file, with their declared public ranges and categories, and how the file is written.
+/// Columns, in the order of the file, with their declared public ranges and categories, and how the
+/// file is written.
 ///
 /// In TOML (unknown keys are errors):
 ///
@@ -67,8 +68,9 @@ use super::format::{Format, TextEncoding, default_missing};
 /// prevalence = 0.1           # optional public knowledge: the share of the positive class, or a list of each class's
 /// ```
 ///
-/// `reviewed` has no default: whoever writes a schema says whether it is public. With `reviewed = false` everything works but
-/// `RowBounds::public` is false, so that no privacy claim can rest on it.
+/// `reviewed` has no default: whoever writes a schema says whether it is public. With
+/// `reviewed = false` everything works but `RowBounds::public` is false, so that no privacy claim
+/// can rest on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SchemaSpec", into = "SchemaSpec")]
 pub struct Schema {
@@ -90,9 +92,11 @@ pub struct Column {
     pub missing: Missing,
     /// Cells that mean "unknown" in this column, besides those of the whole file.
     pub missing_words: Vec<String>,
-    /// Whether the next column, named `NAME=missing`, is 1 where the value was missing and 0 elsewhere.
+    /// Whether the next column, named `NAME=missing`, is 1 where the value was missing and 0
+    /// elsewhere.
     pub indicator: bool,
-    /// Whether the column is not in the file but made while reading: the indicator of the column before it.
+    /// Whether the column is not in the file but made while reading: the indicator of the column
+    /// before it.
     pub derived: bool,
     /// What is publicly known about it without these records.
     pub known: Known,
@@ -127,22 +131,25 @@ impl Column {
     }
 }
 
-/// What becomes of a record whose value in a column is missing. Each rule looks at one record and at public facts only.
+/// What becomes of a record whose value in a column is missing. Each rule looks at one record and
+/// at public facts only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Missing {
     /// The record is dropped and counted.
     Drop,
-    /// Missing is a value of its own: the category [`MISSING_CATEGORY`], or for a number the middle of its declared range
-    /// with an indicator beside it.
+    /// Missing is a value of its own: the category [`MISSING_CATEGORY`], or for a number the middle
+    /// of its declared range with an indicator beside it.
     Category,
     /// A public value takes its place: a number, or the code of a category.
     Impute(f64),
 }
 
-/// The category of a missing value under [`Missing::Category`], last in the list of a column's categories.
+/// The category of a missing value under [`Missing::Category`], last in the list of a column's
+/// categories.
 pub const MISSING_CATEGORY: &str = "(missing)";
 
-/// What is publicly known about a column without these records: from a census, a register or the literature.
+/// What is publicly known about a column without these records: from a census, a register or the
+/// literature.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
     /// The mean of a numeric column.
@@ -172,7 +179,8 @@ pub enum Kind {
     Label(Label),
     /// Where the record comes from; not a feature.
     Site,
-    /// Whom the record is about; not a feature. Records of a person beyond so many are dropped and counted.
+    /// Whom the record is about; not a feature. Records of a person beyond so many are dropped and
+    /// counted.
     Person {
         /// Records a person has at most.
         most: u32,
@@ -184,7 +192,8 @@ pub enum Kind {
 /// What is predicted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Label {
-    /// Two classes are encoded −1 (the first) and +1 (the second, "positive"); C > 2 classes 0 … C−1.
+    /// Two classes are encoded −1 (the first) and +1 (the second, "positive"); C > 2 classes 0 …
+    /// C−1.
     Classes(Vec<String>),
     /// A number with a declared public range; values outside are clamped.
     Range {
@@ -273,7 +282,10 @@ impl std::fmt::Display for Value {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(untagged, expecting = "the share of the positive class, or a list with the share of each class")]
+#[serde(
+    untagged,
+    expecting = "the share of the positive class, or a list with the share of each class"
+)]
 enum Prevalence {
     Positive(f64),
     Each(Vec<f64>),
@@ -355,7 +367,8 @@ impl ColumnSpec {
     fn check_keys(&self, index: usize) -> Result<(), SchemaError> {
         let regression = self.is_regression();
         let (date, number) = (self.kind == KindName::Date, self.kind == KindName::Numeric);
-        let (ranged, classes) = (number || date || regression, self.kind == KindName::Label && !regression);
+        let (ranged, classes) =
+            (number || date || regression, self.kind == KindName::Label && !regression);
         let category = self.kind == KindName::Categorical;
         let feature = number || date || category;
         // Key, whether it is there, whether it means something, whether it must be there.
@@ -399,15 +412,21 @@ impl ColumnSpec {
         self.check_keys(index)?;
         let regression = self.is_regression();
         let name = self.name;
-        let wrong =
-            |key: &'static str, problem: String| SchemaError::Key { index, name: name.clone(), key, problem };
+        let wrong = |key: &'static str, problem: String| SchemaError::Key {
+            index,
+            name: name.clone(),
+            key,
+            problem,
+        };
         let mut words = missing.to_vec();
         words.extend(self.missing_words.iter().flatten().cloned());
         let date = match self.origin {
             Some(text) => {
-                let origin = Day::parse(&text)
-                    .ok_or_else(|| wrong("origin", format!("= \"{text}\" is not a date written as {ISO}")))?;
-                let form = DateForm { format: self.format.unwrap_or_else(|| ISO.to_owned()), origin };
+                let origin = Day::parse(&text).ok_or_else(|| {
+                    wrong("origin", format!("= \"{text}\" is not a date written as {ISO}"))
+                })?;
+                let form =
+                    DateForm { format: self.format.unwrap_or_else(|| ISO.to_owned()), origin };
                 form.check(index, &name)?;
                 Some(form)
             }
@@ -419,7 +438,9 @@ impl ColumnSpec {
             (Value::Text(text), Some(form)) => Day::parse(text)
                 .map(|day| day.since(form.origin))
                 .ok_or_else(|| wrong(key, format!("= \"{text}\" is not a date written as {ISO}"))),
-            (Value::Text(text), None) => Err(wrong(key, format!("{key} = \"{text}\" is not a number"))),
+            (Value::Text(text), None) => {
+                Err(wrong(key, format!("{key} = \"{text}\" is not a number")))
+            }
         };
         let mut known = Known { mean: self.mean, sd: self.sd, prevalence: None };
         let kind = match self.kind {
@@ -449,20 +470,27 @@ impl ColumnSpec {
                 known.prevalence = self
                     .prevalence
                     .map(|shares| {
-                        check_prevalence(shares, &classes, &ordered, |what| wrong("prevalence", what))
+                        check_prevalence(shares, &classes, &ordered, |what| {
+                            wrong("prevalence", what)
+                        })
                     })
                     .transpose()?;
                 Kind::Label(Label::Classes(ordered))
             }
             KindName::Numeric | KindName::Date | KindName::Label => {
-                let bound =
-                    |key, value: &Option<Value>| value.as_ref().map_or(Ok(f64::NAN), |v| number(key, v));
+                let bound = |key, value: &Option<Value>| {
+                    value.as_ref().map_or(Ok(f64::NAN), |v| number(key, v))
+                };
                 let (min, max) = (bound("min", &self.min)?, bound("max", &self.max)?);
                 if !(min < max && (max - min).is_finite()) {
                     return Err(SchemaError::Range { index, name, min, max });
                 }
                 check_known(&known, min, max, wrong)?;
-                if regression { Kind::Label(Label::Range { min, max }) } else { Kind::Numeric { min, max } }
+                if regression {
+                    Kind::Label(Label::Range { min, max })
+                } else {
+                    Kind::Numeric { min, max }
+                }
             }
         };
         let missing = match self.missing {
@@ -470,8 +498,9 @@ impl ColumnSpec {
             Some(MissingSpec::Rule(MissingRule::Category)) => Missing::Category,
             Some(MissingSpec::Impute(ImputeSpec { impute })) => Missing::Impute(match &kind {
                 Kind::Categorical { categories } => {
-                    let at =
-                        categories.iter().position(|c| matches!(&impute, Value::Text(text) if text == c));
+                    let at = categories
+                        .iter()
+                        .position(|c| matches!(&impute, Value::Text(text) if text == c));
                     at.ok_or_else(|| {
                         wrong("missing", format!("impute = {impute} is not one of `categories`"))
                     })? as f64
@@ -490,8 +519,7 @@ impl ColumnSpec {
         let numeric = matches!(kind, Kind::Numeric { .. });
         let indicator = self.indicator.unwrap_or(false);
         if indicator && missing == Missing::Drop {
-            let problem =
-                "needs missing = \"category\" or { impute = value }: no record with a missing value is kept";
+            let problem = "needs missing = \"category\" or { impute = value }: no record with a missing value is kept";
             return Err(wrong("indicator", problem.to_owned()));
         }
         let missing_words = self.missing_words.unwrap_or_default();
@@ -501,7 +529,8 @@ impl ColumnSpec {
                 format!("lists {word:?}, which no cell can hold: cells are trimmed"),
             ));
         }
-        // A number that is missing stands out only by its indicator; a category of its own needs none.
+        // A number that is missing stands out only by its indicator; a category of its own needs
+        // none.
         let indicator = match missing {
             Missing::Drop => false,
             Missing::Category => numeric,
@@ -527,7 +556,10 @@ fn check_known(
         // No distribution on a range is wider than half its mass at either end.
         Some(sd) if !(sd > 0.0 && sd <= (max - min) / 2.0) => Err(wrong(
             "sd",
-            format!("= {sd} must be positive and at most half the declared range, {}", (max - min) / 2.0),
+            format!(
+                "= {sd} must be positive and at most half the declared range, {}",
+                (max - min) / 2.0
+            ),
         )),
         _ => Ok(()),
     }
@@ -543,10 +575,16 @@ fn check_prevalence(
     let shares = match shares {
         Prevalence::Positive(share) if ordered.len() == 2 => vec![1.0 - share, share],
         Prevalence::Positive(_) => {
-            return Err(wrong("must list the share of each class where there are more than two".to_owned()));
+            return Err(wrong(
+                "must list the share of each class where there are more than two".to_owned(),
+            ));
         }
         Prevalence::Each(shares) if shares.len() != listed.len() => {
-            return Err(wrong(format!("lists {} shares for {} classes", shares.len(), listed.len())));
+            return Err(wrong(format!(
+                "lists {} shares for {} classes",
+                shares.len(),
+                listed.len()
+            )));
         }
         Prevalence::Each(mut shares) => {
             if ordered[0] != listed[0] {
@@ -640,14 +678,20 @@ impl TryFrom<SchemaSpec> for Schema {
             columns.push(column);
             columns.extend(indicator);
         }
-        if let Some(twice) = columns.iter().find(|column| column.derived && names.contains(&column.name)) {
-            return Err(SchemaError::DuplicateColumn { index: columns.len(), name: twice.name.clone() });
+        if let Some(twice) =
+            columns.iter().find(|column| column.derived && names.contains(&column.name))
+        {
+            return Err(SchemaError::DuplicateColumn {
+                index: columns.len(),
+                name: twice.name.clone(),
+            });
         }
         let count = |wanted: fn(&Kind) -> bool| columns.iter().filter(|c| wanted(&c.kind)).count();
         if count(Kind::is_feature) == 0 {
             return Err(SchemaError::NoFeature);
         }
-        let (labels, sites) = (count(|k| matches!(k, Kind::Label(_))), count(|k| matches!(k, Kind::Site)));
+        let (labels, sites) =
+            (count(|k| matches!(k, Kind::Label(_))), count(|k| matches!(k, Kind::Site)));
         if labels != 1 {
             return Err(SchemaError::LabelCount { found: labels });
         }
@@ -658,7 +702,8 @@ impl TryFrom<SchemaSpec> for Schema {
         if persons > 1 {
             return Err(SchemaError::PersonCount { found: persons });
         }
-        let format = Format { header, delimiter, quote, decimal, thousands, encoding, comment, missing };
+        let format =
+            Format { header, delimiter, quote, decimal, thousands, encoding, comment, missing };
         format.check()?;
         Ok(Self { columns, format, reviewed })
     }
@@ -671,7 +716,18 @@ impl From<Schema> for SchemaSpec {
         let Format { header, delimiter, quote, decimal, thousands, encoding, comment, missing } =
             schema.format;
         let reviewed = schema.reviewed;
-        Self { reviewed, header, delimiter, quote, decimal, thousands, encoding, comment, missing, column }
+        Self {
+            reviewed,
+            header,
+            delimiter,
+            quote,
+            decimal,
+            thousands,
+            encoding,
+            comment,
+            missing,
+            column,
+        }
     }
 }
 
@@ -680,7 +736,9 @@ impl From<Column> for ColumnSpec {
         let Column { name, kind, date, missing, missing_words, indicator, known, .. } = column;
         let named = |kind| Self::named(&name, kind);
         let bound = |value: f64| match &date {
-            Some(form) if value.fract() == 0.0 => Some(Value::Text(form.origin.after(value).to_string())),
+            Some(form) if value.fract() == 0.0 => {
+                Some(Value::Text(form.origin.after(value).to_string()))
+            }
             _ => Some(Value::Number(value)),
         };
         let impute = match missing {
@@ -699,7 +757,9 @@ impl From<Column> for ColumnSpec {
                 Self { min: bound(min), max: bound(max), ..named(kind) }
             }
             Kind::Categorical { mut categories } => {
-                if missing == Missing::Category && categories.last().is_some_and(|c| c == MISSING_CATEGORY) {
+                if missing == Missing::Category
+                    && categories.last().is_some_and(|c| c == MISSING_CATEGORY)
+                {
                     categories.pop();
                 }
                 Self { categories: Some(categories), ..named(KindName::Categorical) }
@@ -770,7 +830,8 @@ impl Schema {
         Self::try_from(SchemaSpec::from(Self { columns, format, reviewed }))
     }
 
-    /// All columns, in the order of the file; an indicator ([`Column::derived`]) follows its column.
+    /// All columns, in the order of the file; an indicator ([`Column::derived`]) follows its
+    /// column.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
@@ -786,7 +847,9 @@ impl Schema {
     pub fn label(&self) -> &Label {
         self.columns
             .iter()
-            .find_map(|column| if let Kind::Label(label) = &column.kind { Some(label) } else { None })
+            .find_map(
+                |column| if let Kind::Label(label) = &column.kind { Some(label) } else { None },
+            )
             .expect("a checked schema has one label")
     }
 

@@ -1,8 +1,11 @@
-//! Features standardised by a noisy look at everybody's records ([`Encoding::Scouted`](super::Encoding)).
+//! Features standardised by a noisy look at everybody's records
+//! ([`Encoding::Scouted`](super::Encoding)).
 //!
-//! A record is kept *raw*: every number moved to \[0, 1\] by its public range, every category as its code. A **standard** says what the columns
-//! look like on the whole (centre and scale of every number, the share of every level, the same of the label) and is public, because it is
-//! computed from noised histograms that were charged for. With it a raw record becomes a row of features of about unit variance.
+//! A record is kept *raw*: every number moved to \[0, 1\] by its public range, every category as
+//! its code. A **standard** says what the columns look like on the whole (centre and scale of every
+//! number, the share of every level, the same of the label) and is public, because it is computed
+//! from noised histograms that were charged for. With it a raw record becomes a row of features of
+//! about unit variance.
 
 use super::codes::Shape;
 use super::{Column, Kind, Records, Schema, Task};
@@ -26,7 +29,8 @@ pub enum RawColumn {
 pub struct RawLayout {
     columns: Vec<RawColumn>,
     task: Task,
-    /// Centre and scale of the numbers whose mean and deviation the schema knows, as parts of the range, by column.
+    /// Centre and scale of the numbers whose mean and deviation the schema knows, as parts of the
+    /// range, by column.
     known: Vec<Option<[f64; 2]>>,
     /// Class shares that the schema knows.
     prevalence: Option<Vec<f64>>,
@@ -55,7 +59,8 @@ impl RawLayout {
         }
     }
 
-    /// Centre and scale of a number, as parts of its range, where the schema knows them: it needs no scouting.
+    /// Centre and scale of a number, as parts of its range, where the schema knows them: it needs
+    /// no scouting.
     #[must_use]
     pub fn known(&self, column: usize) -> Option<[f64; 2]> {
         self.known[column]
@@ -90,7 +95,9 @@ impl RawLayout {
     /// How many numbers there are among the columns that need scouting.
     #[must_use]
     pub fn numbers(&self) -> usize {
-        let open = |(c, known): &(&RawColumn, &Option<[f64; 2]>)| **c == RawColumn::Number && known.is_none();
+        let open = |(c, known): &(&RawColumn, &Option<[f64; 2]>)| {
+            **c == RawColumn::Number && known.is_none()
+        };
         self.columns.iter().zip(&self.known).filter(open).count()
     }
 
@@ -104,14 +111,15 @@ impl RawLayout {
         }
     }
 
-    /// Features a standardised row has, the intercept not counted: a number one, two levels one, more levels one each.
+    /// Features a standardised row has, the intercept not counted: a number one, two levels one,
+    /// more levels one each.
     #[must_use]
     pub fn features(&self) -> usize {
         self.columns.iter().map(|c| encoded_width(*c)).sum()
     }
 
-    /// Length of a standard written as numbers: two for a number, one for a level, the same of the label, what a level's variance is raised by,
-    /// and how far from its centre a number counts.
+    /// Length of a standard written as numbers: two for a number, one for a level, the same of the
+    /// label, what a level's variance is raised by, and how far from its centre a number counts.
     #[must_use]
     pub(crate) fn standard_len(&self) -> usize {
         let column = |c: &RawColumn| match *c {
@@ -121,8 +129,8 @@ impl RawLayout {
         self.columns.iter().map(column).sum::<usize>() + self.classes().unwrap_or(2) + 2
     }
 
-    /// The standard that nobody looked for: what the schema knows, else a number around the middle of its range with a sixth of it as scale,
-    /// levels and classes alike.
+    /// The standard that nobody looked for: what the schema knows, else a number around the middle
+    /// of its range with a sixth of it as scale, levels and classes alike.
     #[must_use]
     pub fn blind(&self, floor: f64) -> Vec<f64> {
         let mut standard = Vec::with_capacity(self.standard_len());
@@ -154,7 +162,8 @@ impl RawLayout {
         &standard[end - self.classes().unwrap_or(2)..end]
     }
 
-    /// d_eff: the expected squared length of a standardised row without its intercept, as the standard sees it.
+    /// d_eff: the expected squared length of a standardised row without its intercept, as the
+    /// standard sees it.
     #[must_use]
     pub(crate) fn effective_dim(&self, standard: &[f64]) -> f64 {
         let floor = self.floor_and_limit(standard).0;
@@ -171,7 +180,11 @@ impl RawLayout {
                         let v = 4.0 * shares[1] * (1.0 - shares[1]);
                         total += v / (v + floor);
                     } else if levels > 2 {
-                        total += shares.iter().map(|p| p * (1.0 - p)).map(|v| v / (v + floor)).sum::<f64>();
+                        total += shares
+                            .iter()
+                            .map(|p| p * (1.0 - p))
+                            .map(|v| v / (v + floor))
+                            .sum::<f64>();
                     }
                     at += levels;
                 }
@@ -180,7 +193,8 @@ impl RawLayout {
         total
     }
 
-    /// Writes the standardised row of a raw one, intercept last. `row` must be zero and one longer than [`Self::features`].
+    /// Writes the standardised row of a raw one, intercept last. `row` must be zero and one longer
+    /// than [`Self::features`].
     pub(crate) fn standardise(&self, standard: &[f64], raw: &[f64], row: &mut [f64]) {
         let (floor, limit) = self.floor_and_limit(standard);
         let (mut from, mut at) = (0, 0);
@@ -277,15 +291,17 @@ impl RawLayout {
         (shape, columns)
     }
 
-    /// How much larger than of the rows themselves, at most, the rounding of a sum is that was taken by codes: for S categories
-    /// 1 + 2√S·v, where no level adds more than v = 2/√floor ([`clipped`](crate::problem) has the proof).
+    /// How much larger than of the rows themselves, at most, the rounding of a sum is that was
+    /// taken by codes: for S categories 1 + 2√S·v, where no level adds more than v = 2/√floor
+    /// ([`clipped`](crate::problem) has the proof).
     pub(crate) fn coded_rounding(&self, floor: f64) -> f64 {
         let categories = self.columns.iter().filter(|c| matches!(c, RawColumn::Levels(_))).count();
         1.0 + 4.0 * (categories as f64 / floor).sqrt()
     }
 }
 
-/// Adds the features of a category to rows kept as codes, as [`level`] writes them; whether it has any.
+/// Adds the features of a category to rows kept as codes, as [`level`] writes them; whether it has
+/// any.
 pub(super) fn category(shape: &mut Shape, shares: &[f64], floor: f64) -> bool {
     let levels = shares.len();
     match levels {
@@ -321,7 +337,8 @@ pub(crate) fn number(value: f64, centre: f64, scale: f64, limit: f64) -> f64 {
     ((value - centre) / scale).clamp(-limit, limit)
 }
 
-/// The features of a level whose share the standard knows: (1\[level\] − p)/√(p(1 − p) + floor), or one feature of ±1 for two levels.
+/// The features of a level whose share the standard knows: (1\[level\] − p)/√(p(1 − p) + floor), or
+/// one feature of ±1 for two levels.
 pub(crate) fn level(code: usize, shares: &[f64], floor: f64, row: &mut [f64]) {
     if shares.len() == 2 {
         let p = shares[1];

@@ -1,6 +1,7 @@
 //! Encoded rows outside memory: written once, row after row, and read again by whoever needs them.
 //!
-//! The library opens no files. Whoever runs it hands it a [`Scratch`], and gets the same rows back, bit for bit, as if they had been held.
+//! The library opens no files. Whoever runs it hands it a [`Scratch`], and gets the same rows back,
+//! bit for bit, as if they had been held.
 
 use super::{Records, Shard};
 use std::fmt;
@@ -8,7 +9,8 @@ use std::io::{self, Write as _};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A place outside memory for rows that are too many to hold. They are as private as the records, and of no use after the run.
+/// A place outside memory for rows that are too many to hold. They are as private as the records,
+/// and of no use after the run.
 pub trait Scratch: Send + Sync {
     /// Begins an empty file; one of the same name that was begun before is not read any more.
     ///
@@ -109,7 +111,10 @@ impl PartialEq for Stored {
 }
 
 fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the scratch file of encoded rows is not as it was written")
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the scratch file of encoded rows is not as it was written",
+    )
 }
 
 impl Stored {
@@ -159,14 +164,16 @@ impl Stored {
         self.kept.as_ref().map_or(row, |kept| kept[row] as usize)
     }
 
-    /// Hands the bytes of rows to `take`, with their places in `rows`, in the order in which they lie in the file.
+    /// Hands the bytes of rows to `take`, with their places in `rows`, in the order in which they
+    /// lie in the file.
     fn visit(&self, rows: &[(usize, usize)], mut take: impl FnMut(usize, &[u8])) -> io::Result<()> {
         let mut buffer = Vec::new();
         let mut rest = rows;
         while let [(first, _), ..] = rest {
             let start = self.ends.span(*first).start;
             // As many as begin within the window, if they fill some of it.
-            let near = rest.iter().take_while(|(row, _)| self.ends.span(*row).end - start <= WINDOW);
+            let near =
+                rest.iter().take_while(|(row, _)| self.ends.span(*row).end - start <= WINDOW);
             let (count, wanted) = near.fold((0, 0), |(count, wanted), (row, _)| {
                 let span = self.ends.span(*row);
                 (count + 1, wanted + span.end - span.start)
@@ -194,7 +201,8 @@ impl Stored {
         if whole { Ok(records) } else { Err(damaged()) }
     }
 
-    /// The rows of some agents, so that each has its rows together: in the file as it is if they are there, else in one that is written for it.
+    /// The rows of some agents, so that each has its rows together: in the file as it is if they
+    /// are there, else in one that is written for it.
     pub(crate) fn of_agents(
         &self,
         shards: &[Shard],
@@ -233,7 +241,9 @@ impl Stored {
             }
             rows.sort_unstable();
             buffer.resize(filled as usize, 0);
-            self.visit(&rows, |place, bytes| buffer[place..place + bytes.len()].copy_from_slice(bytes))?;
+            self.visit(&rows, |place, bytes| {
+                buffer[place..place + bytes.len()].copy_from_slice(bytes)
+            })?;
             file.write_all(&buffer)?;
             at += filled;
             rest = &rest[count..];
@@ -242,7 +252,8 @@ impl Stored {
     }
 }
 
-/// The rows of agents outside memory, each agent's together. Agents that lie side by side are read together.
+/// The rows of agents outside memory, each agent's together. Agents that lie side by side are read
+/// together.
 pub(crate) struct AgentRows {
     file: Arc<dyn ReadAt>,
     form: Records,
@@ -260,7 +271,9 @@ impl AgentRows {
         let (mut blocks, mut block_of): (Vec<Range<u64>>, _) = (Vec::new(), vec![0; spans.len()]);
         for ((span, _), block) in spans.iter().zip(&mut block_of) {
             match blocks.last_mut() {
-                Some(last) if last.end == span.start && span.end - last.start <= BLOCK => last.end = span.end,
+                Some(last) if last.end == span.start && span.end - last.start <= BLOCK => {
+                    last.end = span.end
+                }
                 _ => blocks.push(span.clone()),
             }
             *block = blocks.len() as u32 - 1;
@@ -284,7 +297,8 @@ impl AgentRows {
             bytes.resize((place.end - place.start) as usize, 0);
             self.file.read_at(place.start, &mut bytes)?;
         }
-        let mut mine = &bytes[(span.start - place.start) as usize..(span.end - place.start) as usize];
+        let mut mine =
+            &bytes[(span.start - place.start) as usize..(span.end - place.start) as usize];
         let mut records = self.form.like(*rows as usize);
         for _ in 0..*rows {
             let used = records.read_row(mine).ok_or_else(damaged)?;

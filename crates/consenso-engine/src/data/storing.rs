@@ -4,14 +4,16 @@ use super::dataset::{FILE, Known, at_least_two_classes, same_schema};
 use super::encode::Keeping;
 use super::stored::{Ends, ScratchFile};
 use super::{
-    DataError, Dataset, Encoder, Encoding, Grouping, Kind, LoadReport, Records, Scratch, Stored, Table,
+    DataError, Dataset, Encoder, Encoding, Grouping, Kind, LoadReport, Records, Scratch, Stored,
+    Table,
 };
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::Arc;
 
-/// Makes a [`Dataset`] whose training rows lie outside memory, from tables that come piece by piece. Of a row stays in memory what divides rows among agents: its group, and its
-/// label where classes are divided.
+/// Makes a [`Dataset`] whose training rows lie outside memory, from tables that come piece by
+/// piece. Of a row stays in memory what divides rows among agents: its group, and its label where
+/// classes are divided.
 pub struct Storing {
     scratch: Arc<dyn Scratch>,
     encoding: Encoding,
@@ -59,9 +61,15 @@ impl std::fmt::Debug for Storing {
 const PIECE: usize = 4096;
 
 impl Storing {
-    /// Nothing yet. Rows are divided by the groups of `by`, a column or `file`; `labels` says whether they are divided by class.
+    /// Nothing yet. Rows are divided by the groups of `by`, a column or `file`; `labels` says
+    /// whether they are divided by class.
     #[must_use]
-    pub fn new(scratch: Arc<dyn Scratch>, encoding: Encoding, by: Option<&str>, labels: bool) -> Self {
+    pub fn new(
+        scratch: Arc<dyn Scratch>,
+        encoding: Encoding,
+        by: Option<&str>,
+        labels: bool,
+    ) -> Self {
         Self {
             scratch,
             encoding,
@@ -208,11 +216,16 @@ impl Storing {
         Ok(dataset)
     }
 
-    /// The part of one process among several, as [`Dataset::part`] makes it; `counts` says how many records every file has.
+    /// The part of one process among several, as [`Dataset::part`] makes it; `counts` says how many
+    /// records every file has.
     ///
     /// # Errors
     /// As for [`Self::finish`].
-    pub fn finish_part(self, test: Option<&Table>, counts: Vec<usize>) -> Result<Dataset, DataError> {
+    pub fn finish_part(
+        self,
+        test: Option<&Table>,
+        counts: Vec<usize>,
+    ) -> Result<Dataset, DataError> {
         // Names of files elsewhere are theirs.
         let names = (0..counts.len()).map(|file| format!("file {}", file + 1)).collect();
         let mut dataset = self.dataset(test, Some(names))?;
@@ -220,7 +233,11 @@ impl Storing {
         Ok(dataset)
     }
 
-    fn dataset(mut self, test: Option<&Table>, files: Option<Vec<String>>) -> Result<Dataset, DataError> {
+    fn dataset(
+        mut self,
+        test: Option<&Table>,
+        files: Option<Vec<String>>,
+    ) -> Result<Dataset, DataError> {
         self.write()?;
         let failed = |source| DataError::Scratch { source };
         let (Some(known), Some(writing)) = (self.known.take(), self.writing.take()) else {
@@ -245,10 +262,13 @@ impl Storing {
             };
             Grouping { column: column.to_owned(), names, codes }
         };
-        let mut groupings: Vec<Grouping> = files.map(|names| grouping(FILE, names)).into_iter().collect();
+        let mut groupings: Vec<Grouping> =
+            files.map(|names| grouping(FILE, names)).into_iter().collect();
         for column in known.schema.columns() {
             match &column.kind {
-                Kind::Site => groupings.push(grouping(&column.name, std::mem::take(&mut self.site_names))),
+                Kind::Site => {
+                    groupings.push(grouping(&column.name, std::mem::take(&mut self.site_names)))
+                }
                 Kind::Categorical { categories } => {
                     groupings.push(grouping(&column.name, categories.clone()));
                 }

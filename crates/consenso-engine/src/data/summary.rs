@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::table::class_of;
 use super::{DataError, Encoder, Encoding, Kind, Label, LoadReport, RowBounds, Table};
 
-/// What `consenso data info` and `data check` print. It describes the records: for their owner, not for a peer.
+/// What `consenso data info` and `data check` print. It describes the records: for their owner, not
+/// for a peer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Display name of the file.
@@ -14,7 +15,8 @@ pub struct Summary {
     pub rows: u64,
     /// Records dropped because a value was missing.
     pub dropped_missing: u64,
-    /// Whether somebody stands for the schema being public; without it no privacy claim is possible.
+    /// Whether somebody stands for the schema being public; without it no privacy claim is
+    /// possible.
     pub reviewed: bool,
     /// One entry a column of the schema.
     pub columns: Vec<ColumnSummary>,
@@ -69,7 +71,8 @@ pub struct EncodingSummary {
     pub dim: usize,
     /// Public bounds of a row.
     pub bounds: RowBounds,
-    /// Sensitivity of the mean logistic gradient over these records when one is replaced: 2R_q/b (docs/paper.md section 1), q = 1, 2, ∞.
+    /// Sensitivity of the mean logistic gradient over these records when one is replaced: 2R_q/b
+    /// (docs/paper.md section 1), q = 1, 2, ∞.
     pub replace_one: [f64; 3],
 }
 
@@ -109,11 +112,15 @@ impl Summary {
             let (name, clamped) = (&column.name, column.clamped);
             let share = clamped as f64 / (self.rows as f64).max(1.0);
             let much = if share > HIGH_CLAMPING {
-                format!(" ({:.0} % of them): widen the range, if a wider one is public", 100.0 * share)
+                format!(
+                    " ({:.0} % of them): widen the range, if a wider one is public",
+                    100.0 * share
+                )
             } else {
                 String::new()
             };
-            let (lie, were) = if clamped == 1 { ("value lies", "was") } else { ("values lie", "were") };
+            let (lie, were) =
+                if clamped == 1 { ("value lies", "was") } else { ("values lie", "were") };
             remarks.push(format!(
                 "column \"{name}\": {clamped} {lie} outside the declared range and {were} clamped{much}"
             ));
@@ -125,10 +132,13 @@ impl Summary {
         }
         if report.dropped_person > 0 {
             let dropped = report.dropped_person;
-            remarks.push(format!("{dropped} records are beyond what one person may have and were dropped"));
+            remarks.push(format!(
+                "{dropped} records are beyond what one person may have and were dropped"
+            ));
         }
         if self.dropped_missing > 0 {
-            let share = 100.0 * self.dropped_missing as f64 / (self.rows + self.dropped_missing) as f64;
+            let share =
+                100.0 * self.dropped_missing as f64 / (self.rows + self.dropped_missing) as f64;
             let dropped = self.dropped_missing;
             remarks.push(match dropped {
                 1 => format!("1 record ({share:.1} %) misses a value and was dropped"),
@@ -138,8 +148,9 @@ impl Summary {
         let present = self.classes.iter().filter(|class| class.count > 0).count();
         if let (1, Some(class)) = (present, self.classes.iter().find(|class| class.count > 0)) {
             let name = &class.name;
-            remarks
-                .push(format!("all records have the label \"{name}\": alone this file cannot be trained on"));
+            remarks.push(format!(
+                "all records have the label \"{name}\": alone this file cannot be trained on"
+            ));
         }
         remarks
     }
@@ -153,8 +164,9 @@ fn column_summaries(table: &Table) -> Vec<ColumnSummary> {
     let mut feature = 0;
     let mut summaries = Vec::new();
     for (index, column) in table.schema().columns().iter().enumerate() {
-        let count =
-            |counts: &std::collections::BTreeMap<String, u64>| counts.get(&column.name).copied().unwrap_or(0);
+        let count = |counts: &std::collections::BTreeMap<String, u64>| {
+            counts.get(&column.name).copied().unwrap_or(0)
+        };
         let mut summary = ColumnSummary {
             name: column.name.clone(),
             kind: column.kind_name(),
@@ -177,8 +189,10 @@ fn column_summaries(table: &Table) -> Vec<ColumnSummary> {
                 summary.unused = unused(categories, &counts);
             }
             Kind::Label(Label::Classes(classes)) => {
-                let counts =
-                    tally(table.labels().iter().map(|&label| class_of(label, classes.len())), classes.len());
+                let counts = tally(
+                    table.labels().iter().map(|&label| class_of(label, classes.len())),
+                    classes.len(),
+                );
                 summary.categories = Some(classes.len());
                 summary.unused = unused(classes, &counts);
             }
@@ -198,14 +212,24 @@ fn tally(codes: impl Iterator<Item = usize>, groups: usize) -> Vec<u64> {
 }
 
 fn unused(names: &[String], counts: &[u64]) -> Vec<String> {
-    names.iter().zip(counts).filter(|&(_, &count)| count == 0).map(|(name, _)| name.clone()).collect()
+    names
+        .iter()
+        .zip(counts)
+        .filter(|&(_, &count)| count == 0)
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 fn class_counts(table: &Table) -> Vec<ClassCount> {
     let Label::Classes(classes) = table.schema().label() else { return Vec::new() };
-    let counts = tally(table.labels().iter().map(|&label| class_of(label, classes.len())), classes.len());
+    let counts =
+        tally(table.labels().iter().map(|&label| class_of(label, classes.len())), classes.len());
     let share = |count: u64| count as f64 / table.len() as f64;
-    let entry = |(name, count): (&String, u64)| ClassCount { name: name.clone(), count, share: share(count) };
+    let entry = |(name, count): (&String, u64)| ClassCount {
+        name: name.clone(),
+        count,
+        share: share(count),
+    };
     classes.iter().zip(counts).map(entry).collect()
 }
 

@@ -10,21 +10,24 @@ use crate::random::{Purpose, Seed, Stream};
 
 /// A generator of records for every agent.
 ///
-/// The model. A shared truth w (one vector a class for softmax) is uniform on the cube \[−1, 1\]^d scaled to unit norm; agent i's truth
-/// is w_i = w + h·v_i and the centre of its rows c_i = h·e_i, with v_i and e_i drawn like w and h the heterogeneity. A row is c_i plus
-/// a uniform point of the cube, scaled to unit ℓ2 norm (exactly: ‖z‖₂ ≤ 1 for the stored numbers). Labels:
+/// The model. A shared truth w (one vector a class for softmax) is uniform on the cube \[−1, 1\]^d
+/// scaled to unit norm; agent i's truth is w_i = w + h·v_i and the centre of its rows c_i = h·e_i,
+/// with v_i and e_i drawn like w and h the heterogeneity. A row is c_i plus a uniform point of the
+/// cube, scaled to unit ℓ2 norm (exactly: ‖z‖₂ ≤ 1 for the stored numbers). Labels:
 ///
 /// - logistic: +1 with probability σ(m·√d·w_iᵀz), else −1;
 /// - softmax: class c with probability ∝ exp(m·√d·w_{i,c}ᵀz);
 /// - ridge: w_iᵀz + normal(0, 1/m²), clamped to \[−1 − h, 1 + h\].
 ///
-/// With `nonzeros` = k a row has uniform values in k columns drawn at random and zeros elsewhere (and no centre): few numbers in many dimensions.
+/// With `nonzeros` = k a row has uniform values in k columns drawn at random and zeros elsewhere
+/// (and no centre): few numbers in many dimensions.
 ///
-/// With `informative` = k the problem is that of k dimensions, and so are its records, placed in k columns drawn at random; all other features of every
-/// row are zero. Whatever d is, the same models predict the same labels: what changes with d is only how many coordinates a model has.
+/// With `informative` = k the problem is that of k dimensions, and so are its records, placed in k
+/// columns drawn at random; all other features of every row are zero. Whatever d is, the same
+/// models predict the same labels: what changes with d is only how many coordinates a model has.
 ///
-/// m is the margin: the larger, the less noise in the labels (√d because wᵀz is about 1/√d). Agent i's records are a function of (seed, i)
-/// alone.
+/// m is the margin: the larger, the less noise in the labels (√d because wᵀz is about 1/√d). Agent
+/// i's records are a function of (seed, i) alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Synthetic {
@@ -189,7 +192,8 @@ impl Synthetic {
         Ok(move |agent| self.placed(small.agent_given(&truth, &seed, agent), columns.as_deref()))
     }
 
-    /// The problem that records are drawn for, and where its columns stand if it has fewer than this one.
+    /// The problem that records are drawn for, and where its columns stand if it has fewer than
+    /// this one.
     fn small(&self, seed: &Seed) -> (Self, Option<Vec<u32>>) {
         let Some(count) = self.informative else { return (*self, None) };
         let rng = &mut seed.stream(Purpose::Data, SHARED, COLUMNS_ROUND);
@@ -357,7 +361,8 @@ mod tests {
 
     fn class_probabilities(problem: &Synthetic, truth: &[f64], row: &[f64]) -> Vec<f64> {
         let scale = problem.margin * (problem.dim as f64).sqrt();
-        let mut logits: Vec<f64> = truth.chunks_exact(problem.dim).map(|w| scale * dot(w, row)).collect();
+        let mut logits: Vec<f64> =
+            truth.chunks_exact(problem.dim).map(|w| scale * dot(w, row)).collect();
         if problem.task == SyntheticTask::Logistic {
             logits.insert(0, 0.0);
         }
@@ -377,7 +382,8 @@ mod tests {
             let (mut excess, mut variance) = (vec![0.0; classes], vec![0.0; classes]);
             for (index, &label) in records.labels().iter().enumerate() {
                 let label = if classes == 2 { f64::from(u8::from(label > 0.0)) } else { label };
-                // Weighted by a feature, so that labels drawn regardless of the row would be noticed.
+                // Weighted by a feature, so that labels drawn regardless of the row would be
+                // noticed.
                 let weight = dot(&truth[..problem.dim], &records.row(index));
                 for (class, p) in
                     class_probabilities(&problem, &truth, &records.row(index)).iter().enumerate()
@@ -392,19 +398,27 @@ mod tests {
         }
     }
 
-    /// Of any two dimensions the rows have the same values, the same labels, and one model predicts both alike.
+    /// Of any two dimensions the rows have the same values, the same labels, and one model predicts
+    /// both alike.
     #[test]
     fn an_informative_problem_does_not_change_with_its_dimension() {
         let seed = Seed::from(5);
-        let problem =
-            |dim| Synthetic { informative: Some(6), ..Synthetic::new(SyntheticTask::Logistic, 2, 50, dim) };
+        let problem = |dim| Synthetic {
+            informative: Some(6),
+            ..Synthetic::new(SyntheticTask::Logistic, 2, 50, dim)
+        };
         let of = |dim| problem(dim).generate(&seed).expect("valid");
         let values = |r: &Records| -> Vec<Vec<f64>> {
-            (0..r.len()).map(|row| r.entries(row).map(|e| e.1).filter(|z| *z != 0.0).collect()).collect()
+            (0..r.len())
+                .map(|row| r.entries(row).map(|e| e.1).filter(|z| *z != 0.0).collect())
+                .collect()
         };
         for (small, large) in of(6).iter().zip(&of(5_000)) {
             assert_eq!((values(small), small.labels()), (values(large), large.labels()));
-            assert!((0..50).all(|row| large.entries(row).map(|e| e.0).eq(large.entries(0).map(|e| e.0))));
+            assert!(
+                (0..50)
+                    .all(|row| large.entries(row).map(|e| e.0).eq(large.entries(0).map(|e| e.0)))
+            );
         }
         assert_eq!(problem(6).bounds(), problem(5_000).bounds());
         let test = problem(5_000).test(&seed, 30).expect("valid");
@@ -417,13 +431,15 @@ mod tests {
     #[test]
     fn ridge_labels_are_the_truth_plus_noise_in_range() {
         let seed = Seed::from(5);
-        let problem = Synthetic { margin: 20.0, ..Synthetic::new(SyntheticTask::Ridge, 1, 4_000, 7) };
+        let problem =
+            Synthetic { margin: 20.0, ..Synthetic::new(SyntheticTask::Ridge, 1, 4_000, 7) };
         let records = problem.agent(&seed, 0).expect("valid");
         let truth = problem.truth(&seed);
         let squares: f64 = (0..records.len())
             .map(|row| (20.0 * (records.labels()[row] - dot(&truth, &records.row(row)))).powi(2))
             .sum();
-        // Chi-square with 4,000 degrees: standard deviation √8000; 4.9 of them is 10⁻⁶. Clamping at 1 hardly ever acts here.
+        // Chi-square with 4,000 degrees: standard deviation √8000; 4.9 of them is 10⁻⁶. Clamping at
+        // 1 hardly ever acts here.
         assert!((squares - 4_000.0).abs() < 4.9 * 8_000_f64.sqrt() + 20.0, "{squares}");
         assert!(records.labels().iter().all(|label| label.abs() <= 1.0));
     }

@@ -28,7 +28,8 @@ pub struct LoadReport {
     /// Missing cells of kept records a column, which took the value its rule says.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub imputed: BTreeMap<String, u64>,
-    /// Integers a column beyond 2^53, where not every integer is a number here: two identifiers may have become one.
+    /// Integers a column beyond 2^53, where not every integer is a number here: two identifiers may
+    /// have become one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inexact: BTreeMap<String, u64>,
     /// Records dropped because their person has more than the schema declares.
@@ -60,7 +61,8 @@ impl LoadReport {
     }
 }
 
-/// The records of one file under a schema: numbers clamped to their declared range, categories as codes from 0.
+/// The records of one file under a schema: numbers clamped to their declared range, categories as
+/// codes from 0.
 ///
 /// `Debug` prints the shape, never a value.
 #[derive(Clone, PartialEq)]
@@ -95,18 +97,21 @@ impl fmt::Debug for Table {
 }
 
 impl Table {
-    /// Records in memory under a schema of numbers and one label: values outside their declared range are moved to its nearest end and
-    /// counted. Labels are what the schema makes of a file's: ±1 for two classes, 0…C−1 for more, a number for regression.
+    /// Records in memory under a schema of numbers and one label: values outside their declared
+    /// range are moved to its nearest end and counted. Labels are what the schema makes of a
+    /// file's: ±1 for two classes, 0…C−1 for more, a number for regression.
     ///
     /// # Errors
-    /// [`DataError::InMemory`] for a row of another length, a value that is not a finite number, a label that is no class, or no row at all.
+    /// [`DataError::InMemory`] for a row of another length, a value that is not a finite number, a
+    /// label that is no class, or no row at all.
     pub fn from_rows<R: AsRef<[f64]>>(
         schema: &Schema,
         source: &str,
         rows: impl IntoIterator<Item = R>,
         labels: &[f64],
     ) -> Result<Self, DataError> {
-        let fail = |message: String| DataError::InMemory { source_name: source.to_owned(), message };
+        let fail =
+            |message: String| DataError::InMemory { source_name: source.to_owned(), message };
         let features: Vec<(usize, &super::Column, (f64, f64))> = schema
             .columns()
             .iter()
@@ -117,7 +122,9 @@ impl Table {
             })
             .collect();
         if schema.features().count() != features.len() {
-            return Err(fail("rows of numbers need a schema of numeric columns and a label".into()));
+            return Err(fail(
+                "rows of numbers need a schema of numeric columns and a label".into(),
+            ));
         }
         let mut builder = Builder::new(schema, source, None);
         if let Values::Dense(values) = &mut builder.table.values {
@@ -126,9 +133,9 @@ impl Table {
         }
         for (index, row) in rows.into_iter().enumerate() {
             let row = row.as_ref();
-            let label = *labels
-                .get(index)
-                .ok_or_else(|| fail(format!("there are more rows than labels ({})", labels.len())))?;
+            let label = *labels.get(index).ok_or_else(|| {
+                fail(format!("there are more rows than labels ({})", labels.len()))
+            })?;
             if row.len() != features.len() {
                 return Err(fail(format!(
                     "row {} has {} features and {} are declared",
@@ -160,10 +167,16 @@ impl Table {
                     label
                 }
                 Label::Range { .. } => {
-                    return Err(fail(format!("row {}: the label {label} is not a finite number", index + 1)));
+                    return Err(fail(format!(
+                        "row {}: the label {label} is not a finite number",
+                        index + 1
+                    )));
                 }
                 Label::Classes(classes) if classes.len() == 2 => {
-                    return Err(fail(format!("row {}: the label {label} must be −1 or 1", index + 1)));
+                    return Err(fail(format!(
+                        "row {}: the label {label} must be −1 or 1",
+                        index + 1
+                    )));
                 }
                 Label::Classes(classes) => {
                     let last = classes.len() - 1;
@@ -179,7 +192,11 @@ impl Table {
             builder.table.rows.push(builder.read - 1);
         }
         if builder.table.len() != labels.len() {
-            return Err(fail(format!("there are {} rows and {} labels", builder.table.len(), labels.len())));
+            return Err(fail(format!(
+                "there are {} rows and {} labels",
+                builder.table.len(),
+                labels.len()
+            )));
         }
         if builder.table.is_empty() {
             return Err(fail("there is no row".into()));
@@ -211,21 +228,28 @@ impl Table {
         self.labels.is_empty()
     }
 
-    /// The features of one record, in the order of [`Schema::features`]: numbers, and codes from 0 for categories.
+    /// The features of one record, in the order of [`Schema::features`]: numbers, and codes from 0
+    /// for categories.
     #[must_use]
     pub fn row(&self, index: usize) -> Cow<'_, [f64]> {
         match &self.values {
-            Values::Dense(values) => Cow::Borrowed(&values[index * self.width..(index + 1) * self.width]),
+            Values::Dense(values) => {
+                Cow::Borrowed(&values[index * self.width..(index + 1) * self.width])
+            }
             Values::Sparse(nonzeros) => {
                 let mut row = vec![0.0; self.width];
                 let (columns, values) = nonzeros.row(index);
-                columns.iter().zip(values).for_each(|(&column, &value)| row[column as usize] = value);
+                columns
+                    .iter()
+                    .zip(values)
+                    .for_each(|(&column, &value)| row[column as usize] = value);
                 Cow::Owned(row)
             }
         }
     }
 
-    /// Feature numbers and values of what is not zero in one record; `None` where all numbers are kept.
+    /// Feature numbers and values of what is not zero in one record; `None` where all numbers are
+    /// kept.
     pub(super) fn listed(&self, index: usize) -> Option<(&[u32], &[f64])> {
         match &self.values {
             Values::Dense(_) => None,
@@ -266,7 +290,8 @@ impl Table {
         &self.labels
     }
 
-    /// The site of each record as an index of [`Self::site_names`]; empty if the schema has no site column.
+    /// The site of each record as an index of [`Self::site_names`]; empty if the schema has no site
+    /// column.
     #[must_use]
     pub fn sites(&self) -> &[u32] {
         &self.sites
@@ -278,13 +303,15 @@ impl Table {
         &self.site_names
     }
 
-    /// Whom each record is about, as numbers from 0 in order of first appearance; empty if the schema has no person column.
+    /// Whom each record is about, as numbers from 0 in order of first appearance; empty if the
+    /// schema has no person column.
     #[must_use]
     pub fn persons(&self) -> &[u32] {
         &self.persons
     }
 
-    /// The number of each kept record among those of its file, from 0: where records were dropped, numbers are left out.
+    /// The number of each kept record among those of its file, from 0: where records were dropped,
+    /// numbers are left out.
     #[must_use]
     pub fn row_numbers(&self) -> &[u64] {
         &self.rows
@@ -311,7 +338,8 @@ impl Table {
         &self.report
     }
 
-    /// Smallest and largest value seen in a column of the schema, before clamping, in kept records. Private.
+    /// Smallest and largest value seen in a column of the schema, before clamping, in kept records.
+    /// Private.
     pub(super) fn observed(&self, column: usize) -> Option<(f64, f64)> {
         let (min, max) = self.observed[column];
         (min <= max).then_some((min, max))
@@ -328,7 +356,8 @@ impl Table {
             match &mut self.values {
                 Values::Dense(values) => values.extend_from_slice(&other.row(row)),
                 Values::Sparse(nonzeros) => {
-                    let (columns, values) = other.listed(row).expect("dense rows make this one dense");
+                    let (columns, values) =
+                        other.listed(row).expect("dense rows make this one dense");
                     nonzeros.push(columns.iter().copied().zip(values.iter().copied()));
                 }
             }
@@ -365,12 +394,14 @@ pub(super) struct Builder<'a> {
     /// The number of each person and their records so far.
     persons: HashMap<String, (u32, u32)>,
     reading: Reading,
-    /// Whether records without a label are kept, with NaN in its place, and sites and persons left out.
+    /// Whether records without a label are kept, with NaN in its place, and sites and persons left
+    /// out.
     unlabelled: bool,
     read: u64,
 }
 
-/// A cell of a feature: its number among the features, its column in the schema, and its text; `None` where a value is missing.
+/// A cell of a feature: its number among the features, its column in the schema, and its text;
+/// `None` where a value is missing.
 pub(super) type ListedCell<'a> = (u32, usize, Option<&'a str>);
 
 #[derive(Clone, Default)]
@@ -421,7 +452,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Keeps records without a label, as new records to predict have none; sites and persons are left out.
+    /// Keeps records without a label, as new records to predict have none; sites and persons are
+    /// left out.
     pub(super) fn unlabelled(self) -> Self {
         Self { unlabelled: true, ..self }
     }
@@ -433,7 +465,8 @@ impl<'a> Builder<'a> {
         builder
     }
 
-    /// Adds a record of a [`Self::sparse`] table given its label, with its column, and numeric features by increasing number; all others are zero.
+    /// Adds a record of a [`Self::sparse`] table given its label, with its column, and numeric
+    /// features by increasing number; all others are zero.
     pub(super) fn push_listed(
         &mut self,
         schema: &Schema,
@@ -451,7 +484,8 @@ impl<'a> Builder<'a> {
         }
         let mut entries = Vec::with_capacity(cells.len());
         for &(feature, column, cell) in cells {
-            let (Some(cell), Kind::Numeric { min, max }) = (cell, &schema.columns()[column].kind) else {
+            let (Some(cell), Kind::Numeric { min, max }) = (cell, &schema.columns()[column].kind)
+            else {
                 continue;
             };
             entries.push((feature, self.number(column, cell, (*min, *max), &line)?));
@@ -475,7 +509,9 @@ impl<'a> Builder<'a> {
         line: &impl Fn() -> u64,
     ) -> Result<(), DataError> {
         let label = match &schema.columns()[index].kind {
-            Kind::Label(Label::Range { min, max }) => self.number(index, cell, (*min, *max), line)?,
+            Kind::Label(Label::Range { min, max }) => {
+                self.number(index, cell, (*min, *max), line)?
+            }
             Kind::Label(Label::Classes(classes)) => {
                 class_label(self.class(index, cell, classes, line)?, classes.len())
             }
@@ -521,15 +557,16 @@ impl<'a> Builder<'a> {
                     self.push_indicator(index, column, 0.0);
                 }
                 (Kind::Categorical { categories }, Some(cell)) => {
-                    let code =
-                        self.codes[index].get(cell).copied().ok_or_else(|| DataError::UnknownCategory {
+                    let code = self.codes[index].get(cell).copied().ok_or_else(|| {
+                        DataError::UnknownCategory {
                             file: self.table.source.clone(),
                             line: line(),
                             column: column.name.clone(),
                             cell: shorten(cell),
                             declared: categories.len(),
                             nearest: nearest(cell, categories.iter().map(String::as_str)),
-                        })?;
+                        }
+                    })?;
                     self.push_value(f64::from(code));
                     self.push_indicator(index, column, 0.0);
                 }
@@ -628,7 +665,8 @@ impl<'a> Builder<'a> {
                 cell: shorten(cell),
             });
         }
-        let digits = || cell.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-'));
+        let digits =
+            || cell.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-'));
         self.counts[index].inexact += u64::from(value.abs() >= EXACT && digits());
         Ok(self.clamp(index, value, (min, max)))
     }
@@ -687,7 +725,8 @@ impl<'a> Builder<'a> {
         self.table.len()
     }
 
-    /// Takes the records so far out, so that they need not be held; what happened while loading is told at the end, by [`Self::finish`].
+    /// Takes the records so far out, so that they need not be held; what happened while loading is
+    /// told at the end, by [`Self::finish`].
     pub(super) fn take(&mut self) -> Table {
         self.site_index.clear();
         let empty = match &self.table.values {
@@ -720,7 +759,8 @@ impl<'a> Builder<'a> {
         if self.table.report.rows == 0 {
             return Err(DataError::AllMissing { file, rows: self.read });
         }
-        let (rows, sparse) = (self.table.report.rows, matches!(self.table.values, Values::Sparse(_)));
+        let (rows, sparse) =
+            (self.table.report.rows, matches!(self.table.values, Values::Sparse(_)));
         let columns = self.table.schema.columns().iter().zip(&self.counts);
         for ((column, counts), seen) in columns.zip(&mut self.table.observed) {
             if sparse && column.kind.is_feature() && counts.listed < rows {

@@ -6,8 +6,8 @@ use super::shared;
 use crate::account::{Accounting, Allotment, Correlated};
 use crate::agent::{Agent, Effect, LARGEST_RECEIVED, Message, Player, Seat};
 use crate::audit::{
-    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Trial, Verdict, Watch, WorstNorm,
-    WorstPair, audit,
+    AgentAttack, Audit, Claimed, Options, ReleaseAttack, Seated, Side, Trial, Verdict, Watch,
+    WorstNorm, WorstPair, audit,
 };
 use crate::data::{RawColumn, Records, RowBounds, Task};
 use crate::fault::Fault;
@@ -26,12 +26,15 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditTarget {
-    /// The noise of the dearest round alone, on one number that moves as far as the sensitivity says.
+    /// The noise of the dearest round alone, on one number that moves as far as the sensitivity
+    /// says.
     Mechanism,
-    /// One agent with its gate, noise and ledger over all rounds, on the worst records; all others are the adversary's.
+    /// One agent with its gate, noise and ledger over all rounds, on the worst records; all others
+    /// are the adversary's.
     #[default]
     Agent,
-    /// The experiment as it is, with its real records and agents, but for one record of the first agent.
+    /// The experiment as it is, with its real records and agents, but for one record of the first
+    /// agent.
     Experiment,
 }
 
@@ -46,7 +49,8 @@ pub struct AlgorithmAudit {
     pub neighbours: NeighbourRelation,
     /// Whether the agent ever fell silent because of a record.
     pub silence: Silence,
-    /// Whether noise that neighbours share cancels in the sum of all messages; `None` where there is none.
+    /// Whether noise that neighbours share cancels in the sum of all messages; `None` where there
+    /// is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancels: Option<bool>,
     /// What was found; `None` where nothing is claimed.
@@ -54,7 +58,8 @@ pub struct AlgorithmAudit {
     pub audit: Option<Audit>,
 }
 
-/// Neighbours that leave the protocol, against an agent's silence: everybody sees it when an agent stops, so that no record may decide it.
+/// Neighbours that leave the protocol, against an agent's silence: everybody sees it when an agent
+/// stops, so that no record may decide it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Silence {
     /// How many ways to misbehave were tried on two data sets.
@@ -66,17 +71,28 @@ pub struct Silence {
 impl Experiment {
     /// Audits every algorithm of the experiment, as its first agent runs it.
     ///
-    /// Under the paper's convention a record is replaced by another, as in the paper's definition of neighbours; its B is half of what
-    /// that needs (docs/paper.md, erratum 3), so a sharp enough audit finds the claim violated.
+    /// Under the paper's convention a record is replaced by another, as in the paper's definition
+    /// of neighbours; its B is half of what that needs (docs/paper.md, erratum 3), so a sharp
+    /// enough audit finds the claim violated.
     ///
     /// # Errors
     /// [`Fault`]: options out of range, or records that cannot be divided.
-    pub fn audit(&self, target: AuditTarget, options: Options) -> Result<Vec<AlgorithmAudit>, Fault> {
+    pub fn audit(
+        &self,
+        target: AuditTarget,
+        options: Options,
+    ) -> Result<Vec<AlgorithmAudit>, Fault> {
         if self.tied.is_some() {
-            return Err(Fault::at("problem", "problems with a linear constraint cannot be audited yet"));
+            return Err(Fault::at(
+                "problem",
+                "problems with a linear constraint cannot be audited yet",
+            ));
         }
         let locals = self.locals(0)?;
-        self.planned.iter().map(|planned| self.audit_one(planned, &locals, target, options)).collect()
+        self.planned
+            .iter()
+            .map(|planned| self.audit_one(planned, &locals, target, options))
+            .collect()
     }
 
     fn audit_one(
@@ -99,7 +115,8 @@ impl Experiment {
             )));
         }
         let neighbours = self.spec.privacy.map(|p| p.neighbours).unwrap_or_default();
-        // The worst pair of an agent has few features, and a schedule of coordinates is for all of them.
+        // The worst pair of an agent has few features, and a schedule of coordinates is for all of
+        // them.
         if planned.protocol.charges_ahead() && target == AuditTarget::Agent {
             return Err(Fault::of(format!(
                 "{}: an agent whose coordinates take turns is audited with its real records; use --target experiment, or mechanism",
@@ -163,7 +180,8 @@ const AGENT: usize = 0;
 
 type Equip = fn(&Correlated, Gate, usize, &[u32], &Seed) -> Gate;
 
-/// A coalition against noise that neighbours share: it reads every message, knows all records but one, and the noise of its own edges.
+/// A coalition against noise that neighbours share: it reads every message, knows all records but
+/// one, and the noise of its own edges.
 #[derive(Clone, Debug)]
 struct Pool {
     coalition: Vec<u32>,
@@ -179,7 +197,8 @@ struct Pool {
 enum Guess {
     /// The best there is if all noise is as it should be.
     Covariance,
-    /// Tries the noise of one of its own edges on all others: nothing, unless secrets are used twice.
+    /// Tries the noise of one of its own edges on all others: nothing, unless secrets are used
+    /// twice.
     OwnEdge,
 }
 
@@ -187,7 +206,8 @@ enum Guess {
 const NEGLIGIBLE: f64 = 1e-7;
 
 impl Pool {
-    /// Of so many neighbours of the agent as may collude, those who leave it least hidden, one after the other.
+    /// Of so many neighbours of the agent as may collude, those who leave it least hidden, one
+    /// after the other.
     fn new(graph: &Graph, colluders: usize, correlation: f64, worst: f64) -> Self {
         let r = correlation * correlation;
         // Of equals the one with the smallest number.
@@ -220,11 +240,13 @@ impl Pool {
     ) -> Vec<f64> {
         let own = graph.neighbours(j).iter().filter(|a| self.coalition.contains(a));
         let pairs: Vec<Pair> = own.map(|&a| Pair::new(j as u32, a, seed.clone())).collect();
-        Pairs::new(pairs, self.correlation).known(round, noise, dim).unwrap_or_else(|_| vec![0.0; dim])
+        Pairs::new(pairs, self.correlation)
+            .known(round, noise, dim)
+            .unwrap_or_else(|_| vec![0.0; dim])
     }
 
-    /// Turns what the agent under attack sent into the best guess of it without the others' noise; `rest` is what any other agent's message holds beside its
-    /// known part.
+    /// Turns what the agent under attack sent into the best guess of it without the others' noise;
+    /// `rest` is what any other agent's message holds beside its known part.
     #[expect(clippy::too_many_arguments, reason = "all that a coalition knows of a round")]
     fn see(
         &self,
@@ -241,7 +263,8 @@ impl Pool {
         subtract(seen, &self.known(graph, AGENT, round, noise, dim, seed));
         if guess == Guess::OwnEdge {
             let honest =
-                graph.neighbours(AGENT).iter().filter(|j| !self.coalition.contains(j)).count() as f64;
+                graph.neighbours(AGENT).iter().filter(|j| !self.coalition.contains(j)).count()
+                    as f64;
             let Some(&spy) = self.coalition.first() else { return };
             // The first agent has the smallest number of all: it adds on every edge.
             let pair = Pair::new(AGENT as u32, spy, seed.clone());
@@ -262,7 +285,11 @@ impl Pool {
 
 impl<'a> Audited<'a> {
     /// `None` if nothing is claimed.
-    fn new(experiment: &'a Experiment, planned: &'a Planned, locals: &'a [LocalObjective]) -> Option<Self> {
+    fn new(
+        experiment: &'a Experiment,
+        planned: &'a Planned,
+        locals: &'a [LocalObjective],
+    ) -> Option<Self> {
         let privacy = experiment.spec.privacy?;
         let graph = experiment.graphs.first()?;
         let (stake, degree) = (locals[AGENT].stake(), graph.degree(AGENT));
@@ -270,7 +297,8 @@ impl<'a> Audited<'a> {
             planned.account.allotment(stake, degree)?;
         let own = || noise.iter().map(RoundNoise::noise).collect();
         let hidden_by: Vec<Noise> = if hidden_by.is_empty() { own() } else { hidden_by.to_vec() };
-        let facts = PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
+        let facts =
+            PublicFacts { rounds: planned.timetable.rounds, private: true, ..experiment.facts };
         let claim = &price.as_ref()?.claim;
         let claimed = Claimed {
             // What stops at the budget never costs more than it.
@@ -281,11 +309,9 @@ impl<'a> Audited<'a> {
                 .then(|| total_mu(steps, &hidden_by, ledger))
                 .flatten(),
         };
-        let pool = planned
-            .account
-            .correlated
-            .as_ref()
-            .map(|c| Pool::new(graph, c.pairwise.colluders, c.pairwise.correlation, c.resistance()));
+        let pool = planned.account.correlated.as_ref().map(|c| {
+            Pool::new(graph, c.pairwise.colluders, c.pairwise.correlation, c.resistance())
+        });
         Some(Self {
             pool,
             equip: Correlated::equip,
@@ -323,8 +349,10 @@ impl<'a> Audited<'a> {
                 let whole = Whole::new(self);
                 // Two ways to guess, each with half of what the confidence leaves.
                 let options = Options { confidence: 0.5 + 0.5 * options.confidence, ..options };
-                let one = audit(|trial| whole.play(trial, Guess::Covariance), self.claimed, options)?;
-                let other = audit(|trial| whole.play(trial, Guess::OwnEdge), self.claimed, options)?;
+                let one =
+                    audit(|trial| whole.play(trial, Guess::Covariance), self.claimed, options)?;
+                let other =
+                    audit(|trial| whole.play(trial, Guess::OwnEdge), self.claimed, options)?;
                 let better = other.verdict == Verdict::Violated
                     || (one.verdict == Verdict::Consistent && other.mu_lower > one.mu_lower);
                 Ok(if better { other } else { one })
@@ -350,15 +378,17 @@ impl<'a> Audited<'a> {
         }
     }
 
-    /// Whether noise that neighbours share cancels: the sum of all messages must hold the agents' own noise and no more. `None` where nobody shares any, and where columns
-    /// are scouted (their totals are checked by what models become).
+    /// Whether noise that neighbours share cancels: the sum of all messages must hold the agents'
+    /// own noise and no more. `None` where nobody shares any, and where columns are scouted (their
+    /// totals are checked by what models become).
     fn cancels(&self, seed: u64) -> Option<bool> {
         const ROUNDS: u32 = 8;
         self.pool.as_ref().filter(|_| self.planned.scouted.is_none())?;
         let Self { planned, graph, mixing, locals, .. } = self;
         let seed = Seed::from(seed).for_run(7);
         let players = locals.iter().enumerate().map(|(i, local)| {
-            let (protocol, timetable) = (Arc::clone(&planned.protocol), Arc::clone(&planned.timetable));
+            let (protocol, timetable) =
+                (Arc::clone(&planned.protocol), Arc::clone(&planned.timetable));
             Player::new(local.clone(), protocol, timetable, self.gate(i, &seed))
         });
         let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
@@ -372,7 +402,8 @@ impl<'a> Audited<'a> {
                 let left = self.left(&before, &network.rows()[j * dim..][..dim], j, round);
                 crate::kernel::axpy(1.0, &left, &mut sum);
             }
-            let variance = locals.len() as f64 * self.noise.get(round as usize)?.noise().scale().powi(2);
+            let variance =
+                locals.len() as f64 * self.noise.get(round as usize)?.noise().scale().powi(2);
             squares += sum.iter().map(|x| x * x / variance).sum::<f64>();
             count += dim as f64;
         }
@@ -380,7 +411,8 @@ impl<'a> Audited<'a> {
         Some(squares <= count + 8.0 * (2.0 * count).sqrt() + 40.0)
     }
 
-    /// What a message of agent `j` holds beside what the adversary can compute of it from `rows`, all that was sent before, and from its records.
+    /// What a message of agent `j` holds beside what the adversary can compute of it from `rows`,
+    /// all that was sent before, and from its records.
     fn left(&self, rows: &[f64], sent: &[f64], j: usize, round: u32) -> Vec<f64> {
         let (protocol, local, dim) = (&*self.planned.protocol, &self.locals[j], sent.len());
         let neighbours = self.graph.neighbours(j);
@@ -401,26 +433,32 @@ impl<'a> Audited<'a> {
         };
         let rounds = self.steps.iter().zip(&*self.noise);
         let cost = |&(s, n): &(&Sensitivity, &RoundNoise)| shift((s, n)) / n.noise().scale();
-        let dearest = rounds.max_by(|a, b| cost(a).total_cmp(&cost(b))).expect("an account has rounds");
+        let dearest =
+            rounds.max_by(|a, b| cost(a).total_cmp(&cost(b))).expect("an account has rounds");
         let claimed = match dearest.1.noise() {
             Noise::Laplace { .. } => Claimed::pure(cost(&dearest).next_up()),
-            Noise::Gaussian { .. } => Claimed::gaussian(cost(&dearest).next_up(), self.claimed.delta),
+            Noise::Gaussian { .. } => {
+                Claimed::gaussian(cost(&dearest).next_up(), self.claimed.delta)
+            }
         };
         (ReleaseAttack { noise: *dearest.1, shift: shift(dearest), width: 0.0 }, claimed)
     }
 
-    /// Neighbours that send numbers of every size and sign, to the agent with one record or without it: it must take and refuse the same messages, and stop or go
-    /// on alike.
+    /// Neighbours that send numbers of every size and sign, to the agent with one record or without
+    /// it: it must take and refuse the same messages, and stop or go on alike.
     fn silence(&self, seed: u64) -> Silence {
         const TRIES: u32 = 48;
         const SIZES: [f64; 8] = [f64::MAX, 1e300, 1e160, 1e13, LARGEST_RECEIVED, 1e9, 1e6, 1.0];
         let degree = self.graph.degree(AGENT);
-        // Among shares there is nothing to try: a share is any word there is, none is refused for its value, their sum is a number of the fixed-point range, and
-        // a gradient at a point of that range is finite whatever the records are. That an agent's own vector leaves the range is counted in δ.
+        // Among shares there is nothing to try: a share is any word there is, none is refused for
+        // its value, their sum is a number of the fixed-point range, and a gradient at a point of
+        // that range is finite whatever the records are. That an agent's own vector leaves the
+        // range is counted in δ.
         if self.planned.sharing.is_some() || degree == 0 {
             return Silence::default();
         }
-        // Scouted columns come in stages, the first of which are histograms; their record lies at one end of every column or at the other.
+        // Scouted columns come in stages, the first of which are histograms; their record lies at
+        // one end of every column or at the other.
         let (last, [one, other]) = if self.planned.scouted.is_some() {
             (12, Stages::new(self).sides)
         } else {
@@ -434,8 +472,14 @@ impl<'a> Audited<'a> {
         let behaviour = |local: &LocalObjective, k: u32| {
             let noise = Seed::from(seed).for_run(u64::from(k));
             let local = local.apart();
-            let player =
-                player(self.experiment, self.planned, (AGENT, &graph, &counts), local, &noise, false);
+            let player = player(
+                self.experiment,
+                self.planned,
+                (AGENT, &graph, &counts),
+                local,
+                &noise,
+                false,
+            );
             let mut agent = Agent::new(0, &graph, &mixing, player);
             let dim = agent.player().width();
             let mut seen = Vec::new();
@@ -450,9 +494,11 @@ impl<'a> Audited<'a> {
                     let mut stream = Seed::from(seed).stream(Purpose::Public, u64::from(j), place);
                     let size = SIZES[(k as usize + j as usize) % SIZES.len()];
                     let signs = [-1.0, 0.0, 1.0, 1.0];
-                    let values: Vec<f64> =
-                        (0..dim).map(|_| size * signs[stream.random_range(0..signs.len())]).collect();
-                    let taken = agent.handle(&Message::received(j, message.round(), values)).is_ok();
+                    let values: Vec<f64> = (0..dim)
+                        .map(|_| size * signs[stream.random_range(0..signs.len())])
+                        .collect();
+                    let taken =
+                        agent.handle(&Message::received(j, message.round(), values)).is_ok();
                     seen.push((message.round(), j, taken));
                     if !taken {
                         let zeros = vec![0.0; dim];
@@ -499,8 +545,9 @@ fn total_mu(steps: &[Sensitivity], noise: &[Noise], ledger: &Ledger) -> Option<f
     Some(squares.sqrt() * (1.0 + 1e-9))
 }
 
-/// All stages of an experiment that scouts its columns. One record of the first agent lies at one end of every column or at the
-/// other; the adversary knows all other records and takes the exact likelihood ratio of every release.
+/// All stages of an experiment that scouts its columns. One record of the first agent lies at one
+/// end of every column or at the other; the adversary knows all other records and takes the exact
+/// likelihood ratio of every release.
 struct Stages<'a> {
     audited: &'a Audited<'a>,
     sides: [LocalObjective; 2],
@@ -562,12 +609,14 @@ impl<'a> Stages<'a> {
             let neighbours = graph.neighbours(AGENT);
             let view = View::new(&rows, dim, AGENT as u32, neighbours, 0, weights, round)
                 .with_regularization(experiment.objective.regularization);
-            // What it remembers is a function of releases, so the adversary has it too; of a private part it knows all but one record.
+            // What it remembers is a function of releases, so the adversary has it too; of a
+            // private part it knows all but one record.
             let (public, private) = memory.split_at_mut(protocol.memory() * dim);
             if round > 0 {
                 protocol.absorb(&view, public);
             }
-            let active = protocol.active(round + 1, dim).unwrap_or_else(|| (0..dim as u32).collect());
+            let active =
+                protocol.active(round + 1, dim).unwrap_or_else(|| (0..dim as u32).collect());
             let (mut low, mut high) = (vec![0.0; active.len()], vec![0.0; active.len()]);
             protocol.interval(&view, public, &mut low, &mut high);
             // The middle of an interval is exact where it has no width, and a fair guess elsewhere.
@@ -579,16 +628,24 @@ impl<'a> Stages<'a> {
             }
             let mut seen: Vec<f64> =
                 active.iter().zip(&low).map(|(&l, low)| network.rows()[l as usize] - low).collect();
-            if let (Some(pool), Some(&own)) = (&self.audited.pool, self.audited.noise.get(round as usize)) {
+            if let (Some(pool), Some(&own)) =
+                (&self.audited.pool, self.audited.noise.get(round as usize))
+            {
                 pool.see(Guess::Covariance, graph, round + 1, own, &trial.seed, &mut seen, |j| {
-                    let (public, private) = network.players()[j].memory().split_at(protocol.memory() * dim);
+                    let (public, private) =
+                        network.players()[j].memory().split_at(protocol.memory() * dim);
                     let memory = Memory { public, private: &mut private.to_vec() };
                     let neighbours = graph.neighbours(j);
                     let weights = Weights { own: mixing.own(j), neighbours: mixing.neighbours(j) };
-                    let view = View::new(network.rows(), dim, j as u32, neighbours, 0, weights, round);
+                    let view =
+                        View::new(network.rows(), dim, j as u32, neighbours, 0, weights, round);
                     let mut step = vec![0.0; active.len()];
                     protocol.step(&view, memory, &[], &locals[j], &mut work, &mut step);
-                    active.iter().zip(&step).map(|(&l, s)| network.rows()[j * dim + l as usize] - s).collect()
+                    active
+                        .iter()
+                        .zip(&step)
+                        .map(|(&l, s)| network.rows()[j * dim + l as usize] - s)
+                        .collect()
                 });
             }
             for ((x, a), b) in seen.iter().zip(&steps[0]).zip(&steps[1]) {
@@ -614,8 +671,13 @@ impl<'a> Whole<'a> {
         let local = audited.attacked;
         let bounds = audited.experiment.row_bounds();
         let features = local.records().dim();
-        let pair =
-            WorstPair::new(local.objective().loss, &bounds, features, WorstNorm::L2, audited.neighbours);
+        let pair = WorstPair::new(
+            local.objective().loss,
+            &bounds,
+            features,
+            WorstNorm::L2,
+            audited.neighbours,
+        );
         let with = |(row, label): (Vec<f64>, f64)| {
             let all = local.records();
             let mut records: Records = all.select(&(1..all.len()).collect::<Vec<_>>());
@@ -637,7 +699,8 @@ impl<'a> Whole<'a> {
         let loss = local.objective().loss;
         let slope = loss.largest_slope().map_or(1.0, |slope| slope.min(0.5) * loss.heaviest());
         let degree = audited.graph.degree(AGENT);
-        let step = |k| audited.planned.protocol.step_sensitivity(k, degree, &unit, &audited.facts).l2;
+        let step =
+            |k| audited.planned.protocol.step_sensitivity(k, degree, &unit, &audited.facts).l2;
         let mut gains: Vec<f64> = (1..=audited.facts.rounds).map(|k| slope * step(k)).collect();
         if audited.planned.protocol.charges_ahead() {
             // A round that another one was charged for moves as far.
@@ -649,7 +712,8 @@ impl<'a> Whole<'a> {
 
     fn play(&self, trial: &Trial, guess: Guess) -> f64 {
         let Audited { planned, graph, mixing, locals, hidden_by, .. } = self.audited;
-        // Colluders, the last agents, know their own part of the noise: they add none. In masked sums neither does whoever they can cut off from the rest.
+        // Colluders, the last agents, know their own part of the noise: they add none. In masked
+        // sums neither does whoever they can cut off from the rest.
         let honest = planned.account.together.map_or(locals.len(), |together| together.company());
         let players = locals.iter().enumerate().map(|(i, local)| {
             let side = usize::from(trial.side == Side::Second);
@@ -668,7 +732,8 @@ impl<'a> Whole<'a> {
         let mut network = Lockstep::new(players.collect(), Arc::clone(graph), Arc::clone(mixing));
         network = super::run::summed(network, planned, &[]).expect("planned for this graph");
         let without = &self.first[2];
-        let mut watch = Watch::new(&*planned.protocol, &self.pair, without, without.stake().records);
+        let mut watch =
+            Watch::new(&*planned.protocol, &self.pair, without, without.stake().records);
         let dim = network.dim();
         for round in 0..planned.timetable.rounds {
             let rows = network.rows().to_vec();
@@ -697,7 +762,8 @@ impl<'a> Whole<'a> {
                 pool.see(guess, graph, round + 1, own, &trial.seed, &mut seen, |j| {
                     self.audited.left(&rows, &network.rows()[j * dim..][..dim], j, round)
                 });
-                let sigma = if guess == Guess::OwnEdge { own.noise().scale() } else { sigma * pool.spared };
+                let sigma =
+                    if guess == Guess::OwnEdge { own.noise().scale() } else { sigma * pool.spared };
                 hidden = Some(Noise::Gaussian { sigma });
             }
             watch.see(&seat, self.gains[k], hidden, &seen);
@@ -705,17 +771,33 @@ impl<'a> Whole<'a> {
         watch.ratio()
     }
 
-    /// Turns the revealed mean into N times it less what all agents but the first put into it: the adversary knows their records.
+    /// Turns the revealed mean into N times it less what all agents but the first put into it: the
+    /// adversary knows their records.
     fn subtract_others(&self, seat: &Seat<'_>, seen: &mut [f64]) {
         let Audited { planned, locals, .. } = self.audited;
         let (protocol, dim) = (&*planned.protocol, seen.len());
-        let view = View::new(seat.rows, dim, seat.me, seat.neighbours, seat.place, seat.weights, seat.round)
-            .with_regularization(self.first[2].regularization());
+        let view = View::new(
+            seat.rows,
+            dim,
+            seat.me,
+            seat.neighbours,
+            seat.place,
+            seat.weights,
+            seat.round,
+        )
+        .with_regularization(self.first[2].regularization());
         let (mut low, mut high, mut step) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);
         protocol.interval(&view, &[], &mut low, &mut high);
         seen.iter_mut().for_each(|x| *x *= locals.len() as f64);
         for local in &locals[1..] {
-            protocol.step(&view, Memory::default(), &low, local, &mut Workspace::default(), &mut step);
+            protocol.step(
+                &view,
+                Memory::default(),
+                &low,
+                local,
+                &mut Workspace::default(),
+                &mut step,
+            );
             for ((seen, low), step) in seen.iter_mut().zip(&low).zip(&step) {
                 *seen -= low + step;
             }
@@ -735,8 +817,15 @@ mod tests {
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-        Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None })
-            .unwrap()
+        Experiment::check(Inputs {
+            file: "small".into(),
+            text,
+            spec,
+            source,
+            edges: None,
+            entropy: None,
+        })
+        .unwrap()
     }
 
     const BUDGET: &str = "[privacy]\nepsilon = 2.0\ndelta = 1e-5\n";
@@ -762,12 +851,14 @@ mod tests {
         assert!((audited(&experiment, AuditTarget::Agent, 100).epsilon_claimed - 2.0).abs() < 1e-3);
     }
 
-    /// Coordinates that take turns: an epoch is charged as one gradient. Were its rounds not to share that charge, μ would come out √c times too small, and
-    /// an attack on the real run would find it.
+    /// Coordinates that take turns: an epoch is charged as one gradient. Were its rounds not to
+    /// share that charge, μ would come out √c times too small, and an attack on the real run would
+    /// find it.
     #[test]
     fn coordinate_descent_is_audited_as_it_runs() {
         let budget = BUDGET.replace("2.0", "8.0");
-        let one = experiment(&budget, "kind = \"rcd\"\nepochs = 10\nstep = 1.0\norder = \"random\"");
+        let one =
+            experiment(&budget, "kind = \"rcd\"\nepochs = 10\nstep = 1.0\norder = \"random\"");
         let found = audited(&one, AuditTarget::Experiment, 3_000);
         assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
         let mu = found.mu_claimed.expect("Gaussian noise");
@@ -778,17 +869,17 @@ mod tests {
         assert_eq!(audited(&one, AuditTarget::Mechanism, 10_000).verdict, Verdict::Consistent);
     }
 
-    /// Half of the agents collude and know their own noise: what is left hides a record as claimed. An audit that leaves them their noise would be blind to
-    /// a claim that counts it.
+    /// Half of the agents collude and know their own noise: what is left hides a record as claimed.
+    /// An audit that leaves them their noise would be blind to a claim that counts it.
     #[test]
     fn noise_that_agents_add_together_is_audited_against_colluders() {
         let budget = BUDGET.replace("2.0", "8.0");
-        let shared =
-            "kind = \"gd\"\naggregation = \"fixed\"\nrounds = 15\nstep = 1.0\nexchange = \"secret-shared\"";
+        let shared = "kind = \"gd\"\naggregation = \"fixed\"\nrounds = 15\nstep = 1.0\nexchange = \"secret-shared\"";
         let one = experiment(&budget, shared);
         let found = audited(&one, AuditTarget::Experiment, 3_000);
         assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
-        // Near the origin slopes are a half, and under this budget they are clipped there: the attack is as strong as the claim allows.
+        // Near the origin slopes are a half, and under this budget they are clipped there: the
+        // attack is as strong as the claim allows.
         let mu = found.mu_claimed.expect("Gaussian noise");
         assert!(found.mu_lower > 0.4 * mu, "{found:?}");
         assert!(
@@ -832,13 +923,24 @@ mod correlated_tests {
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-        Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None })
-            .unwrap()
+        Experiment::check(Inputs {
+            file: "small".into(),
+            text,
+            spec,
+            source,
+            edges: None,
+            entropy: None,
+        })
+        .unwrap()
     }
 
     const OPTIONS: Options = Options { trials: 500, confidence: 1.0 - 1e-6, seed: 11 };
 
-    fn attacked(experiment: &Experiment, equip: Equip, coalition: Option<usize>) -> (Audit, Option<bool>) {
+    fn attacked(
+        experiment: &Experiment,
+        equip: Equip,
+        coalition: Option<usize>,
+    ) -> (Audit, Option<bool>) {
         let locals = experiment.locals(0).unwrap();
         let mut audited = Audited::new(experiment, &experiment.planned[0], &locals).unwrap();
         audited.equip = equip;
@@ -855,7 +957,11 @@ mod correlated_tests {
             [("kind = \"complete\"", "colluders = 2"), ("kind = \"ring\"", "colluders = 1")]
         {
             let (audit, cancels) = attacked(&experiment(graph, algorithm), Correlated::equip, None);
-            assert_eq!((audit.verdict, cancels), (Verdict::Consistent, Some(true)), "{graph}: {audit:?}");
+            assert_eq!(
+                (audit.verdict, cancels),
+                (Verdict::Consistent, Some(true)),
+                "{graph}: {audit:?}"
+            );
             let claimed = audit.mu_claimed.unwrap();
             assert!(audit.mu_lower > 0.05 * claimed, "{graph}: {} of {claimed}", audit.mu_lower);
         }
@@ -870,7 +976,8 @@ mod correlated_tests {
             gate.with_pairs(Pairs::new(pairs, c.pairwise.correlation))
         };
         // The spy is agent 1, whose edge with agent 0 is the one that is used everywhere.
-        let (audit, _) = attacked(&experiment("kind = \"complete\"", "colluders = 1"), reused, None);
+        let (audit, _) =
+            attacked(&experiment("kind = \"complete\"", "colluders = 1"), reused, None);
         assert_eq!(audit.verdict, Verdict::Violated, "{audit:?}");
     }
 

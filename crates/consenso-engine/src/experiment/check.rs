@@ -1,4 +1,5 @@
-//! From a file to an experiment that can run: everything that can be wrong is found here, and every open choice made.
+//! From a file to an experiment that can run: everything that can be wrong is found here, and every
+//! open choice made.
 //!
 //! ```text
 //! Problem (what is solved, on whose records) ─► Network (graphs) ─► PublicFacts ─► Plan (every algorithm with its account) ─► Experiment
@@ -8,13 +9,15 @@ use super::problem::Tied;
 use super::range;
 use super::scouted;
 use super::shared;
-use super::spec::{self, AlgorithmSpec, ClassWeight, ExperimentSpec, PartitionSpec, SpecError, Threshold};
+use super::spec::{
+    self, AlgorithmSpec, ClassWeight, ExperimentSpec, PartitionSpec, SpecError, Threshold,
+};
 use super::sweep;
 use crate::account::{self, Account, Company, Correlated, DeclaredCosts, NoiseSpec, Terms};
 use crate::agent::Timetable;
 use crate::data::{
-    Dataset, Encoding, HIGH_CLAMPING, Kind, LoadReport, Partition, RawLayout, Records, RowBounds, Shard,
-    Synthetic, SyntheticTask, Task,
+    Dataset, Encoding, HIGH_CLAMPING, Kind, LoadReport, Partition, RawLayout, Records, RowBounds,
+    Shard, Synthetic, SyntheticTask, Task,
 };
 use crate::fault::Fault;
 use crate::gate::{Noise, RoundNoise, exact};
@@ -22,7 +25,9 @@ use crate::graph::{Graph, GraphError, GraphSpec, Mixing};
 use crate::privacy::{Claim, gdp};
 use crate::problem::loss::balanced_weights;
 use crate::problem::weights::Stake;
-use crate::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, SiteWeights, WeightRule};
+use crate::problem::{
+    Constraint, LocalObjective, Loss, Objective, Sensitivity, SiteWeights, WeightRule,
+};
 use crate::protocol::scouted::{Scouted, largest};
 use crate::protocol::staged::Staged;
 use crate::protocol::{Algorithms, MixRule, Parameters, Protocol, PublicFacts};
@@ -61,13 +66,20 @@ pub struct Inputs {
 }
 
 impl ExperimentSpec {
-    /// Builds the graph of the first run among so many agents, as [`Experiment::check`] will: who works with whose records can be decided before any is read.
+    /// Builds the graph of the first run among so many agents, as [`Experiment::check`] will: who
+    /// works with whose records can be decided before any is read.
     ///
     /// # Errors
     /// [`Fault`]: what is wrong with the graph.
-    pub fn first_graph(&self, agents: usize, edges: Option<&(String, String)>) -> Result<Arc<Graph>, Fault> {
+    pub fn first_graph(
+        &self,
+        agents: usize,
+        edges: Option<&(String, String)>,
+    ) -> Result<Arc<Graph>, Fault> {
         let one = Self { runs: 1, ..self.clone() };
-        graphs(&one, agents, &Seed::from(self.seed), edges)?.pop().ok_or_else(|| Fault::of("there is no run"))
+        graphs(&one, agents, &Seed::from(self.seed), edges)?
+            .pop()
+            .ok_or_else(|| Fault::of("there is no run"))
     }
 
     /// The synthetic problem the file asks for, if it asks for one.
@@ -142,7 +154,8 @@ pub(super) struct Planned {
     pub(super) staleness: u32,
     /// The largest number of an honest agent's message, where a rule gives one.
     pub(super) reach: Option<f64>,
-    /// What scouts the columns, where they are scouted; `protocol` is the same, or has it as its first stage.
+    /// What scouts the columns, where they are scouted; `protocol` is the same, or has it as its
+    /// first stage.
     pub(super) scouted: Option<Arc<Scouted>>,
     /// The algorithm behind that stage, if it is another one; `protocol` is the same.
     pub(super) staged: Option<Arc<Staged>>,
@@ -162,7 +175,8 @@ pub struct Experiment {
     pub(super) records: (usize, usize),
     /// Records of every agent in the first run.
     pub(super) counts: Vec<usize>,
-    /// What the objective of every agent is multiplied by, by run; empty where all agents count the same.
+    /// What the objective of every agent is multiplied by, by run; empty where all agents count the
+    /// same.
     weights: Vec<Vec<f64>>,
     /// Whether the source holds the records of one agent alone.
     pub(super) alone: bool,
@@ -222,8 +236,13 @@ impl Read<'_> {
         if spec.trace_every == Some(0) {
             return Err(self.fail("trace_every", "must be at least 1"));
         }
-        if spec.start.is_some_and(|start| RoundNoise::new(Noise::Gaussian { sigma: start }).is_err()) {
-            return Err(self.fail("start", "must be a positive number; leave it out to start from zero"));
+        if spec
+            .start
+            .is_some_and(|start| RoundNoise::new(Noise::Gaussian { sigma: start }).is_err())
+        {
+            return Err(
+                self.fail("start", "must be a positive number; leave it out to start from zero")
+            );
         }
         Ok(())
     }
@@ -242,7 +261,8 @@ struct Problem {
     counts: Vec<Vec<usize>>,
     /// The raw columns, where they are scouted.
     layout: Option<Arc<RawLayout>>,
-    /// What the objective of every agent is multiplied by, by run; empty where all agents count the same.
+    /// What the objective of every agent is multiplied by, by run; empty where all agents count the
+    /// same.
     weights: Vec<Vec<f64>>,
     /// The linear constraint, if the agents share one instead of a model.
     tied: Option<Tied>,
@@ -262,7 +282,9 @@ impl Problem {
             Source::Data(data) => (data.task, data.dim(), data.bounds),
             Source::Synthetic(problem) => (problem.task(), problem.dim, problem.bounds()),
             // Costs look at nothing of these; their gradients have bounds of their own.
-            Source::Costs => (Task::Binary, 1, RowBounds { l1: 0.0, l2: 0.0, linf: 0.0, public: true }),
+            Source::Costs => {
+                (Task::Binary, 1, RowBounds { l1: 0.0, l2: 0.0, linf: 0.0, public: true })
+            }
         };
         if let (Source::Data(_), data) = (source, &spec.data) {
             let foreign = [
@@ -277,21 +299,25 @@ impl Problem {
             }
         }
         let mut objective = match source {
-            Source::Costs => Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 },
+            Source::Costs => {
+                Objective { loss: Loss::Ridge { clip: f64::INFINITY }, regularization: 0.0 }
+            }
             _ => objective(spec, task).map_err(fail)?,
         };
-        let (threshold, balanced) = judge(spec, &mut objective.loss, public_shares(source)).map_err(fail)?;
+        let (threshold, balanced) =
+            judge(spec, &mut objective.loss, public_shares(source)).map_err(fail)?;
         let counts = match read.site {
             Some(counts) if spec.runs == 1 => vec![counts.to_vec()],
             Some(_) => return Err(read.fail("runs", "a network of sites runs once: set runs = 1")),
-            None => {
-                shard_counts(spec, source, &Seed::from(spec.seed)).map_err(|fault| read.at("data", &fault))?
-            }
+            None => shard_counts(spec, source, &Seed::from(spec.seed))
+                .map_err(|fault| read.at("data", &fault))?,
         };
         let agents = counts[0].len();
         if agents < 2 && !(agents == 1 && algorithms.iter().all(|a| a.protocol.runs_alone())) {
             let help = "use at least 2, or algorithms of kind \"dgd\" and \"rcd\" only, which one agent can run alone";
-            return Err(read.fail("agents", format!("{agents} agent cannot be decentralized; {help}")));
+            return Err(
+                read.fail("agents", format!("{agents} agent cannot be decentralized; {help}"))
+            );
         }
         let layout = scouted::layout(spec, source).map_err(fail)?;
         if spec.models.is_personal() && layout.is_none() {
@@ -301,7 +327,8 @@ impl Problem {
         }
         let weights = match &layout {
             None => site_weights(spec, &counts, features),
-            // What scouting itself makes is weighted when it is added up; an algorithm after it has weights in its objective.
+            // What scouting itself makes is weighted when it is added up; an algorithm after it has
+            // weights in its objective.
             Some(layout) if algorithms.iter().any(scouted::is_staged) => {
                 let mut precise = spec.clone();
                 if spec.data.weights.is_open() {
@@ -345,7 +372,8 @@ impl Problem {
         }
     }
 
-    /// Ties agents by their linear constraint, if there is one: what is known of their costs is public then. Refuses gradients that nothing bounds.
+    /// Ties agents by their linear constraint, if there is one: what is known of their costs is
+    /// public then. Refuses gradients that nothing bounds.
     fn tie(
         &mut self,
         read: &Read<'_>,
@@ -417,7 +445,8 @@ impl Plan {
         network: &Network,
         facts: &mut PublicFacts,
     ) -> Result<Self, SpecError> {
-        let Problem { features, bounds, objective, balanced, counts, layout, weights, .. } = problem;
+        let Problem { features, bounds, objective, balanced, counts, layout, weights, .. } =
+            problem;
         let (tied, mut warnings) = (problem.tied.as_ref(), problem.notes.clone());
         let mut planned = Vec::new();
         for (index, algorithm) in algorithms.into_iter().enumerate() {
@@ -478,7 +507,8 @@ impl Experiment {
         Self::check_with(inputs, None, &Algorithms::builtin())
     }
 
-    /// The same with the records of one agent alone in `inputs`; `records` says how many every agent has, which is public.
+    /// The same with the records of one agent alone in `inputs`; `records` says how many every
+    /// agent has, which is public.
     ///
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.
@@ -486,7 +516,8 @@ impl Experiment {
         Self::check_with(inputs, Some(records), &Algorithms::builtin())
     }
 
-    /// Checks an experiment whose algorithms may be your own: those of `known` instead of the built-in ones alone.
+    /// Checks an experiment whose algorithms may be your own: those of `known` instead of the
+    /// built-in ones alone.
     ///
     /// # Errors
     /// The first thing that cannot work, with its place and what to do.
@@ -494,7 +525,11 @@ impl Experiment {
         Self::check_with(inputs, None, known)
     }
 
-    fn check_with(inputs: Inputs, site: Option<&[usize]>, known: &Algorithms) -> Result<Self, SpecError> {
+    fn check_with(
+        inputs: Inputs,
+        site: Option<&[usize]>,
+        known: &Algorithms,
+    ) -> Result<Self, SpecError> {
         let Inputs { file, text, spec, source, edges, entropy } = inputs;
         let read = Read { file: &file, text: &text, edges: edges.as_ref(), entropy, site, known };
         let points = sweep::points(&spec).map_err(|fault| read.placed(&fault))?;
@@ -508,9 +543,9 @@ impl Experiment {
             };
             let source = match spec.synthetic() {
                 None => Arc::clone(&source),
-                Some(problem) => {
-                    Arc::new(Source::Synthetic(problem.map_err(|fault| at_point(read.at("data", &fault)))?))
-                }
+                Some(problem) => Arc::new(Source::Synthetic(
+                    problem.map_err(|fault| at_point(read.at("data", &fault)))?,
+                )),
             };
             experiment.points.push(Self::check_one(&read, spec, source, point).map_err(at_point)?);
         }
@@ -558,7 +593,8 @@ impl Experiment {
         })
     }
 
-    /// Returns what is claimed about the privacy of an algorithm, by its place in the file; `None` where it is not private.
+    /// Returns what is claimed about the privacy of an algorithm, by its place in the file; `None`
+    /// where it is not private.
     #[must_use]
     pub fn claim(&self, algorithm: usize) -> Option<Claim> {
         let price = self.planned.get(algorithm)?.account.price.as_ref()?;
@@ -604,7 +640,8 @@ impl Experiment {
         self.planned.iter().map(|p| p.label.as_str())
     }
 
-    /// The experiment with every choice made, as a file that repeats it: in the notation of the file it came from, JSON without one.
+    /// The experiment with every choice made, as a file that repeats it: in the notation of the
+    /// file it came from, JSON without one.
     #[must_use]
     pub fn resolved(&self) -> String {
         let mut spec = self.spec.clone();
@@ -616,13 +653,17 @@ impl Experiment {
         spec.written()
     }
 
-    /// The seed of the noise of an algorithm in repetition `run`: the experiment's, or fresh entropy.
+    /// The seed of the noise of an algorithm in repetition `run`: the experiment's, or fresh
+    /// entropy.
     ///
-    /// Seeded algorithms share their noise, which makes comparing them sharper. Under entropy each has its own: two transcripts with the same
-    /// noise on the same records would give the records away.
+    /// Seeded algorithms share their noise, which makes comparing them sharper. Under entropy each
+    /// has its own: two transcripts with the same noise on the same records would give the records
+    /// away.
     pub(super) fn noise_seed(&self, run: u32, algorithm: &Planned) -> Seed {
         match &self.entropy {
-            Some(entropy) => entropy.for_run(u64::from(run) | algorithm.place << 32 | self.point << 48),
+            Some(entropy) => {
+                entropy.for_run(u64::from(run) | algorithm.place << 32 | self.point << 48)
+            }
             None => Seed::from(self.spec.seed).for_run(u64::from(run)),
         }
     }
@@ -632,18 +673,22 @@ impl Experiment {
         Seed::from(self.spec.seed).for_run(u64::from(run))
     }
 
-    /// What delays came to for an algorithm, means over runs; `None` without `[delays]`. Times do not depend on what is sent.
+    /// What delays came to for an algorithm, means over runs; `None` without `[delays]`. Times do
+    /// not depend on what is sent.
     pub(super) fn delayed(&self, planned: &Planned) -> Option<DelayRecord> {
         let delays = self.spec.delays.as_ref()?;
         let (timetable, mut record) =
             (&planned.timetable, DelayRecord { time: 0.0, mean_age: 0.0, oldest: 0 });
         for (graph, run) in self.graphs.iter().zip(0..) {
-            let mut clock = Clock::new(delays.clone(), graph, planned.staleness, &self.delay_seed(run));
+            let mut clock =
+                Clock::new(delays.clone(), graph, planned.staleness, &self.delay_seed(run));
             let (mut total, mut count) = (0u64, 0u64);
             for exchange in 1..=timetable.exchanges() {
                 let exact = timetable.is_exact(exchange);
-                for age in
-                    clock.exchange(graph, if exact { 0 } else { planned.staleness }).into_iter().flatten()
+                for age in clock
+                    .exchange(graph, if exact { 0 } else { planned.staleness })
+                    .into_iter()
+                    .flatten()
                 {
                     if !exact {
                         (total, count) = (total + u64::from(age), count + 1);
@@ -657,7 +702,8 @@ impl Experiment {
         Some(record)
     }
 
-    /// Where everybody starts in repetition `run`, row by row, if not from zero. It is public: a function of the file alone.
+    /// Where everybody starts in repetition `run`, row by row, if not from zero. It is public: a
+    /// function of the file alone.
     pub(super) fn start(&self, run: u32) -> Option<Vec<f64>> {
         let noise = RoundNoise::new(Noise::Gaussian { sigma: self.spec.start? }).ok()?;
         let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
@@ -666,7 +712,8 @@ impl Experiment {
         let mut stream = seed.stream(Purpose::Public, 0, 0);
         exact::release(&mut stream, &zeros, &[], noise.noise(), noise.grid(), &mut steps).ok()?;
         let mut rows: Vec<f64> = steps.iter().map(|&q| noise.grid().value(q)).collect();
-        rows.chunks_exact_mut(self.facts.dim).for_each(|row| self.spec.objective.constraint.project(row));
+        rows.chunks_exact_mut(self.facts.dim)
+            .for_each(|row| self.spec.objective.constraint.project(row));
         Some(rows)
     }
 
@@ -677,10 +724,12 @@ impl Experiment {
         neighbours: crate::privacy::NeighbourRelation,
     ) -> Sensitivity {
         let declared = self.tied.as_ref().and_then(|t| t.gradient);
-        declared.unwrap_or_else(|| self.objective.sensitivity_of(&self.row_bounds(), stake, neighbours))
+        declared
+            .unwrap_or_else(|| self.objective.sensitivity_of(&self.row_bounds(), stake, neighbours))
     }
 
-    /// N·w_i of an agent, 1 where all agents count the same or columns are scouted, whose sums are weighted when they are made.
+    /// N·w_i of an agent, 1 where all agents count the same or columns are scouted, whose sums are
+    /// weighted when they are made.
     pub(super) fn weight(&self, run: u32, agent: usize) -> f64 {
         self.weights.get(run as usize).map_or(1.0, |weights| weights[agent])
     }
@@ -710,26 +759,41 @@ impl Experiment {
     /// The agents' objectives in repetition `run`.
     pub(super) fn locals(&self, run: u32) -> Result<Vec<LocalObjective>, Fault> {
         let seed = Seed::from(self.spec.seed).for_run(u64::from(run));
-        let local =
-            |(agent, records): (usize, Records)| self.objective_on(records).weighted(self.weight(run, agent));
+        let local = |(agent, records): (usize, Records)| {
+            self.objective_on(records).weighted(self.weight(run, agent))
+        };
         match &*self.source {
-            Source::Synthetic(problem) => {
-                Ok(problem.generate(&seed).map_err(Fault::of)?.into_iter().enumerate().map(local).collect())
-            }
+            Source::Synthetic(problem) => Ok(problem
+                .generate(&seed)
+                .map_err(Fault::of)?
+                .into_iter()
+                .enumerate()
+                .map(local)
+                .collect()),
             Source::Costs => {
                 let costs = self.tied.iter().flat_map(|t| &t.costs);
                 Ok(costs.map(|c| LocalObjective::from_costs(Arc::clone(c))).collect())
             }
-            Source::Data(_) if self.alone => Err(Fault::of("the records of the other agents are not here")),
-            Source::Data(data) if data.stored.is_some() => Err(Fault::of("the records are not in memory")),
+            Source::Data(_) if self.alone => {
+                Err(Fault::of("the records of the other agents are not here"))
+            }
+            Source::Data(data) if data.stored.is_some() => {
+                Err(Fault::of("the records are not in memory"))
+            }
             Source::Data(data) => {
                 let shards = shards(&self.spec, data, &seed)?;
-                Ok(shards.iter().map(|shard| data.train.select(&shard.rows)).enumerate().map(local).collect())
+                Ok(shards
+                    .iter()
+                    .map(|shard| data.train.select(&shard.rows))
+                    .enumerate()
+                    .map(local)
+                    .collect())
             }
         }
     }
 
-    /// The feature that every row was divided by together with the others, so that dividing by it undoes the scaling of rows.
+    /// The feature that every row was divided by together with the others, so that dividing by it
+    /// undoes the scaling of rows.
     pub(super) fn unscaled_by(&self) -> Option<u32> {
         match &*self.source {
             Source::Data(data) if data.encoder.unit_rows() => data.encoder.bias().map(|b| b as u32),
@@ -740,7 +804,9 @@ impl Experiment {
     /// The objective of an agent with these records.
     pub(super) fn objective_on(&self, records: Records) -> LocalObjective {
         match &self.layout {
-            Some(layout) => LocalObjective::from_raw(self.objective, records, layout, self.facts.dim),
+            Some(layout) => {
+                LocalObjective::from_raw(self.objective, records, layout, self.facts.dim)
+            }
             None => LocalObjective::new(self.objective, records),
         }
     }
@@ -765,7 +831,10 @@ impl Experiment {
 fn objective(spec: &ExperimentSpec, task: Task) -> Result<Objective, Fault> {
     let o = &spec.objective;
     if !(o.regularization >= 0.0 && o.regularization.is_finite()) {
-        return Err(Fault::at("regularization", format!("{} must be a number ≥ 0", o.regularization)));
+        return Err(Fault::at(
+            "regularization",
+            format!("{} must be a number ≥ 0", o.regularization),
+        ));
     }
     if let Some(problem) = o.constraint.problem() {
         return Err(Fault::at("constraint", problem));
@@ -781,12 +850,20 @@ fn public_shares(source: &Source) -> Option<[f64; 2]> {
     label.known.prevalence.as_deref()?.try_into().ok()
 }
 
-/// Applies the class weights of the file to a loss, and says which threshold is asked for and whether weights wait for shares that are estimated.
-fn judge(spec: &ExperimentSpec, loss: &mut Loss, shares: Option<[f64; 2]>) -> Result<(f64, bool), Fault> {
+/// Applies the class weights of the file to a loss, and says which threshold is asked for and
+/// whether weights wait for shares that are estimated.
+fn judge(
+    spec: &ExperimentSpec,
+    loss: &mut Loss,
+    shares: Option<[f64; 2]>,
+) -> Result<(f64, bool), Fault> {
     let (weight, threshold) = (spec.objective.class_weight, spec.objective.threshold);
     let declare = "declare prevalence = <share of the positive class> at the label in the schema, from public knowledge";
     if threshold.is_some() && !loss.is_logistic() {
-        return Err(Fault::at("threshold", "is for two classes and the logistic loss: leave it out"));
+        return Err(Fault::at(
+            "threshold",
+            "is for two classes and the logistic loss: leave it out",
+        ));
     }
     if weight.is_some() && !loss.is_binary() {
         let why = "is for two classes, with the logistic or the squared-hinge loss: leave it out";
@@ -804,10 +881,14 @@ fn judge(spec: &ExperimentSpec, loss: &mut Loss, shares: Option<[f64; 2]>) -> Re
             }
             weigh(loss, [negative, positive]);
         }
-        (Some(ClassWeight::Rule(_)), Some([negative, positive])) if negative > 0.0 && positive > 0.0 => {
+        (Some(ClassWeight::Rule(_)), Some([negative, positive]))
+            if negative > 0.0 && positive > 0.0 =>
+        {
             weigh(loss, balanced_weights(negative, positive));
         }
-        (Some(ClassWeight::Rule(_)), _) if spec.data.encoding == Encoding::Scouted => estimated = true,
+        (Some(ClassWeight::Rule(_)), _) if spec.data.encoding == Encoding::Scouted => {
+            estimated = true
+        }
         (Some(ClassWeight::Rule(_)), _) => {
             return Err(Fault::at(
                 "class_weight",
@@ -827,7 +908,9 @@ fn judge(spec: &ExperimentSpec, loss: &mut Loss, shares: Option<[f64; 2]>) -> Re
                 format!("{t} must be a probability between 0 and 1, for example 0.5"),
             ));
         }
-        (Some(Threshold::Rule(_)), Some([_, positive])) if positive > 0.0 && positive < 1.0 => positive,
+        (Some(Threshold::Rule(_)), Some([_, positive])) if positive > 0.0 && positive < 1.0 => {
+            positive
+        }
         (Some(Threshold::Rule(_)), _) => {
             return Err(Fault::at(
                 "threshold",
@@ -858,10 +941,12 @@ fn notes(spec: &ExperimentSpec, records: usize) -> Vec<String> {
     notes
 }
 
-/// Where all sites count the same, noise of a site's mean grows with 1/b: one small site can bring most of it.
+/// Where all sites count the same, noise of a site's mean grows with 1/b: one small site can bring
+/// most of it.
 pub(super) fn loudest_site(records: &[usize], weights: Option<&[f64]>) -> Option<String> {
     let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
-    let noise: Vec<f64> = records.iter().enumerate().map(|(i, &b)| (weight(i) / b as f64).powi(2)).collect();
+    let noise: Vec<f64> =
+        records.iter().enumerate().map(|(i, &b)| (weight(i) / b as f64).powi(2)).collect();
     let all: f64 = noise.iter().sum();
     let (site, share) = largest(noise.iter().map(|n| n / all));
     let (heavy, heaviest) = largest((0..records.len()).map(|i| weight(i) / records.len() as f64));
@@ -893,7 +978,10 @@ fn loading_notes(spec: &ExperimentSpec, report: &LoadReport) -> Vec<String> {
         let share = *count as f64 / (report.rows as f64).max(1.0);
         let much = match share > HIGH_CLAMPING {
             true => {
-                format!(" ({:.0} % of them): widen the range, if a wider one is public", 100.0 * share)
+                format!(
+                    " ({:.0} % of them): widen the range, if a wider one is public",
+                    100.0 * share
+                )
             }
             false => String::new(),
         };
@@ -939,15 +1027,17 @@ fn missing_notes(report: &LoadReport) -> Vec<String> {
     notes
 }
 
-/// The clip of a logistic slope that was left open under a budget: ½ if, without it, the budget would not pay for the steps a
-/// gradient method needs to converge. It halves the noise, and the bias costs less than that is worth.
+/// The clip of a logistic slope that was left open under a budget: ½ if, without it, the budget
+/// would not pay for the steps a gradient method needs to converge. It halves the noise, and the
+/// bias costs less than that is worth.
 pub(super) fn open_clip(
     spec: &ExperimentSpec,
     objective: &Objective,
     bounds: &RowBounds,
     facts: &PublicFacts,
 ) -> Option<f64> {
-    let privacy = spec.privacy.filter(|_| objective.loss.is_logistic() && spec.objective.clip.is_none())?;
+    let privacy =
+        spec.privacy.filter(|_| objective.loss.is_logistic() && spec.objective.clip.is_none())?;
     let one = Stake { records: facts.records, weight: 1.0 };
     let budget = budget_per_sensitivity(&privacy, objective, bounds, std::iter::once(one))?;
     let scarce = PublicFacts { budget: Some(budget), ..*facts }.worthwhile(f64::INFINITY)
@@ -955,15 +1045,17 @@ pub(super) fn open_clip(
     scarce.then_some(0.5)
 }
 
-/// μ/B₂ of a budget, if there is one: of a mean of several agents, with B₂ the root of the mean of their squares, for noise adds up so.
+/// μ/B₂ of a budget, if there is one: of a mean of several agents, with B₂ the root of the mean of
+/// their squares, for noise adds up so.
 pub(super) fn budget_per_sensitivity(
     privacy: &super::PrivacySpec,
     objective: &Objective,
     bounds: &RowBounds,
     stakes: impl Iterator<Item = Stake>,
 ) -> Option<f64> {
-    let all: Vec<f64> =
-        stakes.map(|stake| objective.sensitivity_of(bounds, stake, privacy.neighbours).l2).collect();
+    let all: Vec<f64> = stakes
+        .map(|stake| objective.sensitivity_of(bounds, stake, privacy.neighbours).l2)
+        .collect();
     let gradient = match &all[..] {
         [one] => *one,
         all => (all.iter().map(|b| b * b).sum::<f64>() / all.len() as f64).sqrt(),
@@ -986,14 +1078,18 @@ fn site_weights(
             "agents of [problem] have variables of their own, so none counts more in a common model: leave weights out",
         ));
     }
-    // Noise of variance reach²·D/(μb)² in a gradient's D numbers against a sampling variance of 1/b: both are equal at c records.
-    let mu = spec.privacy.and_then(|p| Some((gdp::mu_for(p.epsilon?, p.delta).ok()?, p.neighbours)));
+    // Noise of variance reach²·D/(μb)² in a gradient's D numbers against a sampling variance of
+    // 1/b: both are equal at c records.
+    let mu =
+        spec.privacy.and_then(|p| Some((gdp::mu_for(p.epsilon?, p.delta).ok()?, p.neighbours)));
     let even = mu.map_or(0.0, |(mu, neighbours)| {
         let reach = scouted::reach(neighbours);
         reach * reach * features as f64 / (mu * mu)
     });
-    let all: Vec<Vec<f64>> =
-        counts.iter().map(|records| spec.data.weights.multiples(records, even)).collect::<Result<_, _>>()?;
+    let all: Vec<Vec<f64>> = counts
+        .iter()
+        .map(|records| spec.data.weights.multiples(records, even))
+        .collect::<Result<_, _>>()?;
     Ok(if all.iter().flatten().all(|&w| w == 1.0) { Vec::new() } else { all })
 }
 
@@ -1006,8 +1102,7 @@ fn tie(
 ) -> Result<Option<Tied>, Fault> {
     let Some(problem) = &spec.problem else { return Ok(None) };
     if spec.objective.constraint != Constraint::None {
-        let text =
-            "[problem] has no set common to all agents; limit a variable with low and high of its agent";
+        let text = "[problem] has no set common to all agents; limit a variable with low and high of its agent";
         return Err(Fault::at("constraint", text));
     }
     if problem.agent.is_empty() && objective.regularization <= 0.0 {
@@ -1028,7 +1123,9 @@ fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, Fault> 
             Ok(Partition::Dirichlet { agents, alpha: *alpha })
         }
         None => match agents {
-            Some(agents) => Ok(Partition::Equal { agents, records_per_agent: spec.data.records_per_agent }),
+            Some(agents) => {
+                Ok(Partition::Equal { agents, records_per_agent: spec.data.records_per_agent })
+            }
             None if data.grouping("file").is_ok() => Ok(Partition::By { column: "file".into() }),
             None => Err(Fault::at(
                 "agents",
@@ -1038,7 +1135,11 @@ fn partition(spec: &ExperimentSpec, data: &Dataset) -> Result<Partition, Fault> 
     }
 }
 
-pub(super) fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Result<Vec<Shard>, Fault> {
+pub(super) fn shards(
+    spec: &ExperimentSpec,
+    data: &Dataset,
+    seed: &Seed,
+) -> Result<Vec<Shard>, Fault> {
     if data.elsewhere.is_some() {
         // Every file is an agent; those of other processes have no rows here.
         let grouping = data.grouping("file").map_err(Fault::of)?;
@@ -1050,7 +1151,8 @@ pub(super) fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Resu
         return Ok(shards);
     }
     let shards = data.partition(&partition(spec, data)?, seed).map_err(Fault::of)?;
-    if let (Some(agents), Some(PartitionSpec::By(column))) = (spec.data.agents, &spec.data.partition)
+    if let (Some(agents), Some(PartitionSpec::By(column))) =
+        (spec.data.agents, &spec.data.partition)
         && agents != shards.len()
     {
         let message = format!(
@@ -1063,7 +1165,11 @@ pub(super) fn shards(spec: &ExperimentSpec, data: &Dataset, seed: &Seed) -> Resu
 }
 
 /// Records of every agent, by run. They are public: b_i is part of every sensitivity.
-fn shard_counts(spec: &ExperimentSpec, source: &Source, seed: &Seed) -> Result<Vec<Vec<usize>>, Fault> {
+fn shard_counts(
+    spec: &ExperimentSpec,
+    source: &Source,
+    seed: &Seed,
+) -> Result<Vec<Vec<usize>>, Fault> {
     let one = |run: u32| match source {
         Source::Synthetic(problem) => Ok(vec![problem.records_per_agent; problem.agents]),
         Source::Costs => Ok(vec![1; spec.problem.as_ref().map_or(0, |p| p.agent.len())]),
@@ -1113,8 +1219,10 @@ fn facts(
     seen.dedup_by(|a, b| Arc::ptr_eq(a, b));
     let laplacian_max = seen.iter().map(|g| g.laplacian_upper_bound()).fold(0.0, f64::max);
     let ends: Vec<_> = seen.iter().map(|g| Mixing::metropolis(g).spectrum(g)).collect();
-    let mixing = ends.iter().map(|(low, high)| low.value.abs().max(high.value.abs())).fold(0.0, f64::max);
-    let mixing_min = ends.iter().map(|(low, _)| low.value - low.residual).fold(0.0, f64::min).max(-1.0);
+    let mixing =
+        ends.iter().map(|(low, high)| low.value.abs().max(high.value.abs())).fold(0.0, f64::max);
+    let mixing_min =
+        ends.iter().map(|(low, _)| low.value - low.residual).fold(0.0, f64::min).max(-1.0);
     let degrees = |g: &Graph| {
         (0..g.agents()).map(|i| g.degree(i)).fold((usize::MAX, 0), |(a, b), d| (a.min(d), b.max(d)))
     };
@@ -1197,7 +1305,12 @@ fn plan(
     facts.budget = privacy.and_then(|p| {
         let Terms { objective, bounds, weights, .. } = context.terms;
         if weights.is_empty() {
-            budget_per_sensitivity(&p, objective, bounds, std::iter::once(context.terms.loudest(&facts)))
+            budget_per_sensitivity(
+                &p,
+                objective,
+                bounds,
+                std::iter::once(context.terms.loudest(&facts)),
+            )
         } else {
             budget_per_sensitivity(&p, objective, bounds, context.terms.stakes())
         }
@@ -1207,11 +1320,14 @@ fn plan(
         None => None,
     };
     if let Some(together) = together {
-        // So many of them hide each other: the mean has that many times less variance than if everybody hid itself.
+        // So many of them hide each other: the mean has that many times less variance than if
+        // everybody hid itself.
         facts.budget = facts.budget.map(|b| b * (together.company() as f64).sqrt());
     }
     let correlated = match protocol.pairwise(&facts) {
-        Some(pairwise) => Correlated::new(pairwise, noise.as_ref(), &facts, &context.terms, graphs)?,
+        Some(pairwise) => {
+            Correlated::new(pairwise, noise.as_ref(), &facts, &context.terms, graphs)?
+        }
         None => None,
     };
     if let Some(correlated) = &correlated {
@@ -1225,8 +1341,9 @@ fn plan(
         shared::check(spec, &*protocol, &facts, context)?;
         let key = spec.key();
         if mixing != MixRule::Average {
-            let text =
-                format!("mixing needs each vector, and {key} reveals sums alone: leave one of them out");
+            let text = format!(
+                "mixing needs each vector, and {key} reveals sums alone: leave one of them out"
+            );
             return Err(Fault::at("mixing", text));
         }
         if let Some(1..) = gossip {
@@ -1234,7 +1351,8 @@ fn plan(
             return Err(Fault::at("gossip", text));
         }
     }
-    // Averaging and mixing are free after the noise is paid for; without noise they would only slow convergence down.
+    // Averaging and mixing are free after the noise is paid for; without noise they would only slow
+    // convergence down.
     let calibrated = facts.private && noise.is_none();
     let tail = tail.unwrap_or(if calibrated { 0.5 } else { 0.0 });
     let gossip = gossip.unwrap_or(if calibrated && context.tied.is_none() && sharing.is_none() {
@@ -1243,19 +1361,23 @@ fn plan(
         0
     });
     let tail_rounds = ((tail * f64::from(facts.rounds)).round() as u32).max(1);
-    let timetable = Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
+    let timetable =
+        Timetable { rounds: facts.rounds, tail_from: facts.rounds + 1 - tail_rounds, gossip };
     let protocol: Arc<dyn Protocol> = Arc::from(protocol);
     let company = Company { together, correlated };
     let mut account =
         account::plan(&*protocol, noise.as_ref(), how, &facts, &context.terms, graphs, company)?;
     account::correlate(&mut account, &facts, &context.terms)?;
     account.noise_spec = given;
-    let sharing =
-        sharing.map(|spec| shared::code(&spec, &*protocol, &facts, context, &account)).transpose()?;
+    let sharing = sharing
+        .map(|spec| shared::code(&spec, &*protocol, &facts, context, &account))
+        .transpose()?;
     if let Some(code) = &sharing {
         shared::distribute(&mut account, masking.is_some(), code, &facts, context)?;
     }
-    if let (Some(price), Some(wanted)) = (&account.price, context.spec.privacy.and_then(|p| p.adversary)) {
+    if let (Some(price), Some(wanted)) =
+        (&account.price, context.spec.privacy.and_then(|p| p.adversary))
+    {
         account::protects(&price.claim, wanted, facts.agents)?;
     }
     let warnings = warning

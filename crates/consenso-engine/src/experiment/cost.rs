@@ -9,7 +9,8 @@ use crate::privacy::studies::StudyCost;
 use crate::privacy::{Claim, NeighbourRelation, zcdp};
 use crate::record::{ResultKind, TotalEpsilon};
 
-/// What one command costs the records: every run of every algorithm at every point of a sweep is a transcript of its own.
+/// What one command costs the records: every run of every algorithm at every point of a sweep is a
+/// transcript of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandCost {
     /// How many transcripts it makes.
@@ -23,7 +24,8 @@ pub struct CommandCost {
 }
 
 impl Experiment {
-    /// What all transcripts of this experiment cost together, for whoever's records are in all of them.
+    /// What all transcripts of this experiment cost together, for whoever's records are in all of
+    /// them.
     ///
     /// # Errors
     /// [`Fault`]: why nothing can be claimed: an algorithm without noise, or claims against different adversaries.
@@ -31,7 +33,8 @@ impl Experiment {
         self.cost_of(&self.places(None))
     }
 
-    /// What some transcripts of this experiment cost together; other places than those of algorithms cost nothing.
+    /// What some transcripts of this experiment cost together; other places than those of
+    /// algorithms cost nothing.
     ///
     /// # Errors
     /// [`Fault`]: why nothing can be claimed: an algorithm without noise, or claims against different adversaries, made or not.
@@ -74,7 +77,8 @@ impl Experiment {
             let claim = self.account_claim(allotment)?;
             let cost = allotment.cost(&claim);
             let most = |a: Option<f64>, b: Option<f64>| Some(a?.max(b?));
-            // Records may be another agent's in another run, so that each transcript counts as the dearest agent's.
+            // Records may be another agent's in another run, so that each transcript counts as the
+            // dearest agent's.
             let cost = all.as_ref().map_or(cost, |(known, _)| StudyCost {
                 epsilon: known.epsilon.max(cost.epsilon),
                 delta: known.delta.max(cost.delta),
@@ -101,7 +105,11 @@ impl Experiment {
         let cost = self.cost().ok()?.cost;
         let one = |k: u32| {
             let group = cost.for_group(k, delta);
-            format!("{k}: ε = {}, δ = {:e}", crate::privacy::printed_up(group.epsilon, 3), group.delta)
+            format!(
+                "{k}: ε = {}, δ = {:e}",
+                crate::privacy::printed_up(group.epsilon, 3),
+                group.delta
+            )
         };
         let table: Vec<String> = [1, 2, 5, 10].map(one).into();
         let person = match &*self.source {
@@ -139,7 +147,8 @@ impl Allotment {
             // Σ μ² alone decides: whatever is released, it stays within its limit.
             Ledger::Filter { filter, .. } if filter.orders().is_empty() => {
                 let limit = filter.gaussian().map(|g| g.limit().sqrt().next_up());
-                return limit.map_or(claimed, |mu| StudyCost::gaussian(claim.epsilon, claim.delta, mu));
+                return limit
+                    .map_or(claimed, |mu| StudyCost::gaussian(claim.epsilon, claim.delta, mu));
             }
             _ => return claimed,
         };
@@ -156,7 +165,8 @@ impl Allotment {
         let ratio = |a: f64, b: f64| if a == 0.0 { 0.0 } else { (a / b).next_up() };
         let up = |total: f64| total * (1.0 + f64::EPSILON * (self.steps.len() + 4) as f64);
         if rounds().all(|(_, n)| matches!(n, Noise::Gaussian { .. })) {
-            let squares: f64 = rounds().map(|(s, n)| ratio(s.l2, n.scale()).powi(2).next_up()).sum();
+            let squares: f64 =
+                rounds().map(|(s, n)| ratio(s.l2, n.scale()).powi(2).next_up()).sum();
             return StudyCost::gaussian(claim.epsilon, claim.delta, up(squares).sqrt().next_up());
         }
         if rounds().all(|(_, n)| matches!(n, Noise::Laplace { .. })) {
@@ -165,7 +175,11 @@ impl Allotment {
                 let (l1, l2) = (ratio(s.l1, n.scale()), ratio(s.l2, n.scale()));
                 zcdp::laplace_rho(l1).min((0.5 * l2 * l2).next_up())
             };
-            return StudyCost::concentrated(claim.epsilon, claim.delta, up(rounds().map(one).sum()));
+            return StudyCost::concentrated(
+                claim.epsilon,
+                claim.delta,
+                up(rounds().map(one).sum()),
+            );
         }
         claimed
     }
@@ -184,12 +198,14 @@ mod tests {
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
         let entropy = Some([7; 32]);
-        Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy }).unwrap()
+        Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy })
+            .unwrap()
     }
 
     const DGD: &str = "[[algorithm]]\nkind = \"dgd\"\nrounds = 9\n";
 
-    /// Ten runs are ten transcripts: ε = 3.52 at δ = 1e-6, as an outside review computed it, and not 1.
+    /// Ten runs are ten transcripts: ε = 3.52 at δ = 1e-6, as an outside review computed it, and
+    /// not 1.
     #[test]
     fn runs_algorithms_and_points_of_a_sweep_are_all_counted() {
         let one = experiment(1, "", DGD).cost().unwrap();
@@ -210,7 +226,9 @@ mod tests {
         let both = experiment(
             1,
             "",
-            &format!("{DGD}[[algorithm]]\nkind = \"dgd\"\nlabel = \"open\"\nrounds = 9\nnoise = \"none\"\n"),
+            &format!(
+                "{DGD}[[algorithm]]\nkind = \"dgd\"\nlabel = \"open\"\nrounds = 9\nnoise = \"none\"\n"
+            ),
         );
         let refused = both.cost().unwrap_err();
         assert!(refused.to_string().contains("open releases without a claim"), "{refused}");
@@ -223,8 +241,10 @@ mod tests {
             "[[algorithm]]\nkind = \"dgd\"\nrounds = 9\nnoise = { laplace_scale = 0.1 }\n",
             "[[algorithm]]\nkind = \"dvp\"\nrounds = 9\n",
         ] {
-            let (one, four) =
-                (experiment(1, "", algorithm).cost().unwrap(), experiment(4, "", algorithm).cost().unwrap());
+            let (one, four) = (
+                experiment(1, "", algorithm).cost().unwrap(),
+                experiment(4, "", algorithm).cost().unwrap(),
+            );
             assert!(four.cost.epsilon > 1.5 * one.cost.epsilon, "{algorithm}: {one:?} {four:?}");
             assert!(
                 four.cost.epsilon <= 4.0 * one.cost.epsilon * (1.0 + 1e-9),
@@ -236,14 +256,20 @@ mod tests {
     /// Two transcripts with the same noise on the same records would give the records away.
     #[test]
     fn under_entropy_no_two_algorithms_runs_or_points_share_their_noise() {
-        let made =
-            experiment(2, "[sweep]\nepsilon = [1.0, 0.5]\n", &format!("{DGD}{DGD}label = \"again\"\n"));
+        let made = experiment(
+            2,
+            "[sweep]\nepsilon = [1.0, 0.5]\n",
+            &format!("{DGD}{DGD}label = \"again\"\n"),
+        );
         let mut drawn = Vec::new();
         for point in std::iter::once(&made).chain(&made.points) {
             for planned in &point.planned {
                 for run in 0..2 {
-                    let mut stream =
-                        point.noise_seed(run, planned).stream(crate::random::Purpose::Release, 0, 1);
+                    let mut stream = point.noise_seed(run, planned).stream(
+                        crate::random::Purpose::Release,
+                        0,
+                        1,
+                    );
                     drawn.push(rand::Rng::next_u64(&mut stream));
                 }
             }

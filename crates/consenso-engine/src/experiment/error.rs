@@ -6,7 +6,8 @@ use crate::problem::coupling::CouplingError;
 use crate::sharing::ShareError;
 use crate::simulate::{RankError, SimulationError};
 
-/// What a caller's own code says when it fails: an [`Observer`](super::Observer), or what saves a checkpoint.
+/// What a caller's own code says when it fails: an [`Observer`](super::Observer), or what saves a
+/// checkpoint.
 pub type CallerError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a checked experiment was not run to its end.

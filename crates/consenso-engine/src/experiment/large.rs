@@ -1,8 +1,10 @@
-//! One simulation too large for one machine, or for its memory: agents are divided among ranks, and no rank holds the records of all; or no records are held at all, and
-//! every agent is made anew in every round.
+//! One simulation too large for one machine, or for its memory: agents are divided among ranks, and
+//! no rank holds the records of all; or no records are held at all, and every agent is made anew in
+//! every round.
 //!
-//! The transcript is that of [`run`](super::run()), bit for bit. Of the record there is what can be had without all records in one place: the
-//! objective and accuracy of the mean model by round, and a hash of the transcript; no optimum, no references.
+//! The transcript is that of [`run`](super::run()), bit for bit. Of the record there is what can be
+//! had without all records in one place: the objective and accuracy of the mean model by round, and
+//! a hash of the transcript; no optimum, no references.
 
 use super::check::{Experiment, Planned, Source, shards};
 use super::error::{CallerError, RunError};
@@ -25,7 +27,8 @@ use std::sync::Arc;
 pub struct LargeRecord {
     /// The experiment's name.
     pub name: String,
-    /// Who may see these results: the noise of such a run is a seed's, so that somebody's records are not protected.
+    /// Who may see these results: the noise of such a run is a seed's, so that somebody's records
+    /// are not protected.
     #[serde(default)]
     pub result_kind: ResultKind,
     /// Its seed.
@@ -55,7 +58,8 @@ pub struct LargeAlgorithm {
     pub rounds: u32,
     /// ε of its claim, if privacy was asked for.
     pub epsilon: Option<f64>,
-    /// What is claimed of one run's transcript; it holds for noise of the operating system, not of a seed.
+    /// What is claimed of one run's transcript; it holds for noise of the operating system, not of
+    /// a seed.
     #[serde(default)]
     pub claim: Option<Claim>,
     /// One entry per run.
@@ -124,7 +128,8 @@ pub enum Order {
     Stop,
 }
 
-/// Whoever watches over a long simulation, on every process: says when it is written down how far all are, and when they stop.
+/// Whoever watches over a long simulation, on every process: says when it is written down how far
+/// all are, and when they stop.
 pub trait Watch {
     /// Writes down how far this process has come.
     ///
@@ -137,7 +142,8 @@ pub trait Watch {
         0
     }
 
-    /// Whether processes ask each other between rounds, which costs two messages each time; the same on all processes.
+    /// Whether processes ask each other between rounds, which costs two messages each time; the
+    /// same on all processes.
     fn asks(&self) -> bool {
         false
     }
@@ -147,7 +153,8 @@ pub trait Watch {
         false
     }
 
-    /// What all processes do now, and how many rounds later they ask again. Rank 0 decides, knowing whether any of them was told to stop.
+    /// What all processes do now, and how many rounds later they ask again. Rank 0 decides, knowing
+    /// whether any of them was told to stop.
     fn decide(&mut self, told: bool) -> (Order, u32) {
         (if told { Order::Stop } else { Order::GoOn }, 1)
     }
@@ -185,8 +192,8 @@ pub enum Ended {
 
 /// Runs an experiment over several processes; rank 0 gets the record.
 ///
-/// `save` is called with how far this rank has come, every `every` rounds; 0 is never. `from` is what an earlier run saved, on the same number of
-/// ranks.
+/// `save` is called with how far this rank has come, every `every` rounds; 0 is never. `from` is
+/// what an earlier run saved, on the same number of ranks.
 ///
 /// # Errors
 /// [`RunError`]: what such a run cannot do, that messages are lost, or what `save` says.
@@ -200,9 +207,11 @@ pub fn run_parted(
     unwatched(experiment, ranks, false, from, Saving { every, save })
 }
 
-/// Runs an experiment as [`run_parted`] does, holding no agent's records and no agent: in every round each is made, plays and is gone. Synthetic records are drawn
-/// again every time; records of files lie in memory once, or outside it ([`Storing`](crate::data::Storing)), where they are read block by block. The transcript is the same, bit for bit; a round
-/// takes longer by what making or reading the records takes.
+/// Runs an experiment as [`run_parted`] does, holding no agent's records and no agent: in every
+/// round each is made, plays and is gone. Synthetic records are drawn again every time; records of
+/// files lie in memory once, or outside it ([`Storing`](crate::data::Storing)), where they are read
+/// block by block. The transcript is the same, bit for bit; a round takes longer by what making or
+/// reading the records takes.
 ///
 /// On one machine `ranks` is [`Alone`](crate::simulate::Alone).
 ///
@@ -231,7 +240,8 @@ fn unwatched(
     }
 }
 
-/// Runs an experiment as [`run_parted`] does, or as [`run_streamed`], under a watch that can save and stop it at the end of a round: all processes at the same one.
+/// Runs an experiment as [`run_parted`] does, or as [`run_streamed`], under a watch that can save
+/// and stop it at the end of a round: all processes at the same one.
 ///
 /// # Errors
 /// As for [`run_parted`].
@@ -244,13 +254,15 @@ pub fn run_watched(
 ) -> Result<Ended, RunError> {
     experiment.check_parted()?;
     let mut progress = from.unwrap_or_default();
-    let all = experiment.planned.iter().flat_map(|p| (0..experiment.spec.runs).map(move |run| (p, run)));
+    let all =
+        experiment.planned.iter().flat_map(|p| (0..experiment.spec.runs).map(move |run| (p, run)));
     let count = experiment.planned.len() as u32 * experiment.spec.runs;
     for (number, (planned, run)) in (0..).zip(all) {
         if number < progress.done {
             continue;
         }
-        let Some(finished) = one_run(experiment, (planned, run, streamed), ranks, &mut progress, watch)?
+        let Some(finished) =
+            one_run(experiment, (planned, run, streamed), ranks, &mut progress, watch)?
         else {
             let (runs, round) = progress.place();
             return Ok(Ended::Stopped { runs, round });
@@ -272,7 +284,8 @@ pub fn run_watched(
     Ok(Ended::Done(record(experiment, ranks, progress).map(Box::new)))
 }
 
-/// All processes hear what rank 0 decides once it knows who was told to stop, and after how many rounds they ask again.
+/// All processes hear what rank 0 decides once it knows who was told to stop, and after how many
+/// rounds they ask again.
 fn ask(ranks: &mut dyn Ranks, watch: &mut dyn Watch) -> Result<(Order, u32), RunError> {
     let told = f64::from(u8::from(watch.told()));
     let all = ranks.sent_to_first(vec![told], &vec![1; ranks.ranks()])?;
@@ -291,7 +304,11 @@ fn ask(ranks: &mut dyn Ranks, watch: &mut dyn Watch) -> Result<(Order, u32), Run
 }
 
 /// What all runs together give; rank 0's alone.
-fn record(experiment: &Experiment, ranks: &dyn Ranks, progress: LargeProgress) -> Option<LargeRecord> {
+fn record(
+    experiment: &Experiment,
+    ranks: &dyn Ranks,
+    progress: LargeProgress,
+) -> Option<LargeRecord> {
     if ranks.rank() > 0 {
         return None;
     }
@@ -309,7 +326,8 @@ fn record(experiment: &Experiment, ranks: &dyn Ranks, progress: LargeProgress) -
     };
     let algorithms = experiment.planned.iter().enumerate().map(algorithm).collect();
     let graph = &experiment.graphs[0];
-    let halo_rows = if ranks.ranks() > 1 { Division::new(graph, ranks.ranks()).halo(graph) } else { 0 };
+    let halo_rows =
+        if ranks.ranks() > 1 { Division::new(graph, ranks.ranks()).halo(graph) } else { 0 };
     Some(LargeRecord {
         name: experiment.spec.name.clone(),
         result_kind: experiment.result_kind(),
@@ -323,7 +341,8 @@ fn record(experiment: &Experiment, ranks: &dyn Ranks, progress: LargeProgress) -
     })
 }
 
-/// The graph whose shape decides who works where: that of the run, or of the first one if records were read by whoever needs them there.
+/// The graph whose shape decides who works where: that of the run, or of the first one if records
+/// were read by whoever needs them there.
 fn divided(experiment: &Experiment, run: u32) -> &crate::graph::Graph {
     let fixed = matches!(&*experiment.source, Source::Data(data) if data.elsewhere.is_some());
     &experiment.graphs[if fixed { 0 } else { run as usize }]
@@ -342,7 +361,11 @@ impl Experiment {
             (self.spec.sweep.is_some(), Some("sweep"), "[sweep]: use --shard for its points"),
             (self.spec.start.is_some(), Some("start"), "start"),
             (self.spec.delays.is_some(), Some("delays"), "[delays]"),
-            (self.planned.iter().any(|p| p.masking.is_some()), Some("exchange"), "exchange = \"masked\""),
+            (
+                self.planned.iter().any(|p| p.masking.is_some()),
+                Some("exchange"),
+                "exchange = \"masked\"",
+            ),
             (
                 self.planned.iter().any(|p| p.sharing.is_some()),
                 Some("exchange"),
@@ -356,7 +379,8 @@ impl Experiment {
         ];
         match refused.into_iter().find(|r| r.0) {
             Some((_, key, what)) => {
-                let message = format!("a run over several processes, or with --stream, has no {what}");
+                let message =
+                    format!("a run over several processes, or with --stream, has no {what}");
                 Err(match key {
                     Some(key) => Fault::at(key, message),
                     None => Fault::of(message),
@@ -381,22 +405,24 @@ fn one_run(
         network.resume(state)?;
     }
     let rounds = planned.timetable.rounds;
-    let due =
-        |round: u32| round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds);
+    let due = |round: u32| {
+        round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds)
+    };
     if network.round() == 0 {
-        progress.curve = measure(experiment, run, &network, &division, network.current_models()?, ranks)?
-            .map(|m| m.point)
-            .into_iter()
-            .collect();
+        progress.curve =
+            measure(experiment, run, &network, &division, network.current_models()?, ranks)?
+                .map(|m| m.point)
+                .into_iter()
+                .collect();
     }
     let mut asks_at = if watch.asks() { network.round() + 1 } else { u32::MAX };
     while network.round() < planned.timetable.exchanges() {
         network.advance(ranks)?;
         if due(network.round()) {
             let models = network.current_models()?;
-            progress
-                .curve
-                .extend(measure(experiment, run, &network, &division, models, ranks)?.map(|m| m.point));
+            progress.curve.extend(
+                measure(experiment, run, &network, &division, models, ranks)?.map(|m| m.point),
+            );
         }
         let round = network.round();
         let due = watch.every() > 0 && round.is_multiple_of(watch.every());
@@ -442,23 +468,30 @@ fn residents<'a>(
     let noise = experiment.noise_seed(run, planned);
     type Local<'a> = Box<dyn Fn(usize) -> Result<LocalObjective, SimulationError> + Sync + 'a>;
     let (counts, local): (Vec<usize>, Local<'a>) = match &*experiment.source {
-        Source::Costs => return Err(Fault::of("a simulation over several processes needs records").into()),
+        Source::Costs => {
+            return Err(Fault::of("a simulation over several processes needs records").into());
+        }
         Source::Synthetic(problem) => {
             let records = problem.maker(&seed).map_err(Fault::of)?;
             let counts = vec![problem.records_per_agent; problem.agents];
-            (counts, Box::new(move |agent: usize| Ok(experiment.objective_on(records(agent as u64)))))
+            (
+                counts,
+                Box::new(move |agent: usize| Ok(experiment.objective_on(records(agent as u64)))),
+            )
         }
         Source::Data(data) => {
             let shards = shards(&experiment.spec, data, &seed)?;
             let counts = shards.iter().map(|s| s.rows.len()).collect();
-            let unread =
-                |agent: usize| move |e: std::io::Error| SimulationError::Rows { agent, cause: e.kind() };
+            let unread = |agent: usize| {
+                move |e: std::io::Error| SimulationError::Rows { agent, cause: e.kind() }
+            };
             let local: Local<'a> = match &data.stored {
-                None => {
-                    Box::new(move |agent| Ok(experiment.objective_on(data.train.select(&shards[agent].rows))))
-                }
+                None => Box::new(move |agent| {
+                    Ok(experiment.objective_on(data.train.select(&shards[agent].rows)))
+                }),
                 Some(stored) => {
-                    let rows = stored.of_agents(&shards, division.agents(rank)).map_err(Fault::of)?;
+                    let rows =
+                        stored.of_agents(&shards, division.agents(rank)).map_err(Fault::of)?;
                     // Whose rows are where is known now.
                     drop(shards);
                     Box::new(move |agent| {
@@ -485,7 +518,8 @@ struct Measured {
     mean: Vec<f64>,
 }
 
-/// The figures of the mean model; rank 0's alone. Everything is added up in the order of the agents, so that it does not depend on the division.
+/// The figures of the mean model; rank 0's alone. Everything is added up in the order of the
+/// agents, so that it does not depend on the division.
 fn measure(
     experiment: &Experiment,
     run: u32,
@@ -534,8 +568,9 @@ fn in_order(mut parts: Vec<Vec<f64>>, division: &Division, width: usize) -> Vec<
 }
 
 impl Experiment {
-    /// Bytes that rows of records take outside memory: those that are there already, in the order of their files, and those that the run adds to bring the rows of every agent
-    /// together, where they are not. `None` where no records lie outside memory.
+    /// Bytes that rows of records take outside memory: those that are there already, in the order
+    /// of their files, and those that the run adds to bring the rows of every agent together, where
+    /// they are not. `None` where no records lie outside memory.
     #[must_use]
     pub fn scratch_bytes(&self) -> Option<(u64, u64)> {
         let Source::Data(data) = &*self.source else { return None };
@@ -548,7 +583,8 @@ impl Experiment {
         Some((stored.bytes(), if (0..self.spec.runs).all(together) { 0 } else { stored.bytes() }))
     }
 
-    /// Bytes of memory that records take in a streamed run: what says whose they are, those of the agents at work, and those to test on.
+    /// Bytes of memory that records take in a streamed run: what says whose they are, those of the
+    /// agents at work, and those to test on.
     pub(super) fn streamed_records(&self) -> u64 {
         let Source::Data(data) = &*self.source else { return 0 };
         let test = data.test.as_ref().map_or(0, |test| 8 * (test.stored() + test.len()) as u64);
@@ -556,7 +592,8 @@ impl Experiment {
             return test + 8 * (data.train.stored() + data.train.len()) as u64;
         };
         let rows = stored.len() as u64;
-        let largest = self.counts.iter().max().map_or(0, |&most| most as u64) * stored.bytes() / rows.max(1);
+        let largest =
+            self.counts.iter().max().map_or(0, |&most| most as u64) * stored.bytes() / rows.max(1);
         // The bytes of an agent (and its neighbours on disk) as they are read, and its rows.
         let working = rayon::current_num_threads() as u64 * (2 * largest + (1 << 20)) + (1 << 26);
         test + rows * 20 + stored.index_bytes() + self.facts.agents as u64 * 64 + working

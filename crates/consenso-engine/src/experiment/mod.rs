@@ -36,8 +36,8 @@ pub use check::{Experiment, Inputs, Source};
 pub use cost::CommandCost;
 pub use error::{CallerError, RunError};
 pub use large::{
-    Ended, LargeAlgorithm, LargePoint, LargeProgress, LargeRecord, LargeRun, Order, Watch, run_parted,
-    run_streamed, run_watched,
+    Ended, LargeAlgorithm, LargePoint, LargeProgress, LargeRecord, LargeRun, Order, Watch,
+    run_parted, run_streamed, run_watched,
 };
 pub use pieces::{Part, Piece, Place, RecordsDigest, Share};
 pub use plan::{AlgorithmPlan, Constants, Recommendation};

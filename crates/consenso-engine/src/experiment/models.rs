@@ -3,13 +3,16 @@
 use super::check::{Experiment, Source, shards};
 use super::run::{Finished, Trained};
 use crate::data::{Kind, Task};
-use crate::model::{self, AgentModel, ClaimNote, FORMAT, MOST_AGENT_NUMBERS, Metrics, Model, Origin};
+use crate::model::{
+    self, AgentModel, ClaimNote, FORMAT, MOST_AGENT_NUMBERS, Metrics, Model, Origin,
+};
 use crate::problem;
 use crate::random::Seed;
 use crate::record::AlgorithmRecord;
 
 impl Finished {
-    /// The model file of every algorithm that ended with finite numbers, with its index in the record.
+    /// The model file of every algorithm that ended with finite numbers, with its index in the
+    /// record.
     #[must_use]
     pub fn model_files(&self, experiment: &Experiment) -> Vec<(usize, Model)> {
         let finite = |t: &Trained| t.agents.iter().flatten().all(|x| x.is_finite());
@@ -30,14 +33,20 @@ impl Experiment {
         let numbered = || (1..=self.facts.agents).map(|i| format!("agent-{i}")).collect();
         match &*self.source {
             Source::Data(_) if self.alone => numbered(),
-            Source::Data(data) if self.spec.data.partition.is_some() || self.spec.data.agents.is_none() => {
+            Source::Data(data)
+                if self.spec.data.partition.is_some() || self.spec.data.agents.is_none() =>
+            {
                 let seed = Seed::from(self.spec.seed).for_run(0);
-                shards(&self.spec, data, &seed)
-                    .map_or_else(|_| numbered(), |shards| shards.into_iter().map(|s| s.name).collect())
+                shards(&self.spec, data, &seed).map_or_else(
+                    |_| numbered(),
+                    |shards| shards.into_iter().map(|s| s.name).collect(),
+                )
             }
             Source::Costs => {
                 let listed = self.spec.problem.iter().flat_map(|p| &p.agent).zip(1..);
-                listed.map(|(a, i)| a.name.clone().unwrap_or_else(|| format!("agent-{i}"))).collect()
+                listed
+                    .map(|(a, i)| a.name.clone().unwrap_or_else(|| format!("agent-{i}")))
+                    .collect()
             }
             _ => numbered(),
         }
@@ -57,7 +66,8 @@ impl Experiment {
         model
     }
 
-    /// Puts what agents hold into the file: where columns were scouted, the encoder that was found and the coefficients apart.
+    /// Puts what agents hold into the file: where columns were scouted, the encoder that was found
+    /// and the coefficients apart.
     fn apply(&self, model: &mut Model, label: &str, held: &[f64]) {
         model.weights = held.to_vec();
         if self.layout.is_some()
@@ -67,8 +77,11 @@ impl Experiment {
             model.intercept = encoder.bias().map(|b| model.features[b].clone());
             model.encoder = Some(encoder);
             model.weights = weights;
-            let standard =
-                self.planned.iter().find(|p| p.label == label).and_then(|p| super::scouted::split(p, held));
+            let standard = self
+                .planned
+                .iter()
+                .find(|p| p.label == label)
+                .and_then(|p| super::scouted::split(p, held));
             model.loss = Some(self.loss_under(standard.map(|s| s.0)));
         }
         model.coefficients = model.explain();
@@ -93,9 +106,12 @@ impl Experiment {
             let listed = self.spec.problem.as_ref().map(|p| &p.agent);
             for (i, held) in trained.agents.iter().enumerate() {
                 // Where columns were scouted, agents hold more than weights.
-                let weights = self.fitted(&trained.label, held).map_or_else(|| held.clone(), |f| f.1);
+                let weights =
+                    self.fitted(&trained.label, held).map_or_else(|| held.clone(), |f| f.1);
                 // Agents with fewer variables than the longest were filled up with zeros.
-                let width = listed.and_then(|l| l.get(i)).map_or(weights.len(), super::AgentSpec::variables);
+                let width = listed
+                    .and_then(|l| l.get(i))
+                    .map_or(weights.len(), super::AgentSpec::variables);
                 let name = names.get(i).cloned().unwrap_or_else(|| format!("agent-{}", i + 1));
                 model.agents.push(AgentModel { name, weights: weights[..width].to_vec() });
             }
@@ -106,18 +122,23 @@ impl Experiment {
             ));
         }
         if own {
-            model.notes.push("every agent has variables of its own: there is no common model".into());
+            model
+                .notes
+                .push("every agent has variables of its own: there is no common model".into());
             return model;
         }
         // Where all agree, their mean is one of them, to the last bit.
         let common = if differ { &trained.mean } else { &trained.agents[0] };
         self.apply(&mut model, &trained.label, common);
-        // Figures on test records say something about those: they go with a run whose noise is known anyway, or that protects nobody.
+        // Figures on test records say something about those: they go with a run whose noise is
+        // known anyway, or that protects nobody.
         if model.claim.as_ref().is_none_or(|c| c.seeded) {
             model.metrics = self.metrics(0, common);
         }
         if runs > 1 {
-            model.notes.push(format!("the first of {runs} runs; figures in the record are means over all"));
+            model.notes.push(format!(
+                "the first of {runs} runs; figures in the record are means over all"
+            ));
         }
         model
     }
@@ -127,11 +148,15 @@ impl Experiment {
     pub fn metrics(&self, run: u32, weights: &[f64]) -> Option<Metrics> {
         let (test, loss) = (self.test_records(run)?, &self.objective.loss);
         let planned = self.planned.iter().find(|p| p.scouted.is_some());
-        let found = planned
-            .and_then(|p| Some((super::scouted::split(p, weights)?.0, self.fitted(&p.label, weights)?.1)));
+        let found = planned.and_then(|p| {
+            Some((super::scouted::split(p, weights)?.0, self.fitted(&p.label, weights)?.1))
+        });
         let scores = match (&self.layout, found) {
-            // The coefficients of the model file on the rows they were trained on, and labels as they are: what `predict` computes.
-            (Some(layout), Some((standard, x))) => problem::scores(loss, &layout.encode(standard, &test), &x),
+            // The coefficients of the model file on the rows they were trained on, and labels as
+            // they are: what `predict` computes.
+            (Some(layout), Some((standard, x))) => {
+                problem::scores(loss, &layout.encode(standard, &test), &x)
+            }
             _ => problem::scores(loss, &test, weights),
         };
         let metrics = Metrics::of_scores(loss, &scores, test.labels(), self.threshold)?;

@@ -1,19 +1,24 @@
 //! Personal models (`models = "personal"`): what each site adds to the shared model, for itself.
 //!
-//! A mixed-effects model. Site i's own best coefficients are x_i = x* + u_i, with u_i drawn around 0 between sites, and the shared model is x = x* + e with the error e
-//! that its noise leaves. So x_i lies around x with variance σ² = Var u + Var e in each coefficient, and what a site's own b records say on top is the most likely x_i,
+//! A mixed-effects model. Site i's own best coefficients are x_i = x* + u_i, with u_i drawn around
+//! 0 between sites, and the shared model is x = x* + e with the error e that its noise leaves. So
+//! x_i lies around x with variance σ² = Var u + Var e in each coefficient, and what a site's own b
+//! records say on top is the most likely x_i,
 //!
 //! ```text
 //! argmin  Σ_j φ(x_i; record j) + ½ Σ_l (x_il − x_l)²/σ_l²
 //! ```
 //!
-//! The penalty comes from public numbers alone. With τ² = 0.49/d_eff, the prior variance of a coefficient that training is planned for, and ν its noise
-//! ([`scouted`](crate::protocol)), Var e = 1/(1/τ² + h²/ν²), what Wiener's filter leaves; between sites coefficients vary by a tenth of τ², and intercepts by 0.5², the
-//! usual size of random effects of sites. A site with few records, or a shared model with little noise, so stays close to the shared model; a large site
-//! under much noise finds its own.
+//! The penalty comes from public numbers alone. With τ² = 0.49/d_eff, the prior variance of a
+//! coefficient that training is planned for, and ν its noise ([`scouted`](crate::protocol)), Var
+//! e = 1/(1/τ² + h²/ν²), what Wiener's filter leaves; between sites coefficients vary by a tenth of
+//! τ², and intercepts by 0.5², the usual size of random effects of sites. A site with few records,
+//! or a shared model with little noise, so stays close to the shared model; a large site under much
+//! noise finds its own.
 //!
-//! **Privacy.** x is a function of releases. x_i is a function of x and of site i's records, exactly and without noise: it never leaves the site, nothing that does is
-//! computed from it, and so nothing is charged. It is as private as the records.
+//! **Privacy.** x is a function of releases. x_i is a function of x and of site i's records,
+//! exactly and without noise: it never leaves the site, nothing that does is computed from it, and
+//! so nothing is charged. It is as private as the records.
 
 use super::check::{Experiment, Planned, Source};
 use super::run::Instance;
@@ -28,14 +33,16 @@ use rayon::prelude::*;
 /// How well own records are solved for: far below what any record moves.
 const TOLERANCE: f64 = 1e-9;
 
-/// The personal model of a site with these standardised records, around the shared coefficients `x`; `deviation` is σ of a coefficient and of an intercept.
+/// The personal model of a site with these standardised records, around the shared coefficients
+/// `x`; `deviation` is σ of a coefficient and of an intercept.
 fn fit(objective: Objective, records: &Records, x: &[f64], deviation: (f64, f64)) -> Vec<f64> {
     let features = records.dim();
     if records.is_empty() {
         return x.to_vec();
     }
     let sigma = |l: usize| if l % features == features - 1 { deviation.1 } else { deviation.0 };
-    // In units of σ the penalty is the same everywhere. Rescaled rows have one more feature, which stays empty.
+    // In units of σ the penalty is the same everywhere. Rescaled rows have one more feature, which
+    // stays empty.
     let all: Vec<usize> = (0..records.len()).collect();
     let scaled = records.rescaled(&all, None, &(0..features).map(sigma).collect::<Vec<_>>(), 0.0);
     let local = LocalObjective::new(Objective { regularization: 0.0, ..objective }, scaled);
@@ -47,20 +54,29 @@ fn fit(objective: Objective, records: &Records, x: &[f64], deviation: (f64, f64)
     let weight = 1.0 / records.len() as f64;
     let mut found = centre.clone();
     let proximal = Proximal { centre: &centre, weight };
-    proximal_step(&local, proximal, &Constraint::None, &mut found, TOLERANCE, &mut Workspace::default());
+    proximal_step(
+        &local,
+        proximal,
+        &Constraint::None,
+        &mut found,
+        TOLERANCE,
+        &mut Workspace::default(),
+    );
     let own = found.chunks_exact(features + 1).flat_map(|block| &block[..features]);
     let back: Vec<f64> = own.enumerate().map(|(l, x)| x * sigma(l)).collect();
     if back.iter().all(|x| x.is_finite()) { back } else { x.to_vec() }
 }
 
-/// What sites' own models are worth on records that those sites held out: of the shared model, and of each site's own.
+/// What sites' own models are worth on records that those sites held out: of the shared model, and
+/// of each site's own.
 pub(super) struct Judged {
     pub(super) sites: usize,
     pub(super) shared: Metrics,
     pub(super) personal: Metrics,
 }
 
-/// Judges the models of one run; `None` where nobody asked for personal ones, or no held-out record says whose it is.
+/// Judges the models of one run; `None` where nobody asked for personal ones, or no held-out record
+/// says whose it is.
 pub(super) fn judge(
     experiment: &Experiment,
     planned: &Planned,
@@ -73,7 +89,10 @@ pub(super) fn judge(
     let (layout, scouted) = (experiment.layout.as_ref()?, planned.scouted.as_ref()?);
     let (standard, x) = split(planned, model)?;
     let Source::Data(data) = &*experiment.source else { return None };
-    let whose = data.test_groupings.iter().find(|g| g.column == experiment.grouping().unwrap_or_default())?;
+    let whose = data
+        .test_groupings
+        .iter()
+        .find(|g| g.column == experiment.grouping().unwrap_or_default())?;
     let names = experiment.agent_names();
     let agents: Vec<Option<usize>> =
         whose.names.iter().map(|name| names.iter().position(|n| n == name)).collect();
@@ -102,9 +121,14 @@ pub(super) fn judge(
     }
     let figures = |scores: &[f64]| {
         let metrics = Metrics::of_scores(&loss, scores, test.labels(), experiment.threshold)?;
-        Some(metrics.by_site(&loss, scores, test.labels(), experiment.threshold, &whose.codes).in_units(unit))
+        Some(
+            metrics
+                .by_site(&loss, scores, test.labels(), experiment.threshold, &whose.codes)
+                .in_units(unit),
+        )
     };
-    let sites = (0..test.len()).filter_map(agent_of).collect::<std::collections::BTreeSet<_>>().len();
+    let sites =
+        (0..test.len()).filter_map(agent_of).collect::<std::collections::BTreeSet<_>>().len();
     Some(Judged { sites, shared: figures(&shared)?, personal: figures(&scores)? })
 }
 
@@ -118,8 +142,9 @@ impl Experiment {
         }
     }
 
-    /// The personal model of agent `agent` of a network, as a model file, and what it is worth on test records: for that site alone, never to be shared. `None` unless the study
-    /// says `models = "personal"`.
+    /// The personal model of agent `agent` of a network, as a model file, and what it is worth on
+    /// test records: for that site alone, never to be shared. `None` unless the study says
+    /// `models = "personal"`.
     #[must_use]
     pub fn personal_model(&self, agent: usize, shared: &[f64]) -> Option<(Model, Option<Metrics>)> {
         let [planned] = &self.planned[..] else { return None };
@@ -158,7 +183,8 @@ mod tests {
 
     const LOGISTIC: Objective = Objective { loss: Loss::Logistic, regularization: 0.1 };
 
-    /// The gradient of the penalised sum vanishes at the personal model, for every scale of the penalty.
+    /// The gradient of the penalised sum vanishes at the personal model, for every scale of the
+    /// penalty.
     #[test]
     fn a_personal_model_is_the_most_likely_one() {
         let (records, shared) = (records(0.6, 40), [1.2, -0.3]);
@@ -178,12 +204,14 @@ mod tests {
         }
     }
 
-    /// With few records or a narrow prior a site keeps the shared model; with many it finds its own.
+    /// With few records or a narrow prior a site keeps the shared model; with many it finds its
+    /// own.
     #[test]
     fn sites_shrink_towards_the_shared_model() {
         let shared = [1.0, 0.0];
-        let moved =
-            |count, sigma| (fit(LOGISTIC, &records(1.0, count), &shared, (0.1, sigma))[1] - shared[1]).abs();
+        let moved = |count, sigma| {
+            (fit(LOGISTIC, &records(1.0, count), &shared, (0.1, sigma))[1] - shared[1]).abs()
+        };
         assert!(moved(5, 0.5) < moved(50, 0.5) && moved(50, 0.5) < moved(2000, 0.5));
         assert!(moved(50, 0.01) < 0.01);
         assert_eq!(fit(LOGISTIC, &Records::with_capacity(2, 0), &shared, (0.1, 0.5)), shared);

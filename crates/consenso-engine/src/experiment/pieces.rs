@@ -1,7 +1,8 @@
 //! The pieces that the record of an experiment is put together from.
 //!
-//! Every piece is a function of the experiment and of its own place alone, so it does not matter which thread, which process or which
-//! machine made it, nor when: put together in order they give the same record, bit for bit.
+//! Every piece is a function of the experiment and of its own place alone, so it does not matter
+//! which thread, which process or which machine made it, nor when: put together in order they give
+//! the same record, bit for bit.
 
 use super::check::{Experiment, Source, resolved_algorithm};
 use crate::data::Records;
@@ -9,10 +10,12 @@ use crate::model::{CalibrationBin, Metrics, sha256};
 use crate::record::{CertifiedCurve, Reference, Spread, TraceRow};
 use serde::{Deserialize, Serialize};
 
-/// One finished piece of an experiment: of a run at a point of the sweep its references, or what one algorithm did.
+/// One finished piece of an experiment: of a run at a point of the sweep its references, or what
+/// one algorithm did.
 ///
-/// It can be written down (with any format of serde's that keeps every bit of a number) and read again: see [`Job::done`]. It holds exact functions of
-/// the records, so it is as private as they are.
+/// It can be written down (with any format of serde's that keeps every bit of a number) and read
+/// again: see [`Job::done`]. It holds exact functions of the records, so it is as private as they
+/// are.
 ///
 /// [`Job::done`]: super::Job::done
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +29,8 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Whether the piece is a transcript: one run of one algorithm, which is what a budget is charged for.
+    /// Whether the piece is a transcript: one run of one algorithm, which is what a budget is
+    /// charged for.
     #[must_use]
     pub fn is_transcript(&self) -> bool {
         matches!(self.content, Content::Outcome(_))
@@ -122,7 +126,8 @@ pub(super) struct Outcome {
     pub(super) stopped: usize,
     pub(super) diverged: bool,
     pub(super) violation: Option<f64>,
-    /// Sites that held records out, and the figures of the shared and of their personal models on those.
+    /// Sites that held records out, and the figures of the shared and of their personal models on
+    /// those.
     pub(super) personal: Option<Box<(usize, Kept, Kept)>>,
 }
 
@@ -139,7 +144,8 @@ impl Tuned {
     }
 }
 
-/// Metrics as formats without field names can hold them: a record leaves out what is absent, here everything has its place.
+/// Metrics as formats without field names can hold them: a record leaves out what is absent, here
+/// everything has its place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Kept(#[serde(with = "Every")] pub(super) Metrics);
 
@@ -164,7 +170,8 @@ struct Every {
     mae: Option<f64>,
 }
 
-/// Which of n equal shares of an experiment to do: every n-th repetition of the sweep's points, counted through.
+/// Which of n equal shares of an experiment to do: every n-th repetition of the sweep's points,
+/// counted through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     index: u32,
@@ -220,7 +227,11 @@ impl Experiment {
         for (point, run) in self.units(share) {
             let Some(here) = self.at_point(point) else { continue };
             let parts = (0..here.planned.len() as u32).map(Part::Algorithm);
-            places.extend(std::iter::once(Part::Grounds).chain(parts).map(|part| Place { point, run, part }));
+            places.extend(std::iter::once(Part::Grounds).chain(parts).map(|part| Place {
+                point,
+                run,
+                part,
+            }));
             if (point, run) == (0, 0) && self.has_reference() {
                 places.push(Place { point, run, part: Part::Reference });
             }
@@ -232,10 +243,11 @@ impl Experiment {
         self.tied.is_none() && !self.alone && self.judged
     }
 
-    /// What a piece is a function of, beside entropy: whoever made a piece with the same stamp made the same one. `None` for a place
-    /// that the experiment does not have.
+    /// What a piece is a function of, beside entropy: whoever made a piece with the same stamp made
+    /// the same one. `None` for a place that the experiment does not have.
     ///
-    /// How many runs there are does not enter, unless it changes the parameters of an algorithm: they are chosen for the worst of all graphs.
+    /// How many runs there are does not enter, unless it changes the parameters of an algorithm:
+    /// they are chosen for the worst of all graphs.
     #[must_use]
     pub fn stamp(&self, records: &RecordsDigest, place: Place) -> Option<String> {
         let here = self.at_point(place.point)?;

@@ -1,4 +1,5 @@
-//! What is known of an experiment's parameters before it runs, and the certified curve once it has run.
+//! What is known of an experiment's parameters before it runs, and the certified curve once it has
+//! run.
 
 use super::check::{Experiment, Planned};
 use super::problem::Tied;
@@ -28,9 +29,11 @@ pub struct Constants {
     pub smoothness: f64,
     /// σ²_max of the agents' constraint matrices: the largest degree for consensus.
     pub sigma_max_squared: f64,
-    /// σ²_min of all of them together: λ_2 of the Laplacian for consensus, of the worst run's graph.
+    /// σ²_min of all of them together: λ_2 of the Laplacian for consensus, of the worst run's
+    /// graph.
     pub sigma_min_squared: f64,
-    /// ‖A‖² of all of them together: λ_max of the Laplacian for consensus, of the worst run's graph.
+    /// ‖A‖² of all of them together: λ_max of the Laplacian for consensus, of the worst run's
+    /// graph.
     pub norm_squared: f64,
 }
 
@@ -55,8 +58,8 @@ pub struct AlgorithmPlan {
 pub struct Recommendation {
     /// What to do, in plain words.
     pub text: String,
-    /// The part of the trained scores' variance that noise is predicted to be, if this is done; `None` where nothing is private or nothing
-    /// is known of it.
+    /// The part of the trained scores' variance that noise is predicted to be, if this is done;
+    /// `None` where nothing is private or nothing is known of it.
     pub noise_share: Option<f64>,
 }
 
@@ -69,7 +72,8 @@ impl Experiment {
             let label = &plan.label;
             let text = match &plan.assessment.nearest_certified {
                 Some(choice) => {
-                    let keys: Vec<String> = choice.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+                    let keys: Vec<String> =
+                        choice.iter().map(|(k, v)| format!("{k} = {v}")).collect();
                     format!(
                         "Do not run {label} like this: it is predicted to diverge. {} is certified.",
                         keys.join(", ")
@@ -83,14 +87,17 @@ impl Experiment {
         }
         let Some(epsilon) = self.spec.privacy.and_then(|p| p.epsilon) else {
             let text = match self.spec.privacy {
-                None => "Run it as it is; nothing is private: add [privacy] with epsilon to protect records.",
+                None => {
+                    "Run it as it is; nothing is private: add [privacy] with epsilon to protect records."
+                }
                 Some(_) => {
                     "Run it as it is; its noise is fixed by the file. Setting privacy.epsilon instead has it calibrated."
                 }
             };
             return Recommendation { text: text.into(), noise_share: None };
         };
-        let scouting = self.planned.iter().filter(|p| p.staged.is_none()).find_map(|p| p.scouted.as_deref());
+        let scouting =
+            self.planned.iter().filter(|p| p.staged.is_none()).find_map(|p| p.scouted.as_deref());
         let found = scouted::instead(self, epsilon);
         let Some(best) = scouting.or(found.as_ref()) else {
             let text = "Run it as it is: the budget decides the noise, and open parameters follow from it.";
@@ -153,7 +160,8 @@ impl Experiment {
         }
     }
 
-    /// Whether each algorithm's parameters are certified, predicted stable or unstable, and which inequality says so.
+    /// Whether each algorithm's parameters are certified, predicted stable or unstable, and which
+    /// inequality says so.
     #[must_use]
     pub fn plan(&self) -> Vec<AlgorithmPlan> {
         let connectivity = self.connectivity();
@@ -171,7 +179,9 @@ impl Experiment {
     fn connectivity(&self) -> f64 {
         let mut seen: Vec<&Arc<Graph>> = self.graphs.iter().collect();
         seen.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        seen.iter().map(|g| g.laplacian_spectrum().connectivity_lower_bound).fold(f64::INFINITY, f64::min)
+        seen.iter()
+            .map(|g| g.laplacian_spectrum().connectivity_lower_bound)
+            .fold(f64::INFINITY, f64::min)
     }
 
     fn ground(&self, planned: &Planned, connectivity: f64) -> Ground {
@@ -192,7 +202,8 @@ impl Experiment {
         }
     }
 
-    /// The certified bound on what a run's curve shows, if there is one: for the agents' distances or for the gap of the mean model.
+    /// The certified bound on what a run's curve shows, if there is one: for the agents' distances
+    /// or for the gap of the mean model.
     pub(super) fn certified(
         &self,
         planned: &Planned,
@@ -202,7 +213,10 @@ impl Experiment {
     ) -> Option<CertifiedCurve> {
         let limited = self.tied.as_ref().is_some_and(|t| t.limited);
         // The bounds below start at zero.
-        if self.spec.objective.constraint != Constraint::None || limited || self.spec.start.is_some() {
+        if self.spec.objective.constraint != Constraint::None
+            || limited
+            || self.spec.start.is_some()
+        {
             return None;
         }
         let connectivity = self.connectivity();
@@ -211,8 +225,8 @@ impl Experiment {
         let (rounds, agents) = (planned.timetable.rounds, locals.len() as f64);
         let (quantity, values) = match assessment.bound? {
             CertifiedBound::Value(envelope) => {
-                let start =
-                    crate::problem::solve::mean_value(locals, &vec![0.0; self.facts.dim]) - optimum.value;
+                let start = crate::problem::solve::mean_value(locals, &vec![0.0; self.facts.dim])
+                    - optimum.value;
                 ("optimum_gap", envelope.curve(start, rounds))
             }
             CertifiedBound::Distance(envelope) => {
@@ -228,15 +242,16 @@ impl Experiment {
                     (agents * kernel::dot(&optimum.x, &optimum.x), squares / connectivity)
                 };
                 let start = penalty * models + duals / dual_step;
-                // Σ D‖x_i − x*‖² ≤ ‖u − u*‖²_G, and the mean of logarithms is at most the logarithm of the root mean square.
+                // Σ D‖x_i − x*‖² ≤ ‖u − u*‖²_G, and the mean of logarithms is at most the logarithm
+                // of the root mean square.
                 let dim = self.facts.dim as f64;
                 let log = |u: f64| 0.5 * libm::log(u / (penalty * agents)) - libm::log(dim);
                 ("log_error", envelope.curve(start, rounds).into_iter().map(log).collect())
             }
         };
         let points = values.into_iter().enumerate();
-        let kept =
-            points.filter(|(k, _)| (*k as u32).is_multiple_of(self.trace_every) || *k as u32 == rounds);
+        let kept = points
+            .filter(|(k, _)| (*k as u32).is_multiple_of(self.trace_every) || *k as u32 == rounds);
         Some(CertifiedCurve {
             theorem: assessment.rule,
             quantity: quantity.into(),

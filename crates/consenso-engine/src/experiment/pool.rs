@@ -1,14 +1,16 @@
 //! One pool of work: which pieces of an experiment are done side by side, and how many.
 //!
-//! A piece is one run of one algorithm at one point of a sweep. Pieces wait on a board; a thread that is free takes the next. Where
-//! fewer pieces are left than there are threads, the others help inside them, agent by agent. Nothing here changes a result.
+//! A piece is one run of one algorithm at one point of a sweep. Pieces wait on a board; a thread
+//! that is free takes the next. Where fewer pieces are left than there are threads, the others help
+//! inside them, agent by agent. Nothing here changes a result.
 
 use crate::simulate::GRAIN;
 use rayon::Scope;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// What a machine offers to a run. The library opens no files: whoever starts a run looks it up, or takes the default.
+/// What a machine offers to a run. The library opens no files: whoever starts a run looks it up, or
+/// takes the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Threads that work at the same time.
@@ -53,9 +55,10 @@ pub(super) struct Demand {
 
 /// Chooses how many pieces go side by side.
 ///
-/// As many as there are threads is best as a rule, for pieces never wait for each other. It is not where the records of one run fit into the shared cache
-/// and those of all would push each other out of it: then as many as fit, if a round has enough work for the threads that are left to help. And
-/// never more than the memory holds.
+/// As many as there are threads is best as a rule, for pieces never wait for each other. It is not
+/// where the records of one run fit into the shared cache and those of all would push each other
+/// out of it: then as many as fit, if a round has enough work for the threads that are left to
+/// help. And never more than the memory holds.
 pub(super) fn outlook(machine: &Machine, pieces: usize, demand: &Demand) -> Outlook {
     let threads = machine.threads.max(1);
     let most = threads.min(pieces.max(1));
@@ -86,8 +89,9 @@ struct State<T, F> {
 
 /// The board that threads take their next task from.
 ///
-/// Tasks are not handed to rayon one by one: a thread that waits for another to finish its share of a round would then begin a whole new
-/// run in between, and every run would be in memory at once. So at most `width` tasks are under way at any time.
+/// Tasks are not handed to rayon one by one: a thread that waits for another to finish its share of
+/// a round would then begin a whole new run in between, and every run would be in memory at once.
+/// So at most `width` tasks are under way at any time.
 #[derive(Debug)]
 pub(super) struct Board<T, F> {
     state: Mutex<State<T, F>>,
@@ -101,7 +105,8 @@ impl<T: Send, F: Send> Board<T, F> {
         Self { state: Mutex::new(state), width: width.max(1) }
     }
 
-    /// Has every task done; `each` may make further tasks ready. After the first failure nothing new is begun.
+    /// Has every task done; `each` may make further tasks ready. After the first failure nothing
+    /// new is begun.
     ///
     /// # Errors
     /// The first failure of a task.
@@ -148,8 +153,11 @@ impl<T: Send, F: Send> Board<T, F> {
             let task = {
                 let mut state = self.lock();
                 let stop = state.failure.is_some() || cancelled();
-                let next =
-                    if stop { None } else { state.ready.pop_front().or_else(|| state.later.pop_front()) };
+                let next = if stop {
+                    None
+                } else {
+                    state.ready.pop_front().or_else(|| state.later.pop_front())
+                };
                 if next.is_none() {
                     state.workers -= 1;
                 }
@@ -183,10 +191,12 @@ pub struct TaskCost {
     pub after: Option<usize>,
 }
 
-/// How long `threads` threads take for all tasks when at most `width` go side by side and free threads help inside those that are under way.
+/// How long `threads` threads take for all tasks when at most `width` go side by side and free
+/// threads help inside those that are under way.
 ///
-/// This is the board's rule computed instead of done: tasks whose predecessor is done come before tasks that wait for nothing, both in the
-/// order of the list. `loss` is the share of its time that a helping thread loses in waiting.
+/// This is the board's rule computed instead of done: tasks whose predecessor is done come before
+/// tasks that wait for nothing, both in the order of the list. `loss` is the share of its time that
+/// a helping thread loses in waiting.
 #[must_use]
 pub fn makespan(tasks: &[TaskCost], threads: usize, width: usize, loss: f64) -> f64 {
     let (threads, width) = (threads.max(1), width.clamp(1, threads.max(1)));
@@ -195,11 +205,15 @@ pub fn makespan(tasks: &[TaskCost], threads: usize, width: usize, loss: f64) -> 
     let mut under_way: Vec<usize> = Vec::new();
     let mut now = 0.0;
     loop {
-        let open =
-            |i: usize, begun: &[bool], done: &[bool]| !begun[i] && tasks[i].after.is_none_or(|a| done[a]);
+        let open = |i: usize, begun: &[bool], done: &[bool]| {
+            !begun[i] && tasks[i].after.is_none_or(|a| done[a])
+        };
         while under_way.len() < width {
-            let follower = (0..tasks.len()).find(|&i| tasks[i].after.is_some() && open(i, &begun, &done));
-            let Some(next) = follower.or_else(|| (0..tasks.len()).find(|&i| open(i, &begun, &done))) else {
+            let follower =
+                (0..tasks.len()).find(|&i| tasks[i].after.is_some() && open(i, &begun, &done));
+            let Some(next) =
+                follower.or_else(|| (0..tasks.len()).find(|&i| open(i, &begun, &done)))
+            else {
                 break;
             };
             begun[next] = true;
@@ -213,7 +227,9 @@ pub fn makespan(tasks: &[TaskCost], threads: usize, width: usize, loss: f64) -> 
         let mut free = threads - under_way.len();
         while free > 0 {
             let most = |&(k, crew): &(usize, &usize)| *crew < tasks[under_way[k]].shares;
-            let Some((k, _)) = crews.iter().enumerate().filter(most).min_by_key(|c| *c.1) else { break };
+            let Some((k, _)) = crews.iter().enumerate().filter(most).min_by_key(|c| *c.1) else {
+                break;
+            };
             crews[k] += 1;
             free -= 1;
         }
@@ -223,7 +239,9 @@ pub fn makespan(tasks: &[TaskCost], threads: usize, width: usize, loss: f64) -> 
             let even = shares as f64 / shares.div_ceil(crew) as f64;
             1.0 + (even - 1.0) * (1.0 - loss)
         };
-        let step = (0..under_way.len()).map(|k| left[under_way[k]] / speed(k)).fold(f64::INFINITY, f64::min);
+        let step = (0..under_way.len())
+            .map(|k| left[under_way[k]] / speed(k))
+            .fold(f64::INFINITY, f64::min);
         now += step;
         for (k, &i) in under_way.iter().enumerate() {
             left[i] -= step * speed(k);
@@ -268,7 +286,8 @@ mod tests {
         assert_eq!(outlook(&with(10 * MB), 100, &demand).least, 500 * MB);
     }
 
-    /// Every task is done once, those that others make ready too, and never more at a time than allowed.
+    /// Every task is done once, those that others make ready too, and never more at a time than
+    /// allowed.
     #[test]
     fn the_board_is_emptied_and_never_crowded() {
         let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));

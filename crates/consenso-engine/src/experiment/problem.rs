@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 /// `[problem]`.
 ///
-/// Agents are either listed with their costs, or have the records of `[data]` and share one `matrix`.
+/// Agents are either listed with their costs, or have the records of `[data]` and share one
+/// `matrix`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProblemSpec {
@@ -20,7 +21,8 @@ pub struct ProblemSpec {
     /// A of every agent with records, row by row; the identity by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Vec<Vec<f64>>>,
-    /// The public range all marginal costs lie in: what a budget protects is where in it an agent's are.
+    /// The public range all marginal costs lie in: what a budget protects is where in it an agent's
+    /// are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marginal: Option<[f64; 2]>,
     /// The public range of the second derivatives of all costs.
@@ -31,7 +33,8 @@ pub struct ProblemSpec {
     pub agent: Vec<AgentSpec>,
 }
 
-/// One agent: its cost is Σ_l quadratic_l·x_l² + linear_l·x_l for low ≤ x ≤ high. A number stands for one variable, a list for several.
+/// One agent: its cost is Σ_l quadratic_l·x_l² + linear_l·x_l for low ≤ x ≤ high. A number stands
+/// for one variable, a list for several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSpec {
@@ -49,7 +52,8 @@ pub struct AgentSpec {
     /// Most x; unlimited by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<Numbers>,
-    /// A_i, row by row. By default all ones for one row of c, the identity for as many rows as variables.
+    /// A_i, row by row. By default all ones for one row of c, the identity for as many rows as
+    /// variables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Vec<Vec<f64>>>,
     /// A_i as [row, column, value], from 1, for a sparse one.
@@ -86,7 +90,8 @@ pub(super) struct Tied {
     pub(super) dim: usize,
     /// m and M of the costs, declared or, without privacy, as they are.
     pub(super) curvature: (f64, f64),
-    /// How far a gradient moves between two cost functions; `None` for records, and where no range is declared.
+    /// How far a gradient moves between two cost functions; `None` for records, and where no range
+    /// is declared.
     pub(super) gradient: Option<Sensitivity>,
     pub(super) limited: bool,
 }
@@ -99,7 +104,10 @@ impl ProblemSpec {
             return Err(Fault::at("rhs", "there is no row: c needs at least one number"));
         }
         if let Some(bad) = self.rhs.iter().position(|c| !c.is_finite()) {
-            return Err(Fault::at("rhs", format!("row {} is {}, not a number", bad + 1, self.rhs[bad])));
+            return Err(Fault::at(
+                "rhs",
+                format!("row {} is {}, not a number", bad + 1, self.rhs[bad]),
+            ));
         }
         let relations = match self.relation.len() {
             0 => vec![Relation::Equal; rows],
@@ -117,8 +125,12 @@ impl ProblemSpec {
         if self.matrix.is_some() {
             return Err(Fault::at("matrix", "agents that are listed have a matrix of their own"));
         }
-        let listed: Vec<Listed> =
-            self.agent.iter().enumerate().map(|(i, a)| a.read(i, rows)).collect::<Result<_, _>>()?;
+        let listed: Vec<Listed> = self
+            .agent
+            .iter()
+            .enumerate()
+            .map(|(i, a)| a.read(i, rows))
+            .collect::<Result<_, _>>()?;
         let dim = listed.iter().map(|l| l.costs.dim()).max().unwrap_or(0);
         let curvature = self.curvatures(&listed, private)?;
         let gradient = self.sensitivity(&listed, dim, private)?;
@@ -133,8 +145,10 @@ impl ProblemSpec {
         let coupling = coupling.map_err(|e| Fault::at("problem", e.to_string()))?;
         let limits: Vec<Vec<[f64; 2]>> = listed.iter().map(|l| l.costs.limits().to_vec()).collect();
         coupling.reachable(&limits).map_err(|e| Fault::at("rhs", e.to_string()))?;
-        let padded =
-            listed.iter().map(|l| (l.name.clone(), Block::from_entries(dim, l.entries.clone()))).collect();
+        let padded = listed
+            .iter()
+            .map(|l| (l.name.clone(), Block::from_entries(dim, l.entries.clone())))
+            .collect();
         let coupling = Coupling::new(padded, self.rhs.clone(), relations)
             .map_err(|e| Fault::at("problem", e.to_string()))?;
         let short = listed.iter().any(|l| l.costs.dim() < dim);
@@ -155,14 +169,21 @@ impl ProblemSpec {
         Ok(tied)
     }
 
-    fn tie_records(&self, agents: usize, dim: usize, relations: Vec<Relation>) -> Result<Tied, Fault> {
+    fn tie_records(
+        &self,
+        agents: usize,
+        dim: usize,
+        relations: Vec<Relation>,
+    ) -> Result<Tied, Fault> {
         let rows = self.rhs.len();
         let block = match &self.matrix {
             Some(matrix) => {
                 shape(matrix, rows, dim)?;
                 Block::from_rows(dim, matrix)
             }
-            None if rows == dim => Block::from_entries(dim, (0..dim).map(|l| (l, l, 1.0)).collect()),
+            None if rows == dim => {
+                Block::from_entries(dim, (0..dim).map(|l| (l, l, 1.0)).collect())
+            }
             None => {
                 let text = format!(
                     "rhs has {rows} rows and a model {dim} numbers: say how they meet, {rows} lists of {dim} numbers"
@@ -170,10 +191,14 @@ impl ProblemSpec {
                 return Err(Fault::at("matrix", text));
             }
         };
-        if let Some(key) =
-            [("marginal", self.marginal), ("curvature", self.curvature)].iter().find(|k| k.1.is_some())
+        if let Some(key) = [("marginal", self.marginal), ("curvature", self.curvature)]
+            .iter()
+            .find(|k| k.1.is_some())
         {
-            return Err(Fault::at(key.0, "is about listed costs; records have bounds of their own"));
+            return Err(Fault::at(
+                key.0,
+                "is about listed costs; records have bounds of their own",
+            ));
         }
         let blocks = (0..agents).map(|i| (format!("agent {}", i + 1), block.clone())).collect();
         let coupling = Coupling::new(blocks, self.rhs.clone(), relations)
@@ -269,12 +294,16 @@ struct Listed {
 
 fn shape(matrix: &[Vec<f64>], rows: usize, columns: usize) -> Result<(), Fault> {
     if matrix.len() != rows {
-        return Err(Fault::at("matrix", format!("the matrix has {} rows, rhs has {rows}", matrix.len())));
+        return Err(Fault::at(
+            "matrix",
+            format!("the matrix has {} rows, rhs has {rows}", matrix.len()),
+        ));
     }
     match matrix.iter().position(|row| row.len() != columns) {
         Some(row) => {
             let has = matrix[row].len();
-            let message = format!("row {} of the matrix has {has} numbers for {columns} variables", row + 1);
+            let message =
+                format!("row {} of the matrix has {has} numbers for {columns} variables", row + 1);
             Err(Fault::at("matrix", message))
         }
         None => Ok(()),
@@ -292,10 +321,15 @@ impl AgentSpec {
         let fault = |text: String| Fault::at("problem", format!("{name}: {text}"));
         let quadratic = self.quadratic.values();
         let dim = quadratic.len();
-        let list = |key: &str, given: &Option<Numbers>, open: f64| match given.as_ref().map(Numbers::values) {
+        let list = |key: &str, given: &Option<Numbers>, open: f64| match given
+            .as_ref()
+            .map(Numbers::values)
+        {
             None => Ok(vec![open; dim]),
             Some(values) if values.len() == dim => Ok(values),
-            Some(values) => Err(fault(format!("{key} has {} numbers, quadratic has {dim}", values.len()))),
+            Some(values) => {
+                Err(fault(format!("{key} has {} numbers, quadratic has {dim}", values.len())))
+            }
         };
         let (linear, low, high) = (
             list("linear", &self.linear, 0.0)?,

@@ -1,12 +1,17 @@
-//! How large the numbers of an honest agent's messages can be: what is beyond is refused, and nobody releases it.
+//! How large the numbers of an honest agent's messages can be: what is beyond is refused, and
+//! nobody releases it.
 //!
-//! Every message is a mix of what was released before plus a bounded step plus noise ([`Assessed::drift`](crate::protocol::Assessed::drift)). Three bounds add up over the rounds: the largest step,
+//! Every message is a mix of what was released before plus a bounded step plus noise
+//! ([`Assessed::drift`](crate::protocol::Assessed::drift)). Three bounds add up over the rounds:
+//! the largest step,
 //! |x| ≤ Σ_k η_k·G; and the noise. Where the mix is a fixed combination with weights that are not negative and add up to at most one, the noise in a number of any message is
-//! Σ_k Σ_j a_kj n_kj with Σ_j a_kj² ≤ 1, so it is Gaussian of variance at most Σ_k σ_k². Elsewhere the largest noise of every round counts.
-//! A bound on tails of one in 10^12 for all numbers of all messages together makes the reach R.
+//! Σ_k Σ_j a_kj n_kj with Σ_j a_kj² ≤ 1, so it is Gaussian of variance at most Σ_k σ_k². Elsewhere
+//! the largest noise of every round counts. A bound on tails of one in 10^12 for all numbers of all
+//! messages together makes the reach R.
 //!
-//! R is a function of public numbers. Gates clamp what they release to it: post-processing, which costs nothing, changes nothing among honest agents (but with a
-//! chance of 10^−12), and keeps an honest agent within the range when a neighbour pushes it to the edge.
+//! R is a function of public numbers. Gates clamp what they release to it: post-processing, which
+//! costs nothing, changes nothing among honest agents (but with a chance of 10^−12), and keeps an
+//! honest agent within the range when a neighbour pushes it to the edge.
 
 use super::check::Context;
 use crate::account::Account;
@@ -34,7 +39,8 @@ pub(super) fn reach(
         let drift = protocol.drift(round, gradient, facts)?;
         let linear = drift.linear && mixing == MixRule::Average;
         steps = drift.factor * steps + drift.step;
-        let all = account.all_noise().filter_map(|noise| Some(noise.get(round as usize - 1)?.noise()));
+        let all =
+            account.all_noise().filter_map(|noise| Some(noise.get(round as usize - 1)?.noise()));
         noise.grow(drift.factor, all, linear, log);
     }
     let reach = (steps + noise.tail(log)) * (1.0 + 1e-6) + 1e-6;
@@ -73,7 +79,8 @@ impl Tails {
         }
     }
 
-    /// For Laplace noise E e^{sn} ≤ e^{2b²s²} as long as bs ≤ 1/√2: Chernoff's bound at the better s of the two that this allows.
+    /// For Laplace noise E e^{sn} ≤ e^{2b²s²} as long as bs ≤ 1/√2: Chernoff's bound at the better
+    /// s of the two that this allows.
     fn tail(&self, log: f64) -> f64 {
         let laplace = if self.laplace > 0.0 {
             (8.0 * self.laplace * log).sqrt().max(8f64.sqrt() * self.largest_scale * log)
@@ -93,7 +100,10 @@ pub(super) fn keys(mixing: MixRule) -> Parameters {
     if let Ok(name) = serde_json::to_value(mixing.name()) {
         table.insert("mixing".into(), name);
     }
-    if let MixRule::Clipped { liars, .. } | MixRule::Trimmed { liars } | MixRule::Nearest { liars } = mixing {
+    if let MixRule::Clipped { liars, .. }
+    | MixRule::Trimmed { liars }
+    | MixRule::Nearest { liars } = mixing
+    {
         table.insert("liars".into(), liars.into());
     }
     if let MixRule::Clipped { clip: Some(clip), .. } = mixing {
@@ -114,11 +124,19 @@ mod tests {
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-        Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None })
-            .unwrap_or_else(|e| panic!("{e}"))
+        Experiment::check(Inputs {
+            file: "small".into(),
+            text,
+            spec,
+            source,
+            edges: None,
+            entropy: None,
+        })
+        .unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Plays all agents against each other; agent 0 sends what `lie` makes of its message. The models of the others, or the first refusal.
+    /// Plays all agents against each other; agent 0 sends what `lie` makes of its message. The
+    /// models of the others, or the first refusal.
     fn played(
         experiment: &Experiment,
         lie: impl Fn(u32, &[f64]) -> Vec<f64>,
@@ -135,9 +153,14 @@ mod tests {
                 }
             }
             for m in sent {
-                let lied = if m.from() == 0 { lie(m.round(), m.values()) } else { m.values().to_vec() };
+                let lied =
+                    if m.from() == 0 { lie(m.round(), m.values()) } else { m.values().to_vec() };
                 for to in experiment.graph().neighbours(m.from() as usize) {
-                    agents[*to as usize].handle(&Message::received(m.from(), m.round(), lied.clone()))?;
+                    agents[*to as usize].handle(&Message::received(
+                        m.from(),
+                        m.round(),
+                        lied.clone(),
+                    ))?;
                 }
             }
         }
@@ -159,7 +182,11 @@ mod tests {
                 x.to_vec()
             })
             .unwrap();
-            assert!(largest.get() < 0.6 * reach && reach < 1e4, "{extra}: {} of {reach}", largest.get());
+            assert!(
+                largest.get() < 0.6 * reach && reach < 1e4,
+                "{extra}: {} of {reach}",
+                largest.get()
+            );
             assert!(honest.iter().flatten().all(|x| x.abs() <= reach));
             // One that lies by less than the reach is taken, and cannot lead the others out of it.
             let pushed = played(&experiment, |_, x| vec![reach; x.len()]).unwrap();
@@ -167,11 +194,15 @@ mod tests {
             // One message beyond it is refused, with the sender's name.
             let lie = |k, x: &[f64]| if k == 5 { vec![1e12; x.len()] } else { x.to_vec() };
             let refused = played(&experiment, lie).unwrap_err();
-            assert!(matches!(refused, Refusal::OutOfRange { from: 0, round: 5, .. }), "{extra}: {refused}");
+            assert!(
+                matches!(refused, Refusal::OutOfRange { from: 0, round: 5, .. }),
+                "{extra}: {refused}"
+            );
         }
     }
 
-    /// The attacks of an issue: they ruin everybody's model under the average, and move it by less than noise does under a robust rule.
+    /// The attacks of an issue: they ruin everybody's model under the average, and move it by less
+    /// than noise does under a robust rule.
     #[test]
     fn a_liar_ruins_the_average_and_not_a_robust_mix() {
         let graph = "kind = \"complete\"";
@@ -190,7 +221,8 @@ mod tests {
             let experiment = experiment(graph, 15, rule);
             let honest = played(&experiment, |_, x| x.to_vec()).unwrap();
             let size = honest.iter().map(|m| crate::kernel::norm(m)).fold(0.0, f64::max);
-            let moved = attacks.map(|attack| farthest(&played(&experiment, attack).unwrap(), &honest) / size);
+            let moved = attacks
+                .map(|attack| farthest(&played(&experiment, attack).unwrap(), &honest) / size);
             if robust {
                 assert!(moved.iter().all(|&m| m < 0.5), "{rule}: {moved:?}");
             } else {
@@ -201,10 +233,12 @@ mod tests {
 
     #[test]
     fn a_message_outside_the_constraint_set_is_no_release() {
-        let text = "kind = \"ring\"\n[objective]\nconstraint = { kind = \"l2-ball\", radius = 1.0 }";
+        let text =
+            "kind = \"ring\"\n[objective]\nconstraint = { kind = \"l2-ball\", radius = 1.0 }";
         let experiment = experiment(text, 6, "");
         played(&experiment, |_, x| x.to_vec()).unwrap();
-        let lie = |k, x: &[f64]| if k == 3 { x.iter().map(|x| x + 0.9).collect() } else { x.to_vec() };
+        let lie =
+            |k, x: &[f64]| if k == 3 { x.iter().map(|x| x + 0.9).collect() } else { x.to_vec() };
         let refused = played(&experiment, lie).unwrap_err();
         assert!(refused.to_string().contains("outside the constraint set"), "{refused}");
     }

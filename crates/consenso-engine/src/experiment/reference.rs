@@ -1,8 +1,10 @@
-//! What the records would give to somebody who may see them all: the reference that privacy is judged against.
+//! What the records would give to somebody who may see them all: the reference that privacy is
+//! judged against.
 //!
-//! The optimum x* of the stated objective is not that: it has the file's μ, weighs agents alike whatever they hold, clips slopes and
-//! keeps rows scaled. This model pools all records with equal weight, undoes the scaling of rows where it can, scales columns to unit
-//! variance, adds an intercept, and chooses μ on records it did not train on.
+//! The optimum x* of the stated objective is not that: it has the file's μ, weighs agents alike
+//! whatever they hold, clips slopes and keeps rows scaled. This model pools all records with equal
+//! weight, undoes the scaling of rows where it can, scales columns to unit variance, adds an
+//! intercept, and chooses μ on records it did not train on.
 
 use super::check::Experiment;
 use crate::data::Records;
@@ -14,7 +16,8 @@ use crate::record::Reference;
 /// Values of μ that are tried, from strong to none to speak of.
 const GRID: [f64; 8] = [1.0, 0.1, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6];
 
-/// Most features that are kept of all records: a larger problem has no reference, for it would take longer than the run.
+/// Most features that are kept of all records: a larger problem has no reference, for it would take
+/// longer than the run.
 const MOST: usize = 40_000_000;
 
 /// An intercept so large that its weight is hardly regularised.
@@ -42,8 +45,10 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     let bias = experiment.unscaled_by();
     let all = Records::joined(&records);
     let scales = scales(&all, bias)?;
-    let prepare = |records: &Records, rows: &[usize]| records.rescaled(rows, bias, &scales, INTERCEPT);
-    // Every fifth record validates; shards are in random or in site order, so each agent gives its share.
+    let prepare =
+        |records: &Records, rows: &[usize]| records.rescaled(rows, bias, &scales, INTERCEPT);
+    // Every fifth record validates; shards are in random or in site order, so each agent gives its
+    // share.
     let (held, fit): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(|i| i % 5 == 4);
     if fit.is_empty() || held.is_empty() {
         return None;
@@ -62,7 +67,10 @@ pub(super) fn reference(experiment: &Experiment, locals: &[LocalObjective]) -> O
     };
     let worth = |x: &[f64]| {
         let metrics = Metrics::of(&loss, &held, x, 0.5);
-        metrics.and_then(|m| m.log_loss.or(m.rmse)).filter(|v| v.is_finite()).unwrap_or(f64::INFINITY)
+        metrics
+            .and_then(|m| m.log_loss.or(m.rmse))
+            .filter(|v| v.is_finite())
+            .unwrap_or(f64::INFINITY)
     };
     let tried = solve(fit, &GRID);
     let best = tried.iter().map(|(mu, x)| (*mu, worth(x))).min_by(|a, b| a.1.total_cmp(&b.1))?.0;

@@ -3,7 +3,9 @@
 use super::check::{Experiment, Planned, Source};
 use super::error::{CallerError, RunError};
 use super::personal;
-use super::pieces::{Content, Grounds, Kept, Outcome, Part, Piece, Place, RecordsDigest, Share, Tuned};
+use super::pieces::{
+    Content, Grounds, Kept, Outcome, Part, Piece, Place, RecordsDigest, Share, Tuned,
+};
 use super::pool::{self, Board, Demand, Machine, Outlook, TaskCost};
 use super::scouted::Eyes;
 use super::unfinished::Unfinished;
@@ -19,8 +21,8 @@ use crate::problem::{self, LocalObjective, Loss, Workspace, coupled};
 use crate::protocol::Parameters;
 use crate::random::Seed;
 use crate::record::{
-    AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, PersonalRecord, ProblemRecord, PublishedRecord,
-    Record, Spread, TraceRow, ZeroModel,
+    AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, PersonalRecord, ProblemRecord,
+    PublishedRecord, Record, Spread, TraceRow, ZeroModel,
 };
 use crate::sharing::ShareError;
 use crate::simulate::{DropOut, Lockstep};
@@ -28,9 +30,11 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Who watches a run: a progress bar, a clock, a Ctrl-C handler. The library has none of these itself.
+/// Who watches a run: a progress bar, a clock, a Ctrl-C handler. The library has none of these
+/// itself.
 pub trait Observer: Sync {
-    /// Something is begun: the references of a run, or one algorithm in it. Several are under way at a time, on threads of their own.
+    /// Something is begun: the references of a run, or one algorithm in it. Several are under way
+    /// at a time, on threads of their own.
     fn stage(&self, _name: &str, _exchanges: u64) {}
     /// So many exchanges were made since the last call.
     fn advanced(&self, _exchanges: u64) {}
@@ -45,18 +49,21 @@ pub trait Observer: Sync {
     fn begins(&self, _place: Place) -> Result<(), CallerError> {
         Ok(())
     }
-    /// Whether to write down how far a transcript has come, after this round of it; `last` is the last round that uses records.
+    /// Whether to write down how far a transcript has come, after this round of it; `last` is the
+    /// last round that uses records.
     fn keeps(&self, _place: Place, _round: u32, _last: bool) -> bool {
         false
     }
-    /// How far a transcript has come: asked for by [`Self::keeps`], or because the run was cancelled.
+    /// How far a transcript has come: asked for by [`Self::keeps`], or because the run was
+    /// cancelled.
     ///
     /// # Errors
     /// Whatever it returns ends the run, as [`RunError::Caller`].
     fn reached(&self, _so_far: &Unfinished, _last: bool) -> Result<(), CallerError> {
         Ok(())
     }
-    /// A piece is finished; whoever keeps it can go on from there after a crash (see [`Job::done`]).
+    /// A piece is finished; whoever keeps it can go on from there after a crash (see
+    /// [`Job::done`]).
     ///
     /// # Errors
     /// Whatever it returns ends the run, as [`RunError::Caller`].
@@ -115,7 +122,8 @@ pub struct Finished {
     pub models: Vec<Trained>,
 }
 
-/// What one algorithm trained, in the first of its runs: runs have other shards and other noise, so their models are not averaged.
+/// What one algorithm trained, in the first of its runs: runs have other shards and other noise, so
+/// their models are not averaged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trained {
     /// The algorithm's name in tables and figures.
@@ -133,12 +141,14 @@ pub struct Job {
     pub machine: Machine,
     /// One share of the experiment instead of all of it.
     pub share: Option<Share>,
-    /// Pieces that exist already, from an earlier run of the same experiment: they are not made again. Whoever hands them in has compared
-    /// their stamps.
+    /// Pieces that exist already, from an earlier run of the same experiment: they are not made
+    /// again. Whoever hands them in has compared their stamps.
     pub done: Vec<Piece>,
-    /// How far others have come: they are gone on with. Whoever hands them in has asked [`Experiment::continues`].
+    /// How far others have come: they are gone on with. Whoever hands them in has asked
+    /// [`Experiment::continues`].
     pub unfinished: Vec<Unfinished>,
-    /// What [`Experiment::records_digest`] gave, where pieces are to be kept; without it they carry no stamp.
+    /// What [`Experiment::records_digest`] gave, where pieces are to be kept; without it they carry
+    /// no stamp.
     pub records: Option<RecordsDigest>,
 }
 
@@ -151,11 +161,12 @@ pub fn run(experiment: &Experiment, observer: &dyn Observer) -> Result<Finished,
     Ok(put_together(experiment, pieces, cancelled))
 }
 
-/// Makes the pieces of a job that are not done yet, side by side on all threads, and returns them with those that were; and whether the
-/// observer cancelled it before the end.
+/// Makes the pieces of a job that are not done yet, side by side on all threads, and returns them
+/// with those that were; and whether the observer cancelled it before the end.
 ///
 /// # Errors
-/// [`RunError`] when records cannot be divided as asked in a later run, when memory does not suffice, or when the observer fails.
+/// [`RunError`] when records cannot be divided as asked in a later run, when memory does not
+/// suffice, or when the observer fails.
 pub fn run_pieces(
     experiment: &Experiment,
     job: Job,
@@ -178,7 +189,8 @@ pub fn run_pieces(
         all.lock().unwrap_or_else(PoisonError::into_inner).insert(place, piece);
         Ok(())
     };
-    let references = tasks.iter().position(|t| matches!(t, Task::Reference)).map(|at| tasks.remove(at));
+    let references =
+        tasks.iter().position(|t| matches!(t, Task::Reference)).map(|at| tasks.remove(at));
     let board: Board<Task, RunError> =
         Board::new(outlook.side_by_side, references.into_iter().collect(), tasks);
     board.work(
@@ -188,7 +200,8 @@ pub fn run_pieces(
             match task {
                 Task::Reference => {
                     observer.stage("tuned reference without privacy", 0);
-                    // Without test records there is nothing to judge it on, and no need for another copy of the records.
+                    // Without test records there is nothing to judge it on, and no need for another
+                    // copy of the records.
                     let found = match experiment.test_records(0) {
                         Some(_) => reference::reference(experiment, &experiment.locals(0)?),
                         None => None,
@@ -205,27 +218,38 @@ pub fn run_pieces(
                         let place = Place { point, run, part: Part::Grounds };
                         made(place, began, Content::Grounds(self::grounds(here, &instance)))?;
                     }
-                    let play =
-                        |&algorithm: &u32| Task::Play { point, algorithm, instance: Arc::clone(&instance) };
+                    let play = |&algorithm: &u32| Task::Play {
+                        point,
+                        algorithm,
+                        instance: Arc::clone(&instance),
+                    };
                     Ok(algorithms.iter().map(play).collect())
                 }
                 Task::Play { point, algorithm, instance } => {
                     let Some(here) = experiment.at_point(point) else { return Ok(Vec::new()) };
                     let planned = &here.planned[algorithm as usize];
                     observer.stage(&planned.label, u64::from(planned.timetable.exchanges()));
-                    let place = Place { point, run: instance.run, part: Part::Algorithm(algorithm) };
+                    let place =
+                        Place { point, run: instance.run, part: Part::Algorithm(algorithm) };
                     observer.begins(place).map_err(RunError::Caller)?;
                     let from = unfinished.iter().find(|u| u.place == place);
                     let began = began - from.map_or(0.0, |u| u.seconds);
                     // Without a digest of the records nobody could go on from anywhere.
                     let keep = |round: u32, network: &Lockstep, trace: &[TraceRow], last: bool| {
-                        let stamp = records.as_ref().and_then(|r| experiment.stamp_after(r, place, round));
+                        let stamp =
+                            records.as_ref().and_then(|r| experiment.stamp_after(r, place, round));
                         let Some(stamp) = stamp else { return Ok(()) };
                         let seconds = observer.seconds() - began;
-                        let (network, trace, reach) = (network.state(), trace.to_vec(), planned.reach);
-                        observer.reached(&Unfinished { place, stamp, seconds, trace, reach, network }, last)
+                        let (network, trace, reach) =
+                            (network.state(), trace.to_vec(), planned.reach);
+                        observer.reached(
+                            &Unfinished { place, stamp, seconds, trace, reach, network },
+                            last,
+                        )
                     };
-                    if let Some(outcome) = one_run(here, planned, &instance, observer, (place, from), keep)? {
+                    if let Some(outcome) =
+                        one_run(here, planned, &instance, observer, (place, from), keep)?
+                    {
                         made(place, began, Content::Outcome(outcome))?;
                     }
                     Ok(Vec::new())
@@ -274,31 +298,39 @@ fn tasks(experiment: &Experiment, share: Option<Share>, done: &[Piece]) -> Vec<T
 }
 
 impl Experiment {
-    /// Tells how much memory a run will take and how many of its pieces go side by side, before it starts.
+    /// Tells how much memory a run will take and how many of its pieces go side by side, before it
+    /// starts.
     #[must_use]
     pub fn outlook(&self, machine: &Machine, share: Option<Share>) -> Outlook {
         let demands = std::iter::once(self).chain(&self.points).map(Self::demand);
         // The largest point of a sweep is the one that must fit.
         let largest = demands.max_by_key(|d| d.records + d.state).unwrap_or_default();
-        let pieces = self.places(share).iter().filter(|p| matches!(p.part, Part::Algorithm(_))).count();
+        let pieces =
+            self.places(share).iter().filter(|p| matches!(p.part, Part::Algorithm(_))).count();
         pool::outlook(machine, pieces, &largest)
     }
 
-    /// Estimates the bytes of memory that each of so many processes takes for [`run_streamed`](super::run_streamed), where no agent is held.
+    /// Estimates the bytes of memory that each of so many processes takes for
+    /// [`run_streamed`](super::run_streamed), where no agent is held.
     #[must_use]
     pub fn streamed_memory(&self, ranks: usize, checkpoints: bool) -> u64 {
         let (agents, dim) = (self.facts.agents as u64, self.facts.dim as u64);
         let vectors = self.planned.iter().map(|p| {
             let tail = u64::from(p.timetable.tail_from < p.timetable.rounds);
-            (p.protocol.memory() + p.protocol.private_memory()) as u64 * p.protocol.width(dim as usize) as u64
+            (p.protocol.memory() + p.protocol.private_memory()) as u64
+                * p.protocol.width(dim as usize) as u64
                 + tail * dim
         });
         let ends = self.graphs.iter().map(|g| 2 * g.edges() as u64).max().unwrap_or(0);
-        // What an agent must not forget; two rows, and a copy of one for a point of the curve; its seat.
+        // What an agent must not forget; two rows, and a copy of one for a point of the curve; its
+        // seat.
         let kept = vectors.max().unwrap_or(0) * 8 + 2 * dim * 8 + 170;
         let each = kept + if checkpoints { kept } else { dim * 8 };
         // Graph and weights are everywhere.
-        agents.div_ceil(ranks.max(1) as u64) * each + agents * 40 + ends * 16 + self.streamed_records()
+        agents.div_ceil(ranks.max(1) as u64) * each
+            + agents * 40
+            + ends * 16
+            + self.streamed_records()
     }
 
     /// What one run of these settings asks of a machine.
@@ -310,7 +342,10 @@ impl Experiment {
             Source::Synthetic(p) => (p.nonzeros.unwrap_or(p.dim) as u64, p.nonzeros.is_some()),
             Source::Data(data) => {
                 let stored = data.train.stored() as u64;
-                (stored.div_ceil(data.train.len().max(1) as u64), stored < data.train.len() as u64 * dim)
+                (
+                    stored.div_ceil(data.train.len().max(1) as u64),
+                    stored < data.train.len() as u64 * dim,
+                )
             }
         };
         // A number and, where rows are sparse, its column; and a label.
@@ -330,7 +365,8 @@ impl Experiment {
         }
     }
 
-    /// Estimates the cost of every task of a run, in multiply-adds, for the model of the schedule ([`makespan`](super::makespan)).
+    /// Estimates the cost of every task of a run, in multiply-adds, for the model of the schedule
+    /// ([`makespan`](super::makespan)).
     #[must_use]
     pub fn task_costs(&self) -> Vec<TaskCost> {
         let mut tasks = Vec::new();
@@ -338,11 +374,13 @@ impl Experiment {
             let Some(here) = self.at_point(point) else { continue };
             let Demand { round, .. } = here.demand();
             if (point, run) == (0, 0) && self.has_reference() {
-                // Nine solutions by Newton's method, some twenty passes over all records each; one thread.
+                // Nine solutions by Newton's method, some twenty passes over all records each; one
+                // thread.
                 tasks.push(TaskCost { cost: 180.0 * round as f64, shares: 1, after: None });
             }
             let shares = here.facts.agents;
-            // The optimum and, in three runs, what every agent reaches alone: some thirty passes each.
+            // The optimum and, in three runs, what every agent reaches alone: some thirty passes
+            // each.
             let passes = if run < 3 { 60.0 } else { 30.0 };
             let build = tasks.len();
             tasks.push(TaskCost { cost: passes * round as f64, shares, after: None });
@@ -358,22 +396,24 @@ impl Experiment {
     }
 }
 
-/// The record and the models of an experiment, from its pieces: whoever made them, and in whatever order. Where some are missing, it is
-/// the record of what is there.
+/// The record and the models of an experiment, from its pieces: whoever made them, and in whatever
+/// order. Where some are missing, it is the record of what is there.
 #[must_use]
 pub fn put_together(experiment: &Experiment, pieces: Vec<Piece>, interrupted: bool) -> Finished {
     let mut pieces: BTreeMap<Place, Piece> = pieces.into_iter().map(|p| (p.place, p)).collect();
     let reference = pieces.remove(&Place { point: 0, run: 0, part: Part::Reference });
     let mut finished = put_point_together(experiment, 0, &mut pieces, interrupted);
     if let Some(Piece { content: Content::Reference(tuned), .. }) = reference {
-        finished.record.baselines.reference = tuned.map(|t| reference::named(t.regularization, t.metrics.0));
+        finished.record.baselines.reference =
+            tuned.map(|t| reference::named(t.regularization, t.metrics.0));
     }
     if experiment.spec.sweep.is_some() {
         let mut points = vec![sweep::point(experiment, finished.record.clone())];
         for (number, other) in (1..).zip(&experiment.points) {
             let record = put_point_together(other, number, &mut pieces, interrupted).record;
             // A point that was cut short would say something else than the others.
-            let whole = record.runs == other.spec.runs && record.algorithms.len() == other.planned.len();
+            let whole =
+                record.runs == other.spec.runs && record.algorithms.len() == other.planned.len();
             if whole {
                 points.push(sweep::point(other, record));
             }
@@ -451,9 +491,17 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, RunError> {
     }
     if let Some(tied) = &experiment.tied {
         let found = coupled::coupled_optimum(&locals, &tied.coupling)?;
-        let optimum = Minimiser { x: found.x, value: found.value, residual: found.residual, steps: 0 };
+        let optimum =
+            Minimiser { x: found.x, value: found.value, residual: found.residual, steps: 0 };
         let multiplier = found.dual;
-        return Ok(Instance { run, locals, optimum, multiplier, local_only_accuracy: None, reference: None });
+        return Ok(Instance {
+            run,
+            locals,
+            optimum,
+            multiplier,
+            local_only_accuracy: None,
+            reference: None,
+        });
     }
     let reference = experiment.reference(&locals);
     let all = reference.as_ref().map_or(&locals[..], |r| std::slice::from_ref(&r.1));
@@ -468,7 +516,8 @@ fn instance(experiment: &Experiment, run: u32) -> Result<Instance, RunError> {
         let alone = |local: &LocalObjective| {
             let encoded = reference.as_ref().and_then(|r| experiment.alone(&r.0, local));
             let local = encoded.as_ref().unwrap_or(local);
-            let own = solve::central_optimum(std::slice::from_ref(local), constraint, Some(&optimum.x));
+            let own =
+                solve::central_optimum(std::slice::from_ref(local), constraint, Some(&optimum.x));
             problem::accuracy_above(&experiment.objective.loss, &test, &own.x, experiment.threshold)
         };
         // A sample of agents bounds the work of a large network.
@@ -490,11 +539,9 @@ fn one_run(
     let seed = experiment.noise_seed(instance.run, planned);
     let graph = &experiment.graphs[instance.run as usize];
     let counts: Vec<usize> = instance.locals.iter().map(|l| l.stake().records).collect();
-    let players = instance
-        .locals
-        .iter()
-        .enumerate()
-        .map(|(i, local)| player(experiment, planned, (i, graph, &counts), local.clone(), &seed, true));
+    let players = instance.locals.iter().enumerate().map(|(i, local)| {
+        player(experiment, planned, (i, graph, &counts), local.clone(), &seed, true)
+    });
     let mut network =
         Lockstep::new(players.collect(), Arc::clone(graph), Arc::new(Mixing::metropolis(graph)));
     if let Some(rows) = experiment.start(instance.run) {
@@ -510,7 +557,9 @@ fn one_run(
     let mut trace = Vec::new();
     if let Some(from) = from {
         let label = || planned.label.clone();
-        network.resume(&from.network).map_err(|cause| RunError::Resume { label: label(), cause })?;
+        network
+            .resume(&from.network)
+            .map_err(|cause| RunError::Resume { label: label(), cause })?;
         trace = experiment.curve_from(planned, instance, from);
         observer.advanced(u64::from(network.round()));
     } else if experiment.judged {
@@ -525,9 +574,17 @@ fn one_run(
         }
         unreported += 1;
         let round = network.round();
-        let due = round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds);
+        let due =
+            round <= rounds && (round.is_multiple_of(experiment.trace_every) || round == rounds);
         if due && experiment.judged {
-            trace.push(observe(experiment, planned, instance, &network, test.as_deref(), &mut eyes));
+            trace.push(observe(
+                experiment,
+                planned,
+                instance,
+                &network,
+                test.as_deref(),
+                &mut eyes,
+            ));
         }
         let mut cancelled = false;
         if round.is_multiple_of(CHECK_EVERY) || round == exchanges {
@@ -567,11 +624,13 @@ fn one_run(
     if let Some(model) = models.first() {
         eyes.open(experiment, planned, &instance.locals, test.as_deref(), model);
     }
-    let coefficients: Vec<Vec<f64>> = models.iter().map(|m| eyes.coefficients(planned, m).to_vec()).collect();
+    let coefficients: Vec<Vec<f64>> =
+        models.iter().map(|m| eyes.coefficients(planned, m).to_vec()).collect();
     let train = eyes.train().unwrap_or(&instance.locals);
     let test = eyes.test().or(test.as_deref());
     outcome = judge(experiment, train, instance, &coefficients, test, outcome);
-    // Scouted sites end with one model, which is judged as it stands in its file: with the label in its own unit.
+    // Scouted sites end with one model, which is judged as it stands in its file: with the label in
+    // its own unit.
     if let (Some(_), Some(model)) = (&experiment.layout, models.first()) {
         outcome.metrics = experiment.metrics(instance.run, model).map(Kept);
         outcome.personal = personal::judge(experiment, planned, instance, model)
@@ -583,7 +642,8 @@ fn one_run(
     Ok(Some(outcome))
 }
 
-/// One agent of one algorithm at the start, among agents with these numbers of records: in a simulation and in a real network alike.
+/// One agent of one algorithm at the start, among agents with these numbers of records: in a
+/// simulation and in a real network alike.
 pub(super) fn player(
     experiment: &Experiment,
     planned: &Planned,
@@ -614,8 +674,10 @@ pub(super) fn player(
         }
         _ => gate.with_constraint(experiment.spec.objective.constraint),
     };
-    let protocol =
-        planned.protocol.seated(agent, graph, records).unwrap_or_else(|| Arc::clone(&planned.protocol));
+    let protocol = planned
+        .protocol
+        .seated(agent, graph, records)
+        .unwrap_or_else(|| Arc::clone(&planned.protocol));
     let gate = match planned.reach {
         Some(reach) => gate.with_reach(reach),
         None => gate,
@@ -684,7 +746,8 @@ fn judge(
     outcome
 }
 
-/// F at the network's mean model; with a linear constraint (1/N) Σ f_i(x_i), every agent at its own point.
+/// F at the network's mean model; with a linear constraint (1/N) Σ f_i(x_i), every agent at its own
+/// point.
 fn objective<'a>(
     experiment: &Experiment,
     locals: &[LocalObjective],
@@ -709,7 +772,8 @@ pub(super) fn mean_row<'a>(rows: impl Iterator<Item = &'a [f64]>, dim: usize) ->
     mean
 }
 
-/// ln(‖x_i − x*‖/d) over the agents, the paper's accuracy metric. `optimum` is everybody's, or one an agent after the other.
+/// ln(‖x_i − x*‖/d) over the agents, the paper's accuracy metric. `optimum` is everybody's, or one
+/// an agent after the other.
 fn log_errors<'a>(rows: impl Iterator<Item = &'a [f64]>, optimum: &[f64], dim: usize) -> Spread {
     let each = rows.zip(optimum.chunks_exact(dim).cycle());
     // A variable at its limit can be exact; its logarithm would hide all others' in a mean.
@@ -747,7 +811,9 @@ fn observe(
         disagreement: experiment
             .tied
             .as_ref()
-            .map_or((spread / network.players().len() as f64).sqrt(), |t| t.coupling.violation(rows())),
+            .map_or((spread / network.players().len() as f64).sqrt(), |t| {
+                t.coupling.violation(rows())
+            }),
         test_accuracy: test.and_then(|t| {
             problem::accuracy_above(&experiment.objective.loss, t, &mean, experiment.threshold)
         }),
@@ -788,8 +854,9 @@ fn summarise(
     outcomes: Vec<Outcome>,
     seconds: f64,
 ) -> AlgorithmRecord {
-    let mean =
-        |f: &dyn Fn(&Outcome) -> Option<f64>| Spread::of(outcomes.iter().filter_map(f)).map(|s| s.mean);
+    let mean = |f: &dyn Fn(&Outcome) -> Option<f64>| {
+        Spread::of(outcomes.iter().filter_map(f)).map(|s| s.mean)
+    };
     let accuracy = |f: fn(&Spread) -> f64| mean(&|o| o.accuracy.as_ref().map(f));
     let per_agent_accuracy = accuracy(|s| s.mean).map(|mean| Spread {
         min: accuracy(|s| s.min).unwrap_or(mean),
@@ -805,7 +872,10 @@ fn summarise(
         test_auc: mean(&|o| o.auc),
         per_agent_accuracy,
         metrics: Metrics::mean(
-            &outcomes.iter().filter_map(|o| Some(o.metrics.as_ref()?.0.clone())).collect::<Vec<_>>(),
+            &outcomes
+                .iter()
+                .filter_map(|o| Some(o.metrics.as_ref()?.0.clone()))
+                .collect::<Vec<_>>(),
         ),
         findings: Vec::new(),
         model: None,
@@ -845,7 +915,11 @@ fn parameters(planned: &Planned) -> Parameters {
     table
 }
 
-fn epsilon(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> Option<EpsilonRecord> {
+fn epsilon(
+    experiment: &Experiment,
+    planned: &Planned,
+    outcomes: &[Outcome],
+) -> Option<EpsilonRecord> {
     let price = planned.account.price.as_ref()?;
     // What stops at the budget never costs more than it.
     let budget = experiment.spec.privacy.and_then(|p| p.epsilon);
@@ -885,7 +959,11 @@ fn stated(experiment: &Experiment, claim: Claim) -> Claim {
     }
 }
 
-fn published(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -> Option<PublishedRecord> {
+fn published(
+    experiment: &Experiment,
+    planned: &Planned,
+    outcomes: &[Outcome],
+) -> Option<PublishedRecord> {
     let last = || outcomes.iter().filter_map(|o| o.trace.last()?.epsilon_published);
     Some(PublishedRecord {
         epsilon: widest(last)?,
@@ -894,7 +972,8 @@ fn published(experiment: &Experiment, planned: &Planned, outcomes: &[Outcome]) -
     })
 }
 
-/// Of spreads over the agents of a run: the mean over all, the range from the smallest to the largest.
+/// Of spreads over the agents of a run: the mean over all, the range from the smallest to the
+/// largest.
 fn widest<I: Iterator<Item = Spread>>(spreads: impl Fn() -> I) -> Option<Spread> {
     Some(Spread {
         min: Spread::of(spreads().map(|s| s.min))?.min,
@@ -958,7 +1037,8 @@ fn grounds(experiment: &Experiment, instance: &Instance) -> Grounds {
 /// Means over the runs; what does not depend on shards is the first run's.
 fn baselines(grounds: &[Grounds]) -> Baselines {
     let Some(first) = grounds.first() else { return Baselines::default() };
-    let over = |f: fn(&Grounds) -> Option<f64>| Spread::of(grounds.iter().filter_map(f)).map(|s| s.mean);
+    let over =
+        |f: fn(&Grounds) -> Option<f64>| Spread::of(grounds.iter().filter_map(f)).map(|s| s.mean);
     Baselines {
         majority_accuracy: first.majority,
         zero_model: ZeroModel {
@@ -974,20 +1054,27 @@ fn baselines(grounds: &[Grounds]) -> Baselines {
     }
 }
 
-/// By how much an accuracy on the test records may fall below the majority's before it is worth a word.
+/// By how much an accuracy on the test records may fall below the majority's before it is worth a
+/// word.
 const BELOW_MAJORITY: f64 = 0.01;
 
 /// What a reader must know before believing an algorithm's figures.
-fn findings(experiment: &Experiment, record: &AlgorithmRecord, baselines: &Baselines) -> Vec<String> {
+fn findings(
+    experiment: &Experiment,
+    record: &AlgorithmRecord,
+    baselines: &Baselines,
+) -> Vec<String> {
     let mut found = Vec::new();
     if experiment.tied.is_some() || record.diverged {
         return found;
     }
     if let Some(metrics) = &record.metrics {
         if let Some(class) = metrics.only_answer() {
-            let name = experiment.classes().get(class).cloned().unwrap_or_else(|| class.to_string());
+            let name =
+                experiment.classes().get(class).cloned().unwrap_or_else(|| class.to_string());
             found.push(format!("learned nothing: answers “{name}” for all"));
-        } else if let (Some(accuracy), Some(majority)) = (record.test_accuracy, baselines.majority_accuracy)
+        } else if let (Some(accuracy), Some(majority)) =
+            (record.test_accuracy, baselines.majority_accuracy)
             && accuracy < majority - BELOW_MAJORITY
         {
             found.push(format!(
@@ -997,11 +1084,14 @@ fn findings(experiment: &Experiment, record: &AlgorithmRecord, baselines: &Basel
             ));
         }
         if let Some(r2) = metrics.r2.filter(|r2| *r2 <= 0.0) {
-            found.push(format!("learned nothing: R² = {r2:.3}, no better than answering the mean for all"));
+            found.push(format!(
+                "learned nothing: R² = {r2:.3}, no better than answering the mean for all"
+            ));
         }
     }
     let (zero, best) = (baselines.zero_model.objective, baselines.central_optimum_objective);
-    // Under columns that were scouted with noise the objective has another scale than the references.
+    // Under columns that were scouted with noise the objective has another scale than the
+    // references.
     if experiment.layout.is_some() {
         return found;
     }
@@ -1019,8 +1109,9 @@ fn findings(experiment: &Experiment, record: &AlgorithmRecord, baselines: &Basel
     found
 }
 
-/// Whether the objective, without noise, had a way to go when the rounds were over: more than a hundredth of the whole way is left, and the
-/// last tenth of the rounds took more than a twentieth off that.
+/// Whether the objective, without noise, had a way to go when the rounds were over: more than a
+/// hundredth of the whole way is left, and the last tenth of the rounds took more than a twentieth
+/// off that.
 fn still_falling(curve: &[CurvePoint], zero: f64, best: f64) -> bool {
     let Some(last) = curve.last() else { return false };
     let before = curve.iter().rev().find(|p| p.round <= last.round - last.round / 10);
@@ -1043,7 +1134,9 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
     let (source, encoding) = match &*experiment.source {
         Source::Data(data) => (data.source.clone(), data.encoding.name().to_owned()),
         Source::Costs => ("costs of the agents".into(), "none".into()),
-        Source::Synthetic(problem) => (format!("synthetic {:?}", problem.task).to_lowercase(), "none".into()),
+        Source::Synthetic(problem) => {
+            (format!("synthetic {:?}", problem.task).to_lowercase(), "none".into())
+        }
     };
     ProblemRecord {
         source,
@@ -1052,7 +1145,8 @@ fn problem_record(experiment: &Experiment) -> ProblemRecord {
             _ if matches!(*experiment.source, Source::Costs) => "quadratic".into(),
             Loss::ClippedLogistic { clip } => format!("logistic (slopes clipped at {clip})"),
             Loss::WeightedLogistic { clip, negative, positive } => {
-                let clipped = if clip < 1.0 { format!("; slopes clipped at {clip}") } else { String::new() };
+                let clipped =
+                    if clip < 1.0 { format!("; slopes clipped at {clip}") } else { String::new() };
                 format!("logistic (classes weighted {negative:.3} and {positive:.3}{clipped})")
             }
             Loss::WeightedSquaredHinge { negative, positive, .. } => {

@@ -1,4 +1,5 @@
-//! Experiments whose columns are scouted: what they allow, how they are planned, and what their models are judged by.
+//! Experiments whose columns are scouted: what they allow, how they are planned, and what their
+//! models are judged by.
 
 use super::check::{Context, Experiment, Planned, Source, budget_per_sensitivity, open_clip};
 use super::spec::{AlgorithmSpec, ExperimentSpec, MAX_ROUNDS};
@@ -16,12 +17,18 @@ use crate::protocol::{Configured, MixRule, Pairwise, Protocol, PublicFacts};
 use std::sync::Arc;
 
 /// The raw columns if the experiment scouts them.
-pub(super) fn layout(spec: &ExperimentSpec, source: &Source) -> Result<Option<Arc<RawLayout>>, Fault> {
+pub(super) fn layout(
+    spec: &ExperimentSpec,
+    source: &Source,
+) -> Result<Option<Arc<RawLayout>>, Fault> {
     if spec.data.encoding != Encoding::Scouted {
         return Ok(None);
     }
     let Source::Data(data) = source else {
-        return Err(Fault::at("encoding", "\"scouted\" is for records with a schema; leave it out"));
+        return Err(Fault::at(
+            "encoding",
+            "\"scouted\" is for records with a schema; leave it out",
+        ));
     };
     if spec.objective.constraint != Constraint::None {
         return Err(Fault::at(
@@ -30,7 +37,10 @@ pub(super) fn layout(spec: &ExperimentSpec, source: &Source) -> Result<Option<Ar
         ));
     }
     if spec.start.is_some() {
-        return Err(Fault::at("start", "scouted columns start from the class shares: leave it out"));
+        return Err(Fault::at(
+            "start",
+            "scouted columns start from the class shares: leave it out",
+        ));
     }
     if spec.problem.is_some() {
         return Err(Fault::at("problem", "a linear constraint needs encoding = \"one-hot\""));
@@ -38,8 +48,9 @@ pub(super) fn layout(spec: &ExperimentSpec, source: &Source) -> Result<Option<Ar
     Ok(Some(Arc::new(RawLayout::of(&data.schema, data.task))))
 }
 
-/// The objective on standardised columns: a ridge that shrinks with the records where the file leaves it at its default, no clip of residuals
-/// (records' gradients are clipped as a whole), and Huber's δ in deviations of the label, 2 where it is open.
+/// The objective on standardised columns: a ridge that shrinks with the records where the file
+/// leaves it at its default, no clip of residuals (records' gradients are clipped as a whole), and
+/// Huber's δ in deviations of the label, 2 where it is open.
 pub(super) fn objective(objective: Objective, spec: &ExperimentSpec, records: usize) -> Objective {
     let given = spec.objective.regularization;
     let open = given == super::spec::ObjectiveSpec::default().regularization;
@@ -57,7 +68,8 @@ pub(super) fn is_staged(algorithm: &AlgorithmSpec) -> bool {
     !["dgd", "decor"].contains(&algorithm.protocol.kind())
 }
 
-/// Plans an algorithm that begins once columns are scouted; see [`staged`](crate::protocol::staged).
+/// Plans an algorithm that begins once columns are scouted; see
+/// [`staged`](crate::protocol::staged).
 fn plan_staged(
     algorithm: AlgorithmSpec,
     layout: &Arc<RawLayout>,
@@ -66,7 +78,16 @@ fn plan_staged(
     graphs: &[Arc<Graph>],
 ) -> Result<(Planned, Vec<String>), Fault> {
     let AlgorithmSpec {
-        label, rounds, noise, tail, gossip, sharing, mixing, staleness, mut protocol, ..
+        label,
+        rounds,
+        noise,
+        tail,
+        gossip,
+        sharing,
+        mixing,
+        staleness,
+        mut protocol,
+        ..
     } = algorithm;
     let kind = protocol.kind();
     let instead = "use kind = \"dgd\", or data.encoding = \"one-hot\"";
@@ -76,9 +97,9 @@ fn plan_staged(
         Some(_) if protocol.perturbs_objective() => Some(
             "its noise stands inside a problem, whose account is no part of a Gaussian budget that scouting shares",
         ),
-        Some(_) if protocol.charges_ahead() => {
-            Some("one charge covers an epoch of its coordinates under one noise, and scouting has another")
-        }
+        Some(_) if protocol.charges_ahead() => Some(
+            "one charge covers an epoch of its coordinates under one noise, and scouting has another",
+        ),
         Some(_) if context.balanced => {
             Some("class_weight = \"balanced\" waits for shares that it does not look at")
         }
@@ -144,18 +165,23 @@ fn plan_staged(
         .map(|budget| budget * left);
     inner.rounds = rounds.unwrap_or_else(|| protocol.default_rounds(&inner)).clamp(1, MAX_ROUNDS);
     protocol.resolve(&inner);
-    let averaged = ((tail.unwrap_or(0.5) * f64::from(inner.rounds)).round() as u32).clamp(1, inner.rounds);
+    let averaged =
+        ((tail.unwrap_or(0.5) * f64::from(inner.rounds)).round() as u32).clamp(1, inner.rounds);
     let gossip = gossip.unwrap_or_else(|| account::default_gossip(&inner));
     let scouted = Arc::new(scout.clone());
     let before_mean = inner.rounds - averaged;
-    let staged = Arc::new(Staged::new(scout, Arc::from(protocol), inner, objective, (before_mean, gossip)));
+    let staged =
+        Arc::new(Staged::new(scout, Arc::from(protocol), inner, objective, (before_mean, gossip)));
     let warning = staged.check(&inner)?;
-    let context =
-        Context { terms: Terms { objective: &objective, bounds: &unit, ..context.terms }, ..*context };
+    let context = Context {
+        terms: Terms { objective: &objective, bounds: &unit, ..context.terms },
+        ..*context
+    };
     *facts = PublicFacts { dim: scouted.shape.width, rounds: staged.rounds(), ..inner };
     let all = PublicFacts { dim: staged.width(facts.dim), ..*facts };
     let protocol: Arc<dyn Protocol> = Arc::clone(&staged) as _;
-    let account = account::plan(&*protocol, None, None, &all, &context.terms, graphs, Company::default())?;
+    let account =
+        account::plan(&*protocol, None, None, &all, &context.terms, graphs, Company::default())?;
     let split = staged.split_of_the_budget();
     let label = label.unwrap_or_else(|| kind.to_owned());
     Stages { label, warning, split, protocol, account, scouted, staged: Some(staged) }
@@ -175,13 +201,18 @@ struct Stages {
 
 impl Stages {
     /// Its claim says how the budget is split, and holds against the adversary that the file names.
-    fn planned(self, facts: &PublicFacts, context: &Context<'_>) -> Result<(Planned, Vec<String>), Fault> {
+    fn planned(
+        self,
+        facts: &PublicFacts,
+        context: &Context<'_>,
+    ) -> Result<(Planned, Vec<String>), Fault> {
         let Self { label, warning, split, protocol, mut account, scouted, staged } = self;
         for price in account.allotments_mut().filter_map(|allotment| allotment.price.as_mut()) {
             price.claim.caveats.push(split.clone());
         }
         account.settle();
-        if let (Some(price), Some(wanted)) = (&account.price, context.spec.privacy.and_then(|p| p.adversary))
+        if let (Some(price), Some(wanted)) =
+            (&account.price, context.spec.privacy.and_then(|p| p.adversary))
         {
             account::protects(&price.claim, wanted, facts.agents)?;
         }
@@ -217,8 +248,18 @@ pub(super) fn plan(
     if is_staged(&algorithm) {
         return plan_staged(algorithm, layout, facts, context, graphs);
     }
-    let AlgorithmSpec { label, rounds, noise, tail, gossip, sharing, mixing, staleness, protocol, .. } =
-        algorithm;
+    let AlgorithmSpec {
+        label,
+        rounds,
+        noise,
+        tail,
+        gossip,
+        sharing,
+        mixing,
+        staleness,
+        protocol,
+        ..
+    } = algorithm;
     let kind = protocol.kind();
     if protocol.parameters().contains_key("step") {
         return Err(Fault::at(
@@ -226,9 +267,13 @@ pub(super) fn plan(
             "step is chosen from public numbers where columns are scouted: leave it out",
         ));
     }
-    let foreign = [("tail", tail.is_some()), ("gossip", gossip.is_some()), ("exchange", sharing.is_some())];
+    let foreign =
+        [("tail", tail.is_some()), ("gossip", gossip.is_some()), ("exchange", sharing.is_some())];
     if let Some((key, _)) = foreign.into_iter().find(|f| f.1) {
-        return Err(Fault::at(key, format!("{key} has no place where columns are scouted: leave it out")));
+        return Err(Fault::at(
+            key,
+            format!("{key} has no place where columns are scouted: leave it out"),
+        ));
     }
     if mixing != MixRule::Average {
         return Err(Fault::at(
@@ -266,8 +311,13 @@ pub(super) fn plan(
     };
     facts.private = mu.is_some();
     let pairwise = protocol.pairwise(facts).map(|open| Pairwise {
-        // Totals are exact, so that shared noise costs nothing: as strong as it may be, unless the file says.
-        correlation: match protocol.parameters().get("correlation").and_then(serde_json::Value::as_f64) {
+        // Totals are exact, so that shared noise costs nothing: as strong as it may be, unless the
+        // file says.
+        correlation: match protocol
+            .parameters()
+            .get("correlation")
+            .and_then(serde_json::Value::as_f64)
+        {
             Some(given) => given,
             None => MOST_CORRELATION,
         },
@@ -317,18 +367,24 @@ pub(super) fn plan(
     account.noise_spec = noise;
     let split = scouted.split_of_the_budget();
     let label = label.unwrap_or_else(|| kind.to_owned());
-    Stages { label, warning, split, protocol, account, scouted, staged: None }.planned(facts, context)
+    Stages { label, warning, split, protocol, account, scouted, staged: None }
+        .planned(facts, context)
 }
 
 /// Scouting is planned for a budget.
 fn no_budget() -> Fault {
-    Fault::at("privacy.epsilon", "noise needs a budget where columns are scouted: set privacy.epsilon")
+    Fault::at(
+        "privacy.epsilon",
+        "noise needs a budget where columns are scouted: set privacy.epsilon",
+    )
 }
 
-/// Gives the messages of all algorithms the length of the longest: how fine histograms are follows from an algorithm's noise, and agents have records of one shape.
-/// What is added is never drawn on nor read (`Scouted::active`), so that no account changes.
+/// Gives the messages of all algorithms the length of the longest: how fine histograms are follows
+/// from an algorithm's noise, and agents have records of one shape. What is added is never drawn on
+/// nor read (`Scouted::active`), so that no account changes.
 pub(super) fn level(planned: &mut [Planned], facts: &mut PublicFacts) {
-    let Some(width) = planned.iter().filter_map(|p| Some(p.scouted.as_ref()?.shape.width)).max() else {
+    let Some(width) = planned.iter().filter_map(|p| Some(p.scouted.as_ref()?.shape.width)).max()
+    else {
         return;
     };
     facts.dim = width;
@@ -346,12 +402,14 @@ pub(super) fn level(planned: &mut [Planned], facts: &mut PublicFacts) {
     }
 }
 
-/// How often a record's share moves a sum. What is removed also changes the number that sums are divided by.
+/// How often a record's share moves a sum. What is removed also changes the number that sums are
+/// divided by.
 pub(super) fn reach(neighbours: NeighbourRelation) -> f64 {
     if neighbours == NeighbourRelation::ZeroOut { 1.0 } else { 2.0 }
 }
 
-/// What scouting would be for this experiment under a budget of `epsilon`, whatever its file chose: `None` where its records cannot be scouted.
+/// What scouting would be for this experiment under a budget of `epsilon`, whatever its file chose:
+/// `None` where its records cannot be scouted.
 pub(super) fn instead(experiment: &Experiment, epsilon: f64) -> Option<Scouted> {
     let (Source::Data(data), Some(privacy)) = (&*experiment.source, experiment.spec.privacy) else {
         return None;
@@ -396,7 +454,10 @@ impl Eyes {
         test: Option<&Records>,
         model: &[f64],
     ) {
-        let (Some(layout), Some((standard, _))) = (&experiment.layout, split(planned, model)) else { return };
+        let (Some(layout), Some((standard, _))) = (&experiment.layout, split(planned, model))
+        else {
+            return;
+        };
         if self.standard == standard {
             return;
         }
@@ -437,7 +498,8 @@ fn pooled(
 }
 
 impl Experiment {
-    /// The loss of a run that found this standard: where classes are balanced by estimated shares, with their weights.
+    /// The loss of a run that found this standard: where classes are balanced by estimated shares,
+    /// with their weights.
     pub(super) fn loss_under(&self, standard: Option<&[f64]>) -> Loss {
         match (&self.layout, standard) {
             (Some(layout), Some(standard)) => {
@@ -447,8 +509,12 @@ impl Experiment {
         }
     }
 
-    /// What all records look like without noise, where columns are scouted: the reference that models are compared with.
-    pub(super) fn reference(&self, locals: &[LocalObjective]) -> Option<(Vec<f64>, LocalObjective)> {
+    /// What all records look like without noise, where columns are scouted: the reference that
+    /// models are compared with.
+    pub(super) fn reference(
+        &self,
+        locals: &[LocalObjective],
+    ) -> Option<(Vec<f64>, LocalObjective)> {
         let layout = self.layout.as_ref()?;
         let counts: Vec<usize> = locals.iter().map(|l| l.stake().records).collect();
         let standard = Scouted::exact_standard(layout, self.objective.loss, &counts, locals)?;
@@ -469,16 +535,20 @@ impl Experiment {
         Some(self.layout.as_ref()?.encode(standard, raw))
     }
 
-    /// The encoder of the records and the coefficients on its features, of a model as agents hold it: where columns are scouted, it carries
-    /// what was found of them. `None` where there are no records with a schema.
+    /// The encoder of the records and the coefficients on its features, of a model as agents hold
+    /// it: where columns are scouted, it carries what was found of them. `None` where there are no
+    /// records with a schema.
     pub(crate) fn fitted(&self, label: &str, model: &[f64]) -> Option<(Encoder, Vec<f64>)> {
         let Source::Data(data) = &*self.source else { return None };
         let planned = self.planned.iter().find(|p| p.label == label);
         match (&self.layout, planned.and_then(|p| split(p, model))) {
             (Some(layout), Some((standard, x))) => {
                 let mut x = x.to_vec();
-                // A regression's label was standardised too: the coefficients speak of the label's own unit again.
-                if let (Task::Regression { min, max }, Some(bias)) = (data.task, x.len().checked_sub(1)) {
+                // A regression's label was standardised too: the coefficients speak of the label's
+                // own unit again.
+                if let (Task::Regression { min, max }, Some(bias)) =
+                    (data.task, x.len().checked_sub(1))
+                {
                     x.iter_mut().for_each(|x| *x *= layout.label_scale(standard));
                     x[bias] += min + layout.label_part(standard)[0] * (max - min);
                 }
@@ -508,7 +578,14 @@ mod tests {
         under(SCHEMA, graph, sites, label, loss, privacy)
     }
 
-    fn under(schema: &str, graph: &str, sites: usize, label: &str, loss: &str, privacy: &str) -> Experiment {
+    fn under(
+        schema: &str,
+        graph: &str,
+        sites: usize,
+        label: &str,
+        loss: &str,
+        privacy: &str,
+    ) -> Experiment {
         checked(schema, "kind = \"dgd\"", (graph, sites, label, loss, privacy)).unwrap()
     }
 
@@ -529,18 +606,22 @@ mod tests {
         let mut table = String::from("age,dose,sex,ward,site,y\n");
         let mut state = 1u64;
         let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 11) as f64 / (1u64 << 53) as f64
         };
         for site in 0..sites {
             for _ in 0..20 << (site % 5) {
-                let (age, dose, sex, ward) = (100.0 * uniform(), uniform(), uniform() < 0.3, uniform());
-                let score = 0.04 * (age - 50.0) + f64::from(u8::from(sex)) + 3.0 * (uniform() - 0.5);
+                let (age, dose, sex, ward) =
+                    (100.0 * uniform(), uniform(), uniform() < 0.3, uniform());
+                let score =
+                    0.04 * (age - 50.0) + f64::from(u8::from(sex)) + 3.0 * (uniform() - 0.5);
                 let y = match loss {
                     "ridge" => format!("{score}"),
-                    "softmax" => {
-                        ["low", "mid", "high"][(score > 0.0) as usize + (score > 1.0) as usize].into()
-                    }
+                    "softmax" => ["low", "mid", "high"]
+                        [(score > 0.0) as usize + (score > 1.0) as usize]
+                        .into(),
                     _ => if score > 0.2 { "yes" } else { "no" }.to_owned(),
                 };
                 let ward = ["a", "b", "c"][(3.0 * ward) as usize];
@@ -557,7 +638,14 @@ mod tests {
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Data(Box::new(data));
-        Experiment::check(Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None })
+        Experiment::check(Inputs {
+            file: "made-up".into(),
+            text,
+            spec,
+            source,
+            edges: None,
+            entropy: None,
+        })
     }
 
     const BINARY: &str = "classes = [\"no\", \"yes\"]";
@@ -567,14 +655,16 @@ mod tests {
         run(experiment, &Silent).unwrap()
     }
 
-    /// Noise that neighbours share cancels in every total: models come as near to those without noise as the own noise of all, and the whole of it is not needed.
+    /// Noise that neighbours share cancels in every total: models come as near to those without
+    /// noise as the own noise of all, and the whole of it is not needed.
     #[test]
     fn neighbours_who_share_noise_train_on_scouted_columns() {
         use crate::audit::{Options, Verdict};
         use crate::privacy::Adversary;
         let budget = "[privacy]\nepsilon = 2.0\ndelta = 1e-6";
         let ring = |privacy: &str, algorithm: &str| {
-            checked(SCHEMA, algorithm, ("kind = \"ring\"", 10, BINARY, "logistic", privacy)).unwrap()
+            checked(SCHEMA, algorithm, ("kind = \"ring\"", 10, BINARY, "logistic", privacy))
+                .unwrap()
         };
         let model = |e: &Experiment| trained(e).models[0].agents.clone();
         let decor = ring(budget, "kind = \"decor\"\ncolluders = 1\nrounds = 2");
@@ -583,14 +673,16 @@ mod tests {
         assert!((1.99..=2.0).contains(&claim.epsilon), "{}", claim.epsilon);
         let found = model(&decor);
         assert!(found.iter().all(|m| m == &found[0]), "all agents have one model");
-        // Nine honest agents in a row, a worst end: its noise is a ninth of what it would need alone, and a little more.
+        // Nine honest agents in a row, a worst end: its noise is a ninth of what it would need
+        // alone, and a little more.
         let account = decor.planned[0].account.allotments().next().unwrap();
         let ratio = account.hidden_by[0].scale() / account.noise[0].noise().scale();
         assert!((2.9..3.01).contains(&ratio), "{ratio}");
         let few = ("kind = \"complete\"", 5, BINARY, "logistic", budget);
         let small = checked(SCHEMA, "kind = \"decor\"\nrounds = 2", few).unwrap();
         let options = Options { trials: 100, confidence: 1.0 - 1e-6, seed: 5 };
-        let audit = small.audit(crate::experiment::AuditTarget::Experiment, options).unwrap().remove(0);
+        let audit =
+            small.audit(crate::experiment::AuditTarget::Experiment, options).unwrap().remove(0);
         assert_eq!(audit.audit.unwrap().verdict, Verdict::Consistent, "{audit:?}");
         let refused = checked(
             SCHEMA,
@@ -606,36 +698,50 @@ mod tests {
         assert!(refused.unwrap_err().to_string().contains("is feared"));
     }
 
-    /// Sums on their way hold shared noise that has not cancelled yet. They were cut to the size that own noise may have, and models were worse than with noise of one's own.
+    /// Sums on their way hold shared noise that has not cancelled yet. They were cut to the size
+    /// that own noise may have, and models were worse than with noise of one's own.
     #[test]
     fn noise_that_neighbours_share_changes_no_total() {
         let model = |correlation: f64| {
             let algorithm =
                 format!("kind = \"decor\"\nrounds = 3\ncolluders = 4\ncorrelation = {correlation}");
-            let ring = ("kind = \"ring\"", 6, BINARY, "logistic", "[privacy]\nepsilon = 1.0\ndelta = 1e-6");
+            let ring = (
+                "kind = \"ring\"",
+                6,
+                BINARY,
+                "logistic",
+                "[privacy]\nepsilon = 1.0\ndelta = 1e-6",
+            );
             trained(&checked(SCHEMA, &algorithm, ring).unwrap()).models[0].agents.clone()
         };
-        // Four colluders leave nobody two honest neighbours in a row on a ring of six: all hide themselves, whatever is shared.
+        // Four colluders leave nobody two honest neighbours in a row on a ring of six: all hide
+        // themselves, whatever is shared.
         let (little, much) = (model(1.0), model(30.0));
         for (a, b) in little.iter().flatten().zip(much.iter().flatten()) {
             assert!((a - b).abs() <= 1e-9 * (1.0 + a.abs()), "{a} {b}");
         }
     }
 
-    /// The finer histograms of one algorithm made messages longer than another's, which ended the run.
+    /// The finer histograms of one algorithm made messages longer than another's, which ended the
+    /// run.
     #[test]
     fn algorithms_with_histograms_of_their_own_run_side_by_side() {
         let (local, shared) = ("kind = \"dgd\"\nrounds = 2", "kind = \"decor\"\nrounds = 2");
         let made = |algorithm: &str, epsilon: f64| {
             let privacy = format!("[privacy]\nepsilon = {epsilon}\ndelta = 1e-6");
-            checked(SCHEMA, algorithm, ("kind = \"ring\"", 6, BINARY, "logistic", &privacy)).unwrap()
+            checked(SCHEMA, algorithm, ("kind = \"ring\"", 6, BINARY, "logistic", &privacy))
+                .unwrap()
         };
         let width = |algorithm: &str, epsilon| made(algorithm, epsilon).facts.dim;
-        let apart = [1.0, 2.0, 4.0, 8.0, 16.0].into_iter().find(|&e| width(local, e) < width(shared, e));
+        let apart =
+            [1.0, 2.0, 4.0, 8.0, 16.0].into_iter().find(|&e| width(local, e) < width(shared, e));
         let epsilon = apart.expect("a budget under which less noise means finer histograms");
         let both = made(&format!("{local}\n[[algorithm]]\n{shared}"), epsilon);
         assert_eq!(both.facts.dim, width(shared, epsilon));
-        assert_eq!(width(&format!("{shared}\n[[algorithm]]\n{local}"), epsilon), width(shared, epsilon));
+        assert_eq!(
+            width(&format!("{shared}\n[[algorithm]]\n{local}"), epsilon),
+            width(shared, epsilon)
+        );
         let models = |e: &Experiment| trained(e).models[0].agents.clone();
         let (alone, both) = (models(&made(local, epsilon)), models(&both));
         assert!(alone.iter().zip(&both).all(|(a, b)| a[..] == b[..a.len()]), "the same bits");
@@ -648,11 +754,13 @@ mod tests {
         assert!(alone.iter().zip(&both).all(|(a, b)| a[..] == b[..a.len()]), "the same bits");
     }
 
-    /// Sums go up a tree and come down again: without noise every graph gives the model of the complete one, to rounding.
+    /// Sums go up a tree and come down again: without noise every graph gives the model of the
+    /// complete one, to rounding.
     #[test]
     fn every_graph_gives_the_same_model() {
-        let model =
-            |graph: &str| trained(&experiment(graph, 7, BINARY, "logistic", "")).models[0].agents.clone();
+        let model = |graph: &str| {
+            trained(&experiment(graph, 7, BINARY, "logistic", "")).models[0].agents.clone()
+        };
         let complete = model("kind = \"complete\"");
         for graph in ["kind = \"ring\"", "kind = \"star\"", "kind = \"path\""] {
             let found = model(graph);
@@ -663,8 +771,8 @@ mod tests {
         }
     }
 
-    /// Ranges that are ten times too wide at one end push all scores to one side, and clipped gradients follow the commonest class: the direction was found and the
-    /// threshold lost.
+    /// Ranges that are ten times too wide at one end push all scores to one side, and clipped
+    /// gradients follow the commonest class: the direction was found and the threshold lost.
     #[test]
     fn a_threshold_is_found_where_noise_is_large() {
         let wide = SCHEMA.replace("max = 100", "max = 600").replace("max = 3", "max = 30");
@@ -686,7 +794,8 @@ mod tests {
         }
     }
 
-    /// Each site's own model fits its records better than the shared one, which it does not change, and neither it nor its figures are among what may be shared.
+    /// Each site's own model fits its records better than the shared one, which it does not change,
+    /// and neither it nor its figures are among what may be shared.
     #[test]
     fn personal_models_stay_at_their_sites() {
         use crate::record::{ResultKind, Shareable};
@@ -699,7 +808,10 @@ mod tests {
             let dgd = "kind = \"dgd\"\nrounds = 2";
             let with = |head: &str| trained(&checked_with(head, SCHEMA, dgd, of).unwrap());
             let (shared, personal) = (with(""), with("models = \"personal\"\n"));
-            assert_eq!(shared.models[0].agents, personal.models[0].agents, "what is released is the same");
+            assert_eq!(
+                shared.models[0].agents, personal.models[0].agents,
+                "what is released is the same"
+            );
             assert_eq!(shared.record.algorithms[0].epsilon, personal.record.algorithms[0].epsilon);
             assert_eq!(shared.record.algorithms[0].personal, None);
             // Test records are the training records here.
@@ -710,12 +822,22 @@ mod tests {
             let mut record = personal.record.clone();
             record.kind = ResultKind::Shareable { public_test: true };
             let shared = serde_json::to_string(&Shareable::of(&record).unwrap()).unwrap();
-            assert!(shared.contains("\"algorithms\"") && !shared.contains("\"personal\""), "{shared}");
+            assert!(
+                shared.contains("\"algorithms\"") && !shared.contains("\"personal\""),
+                "{shared}"
+            );
         }
         let unit = "name = \"x\"\nmodels = \"personal\"\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 9\ndim = 2\n[[algorithm]]\nkind = \"dgd\"\n";
         let spec: ExperimentSpec = toml::from_str(unit).unwrap();
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-        let inputs = Inputs { file: "x".into(), text: unit.into(), spec, source, edges: None, entropy: None };
+        let inputs = Inputs {
+            file: "x".into(),
+            text: unit.into(),
+            spec,
+            source,
+            edges: None,
+            entropy: None,
+        };
         assert!(Experiment::check(inputs).unwrap_err().to_string().contains("scouted"));
     }
 
@@ -733,7 +855,8 @@ mod tests {
         }
     }
 
-    /// Agents that exchange messages have the simulator's models, bit for bit, and are charged what they claim.
+    /// Agents that exchange messages have the simulator's models, bit for bit, and are charged what
+    /// they claim.
     #[test]
     fn messages_give_the_simulators_models() {
         for (graph, algorithm) in [
@@ -743,11 +866,13 @@ mod tests {
             ("kind = \"ring\"", "kind = \"gradient-tracking\"\nrounds = 8"),
             ("kind = \"complete\"", "kind = \"extra\"\nrounds = 8"),
         ] {
-            let experiment = checked(SCHEMA, algorithm, (graph, 5, BINARY, "logistic", BUDGET)).unwrap();
+            let experiment =
+                checked(SCHEMA, algorithm, (graph, 5, BINARY, "logistic", BUDGET)).unwrap();
             let simulated = trained(&experiment).models[0].agents.clone();
             let sites: Vec<_> = (0..5).map(|i| experiment.site(i).unwrap()).collect();
             let plan = |i: usize| &sites[i].plan;
-            let mut agents: Vec<Agent> = (0..5).map(|i| experiment.site(i).unwrap().agent).collect();
+            let mut agents: Vec<Agent> =
+                (0..5).map(|i| experiment.site(i).unwrap().agent).collect();
             let (mut events, mut done, mut turn) = (vec![Vec::new(); 5], 0, 0);
             while done < 5 {
                 let i = turn % 5;
@@ -771,7 +896,8 @@ mod tests {
             for (i, agent) in agents.iter().enumerate() {
                 assert_eq!(agent.model().unwrap(), &simulated[i][..], "{graph}, agent {i}");
                 let claim = plan(i).claim.as_ref().unwrap();
-                let spent = crate::privacy::compose(&events[i], claim.delta).unwrap().best().unwrap().1;
+                let spent =
+                    crate::privacy::compose(&events[i], claim.delta).unwrap().best().unwrap().1;
                 assert!(
                     spent <= claim.epsilon * 1.001 && spent > 0.99 * claim.epsilon,
                     "{spent} {}",
@@ -782,22 +908,26 @@ mod tests {
         }
     }
 
-    /// The worst pair of records, told apart by the exact likelihood ratio over all stages, is hidden as claimed; and the attack is worth its name.
+    /// The worst pair of records, told apart by the exact likelihood ratio over all stages, is
+    /// hidden as claimed; and the attack is worth its name.
     #[test]
     fn an_audit_of_all_stages_stays_below_the_claim() {
         use crate::audit::{Options, Verdict};
         for (label, loss) in [(BINARY, "logistic"), ("min = -4\nmax = 4", "ridge")] {
-            let experiment = experiment("kind = \"complete\"", 2, label, loss, &BUDGET.replace("3.0", "8.0"));
+            let experiment =
+                experiment("kind = \"complete\"", 2, label, loss, &BUDGET.replace("3.0", "8.0"));
             let options = Options { trials: 3_000, confidence: 1.0 - 1e-6, seed: 3 };
-            let found = experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();
+            let found =
+                experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();
             let found = found[0].audit.expect("a claim");
             assert_eq!(found.verdict, Verdict::Consistent, "{loss}: {found:?}");
             assert!(found.mu_lower > 0.3 * found.mu_claimed.unwrap(), "{loss}: {found:?}");
         }
     }
 
-    /// Algorithms that begin once columns are scouted learn from them, end with the standard that all agents share, keep their budget and write down what
-    /// repeats them; what cannot says why and what to do.
+    /// Algorithms that begin once columns are scouted learn from them, end with the standard that
+    /// all agents share, keep their budget and write down what repeats them; what cannot says why
+    /// and what to do.
     #[test]
     fn other_kinds_begin_once_columns_are_scouted() {
         let budget = BUDGET.replace("3.0", "60.0");
@@ -815,7 +945,8 @@ mod tests {
         ] {
             let algorithm = format!("kind = \"{kind}\nrounds = 60");
             let graph = if kind == "gd\"" { "kind = \"complete\"" } else { "kind = \"ring\"" };
-            let experiment = checked(SCHEMA, &algorithm, (graph, 5, BINARY, "logistic", &budget)).unwrap();
+            let experiment =
+                checked(SCHEMA, &algorithm, (graph, 5, BINARY, "logistic", &budget)).unwrap();
             let claim = experiment.claim(0).unwrap();
             assert!(claim.epsilon <= 60.0 && claim.epsilon > 58.0, "{kind}: {}", claim.epsilon);
             assert!(
@@ -839,27 +970,35 @@ mod tests {
             ("admm\"\nnoise = \"none", "without noise nothing is gained"),
         ] {
             let algorithm = format!("kind = \"{kind}\"");
-            let refused = checked(SCHEMA, &algorithm, ("kind = \"ring\"", 5, BINARY, "logistic", &budget));
+            let refused =
+                checked(SCHEMA, &algorithm, ("kind = \"ring\"", 5, BINARY, "logistic", &budget));
             let said = refused.unwrap_err().to_string();
             assert!(said.contains(why) && said.contains("use kind = \"dgd\""), "{said}");
         }
     }
 
-    /// The same attack on algorithms behind a scouting stage, one with a private memory, one that solves problems; rows that are as long as they can be.
+    /// The same attack on algorithms behind a scouting stage, one with a private memory, one that
+    /// solves problems; rows that are as long as they can be.
     #[test]
     fn an_audit_of_staged_algorithms_stays_below_the_claim() {
         use crate::audit::{Options, Verdict};
         for (algorithm, label, loss, least) in [
             ("kind = \"admm\"\naggregation = \"fixed\"\nrounds = 6", BINARY, "logistic", 0.15),
             ("kind = \"extra\"\nrounds = 6", BINARY, "logistic", 0.0),
-            ("kind = \"admm\"\nexact = true\naggregation = \"fixed\"\nrounds = 4", BINARY, "logistic", 0.05),
+            (
+                "kind = \"admm\"\nexact = true\naggregation = \"fixed\"\nrounds = 4",
+                BINARY,
+                "logistic",
+                0.05,
+            ),
             ("kind = \"gradient-tracking\"\nrounds = 6", "min = -4\nmax = 4", "ridge", 0.15),
         ] {
             let budget = BUDGET.replace("3.0", "8.0");
             let seats = ("kind = \"complete\"", 2, label, loss, &*budget);
             let experiment = checked(SCHEMA, algorithm, seats).unwrap();
             let options = Options { trials: 1_500, confidence: 1.0 - 1e-6, seed: 3 };
-            let found = experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();
+            let found =
+                experiment.audit(crate::experiment::AuditTarget::Experiment, options).unwrap();
             let found = found[0].audit.expect("a claim");
             assert_eq!(found.verdict, Verdict::Consistent, "{algorithm}: {found:?}");
             assert!(found.mu_lower >= least * found.mu_claimed.unwrap(), "{algorithm}: {found:?}");
@@ -890,10 +1029,15 @@ mod tests {
         let claim = all.claim(0).unwrap();
         assert!(claim.epsilon <= 3.0 && claim.epsilon > 2.97, "{}", claim.epsilon);
         let record = trained(&all).record;
-        assert!(record.algorithms[0].test_auc.unwrap() > 0.75, "{:?}", record.algorithms[0].test_auc);
+        assert!(
+            record.algorithms[0].test_auc.unwrap() > 0.75,
+            "{:?}",
+            record.algorithms[0].test_auc
+        );
     }
 
-    /// With the same records and seed a larger budget gives a better model, up to the noise of a run; the plan predicts it.
+    /// With the same records and seed a larger budget gives a better model, up to the noise of a
+    /// run; the plan predicts it.
     #[test]
     fn more_budget_is_never_worse_beyond_noise() {
         let (mut best, mut share) = (0.0f64, 1.0f64);
@@ -922,7 +1066,8 @@ mod tests {
         (spec.algorithm.iter().map(kind).collect(), spec.data.encoding)
     }
 
-    /// `auto` stands for a kind that goes with what else the file says, and for nothing that the file says already.
+    /// `auto` stands for a kind that goes with what else the file says, and for nothing that the
+    /// file says already.
     #[test]
     fn auto_picks_by_what_is_public() {
         let file = |data: &str, rest: &str| {
@@ -932,7 +1077,10 @@ mod tests {
         };
         let own = "path = \"x.csv\"\nschema = \"s.toml\"";
         assert_eq!(kinds(&file(own, BUDGET)), (vec!["dgd".into()], Encoding::Scouted));
-        assert_eq!(kinds(&file("source = \"heart\"", BUDGET)), (vec!["dgd".into()], Encoding::Scouted));
+        assert_eq!(
+            kinds(&file("source = \"heart\"", BUDGET)),
+            (vec!["dgd".into()], Encoding::Scouted)
+        );
         let synthetic = "source = \"logistic\"\nagents = 3\nrecords_per_agent = 9\ndim = 4";
         assert_eq!(kinds(&file(synthetic, BUDGET)), (vec!["dgd".into()], Encoding::OneHot));
         assert_eq!(kinds(&file(own, "")), (vec!["extra".into()], Encoding::OneHot));
@@ -942,7 +1090,8 @@ mod tests {
         assert!(said.message.contains("\"auto\" chooses step itself"), "{said}");
     }
 
-    /// The last word of a plan: what to do, how much noise to expect, and no divergence of its own defaults.
+    /// The last word of a plan: what to do, how much noise to expect, and no divergence of its own
+    /// defaults.
     #[test]
     fn a_plan_ends_in_one_recommendation() {
         let mut before = 1.0;
@@ -950,13 +1099,18 @@ mod tests {
             let budget = BUDGET.replace("3.0", epsilon);
             let experiment = experiment("kind = \"ring\"", 5, BINARY, "logistic", &budget);
             let found = experiment.recommendation();
-            assert!(found.text.starts_with("Run it as it is: a look at the columns"), "{}", found.text);
+            assert!(
+                found.text.starts_with("Run it as it is: a look at the columns"),
+                "{}",
+                found.text
+            );
             let share = found.noise_share.unwrap();
             assert!(share < before, "{share} is less than {before}");
             assert!(share > 0.5 || !found.text.contains("That is much"), "{}", found.text);
             before = share;
         }
-        for kind in crate::protocol::KINDS.iter().filter(|k| !["linear-admm", "decor"].contains(k)) {
+        for kind in crate::protocol::KINDS.iter().filter(|k| !["linear-admm", "decor"].contains(k))
+        {
             let text = format!(
                 "name = \"a\"\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 4\nrecords_per_agent = 50\ndim = 5\n\
                  [graph]\nkind = \"ring\"\n{BUDGET}\n[[algorithm]]\nkind = \"{kind}\"\n"
@@ -964,12 +1118,19 @@ mod tests {
             for text in [text.clone(), text.replace(BUDGET, "")] {
                 let spec = completed(&text).unwrap();
                 let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-                let inputs =
-                    Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None };
+                let inputs = Inputs {
+                    file: "made-up".into(),
+                    text,
+                    spec,
+                    source,
+                    edges: None,
+                    entropy: None,
+                };
                 // Some kinds need noise or parameters of their own.
                 let Ok(experiment) = Experiment::check(inputs) else { continue };
                 let plan = &experiment.plan()[0];
-                let said = format!("{kind}: {} {}", plan.assessment.standing, plan.assessment.inequality);
+                let said =
+                    format!("{kind}: {} {}", plan.assessment.standing, plan.assessment.inequality);
                 assert!(plan.assessment.standing != crate::theory::Standing::Unstable, "{said}");
                 assert!(!said.contains("diverge"), "{said}");
                 assert!(!experiment.recommendation().text.contains("Do not"), "{said}");
@@ -982,7 +1143,10 @@ mod tests {
     fn a_site_that_dominates_is_named() {
         let heavy = experiment("kind = \"complete\"", 3, BINARY, "logistic", BUDGET);
         let said = heavy.warnings().join(" ");
-        assert!(said.contains("site 3 has 68 % of the weight") && !said.contains("of the noise"), "{said}");
+        assert!(
+            said.contains("site 3 has 68 % of the weight") && !said.contains("of the noise"),
+            "{said}"
+        );
         let loud = super::super::check::loudest_site(&[3000, 20, 3000], None).unwrap();
         assert!(loud.starts_with("site 2 with its 20 records brings 100 % of all noise"), "{loud}");
         assert_eq!(super::super::check::loudest_site(&[300, 200, 300, 400], None), None);

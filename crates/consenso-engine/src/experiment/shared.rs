@@ -1,4 +1,5 @@
-//! `exchange = "secret-shared"`: what an experiment needs for it, and the range its numbers can have.
+//! `exchange = "secret-shared"`: what an experiment needs for it, and the range its numbers can
+//! have.
 
 use super::check::{Context, Planned};
 use super::problem::Tied;
@@ -47,7 +48,8 @@ pub struct SharingSpec {
 /// With 40 bits a round adds at most 2^−41 to the error of the mean.
 const FRACTION_BITS: u32 = 40;
 
-/// Under noise, as many bits as make an agent's part at least 2^20 steps: rounding then adds less than a part in 10^13 to its variance.
+/// Under noise, as many bits as make an agent's part at least 2^20 steps: rounding then adds less
+/// than a part in 10^13 to its variance.
 const NOISE_BITS: i32 = 20;
 
 impl SharingSpec {
@@ -84,11 +86,14 @@ pub(super) fn masking(spec: &SharingSpec, private: bool, graphs: &[Arc<Graph>]) 
         largest(all, |c| masked::company(graph, c).size >= 2)
     };
     let hidden_from = || distinct(graphs).map(most).min().unwrap_or(0);
-    spec.masked
-        .then(|| Masking { drop_outs: spec.drop_outs, hidden_from: if private { 0 } else { hidden_from() } })
+    spec.masked.then(|| Masking {
+        drop_outs: spec.drop_outs,
+        hidden_from: if private { 0 } else { hidden_from() },
+    })
 }
 
-/// The largest number up to `most` of which something holds that holds of all smaller ones; 0 if there is none.
+/// The largest number up to `most` of which something holds that holds of all smaller ones; 0 if
+/// there is none.
 fn largest(most: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, most);
     while low < high {
@@ -100,7 +105,9 @@ fn largest(most: usize, holds: impl Fn(usize) -> bool) -> usize {
 
 fn distinct(graphs: &[Arc<Graph>]) -> impl Iterator<Item = &Arc<Graph>> {
     let mut last: Option<&Arc<Graph>> = None;
-    graphs.iter().filter(move |graph| !last.replace(graph).is_some_and(|before| Arc::ptr_eq(before, graph)))
+    graphs
+        .iter()
+        .filter(move |graph| !last.replace(graph).is_some_and(|before| Arc::ptr_eq(before, graph)))
 }
 
 /// Whether a simulation can play these drop-outs.
@@ -142,7 +149,8 @@ pub(super) fn check_drop_outs(
     Ok(())
 }
 
-/// The masks of an agent's edges: in a simulation all secrets come from the run's own seed, elsewhere the ends of every edge have still to agree on one.
+/// The masks of an agent's edges: in a simulation all secrets come from the run's own seed,
+/// elsewhere the ends of every edge have still to agree on one.
 pub(super) fn masks(agent: usize, graph: &Graph, seed: Option<&Seed>) -> Masks {
     let pair = |&other: &u32| match seed {
         Some(seed) => Pair::new(agent as u32, other, seed.clone()),
@@ -151,7 +159,9 @@ pub(super) fn masks(agent: usize, graph: &Graph, seed: Option<&Seed>) -> Masks {
     Masks::new(graph.neighbours(agent).iter().map(pair).collect::<Vec<_>>(), graph.agents())
 }
 
-/// How many colluders to count on where the file does not say: half of the agents among shares; in masked sums as many of these as, with those that drop out, cannot cut the graph, but one at least.
+/// How many colluders to count on where the file does not say: half of the agents among shares; in
+/// masked sums as many of these as, with those that drop out, cannot cut the graph, but one at
+/// least.
 fn open_colluders(spec: &SharingSpec, agents: usize, graphs: &[Arc<Graph>]) -> usize {
     if !spec.masked {
         return Together::most(agents);
@@ -159,7 +169,8 @@ fn open_colluders(spec: &SharingSpec, agents: usize, graphs: &[Arc<Graph>]) -> u
     let most = (agents / 2).min(agents.saturating_sub(2 + spec.drop_outs)).max(1);
     let whole = |c: usize| {
         let taken = c + spec.drop_outs;
-        distinct(graphs).all(|graph| masked::company(graph, taken).size == agents.saturating_sub(taken))
+        distinct(graphs)
+            .all(|graph| masked::company(graph, taken).size == agents.saturating_sub(taken))
     };
     largest(most, whole).max(1)
 }
@@ -276,7 +287,10 @@ pub(super) fn together(
     }
     let laplace = "parts of Laplace noise do not add up to Laplace noise";
     if privacy.mechanism == Some(NoiseKind::Laplace) {
-        return Err(Fault::at("exchange", format!("{exchange}: {laplace}; leave privacy.mechanism out")));
+        return Err(Fault::at(
+            "exchange",
+            format!("{exchange}: {laplace}; leave privacy.mechanism out"),
+        ));
     }
     if !matches!(noise, None | Some(NoiseSpec::Gaussian(_))) {
         return Err(Fault::at(
@@ -289,7 +303,8 @@ pub(super) fn together(
         Some(Adversary::Colluders(c)) if spec.masked => Some(c.colluders),
         _ => None,
     };
-    let colluders = spec.colluders.or(feared).unwrap_or_else(|| open_colluders(spec, agents, graphs));
+    let colluders =
+        spec.colluders.or(feared).unwrap_or_else(|| open_colluders(spec, agents, graphs));
     let together = if spec.masked {
         Together::masked(distinct(graphs).map(|graph| &**graph), colluders, drop_outs)
     } else {
@@ -319,7 +334,8 @@ pub(super) fn together(
 
 /// The code of a run, or why there is none.
 ///
-/// The range is proved, not hoped for: an agent that had to stop because of its own numbers would tell something about them.
+/// The range is proved, not hoped for: an agent that had to stop because of its own numbers would
+/// tell something about them.
 pub(super) fn code(
     spec: &SharingSpec,
     protocol: &dyn Protocol,
@@ -369,12 +385,14 @@ pub(super) fn code(
 
 /// An agent's own part of the noise, by round; empty without noise.
 fn parts(account: &Account) -> Vec<f64> {
-    let part =
-        |together: Together| account.noise().iter().map(|n| together.part(n.noise().scale())).collect();
+    let part = |together: Together| {
+        account.noise().iter().map(|n| together.part(n.noise().scale())).collect()
+    };
     account.together.map(part).unwrap_or_default()
 }
 
-/// Gives every agent its part of the noise, on the grid of the code, and says in the claim what that assumes and adds to δ.
+/// Gives every agent its part of the noise, on the grid of the code, and says in the claim what
+/// that assumes and adds to δ.
 pub(super) fn distribute(
     account: &mut Account,
     masked: bool,
@@ -382,7 +400,9 @@ pub(super) fn distribute(
     facts: &PublicFacts,
     context: &Context<'_>,
 ) -> Result<(), Fault> {
-    let (Some(together), Some(privacy)) = (account.together, context.spec.privacy) else { return Ok(()) };
+    let (Some(together), Some(privacy)) = (account.together, context.spec.privacy) else {
+        return Ok(());
+    };
     let grid = Grid::new(-(code.fraction_bits() as i32)).map_err(Fault::of)?;
     let parts = parts(account);
     let noise: Arc<[RoundNoise]> =
@@ -406,8 +426,11 @@ pub(super) fn distribute(
         }
         let claim = &mut price.claim;
         claim.against = Adversary::coalition(together.colluders(), masked);
-        claim.sampler =
-            format!("{}, an agent's part having 1/{} of the variance", claim.sampler, together.company());
+        claim.sampler = format!(
+            "{}, an agent's part having 1/{} of the variance",
+            claim.sampler,
+            together.company()
+        );
         claim.delta = privacy.delta;
         claim.bounds = None;
         let (adversary, caveat) = if masked { under_masks(together) } else { in_shares(together) };
@@ -427,8 +450,9 @@ fn in_shares(together: Together) -> (String, String) {
         "up to {colluders} of {agents} agents collude, pool all they see and subtract their own noise; all follow the protocol"
     );
     let honest = together.honest();
-    let caveat =
-        format!("the noise is the sum's: the {honest} agents who do not collude add all of it together");
+    let caveat = format!(
+        "the noise is the sum's: the {honest} agents who do not collude add all of it together"
+    );
     (adversary, caveat)
 }
 
@@ -471,7 +495,10 @@ pub(super) fn describe(planned: &Planned) -> String {
             t.drop_outs()
         ),
         (Some(_), Some(t)) => {
-            format!("{noise} an agent; {how}, the sum hides a record from up to {} colluders", t.colluders())
+            format!(
+                "{noise} an agent; {how}, the sum hides a record from up to {} colluders",
+                t.colluders()
+            )
         }
         (Some(code), None) => {
             let most = planned.masking.map_or(code.agents() - 2, |masking| masking.hidden_from);
@@ -486,7 +513,10 @@ pub(super) fn keys(planned: &Planned) -> Parameters {
     let mut table = Parameters::new();
     if let Some(code) = &planned.sharing {
         let masking = planned.masking;
-        table.insert("exchange".into(), if masking.is_some() { "masked" } else { "secret-shared" }.into());
+        table.insert(
+            "exchange".into(),
+            if masking.is_some() { "masked" } else { "secret-shared" }.into(),
+        );
         let drop_outs = masking.map(|m| m.drop_outs as i64).filter(|&t| t > 0);
         table.extend(drop_outs.map(|t| ("drop_outs".into(), t.into())));
         table.insert("range".into(), code.range().into());
@@ -525,13 +555,15 @@ fn reach(
     for round in 1..=facts.rounds {
         let message = wide(protocol.reach(round, before, gradient, facts)?);
         // A round may be tried again with the noise of a later charge.
-        let charges = parts.len().min(round as usize - 1)..parts.len().min(round as usize + drop_outs);
+        let charges =
+            parts.len().min(round as usize - 1)..parts.len().min(round as usize + drop_outs);
         let Some(part) = parts[charges].iter().copied().reduce(f64::max) else {
             before = message;
             largest = largest.max(message);
             continue;
         };
-        // The three parts of a noised message and what each may have of the range: half, a quarter and a quarter (see `Gate::share`).
+        // The three parts of a noised message and what each may have of the range: half, a quarter
+        // and a quarter (see `Gate::share`).
         let low = wide(protocol.reach(round, before, 0.0, facts)?);
         let step = wide(protocol.reach(round, 0.0, gradient, facts)?);
         let tail = wide((TAIL + 1.0) * part);
@@ -557,7 +589,9 @@ fn contributions(tied: &Tied) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, SpecError, run};
+    use crate::experiment::{
+        Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, SpecError, run,
+    };
 
     fn read(text: &str) -> ExperimentSpec {
         let spec: ExperimentSpec = toml::from_str(text).unwrap();
@@ -581,14 +615,16 @@ mod tests {
         })
     }
 
-    const GD: &str = "[[algorithm]]\nkind = \"gd\"\nrounds = 20\nstep = 0.5\naggregation = \"fixed\"\n";
+    const GD: &str =
+        "[[algorithm]]\nkind = \"gd\"\nrounds = 20\nstep = 0.5\naggregation = \"fixed\"\n";
     const SECRET: &str = "exchange = \"secret-shared\"\n";
 
     #[test]
     fn a_secret_shared_run_gives_what_the_plain_one_gives() {
         let both = format!("{GD}{GD}{SECRET}");
         let experiment = check(4, "complete", &both).unwrap();
-        // Without a bound on the set, 20 steps of 0.5 along gradients of at most 1 reach no farther than 10.
+        // Without a bound on the set, 20 steps of 0.5 along gradients of at most 1 reach no farther
+        // than 10.
         assert!(experiment.resolved().contains("range = 16.0"), "{}", experiment.resolved());
         let record = run(&experiment, &Silent).unwrap().record;
         let [plain, shared] = &record.algorithms[..] else { panic!("two algorithms") };
@@ -623,9 +659,15 @@ mod tests {
             assert!(parts.iter().all(|part| error.contains(part)), "{parts:?} not in {error}");
         };
         let gd = |more: &str| format!("{GD}{SECRET}{more}");
-        let admm = |more: &str| format!("[[algorithm]]\nkind = \"admm\"\nrounds = 20\n{SECRET}{more}");
+        let admm =
+            |more: &str| format!("[[algorithm]]\nkind = \"admm\"\nrounds = 20\n{SECRET}{more}");
         refused(2, "complete", &gd(""), &["small.toml:15: ", "at least 3 agents, not 2"]);
-        refused(4, "ring", &admm(""), &["small.toml:13: ", "complete graph", "graph.kind = \"complete\""]);
+        refused(
+            4,
+            "ring",
+            &admm(""),
+            &["small.toml:13: ", "complete graph", "graph.kind = \"complete\""],
+        );
         refused(
             4,
             "complete",
@@ -639,7 +681,12 @@ mod tests {
             &["small.toml:16: ", "not below 2^63", "fraction bits"],
         );
         refused(4, "complete", &gd("gossip = 3\n"), &["small.toml:16: ", "gossip", "leave it out"]);
-        refused(4, "complete", &gd("noise = { gaussian = 1.0 }\n"), &["small.toml:16: ", "noise = \"none\""]);
+        refused(
+            4,
+            "complete",
+            &gd("noise = { gaussian = 1.0 }\n"),
+            &["small.toml:16: ", "noise = \"none\""],
+        );
         refused(4, "complete", &admm(""), &["needs range", "objective.constraint"]);
         let random = gd("").replace("fixed", "random");
         refused(4, "complete", &random, &["aggregation = \"fixed\""]);
@@ -651,8 +698,18 @@ mod tests {
             &format!("{GD}range = 2.0\n"),
             &["small.toml:15: ", "exchange = \"secret-shared\""],
         );
-        refused(4, "complete", &gd("colluders = 1\n"), &["small.toml:16: ", "colluders", "leave it out"]);
-        refused(4, "complete", &format!("{GD}colluders = 1\n"), &["small.toml:15: ", "secret-shared"]);
+        refused(
+            4,
+            "complete",
+            &gd("colluders = 1\n"),
+            &["small.toml:16: ", "colluders", "leave it out"],
+        );
+        refused(
+            4,
+            "complete",
+            &format!("{GD}colluders = 1\n"),
+            &["small.toml:15: ", "secret-shared"],
+        );
         assert!(check(4, "complete", &admm("range = 100.0\n")).is_ok());
     }
 
@@ -673,9 +730,21 @@ mod tests {
             "",
             &["small.toml:16: ", "colluders = 3 of 4", "at most 2", "plain exchange"],
         );
-        refused(&gd("range = 1.0\n"), "", &["small.toml:16: ", "range = 1 is too small", "leave it out"]);
-        refused(&gd("fraction_bits = 3\n"), "", &["small.toml:16: ", "at least 4", "more fraction bits"]);
-        refused(&gd("fraction_bits = 46\n"), "", &["small.toml:16: ", "2^52", "fewer fraction bits"]);
+        refused(
+            &gd("range = 1.0\n"),
+            "",
+            &["small.toml:16: ", "range = 1 is too small", "leave it out"],
+        );
+        refused(
+            &gd("fraction_bits = 3\n"),
+            "",
+            &["small.toml:16: ", "at least 4", "more fraction bits"],
+        );
+        refused(
+            &gd("fraction_bits = 46\n"),
+            "",
+            &["small.toml:16: ", "2^52", "fewer fraction bits"],
+        );
         refused(
             &gd(""),
             "mechanism = \"laplace\"\n",
@@ -687,9 +756,13 @@ mod tests {
             &["small.toml:16: ", "noise must be", "gaussian"],
         );
         refused(&gd(""), "accounting = \"filter\"\n", &["accounting = \"schedule\""]);
-        let unlimited = private(&gd("noise = { gaussian = 1e-4 }\n"), "").replace("epsilon = 1.0\n", "");
+        let unlimited =
+            private(&gd("noise = { gaussian = 1e-4 }\n"), "").replace("epsilon = 1.0\n", "");
         let error = check(4, "complete", &unlimited).map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("small.toml:16: ") && error.contains("noise is so small"), "{error}");
+        assert!(
+            error.contains("small.toml:16: ") && error.contains("noise is so small"),
+            "{error}"
+        );
         let admm = format!("[[algorithm]]\nkind = \"admm\"\nrounds = 20\n{SECRET}range = 100.0\n");
         refused(
             &admm,
@@ -706,13 +779,26 @@ mod tests {
         assert!(text.contains("colluders = 2") && text.contains("gossip = 0"), "{text}");
         let record = run(&experiment, &Silent).unwrap().record;
         let epsilon = record.algorithms[0].epsilon.as_ref().unwrap();
-        assert!(epsilon.claim <= 1.0 && epsilon.claim > 0.999 && epsilon.delta == 1e-6, "{epsilon:?}");
+        assert!(
+            epsilon.claim <= 1.0 && epsilon.claim > 0.999 && epsilon.delta == 1e-6,
+            "{epsilon:?}"
+        );
         assert_eq!(record.algorithms[0].agents_stopped, 0.0);
-        assert!(record.algorithms[0].noise.contains("2 colluders"), "{}", record.algorithms[0].noise);
+        assert!(
+            record.algorithms[0].noise.contains("2 colluders"),
+            "{}",
+            record.algorithms[0].noise
+        );
         let spec = read(&text);
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-        let inputs =
-            Inputs { file: "again".into(), text: text.clone(), spec, source, edges: None, entropy: None };
+        let inputs = Inputs {
+            file: "again".into(),
+            text: text.clone(),
+            spec,
+            source,
+            edges: None,
+            entropy: None,
+        };
         assert_eq!(Experiment::check(inputs).unwrap().resolved(), text);
     }
 
@@ -722,7 +808,9 @@ mod tests {
         let text = format!("[[algorithm]]\nkind = \"admm\"\nrounds = 20\n{SECRET}range = 0.01\n");
         let error = run(&check(4, "complete", &text).unwrap(), &Silent).unwrap_err();
         assert!(
-            error.to_string().contains("outside the declared range ±0.01 in round 1; nothing was sent"),
+            error
+                .to_string()
+                .contains("outside the declared range ±0.01 in round 1; nothing was sent"),
             "{error}"
         );
     }

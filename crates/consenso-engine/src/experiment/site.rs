@@ -55,7 +55,8 @@ pub struct SitePlan {
     pub records: usize,
     /// What it claims about its records; `None` for a run that protects nobody.
     pub claim: Option<Claim>,
-    /// What all its releases cost in every way that is known, for a ledger that adds up studies; `None` for a run that protects nobody.
+    /// What all its releases cost in every way that is known, for a ledger that adds up studies;
+    /// `None` for a run that protects nobody.
     pub cost: Option<StudyCost>,
     /// Whether its noise comes from the experiment's seed.
     pub seeded: bool,
@@ -93,7 +94,8 @@ impl Experiment {
         self.alone
     }
 
-    /// Whether the only algorithm of a network exchanges secret shares: [`Self::sharing_site`] instead of [`Self::site`]; or [masked vectors](Self::is_masked).
+    /// Whether the only algorithm of a network exchanges secret shares: [`Self::sharing_site`]
+    /// instead of [`Self::site`]; or [masked vectors](Self::is_masked).
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.planned.iter().any(|p| p.sharing.is_some())
@@ -110,7 +112,10 @@ impl Experiment {
             return Err(Fault::at("exchange", message));
         }
         let graph = &self.graphs[0];
-        Ok(Site { agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player), plan })
+        Ok(Site {
+            agent: Agent::new(agent as u32, graph, &Mixing::metropolis(graph), player),
+            plan,
+        })
     }
 
     /// What agent `agent` is about to do, whichever way it exchanges.
@@ -128,8 +133,9 @@ impl Experiment {
     pub fn sharing_site(&self, agent: usize) -> Result<SharingSite, Fault> {
         let (planned, player, mut plan) = self.seated(agent)?;
         let code = planned.sharing.filter(|_| planned.masking.is_none());
-        let code = code
-            .ok_or_else(|| Fault::at("exchange", "only exchange = \"secret-shared\" has shares to send"))?;
+        let code = code.ok_or_else(|| {
+            Fault::at("exchange", "only exchange = \"secret-shared\" has shares to send")
+        })?;
         plan.dim = planned.protocol.contribution(plan.dim);
         plan.width = plan.dim;
         let agent = SharingAgent::sharing(agent as u32, code, player).map_err(Fault::of)?;
@@ -148,12 +154,13 @@ impl Experiment {
         plan.dim = planned.protocol.contribution(plan.dim);
         plan.width = plan.dim;
         let graph = Arc::clone(&self.graphs[0]);
-        let agent =
-            MaskedAgent::masked(agent as u32, code, graph, masking.drop_outs, player).map_err(Fault::of)?;
+        let agent = MaskedAgent::masked(agent as u32, code, graph, masking.drop_outs, player)
+            .map_err(Fault::of)?;
         Ok(MaskedSite { agent, plan })
     }
 
-    /// Whether the only algorithm of a network adds up masked vectors: [`Self::masked_site`] instead of [`Self::site`].
+    /// Whether the only algorithm of a network adds up masked vectors: [`Self::masked_site`]
+    /// instead of [`Self::site`].
     #[must_use]
     pub fn is_masked(&self) -> bool {
         self.planned.iter().any(|p| p.masking.is_some())
@@ -161,7 +168,10 @@ impl Experiment {
 
     fn seated(&self, agent: usize) -> Result<(&Planned, Player, SitePlan), Fault> {
         let [planned] = &self.planned[..] else {
-            return Err(Fault::at("algorithm", "a network runs one algorithm: keep one [[algorithm]]"));
+            return Err(Fault::at(
+                "algorithm",
+                "a network runs one algorithm: keep one [[algorithm]]",
+            ));
         };
         if self.spec.start.is_some() {
             return Err(Fault::at("start", "start: a network starts from zero, leave it out"));
@@ -207,15 +217,18 @@ impl Experiment {
             width: planned.protocol.width(self.facts.dim),
             records: stake.records,
             claim: allotment.and_then(|allotment| self.account_claim(allotment)),
-            cost: allotment.and_then(|allotment| Some(allotment.cost(&self.account_claim(allotment)?))),
+            cost: allotment
+                .and_then(|allotment| Some(allotment.cost(&self.account_claim(allotment)?))),
             seeded: self.is_seeded(),
             range: self.model_range(planned),
         }
     }
 
-    /// No model is larger: what a rule or the constraint set gives, or a billion, for models of unit rows are a few units long.
+    /// No model is larger: what a rule or the constraint set gives, or a billion, for models of
+    /// unit rows are a few units long.
     fn model_range(&self, planned: &Planned) -> f64 {
-        let within = self.spec.objective.constraint.reach(self.facts.dim).map(|r| r * (1.0 + 1e-9) + 1e-9);
+        let within =
+            self.spec.objective.constraint.reach(self.facts.dim).map(|r| r * (1.0 + 1e-9) + 1e-9);
         // Variables that are tied together are in units of their own.
         let any = if self.tied.is_some() { f64::MAX } else { 1e9 };
         planned.reach.into_iter().chain(within).fold(any, f64::min)
@@ -260,8 +273,15 @@ mod tests {
         );
         let spec: ExperimentSpec = toml::from_str(&text).unwrap();
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-        Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None })
-            .unwrap()
+        Experiment::check(Inputs {
+            file: "small".into(),
+            text,
+            spec,
+            source,
+            edges: None,
+            entropy: None,
+        })
+        .unwrap()
     }
 
     /// What a ledger has of a release.
@@ -273,10 +293,14 @@ mod tests {
         let mut all = Vec::new();
         while let Some(effect) = agent.poll() {
             match effect {
-                Effect::Charge { charge, .. } => all.push(charge.events().into_iter().collect::<Row>()),
+                Effect::Charge { charge, .. } => {
+                    all.push(charge.events().into_iter().collect::<Row>())
+                }
                 Effect::Send(m) => {
                     for j in [1, 2] {
-                        agent.handle(&crate::agent::Message::received(j, m.round(), m.values())).unwrap();
+                        agent
+                            .handle(&crate::agent::Message::received(j, m.round(), m.values()))
+                            .unwrap();
                     }
                 }
                 Effect::Done(_) => break,
@@ -308,11 +332,16 @@ mod tests {
                 compose(&events, claim.delta.max(1e-5)).unwrap().best().unwrap().1
             };
             let recomputed = charges[0].keys().map(of).fold(f64::INFINITY, f64::min);
-            assert!((recomputed / claim.epsilon - 1.0).abs() < 2e-3, "{recomputed} {}", claim.epsilon);
+            assert!(
+                (recomputed / claim.epsilon - 1.0).abs() < 2e-3,
+                "{recomputed} {}",
+                claim.epsilon
+            );
         }
     }
 
-    /// What a study costs beside others is what its releases cost: Σ μ² is the claim's own, Σ ρ that of the l2 norm.
+    /// What a study costs beside others is what its releases cost: Σ μ² is the claim's own, Σ ρ
+    /// that of the l2 norm.
     #[test]
     fn the_cost_of_a_study_is_that_of_its_releases() {
         use crate::privacy::gdp;
@@ -332,7 +361,8 @@ mod tests {
         let (filter, claim) = cost("accounting = \"filter\"", "kind = \"gd-star\"\nrounds = 9");
         let found = gdp::epsilon_of_mu(filter.mu.unwrap(), 1e-5);
         assert!((found / claim.epsilon - 1.0).abs() < 1e-9, "{found} {}", claim.epsilon);
-        // Noise that is too small for the budget stops early, and what is never released is not charged.
+        // Noise that is too small for the budget stops early, and what is never released is not
+        // charged.
         let (stopped, claim) = cost("", "kind = \"dgd\"\nrounds = 90\nnoise = { gaussian = 0.4 }");
         assert!(gdp::epsilon_of_mu(stopped.mu.unwrap(), 1e-5) <= claim.epsilon * (1.0 + 1e-9));
     }
@@ -350,7 +380,8 @@ mod tests {
         assert_eq!(found, [true, false, false, false, true, false, false, false, true]);
     }
 
-    /// Gaussian noise inside a problem: one order, fixed in advance, whose filter lets through what was released and not another round.
+    /// Gaussian noise inside a problem: one order, fixed in advance, whose filter lets through what
+    /// was released and not another round.
     #[test]
     fn gaussian_noise_inside_a_problem_is_charged_at_one_order() {
         for (kind, noise, all) in
@@ -365,13 +396,18 @@ mod tests {
                 let Mechanism::Renyi { orders, costs } = &charge["filter"].mechanism else {
                     panic!("{charge:?}")
                 };
-                let filter = filter
-                    .get_or_insert_with(|| RenyiFilter::new(orders, claim.epsilon, claim.delta).unwrap());
+                let filter = filter.get_or_insert_with(|| {
+                    RenyiFilter::new(orders, claim.epsilon, claim.delta).unwrap()
+                });
                 filter.try_charge(costs).expect("what was released was within the claim");
             }
             let filter = filter.unwrap();
             let one = filter.spent()[0] / charges.len() as f64;
-            assert!(filter.clone().try_charge(&[1.5 * one]).is_err(), "{kind} {noise}: {}", filter.used());
+            assert!(
+                filter.clone().try_charge(&[1.5 * one]).is_err(),
+                "{kind} {noise}: {}",
+                filter.used()
+            );
         }
     }
 
@@ -395,7 +431,8 @@ mod tests {
                 };
                 assert_eq!((orders.len(), mu.is_some()), tracks, "{noise}");
                 let new = if mu.is_some() { RenyiFilter::with_gaussian } else { RenyiFilter::new };
-                let filter = filter.get_or_insert_with(|| new(orders, claim.epsilon, claim.delta).unwrap());
+                let filter =
+                    filter.get_or_insert_with(|| new(orders, claim.epsilon, claim.delta).unwrap());
                 match mu {
                     Some(mu) => filter.try_charge_gaussian(costs, mu),
                     None => filter.try_charge(costs),
@@ -407,7 +444,8 @@ mod tests {
         }
     }
 
-    /// Realised losses depend on the records; a simulation keeps them, and a site's checkpoint has no place for them.
+    /// Realised losses depend on the records; a simulation keeps them, and a site's checkpoint has
+    /// no place for them.
     #[test]
     fn a_site_computes_no_realised_losses() {
         let experiment = experiment("mechanism = \"laplace\"", "kind = \"dgd\"\nrounds = 9");
@@ -421,7 +459,9 @@ mod tests {
     fn sites_that_announced_other_records_are_refused() {
         let mut other = experiment("", "kind = \"dgd\"\nrounds = 9");
         other.counts[1] = 29;
-        assert!(other.site(1).unwrap_err().to_string().contains("30 records, but 29 were announced"));
+        assert!(
+            other.site(1).unwrap_err().to_string().contains("30 records, but 29 were announced")
+        );
         assert!(other.site(3).unwrap_err().to_string().contains("no agent 3"));
     }
 }

@@ -27,12 +27,13 @@ pub struct ExperimentSpec {
     /// Rounds between two points of a curve; by default as few as keep the figures smooth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_every: Option<u32>,
-    /// Everybody starts from a public random point with this standard deviation a coordinate, instead of zero: the first intervals have
-    /// a width then.
+    /// Everybody starts from a public random point with this standard deviation a coordinate,
+    /// instead of zero: the first intervals have a width then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<f64>,
-    /// Which models sites end with: `"shared"`, or `"personal"`, where each site also fits its own records around the shared model, for itself. What is
-    /// personal never leaves the site and costs no budget; it needs `data.encoding = "scouted"`.
+    /// Which models sites end with: `"shared"`, or `"personal"`, where each site also fits its own
+    /// records around the shared model, for itself. What is personal never leaves the site and
+    /// costs no budget; it needs `data.encoding = "scouted"`.
     #[serde(default, skip_serializing_if = "Models::is_shared")]
     pub models: Models,
     /// The records.
@@ -44,7 +45,8 @@ pub struct ExperimentSpec {
     /// Who talks to whom.
     #[serde(default = "everybody")]
     pub graph: GraphSpec,
-    /// Variables of each agent's own, tied together by a linear constraint, instead of one model for all.
+    /// Variables of each agent's own, tied together by a linear constraint, instead of one model
+    /// for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<ProblemSpec>,
     /// The budget; without it a run is not private.
@@ -56,7 +58,8 @@ pub struct ExperimentSpec {
     /// How long messages of a simulation take: with `staleness` agents mix what has arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
-    /// Agents that die in a simulation of masked sums (`exchange = "masked"`), each with the round from which on it is gone.
+    /// Agents that die in a simulation of masked sums (`exchange = "masked"`), each with the round
+    /// from which on it is gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop_out: Vec<DropOut>,
     /// What is run, side by side. `kind = "auto"` picks a kind from public numbers.
@@ -131,7 +134,8 @@ fn default_runs() -> u32 {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSpec {
-    /// `"adult"`, `"heart"` or `"heart-flamby"` for bundled records, or `"logistic"`, `"ridge"`, `"softmax"` for synthetic records.
+    /// `"adult"`, `"heart"` or `"heart-flamby"` for bundled records, or `"logistic"`, `"ridge"`,
+    /// `"softmax"` for synthetic records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// A CSV or LIBSVM file, or a pattern such as `sites/*.csv` for one file a site.
@@ -143,15 +147,17 @@ pub struct DataSpec {
     /// Test records, in a file of the same schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
-    /// How the files are written, where the schema does not say so or what it says does not hold: `{ delimiter = ";", encoding = "latin-1" }`.
+    /// How the files are written, where the schema does not say so or what it says does not hold:
+    /// `{ delimiter = ";", encoding = "latin-1" }`.
     #[serde(default, skip_serializing_if = "FormatSpec::is_open")]
     pub format: FormatSpec,
-    /// Share of the records to keep for testing when there is no `test` file. In a network every site keeps it from its own file and judges
-    /// the model with it, for its operator alone.
+    /// Share of the records to keep for testing when there is no `test` file. In a network every
+    /// site keeps it from its own file and judges the model with it, for its operator alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_out: Option<f64>,
-    /// How rows become numbers. Left out, `"scouted"` for records of one's own under a budget where every algorithm is `dgd`, `decor` or `auto` with
-    /// open parameters (bundled records: `auto` alone), else `"one-hot"`.
+    /// How rows become numbers. Left out, `"scouted"` for records of one's own under a budget where
+    /// every algorithm is `dgd`, `decor` or `auto` with open parameters (bundled records: `auto`
+    /// alone), else `"one-hot"`.
     #[serde(default)]
     pub encoding: Encoding,
     /// N; taken from the files or groups when the partition says so.
@@ -163,8 +169,9 @@ pub struct DataSpec {
     /// Another division than equal and random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionSpec>,
-    /// How much each site counts, in every algorithm: `"precision"`, `"records"`, `"equal"`, or a list with one number per site. By precision where
-    /// columns are scouted, all sites alike elsewhere.
+    /// How much each site counts, in every algorithm: `"precision"`, `"records"`, `"equal"`, or a
+    /// list with one number per site. By precision where columns are scouted, all sites alike
+    /// elsewhere.
     #[serde(default, skip_serializing_if = "SiteWeights::is_open")]
     pub weights: SiteWeights,
     /// Features of synthetic records.
@@ -179,7 +186,8 @@ pub struct DataSpec {
     /// Features of a synthetic row that are not zero, for problems of many dimensions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonzeros: Option<usize>,
-    /// Features of synthetic rows that are not zero, the same ones in every row: the problem does not change with `dim` then.
+    /// Features of synthetic rows that are not zero, the same ones in every row: the problem does
+    /// not change with `dim` then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub informative: Option<usize>,
 }
@@ -242,18 +250,21 @@ pub struct ObjectiveSpec {
     /// μ.
     #[serde(default = "default_regularization")]
     pub regularization: f64,
-    /// Largest residual of ridge regression that counts; needed under privacy. For the logistic loss the largest slope, at most 1.
+    /// Largest residual of ridge regression that counts; needed under privacy. For the logistic
+    /// loss the largest slope, at most 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip: Option<f64>,
     /// Where the Huber loss becomes linear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huber_delta: Option<f64>,
-    /// How much each of two classes counts, for the logistic and the squared-hinge loss: `"balanced"`, so that each counts half by its public share (`prevalence` of the schema's label; with
-    /// `data.encoding = "scouted"` also estimated within the budget), or the weights of the negative and of the positive class.
+    /// How much each of two classes counts, for the logistic and the squared-hinge loss:
+    /// `"balanced"`, so that each counts half by its public share (`prevalence` of the schema's
+    /// label; with `data.encoding = "scouted"` also estimated within the budget), or the weights of
+    /// the negative and of the positive class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_weight: Option<ClassWeight>,
-    /// The probability above which the positive of two classes is answered: a number between 0 and 1, or `"prevalence"`, the public share of
-    /// the positive class. ½ by default.
+    /// The probability above which the positive of two classes is answered: a number between 0 and
+    /// 1, or `"prevalence"`, the public share of the positive class. ½ by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Threshold>,
     /// The set models must lie in.
@@ -359,12 +370,14 @@ pub struct SpecError {
     pub message: String,
     /// What to do.
     pub help: Option<String>,
-    /// Whether the file is well-formed and only the privacy it asks for cannot be promised; see [`Fault::refuses_claim`](crate::Fault::refuses_claim).
+    /// Whether the file is well-formed and only the privacy it asks for cannot be promised; see
+    /// [`Fault::refuses_claim`](crate::Fault::refuses_claim).
     pub refuses_claim: bool,
 }
 
 impl SpecError {
-    /// A parser's complaint about a file; for an unknown key or word the help says what may have been meant.
+    /// A parser's complaint about a file; for an unknown key or word the help says what may have
+    /// been meant.
     #[must_use]
     pub fn of_parser(file: &str, line: Option<usize>, message: &str) -> Self {
         let (_, help) = unknown_key(message, &[]);
@@ -386,7 +399,13 @@ impl SpecError {
                 || l.starts_with(&format!("[{key}]"))
         };
         let line = text.lines().position(sets).map(|i| i + 1);
-        Self { file: file.into(), line, message: format!("{key}: {message}"), help, refuses_claim: false }
+        Self {
+            file: file.into(),
+            line,
+            message: format!("{key}: {message}"),
+            help,
+            refuses_claim: false,
+        }
     }
 }
 
@@ -474,20 +493,25 @@ const COMMON_KEYS: [&str; 15] = [
 ];
 
 impl ExperimentSpec {
-    /// Completes what a parser read: `given` holds the same tables and keys, so that what was left out can be told from what was set.
+    /// Completes what a parser read: `given` holds the same tables and keys, so that what was left
+    /// out can be told from what was set.
     ///
     /// # Errors
     /// A missing table.
     pub fn complete(mut self, given: &Parameters, file: &str) -> Result<Self, SpecError> {
-        // A coupled problem has one graph that serves and may need no records; consensus must say both.
-        if let Some(key) =
-            ["data", "graph"].into_iter().find(|k| self.problem.is_none() && !given.contains_key(*k))
+        // A coupled problem has one graph that serves and may need no records; consensus must say
+        // both.
+        if let Some(key) = ["data", "graph"]
+            .into_iter()
+            .find(|k| self.problem.is_none() && !given.contains_key(*k))
         {
             return Err(SpecError {
                 file: file.into(),
                 line: None,
                 message: format!("missing field `{key}`"),
-                help: Some(format!("add [{key}]; `consenso run --print adult` prints a file to start from")),
+                help: Some(format!(
+                    "add [{key}]; `consenso run --print adult` prints a file to start from"
+                )),
                 refuses_claim: false,
             });
         }
@@ -514,13 +538,20 @@ impl ExperimentSpec {
     /// Puts a kind in place of every `kind = "auto"`.
     fn choose_kinds(&mut self, file: &str) -> Result<(), SpecError> {
         let kind = self.best_kind();
-        for (index, table) in self.algorithm.iter_mut().enumerate().filter(|(_, table)| is_auto(table)) {
+        for (index, table) in
+            self.algorithm.iter_mut().enumerate().filter(|(_, table)| is_auto(table))
+        {
             if let Some(key) = table.keys().find(|key| !OPEN_KEYS.contains(&key.as_str())) {
                 return Err(SpecError {
                     file: file.into(),
                     line: None,
-                    message: format!("algorithm {}: kind = \"auto\" chooses {key} itself", index + 1),
-                    help: Some(format!("leave {key} out, or name the kind: here it would be \"{kind}\"")),
+                    message: format!(
+                        "algorithm {}: kind = \"auto\" chooses {key} itself",
+                        index + 1
+                    ),
+                    help: Some(format!(
+                        "leave {key} out, or name the kind: here it would be \"{kind}\""
+                    )),
                     refuses_claim: false,
                 });
             }
@@ -529,13 +560,17 @@ impl ExperimentSpec {
         Ok(())
     }
 
-    /// What `kind = "auto"` means in this file; only what the file says decides, so that all sites choose alike.
+    /// What `kind = "auto"` means in this file; only what the file says decides, so that all sites
+    /// choose alike.
     ///
-    /// - agents with variables of their own under a linear constraint: `linear-admm`, the one kind for it;
+    /// - agents with variables of their own under a linear constraint: `linear-admm`, the one kind
+    ///   for it;
     /// - protection from fewer than all others: `decor`, whose noise cancels in the mean;
-    /// - a budget, scouted columns or one agent alone: `dgd`. A gradient moves by what one record weighs, an exact minimiser by that over its
-    ///   penalty, with nothing gained for the noise; without random weights the mean model's noise depends on the length of all steps alone;
-    /// - else `extra`, which converges to the optimum itself at a linear rate with a step that needs no tuning.
+    /// - a budget, scouted columns or one agent alone: `dgd`. A gradient moves by what one record
+    ///   weighs, an exact minimiser by that over its penalty, with nothing gained for the noise;
+    ///   without random weights the mean model's noise depends on the length of all steps alone;
+    /// - else `extra`, which converges to the optimum itself at a linear rate with a step that
+    ///   needs no tuning.
     fn best_kind(&self) -> &'static str {
         let less_than_all = |p: PrivacySpec| p.adversary.is_some_and(|a| a != Adversary::Local);
         if self.problem.is_some() {
@@ -552,24 +587,25 @@ impl ExperimentSpec {
         }
     }
 
-    /// Whether records of this file are scouted where it does not name an encoding: one's own under a schema, or bundled ones where every kind
-    /// is left open.
+    /// Whether records of this file are scouted where it does not name an encoding: one's own under
+    /// a schema, or bundled ones where every kind is left open.
     fn can_scout(&self) -> bool {
-        let bundled = self.data.source.as_deref().is_some_and(|s| s == "adult" || s.starts_with("heart"));
+        let bundled =
+            self.data.source.as_deref().is_some_and(|s| s == "adult" || s.starts_with("heart"));
         let own = self.data.path.is_some() && self.data.schema.is_some();
         (own || bundled && self.algorithm.iter().all(is_auto)) && self.leaves_encoding_open()
     }
 
-    /// Whether all else goes with scouted columns: a budget, and algorithms that leave their parameters open and can train on what scouting
-    /// finds.
+    /// Whether all else goes with scouted columns: a budget, and algorithms that leave their
+    /// parameters open and can train on what scouting finds.
     pub(crate) fn leaves_encoding_open(&self) -> bool {
         let open = |algorithm: &Parameters| {
             let kind = algorithm.get("kind").and_then(Value::as_str);
             let decor = kind == Some("decor");
             (is_auto(algorithm) || decor || kind == Some("dgd"))
-                && algorithm
-                    .keys()
-                    .all(|key| OPEN_KEYS.contains(&key.as_str()) || (decor && key.starts_with("collu")))
+                && algorithm.keys().all(|key| {
+                    OPEN_KEYS.contains(&key.as_str()) || (decor && key.starts_with("collu"))
+                })
         };
         let budget = self.privacy.is_some_and(|p| {
             p.epsilon.is_some()
@@ -698,9 +734,11 @@ fn parse_algorithm(
     };
     let mut kind = kind.as_str().unwrap_or_default().to_owned();
     if own.get("noise").and_then(Value::as_str) == Some("correlated") {
-        // Measured on Adult, 100 agents on a 4-regular graph, ε = 0.25: AUC 0.790 → 0.842 for dgd, 0.797 → 0.792 for admm, whose duals add shared noise up round by round.
+        // Measured on Adult, 100 agents on a 4-regular graph, ε = 0.25: AUC 0.790 → 0.842 for dgd,
+        // 0.797 → 0.792 for admm, whose duals add shared noise up round by round.
         if kind != "dgd" && kind != "decor" {
-            let help = "use kind = \"dgd\", whose mean model it leaves alone, or leave noise out".to_owned();
+            let help = "use kind = \"dgd\", whose mean model it leaves alone, or leave noise out"
+                .to_owned();
             let why = format!("noise = \"correlated\" is not for kind \"{kind}\"");
             return Err(fail("noise", why, Some(help)));
         }
@@ -720,7 +758,10 @@ fn parse_algorithm(
         .collect();
     let common: AlgorithmCommon = parse(common).map_err(|e| {
         let message = e.to_string();
-        let key = COMMON_KEYS.into_iter().find(|k| message.contains(&format!("`{k}`"))).unwrap_or_default();
+        let key = COMMON_KEYS
+            .into_iter()
+            .find(|k| message.contains(&format!("`{k}`")))
+            .unwrap_or_default();
         fail(key, message, None)
     })?;
     let protocol = match known.build(&kind, own) {
@@ -742,13 +783,15 @@ fn parse_algorithm(
     let rounds = match common.rounds {
         None => None,
         Some(rounds) => {
-            Some(u32::try_from(rounds).ok().filter(|r| (1..=MAX_ROUNDS).contains(r)).ok_or_else(|| {
-                fail(
-                    "rounds",
-                    format!("rounds = {rounds} must be at least 1 and at most {MAX_ROUNDS}"),
-                    Some("leave it out to have it chosen".into()),
-                )
-            })?)
+            Some(u32::try_from(rounds).ok().filter(|r| (1..=MAX_ROUNDS).contains(r)).ok_or_else(
+                || {
+                    fail(
+                        "rounds",
+                        format!("rounds = {rounds} must be at least 1 and at most {MAX_ROUNDS}"),
+                        Some("leave it out to have it chosen".into()),
+                    )
+                },
+            )?)
         }
     };
     if let Some(tail) = common.tail
@@ -812,7 +855,8 @@ fn parse_algorithm(
         MixName::Trimmed => MixRule::Trimmed { liars: liars.unwrap_or(1) },
         MixName::Nearest => MixRule::Nearest { liars: liars.unwrap_or(1) },
         _ if liars.is_some() => {
-            let help = "add mixing = \"nearest\", \"clipped\" or \"trimmed\", or leave it out".to_owned();
+            let help =
+                "add mixing = \"nearest\", \"clipped\" or \"trimmed\", or leave it out".to_owned();
             return Err(fail("liars", "liars belongs to robust mixing".into(), Some(help)));
         }
         MixName::Median => MixRule::Median,
@@ -831,7 +875,8 @@ fn parse_algorithm(
             other => other,
         };
         if let Some(why) = why {
-            let help = "use kind = \"dgd\" with exchange = \"plain\", or leave staleness out".to_owned();
+            let help =
+                "use kind = \"dgd\" with exchange = \"plain\", or leave staleness out".to_owned();
             return Err(fail(
                 "staleness",
                 format!("kind {kind} cannot mix older vectors: {why}"),
@@ -843,14 +888,26 @@ fn parse_algorithm(
             return Err(fail("staleness", text, None));
         }
     }
-    Ok(AlgorithmSpec { label, rounds, noise, max_dim, tail, gossip, sharing, mixing, staleness, protocol })
+    Ok(AlgorithmSpec {
+        label,
+        rounds,
+        noise,
+        max_dim,
+        tail,
+        gossip,
+        sharing,
+        mixing,
+        staleness,
+        protocol,
+    })
 }
 
 fn did_you_mean(near: &str) -> String {
     format!("did you mean \"{near}\"?")
 }
 
-/// The key or word that serde calls unknown, and what it may have been meant to be; `also` are keys it has not heard of.
+/// The key or word that serde calls unknown, and what it may have been meant to be; `also` are keys
+/// it has not heard of.
 fn unknown_key(message: &str, also: &[&str]) -> (String, Option<String>) {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let field = message.starts_with("unknown field");
@@ -861,10 +918,17 @@ fn unknown_key(message: &str, also: &[&str]) -> (String, Option<String>) {
     let also = if field { also } else { &[] };
     let known: Vec<&str> = quoted.chain(also.iter().copied()).collect();
     let near = crate::data::nearest(&key, known.iter().copied());
-    (key, Some(near.map_or_else(|| format!("known here: {}", known.join(", ")), |near| did_you_mean(&near))))
+    (
+        key,
+        Some(near.map_or_else(
+            || format!("known here: {}", known.join(", ")),
+            |near| did_you_mean(&near),
+        )),
+    )
 }
 
-/// The line of `key`: of a table if it names one (`privacy.delta`), else of the `index`-th `[[algorithm]]`; where it does not stand there, the table's first line.
+/// The line of `key`: of a table if it names one (`privacy.delta`), else of the `index`-th
+/// `[[algorithm]]`; where it does not stand there, the table's first line.
 pub(super) fn line_of(text: &str, index: usize, key: Option<&str>) -> Option<usize> {
     let named = key.and_then(|key| key.split_once('.'));
     let within = named.and_then(|(table, key)| line_in(text, &format!("[{table}]"), 0, key));
@@ -883,7 +947,9 @@ fn line_in(text: &str, header: &str, index: usize, key: &str) -> Option<usize> {
     let start = headers.map(|(line, _)| line).nth(index)?;
     let rest = lines[start + 1..].iter().take_while(|l| !l.trim_start().starts_with('['));
     let found = rest.clone().position(|l| {
-        l.trim_start().strip_prefix(key).is_some_and(|r| !key.is_empty() && r.trim_start().starts_with('='))
+        l.trim_start()
+            .strip_prefix(key)
+            .is_some_and(|r| !key.is_empty() && r.trim_start().starts_with('='))
     });
     Some(found.map_or(start + 1, |offset| start + offset + 2))
 }

@@ -41,7 +41,10 @@ pub(super) fn points(spec: &ExperimentSpec) -> Result<Vec<ExperimentSpec>, Fault
         }
     }
     if points.len() > MAX_POINTS {
-        return Err(Fault::at("sweep", format!("{} points are more than {MAX_POINTS}", points.len())));
+        return Err(Fault::at(
+            "sweep",
+            format!("{} points are more than {MAX_POINTS}", points.len()),
+        ));
     }
     Ok(points)
 }
@@ -89,7 +92,8 @@ pub(super) fn in_order(mut points: Vec<SweepPoint>) -> Vec<SweepPoint> {
 
 /// What a record says about one point.
 pub(super) fn point(experiment: &Experiment, record: Record) -> SweepPoint {
-    let without_curve = |a: AlgorithmRecord| AlgorithmRecord { curve: Vec::new(), trace: Vec::new(), ..a };
+    let without_curve =
+        |a: AlgorithmRecord| AlgorithmRecord { curve: Vec::new(), trace: Vec::new(), ..a };
     SweepPoint {
         agents: experiment.facts.agents,
         dim: experiment.facts.dim,

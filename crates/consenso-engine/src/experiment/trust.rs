@@ -1,4 +1,5 @@
-//! Who can learn what about whom: the pairwise map of an experiment, and the attack on the same records without noise.
+//! Who can learn what about whom: the pairwise map of an experiment, and the attack on the same
+//! records without noise.
 
 use super::check::{Experiment, Planned};
 use super::view_attack::MapAttack;
@@ -25,13 +26,16 @@ pub struct ExposureReport {
     pub observer: u32,
     /// One entry for each other agent.
     pub agents: Vec<Exposed>,
-    /// Agents, not neighbours of the observer, whose gradient it knows to a relative error of 10⁻⁶ without noise.
+    /// Agents, not neighbours of the observer, whose gradient it knows to a relative error of 10⁻⁶
+    /// without noise.
     pub non_neighbours_reconstructed: usize,
-    /// The same count under the noise of the experiment's first private algorithm; `None` without one.
+    /// The same count under the noise of the experiment's first private algorithm; `None` without
+    /// one.
     pub reconstructed_under_noise: Option<usize>,
     /// The ε of that algorithm's claim.
     pub epsilon: Option<f64>,
-    /// The best relative error at which any observer knows the gradient of an agent it never talks to, under other budgets, for every algorithm with Gaussian noise.
+    /// The best relative error at which any observer knows the gradient of an agent it never talks
+    /// to, under other budgets, for every algorithm with Gaussian noise.
     pub error_by_epsilon: Vec<ErrorAt>,
     /// What the same observer would know of an agent with a single record.
     pub record: Option<ExposedRecord>,
@@ -46,7 +50,8 @@ pub struct ErrorAt {
     pub label: String,
     /// ε.
     pub epsilon: f64,
-    /// The smallest ‖reconstructed − gradient‖/‖gradient‖ over all observers and agents that are not their neighbours.
+    /// The smallest ‖reconstructed − gradient‖/‖gradient‖ over all observers and agents that are
+    /// not their neighbours.
     pub least: f64,
     /// The median of the same.
     pub median: f64,
@@ -61,7 +66,8 @@ pub struct ExposedRecord {
     pub distance: u32,
     /// ‖reconstructed − record‖/‖record‖ without noise.
     pub error: f64,
-    /// The same under the claim's noise, for an agent with as many records as it has; `None` without a claim.
+    /// The same under the claim's noise, for an agent with as many records as it has; `None`
+    /// without a claim.
     pub error_under_noise: Option<f64>,
 }
 
@@ -72,7 +78,8 @@ pub struct Exposed {
     pub agent: u32,
     /// Steps from the observer.
     pub distance: u32,
-    /// ‖reconstructed − gradient‖/‖gradient‖ without noise; `None` where the messages do not determine it.
+    /// ‖reconstructed − gradient‖/‖gradient‖ without noise; `None` where the messages do not
+    /// determine it.
     pub error: Option<f64>,
     /// The same under the claim's noise.
     pub error_under_noise: Option<f64>,
@@ -91,7 +98,8 @@ pub(super) fn no_account() -> Fault {
 }
 
 impl Experiment {
-    /// ε of every agent against every other one, seen through the first `rounds` rounds of the first algorithm with fixed weights and Gaussian noise.
+    /// ε of every agent against every other one, seen through the first `rounds` rounds of the
+    /// first algorithm with fixed weights and Gaussian noise.
     ///
     /// # Errors
     /// [`Fault`]: no algorithm whose view is linear, or nothing claimed.
@@ -99,14 +107,16 @@ impl Experiment {
         self.map_with(rounds, &[])
     }
 
-    /// The map for the page of a run: of few agents and the first rounds, so that it takes no time; `None` where no view is linear.
+    /// The map for the page of a run: of few agents and the first rounds, so that it takes no time;
+    /// `None` where no view is linear.
     pub(super) fn page_map(&self) -> Option<PairwiseMap> {
         const AGENTS: usize = 16;
         const ROUNDS: u32 = 10;
         if self.graphs[0].agents() > AGENTS { None } else { self.pairwise_map(ROUNDS).ok() }
     }
 
-    /// [`Self::pairwise_map`] with what `observers` tell together beside it; none if there are no observers.
+    /// [`Self::pairwise_map`] with what `observers` tell together beside it; none if there are no
+    /// observers.
     ///
     /// # Errors
     /// As [`Self::pairwise_map`], and for an observer that is no agent.
@@ -130,7 +140,9 @@ impl Experiment {
             [] => None,
             some => Some(CoalitionView {
                 observers: some.to_vec(),
-                epsilon: self.views_of(planned, rounds, privacy.delta, &[some.to_vec()])?.swap_remove(0),
+                epsilon: self
+                    .views_of(planned, rounds, privacy.delta, &[some.to_vec()])?
+                    .swap_remove(0),
             }),
         };
         let epsilon = map(rounds)?;
@@ -139,9 +151,11 @@ impl Experiment {
         let n = graph.agents();
         let distance: Vec<Vec<u32>> = (0..n).map(|i| distances(graph, i)).collect();
         let pairs = || (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).filter(|(i, j)| i != j);
-        let mean =
-            |e: &[Vec<f64>]| pairs().map(|(i, j)| e[i][j]).sum::<f64>() / pairs().count().max(1) as f64;
-        let farthest = pairs().map(|(i, j)| distance[i][j]).filter(|&d| d < u32::MAX).max().unwrap_or(0);
+        let mean = |e: &[Vec<f64>]| {
+            pairs().map(|(i, j)| e[i][j]).sum::<f64>() / pairs().count().max(1) as f64
+        };
+        let farthest =
+            pairs().map(|(i, j)| distance[i][j]).filter(|&d| d < u32::MAX).max().unwrap_or(0);
         let at = |d: u32| {
             let all: Vec<f64> =
                 pairs().filter(|&(i, j)| distance[i][j] == d).map(|(i, j)| epsilon[i][j]).collect();
@@ -153,8 +167,10 @@ impl Experiment {
             let hides = |k: usize| {
                 allotment.hidden_by.get(k).map_or(allotment.noise[k].noise().scale(), |n| n.scale())
             };
-            let mu: f64 =
-                (0..rounds as usize).map(|k| (allotment.steps[k].l2 / hides(k)).powi(2)).sum::<f64>().sqrt();
+            let mu: f64 = (0..rounds as usize)
+                .map(|k| (allotment.steps[k].l2 / hides(k)).powi(2))
+                .sum::<f64>()
+                .sqrt();
             gdp::epsilon_of_mu(mu.next_up(), privacy.delta)
         };
         Ok(PairwiseMap {
@@ -209,7 +225,10 @@ impl Experiment {
         let mixing = Mixing::metropolis(&self.graphs[0]);
         let gossip = self.gossip_of(planned, rounds, &mixing)?;
         let epsilon = |mu: f64| if mu > 0.0 { gdp::epsilon_of_mu(mu, delta) } else { 0.0 };
-        Ok(coalitions.par_iter().map(|c| gossip.seen_by(c).into_iter().map(epsilon).collect()).collect())
+        Ok(coalitions
+            .par_iter()
+            .map(|c| gossip.seen_by(c).into_iter().map(epsilon).collect())
+            .collect())
     }
 
     /// The first rounds of `planned` as linear gossip.
@@ -220,26 +239,33 @@ impl Experiment {
         mixing: &'a Mixing,
     ) -> Result<Gossip<'a>, Fault> {
         let graph = &*self.graphs[0];
-        let allotment =
-            |i: usize| planned.account.allotment(self.stake(i), graph.degree(i)).ok_or_else(no_account);
+        let allotment = |i: usize| {
+            planned.account.allotment(self.stake(i), graph.degree(i)).ok_or_else(no_account)
+        };
         let scale = |i: usize, k: usize| Ok::<f64, Fault>(allotment(i)?.noise[k].noise().scale());
         let rounds = (rounds as usize).min(allotment(0)?.noise.len());
         let deviations = (0..rounds).map(|k| scale(0, k)).collect::<Result<Vec<f64>, _>>()?;
         let (mut shifts, mut relative) = (Vec::new(), Vec::new());
         for i in 0..graph.agents() {
-            // Agents with more records have less noise and smaller steps. Should the quotient differ by round, the least is what hides.
+            // Agents with more records have less noise and smaller steps. Should the quotient
+            // differ by round, the least is what hides.
             let quotients = (0..rounds).map(|k| Ok(scale(i, k)? / deviations[k]));
-            let least =
-                quotients.collect::<Result<Vec<f64>, Fault>>()?.into_iter().fold(f64::INFINITY, f64::min);
+            let least = quotients
+                .collect::<Result<Vec<f64>, Fault>>()?
+                .into_iter()
+                .fold(f64::INFINITY, f64::min);
             relative.push(if least.is_finite() { least } else { 1.0 });
             shifts.push(allotment(i)?.steps.iter().take(rounds).map(|s| s.l2).collect());
         }
-        let correlation = planned.account.correlated.as_ref().map_or(0.0, |c| c.pairwise.correlation.powi(2));
+        let correlation =
+            planned.account.correlated.as_ref().map_or(0.0, |c| c.pairwise.correlation.powi(2));
         Ok(Gossip { graph, mixing, deviations, relative, shifts, correlation })
     }
 
-    /// Plays the attack of Mrini, Cyffers and Bellet (2024) on this experiment's records and graph: every agent takes one gradient step from the public
-    /// start without noise, all gossip with fixed weights, and one observer reconstructs others' gradients from what its neighbours sent.
+    /// Plays the attack of Mrini, Cyffers and Bellet (2024) on this experiment's records and graph:
+    /// every agent takes one gradient step from the public start without noise, all gossip with
+    /// fixed weights, and one observer reconstructs others' gradients from what its neighbours
+    /// sent.
     ///
     /// # Errors
     /// [`Fault`]: records that cannot be divided.
@@ -256,7 +282,8 @@ impl Experiment {
         let (graph, locals) = (&self.graphs[0], self.locals(0)?);
         let dim = locals.first().map_or(0, LocalObjective::dim);
         let (n, mixing) = (graph.agents(), Mixing::metropolis(graph));
-        let start = self.start(0).filter(|s| s.len() == n * dim).unwrap_or_else(|| vec![0.0; n * dim]);
+        let start =
+            self.start(0).filter(|s| s.len() == n * dim).unwrap_or_else(|| vec![0.0; n * dim]);
         let gradients: Vec<Vec<f64>> = locals
             .iter()
             .zip(start.chunks_exact(dim))
@@ -267,14 +294,17 @@ impl Experiment {
             })
             .collect();
         let rounds = n.min(40) as u32;
-        let plans: Vec<_> =
-            (0..n as u32).into_par_iter().map(|o| reconstruction(graph, &mixing, o, rounds)).collect();
+        let plans: Vec<_> = (0..n as u32)
+            .into_par_iter()
+            .map(|o| reconstruction(graph, &mixing, o, rounds))
+            .collect();
         let attack = |observer: usize, messages: &[Vec<Vec<f64>>]| -> Vec<Option<f64>> {
             let plan = &plans[observer];
             let one = |agent: usize| {
                 let mut found = vec![0.0; dim];
-                let sent =
-                    messages.iter().flat_map(|round| plan.seen.iter().map(move |&u| &round[u as usize]));
+                let sent = messages
+                    .iter()
+                    .flat_map(|round| plan.seen.iter().map(move |&u| &round[u as usize]));
                 for (c, message) in plan.coefficients[agent].as_ref()?.iter().zip(sent) {
                     kernel::axpy(*c, message, &mut found);
                 }
@@ -292,8 +322,11 @@ impl Experiment {
             };
             (0..n).into_par_iter().map(heard).collect()
         };
-        let private: Vec<&Planned> =
-            self.planned.iter().filter(|p| p.scouted.is_none() && p.account.price.is_some()).collect();
+        let private: Vec<&Planned> = self
+            .planned
+            .iter()
+            .filter(|p| p.scouted.is_none() && p.account.price.is_some())
+            .collect();
         let noised = private.first().and_then(|p| under(p));
         let exposed = |observer: usize| -> Vec<Exposed> {
             let (far, clear) = (distances(graph, observer), attack(observer, &clear));
@@ -306,11 +339,13 @@ impl Experiment {
             (0..n).filter(|&a| a != observer).map(one).collect()
         };
         let exact = |e: Option<f64>| e.is_some_and(|e| e <= EXACT);
-        let count = |all: &[Exposed]| all.iter().filter(|e| e.distance > 1 && exact(e.error)).count();
+        let count =
+            |all: &[Exposed]| all.iter().filter(|e| e.distance > 1 && exact(e.error)).count();
         let all: Vec<Vec<Exposed>> = (0..n).into_par_iter().map(exposed).collect();
         let observer = (0..n).max_by_key(|&o| (count(&all[o]), std::cmp::Reverse(o))).unwrap_or(0);
         let agents = all[observer].clone();
-        // What was found under one noise is found under another in proportion: the attack is linear, and without noise it has no error to speak of.
+        // What was found under one noise is found under another in proportion: the attack is
+        // linear, and without noise it has no error to speak of.
         let mut error_by_epsilon = Vec::new();
         for (k, p) in private.iter().enumerate().filter(|(_, p)| p.account.is_gaussian()) {
             let found = if k == 0 { noised.clone() } else { under(p) };
@@ -332,12 +367,16 @@ impl Experiment {
             reconstructed_under_noise: noised
                 .as_ref()
                 .map(|_| all.iter().flatten().filter(|e| exact(e.error_under_noise)).count()),
-            epsilon: private.first().and_then(|p| p.account.price.as_ref()).map(|p| p.claim.epsilon),
+            epsilon: private
+                .first()
+                .and_then(|p| p.account.price.as_ref())
+                .map(|p| p.claim.epsilon),
             agents,
         })
     }
 
-    /// How well agents that nobody talks to are known under budgets from a tenth to a thousand, for Gaussian noise; `found` are the errors under the budget there is.
+    /// How well agents that nobody talks to are known under budgets from a tenth to a thousand, for
+    /// Gaussian noise; `found` are the errors under the budget there is.
     fn errors(&self, planned: &Planned, mut found: Vec<f64>) -> Vec<ErrorAt> {
         let Some((privacy, price)) = self.spec.privacy.zip(planned.account.price.as_ref()) else {
             return Vec::new();
@@ -355,8 +394,10 @@ impl Experiment {
         [0.1, 1.0, 10.0, 100.0, 1000.0].iter().filter_map(at).collect()
     }
 
-    /// The first record of the farthest agent whose gradient the observer knows, read off the gradient that it alone would have: a logistic gradient of one record is the record times a
-    /// number, and a constant feature tells the number. `None` where rows have no constant feature or the loss is another.
+    /// The first record of the farthest agent whose gradient the observer knows, read off the
+    /// gradient that it alone would have: a logistic gradient of one record is the record times a
+    /// number, and a constant feature tells the number. `None` where rows have no constant feature
+    /// or the loss is another.
     fn record_behind(
         &self,
         locals: &[LocalObjective],
@@ -388,9 +429,12 @@ impl Experiment {
             let found: Vec<f64> = gradient.iter().map(|g| g / slope).collect();
             kernel::distance(&found, &row) / kernel::norm(&row)
         };
-        // The noise that this agent's gradient carries is for a mean of all its records: on a gradient of one of them it is as large.
-        let noise =
-            exposed.error_under_noise.filter(|_| under_noise).map(|e| e * kernel::norm(&gradients[agent]));
+        // The noise that this agent's gradient carries is for a mean of all its records: on a
+        // gradient of one of them it is as large.
+        let noise = exposed
+            .error_under_noise
+            .filter(|_| under_noise)
+            .map(|e| e * kernel::norm(&gradients[agent]));
         let noised = noise.map(|size| {
             let mut stream = Seed::from(self.spec.seed).stream(Purpose::Audit, agent as u64, 1);
             let mut direction: Vec<f64> =
@@ -407,25 +451,35 @@ impl Experiment {
         })
     }
 
-    /// The gradients as the first release of `planned` would carry them, without the noise that `observer` shares with its neighbours; `None` where its noise stands elsewhere.
-    fn noised(&self, planned: &Planned, gradients: &[Vec<f64>], observer: usize) -> Option<Vec<Vec<f64>>> {
+    /// The gradients as the first release of `planned` would carry them, without the noise that
+    /// `observer` shares with its neighbours; `None` where its noise stands elsewhere.
+    fn noised(
+        &self,
+        planned: &Planned,
+        gradients: &[Vec<f64>],
+        observer: usize,
+    ) -> Option<Vec<Vec<f64>>> {
         let graph = &self.graphs[0];
         let neighbours = self.spec.privacy?.neighbours;
         let seed = Seed::from(self.spec.seed);
         let one = |(i, g): (usize, &Vec<f64>)| {
             let allotment = planned.account.allotment(self.stake(i), graph.degree(i))?;
             let noise = *allotment.noise.first()?;
-            let gain = allotment.steps.first()?.l2 / self.gradient_sensitivity(self.stake(i), neighbours).l2;
+            let gain = allotment.steps.first()?.l2
+                / self.gradient_sensitivity(self.stake(i), neighbours).l2;
             let step: Vec<f64> = g.iter().map(|g| g * gain).collect();
             let mut q = vec![0; step.len()];
             let mut stream = seed.stream(Purpose::Audit, i as u64, 0);
             exact::release(&mut stream, &step, &[], noise.noise(), noise.grid(), &mut q).ok()?;
             let mut released: Vec<f64> = q.iter().map(|&q| noise.grid().value(q) / gain).collect();
-            if let Some(correlated) = planned.account.correlated.as_ref().filter(|_| i != observer) {
+            if let Some(correlated) = planned.account.correlated.as_ref().filter(|_| i != observer)
+            {
                 let hidden = graph.neighbours(i).iter().filter(|&&j| j as usize != observer);
-                let pairs: Vec<Pair> = hidden.map(|&j| Pair::new(i as u32, j, seed.clone())).collect();
-                let shared =
-                    Pairs::new(pairs, correlated.pairwise.correlation).known(1, noise, g.len()).ok()?;
+                let pairs: Vec<Pair> =
+                    hidden.map(|&j| Pair::new(i as u32, j, seed.clone())).collect();
+                let shared = Pairs::new(pairs, correlated.pairwise.correlation)
+                    .known(1, noise, g.len())
+                    .ok()?;
                 kernel::axpy(1.0 / gain, &shared, &mut released);
             }
             Some(released)

@@ -1,4 +1,5 @@
-//! Going on inside a run: how far one transcript has come, and whether an experiment can go on from there.
+//! Going on inside a run: how far one transcript has come, and whether an experiment can go on from
+//! there.
 
 use super::check::{Experiment, Planned, resolved_algorithm};
 use super::pieces::{Part, Place, RecordsDigest};
@@ -9,10 +10,12 @@ use crate::record::TraceRow;
 use crate::simulate::LockstepState;
 use serde::{Deserialize, Serialize};
 
-/// How far one run of one algorithm has come, to be written down and gone on from with [`Job::unfinished`](super::Job::unfinished).
+/// How far one run of one algorithm has come, to be written down and gone on from with
+/// [`Job::unfinished`](super::Job::unfinished).
 ///
-/// It holds what agents keep to themselves, so it is as private as their records. Noise that was not drawn yet is not in it: whoever goes on under the
-/// operating system's entropy draws it afresh, and what was drawn after this state and lost has been charged all the same.
+/// It holds what agents keep to themselves, so it is as private as their records. Noise that was
+/// not drawn yet is not in it: whoever goes on under the operating system's entropy draws it
+/// afresh, and what was drawn after this state and lost has been charged all the same.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unfinished {
     pub(super) place: Place,
@@ -41,27 +44,39 @@ impl Unfinished {
 }
 
 impl Experiment {
-    /// Whether this experiment would have come to the same state, bit for bit: then it can go on from there. An experiment that differs in what comes later only,
-    /// such as its number of rounds, can as well.
+    /// Whether this experiment would have come to the same state, bit for bit: then it can go on
+    /// from there. An experiment that differs in what comes later only, such as its number of
+    /// rounds, can as well.
     #[must_use]
     pub fn continues(&self, records: &RecordsDigest, unfinished: &Unfinished) -> bool {
         let Some(here) = self.at_point(unfinished.place.point) else { return false };
         let Part::Algorithm(algorithm) = unfinished.place.part else { return false };
         let Some(planned) = here.planned.get(algorithm as usize) else { return false };
         let round = unfinished.round();
-        // A bound for more rounds is wider. It makes no difference where no message ever came near it.
+        // A bound for more rounds is wider. It makes no difference where no message ever came near
+        // it.
         let wider = match (unfinished.reach, planned.reach) {
             (Some(old), Some(new)) => old <= new,
             (_, new) => new.is_none(),
         };
         (unfinished.reach == planned.reach || (wider && !unfinished.network.clamped()))
             && round <= planned.timetable.exchanges()
-            && self.stamp_after(records, unfinished.place, round).is_some_and(|s| s == unfinished.stamp)
-            && here.curve_up_to(planned, round).all(|due| unfinished.trace.iter().any(|row| row.round == due))
+            && self
+                .stamp_after(records, unfinished.place, round)
+                .is_some_and(|s| s == unfinished.stamp)
+            && here
+                .curve_up_to(planned, round)
+                .all(|due| unfinished.trace.iter().any(|row| row.round == due))
     }
 
-    /// A hash of all that the first rounds of a transcript are a function of. `None` for a place without rounds.
-    pub(super) fn stamp_after(&self, records: &RecordsDigest, place: Place, round: u32) -> Option<String> {
+    /// A hash of all that the first rounds of a transcript are a function of. `None` for a place
+    /// without rounds.
+    pub(super) fn stamp_after(
+        &self,
+        records: &RecordsDigest,
+        place: Place,
+        round: u32,
+    ) -> Option<String> {
         let here = self.at_point(place.point)?;
         let Part::Algorithm(algorithm) = place.part else { return None };
         // Masked sums with agents that drop out have no common state.
@@ -83,16 +98,21 @@ impl Experiment {
             text += &format!("{:?};", graph.neighbours(agent));
         }
         let Planned { protocol, timetable, mixing, staleness, sharing, account, .. } = planned;
-        // Everything an algorithm knows: where its plan depends on the number of rounds, so does this text.
+        // Everything an algorithm knows: where its plan depends on the number of rounds, so does
+        // this text.
         text += &format!("{protocol:?} {mixing:?} {staleness} {sharing:?} place {}", planned.place);
         text += &format!(" averages from {}\n", timetable.tail_from.min(round));
-        let mut whole = round > timetable.rounds || planned.scouted.is_some() || account.correlated.is_some();
+        let mut whole =
+            round > timetable.rounds || planned.scouted.is_some() || account.correlated.is_some();
         for allotment in account.allotments() {
             let drawn = allotment.noise.iter().take(round as usize);
-            text += &format!("{:016x};", drawn.fold(0xcbf2_9ce4_8422_2325, |h, noise| noise.hashed(h)));
+            text +=
+                &format!("{:016x};", drawn.fold(0xcbf2_9ce4_8422_2325, |h, noise| noise.hashed(h)));
             match &allotment.ledger {
                 Ledger::Open => {}
-                Ledger::Schedule { plan, .. } => text += &format!("allowed {};", plan.allowed().min(round)),
+                Ledger::Schedule { plan, .. } => {
+                    text += &format!("allowed {};", plan.allowed().min(round))
+                }
                 // What a filter stops depends on how it was made.
                 Ledger::Filter { .. } => whole = true,
             }
@@ -100,7 +120,8 @@ impl Experiment {
         if whole {
             text += &serde_json::to_string(&resolved_algorithm(planned)).ok()?;
             for allotment in account.allotments() {
-                let hash = allotment.noise.iter().fold(0xcbf2_9ce4_8422_2325, |h, noise| noise.hashed(h));
+                let hash =
+                    allotment.noise.iter().fold(0xcbf2_9ce4_8422_2325, |h, noise| noise.hashed(h));
                 text += &format!("{} {hash:016x};", allotment.noise.len());
             }
         }
@@ -113,7 +134,8 @@ impl Experiment {
         (0..=round.min(rounds)).filter(move |r| judged && (r.is_multiple_of(every) || *r == rounds))
     }
 
-    /// The points of a curve so far that are due here too. What was spent by then is looked up again, for a price is of all rounds.
+    /// The points of a curve so far that are due here too. What was spent by then is looked up
+    /// again, for a price is of all rounds.
     pub(super) fn curve_from(
         &self,
         planned: &Planned,

@@ -1,8 +1,11 @@
-//! An attack on the pairwise map: every agent weighs what it really receives by its likelihood ratio, and what it can tell is bounded from below.
+//! An attack on the pairwise map: every agent weighs what it really receives by its likelihood
+//! ratio, and what it can tell is bounded from below.
 //!
-//! The noise is drawn by the samplers of the gate and travels message by message, so that a covariance, a weight or a secret edge that the map counts wrongly shows.
-//! Several records are moved at once, as many as make the difference plain: if a record is hidden as a Gaussian of μ hides it, m of them are hidden as one of
-//! m·μ does, so a lower bound on what m records show, over m, is one on μ.
+//! The noise is drawn by the samplers of the gate and travels message by message, so that a
+//! covariance, a weight or a secret edge that the map counts wrongly shows. Several records are
+//! moved at once, as many as make the difference plain: if a record is hidden as a Gaussian of μ
+//! hides it, m of them are hidden as one of m·μ does, so a lower bound on what m records show, over
+//! m, is one on μ.
 
 use super::check::{Experiment, Planned};
 use crate::audit::{Claimed, Options, Side, audit};
@@ -52,14 +55,16 @@ pub struct NearestPair {
 
 /// Probability that any lower bound is wrong.
 const WRONG: f64 = 1e-6;
-/// μ that the records moved together are to have: plain, and not so plain that tails would have to be counted.
+/// μ that the records moved together are to have: plain, and not so plain that tails would have to
+/// be counted.
 const AIM: f64 = 2.5;
 /// Rounds that are attacked.
 const ROUNDS: u32 = 5;
 /// Numbers to draw, about.
 const DRAWS: usize = 400_000;
 
-/// Where noise comes from: n draws of an agent's own noise in a round, and of what an edge adds to its smaller end.
+/// Where noise comes from: n draws of an agent's own noise in a round, and of what an edge adds to
+/// its smaller end.
 type Source<'a> = dyn Fn(usize, u32, usize) -> Result<Vec<f64>, Fault> + Sync + 'a;
 type Shared<'a> = dyn Fn(u32, u32, u32, usize) -> Result<Vec<f64>, Fault> + Sync + 'a;
 
@@ -69,7 +74,8 @@ impl Experiment {
     /// # Errors
     /// [`Fault`]: there is no map, or noise that cannot be drawn.
     pub(crate) fn attack_map(&self) -> Result<MapAttack, Fault> {
-        let privacy = self.spec.privacy.ok_or_else(|| Fault::at("privacy", "a map needs [privacy]"))?;
+        let privacy =
+            self.spec.privacy.ok_or_else(|| Fault::at("privacy", "a map needs [privacy]"))?;
         let planned = self.linear()?;
         let mixing = Mixing::metropolis(&self.graphs[0]);
         let gossip = self.gossip_of(planned, ROUNDS.min(planned.timetable.rounds), &mixing)?;
@@ -80,14 +86,23 @@ impl Experiment {
             let noise = self.own_noise(planned, agent, round)?;
             let mut q = vec![0; count];
             let mut stream = seed.stream(Purpose::Audit, agent as u64, u64::from(round));
-            exact::release(&mut stream, &vec![0.0; count], &[], noise.noise(), noise.grid(), &mut q)
-                .map_err(Fault::of)?;
+            exact::release(
+                &mut stream,
+                &vec![0.0; count],
+                &[],
+                noise.noise(),
+                noise.grid(),
+                &mut q,
+            )
+            .map_err(Fault::of)?;
             Ok(q.iter().map(|&q| noise.grid().value(q)).collect())
         };
         let shared = |low: u32, high: u32, round: u32, count: usize| {
             let noise = self.own_noise(planned, 0, round)?;
             let pair = Pair::new(low, high, seed.clone());
-            Pairs::new([pair], gossip.correlation.sqrt()).known(round, noise, count).map_err(Fault::of)
+            Pairs::new([pair], gossip.correlation.sqrt())
+                .known(round, noise, count)
+                .map_err(Fault::of)
         };
         let found = attack(&gossip, &own, &shared, privacy.delta, trials, self.spec.seed)?;
         Ok(MapAttack { label: planned.label.clone(), ..found })
@@ -95,11 +110,14 @@ impl Experiment {
 
     fn own_noise(&self, planned: &Planned, agent: usize, round: u32) -> Result<RoundNoise, Fault> {
         let allotment = planned.account.allotment(self.stake(agent), self.graphs[0].degree(agent));
-        allotment.and_then(|a| a.noise.get(round as usize - 1).copied()).ok_or_else(super::trust::no_account)
+        allotment
+            .and_then(|a| a.noise.get(round as usize - 1).copied())
+            .ok_or_else(super::trust::no_account)
     }
 }
 
-/// What agents who hear only noise and one agent's steps send, round by round: x^t = W·x^{t−1} + n^t. `enters` is what enters at an agent in a round.
+/// What agents who hear only noise and one agent's steps send, round by round: x^t = W·x^{t−1} +
+/// n^t. `enters` is what enters at an agent in a round.
 fn sent(
     graph: &Graph,
     mixing: &Mixing,
@@ -136,9 +154,12 @@ fn attack(
     let (graph, n, rounds) = (gossip.graph, gossip.graph.agents(), gossip.deviations.len());
     // Both sides are drawn at once, one after the other.
     let count = 2 * trials as usize;
-    let places: Vec<(usize, usize)> = (0..rounds).flat_map(|k| (0..n).map(move |i| (k, i))).collect();
-    let drawn: Vec<Vec<f64>> =
-        places.par_iter().map(|&(k, i)| own(i, k as u32 + 1, count)).collect::<Result<_, Fault>>()?;
+    let places: Vec<(usize, usize)> =
+        (0..rounds).flat_map(|k| (0..n).map(move |i| (k, i))).collect();
+    let drawn: Vec<Vec<f64>> = places
+        .par_iter()
+        .map(|&(k, i)| own(i, k as u32 + 1, count))
+        .collect::<Result<_, Fault>>()?;
     let edges: Vec<(u32, u32)> = if gossip.correlation > 0.0 {
         graph.iter_edges().map(|(a, b)| (a.min(b), a.max(b))).collect()
     } else {
@@ -149,7 +170,8 @@ fn attack(
         .map(|&(a, b)| (1..=rounds as u32).map(|k| shared(a, b, k, count)).collect())
         .collect::<Result<_, Fault>>()?;
     let by_observer = |observer: usize| -> Vec<(u32, f64, f64, bool)> {
-        // The observer knows its own noise and that of its edges, and subtracts what became of them.
+        // The observer knows its own noise and that of its edges, and subtracts what became of
+        // them.
         let heard = sent(graph, gossip.mixing, rounds, count, |i, k, x| {
             if i != observer {
                 kernel::axpy(1.0, &drawn[k * n + i], x);
@@ -185,7 +207,8 @@ fn attack(
             let confidence = 1.0 - WRONG / (n * n) as f64;
             let options = Options { trials, confidence, seed };
             let found =
-                audit(|t| draw(t.side, t.index), Claimed::gaussian(together * mu, delta), options).ok()?;
+                audit(|t| draw(t.side, t.index), Claimed::gaussian(together * mu, delta), options)
+                    .ok()?;
             let lower = found.mu_lower / together;
             Some((agent as u32, lower, mu, found.mu_lower > together * mu))
         };
@@ -194,7 +217,9 @@ fn attack(
     let found: Vec<(u32, u32, f64, f64, bool)> = (0..n)
         .into_par_iter()
         .flat_map_iter(|o| {
-            by_observer(o).into_iter().map(move |(a, lower, mu, above)| (a, o as u32, lower, mu, above))
+            by_observer(o)
+                .into_iter()
+                .map(move |(a, lower, mu, above)| (a, o as u32, lower, mu, above))
         })
         .collect();
     let epsilon = |mu: f64| if mu > 0.0 { gdp::epsilon_of_mu(mu, delta) } else { 0.0 };
@@ -221,7 +246,8 @@ mod tests {
     use super::*;
     use crate::gate::Noise;
 
-    /// A path of six agents and an edge across, whose noise is drawn `relative` to the first's; `counted` is what the map takes it for.
+    /// A path of six agents and an edge across, whose noise is drawn `relative` to the first's;
+    /// `counted` is what the map takes it for.
     fn attacked(relative: [f64; 6], counted: [f64; 6], correlation: f64, shared: f64) -> MapAttack {
         let edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (1, 4)];
         let graph = Graph::from_edges(6, &edges).unwrap();
@@ -240,7 +266,15 @@ mod tests {
             let noise = gaussian(gossip.deviations[round as usize - 1] * relative[agent]);
             let mut q = vec![0; count];
             let mut stream = seed.stream(Purpose::Audit, agent as u64, u64::from(round));
-            exact::release(&mut stream, &vec![0.0; count], &[], noise.noise(), noise.grid(), &mut q).unwrap();
+            exact::release(
+                &mut stream,
+                &vec![0.0; count],
+                &[],
+                noise.noise(),
+                noise.grid(),
+                &mut q,
+            )
+            .unwrap();
             Ok(q.iter().map(|&q| noise.grid().value(q)).collect())
         };
         let edge = |low: u32, high: u32, round: u32, count: usize| {
@@ -251,7 +285,8 @@ mod tests {
         attack(&gossip, &own, &edge, 1e-6, 6000, 1).unwrap()
     }
 
-    /// The lower bound of every pair stays below the map and comes near it, for noise of one's own, of different sizes, and shared with neighbours.
+    /// The lower bound of every pair stays below the map and comes near it, for noise of one's own,
+    /// of different sizes, and shared with neighbours.
     #[test]
     fn no_pair_is_told_more_than_the_map_says_and_nearly_as_much() {
         let sizes = [1.0, 0.5, 2.0, 1.0, 0.7, 1.5];
@@ -267,7 +302,8 @@ mod tests {
         }
     }
 
-    /// Maps that were wrong: agents with less noise counted as if all had the first one's, and secrets that are weaker than was said.
+    /// Maps that were wrong: agents with less noise counted as if all had the first one's, and
+    /// secrets that are weaker than was said.
     #[test]
     fn a_map_that_hides_too_much_is_found_out() {
         let sizes = [1.0, 0.5, 2.0, 1.0, 0.7, 1.5];

@@ -19,30 +19,41 @@ fn checked(data: &str, rest: &str, algorithm: &str) -> Result<Experiment, SpecEr
     let mut table = String::from("age,dose,site,y\n");
     let mut state = 1u64;
     let mut uniform = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 11) as f64 / (1u64 << 53) as f64
     };
     for (site, records) in SITES.into_iter().enumerate() {
         for _ in 0..records {
             let (age, dose) = (100.0 * uniform(), uniform());
             let score = 0.04 * (age - 50.0) + 2.0 * (uniform() - 0.5) + 0.8 * (site as f64 - 1.5);
-            writeln!(table, "{age},{dose},s{site},{}", if score > 0.0 { "yes" } else { "no" }).unwrap();
+            writeln!(table, "{age},{dose},s{site},{}", if score > 0.0 { "yes" } else { "no" })
+                .unwrap();
         }
     }
     let schema = toml::from_str::<Schema>(SCHEMA).unwrap();
     let records = csv::read(table.as_bytes(), "made-up", &schema).unwrap();
-    let source = Source::Data(Box::new(Dataset::new(vec![records], None, Encoding::OneHot).unwrap()));
+    let source =
+        Source::Data(Box::new(Dataset::new(vec![records], None, Encoding::OneHot).unwrap()));
     let text = format!(
         "name = \"made-up\"\nruns = 1\n[data]\npath = \"x.csv\"\nencoding = \"one-hot\"\npartition = {{ by = \"site\" }}\n{data}\n\
          [objective]\nloss = \"logistic\"\nregularization = 0.05\n{rest}\n[[algorithm]]\n{algorithm}\n"
     );
     let spec: ExperimentSpec = toml::from_str(&text).unwrap();
-    Experiment::check(Inputs { file: "made-up".into(), text, spec, source, edges: None, entropy: None })
+    Experiment::check(Inputs {
+        file: "made-up".into(),
+        text,
+        spec,
+        source,
+        edges: None,
+        entropy: None,
+    })
 }
 
 const COMPLETE: &str = "[graph]\nkind = \"complete\"";
 
-/// Weights of w_i ∝ b_i make every record count the same: the reference is the optimum of all records in one place, and nothing else.
+/// Weights of w_i ∝ b_i make every record count the same: the reference is the optimum of all
+/// records in one place, and nothing else.
 #[test]
 fn weights_by_records_are_the_optimum_of_all_records_together() {
     let experiment = checked("weights = \"records\"", COMPLETE, "kind = \"dgd\"").unwrap();
@@ -69,7 +80,8 @@ fn weights_by_records_are_the_optimum_of_all_records_together() {
     assert!(apart(&weighted.x, &other.x) > 0.05, "the weights matter here");
 }
 
-/// Without noise every algorithm ends at the optimum of the weighted objective, on a complete graph, a ring and a star; in secret shares too.
+/// Without noise every algorithm ends at the optimum of the weighted objective, on a complete
+/// graph, a ring and a star; in secret shares too.
 #[test]
 fn every_algorithm_finds_the_weighted_optimum() {
     let gossips = [
@@ -108,16 +120,20 @@ fn every_kind_keeps_its_budget_with_weights() {
     for kind in crate::protocol::KINDS.iter().filter(|k| **k != "linear-admm") {
         let algorithm = format!("kind = \"{kind}\"\nrounds = 20");
         let rest = format!("{COMPLETE}\n{BUDGET}");
-        let experiment =
-            checked("weights = \"precision\"", &rest, &algorithm).unwrap_or_else(|e| panic!("{kind}: {e}"));
+        let experiment = checked("weights = \"precision\"", &rest, &algorithm)
+            .unwrap_or_else(|e| panic!("{kind}: {e}"));
         let claim = experiment.claim(0).unwrap();
         assert!(claim.epsilon <= 8.0 && claim.epsilon > 7.0, "{kind}: {}", claim.epsilon);
-        assert!(claim.caveats.iter().any(|c| c.contains("precision")), "{kind}: {:?}", claim.caveats);
+        assert!(
+            claim.caveats.iter().any(|c| c.contains("precision")),
+            "{kind}: {:?}",
+            claim.caveats
+        );
     }
 }
 
-/// One record of a site moves its gradient by N·w_i times what it would: noise and account follow, the claim says so, and an attack with the worst pair comes
-/// near the claim and not beyond it.
+/// One record of a site moves its gradient by N·w_i times what it would: noise and account follow,
+/// the claim says so, and an attack with the worst pair comes near the claim and not beyond it.
 #[test]
 fn a_weighted_agent_is_hidden_as_claimed() {
     for (algorithm, target) in [
@@ -137,7 +153,8 @@ fn a_weighted_agent_is_hidden_as_claimed() {
             let said = account.price.as_ref().unwrap().claim.caveats.join(" ");
             (
                 found,
-                account.allotment(experiment.stake(0), 3).unwrap().steps[0].l2 / experiment.stake(0).weight,
+                account.allotment(experiment.stake(0), 3).unwrap().steps[0].l2
+                    / experiment.stake(0).weight,
                 said,
             )
         };
@@ -145,23 +162,30 @@ fn a_weighted_agent_is_hidden_as_claimed() {
         let (heavy, scaled, said) = audit("weights = [13, 1, 1, 1]");
         let least = if target == AuditTarget::Agent { 0.5 } else { 0.05 };
         assert!(heavy.mu_lower > least * heavy.mu_claimed.unwrap(), "{algorithm}: {heavy:?}");
-        assert!((heavy.mu_lower - plain.mu_lower).abs() < 0.35 * plain.mu_lower, "{heavy:?} {plain:?}");
-        // The default step shrinks with the largest weight; what is left is one record's part of a mean.
+        assert!(
+            (heavy.mu_lower - plain.mu_lower).abs() < 0.35 * plain.mu_lower,
+            "{heavy:?} {plain:?}"
+        );
+        // The default step shrinks with the largest weight; what is left is one record's part of a
+        // mean.
         assert!(scaled <= step * (1.0 + 1e-9), "{algorithm}: {scaled} {step}");
         assert!(said.contains("multiplied by up to 3.250"), "{said}");
     }
 }
 
-/// Were the account blind to weights, the audit would catch it: noise for one weight, an agent of thirteen times as much.
+/// Were the account blind to weights, the audit would catch it: noise for one weight, an agent of
+/// thirteen times as much.
 #[test]
 fn an_account_that_forgets_the_weight_is_caught() {
     let algorithm = "kind = \"dgd\"\nrounds = 20\nstep = 0.3";
-    let heavy = checked("weights = [13, 1, 1, 1]", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
+    let heavy =
+        checked("weights = [13, 1, 1, 1]", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
     let plain = checked("", &format!("{COMPLETE}\n{BUDGET}"), algorithm).unwrap();
     let step = |e: &Experiment| e.planned[0].account.allotment(e.stake(0), 3).unwrap().steps[0].l2;
     assert!((step(&heavy) / step(&plain) - 3.25).abs() < 1e-9, "{} {}", step(&heavy), step(&plain));
-    let noise =
-        |e: &Experiment| e.planned[0].account.allotment(e.stake(0), 3).unwrap().noise[0].noise().scale();
+    let noise = |e: &Experiment| {
+        e.planned[0].account.allotment(e.stake(0), 3).unwrap().noise[0].noise().scale()
+    };
     assert!((noise(&heavy) / noise(&plain) - 3.25).abs() < 1e-6);
     // Objective perturbation counts the weight in the curvature too.
     let inside = |data: &str| {
@@ -176,7 +200,8 @@ fn an_account_that_forgets_the_weight_is_caught() {
     assert!(inside("weights = [13, 1, 1, 1]") > 3.0 * inside(""));
 }
 
-/// Equal weights are what was there before, bit for bit; precision is between equal and by records, and moves to the latter with the budget.
+/// Equal weights are what was there before, bit for bit; precision is between equal and by records,
+/// and moves to the latter with the budget.
 #[test]
 fn equal_weights_change_nothing_and_precision_follows_the_budget() {
     let with = |data: &str, epsilon: &str| {
@@ -187,8 +212,10 @@ fn equal_weights_change_nothing_and_precision_follows_the_budget() {
     assert_eq!(models(&with("", "1.0")), models(&with("weights = \"equal\"", "1.0")));
     let share = |e: &Experiment| e.stake(3).weight / 4.0;
     let records = share(&with("weights = \"records\"", "1.0"));
-    let (little, much) =
-        (share(&with("weights = \"precision\"", "1.0")), share(&with("weights = \"precision\"", "1000.0")));
+    let (little, much) = (
+        share(&with("weights = \"precision\"", "1.0")),
+        share(&with("weights = \"precision\"", "1000.0")),
+    );
     assert!(little > much && much > records && little < 0.8, "{little} {much} {records}");
     let named = with("weights = [1, 0.01, 1, 1]", "1.0").warnings().join(" ");
     assert!(named.contains("site 1 with its 12 records brings"), "{named}");

@@ -7,9 +7,11 @@ use crate::problem::Sensitivity;
 /// The most Rényi orders that a ledger's filter has: each has its share of δ, so there are few.
 pub(crate) const MOST_ORDERS: usize = 4;
 
-/// What one release was charged: what a [`Ledger`](super::Ledger) says when it charges, and what is written down of it.
+/// What one release was charged: what a [`Ledger`](super::Ledger) says when it charges, and what is
+/// written down of it.
 ///
-/// It is plain numbers, so that a simulation of millions of releases makes none of them on the heap.
+/// It is plain numbers, so that a simulation of millions of releases makes none of them on the
+/// heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Charge {
@@ -27,7 +29,8 @@ pub enum Charge {
     },
     /// Noise inside a problem, at a price of its own.
     Inside(InsideCost),
-    /// Noise on a step, priced at the actual widths of its interval: through a filter, and not otherwise.
+    /// Noise on a step, priced at the actual widths of its interval: through a filter, and not
+    /// otherwise.
     Filter(FilterCost),
 }
 
@@ -88,7 +91,8 @@ impl FilterCost {
 }
 
 impl InsideCost {
-    /// The name and the event of it: costs at an order are added up by a filter, whatever they are of.
+    /// The name and the event of it: costs at an order are added up by a filter, whatever they are
+    /// of.
     fn event(self) -> (&'static str, Event) {
         match self {
             Self::Pure { epsilon } => ("inside", Event::pure(epsilon, 1)),
@@ -106,8 +110,9 @@ impl Charge {
         matches!(self, Self::Nothing)
     }
 
-    /// The events to write down: for noise on a step one by the norm its shift was measured in, else one that is named `filter` or `inside`. Each alone is a valid
-    /// description of the release, and the best one counts; none where nothing was charged.
+    /// The events to write down: for noise on a step one by the norm its shift was measured in,
+    /// else one that is named `filter` or `inside`. Each alone is a valid description of the
+    /// release, and the best one counts; none where nothing was charged.
     #[must_use]
     pub fn events(&self) -> Vec<(&'static str, Event)> {
         match self {
@@ -154,8 +159,11 @@ impl Norm {
         match (noise, self) {
             (Noise::Gaussian { sigma }, _) => Event::gaussian(ratio(shift.l2, sigma), 1),
             (Noise::Laplace { scale }, Self::L1) => Event::laplace(ratio(shift.l1, scale), 1),
-            (Noise::Laplace { scale }, Self::Linf) => Event::laplace(ratio(shift.linf, scale), dim as u64),
-            // D_a of a Laplace shift v is at most a·v²/2, so a vector costs at most a·‖t‖₂²/(2b²): ρ-zCDP.
+            (Noise::Laplace { scale }, Self::Linf) => {
+                Event::laplace(ratio(shift.linf, scale), dim as u64)
+            }
+            // D_a of a Laplace shift v is at most a·v²/2, so a vector costs at most a·‖t‖₂²/(2b²):
+            // ρ-zCDP.
             (Noise::Laplace { scale }, Self::L2) => {
                 let v = ratio(shift.l2, scale);
                 Event::zcdp((0.5 * v * v).next_up(), 1)

@@ -191,8 +191,11 @@ impl FixedPoint {
             return Err(ShareError::Range { range });
         }
         let overflow = ShareError::Overflow { agents, range, fraction_bits };
-        let steps =
-            if fraction_bits < 63 { (range * power_of_two(fraction_bits)).floor() } else { f64::INFINITY };
+        let steps = if fraction_bits < 63 {
+            (range * power_of_two(fraction_bits)).floor()
+        } else {
+            f64::INFINITY
+        };
         // Compared as integers: below 2^63 the cast is exact.
         let limit = if steps < (1u64 << 63) as f64 { steps as i64 } else { return Err(overflow) };
         match i64::try_from(agents).ok().and_then(|n| limit.checked_mul(n)) {
@@ -219,8 +222,9 @@ impl FixedPoint {
         self.fraction_bits
     }
 
-    /// Whether this noise can be an agent's part of a sum's: Gaussian, on this grid, wide enough for its rounding not to show, with room for
-    /// its tail (see [`Gate::share`](crate::gate::Gate::share)).
+    /// Whether this noise can be an agent's part of a sum's: Gaussian, on this grid, wide enough
+    /// for its rounding not to show, with room for its tail (see
+    /// [`Gate::share`](crate::gate::Gate::share)).
     ///
     /// # Errors
     /// What it is not.
@@ -248,7 +252,10 @@ impl FixedPoint {
             return None;
         }
         // At the very end of the range rounding may step over it.
-        Some((super::round(x * power_of_two(self.fraction_bits)) as i64).clamp(-self.limit, self.limit))
+        Some(
+            (super::round(x * power_of_two(self.fraction_bits)) as i64)
+                .clamp(-self.limit, self.limit),
+        )
     }
 
     /// What an encoding stands for.

@@ -1,7 +1,8 @@
 //! Noise inside a problem, drawn before the problem is solved.
 //!
-//! For [`Response::AtNoisedPoint`](crate::protocol::Response) the gate draws n first, the protocol solves at the noised centre, and the gate
-//! releases the solution with a finishing noise (see [`objective_perturbation`] for what that costs and why).
+//! For [`Response::AtNoisedPoint`](crate::protocol::Response) the gate draws n first, the protocol
+//! solves at the noised centre, and the gate releases the solution with a finishing noise (see
+//! [`objective_perturbation`] for what that costs and why).
 
 use super::exact::{self, Grid, Noise, NoiseError};
 use super::{Law, RoundNoise};
@@ -21,9 +22,10 @@ pub(super) fn within_reach(centre: &[f64], noise: RoundNoise) -> bool {
 
 /// What ‖n‖₂ stays below, but for a chance of less than 2⁻¹⁰⁰.
 ///
-/// Gamma(d, s) exceeds s(d + √(2td) + t) with a chance of at most e^{−t}; t = 70. A Laplace vector has E‖n‖₂ ≤ s√(2d), and a function that moves no
-/// faster than its argument exceeds its mean by r with a chance of at most e^{−r/4s} for r ≥ 4s (Bobkov and Ledoux, 1997); r = 300s. A Gaussian one
-/// exceeds its mean, at most σ√d, by r with a chance of at most e^{−r²/2σ²}; r = 12σ.
+/// Gamma(d, s) exceeds s(d + √(2td) + t) with a chance of at most e^{−t}; t = 70. A Laplace vector
+/// has E‖n‖₂ ≤ s√(2d), and a function that moves no faster than its argument exceeds its mean by r
+/// with a chance of at most e^{−r/4s} for r ≥ 4s (Bobkov and Ledoux, 1997); r = 300s. A Gaussian
+/// one exceeds its mean, at most σ√d, by r with a chance of at most e^{−r²/2σ²}; r = 12σ.
 pub(super) fn length(noise: RoundNoise, dim: usize) -> f64 {
     let d = dim as f64;
     let most = match noise.law {
@@ -44,8 +46,8 @@ pub(super) fn draw(
     match noise.law {
         Law::Independent => fine(rng, noise.noise, steps, out),
         Law::GammaNorm => {
-            // With h, g standard normal in d + 1 and d dimensions, ‖h‖·g has density ∝ e^{−‖n‖₂}: a normal vector whose variance is
-            // χ² with d + 1 degrees of freedom.
+            // With h, g standard normal in d + 1 and d dimensions, ‖h‖·g has density ∝ e^{−‖n‖₂}: a
+            // normal vector whose variance is χ² with d + 1 degrees of freedom.
             let unit = Noise::Gaussian { sigma: 1.0 };
             let mut more = vec![0.0; out.len() + 1];
             fine(rng, unit, steps, &mut more)?;
@@ -58,7 +60,12 @@ pub(super) fn draw(
 }
 
 /// Independent coordinates on the fine grid.
-fn fine(rng: &mut impl Rng, noise: Noise, steps: &mut Vec<i64>, out: &mut [f64]) -> Result<(), NoiseError> {
+fn fine(
+    rng: &mut impl Rng,
+    noise: Noise,
+    steps: &mut Vec<i64>,
+    out: &mut [f64],
+) -> Result<(), NoiseError> {
     // for_scale gives at least 2^10 steps a scale.
     let grid = Grid::new(Grid::for_scale(noise.scale())?.exponent() + 10 - STEPS_LOG2)?;
     out.fill(0.0);
@@ -78,8 +85,13 @@ mod tests {
     fn drawn(noise: RoundNoise, dim: usize, count: u64) -> Vec<Vec<f64>> {
         let one = |k| {
             let mut out = vec![0.0; dim];
-            draw(&mut Seed::from(5).stream(Purpose::Release, 0, k), noise, &mut Vec::new(), &mut out)
-                .unwrap();
+            draw(
+                &mut Seed::from(5).stream(Purpose::Release, 0, k),
+                noise,
+                &mut Vec::new(),
+                &mut out,
+            )
+            .unwrap();
             out
         };
         (0..count).map(one).collect()
@@ -97,8 +109,8 @@ mod tests {
         assert!(found < limit, "{found} against {limit}");
     }
 
-    /// The norm is Gamma(3, s): P(R > r) = e^{−t}(1 + t + t²/2), t = r/s; and each coordinate of the direction is uniform on
-    /// [−1, 1] in three dimensions (Archimedes).
+    /// The norm is Gamma(3, s): P(R > r) = e^{−t}(1 + t + t²/2), t = r/s; and each coordinate of
+    /// the direction is uniform on [−1, 1] in three dimensions (Archimedes).
     #[test]
     fn gamma_norm_noise_has_the_published_norm_and_direction() {
         let scale = 0.7;
@@ -118,7 +130,8 @@ mod tests {
     fn laplace_noise_inside_is_laplace_on_a_fine_grid() {
         let noise = RoundNoise::new(Noise::Laplace { scale: 0.3 }).unwrap();
         let all: Vec<f64> = drawn(noise, 4, 5_000).concat();
-        let cdf = |x: f64| if x < 0.0 { 0.5 * (x / 0.3).exp() } else { 1.0 - 0.5 * (-x / 0.3).exp() };
+        let cdf =
+            |x: f64| if x < 0.0 { 0.5 * (x / 0.3).exp() } else { 1.0 - 0.5 * (-x / 0.3).exp() };
         let coarse = all.iter().filter(|x| (*x / noise.grid().step()).fract() == 0.0).count();
         assert!(coarse < 10, "{coarse} of {} lie on the coarse grid", all.len());
         assert_distributed(all, cdf);

@@ -1,9 +1,10 @@
 //! The ledger: what an agent has been charged, and whether it may release more.
 //!
-//! A charge comes before its release: the gate asks, the ledger answers and has written the cost down by then.
+//! A charge comes before its release: the gate asks, the ledger answers and has written the cost
+//! down by then.
 
 use super::charge::{Charge, FilterCost, InsideCost, MOST_ORDERS, WidestCost};
-use super::{Draft, Noise};
+use super::{Desk, Noise};
 use crate::privacy::filter::RenyiFilter;
 use crate::privacy::renyi_table::{ChargeScratch, RoundCosts};
 use crate::privacy::{gaussian_interval, mixture};
@@ -33,15 +34,16 @@ pub struct SchedulePlan {
     /// How far the private step of each round moves, and how many numbers it has.
     steps: Arc<[Sensitivity]>,
     dim: usize,
-    /// What hides each round, where others add a part of that; empty where it is the gate's own noise.
+    /// What hides each round, where others add a part of that; empty where it is the gate's own
+    /// noise.
     hidden_by: Arc<[Noise]>,
     /// What each round costs, where the noise stands inside a problem; empty elsewhere.
     inside: Vec<InsideCost>,
 }
 
 impl SchedulePlan {
-    /// A schedule of which the first `allowed` releases may be made; `steps` bounds how far the private step of each round moves between neighbouring
-    /// data sets, a vector of `dim` numbers.
+    /// A schedule of which the first `allowed` releases may be made; `steps` bounds how far the
+    /// private step of each round moves between neighbouring data sets, a vector of `dim` numbers.
     #[must_use]
     pub fn new(allowed: u32, steps: impl Into<Arc<[Sensitivity]>>, dim: usize) -> Self {
         Self { allowed, steps: steps.into(), dim, hidden_by: Arc::from([]), inside: Vec::new() }
@@ -89,8 +91,8 @@ pub struct FilterPlan {
 }
 
 impl FilterPlan {
-    /// What releases cost by round, at rates β_k or 1/σ_k; `steps` bounds how far the private step of each round moves between neighbouring data sets, a
-    /// vector of `dim` numbers.
+    /// What releases cost by round, at rates β_k or 1/σ_k; `steps` bounds how far the private step
+    /// of each round moves between neighbouring data sets, a vector of `dim` numbers.
     #[must_use]
     pub fn new(
         rounds: Vec<RoundCosts>,
@@ -169,12 +171,16 @@ impl Ledger {
     /// For a filter of more than four orders.
     #[must_use]
     pub fn filter(plan: Arc<FilterPlan>, filter: RenyiFilter) -> Self {
-        assert!(filter.orders().len() <= MOST_ORDERS, "a ledger's filter has at most {MOST_ORDERS} orders");
+        assert!(
+            filter.orders().len() <= MOST_ORDERS,
+            "a ledger's filter has at most {MOST_ORDERS} orders"
+        );
         let costs = vec![0.0; filter.orders().len()];
         Self::Filter { plan, filter, charged: 0, costs, scratch: ChargeScratch::default() }
     }
 
-    /// The same account for a gate that adds only a part of the noise that hides it: this is the whole, by round.
+    /// The same account for a gate that adds only a part of the noise that hides it: this is the
+    /// whole, by round.
     #[must_use]
     pub(crate) fn hidden_by(self, noise: Arc<[Noise]>) -> Self {
         match self {
@@ -201,8 +207,8 @@ impl Ledger {
         }
     }
 
-    /// What the release of `round` costs under this noise by the schedule, which is known before it: nothing where the budget does not allow it. `None` where
-    /// costs depend on the transcript.
+    /// What the release of `round` costs under this noise by the schedule, which is known before
+    /// it: nothing where the budget does not allow it. `None` where costs depend on the transcript.
     pub(super) fn scheduled(&self, round: u32, noise: Noise) -> Option<Charge> {
         match self {
             Self::Open => Some(Charge::Nothing),
@@ -212,7 +218,8 @@ impl Ledger {
         }
     }
 
-    /// The account after rounds 1 to `charged`, as far as the budget allowed them; `None` where costs depend on the transcript.
+    /// The account after rounds 1 to `charged`, as far as the budget allowed them; `None` where
+    /// costs depend on the transcript.
     #[must_use]
     pub fn after(&self, charged: u32) -> Option<Self> {
         match self {
@@ -256,21 +263,29 @@ impl Ledger {
         }
     }
 
-    /// Books everything up to a charge as spent, released or not; a schedule's, for other accounts have none.
+    /// Books everything up to a charge as spent, released or not; a schedule's, for other accounts
+    /// have none.
     pub(super) fn spend_until(&mut self, until: u32) {
         if let Self::Schedule { plan, charged } = self {
             *charged = until.min(plan.allowed).max(*charged);
         }
     }
 
-    /// Charges the release of `round` under `noise` whose public interval has these widths, and says what it charged; the release may happen only after `Ok`.
-    pub(super) fn charge(&mut self, round: u32, noise: Noise, widths: &[f64]) -> Result<Charge, StopReason> {
+    /// Charges the release of `round` under `noise` whose public interval has these widths, and
+    /// says what it charged; the release may happen only after `Ok`.
+    pub(super) fn charge(
+        &mut self,
+        round: u32,
+        noise: Noise,
+        widths: &[f64],
+    ) -> Result<Charge, StopReason> {
         let spent = StopReason::BudgetSpent;
         match self {
             // Noise without an account claims nothing.
             Self::Open => Ok(Charge::Nothing),
             Self::Schedule { plan, charged } => {
-                // Rounds are charged in order and once: a gap or a repetition would not be the schedule that was composed.
+                // Rounds are charged in order and once: a gap or a repetition would not be the
+                // schedule that was composed.
                 if round > plan.allowed || round != *charged + 1 {
                     return Err(spent);
                 }
@@ -298,21 +313,27 @@ impl Ledger {
         }
     }
 
-    /// The realised loss of a release (Theorem 2.2): Σ_l Θ_l. A function of the private step, for the agent's own report only.
-    pub(super) fn realised_loss(&self, round: u32, noise: Noise, draft: &Draft, out: &[f64]) -> f64 {
+    /// The realised loss of a release (Theorem 2.2): Σ_l Θ_l. A function of the private step, for
+    /// the agent's own report only.
+    pub(super) fn realised_loss(&self, round: u32, noise: Noise, draft: &Desk, out: &[f64]) -> f64 {
         let steps = match self {
             Self::Open => return 0.0,
             Self::Schedule { plan, .. } => &plan.steps,
             Self::Filter { plan, .. } => &plan.steps,
         };
-        let shift = steps.get(round as usize - 1).map_or(f64::INFINITY, |step| step.linf.min(step.l2));
+        let shift =
+            steps.get(round as usize - 1).map_or(f64::INFINITY, |step| step.linf.min(step.l2));
         let coordinates = draft.low.iter().zip(&draft.high).zip(&draft.step).zip(out);
         coordinates
             .map(|(((low, high), step), &y)| {
                 let (low, high) = (low + step, high + step);
                 let loss = match noise {
-                    Noise::Laplace { scale } => mixture::realised_loss(low, high, 1.0 / scale, shift, y),
-                    Noise::Gaussian { sigma } => gaussian_interval::realised_loss(low, high, sigma, shift, y),
+                    Noise::Laplace { scale } => {
+                        mixture::realised_loss(low, high, 1.0 / scale, shift, y)
+                    }
+                    Noise::Gaussian { sigma } => {
+                        gaussian_interval::realised_loss(low, high, sigma, shift, y)
+                    }
                 };
                 loss.map_or(f64::INFINITY, |l| l.loss)
             })

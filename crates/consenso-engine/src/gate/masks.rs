@@ -1,7 +1,8 @@
-//! A vector that leaves an agent under masks: uniform words that the other ends of its edges subtract (see [`masked`](crate::privacy::masked)).
+//! A vector that leaves an agent under masks: uniform words that the other ends of its edges
+//! subtract (see [`masked`](crate::privacy::masked)).
 
 use super::pairs::Edges;
-use super::{Charge, Draft, Gate, Pair, ShareError};
+use super::{Charge, Desk, Gate, Pair, ShareError};
 use crate::random::Purpose;
 use rand::Rng as _;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ impl Label {
         self.dropped.binary_search(&agent).is_ok()
     }
 
-    /// Which charge of an agent its vector is: r + |D|. It grows from one label of an agent to its next, for neither rounds nor who was given up are ever taken back.
+    /// Which charge of an agent its vector is: r + |D|. It grows from one label of an agent to its
+    /// next, for neither rounds nor who was given up are ever taken back.
     #[must_use]
     pub fn charge(&self) -> u32 {
         self.round.saturating_add(self.dropped.len() as u32)
@@ -80,7 +82,8 @@ impl Masks {
         let bits = label.bits(self.agents);
         for pair in self.edges.0.iter().filter(|pair| !label.gave_up(pair.other())) {
             let secret = pair.secret.as_ref().ok_or(ShareError::NoSecret { with: pair.other() })?;
-            let mut stream = secret.labelled(&bits).stream(Purpose::Mask, pair.edge, u64::from(label.round));
+            let mut stream =
+                secret.labelled(&bits).stream(Purpose::Mask, pair.edge, u64::from(label.round));
             for word in &mut *words {
                 let mask = stream.next_u64();
                 *word = if pair.adds { word.wrapping_add(mask) } else { word.wrapping_sub(mask) };
@@ -129,7 +132,7 @@ impl Gate {
         &self,
         label: &Label,
         charge: Charge,
-        draft: &Draft,
+        draft: &Desk,
         words: &'a mut [u64],
     ) -> Result<Masked<'a>, ShareError> {
         let masks = self.masks.as_ref().ok_or(ShareError::NoMasks)?;
@@ -153,7 +156,8 @@ mod tests {
 
     const DIM: usize = 2;
 
-    /// What an agent sends under a label if its vector is zero, without the masks that `known` agents know.
+    /// What an agent sends under a label if its vector is zero, without the masks that `known`
+    /// agents know.
     fn words(graph: &Graph, agent: u32, known: u32, label: &Label) -> [u64; DIM] {
         let edges = graph.neighbours(agent as usize).iter().filter(|&&j| known >> j & 1 == 0);
         let pairs: Vec<Pair> = edges.map(|&j| Pair::new(agent, j, Seed::from(9))).collect();
@@ -166,15 +170,18 @@ mod tests {
         (0..32).filter(move |i| set >> i & 1 == 1)
     }
 
-    /// How many independent sums of what `sent` sent are free of masks: rows are agents, columns the edges that nobody in `out` is an end of. Elimination in whole numbers modulo a prime;
-    /// an incidence matrix has the same rank modulo any.
+    /// How many independent sums of what `sent` sent are free of masks: rows are agents, columns
+    /// the edges that nobody in `out` is an end of. Elimination in whole numbers modulo a prime; an
+    /// incidence matrix has the same rank modulo any.
     fn free_sums(graph: &Graph, out: u32, sent: u32) -> usize {
         const PRIME: i64 = 1_000_003;
         let inside = |v: u32| out >> v & 1 == 0;
-        let edges: Vec<(u32, u32)> = graph.iter_edges().filter(|&(a, b)| inside(a) && inside(b)).collect();
+        let edges: Vec<(u32, u32)> =
+            graph.iter_edges().filter(|&(a, b)| inside(a) && inside(b)).collect();
         let entry = |v: u32, &(a, b): &(u32, u32)| i64::from(v == a) - i64::from(v == b);
-        let mut rows: Vec<Vec<i64>> =
-            bits(sent).map(|v| edges.iter().map(|e| entry(v, e).rem_euclid(PRIME)).collect()).collect();
+        let mut rows: Vec<Vec<i64>> = bits(sent)
+            .map(|v| edges.iter().map(|e| entry(v, e).rem_euclid(PRIME)).collect())
+            .collect();
         let mut rank = 0;
         for column in 0..edges.len() {
             let Some(pivot) = (rank..rows.len()).find(|&r| rows[r][column] != 0) else { continue };
@@ -195,8 +202,9 @@ mod tests {
         rows.len() - rank
     }
 
-    /// Every coalition, every set of agents given up and every set that has sent, on all connected graphs of up to five agents: what the words that were sent add up to without masks is
-    /// the sums of components that are complete, and nothing else.
+    /// Every coalition, every set of agents given up and every set that has sent, on all connected
+    /// graphs of up to five agents: what the words that were sent add up to without masks is the
+    /// sums of components that are complete, and nothing else.
     #[test]
     fn theorem_a_coalition_reads_the_sums_of_complete_components_and_nothing_else() {
         for graph in (2..=5).flat_map(all_graphs) {
@@ -204,24 +212,34 @@ mod tests {
             let all = (1u32 << n) - 1;
             for out in 0..=all {
                 let honest = all & !out;
-                // Whoever is out was given up or colludes; the label names the former, and both are tried.
+                // Whoever is out was given up or colludes; the label names the former, and both are
+                // tried.
                 for dropped in [0, out, out & 0b10101] {
                     let label = Label::new(3, bits(dropped));
-                    let sent_by: Vec<[u64; DIM]> = (0..n).map(|v| words(&graph, v, out, &label)).collect();
+                    let sent_by: Vec<[u64; DIM]> =
+                        (0..n).map(|v| words(&graph, v, out, &label)).collect();
                     let whole = components(&graph, out);
                     let mut sent = honest;
                     loop {
-                        let complete: Vec<u32> = whole.iter().copied().filter(|c| c & sent == *c).collect();
+                        let complete: Vec<u32> =
+                            whole.iter().copied().filter(|c| c & sent == *c).collect();
                         if dropped == 0 {
                             assert_eq!(free_sums(&graph, out, sent), complete.len());
                         }
-                        // The words themselves: a set of senders adds up to zero if and only if it is made of complete components.
+                        // The words themselves: a set of senders adds up to zero if and only if it
+                        // is made of complete components.
                         let sum = bits(sent).fold([0u64; DIM], |mut sum, v| {
-                            sum.iter_mut().zip(sent_by[v as usize]).for_each(|(s, w)| *s = s.wrapping_add(w));
+                            sum.iter_mut()
+                                .zip(sent_by[v as usize])
+                                .for_each(|(s, w)| *s = s.wrapping_add(w));
                             sum
                         });
                         let union = complete.iter().fold(0, |all, c| all | c);
-                        assert_eq!(sum == [0; DIM], union == sent, "{graph:?} out {out:b} sent {sent:b}");
+                        assert_eq!(
+                            sum == [0; DIM],
+                            union == sent,
+                            "{graph:?} out {out:b} sent {sent:b}"
+                        );
                         if sent == 0 {
                             break;
                         }
@@ -232,7 +250,8 @@ mod tests {
         }
     }
 
-    /// Two agents that do not agree on who is gone leave each other's masks in place, and no two labels share a mask.
+    /// Two agents that do not agree on who is gone leave each other's masks in place, and no two
+    /// labels share a mask.
     #[test]
     fn every_label_has_masks_of_its_own() {
         let graph = Graph::complete(70).unwrap();
@@ -244,7 +263,8 @@ mod tests {
         // One edge only: its mask itself.
         let known = |label: &Label| {
             let mut words = [0; DIM];
-            let pair = |me, other| Masks::new(vec![Pair::new(me, other, Seed::from(2))], graph.agents());
+            let pair =
+                |me, other| Masks::new(vec![Pair::new(me, other, Seed::from(2))], graph.agents());
             pair(0, 1).add(label, &mut words).unwrap();
             let mask = words;
             pair(1, 0).add(label, &mut words).unwrap();
@@ -253,7 +273,8 @@ mod tests {
         };
         let masks: std::collections::BTreeSet<u64> = labels.iter().flat_map(known).collect();
         assert_eq!(masks.len(), labels.len() * DIM);
-        // A label that left out who is gone would use one mask for two vectors of one agent: their difference would be in the clear.
+        // A label that left out who is gone would use one mask for two vectors of one agent: their
+        // difference would be in the clear.
         let (before, after) = (Label::new(1, []), Label::new(1, [69]));
         assert_ne!(known(&before), known(&after));
         assert_eq!(before.charge() + 1, after.charge(), "and noise of its own");
@@ -269,9 +290,14 @@ mod tests {
             serde_json::from_str(include_str!("../../tests/golden/masked.json")).unwrap();
         for case in golden["masks"].as_array().unwrap() {
             let number = |key: &str| case[key].as_u64().unwrap();
-            let secret: Vec<u8> =
-                case["secret"].as_array().unwrap().iter().map(|b| b.as_u64().unwrap() as u8).collect();
-            let dropped = case["dropped"].as_array().unwrap().iter().map(|d| d.as_u64().unwrap() as u32);
+            let secret: Vec<u8> = case["secret"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|b| b.as_u64().unwrap() as u8)
+                .collect();
+            let dropped =
+                case["dropped"].as_array().unwrap().iter().map(|d| d.as_u64().unwrap() as u32);
             let (me, other) = (number("me") as u32, number("other") as u32);
             let pair = Pair::new(me, other, Seed::from_entropy(secret.try_into().unwrap()));
             let mut words = [0; 3];

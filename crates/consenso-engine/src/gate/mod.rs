@@ -1,7 +1,7 @@
 //! The gate: the only door out of an agent.
 //!
-//! It asks the [`Ledger`] whether the budget allows the release, draws the uniform point and the noise, and returns a [`Release`],
-//! which nothing else can construct:
+//! It asks the [`Ledger`] whether the budget allows the release, draws the uniform point and the
+//! noise, and returns a [`Release`], which nothing else can construct:
 //!
 //! ```compile_fail
 //! let forged = consenso_engine::gate::Release { round: 1, values: &[0.0] };
@@ -73,14 +73,15 @@ impl RoundNoise {
             .fold(hash, |h, bits| (h ^ bits).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17))
     }
 
-    /// Noise on a grid chosen for other reasons; see [`exact`] for why any grid is as private as any other.
+    /// Noise on a grid chosen for other reasons; see [`exact`] for why any grid is as private as
+    /// any other.
     #[must_use]
     pub fn on_grid(noise: Noise, grid: Grid) -> Self {
         Self { noise, grid, law: Law::Independent }
     }
 
-    /// Noise of density ∝ e^{−‖n‖₂/scale}, whose norm is Gamma(d, scale): for problems that are solved with the noise inside
-    /// ([`Response::AtNoisedPoint`]), and for nothing else.
+    /// Noise of density ∝ e^{−‖n‖₂/scale}, whose norm is Gamma(d, scale): for problems that are
+    /// solved with the noise inside ([`Response::AtNoisedPoint`]), and for nothing else.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -192,7 +193,7 @@ impl Turn<'_> {
 
 /// Scratch space of a draft: one a thread.
 #[derive(Debug, Default)]
-pub struct Draft {
+pub struct Desk {
     low: Vec<f64>,
     high: Vec<f64>,
     step: Vec<f64>,
@@ -228,7 +229,8 @@ pub struct Gate {
     model: Option<usize>,
     /// Noise that cancels over edges; `None` for algorithms whose agents hide themselves.
     pairs: Option<Pairs>,
-    /// What hides its vectors but for sums of many; `None` where they leave as they are or in shares.
+    /// What hides its vectors but for sums of many; `None` where they leave as they are or in
+    /// shares.
     masks: Option<Masks>,
 }
 
@@ -260,50 +262,55 @@ impl Gate {
         }
     }
 
-    /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`. Noise and price belong together, so it is an
-    /// [`account`](crate::account) that makes one.
+    /// The gate of `agent` with the noise of every round, drawing from `seed`, charging `ledger`.
+    /// Noise and price belong together, so it is an [`account`](crate::account) that makes one.
     #[must_use]
     pub(crate) fn new(agent: u64, seed: Seed, noise: Arc<[RoundNoise]>, ledger: Ledger) -> Self {
         Self { noise, ledger, ..Self::open(agent, seed) }
     }
 
-    /// The same gate, keeping the sum of its realised losses (Theorem 2.2). It is this agent's own to see: the sum depends on
-    /// its records, and must never be sent.
+    /// The same gate, keeping the sum of its realised losses (Theorem 2.2). It is this agent's own
+    /// to see: the sum depends on its records, and must never be sent.
     #[must_use]
     pub fn with_realised_losses(mut self) -> Self {
         self.realised = Some(0.0);
         self
     }
 
-    /// The same gate, moving what it releases into a set: post-processing, which costs nothing. Charges and noise are as without it.
+    /// The same gate, moving what it releases into a set: post-processing, which costs nothing.
+    /// Charges and noise are as without it.
     #[must_use]
     pub fn with_constraint(mut self, constraint: Constraint) -> Self {
         self.constraint = constraint;
         self
     }
 
-    /// The same gate, keeping every coordinate of what it releases within public limits of this agent's own.
+    /// The same gate, keeping every coordinate of what it releases within public limits of this
+    /// agent's own.
     #[must_use]
     pub fn with_limits(mut self, limits: Arc<[[f64; 2]]>) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Keeps every number of what it releases within ±`reach`, a public bound that agents among honest neighbours stay within: post-processing.
+    /// Keeps every number of what it releases within ±`reach`, a public bound that agents among
+    /// honest neighbours stay within: post-processing.
     #[must_use]
     pub fn with_reach(mut self, reach: f64) -> Self {
         self.reach = Some(reach);
         self
     }
 
-    /// The same gate for records whose public bounds make ∇f this smooth: what local problems may be posed follows from it.
+    /// The same gate for records whose public bounds make ∇f this smooth: what local problems may
+    /// be posed follows from it.
     #[must_use]
     pub fn with_smoothness(mut self, smoothness: f64) -> Self {
         self.smoothness = Some(smoothness);
         self
     }
 
-    /// The same gate for models of `dim` numbers, however long messages are: the set and the limits are about the first `dim`.
+    /// The same gate for models of `dim` numbers, however long messages are: the set and the limits
+    /// are about the first `dim`.
     pub(crate) fn with_model(mut self, dim: usize) -> Self {
         self.model = Some(dim);
         self
@@ -316,20 +323,24 @@ impl Gate {
         self
     }
 
-    /// Hides vectors under masks that the other ends of this agent's edges subtract: for [masked sums](crate::sharing::MaskedAgent).
+    /// Hides vectors under masks that the other ends of this agent's edges subtract: for [masked
+    /// sums](crate::sharing::MaskedAgent).
     #[must_use]
     pub fn with_masks(mut self, masks: Masks) -> Self {
         self.masks = Some(masks);
         self
     }
 
-    /// Neighbours with whom this agent has still to agree on the secret of their edge; nothing is released before.
+    /// Neighbours with whom this agent has still to agree on the secret of their edge; nothing is
+    /// released before.
     pub fn awaited_secrets(&self) -> impl Iterator<Item = u32> + '_ {
-        let (pairs, masks) = (self.pairs.iter().map(|p| &p.edges), self.masks.iter().map(|m| &m.edges));
+        let (pairs, masks) =
+            (self.pairs.iter().map(|p| &p.edges), self.masks.iter().map(|m| &m.edges));
         pairs.chain(masks).flat_map(pairs::Edges::awaited)
     }
 
-    /// Takes in the secret that this agent and a neighbour have agreed on, and nobody else knows. One that is known stays as it is.
+    /// Takes in the secret that this agent and a neighbour have agreed on, and nobody else knows.
+    /// One that is known stays as it is.
     pub fn agree(&mut self, neighbour: u32, secret: &Seed) {
         if let Some(pairs) = &mut self.pairs {
             pairs.edges.agree(neighbour, secret);
@@ -344,18 +355,21 @@ impl Gate {
         self.pairs.is_some()
     }
 
-    /// Whether a local problem around this public centre is one that is solved as well as its sensitivity assumes, whatever the records are.
+    /// Whether a local problem around this public centre is one that is solved as well as its
+    /// sensitivity assumes, whatever the records are.
     ///
-    /// This must be decided from public numbers: were an agent to stop because *its* solver failed, one record could decide it, and everybody
-    /// would see it. Neighbours choose the centre.
+    /// This must be decided from public numbers: were an agent to stop because *its* solver failed,
+    /// one record could decide it, and everybody would see it. Neighbours choose the centre.
     fn solvable(&self, view: &View<'_>, local: &LocalObjective, weight: f64, centre: f64) -> bool {
         // No problem may be posed that the solver would take for one beyond rounding.
         let assumed = local.assumed_smoothness();
         let smoothness = self.smoothness.map_or(assumed, |public| public.max(assumed));
         let weight = weight + local.regularization();
-        // Around the centre, moved into the set, the solution is no farther than the records pull; costs are solved in closed form.
-        let pull =
-            local.mean_loss().map_or(0.0, |f| f.objective().steepness(smoothness, f.weight()) / weight);
+        // Around the centre, moved into the set, the solution is no farther than the records pull;
+        // costs are solved in closed form.
+        let pull = local
+            .mean_loss()
+            .map_or(0.0, |f| f.objective().steepness(smoothness, f.weight()) / weight);
         let reach = centre + 2.0 * kernel::norm(view.own()) + pull;
         reach <= solve::largest_solvable(weight, smoothness, view.dim())
     }
@@ -386,7 +400,8 @@ impl Gate {
         self.reach
     }
 
-    /// Whether every agent moves its releases into [`Self::constraint`], so that what lies outside is no release.
+    /// Whether every agent moves its releases into [`Self::constraint`], so that what lies outside
+    /// is no release.
     pub(crate) fn shares_constraint(&self) -> bool {
         self.limits.is_none() && self.constraint != Constraint::None
     }
@@ -405,7 +420,8 @@ impl Gate {
         self.ledger.resume(&state.ledger)
     }
 
-    /// The state after the charges of rounds 1 to `charged`; `None` where their costs depend on the transcript.
+    /// The state after the charges of rounds 1 to `charged`; `None` where their costs depend on the
+    /// transcript.
     pub(crate) fn state_after(&self, charged: u32) -> Option<GateState> {
         Some(GateState { ledger: self.ledger.after(charged)?.state(), realised: self.realised })
     }
@@ -414,13 +430,17 @@ impl Gate {
     fn spend(&mut self, round: u32) -> Result<Charge, StopReason> {
         match self.noise(round) {
             Some(noise) => self.ledger.charge(round, noise, &[]),
-            // A gate without noise or account has nothing to charge; one whose schedule is over has nothing left.
-            None if self.noise.is_empty() || matches!(self.ledger, Ledger::Open) => Ok(Charge::Nothing),
+            // A gate without noise or account has nothing to charge; one whose schedule is over has
+            // nothing left.
+            None if self.noise.is_empty() || matches!(self.ledger, Ledger::Open) => {
+                Ok(Charge::Nothing)
+            }
             None => Err(StopReason::BudgetSpent),
         }
     }
 
-    /// Sends what uses no record as if it had used one, where it may have been said before: the round is charged.
+    /// Sends what uses no record as if it had used one, where it may have been said before: the
+    /// round is charged.
     pub(crate) fn spare<'a>(
         &mut self,
         turn: &Turn<'_>,
@@ -431,7 +451,8 @@ impl Gate {
         (Release { charge: charged.unwrap_or_default(), ..release }, charged.err())
     }
 
-    /// What the release of `round` costs by the schedule, which is known before it; `None` where it depends on the transcript.
+    /// What the release of `round` costs by the schedule, which is known before it; `None` where it
+    /// depends on the transcript.
     #[must_use]
     pub fn scheduled(&self, round: u32) -> Option<Charge> {
         match self.noise(round) {
@@ -466,22 +487,25 @@ impl Gate {
 
     /// Drafts, charges and noises the next message into `out`.
     ///
-    /// When the budget does not allow it, the message is a mix of what was released before, which costs nothing: the others
-    /// are not held up, the records are not touched, and the reason is returned.
+    /// When the budget does not allow it, the message is a mix of what was released before, which
+    /// costs nothing: the others are not held up, the records are not touched, and the reason is
+    /// returned.
     pub fn release<'a>(
         &mut self,
         mut turn: Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         out: &'a mut [f64],
     ) -> (Release<'a>, Option<StopReason>) {
         let round = turn.round();
         if self.awaited_secrets().next().is_none()
             && let Some(relaying) = turn.protocol.parts().relaying.filter(|r| r.passes_on(round))
         {
-            // It stands in the ledger at nothing, so that rounds are charged in order and without a gap.
+            // It stands in the ledger at nothing, so that rounds are charged in order and without a
+            // gap.
             let charged = self.spend(round);
             let view = turn.view;
-            let release = self.forward(round, out, |out| relaying.pass_on(view, turn.public_memory(), out));
+            let release =
+                self.forward(round, out, |out| relaying.pass_on(view, turn.public_memory(), out));
             return (Release { charge: charged.unwrap_or_default(), ..release }, charged.err());
         }
         let (charge, refused) = match self.draft(&mut turn, draft, out) {
@@ -496,13 +520,19 @@ impl Gate {
     }
 
     /// Writes the next message to `out`, but for what confines it, and says what it was charged.
-    fn draft(&mut self, turn: &mut Turn<'_>, draft: &mut Draft, out: &mut [f64]) -> Result<Charge, Refused> {
+    fn draft(
+        &mut self,
+        turn: &mut Turn<'_>,
+        draft: &mut Desk,
+        out: &mut [f64],
+    ) -> Result<Charge, Refused> {
         let (round, protocol, view, local) = (turn.round(), turn.protocol, turn.view, turn.local);
         if self.awaited_secrets().next().is_some() {
             // Its own noise alone hides too little.
             return Err(StopReason::Interrupted.into());
         }
-        // What a protocol does not draft is held before the records are touched: the gate has no place for anything else.
+        // What a protocol does not draft is held before the records are touched: the gate has no
+        // place for anything else.
         let active = protocol.parts().partial.map(|partial| {
             partial.hold(view, turn.public_memory(), out);
             partial.active(round, view.dim())
@@ -510,14 +540,15 @@ impl Gate {
         self.lay_out(turn, draft, active.as_ref().map_or(view.dim(), Vec::len));
         let noise = self.noise.get(round as usize - 1).copied();
         let mut stream = self.seed.stream(Purpose::Release, self.agent, u64::from(round));
-        let Draft { low, high, step, point, work, .. } = draft;
+        let Desk { low, high, step, point, work, .. } = draft;
         let Some(noise) = noise else {
             if !self.noise.is_empty() {
                 // The schedule is over: there is no noise for this round, so there is no release.
                 return Err(StopReason::BudgetSpent.into());
             }
             for ((point, low), high) in point.iter_mut().zip(&*low).zip(&*high) {
-                *point = if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
+                *point =
+                    if low == high { *low } else { low + stream.random::<f64>() * (high - low) };
             }
             protocol.step(view, turn.memory(), point, local, work, step);
             point.iter_mut().zip(&*step).for_each(|(point, step)| *point += step);
@@ -527,7 +558,8 @@ impl Gate {
         };
         let response = protocol.response(round, view.degree());
         if response != Response::Shift {
-            // The step depends on the point, so the interval cannot hide it: from here on the point is all there is of it.
+            // The step depends on the point, so the interval cannot hide it: from here on the point
+            // is all there is of it.
             for (low, high) in low.iter_mut().zip(high.iter_mut()) {
                 *low += stream.random::<f64>() * (*high - *low);
                 *high = *low;
@@ -537,7 +569,9 @@ impl Gate {
             Response::AtNoisedPoint { weight } => {
                 self.draft_solved(turn, draft, noise, weight, &mut stream)?
             }
-            Response::AtPoint { weight } if !self.solvable(view, local, weight, kernel::norm(&draft.low)) => {
+            Response::AtPoint { weight }
+                if !self.solvable(view, local, weight, kernel::norm(&draft.low)) =>
+            {
                 return Err(StopReason::OutOfRange.into());
             }
             _ => self.draft_step(turn, draft, noise, &mut stream)?,
@@ -547,8 +581,9 @@ impl Gate {
         Ok(charge)
     }
 
-    /// Has the algorithm draft the public interval of `count` numbers, with the coins that it tosses for it.
-    fn lay_out(&self, turn: &mut Turn<'_>, draft: &mut Draft, count: usize) {
+    /// Has the algorithm draft the public interval of `count` numbers, with the coins that it
+    /// tosses for it.
+    fn lay_out(&self, turn: &mut Turn<'_>, draft: &mut Desk, count: usize) {
         for v in [&mut draft.low, &mut draft.high, &mut draft.step, &mut draft.point] {
             v.resize(count, 0.0);
         }
@@ -558,18 +593,20 @@ impl Gate {
         protocol.keep(view, turn.public_memory());
     }
 
-    /// Charges for the `number`-th release, and writes its private step to `draft.steps`: held within `clip`, uniform on the interval's width and noised, in steps of the grid
-    /// from the interval's lower end. A step that does not fit the grid is [`StopReason::OutOfRange`], and charged.
+    /// Charges for the `number`-th release, and writes its private step to `draft.steps`: held
+    /// within `clip`, uniform on the interval's width and noised, in steps of the grid from the
+    /// interval's lower end. A step that does not fit the grid is [`StopReason::OutOfRange`], and
+    /// charged.
     fn draw(
         &mut self,
         turn: &mut Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         (number, noise): (u32, RoundNoise),
         clip: Option<f64>,
         stream: &mut Stream,
     ) -> Result<Charge, Refused> {
         let charge = self.ledger.charge(number, noise.noise, &draft.widths)?;
-        let Draft { low, step, work, widths, steps, .. } = &mut *draft;
+        let Desk { low, step, work, widths, steps, .. } = &mut *draft;
         let (protocol, view, local) = (turn.protocol, turn.view, turn.local);
         protocol.step(view, turn.memory(), low, local, work, step);
         if let Some(most) = clip {
@@ -579,7 +616,8 @@ impl Gate {
         let fixed = widths.iter().all(|&w| w == 0.0);
         let widths = if fixed { &[][..] } else { &widths[..] };
         let released = exact::release(stream, step, widths, noise.noise, noise.grid, steps);
-        // A step is bounded by its sensitivity's bounds, so only a diverged run fails here, and its iterates are public.
+        // A step is bounded by its sensitivity's bounds, so only a diverged run fails here, and its
+        // iterates are public.
         released.map_err(|_| Refused { reason: StopReason::OutOfRange, charge })?;
         Ok(charge)
     }
@@ -588,7 +626,7 @@ impl Gate {
     fn draft_step(
         &mut self,
         turn: &mut Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         noise: RoundNoise,
         stream: &mut Stream,
     ) -> Result<Charge, Refused> {
@@ -597,7 +635,7 @@ impl Gate {
             return Err(StopReason::OutOfRange.into());
         }
         let charge = self.draw(turn, draft, (round, noise), None, stream)?;
-        let Draft { low, point, steps, zeros, drawn, .. } = &mut *draft;
+        let Desk { low, point, steps, zeros, drawn, .. } = &mut *draft;
         if let Some(pairs) = &self.pairs {
             pairs
                 .add(round, noise.noise, noise.grid, zeros, drawn, steps)
@@ -613,11 +651,12 @@ impl Gate {
         Ok(charge)
     }
 
-    /// The noise comes first: the protocol solves at the noised centre, and the solution leaves with a finishing noise.
+    /// The noise comes first: the protocol solves at the noised centre, and the solution leaves
+    /// with a finishing noise.
     fn draft_solved(
         &mut self,
         turn: &mut Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         noise: RoundNoise,
         weight: f64,
         stream: &mut Stream,
@@ -625,10 +664,11 @@ impl Gate {
         let (round, protocol, view, local) = (turn.round(), turn.protocol, turn.view, turn.local);
         let finishing = inside::finishing(noise).ok().filter(|f| draft.snap(f.grid));
         let centre = kernel::norm(&draft.low) + inside::length(noise, view.dim());
-        let reachable = inside::within_reach(&draft.low, noise) && self.solvable(view, local, weight, centre);
+        let reachable =
+            inside::within_reach(&draft.low, noise) && self.solvable(view, local, weight, centre);
         let finishing = finishing.filter(|_| reachable).ok_or(StopReason::OutOfRange)?;
         let charge = self.ledger.charge(round, noise.noise, &draft.widths)?;
-        let Draft { low, high, step, point, steps, work, .. } = &mut *draft;
+        let Desk { low, high, step, point, steps, work, .. } = &mut *draft;
         // The interval is a point by now: its upper end serves as room for the noise.
         let inner = high;
         let solved = inside::draw(stream, noise, steps, inner).and_then(|()| {
@@ -692,15 +732,17 @@ fn fill(out: &mut [f64], active: Option<&[u32]>, drafted: &[f64]) {
     }
 }
 
-/// The nearest integer, of a number below 2^51 in size; anything larger is out of the grid's range anyway.
+/// The nearest integer, of a number below 2^51 in size; anything larger is out of the grid's range
+/// anyway.
 pub(crate) fn round(x: f64) -> f64 {
     const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5·2^52
     if x.abs() < (1i64 << 51) as f64 { (x + SHIFT) - SHIFT } else { x }
 }
 
-impl Draft {
-    /// Puts the public interval on the grid: its lower end becomes a multiple of γ, its width stays. Both are public, so
-    /// this is post-processing; it makes the final addition exact. False when the interval is outside the grid's range.
+impl Desk {
+    /// Puts the public interval on the grid: its lower end becomes a multiple of γ, its width
+    /// stays. Both are public, so this is post-processing; it makes the final addition exact. False
+    /// when the interval is outside the grid's range.
     fn snap(&mut self, grid: Grid) -> bool {
         self.widths.resize(self.low.len(), 0.0);
         let (step, inverse) = (grid.step(), 1.0 / grid.step());

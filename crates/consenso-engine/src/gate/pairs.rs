@@ -1,4 +1,5 @@
-//! Noise that the two ends of an edge share: one adds it, the other subtracts it, and it cancels exactly in the sum of all messages.
+//! Noise that the two ends of an edge share: one adds it, the other subtracts it, and it cancels
+//! exactly in the sum of all messages.
 
 use super::exact::{self, Grid, Noise, NoiseError};
 use crate::random::{Purpose, Seed};
@@ -22,7 +23,8 @@ impl Pair {
         Self { secret: Some(secret), ..Self::awaited(me, other) }
     }
 
-    /// The edge from `me` to `other` before its ends have agreed on a secret: until then nothing is released.
+    /// The edge from `me` to `other` before its ends have agreed on a secret: until then nothing is
+    /// released.
     #[must_use]
     pub fn awaited(me: u32, other: u32) -> Self {
         let (low, high) = (me.min(other), me.max(other));
@@ -45,7 +47,8 @@ impl Edges {
         self.0.iter().filter(|pair| pair.secret.is_none()).map(Pair::other)
     }
 
-    /// Takes in the secret of the edge to `other`. One that is known stays: what was drawn from it cancels with nothing else.
+    /// Takes in the secret of the edge to `other`. One that is known stays: what was drawn from it
+    /// cancels with nothing else.
     pub(super) fn agree(&mut self, other: u32, secret: &Seed) {
         let agreed = |pair: &Pair| match pair.secret.is_none() && pair.other() == other {
             true => Pair { secret: Some(secret.clone()), ..pair.clone() },
@@ -77,13 +80,15 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// The edges of one agent, each with pairwise noise of `correlation` times the deviation of its own noise.
+    /// The edges of one agent, each with pairwise noise of `correlation` times the deviation of its
+    /// own noise.
     #[must_use]
     pub fn new(edges: impl Into<Arc<[Pair]>>, correlation: f64) -> Self {
         Self { edges: Edges(edges.into()), correlation }
     }
 
-    /// What these edges add in `round` to the message of the agent whose they are, under `own` noise: what the other ends of the edges know.
+    /// What these edges add in `round` to the message of the agent whose they are, under `own`
+    /// noise: what the other ends of the edges know.
     ///
     /// # Errors
     /// A deviation that does not fit the grid.
@@ -98,10 +103,12 @@ impl Pairs {
         Ok(steps.into_iter().map(|q| own.grid.value(q)).collect())
     }
 
-    /// Adds the pairwise noise of `round` to `steps`, in steps of the grid; `zeros` and `drawn` are scratch.
+    /// Adds the pairwise noise of `round` to `steps`, in steps of the grid; `zeros` and `drawn` are
+    /// scratch.
     ///
     /// # Errors
-    /// A deviation that does not fit the grid, or an edge without a secret; `steps` may hold some of the noise then and must not be released.
+    /// A deviation that does not fit the grid, or an edge without a secret; `steps` may hold some
+    /// of the noise then and must not be released.
     pub(super) fn add(
         &self,
         round: u32,

@@ -1,6 +1,7 @@
-//! A vector that leaves an agent in pieces (Algorithm 3): each of them uniform, and the whole with nobody.
+//! A vector that leaves an agent in pieces (Algorithm 3): each of them uniform, and the whole with
+//! nobody.
 
-use super::{Charge, Draft, Gate, Refused, StopReason, Turn};
+use super::{Charge, Desk, Gate, Refused, StopReason, Turn};
 use super::{FixedPoint, ShareError};
 #[cfg(doc)]
 use crate::privacy::distributed_noise::{self, TAIL};
@@ -8,8 +9,8 @@ use crate::protocol::{Needs, Protocol, Response, View};
 use crate::random::{Purpose, Stream};
 use rand::Rng;
 
-/// An agent's vector in N shares, which only the gate can make. They cost nothing against up to N − 2 colluders; the sum of all
-/// agents' vectors is revealed, with the noise they put into it.
+/// An agent's vector in N shares, which only the gate can make. They cost nothing against up to N −
+/// 2 colluders; the sum of all agents' vectors is revealed, with the noise they put into it.
 pub struct Shares<'a> {
     round: u32,
     dim: usize,
@@ -44,24 +45,28 @@ impl<'a> Shares<'a> {
 }
 
 impl Gate {
-    /// Drafts the next vector into `own`, which stays with the agent, and its shares into `words`: N of them, one after the other.
+    /// Drafts the next vector into `own`, which stays with the agent, and its shares into `words`:
+    /// N of them, one after the other.
     ///
-    /// A gate with noise adds this agent's part of what hides all (see [`distributed_noise`]) and charges before it looks at the records. The
-    /// vector is low + step, the first public and on the grid, the second private; what is shared is, in steps of the grid,
+    /// A gate with noise adds this agent's part of what hides all (see [`distributed_noise`]) and
+    /// charges before it looks at the records. The vector is low + step, the first public and on
+    /// the grid, the second private; what is shared is, in steps of the grid,
     ///
     /// > q = low + ⌊step + noise + ½⌋, held within ±range
     ///
-    /// With |low| ≤ range/2 (else the agent stops, as all do, for it is public), |step| ≤ range/4 (clipped, which moves no two steps apart) and
-    /// [`TAIL`] deviations of the noise within the rest, holding it within the range is as rare as the account assumes. Only the revealed mean is moved
-    /// into a constraint set. When the budget is spent, what everybody knows already is shared again, and the reason returned.
+    /// With |low| ≤ range/2 (else the agent stops, as all do, for it is public), |step| ≤ range/4
+    /// (clipped, which moves no two steps apart) and [`TAIL`] deviations of the noise within the
+    /// rest, holding it within the range is as rare as the account assumes. Only the revealed mean
+    /// is moved into a constraint set. When the budget is spent, what everybody knows already is
+    /// shared again, and the reason returned.
     ///
     /// # Errors
-    /// An algorithm whose account would not hold, noise that does not fit the code, or a number outside the declared range; nothing is
-    /// shared then.
+    /// An algorithm whose account would not hold, noise that does not fit the code, or a number
+    /// outside the declared range; nothing is shared then.
     pub fn share<'a>(
         &mut self,
         turn: Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         words: &'a mut [u64],
@@ -71,12 +76,13 @@ impl Gate {
         Ok((self.split(round, charge, draft, words), stopped))
     }
 
-    /// Drafts the next vector into `own` and what is to be hidden of it into `draft.steps`, as the `number`-th that is charged. What it was charged, and a reason
-    /// if it is what everybody knows already.
+    /// Drafts the next vector into `own` and what is to be hidden of it into `draft.steps`, as the
+    /// `number`-th that is charged. What it was charged, and a reason if it is what everybody knows
+    /// already.
     pub(crate) fn next_steps(
         &mut self,
         mut turn: Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         own: &mut [f64],
         number: u32,
@@ -87,8 +93,11 @@ impl Gate {
             self.same_steps(protocol, view, code, own, draft)?;
             return Ok((Charge::Nothing, None));
         }
-        if protocol.needs() != Needs::Mean || protocol.response(round, view.degree()) != Response::Shift {
-            // What an agent goes on from would be a private vector of its own: shifts of earlier rounds would add up in it.
+        if protocol.needs() != Needs::Mean
+            || protocol.response(round, view.degree()) != Response::Shift
+        {
+            // What an agent goes on from would be a private vector of its own: shifts of earlier
+            // rounds would add up in it.
             return Err(ShareError::Noise { kind: protocol.kind() });
         }
         match self.draw_part(&mut turn, draft, code, number)? {
@@ -110,7 +119,7 @@ impl Gate {
     fn draw_part(
         &mut self,
         turn: &mut Turn<'_>,
-        draft: &mut Draft,
+        draft: &mut Desk,
         code: &FixedPoint,
         number: u32,
     ) -> Result<Result<Charge, StopReason>, ShareError> {
@@ -159,7 +168,7 @@ impl Gate {
         view: &View<'_>,
         code: &FixedPoint,
         own: &[f64],
-        draft: &mut Draft,
+        draft: &mut Desk,
     ) -> Result<(), ShareError> {
         let round = view.round() + 1;
         draft.point.resize(protocol.contribution(own.len()), 0.0);
@@ -172,12 +181,13 @@ impl Gate {
         Ok(())
     }
 
-    /// r_ij uniform for j ≠ i, r_ii the rest of what `draft` holds in steps of the grid, which was charged.
+    /// r_ij uniform for j ≠ i, r_ii the rest of what `draft` holds in steps of the grid, which was
+    /// charged.
     pub(crate) fn split<'a>(
         &self,
         round: u32,
         charge: Charge,
-        draft: &Draft,
+        draft: &Desk,
         words: &'a mut [u64],
     ) -> Shares<'a> {
         let mut stream = self.seed.stream(Purpose::Share, self.agent, u64::from(round));

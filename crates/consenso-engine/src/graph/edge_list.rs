@@ -4,7 +4,8 @@ use super::{Edge, Graph, GraphError, check_size};
 use std::collections::HashMap;
 use std::io::BufRead;
 
-/// The longest line accepted, in bytes: a bound, so that a file without line ends cannot exhaust memory.
+/// The longest line accepted, in bytes: a bound, so that a file without line ends cannot exhaust
+/// memory.
 const MAX_LINE: usize = 4096;
 
 /// What is wrong with one line of an edge list.
@@ -56,27 +57,35 @@ pub enum EdgeProblem {
 }
 
 impl Graph {
-    /// A graph from an edge list: one edge a line as `a b` or `a,b`, agents numbered from 0; `#` starts a comment, empty
-    /// lines are skipped. `name` is what messages call the source.
+    /// A graph from an edge list: one edge a line as `a b` or `a,b`, agents numbered from 0; `#`
+    /// starts a comment, empty lines are skipped. `name` is what messages call the source.
     ///
     /// # Errors
-    /// A line that is not an edge, an agent not below `agents`, a self loop or a repeated edge, each with its line number;
-    /// a graph that is not connected, with the first few agents that cannot reach agent 0; a failing reader.
-    pub fn from_edge_list(mut reader: impl BufRead, name: &str, agents: usize) -> Result<Self, GraphError> {
+    /// A line that is not an edge, an agent not below `agents`, a self loop or a repeated edge,
+    /// each with its line number; a graph that is not connected, with the first few agents that
+    /// cannot reach agent 0; a failing reader.
+    pub fn from_edge_list(
+        mut reader: impl BufRead,
+        name: &str,
+        agents: usize,
+    ) -> Result<Self, GraphError> {
         check_size(agents, 0)?;
         let mut first_line: HashMap<Edge, usize> = HashMap::new();
         let mut buffer = Vec::new();
         for line in 1.. {
             let fail = |problem| GraphError::EdgeList { name: name.to_owned(), line, problem };
             buffer.clear();
-            let read = std::io::Read::take(&mut reader, MAX_LINE as u64 + 1).read_until(b'\n', &mut buffer);
+            let read = std::io::Read::take(&mut reader, MAX_LINE as u64 + 1)
+                .read_until(b'\n', &mut buffer);
             match read {
                 Ok(0) => break,
                 Ok(length) if length > MAX_LINE => {
                     return Err(fail(EdgeProblem::TooLong { limit: MAX_LINE }));
                 }
                 Ok(_) => {}
-                Err(source) => return Err(GraphError::Read { name: name.to_owned(), line, source }),
+                Err(source) => {
+                    return Err(GraphError::Read { name: name.to_owned(), line, source });
+                }
             }
             let Some((a, b)) = parse_line(&buffer, agents).map_err(fail)? else { continue };
             if let Some(first) = first_line.insert((a.min(b), a.max(b)), line) {
@@ -102,7 +111,10 @@ fn parse_line(line: &[u8], agents: usize) -> Result<Option<Edge>, EdgeProblem> {
     let malformed = || EdgeProblem::Malformed { text: text.chars().take(40).collect() };
     let (a, b) = match text.split_once(',') {
         Some((a, b)) => (a.trim(), b.trim()),
-        None => text.split_once(char::is_whitespace).map(|(a, b)| (a, b.trim())).ok_or_else(malformed)?,
+        None => text
+            .split_once(char::is_whitespace)
+            .map(|(a, b)| (a, b.trim()))
+            .ok_or_else(malformed)?,
     };
     let agent = |text: &str| -> Result<u32, EdgeProblem> {
         let agent: u64 = text.parse().map_err(|_| malformed())?;

@@ -76,7 +76,9 @@ pub enum GraphError {
         rows: usize,
     },
     /// No number of rows was given and only 1 would do.
-    #[error("{agents} agents only make a grid of one row: choose another number, or kind = \"path\"")]
+    #[error(
+        "{agents} agents only make a grid of one row: choose another number, or kind = \"path\""
+    )]
     GridIsPath {
         /// How many agents were asked for.
         agents: usize,
@@ -150,8 +152,8 @@ pub enum GraphError {
         #[source]
         source: std::io::Error,
     },
-    /// A file graph was asked for without its contents. The library opens no files: read it and call
-    /// [`Graph::from_edge_list`](super::Graph::from_edge_list).
+    /// A file graph was asked for without its contents. The library opens no files: read it and
+    /// call [`Graph::from_edge_list`](super::Graph::from_edge_list).
     #[error("the edge list {} has not been read", .path.display())]
     FileNotRead {
         /// The path in the specification.

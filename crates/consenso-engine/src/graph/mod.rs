@@ -1,11 +1,12 @@
 //! Who talks to whom: connected undirected graphs, their mixing weights and their spectra.
 //!
-//! A [`Graph`] is always connected, simple (no loops, no double edges) and has at least two agents (but for
-//! [`Graph::alone`]), because every constructor checks it: a protocol never has to ask. Neighbours are stored as one compressed sparse row block, so a
-//! million agents cost a few bytes an edge and a row is one slice.
+//! A [`Graph`] is always connected, simple (no loops, no double edges) and has at least two agents
+//! (but for [`Graph::alone`]), because every constructor checks it: a protocol never has to ask.
+//! Neighbours are stored as one compressed sparse row block, so a million agents cost a few bytes
+//! an edge and a row is one slice.
 //!
-//! [`GraphSpec`] is what an experiment file says; [`mixing`] turns a graph into doubly stochastic weights;
-//! [`spectrum`] has the eigenvalues that step-size rules need.
+//! [`GraphSpec`] is what an experiment file says; [`mixing`] turns a graph into doubly stochastic
+//! weights; [`spectrum`] has the eigenvalues that step-size rules need.
 
 mod edge_list;
 mod error;
@@ -24,8 +25,8 @@ pub use spectrum::{Estimate, LaplacianSpectrum};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most edges a graph may have: 2^28, which is 2 GiB of neighbours and 4 GiB of weights. A complete graph of 10^5
-/// agents is far beyond it, and asking for one is nearly always an accident.
+/// The most edges a graph may have: 2^28, which is 2 GiB of neighbours and 4 GiB of weights. A
+/// complete graph of 10^5 agents is far beyond it, and asking for one is nearly always an accident.
 pub const MAX_EDGES: u64 = 1 << 28;
 
 /// The most row visits [`Graph::diameter`] pays for before it declines.
@@ -47,7 +48,8 @@ pub(crate) type Edge = (u32, u32);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Row `i` is `neighbours[offsets[i]..offsets[i + 1]]`. Shared with the weights made from this graph.
+    /// Row `i` is `neighbours[offsets[i]..offsets[i + 1]]`. Shared with the weights made from this
+    /// graph.
     offsets: Arc<[usize]>,
     /// Ascending within a row.
     neighbours: Vec<u32>,
@@ -57,8 +59,8 @@ impl Graph {
     /// A graph from its edges, in any order and direction.
     ///
     /// # Errors
-    /// Fewer than two agents, too many edges, an agent out of range, a self loop, an edge given twice, or a graph that
-    /// is not connected.
+    /// Fewer than two agents, too many edges, an agent out of range, a self loop, an edge given
+    /// twice, or a graph that is not connected.
     pub fn from_edges(agents: usize, edges: &[(u32, u32)]) -> Result<Self, GraphError> {
         check_size(agents, edges.len() as u64)?;
         let mut sorted = Vec::with_capacity(edges.len());
@@ -79,9 +81,10 @@ impl Graph {
         Self::from_sorted(agents, &sorted).connected("the graph")
     }
 
-    /// The rows of a sorted list of distinct edges. Because edges come in ascending order, agent `i` first meets its
-    /// smaller neighbours in order and then its larger ones: rows come out sorted with no further work.
-    /// The result may be disconnected; callers pass it through [`Graph::connected`] or know better.
+    /// The rows of a sorted list of distinct edges. Because edges come in ascending order, agent
+    /// `i` first meets its smaller neighbours in order and then its larger ones: rows come out
+    /// sorted with no further work. The result may be disconnected; callers pass it through
+    /// [`Graph::connected`] or know better.
     fn from_sorted(agents: usize, edges: &[Edge]) -> Self {
         debug_assert!(edges.windows(2).all(|pair| pair[0] < pair[1]));
         let mut offsets = vec![0_usize; agents + 1];
@@ -103,7 +106,8 @@ impl Graph {
         Self { offsets: offsets.into(), neighbours }
     }
 
-    /// This graph if it is connected, and otherwise an error that names a part agent 0 cannot reach.
+    /// This graph if it is connected, and otherwise an error that names a part agent 0 cannot
+    /// reach.
     fn connected(self, name: &str) -> Result<Self, GraphError> {
         let (component, components) = self.components();
         if components == 1 {
@@ -115,7 +119,8 @@ impl Graph {
         Err(GraphError::Disconnected { name: name.to_owned(), components, members, size })
     }
 
-    /// The component of each agent, numbered from 0 in the order of their smallest member, and how many there are.
+    /// The component of each agent, numbered from 0 in the order of their smallest member, and how
+    /// many there are.
     fn components(&self) -> (Vec<u32>, usize) {
         let mut component = vec![u32::MAX; self.agents()];
         let mut found = 0;
@@ -164,7 +169,8 @@ impl Graph {
         &self.neighbours[self.row(i)]
     }
 
-    /// Where the row of agent `i` lies in any array stored per neighbour entry, such as one value a directed link.
+    /// Where the row of agent `i` lies in any array stored per neighbour entry, such as one value a
+    /// directed link.
     #[must_use]
     pub fn row(&self, i: usize) -> Range<usize> {
         self.offsets[i]..self.offsets[i + 1]
@@ -203,8 +209,8 @@ impl Graph {
         self.edges() as u64 == pairs(self.agents())
     }
 
-    /// The largest number of hops between two agents, by a breadth-first search from each: O(N·|E|).
-    /// `None` when that is more than about 10^9 steps.
+    /// The largest number of hops between two agents, by a breadth-first search from each:
+    /// O(N·|E|). `None` when that is more than about 10^9 steps.
     #[must_use]
     pub fn diameter(&self) -> Option<usize> {
         let work = (self.agents() as u64).saturating_mul(self.neighbours.len() as u64);
@@ -215,10 +221,12 @@ impl Graph {
         (0..self.agents()).map(|start| self.eccentricity(start, &mut hops)).max()
     }
 
-    /// Whether all others have a way to each other when these agents are gone; false if nobody is left.
+    /// Whether all others have a way to each other when these agents are gone; false if nobody is
+    /// left.
     #[must_use]
     pub(crate) fn is_connected_without(&self, gone: &std::collections::BTreeSet<u32>) -> bool {
-        let mut seen: Vec<bool> = (0..self.agents() as u32).map(|agent| gone.contains(&agent)).collect();
+        let mut seen: Vec<bool> =
+            (0..self.agents() as u32).map(|agent| gone.contains(&agent)).collect();
         let Some(first) = seen.iter().position(|gone| !gone) else { return false };
         let mut stack = vec![first];
         seen[first] = true;
@@ -232,7 +240,8 @@ impl Graph {
         seen.into_iter().all(|seen| seen)
     }
 
-    /// Hops between the two agents farthest apart when these agents are gone; `None` if the others do not all reach each other.
+    /// Hops between the two agents farthest apart when these agents are gone; `None` if the others
+    /// do not all reach each other.
     pub(crate) fn diameter_without(&self, gone: &std::collections::BTreeSet<u32>) -> Option<u32> {
         if !self.is_connected_without(gone) {
             return None;

@@ -25,14 +25,17 @@ impl Graph {
     ///
     /// Three samplers, chosen by the numbers alone:
     /// - `edges = N − 1`: a uniform labelled tree (Prüfer), exactly uniform;
-    /// - where a uniform edge set is connected often enough (few isolated agents expected), rejection from uniform
-    ///   edge sets: exactly uniform over connected graphs with that many edges;
-    /// - else, where rejection is hopeless (N = 10^6, |E| = 2·10^6: 18,000 isolated agents expected), a uniform tree
-    ///   plus uniform further edges, in time near linear in the edges. Connected by construction, and **not** exactly
-    ///   uniform: a graph appears in proportion to how many spanning trees it has.
+    /// - where a uniform edge set is connected often enough (few isolated agents expected),
+    ///   rejection from uniform edge sets: exactly uniform over connected graphs with that many
+    ///   edges;
+    /// - else, where rejection is hopeless (N = 10^6, |E| = 2·10^6: 18,000 isolated agents
+    ///   expected), a uniform tree plus uniform further edges, in time near linear in the edges.
+    ///   Connected by construction, and **not** exactly uniform: a graph appears in proportion to
+    ///   how many spanning trees it has.
     ///
     /// # Errors
-    /// Fewer than two agents, or `edges` outside N − 1 … N(N − 1)/2, or more than [`MAX_EDGES`](super::MAX_EDGES).
+    /// Fewer than two agents, or `edges` outside N − 1 … N(N − 1)/2, or more than
+    /// [`MAX_EDGES`](super::MAX_EDGES).
     pub fn random(agents: usize, edges: usize, seed: &Seed) -> Result<Self, GraphError> {
         check_random(agents, edges)?;
         let rng = &mut seed.stream(Purpose::Graph, Kind::Connected as u64, 0);
@@ -50,14 +53,19 @@ impl Graph {
         Ok(Self::from_sorted(agents, &keys))
     }
 
-    /// A Watts–Strogatz small world: a ring where everyone knows the `degree`/2 next on each side, and every edge's far end
-    /// is moved to a uniformly random other agent with probability `rewire`. Graphs that come out disconnected are
-    /// drawn again.
+    /// A Watts–Strogatz small world: a ring where everyone knows the `degree`/2 next on each side,
+    /// and every edge's far end is moved to a uniformly random other agent with probability
+    /// `rewire`. Graphs that come out disconnected are drawn again.
     ///
     /// # Errors
-    /// An odd degree, one below 2 or not below N; `rewire` outside [0, 1]; fewer than three agents; or only disconnected
-    /// draws, which happens with degree 2.
-    pub fn small_world(agents: usize, degree: usize, rewire: f64, seed: &Seed) -> Result<Self, GraphError> {
+    /// An odd degree, one below 2 or not below N; `rewire` outside [0, 1]; fewer than three agents;
+    /// or only disconnected draws, which happens with degree 2.
+    pub fn small_world(
+        agents: usize,
+        degree: usize,
+        rewire: f64,
+        seed: &Seed,
+    ) -> Result<Self, GraphError> {
         check_small_world(agents, degree, rewire)?;
         let rng = &mut seed.stream(Purpose::Graph, Kind::SmallWorld as u64, 0);
         let attempts = bounded_attempts(agents * degree);
@@ -72,10 +80,11 @@ impl Graph {
 
     /// A random graph where everyone has the same `degree`.
     ///
-    /// Degree 2 is a uniformly random ring. Otherwise the configuration model, a random pairing of `degree` stubs an agent;
-    /// above (N − 1)/2 the complement of such a graph. Up to degree 4 (or N − 5 and more) and a million stubs, pairings with
-    /// loops or double edges are drawn again, which is exactly uniform; beyond, they are repaired by random
-    /// switches, which is close to uniform but not exactly.
+    /// Degree 2 is a uniformly random ring. Otherwise the configuration model, a random pairing of
+    /// `degree` stubs an agent; above (N − 1)/2 the complement of such a graph. Up to degree 4 (or
+    /// N − 5 and more) and a million stubs, pairings with loops or double edges are drawn again,
+    /// which is exactly uniform; beyond, they are repaired by random switches, which is close to
+    /// uniform but not exactly.
     ///
     /// # Errors
     /// N·degree odd, a degree of 0 or not below N, degree 1 for more than two agents, or more than
@@ -93,11 +102,14 @@ impl Graph {
             return Ok(Self::from_shape(agents, ring));
         }
         let sparse = degree.min(agents - 1 - degree);
-        // A pairing of stubs is simple with probability about e^(−(k² − 1)/4): one in 43 for degree 4.
+        // A pairing of stubs is simple with probability about e^(−(k² − 1)/4): one in 43 for
+        // degree 4.
         let exact = if sparse <= 4 && agents * sparse <= 1_000_000 { LEAST_ATTEMPTS } else { 0 };
         let attempts = exact + bounded_attempts(agents * degree);
         for attempt in 0..attempts {
-            let Some(mut edges) = paired_stubs(agents, sparse, attempt >= exact, rng) else { continue };
+            let Some(mut edges) = paired_stubs(agents, sparse, attempt >= exact, rng) else {
+                continue;
+            };
             if sparse < degree {
                 edges = complement(agents, &edges);
             }
@@ -120,7 +132,11 @@ pub(super) fn check_random(agents: usize, edges: usize) -> Result<(), GraphError
     check_size(agents, edges)
 }
 
-pub(super) fn check_small_world(agents: usize, degree: usize, rewire: f64) -> Result<(), GraphError> {
+pub(super) fn check_small_world(
+    agents: usize,
+    degree: usize,
+    rewire: f64,
+) -> Result<(), GraphError> {
     check_size(agents, (agents as u64).saturating_mul(degree as u64) / 2)?;
     at_least("small-world", agents, 3)?;
     if degree < 2 || degree >= agents || !degree.is_multiple_of(2) {
@@ -144,23 +160,26 @@ pub(super) fn check_regular(agents: usize, degree: usize) -> Result<(), GraphErr
     Err(GraphError::Degree { kind: "regular", agents, degree, rule })
 }
 
-/// Whether uniform edge sets are connected often enough to draw until one is. Near the threshold a graph is connected
-/// when nobody is isolated, so the probability is about e^−I for I isolated agents expected.
+/// Whether uniform edge sets are connected often enough to draw until one is. Near the threshold a
+/// graph is connected when nobody is isolated, so the probability is about e^−I for I isolated
+/// agents expected.
 fn rejection_is_likely_to_succeed(agents: usize, edges: usize) -> bool {
     let n = agents as f64;
-    // An agent is isolated when all edges fall among the pairs without it: a fraction 1 − 2/N of them.
+    // An agent is isolated when all edges fall among the pairs without it: a fraction 1 − 2/N of
+    // them.
     let isolated = n * libm::exp(edges as f64 * libm::log1p(-2.0 / n));
     isolated <= 1.0 || (isolated <= 4.0 && libm::exp(isolated) * edges as f64 <= REJECTION_WORK)
 }
 
-/// How many edge sets to try. Near the threshold one in e^4 is connected at worst; for a few dozen agents with hardly more
-/// edges than a tree, one in a thousand, but those are tiny and get many more tries. Giving up has a probability
-/// below 10^-9 wherever rejection is used.
+/// How many edge sets to try. Near the threshold one in e^4 is connected at worst; for a few dozen
+/// agents with hardly more edges than a tree, one in a thousand, but those are tiny and get many
+/// more tries. Giving up has a probability below 10^-9 wherever rejection is used.
 fn rejection_attempts(edges: usize) -> usize {
     LEAST_ATTEMPTS.max((REJECTION_WORK / edges as f64) as usize)
 }
 
-/// How many graphs of `entries` adjacency entries to try: all of them together stay near 10^7 steps, or at least 5.
+/// How many graphs of `entries` adjacency entries to try: all of them together stay near 10^7
+/// steps, or at least 5.
 fn bounded_attempts(entries: usize) -> usize {
     (10_000_000 / entries.max(1)).clamp(5, 500)
 }
@@ -176,7 +195,8 @@ fn uniform_pair(agents: usize, rng: &mut Stream) -> Edge {
     ordered(a, if b >= a { b + 1 } else { b })
 }
 
-/// A uniform set of `edges` distinct pairs, sorted. Above half of all pairs it is cheaper to draw those left out.
+/// A uniform set of `edges` distinct pairs, sorted. Above half of all pairs it is cheaper to draw
+/// those left out.
 fn uniform_edge_set(agents: usize, edges: usize, rng: &mut Stream) -> Vec<Edge> {
     let absent = pairs(agents) as usize - edges;
     let mut drawn = Vec::with_capacity(edges.min(absent));
@@ -184,8 +204,9 @@ fn uniform_edge_set(agents: usize, edges: usize, rng: &mut Stream) -> Vec<Edge> 
     if edges <= absent { drawn } else { complement(agents, &drawn) }
 }
 
-/// Adds uniform pairs to a sorted set until it has `target` of them. Each batch is exactly as long as what is missing, so
-/// this is drawing one by one until enough distinct pairs are there: uniform over the sets that contain the first ones.
+/// Adds uniform pairs to a sorted set until it has `target` of them. Each batch is exactly as long
+/// as what is missing, so this is drawing one by one until enough distinct pairs are there: uniform
+/// over the sets that contain the first ones.
 fn fill_with_distinct(edges: &mut Vec<Edge>, target: usize, agents: usize, rng: &mut Stream) {
     while edges.len() < target {
         edges.extend((edges.len()..target).map(|_| uniform_pair(agents, rng)));
@@ -212,8 +233,8 @@ fn uniform_tree(agents: usize, rng: &mut Stream) -> Vec<Edge> {
         degree[agent as usize] += 1;
     }
     let mut edges = Vec::with_capacity(agents - 1);
-    // `pointer` is the smallest agent never yet a leaf candidate; a smaller one becomes a leaf only when its last
-    // other neighbour was just removed, and is then next.
+    // `pointer` is the smallest agent never yet a leaf candidate; a smaller one becomes a leaf only
+    // when its last other neighbour was just removed, and is then next.
     let mut pointer = (0..n).find(|&i| degree[i as usize] == 1).unwrap_or(0);
     let mut leaf = pointer;
     for &agent in &code {
@@ -257,11 +278,12 @@ fn rewired_ring(agents: usize, degree: usize, rewire: f64, rng: &mut Stream) -> 
     edges
 }
 
-/// A `degree`-regular simple graph from a random pairing of stubs, sorted; perhaps disconnected. `None` if the
-/// pairing has loops or double edges and is not to be repaired, or when the repair does not end soon, which takes a tiny
-/// graph and bad luck.
+/// A `degree`-regular simple graph from a random pairing of stubs, sorted; perhaps disconnected.
+/// `None` if the pairing has loops or double edges and is not to be repaired, or when the repair
+/// does not end soon, which takes a tiny graph and bad luck.
 fn paired_stubs(agents: usize, degree: usize, repair: bool, rng: &mut Stream) -> Option<Vec<Edge>> {
-    let mut stubs: Vec<u32> = (0..agents as u32).flat_map(|i| std::iter::repeat_n(i, degree)).collect();
+    let mut stubs: Vec<u32> =
+        (0..agents as u32).flat_map(|i| std::iter::repeat_n(i, degree)).collect();
     stubs.shuffle(rng);
     let mut present = HashSet::with_capacity(stubs.len() / 2);
     let mut edges = Vec::with_capacity(stubs.len() / 2);

@@ -17,7 +17,8 @@ use std::path::PathBuf;
 /// assert_eq!((graph.agents(), graph.edges()), (10, 20));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-// Kinds without parameters are written `Ring {}`: serde then refuses a parameter that does not belong to them.
+// Kinds without parameters are written `Ring {}`: serde then refuses a parameter that does not
+// belong to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -53,7 +54,8 @@ pub enum GraphSpec {
         /// Everyone's number of neighbours.
         degree: usize,
     },
-    /// An edge list. The library opens no files: whoever can reads it and calls [`Graph::from_edge_list`].
+    /// An edge list. The library opens no files: whoever can reads it and calls
+    /// [`Graph::from_edge_list`].
     File {
         /// Where it is.
         path: PathBuf,
@@ -61,8 +63,8 @@ pub enum GraphSpec {
 }
 
 impl GraphSpec {
-    /// Whether [`build`](Self::build) would accept these parameters, without building anything. A file passes: only its
-    /// contents can be wrong.
+    /// Whether [`build`](Self::build) would accept these parameters, without building anything. A
+    /// file passes: only its contents can be wrong.
     ///
     /// # Errors
     /// As the constructor of the kind.
@@ -71,15 +73,20 @@ impl GraphSpec {
             Self::Random { edges } => random::check_random(agents, edges),
             Self::Complete {} if agents == 1 => Ok(()),
             Self::Complete {} => check_size(agents, pairs(agents)),
-            Self::Ring {} => check_size(agents, agents as u64).and_then(|()| at_least("ring", agents, 3)),
+            Self::Ring {} => {
+                check_size(agents, agents as u64).and_then(|()| at_least("ring", agents, 3))
+            }
             Self::Path {} | Self::Star {} | Self::File { .. } => check_size(agents, 0),
             Self::Grid { rows } => check_grid(agents, rows).map(|_| ()),
-            Self::SmallWorld { degree, rewire } => random::check_small_world(agents, degree, rewire),
+            Self::SmallWorld { degree, rewire } => {
+                random::check_small_world(agents, degree, rewire)
+            }
             Self::Regular { degree } => random::check_regular(agents, degree),
         }
     }
 
-    /// The graph. Random kinds draw from the seed's [`Graph`](crate::random::Purpose::Graph) streams only.
+    /// The graph. Random kinds draw from the seed's [`Graph`](crate::random::Purpose::Graph)
+    /// streams only.
     ///
     /// # Errors
     /// As the constructor of the kind; [`GraphError::FileNotRead`] for a file.

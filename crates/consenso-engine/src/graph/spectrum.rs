@@ -1,12 +1,14 @@
 //! Eigenvalues that step-size rules and convergence rates need.
 //!
-//! With the Laplacian `L = diag(n_i) − A` of a connected graph, eigenvalues are `0 = λ_1 < λ_2 ≤ … ≤ λ_max`. Up to
-//! [`DENSE_AGENTS`] agents they come from a dense symmetric eigensolver; above, from Lanczos iterations orthogonal to the
-//! constant vector. Those approach each end of the spectrum *from inside*, so a rule that must not be fooled uses the
-//! bounds beside the estimates, which hold for every graph:
+//! With the Laplacian `L = diag(n_i) − A` of a connected graph, eigenvalues are
+//! `0 = λ_1 < λ_2 ≤ … ≤ λ_max`. Up to [`DENSE_AGENTS`] agents they come from a dense symmetric
+//! eigensolver; above, from Lanczos iterations orthogonal to the constant vector. Those approach
+//! each end of the spectrum *from inside*, so a rule that must not be fooled uses the bounds beside
+//! the estimates, which hold for every graph:
 //!
-//! - `λ_max ≤ N`, `λ_max ≤ max over edges of n_i + n_j`, and `λ_max ≤ max_i (Qv)_i / v_i` for every positive v, where
-//!   `Q = diag(n_i) + A` (Collatz–Wielandt; the spectral radius of Q is at least that of L);
+//! - `λ_max ≤ N`, `λ_max ≤ max over edges of n_i + n_j`, and `λ_max ≤ max_i (Qv)_i / v_i` for every
+//!   positive v, where `Q = diag(n_i) + A` (Collatz–Wielandt; the spectral radius of Q is at least
+//!   that of L);
 //! - `λ_2 ≥ 4 / (N · diameter)` (Mohar).
 
 use super::{Graph, Mixing};
@@ -31,8 +33,9 @@ const BOUND_STEPS: usize = 200;
 pub struct Estimate {
     /// The value.
     pub value: f64,
-    /// An eigenvalue lies within this distance of the value: rounding for the dense solver, the residual for Lanczos. Lanczos
-    /// values may still be short of the extreme eigenvalue when this is not small.
+    /// An eigenvalue lies within this distance of the value: rounding for the dense solver, the
+    /// residual for Lanczos. Lanczos values may still be short of the extreme eigenvalue when this
+    /// is not small.
     pub residual: f64,
 }
 
@@ -68,7 +71,10 @@ impl Graph {
         let (connectivity, largest) = if n <= DENSE_AGENTS {
             let (values, residual) =
                 dense_spectrum(n, |i, j| if i == j { self.degree(i) as f64 } else { -1.0 }, self);
-            (Estimate { value: values[1].max(0.0), residual }, Estimate { value: values[n - 1], residual })
+            (
+                Estimate { value: values[1].max(0.0), residual },
+                Estimate { value: values[n - 1], residual },
+            )
         } else {
             lanczos(n, self.neighbours.len(), crude, |x, out| self.apply_laplacian(x, out))
         };
@@ -86,22 +92,24 @@ impl Graph {
         }
     }
 
-    /// `min(N, max over edges of n_i + n_j)`, an exact integer that λ_max never exceeds; O(|E|). It is at most 2·n_max.
+    /// `min(N, max over edges of n_i + n_j)`, an exact integer that λ_max never exceeds; O(|E|). It
+    /// is at most 2·n_max.
     #[must_use]
     pub fn laplacian_bound(&self) -> f64 {
-        let edges = self.iter_edges().map(|(a, b)| self.degree(a as usize) + self.degree(b as usize));
+        let edges =
+            self.iter_edges().map(|(a, b)| self.degree(a as usize) + self.degree(b as usize));
         edges.max().unwrap_or(0).min(self.agents()) as f64
     }
 
-    /// The sharpest of the bounds on λ_max that hold for every graph and at every size, without any eigensolver: what a
-    /// stability rule needs when it needs nothing else.
+    /// The sharpest of the bounds on λ_max that hold for every graph and at every size, without any
+    /// eigensolver: what a stability rule needs when it needs nothing else.
     #[must_use]
     pub fn laplacian_upper_bound(&self) -> f64 {
         self.laplacian_bound().min(self.collatz_wielandt_bound())
     }
 
-    /// `max_i (Qv)_i / v_i` for a positive v that power iteration on `Q = diag(n_i) + A` drives towards its Perron vector:
-    /// an upper bound on λ_max at every step, rounded up.
+    /// `max_i (Qv)_i / v_i` for a positive v that power iteration on `Q = diag(n_i) + A` drives
+    /// towards its Perron vector: an upper bound on λ_max at every step, rounded up.
     fn collatz_wielandt_bound(&self) -> f64 {
         let n = self.agents();
         let mut v: Vec<f64> = (0..n).map(|i| self.degree(i) as f64).collect();
@@ -120,13 +128,15 @@ impl Graph {
                 scale = scale.max(*out);
             }
             best = best.min(worst * slack);
-            // Stopping early is always sound; 16 steps for less than a millionth are not worth their time.
+            // Stopping early is always sound; 16 steps for less than a millionth are not worth
+            // their time.
             if step % 16 == 0 && best > milestone * (1.0 - 1e-6) {
                 break;
             } else if step % 16 == 0 {
                 milestone = best;
             }
-            // Entries must stay positive and normal for the bound to hold: a long path's ends shrink by a factor a hop.
+            // Entries must stay positive and normal for the bound to hold: a long path's ends
+            // shrink by a factor a hop.
             for (v, out) in v.iter_mut().zip(&next) {
                 *v = (*out / scale).max(1e-200);
             }
@@ -149,8 +159,8 @@ impl Graph {
 }
 
 impl Mixing {
-    /// The smallest and the second largest eigenvalue of W (the largest is the 1 of the constant vector). For large graphs estimates
-    /// from inside.
+    /// The smallest and the second largest eigenvalue of W (the largest is the 1 of the constant
+    /// vector). For large graphs estimates from inside.
     ///
     /// # Panics
     /// If `graph` is not the graph these weights were made from.
@@ -171,8 +181,8 @@ impl Mixing {
         (at(0), at(n.saturating_sub(2)))
     }
 
-    /// The second largest eigenvalue of W in absolute value: gossip shrinks disagreement by this factor a round. For large
-    /// graphs an estimate from below.
+    /// The second largest eigenvalue of W in absolute value: gossip shrinks disagreement by this
+    /// factor a round. For large graphs an estimate from below.
     ///
     /// # Panics
     /// If `graph` is not the graph these weights were made from.
@@ -201,8 +211,9 @@ impl Mixing {
     }
 }
 
-/// All eigenvalues, ascending, of the matrix with these entries on the diagonal and the graph's edges, and a bound on
-/// their error: the solver is backward stable, so a multiple of N·ε times the norm, here with a wide margin.
+/// All eigenvalues, ascending, of the matrix with these entries on the diagonal and the graph's
+/// edges, and a bound on their error: the solver is backward stable, so a multiple of N·ε times the
+/// norm, here with a wide margin.
 fn dense_spectrum(n: usize, entry: impl Fn(usize, usize) -> f64, graph: &Graph) -> (Vec<f64>, f64) {
     let mut matrix = DMatrix::<f64>::zeros(n, n);
     for i in 0..n {
@@ -211,30 +222,33 @@ fn dense_spectrum(n: usize, entry: impl Fn(usize, usize) -> f64, graph: &Graph) 
             matrix[(i, j as usize)] = entry(i, j as usize);
         }
     }
-    let norm = matrix.row_iter().map(|row| row.iter().map(|x| x.abs()).sum::<f64>()).fold(0.0, f64::max);
+    let norm =
+        matrix.row_iter().map(|row| row.iter().map(|x| x.abs()).sum::<f64>()).fold(0.0, f64::max);
     let mut values: Vec<f64> = matrix.symmetric_eigenvalues().iter().copied().collect();
     values.sort_unstable_by(f64::total_cmp);
     (values, 64.0 * n as f64 * f64::EPSILON * norm)
 }
 
-/// Fewer steps for huge graphs: about 4·10^8 adjacency entries in all, some seconds, but at least 20 steps. Bounds hold after
-/// any number of steps and residuals say what is missing.
+/// Fewer steps for huge graphs: about 4·10^8 adjacency entries in all, some seconds, but at least
+/// 20 steps. Bounds hold after any number of steps and residuals say what is missing.
 fn bounded_steps(steps: usize, entries: usize) -> usize {
     steps.min((400_000_000 / entries.max(1)).max(20))
 }
 
-/// The smallest and largest eigenvalue, on the space orthogonal to the constant vector, of a symmetric operator of at most
-/// this `norm`, with so many `entries`, that maps that space into itself.
+/// The smallest and largest eigenvalue, on the space orthogonal to the constant vector, of a
+/// symmetric operator of at most this `norm`, with so many `entries`, that maps that space into
+/// itself.
 ///
-/// Plain Lanczos: without reorthogonalisation converged values may appear more than once, which does not disturb the
-/// extremes, and memory stays at three vectors whatever the number of steps.
+/// Plain Lanczos: without reorthogonalisation converged values may appear more than once, which
+/// does not disturb the extremes, and memory stays at three vectors whatever the number of steps.
 fn lanczos(
     n: usize,
     entries: usize,
     norm: f64,
     mut apply: impl FnMut(&[f64], &mut [f64]),
 ) -> (Estimate, Estimate) {
-    // The start is random so that it has a part along every eigenvector, and fixed so that results repeat.
+    // The start is random so that it has a part along every eigenvector, and fixed so that results
+    // repeat.
     let mut rng = Seed::from(0).stream(Purpose::Graph, u64::MAX, 0);
     let mut previous = vec![0.0; n];
     let mut current: Vec<f64> = (0..n).map(|_| rng.random_range(-1.0..1.0)).collect();
@@ -267,7 +281,8 @@ fn lanczos(
     }
 }
 
-/// The extreme eigenvalues of Lanczos's tridiagonal matrix, with residuals `b·|last entry of the eigenvector|`.
+/// The extreme eigenvalues of Lanczos's tridiagonal matrix, with residuals
+/// `b·|last entry of the eigenvector|`.
 fn tridiagonal_ends(alpha: &[f64], beta: &[f64], b: f64, norm: f64) -> (Estimate, Estimate) {
     let m = alpha.len();
     let mut matrix = DMatrix::<f64>::zeros(m, m);

@@ -1,4 +1,5 @@
-//! Graphs with a fixed shape: complete, ring, path, star, grid. Random ones are in [`super::random`].
+//! Graphs with a fixed shape: complete, ring, path, star, grid. Random ones are in
+//! [`super::random`].
 
 use super::{Edge, Graph, GraphError, check_size, pairs};
 
@@ -12,10 +13,12 @@ impl Graph {
     /// Every agent talks to every other.
     ///
     /// # Errors
-    /// Fewer than two agents, or more than [`MAX_EDGES`](super::MAX_EDGES) edges: 23,170 agents are the most.
+    /// Fewer than two agents, or more than [`MAX_EDGES`](super::MAX_EDGES) edges: 23,170 agents are
+    /// the most.
     pub fn complete(agents: usize) -> Result<Self, GraphError> {
         check_size(agents, pairs(agents))?;
-        // Straight into rows: a list of edges would double the memory of the largest graph there is.
+        // Straight into rows: a list of edges would double the memory of the largest graph there
+        // is.
         let n = agents as u32;
         let neighbours = (0..n).flat_map(|i| (0..n).filter(move |&j| j != i)).collect();
         let offsets = (0..=agents).map(|i| i * (agents - 1)).collect();
@@ -51,12 +54,12 @@ impl Graph {
         Ok(Self::from_shape(agents, (1..agents as u32).map(|i| (0, i))))
     }
 
-    /// A rectangular grid filled row by row; an agent talks to those left, right, above and below. Without `rows`, the
-    /// squarest grid that the agents fill.
+    /// A rectangular grid filled row by row; an agent talks to those left, right, above and below.
+    /// Without `rows`, the squarest grid that the agents fill.
     ///
     /// # Errors
-    /// Fewer than two agents, or rows that do not divide them; without `rows`, a number of agents above 3 that is prime,
-    /// which would silently make a path.
+    /// Fewer than two agents, or rows that do not divide them; without `rows`, a number of agents
+    /// above 3 that is prime, which would silently make a path.
     pub fn grid(agents: usize, rows: Option<usize>) -> Result<Self, GraphError> {
         let rows = check_grid(agents, rows)? as u32;
         let columns = agents as u32 / rows;
@@ -79,7 +82,9 @@ impl Graph {
 pub(super) fn check_grid(agents: usize, rows: Option<usize>) -> Result<usize, GraphError> {
     check_size(agents, (agents as u64).saturating_mul(2))?;
     match rows {
-        Some(rows) if rows == 0 || !agents.is_multiple_of(rows) => Err(GraphError::GridRows { agents, rows }),
+        Some(rows) if rows == 0 || !agents.is_multiple_of(rows) => {
+            Err(GraphError::GridRows { agents, rows })
+        }
         Some(rows) => Ok(rows),
         None => match (1..=agents.isqrt()).rev().find(|&rows| agents.is_multiple_of(rows)) {
             Some(rows) if rows > 1 || agents <= 3 => Ok(rows),

@@ -5,7 +5,8 @@ use crate::kernel;
 use crate::problem::{self, Loss};
 use serde::{Deserialize, Serialize};
 
-/// The figures of one model on one set of labelled records; those that mean nothing for the task are absent.
+/// The figures of one model on one set of labelled records; those that mean nothing for the task
+/// are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Labelled records.
@@ -13,10 +14,12 @@ pub struct Metrics {
     /// Share of records answered as they are labelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// Mean over the classes of the share of their records that is answered right: 1/C for a model that answers one class for all.
+    /// Mean over the classes of the share of their records that is answered right: 1/C for a model
+    /// that answers one class for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balanced_accuracy: Option<f64>,
-    /// Mean over the sites of the accuracy on each site's own test records, where it is known which are whose.
+    /// Mean over the sites of the accuracy on each site's own test records, where it is known which
+    /// are whose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site_accuracy: Option<f64>,
     /// Area under the ROC curve, ties counted half. Two classes, both present.
@@ -40,10 +43,12 @@ pub struct Metrics {
     /// Probability from which the positive class is answered (above it).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// Records by true class (rows) and answered class (columns), in the order of the classes; means where several runs are averaged.
+    /// Records by true class (rows) and answered class (columns), in the order of the classes;
+    /// means where several runs are averaged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confusion: Vec<Vec<f64>>,
-    /// Predicted probability against observed share, in ten bins; empty bins are left out. Two classes.
+    /// Predicted probability against observed share, in ten bins; empty bins are left out. Two
+    /// classes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calibration: Vec<CalibrationBin>,
     /// 1 − Σ(y − ŷ)² / Σ(y − ȳ)². Regression.
@@ -83,15 +88,22 @@ impl Metrics {
 
     /// The figures of model `x` on `records`, whose labels must all be known; `None` of no records.
     ///
-    /// `threshold` is the probability above which the positive of two classes is answered: ½ where nothing else is said.
+    /// `threshold` is the probability above which the positive of two classes is answered: ½ where
+    /// nothing else is said.
     #[must_use]
     pub fn of(loss: &Loss, records: &Records, x: &[f64], threshold: f64) -> Option<Self> {
         Self::of_scores(loss, &problem::scores(loss, records, x), records.labels(), threshold)
     }
 
-    /// The figures of answers that were computed already: scores as [`problem::scores`] gives them, and true labels.
+    /// The figures of answers that were computed already: scores as [`problem::scores`] gives them,
+    /// and true labels.
     #[must_use]
-    pub(crate) fn of_scores(loss: &Loss, scores: &[f64], labels: &[f64], threshold: f64) -> Option<Self> {
+    pub(crate) fn of_scores(
+        loss: &Loss,
+        scores: &[f64],
+        labels: &[f64],
+        threshold: f64,
+    ) -> Option<Self> {
         if labels.is_empty() {
             return None;
         }
@@ -99,9 +111,12 @@ impl Metrics {
             Loss::Softmax { classes } => many(scores, labels, *classes),
             loss if loss.is_logistic() => two(scores, labels, threshold),
             // The scores of other margins are no log odds.
-            loss if loss.is_binary() => {
-                Self { log_loss: None, threshold: None, calibration: Vec::new(), ..two(scores, labels, 0.5) }
-            }
+            loss if loss.is_binary() => Self {
+                log_loss: None,
+                threshold: None,
+                calibration: Vec::new(),
+                ..two(scores, labels, 0.5)
+            },
             _ => numbers(scores, labels),
         };
         Some(Self { rows: labels.len(), ..metrics })
@@ -120,7 +135,8 @@ impl Metrics {
         let all: std::collections::BTreeSet<u32> = sites.iter().copied().collect();
         let one = |site: &u32| {
             let rows = || (0..labels.len()).filter(|&row| sites[row] == *site);
-            let scores: Vec<f64> = rows().flat_map(|row| &scores[row * width..][..width]).copied().collect();
+            let scores: Vec<f64> =
+                rows().flat_map(|row| &scores[row * width..][..width]).copied().collect();
             let labels: Vec<f64> = rows().map(|row| labels[row]).collect();
             Self::of_scores(loss, &scores, &labels, threshold)?.accuracy
         };
@@ -143,8 +159,14 @@ impl Metrics {
         let bin = |bin: usize| {
             let same = || runs.iter().flat_map(|m| &m.calibration).filter(move |b| b.bin == bin);
             let all: f64 = same().map(|b| b.count).sum();
-            let mean = |f: fn(&CalibrationBin) -> f64| same().map(|b| b.count * f(b)).sum::<f64>() / all;
-            let bin = |(predicted, observed)| CalibrationBin { bin, count: all / count, predicted, observed };
+            let mean =
+                |f: fn(&CalibrationBin) -> f64| same().map(|b| b.count * f(b)).sum::<f64>() / all;
+            let bin = |(predicted, observed)| CalibrationBin {
+                bin,
+                count: all / count,
+                predicted,
+                observed,
+            };
             (all > 0.0).then(|| bin((mean(|b| b.predicted), mean(|b| b.observed))))
         };
         Some(Self {
@@ -258,7 +280,8 @@ fn of_confusion(confusion: Vec<Vec<f64>>) -> Metrics {
     }
 }
 
-/// AUC and average precision from scores and whether each is positive; `None` unless both classes are there.
+/// AUC and average precision from scores and whether each is positive; `None` unless both classes
+/// are there.
 fn ranking(mut scored: Vec<(f64, bool)>) -> (Option<f64>, Option<f64>) {
     scored.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let positives = scored.iter().filter(|s| s.1).count();
@@ -292,7 +315,8 @@ fn calibration(margins: &[f64], labels: &[f64]) -> Vec<CalibrationBin> {
         *bin = (bin.0 + 1.0, bin.1 + p, bin.2 + f64::from(u8::from(y > 0.0)));
     }
     let one = |(bin, &(count, predicted, observed)): (usize, &(f64, f64, f64))| {
-        let bin = CalibrationBin { bin, count, predicted: predicted / count, observed: observed / count };
+        let bin =
+            CalibrationBin { bin, count, predicted: predicted / count, observed: observed / count };
         (count > 0.0).then_some(bin)
     };
     bins.iter().enumerate().filter_map(one).collect()
@@ -332,9 +356,9 @@ mod tests {
         assert!((a.unwrap() - b).abs() < 1e-12, "{a:?} {b}");
     }
 
-    /// Worked out by hand from the definitions that scikit-learn documents for `roc_auc_score`, `average_precision_score`, `f1_score`, `log_loss`
-    /// and `balanced_accuracy_score`, on p = σ(margin), with a tie across the classes.
-    /// A small site counts as much as a large one.
+    /// Worked out by hand from the definitions that scikit-learn documents for `roc_auc_score`,
+    /// `average_precision_score`, `f1_score`, `log_loss` and `balanced_accuracy_score`, on p =
+    /// σ(margin), with a tie across the classes. A small site counts as much as a large one.
     #[test]
     fn accuracy_over_sites_is_the_mean_of_the_sites() {
         let (scores, labels, sites) = ([1.0, 1.0, 1.0, -1.0], [1.0, 1.0, 1.0, 1.0], [0, 0, 0, 7]);
@@ -346,7 +370,10 @@ mod tests {
         let pairs = [0.0, 1.0, 1.0, 0.0, 0.0, 1.0];
         let labels = [1.0, 1.0, 1.0];
         let judged = Metrics::of_scores(&softmax, &pairs, &labels, 0.5).unwrap();
-        assert_eq!(judged.by_site(&softmax, &pairs, &labels, 0.5, &[1, 1, 2]).site_accuracy, Some(0.75));
+        assert_eq!(
+            judged.by_site(&softmax, &pairs, &labels, 0.5, &[1, 1, 2]).site_accuracy,
+            Some(0.75)
+        );
     }
 
     #[test]
@@ -371,7 +398,8 @@ mod tests {
 
     #[test]
     fn one_answer_for_all_is_noticed() {
-        let m = Metrics::of_scores(&Loss::Logistic, &[-1.0, -2.0, -0.1], &[-1.0, 1.0, -1.0], 0.5).unwrap();
+        let m = Metrics::of_scores(&Loss::Logistic, &[-1.0, -2.0, -0.1], &[-1.0, 1.0, -1.0], 0.5)
+            .unwrap();
         assert_eq!(m.only_answer(), Some(0));
         close(m.balanced_accuracy, 0.5);
         // Records of one class cannot tell.
@@ -382,7 +410,8 @@ mod tests {
     #[test]
     fn three_classes_and_numbers() {
         let scores = [2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 1.0, 0.0, 0.0, 3.0];
-        let m = Metrics::of_scores(&Loss::Softmax { classes: 3 }, &scores, &[0.0, 1.0, 2.0, 2.0], 0.5);
+        let m =
+            Metrics::of_scores(&Loss::Softmax { classes: 3 }, &scores, &[0.0, 1.0, 2.0, 2.0], 0.5);
         let m = m.unwrap();
         close(m.accuracy, 0.75);
         close(m.balanced_accuracy, 2.5 / 3.0);

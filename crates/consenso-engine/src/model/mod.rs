@@ -1,8 +1,9 @@
 //! A trained model as a file that explains itself.
 //!
-//! A [`Model`] holds everything needed to apply it to new records and to judge it: the public schema and the encoding in full, the
-//! names of its features, its weights, what it was trained to predict, the privacy claim it was trained under, and a hash of the
-//! study. It is plain JSON that a few lines of any language can apply; [`npz`] writes it for NumPy.
+//! A [`Model`] holds everything needed to apply it to new records and to judge it: the public
+//! schema and the encoding in full, the names of its features, its weights, what it was trained to
+//! predict, the privacy claim it was trained under, and a hash of the study. It is plain JSON that
+//! a few lines of any language can apply; [`npz`] writes it for NumPy.
 //!
 //! ```
 //! # use consenso_engine as consenso;
@@ -37,7 +38,8 @@ pub struct Model {
     pub format: String,
     /// Which study trained it.
     pub study: Origin,
-    /// What is predicted; `None` where agents have variables of their own instead of a common model.
+    /// What is predicted; `None` where agents have variables of their own instead of a common
+    /// model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
     /// The name of the column that is predicted.
@@ -69,13 +71,15 @@ pub struct Model {
     pub encoder: Option<Encoder>,
     /// Names of the features (or of an agent's variables), in the order of the weights.
     pub features: Vec<String>,
-    /// The name of the feature that is the same in all records before rows are scaled: its weight is the intercept.
+    /// The name of the feature that is the same in all records before rows are scaled: its weight
+    /// is the intercept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intercept: Option<String>,
-    /// The mean of all agents' weights: one a feature; for C classes C times as many, class after class. Empty where agents have
-    /// variables of their own.
+    /// The mean of all agents' weights: one a feature; for C classes C times as many, class after
+    /// class. Empty where agents have variables of their own.
     pub weights: Vec<f64>,
-    /// The weights of each agent, where they differ from the mean; empty where all are the same or there are very many numbers.
+    /// The weights of each agent, where they differ from the mean; empty where all are the same or
+    /// there are very many numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentModel>,
     /// What every weight means on the scale of the original columns.
@@ -143,11 +147,13 @@ pub struct Coefficient {
     pub class: Option<String>,
     /// The weight on the encoded feature.
     pub weight: f64,
-    /// What one unit of the original column adds to the score (one year, one mmHg; a category against its absence), before rows are scaled.
+    /// What one unit of the original column adds to the score (one year, one mmHg; a category
+    /// against its absence), before rows are scaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_unit: Option<f64>,
-    /// e to `per_unit`: by how much one unit multiplies the odds of the positive class. Where rows are divided by their norm, its two
-    /// ends over all norms that records can have; absent where that says nothing.
+    /// e to `per_unit`: by how much one unit multiplies the odds of the positive class. Where rows
+    /// are divided by their norm, its two ends over all norms that records can have; absent where
+    /// that says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub odds_ratio: Option<(f64, f64)>,
 }
@@ -210,7 +216,10 @@ impl Model {
     fn check(&self) -> Result<(), ModelError> {
         let fail = |text: String| Err(ModelError::Content(text));
         if self.format != FORMAT {
-            return fail(format!("its format is \"{}\", this version reads \"{FORMAT}\"", self.format));
+            return fail(format!(
+                "its format is \"{}\", this version reads \"{FORMAT}\"",
+                self.format
+            ));
         }
         let length = self.loss.map_or(1, |l| l.outputs()) * self.features.len();
         for (name, weights) in self.every() {
@@ -240,7 +249,8 @@ impl Model {
     pub fn weights_of(&self, agent: Option<&str>) -> Result<&[f64], ModelError> {
         let Some(name) = agent else {
             return if self.weights.is_empty() {
-                let text = "its agents have variables of their own: there is no common model to apply";
+                let text =
+                    "its agents have variables of their own: there is no common model to apply";
                 Err(ModelError::NotApplicable(text.into()))
             } else {
                 Ok(&self.weights)
@@ -274,7 +284,8 @@ impl Model {
         }
     }
 
-    /// What it answers for encoded records. `threshold` is the probability above which the positive of two classes is answered.
+    /// What it answers for encoded records. `threshold` is the probability above which the positive
+    /// of two classes is answered.
     ///
     /// # Errors
     /// That it has no common model.
@@ -286,7 +297,8 @@ impl Model {
     ) -> Result<Vec<Answer>, ModelError> {
         let (_, _, loss) = self.applicable()?;
         let scores = problem::scores(loss, records, weights);
-        let class = |index: usize| Prediction::Class(self.classes.get(index).cloned().unwrap_or_default());
+        let class =
+            |index: usize| Prediction::Class(self.classes.get(index).cloned().unwrap_or_default());
         let cut = margin_of(threshold);
         Ok(scores
             .chunks_exact(loss.outputs())
@@ -299,10 +311,13 @@ impl Model {
                     probabilities: vec![probability(scores[0])],
                 },
                 // The scores of other margins are no log odds.
-                loss if loss.is_binary() => {
-                    Answer { prediction: class(usize::from(scores[0] > 0.0)), probabilities: Vec::new() }
+                loss if loss.is_binary() => Answer {
+                    prediction: class(usize::from(scores[0] > 0.0)),
+                    probabilities: Vec::new(),
+                },
+                _ => {
+                    Answer { prediction: Prediction::Number(scores[0]), probabilities: Vec::new() }
                 }
-                _ => Answer { prediction: Prediction::Number(scores[0]), probabilities: Vec::new() },
             })
             .collect())
     }
@@ -346,11 +361,16 @@ impl Model {
         self.weights.iter().enumerate().map(one).collect()
     }
 
-    /// The arrays of the `.npz` beside the file: `model`, the mean, and `agents`, one row per agent.
+    /// The arrays of the `.npz` beside the file: `model`, the mean, and `agents`, one row per
+    /// agent.
     #[must_use]
     pub fn to_npz(&self) -> Vec<u8> {
         let outputs = self.loss.map_or(1, |l| l.outputs());
-        let shape = if outputs > 1 { vec![outputs, self.features.len()] } else { vec![self.features.len()] };
+        let shape = if outputs > 1 {
+            vec![outputs, self.features.len()]
+        } else {
+            vec![self.features.len()]
+        };
         let rows: Vec<f64> = self.agents.iter().flat_map(|a| a.weights.iter().copied()).collect();
         let rows_shape: Vec<usize> =
             std::iter::once(self.agents.len()).chain(shape.iter().copied()).collect();

@@ -1,8 +1,11 @@
-//! A model as an ONNX file, so that any ONNX runtime applies it: one input per column of the schema, in the column's own unit or words.
+//! A model as an ONNX file, so that any ONNX runtime applies it: one input per column of the
+//! schema, in the column's own unit or words.
 //!
-//! The graph does what [`Encoder::encode`](crate::data::Encoder::encode) and the loss do, in double precision: numbers are clamped to their declared range, categories become
-//! one-hot, one affine map gives the features, rows are divided by their norm where the encoding says so, and one more map gives the scores.
-//! ONNX files are protocol buffers; the dozen messages needed are written by hand below, for a library would cost more than they do.
+//! The graph does what [`Encoder::encode`](crate::data::Encoder::encode) and the loss do, in double
+//! precision: numbers are clamped to their declared range, categories become one-hot, one affine
+//! map gives the features, rows are divided by their norm where the encoding says so, and one more
+//! map gives the scores. ONNX files are protocol buffers; the dozen messages needed are written by
+//! hand below, for a library would cost more than they do.
 
 use super::{Model, ModelError, margin_of};
 use crate::data::Piece;
@@ -77,7 +80,13 @@ fn value(name: &str, kind: u64, width: usize) -> Message {
 }
 
 impl Graph {
-    fn constant(&mut self, name: &str, shape: &[usize], kind: u64, raw: impl Iterator<Item = [u8; 8]>) {
+    fn constant(
+        &mut self,
+        name: &str,
+        shape: &[usize],
+        kind: u64,
+        raw: impl Iterator<Item = [u8; 8]>,
+    ) {
         let raw: Vec<u8> = raw.flatten().collect();
         let tensor = Message::default().each(shape, |m, &n| m.number(1, n as u64));
         self.constants.push(tensor.number(2, kind).bytes(8, name).bytes(9, raw));
@@ -92,18 +101,29 @@ impl Graph {
     }
 
     /// Adds an operation; those on words are of the domain `ai.onnx.ml`.
-    fn node(&mut self, operation: &str, inputs: &[&str], output: &str, attributes: &[(&str, Attribute<'_>)]) {
+    fn node(
+        &mut self,
+        operation: &str,
+        inputs: &[&str],
+        output: &str,
+        attributes: &[(&str, Attribute<'_>)],
+    ) {
         let of_words = matches!(operation, "OneHotEncoder" | "LabelEncoder");
         let node = Message::default().each(inputs, |m, name| m.bytes(1, name)).bytes(2, output);
-        let node = node.bytes(3, output).bytes(4, operation).each(attributes, |m, (name, attribute)| {
-            let one = Message::default().bytes(1, name);
-            let one = match attribute {
-                Attribute::Int(value) => one.number(3, *value).number(20, 2),
-                Attribute::Ints(values) => one.each(values, |m, v| m.number(8, *v)).number(20, 7),
-                Attribute::Strings(values) => one.each(*values, |m, v| m.bytes(9, v)).number(20, 8),
-            };
-            m.message(5, &one)
-        });
+        let node =
+            node.bytes(3, output).bytes(4, operation).each(attributes, |m, (name, attribute)| {
+                let one = Message::default().bytes(1, name);
+                let one = match attribute {
+                    Attribute::Int(value) => one.number(3, *value).number(20, 2),
+                    Attribute::Ints(values) => {
+                        one.each(values, |m, v| m.number(8, *v)).number(20, 7)
+                    }
+                    Attribute::Strings(values) => {
+                        one.each(*values, |m, v| m.bytes(9, v)).number(20, 8)
+                    }
+                };
+                m.message(5, &one)
+            });
         self.nodes.push(if of_words { node.bytes(7, "ai.onnx.ml") } else { node });
     }
 }
@@ -111,8 +131,9 @@ impl Graph {
 impl Model {
     /// The model as an ONNX file, with the weights of one agent or the mean.
     ///
-    /// Its inputs are the feature columns by name, each `[rows, 1]`: numbers as `double`, categories as `string` (a category the schema does not
-    /// list counts as none). Its outputs are `prediction` and, for classes, `probability` (of the positive of two) or `probabilities`.
+    /// Its inputs are the feature columns by name, each `[rows, 1]`: numbers as `double`,
+    /// categories as `string` (a category the schema does not list counts as none). Its outputs are
+    /// `prediction` and, for classes, `probability` (of the positive of two) or `probabilities`.
     /// Missing values are not handled there: fill them in as the schema says.
     ///
     /// # Errors
@@ -174,7 +195,12 @@ impl Model {
         if encoder.unit_rows() {
             graph.integers("across", &[1]);
             graph.node("Mul", &["row", "row"], "squares", &[]);
-            graph.node("ReduceSum", &["squares", "across"], "square", &[("keepdims", Attribute::Int(1))]);
+            graph.node(
+                "ReduceSum",
+                &["squares", "across"],
+                "square",
+                &[("keepdims", Attribute::Int(1))],
+            );
             graph.node("Sqrt", &["square"], "norm", &[]);
             graph.node("Div", &["row", "norm"], "unit row", &[]);
             row = "unit row";
@@ -226,7 +252,8 @@ impl Model {
             .each(&graph.constants, |m, tensor| m.message(5, tensor))
             .each(&graph.inputs, |m, input| m.message(11, input))
             .each(&graph.outputs, |m, output| m.message(12, output));
-        let set = |domain: &str, version: u64| Message::default().bytes(1, domain).number(2, version);
+        let set =
+            |domain: &str, version: u64| Message::default().bytes(1, domain).number(2, version);
         let claim = match &self.claim {
             None => "none: trained without privacy".to_owned(),
             Some(claim) => format!("epsilon = {}, delta = {}", claim.epsilon, claim.delta),

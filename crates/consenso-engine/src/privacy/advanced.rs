@@ -5,8 +5,9 @@ use super::error::check_delta;
 use super::round::SumUp;
 use super::{AccountingError, basic};
 
-/// `ε = Σ ε_k·(e^{ε_k} − 1)/(e^{ε_k} + 1) + √(2 ln(1/δ) Σ ε_k²)`, or `Σ ε_k` where that is smaller (Kairouz, Oh and
-/// Viswanath 2015, Theorem 3.5). Holds for any ε_k-DP mechanisms with ε_k fixed in advance.
+/// `ε = Σ ε_k·(e^{ε_k} − 1)/(e^{ε_k} + 1) + √(2 ln(1/δ) Σ ε_k²)`, or `Σ ε_k` where that is smaller
+/// (Kairouz, Oh and Viswanath 2015, Theorem 3.5). Holds for any ε_k-DP mechanisms with ε_k fixed in
+/// advance.
 ///
 /// # Errors
 /// `delta` outside (0, 1).

@@ -5,7 +5,8 @@ use std::fmt;
 
 /// Who is assumed to look at a run, and at what. A claim names one; a budget may ask for one.
 ///
-/// In an experiment file: `adversary = "local"`, `adversary = "one-node"` or `adversary = { colluders = 3, eavesdropper = true }`.
+/// In an experiment file: `adversary = "local"`, `adversary = "one-node"` or
+/// `adversary = { colluders = 3, eavesdropper = true }`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adversary {
@@ -37,7 +38,8 @@ impl Adversary {
         Self::Colluders(Coalition { colluders, eavesdropper })
     }
 
-    /// Whether a claim against this adversary, among `agents` agents, also holds against `other`: whether whatever `other` sees, this one sees.
+    /// Whether a claim against this adversary, among `agents` agents, also holds against `other`:
+    /// whether whatever `other` sees, this one sees.
     #[must_use]
     pub fn covers(self, other: Self, agents: usize) -> bool {
         let size = |a: Self| match a {
@@ -59,7 +61,11 @@ impl fmt::Display for Adversary {
             Self::OneNode => f.write_str("one-node"),
             Self::Colluders(Coalition { colluders, eavesdropper }) => {
                 write!(f, "{colluders} colluders")?;
-                if *eavesdropper { f.write_str(" and an eavesdropper on every link") } else { Ok(()) }
+                if *eavesdropper {
+                    f.write_str(" and an eavesdropper on every link")
+                } else {
+                    Ok(())
+                }
             }
         }
     }
@@ -72,10 +78,15 @@ mod tests {
     #[test]
     fn a_claim_covers_whoever_sees_less() {
         let c = Adversary::coalition;
-        assert!(Adversary::Local.covers(c(5, true), 10) && Adversary::Local.covers(Adversary::OneNode, 10));
+        assert!(
+            Adversary::Local.covers(c(5, true), 10)
+                && Adversary::Local.covers(Adversary::OneNode, 10)
+        );
         assert!(c(3, true).covers(c(3, false), 10) && c(3, false).covers(Adversary::OneNode, 10));
         assert!(!c(3, false).covers(c(1, true), 10) && !c(3, true).covers(c(4, false), 10));
-        assert!(!c(8, true).covers(Adversary::Local, 10) && c(9, false).covers(Adversary::Local, 10));
+        assert!(
+            !c(8, true).covers(Adversary::Local, 10) && c(9, false).covers(Adversary::Local, 10)
+        );
         assert!(
             !Adversary::OneNode.covers(Adversary::Local, 10)
                 && Adversary::OneNode.covers(Adversary::Local, 2)

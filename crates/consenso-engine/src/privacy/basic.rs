@@ -3,7 +3,8 @@
 use super::compose::{Bound, Profile};
 use super::round::SumUp;
 
-/// `Σ ε_k`, at δ = 0. The interval mechanism counts with its pure worst case, which does not depend on the transcript.
+/// `Σ ε_k`, at δ = 0. The interval mechanism counts with its pure worst case, which does not depend
+/// on the transcript.
 pub fn epsilon(profile: &Profile) -> Bound {
     profile.not_pure().unwrap_or_else(|| Bound::rounded_up(sum(profile)))
 }

@@ -1,23 +1,33 @@
 //! From a budget to noise: the least noise whose certified cost meets (ε, δ).
 //!
-//! Round `k` releases a private step `α_k·g` with `‖g − ĝ‖_q ≤ B_q` between neighbours, under noise of scale `c·shape_k` a
-//! coordinate. Everything depends on the ratios `r_k = α_k/shape_k` and on `c`, the multiplier that is looked for.
+//! Round `k` releases a private step `α_k·g` with `‖g − ĝ‖_q ≤ B_q` between neighbours, under noise
+//! of scale `c·shape_k` a coordinate. Everything depends on the ratios `r_k = α_k/shape_k` and on
+//! `c`, the multiplier that is looked for.
 //!
-//! - **Gaussian.** `μ² = Σ (B₂ r_k/c)²` and δ(ε) is exact, so `c` is a closed form in the largest admissible μ.
+//! - **Gaussian.** `μ² = Σ (B₂ r_k/c)²` and δ(ε) is exact, so `c` is a closed form in the largest
+//!   admissible μ.
 //! - **Laplace.** Three valid descriptions of a round, and the one that needs least noise is used:
-//!   one release of `ε_k = B₁ r_k/c` (l1, see [`Mechanism::Laplace`](super::Mechanism)), through the loss distribution;
-//!   `d` releases of `B_∞ r_k/c` each, through the loss distribution; and all norms at once in Rényi terms. For the last,
-//!   `f(e) = D_a` of one coordinate is convex in `e` with `f(0) = 0`, so `Σ f(e_l) ≤ (E₁/E_∞)·f(E_∞)` under `‖e‖₁ ≤ E₁`,
-//!   `‖e‖_∞ ≤ E_∞`; and concave in `e²` (`f″ ∝ sech²` falls, so `f′/e` falls), so `Σ f(e_l) ≤ d·f(E₂/√d)` under `‖e‖₂ ≤ E₂`.
+//!   one release of `ε_k = B₁ r_k/c` (l1, see [`Mechanism::Laplace`](super::Mechanism)), through
+//!   the loss distribution; `d` releases of `B_∞ r_k/c` each, through the loss distribution; and
+//!   all norms at once in Rényi terms. For the last, `f(e) = D_a` of one coordinate is convex in
+//!   `e` with `f(0) = 0`, so `Σ f(e_l) ≤ (E₁/E_∞)·f(E_∞)` under `‖e‖₁ ≤ E₁`, `‖e‖_∞ ≤ E_∞`; and
+//!   concave in `e²` (`f″ ∝ sech²` falls, so `f′/e` falls), so `Σ f(e_l) ≤ d·f(E₂/√d)` under
+//!   `‖e‖₂ ≤ E₂`.
 //!
-//!   Loss distributions under all norms at once would need the worst of all shifts. What was tried: for a fixed `‖e‖₁` vectors that are more spread tell less
-//!   at every ε that was computed (δ(ε) of (1.5, 0, 0), (1, ½, 0), (¾, ¾, 0) and (½, ½, ½) falls in that order), as concentrating a shift does in the
-//!   proof of one coordinate ([`Mechanism::Laplace`](super::Mechanism)); but the kernel of that proof joins coordinates into one and does not move a part of one to another, so
-//!   that this order is not proved. Were it so, bounds on `‖e‖₁` and `‖e‖_∞` would have one worst shift, and a bound on `‖e‖₂` beside them still leaves a family whose worst member
-//!   depends on ε: the largest loss asks for few large coordinates, small losses for many equal ones. A composition would then have to hold for a different member in every
-//!   round, and no loss distribution of one of them covers it. The Rényi bound stands, 6 to 27 % above the worst shifts found.
+//!   Loss distributions under all norms at once would need the worst of all shifts. What was tried:
+//!   for a fixed `‖e‖₁` vectors that are more spread tell less at every ε that was computed (δ(ε)
+//!   of (1.5, 0, 0), (1, ½, 0), (¾, ¾, 0) and (½, ½, ½) falls in that order), as concentrating a
+//!   shift does in the proof of one coordinate ([`Mechanism::Laplace`](super::Mechanism)); but the
+//!   kernel of that proof joins coordinates into one and does not move a part of one to another, so
+//!   that this order is not proved. Were it so, bounds on `‖e‖₁` and `‖e‖_∞` would have one worst
+//!   shift, and a bound on `‖e‖₂` beside them still leaves a family whose worst member depends on
+//!   ε: the largest loss asks for few large coordinates, small losses for many equal ones. A
+//!   composition would then have to hold for a different member in every round, and no loss
+//!   distribution of one of them covers it. The Rényi bound stands, 6 to 27 % above the worst
+//!   shifts found.
 //!
-//! Of the two mechanisms the one with less variance a coordinate is returned (`2b²` against `σ²`), unless one is asked for.
+//! Of the two mechanisms the one with less variance a coordinate is returned (`2b²` against `σ²`),
+//! unless one is asked for.
 
 use super::compose::{Bound, Method, Profile};
 use super::error::{check_delta, check_epsilon, check_positive};
@@ -59,7 +69,13 @@ pub struct Request {
 
 impl Request {
     /// `rounds` equal rounds with step factor 1.
-    pub fn new(epsilon: f64, delta: f64, rounds: usize, dim: usize, sensitivity: Sensitivity) -> Self {
+    pub fn new(
+        epsilon: f64,
+        delta: f64,
+        rounds: usize,
+        dim: usize,
+        sensitivity: Sensitivity,
+    ) -> Self {
         let ones = vec![1.0; rounds];
         Self { epsilon, delta, dim, sensitivity, steps: ones.clone(), shape: ones, noise: None }
     }
@@ -69,11 +85,19 @@ impl Request {
         check_delta(self.delta)?;
         if self.steps.is_empty() {
             let found = 0.0;
-            return Err(AccountingError::BadParameter { name: "rounds", expected: "at least 1", found });
+            return Err(AccountingError::BadParameter {
+                name: "rounds",
+                expected: "at least 1",
+                found,
+            });
         }
         if self.dim == 0 {
             let found = 0.0;
-            return Err(AccountingError::BadParameter { name: "dim", expected: "at least 1", found });
+            return Err(AccountingError::BadParameter {
+                name: "dim",
+                expected: "at least 1",
+                found,
+            });
         }
         if self.shape.len() != self.steps.len() {
             let (expected, found) = (self.steps.len(), self.shape.len());
@@ -90,7 +114,8 @@ impl Request {
     }
 }
 
-/// Completes partly known sensitivities: `‖t‖_∞ ≤ ‖t‖₂ ≤ ‖t‖₁ ≤ √d‖t‖₂ ≤ d‖t‖_∞`, and tightens those that are given.
+/// Completes partly known sensitivities: `‖t‖_∞ ≤ ‖t‖₂ ≤ ‖t‖₁ ≤ √d‖t‖₂ ≤ d‖t‖_∞`, and tightens
+/// those that are given.
 ///
 /// # Errors
 /// None given, `dim` zero, or one that is not positive and finite.
@@ -100,11 +125,17 @@ pub fn complete_sensitivity(
     linf: Option<f64>,
     dim: usize,
 ) -> Result<Sensitivity, AccountingError> {
-    for (name, value) in [("sensitivity l1", l1), ("sensitivity l2", l2), ("sensitivity linf", linf)] {
+    for (name, value) in
+        [("sensitivity l1", l1), ("sensitivity l2", l2), ("sensitivity linf", linf)]
+    {
         value.map_or(Ok(()), |value| check_positive(name, value))?;
     }
     if dim == 0 {
-        return Err(AccountingError::BadParameter { name: "dim", expected: "at least 1", found: 0.0 });
+        return Err(AccountingError::BadParameter {
+            name: "dim",
+            expected: "at least 1",
+            found: 0.0,
+        });
     }
     let (d, none) = (dim as f64, f64::INFINITY);
     let (l1, l2, linf) = (l1.unwrap_or(none), l2.unwrap_or(none), linf.unwrap_or(none));
@@ -140,8 +171,8 @@ pub struct Calibration {
     pub multiplier: f64,
     /// What it costs.
     pub spent: Spent,
-    /// The releases as events to compose, where the certificate is a composition of events; empty where all norms
-    /// were used at once.
+    /// The releases as events to compose, where the certificate is a composition of events; empty
+    /// where all norms were used at once.
     pub events: Vec<Event>,
 }
 
@@ -158,8 +189,8 @@ impl Calibration {
 /// The least noise of the kinds allowed whose certified cost is within the budget.
 ///
 /// # Errors
-/// A parameter out of range ([`AccountingError::BadParameter`], [`AccountingError::BadLength`]), or a budget nothing meets
-/// ([`AccountingError::Unreachable`]).
+/// A parameter out of range ([`AccountingError::BadParameter`], [`AccountingError::BadLength`]), or
+/// a budget nothing meets ([`AccountingError::Unreachable`]).
 ///
 /// ```
 /// # use consenso_engine as consenso;
@@ -178,7 +209,8 @@ pub fn calibrate(request: &Request) -> Result<Calibration, AccountingError> {
         None => {
             let gaussian = match rounds.gaussian() {
                 Ok(gaussian) => gaussian,
-                // Where ε and δ are so small that no float tells Gaussian noise from none, a pure claim still answers.
+                // Where ε and δ are so small that no float tells Gaussian noise from none, a pure
+                // claim still answers.
                 Err(cause) => return rounds.laplace(f64::INFINITY).map_err(|_| cause),
             };
             match rounds.laplace(gaussian.variance()) {
@@ -189,8 +221,8 @@ pub fn calibrate(request: &Request) -> Result<Calibration, AccountingError> {
     }
 }
 
-/// Laplace releases of a vector, by how far their means are apart in units of the noise's scale: in three norms, each of which says
-/// something the others do not.
+/// Laplace releases of a vector, by how far their means are apart in units of the noise's scale: in
+/// three norms, each of which says something the others do not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LaplaceShift {
     /// ‖shift‖₁/b.
@@ -206,7 +238,8 @@ pub struct LaplaceShift {
 }
 
 impl LaplaceShift {
-    /// Rényi cost of order `order` of all of them: the smaller of the two bounds at the head of this module.
+    /// Rényi cost of order `order` of all of them: the smaller of the two bounds at the head of
+    /// this module.
     fn cost(&self, order: f64) -> f64 {
         let d = self.dim as f64;
         let linf = self.linf.min(self.l1);
@@ -223,7 +256,8 @@ impl LaplaceShift {
     }
 }
 
-/// ε at δ of Laplace releases with all norms at once: Rényi, or the plain sum where that is smaller. Rounded up.
+/// ε at δ of Laplace releases with all norms at once: Rényi, or the plain sum where that is
+/// smaller. Rounded up.
 #[must_use]
 pub fn joint_epsilon(shifts: &[LaplaceShift], delta: f64) -> (Method, f64) {
     let slack = 1.0 + 1e-13 + shifts.len() as f64 * f64::EPSILON;
@@ -252,10 +286,15 @@ enum Route {
 
 impl<'a> Rounds<'a> {
     fn new(request: &'a Request) -> Self {
-        let mut ratios: Vec<f64> =
-            request.steps.iter().zip(&request.shape).map(|(step, shape)| (step / shape).next_up()).collect();
+        let mut ratios: Vec<f64> = request
+            .steps
+            .iter()
+            .zip(&request.shape)
+            .map(|(step, shape)| (step / shape).next_up())
+            .collect();
         ratios.sort_by(f64::total_cmp);
-        let groups = ratios.chunk_by(|a, b| a == b).map(|group| (group[0], group.len() as u64)).collect();
+        let groups =
+            ratios.chunk_by(|a, b| a == b).map(|group| (group[0], group.len() as u64)).collect();
         Self { request, ratios: groups }
     }
 
@@ -266,7 +305,8 @@ impl<'a> Rounds<'a> {
         spent: (Method, f64),
         events: Vec<Event>,
     ) -> Calibration {
-        let schedule = self.request.shape.iter().map(|shape| (multiplier * shape).next_up()).collect();
+        let schedule =
+            self.request.shape.iter().map(|shape| (multiplier * shape).next_up()).collect();
         let spent = Spent { epsilon: spent.1, delta: self.request.delta, method: spent.0 };
         Calibration { mechanism, schedule, multiplier, spent, events }
     }
@@ -274,9 +314,11 @@ impl<'a> Rounds<'a> {
     fn gaussian(&self) -> Result<Calibration, AccountingError> {
         let Request { epsilon, delta, sensitivity, .. } = self.request;
         let mu = gdp::mu_for(*epsilon, *delta)?;
-        let square: f64 = self.ratios.iter().map(|(ratio, count)| ratio * ratio * *count as f64).sum();
+        let square: f64 =
+            self.ratios.iter().map(|(ratio, count)| ratio * ratio * *count as f64).sum();
         let mut multiplier = sensitivity.l2 * square.sqrt() / mu;
-        // Rounding up everywhere may put the certified ε a hair above the budget; a hair more noise mends it, a larger one where ε is tiny.
+        // Rounding up everywhere may put the certified ε a hair above the budget; a hair more noise
+        // mends it, a larger one where ε is tiny.
         let mut hair = 1e-11;
         for _ in 0..40 {
             let event = |&(ratio, count): &(f64, u64)| {
@@ -286,7 +328,12 @@ impl<'a> Rounds<'a> {
             if let Bound::Value(spent) = gdp::epsilon(&Profile::new(&events)?, *delta)?
                 && spent <= *epsilon
             {
-                return Ok(self.result(NoiseKind::Gaussian, multiplier, (Method::Gdp, spent), events));
+                return Ok(self.result(
+                    NoiseKind::Gaussian,
+                    multiplier,
+                    (Method::Gdp, spent),
+                    events,
+                ));
             }
             multiplier *= 1.0 + hair;
             hair *= 2.0;
@@ -296,7 +343,8 @@ impl<'a> Rounds<'a> {
 
     /// Laplace noise, or an error early if it is clear that its variance would exceed `limit`.
     fn laplace(&self, limit: f64) -> Result<Calibration, AccountingError> {
-        // Scaling c down by this is more than the loss distribution has ever gained on the Rényi bound.
+        // Scaling c down by this is more than the loss distribution has ever gained on the Rényi
+        // bound.
         const GAIN: f64 = 0.75;
         let start = self.pure_sum(1.0) / self.request.epsilon;
         let joint = self.solve(start, |c| Some(self.joint(c)))?;
@@ -307,7 +355,8 @@ impl<'a> Rounds<'a> {
         for route in [Route::L1, Route::Linf] {
             // A route whose Rényi cost at the joint scale is far beyond the budget cannot catch up.
             let profile = self.profile(route, GAIN * best.multiplier)?;
-            let cheap = rdp::epsilon(&profile, self.request.delta)?.value().unwrap_or(f64::INFINITY);
+            let cheap =
+                rdp::epsilon(&profile, self.request.delta)?.value().unwrap_or(f64::INFINITY);
             if cheap * GAIN * GAIN > self.request.epsilon * 2.0 {
                 continue;
             }
@@ -318,7 +367,12 @@ impl<'a> Rounds<'a> {
             if let Ok((multiplier, spent)) = self.solve(best.multiplier, certified)
                 && multiplier < best.multiplier
             {
-                best = self.result(NoiseKind::Laplace, multiplier, spent, self.events(route, multiplier));
+                best = self.result(
+                    NoiseKind::Laplace,
+                    multiplier,
+                    spent,
+                    self.events(route, multiplier),
+                );
             }
         }
         Ok(best)
@@ -358,7 +412,8 @@ impl<'a> Rounds<'a> {
         Profile::new(&self.events(route, multiplier))
     }
 
-    /// A multiplier whose certified ε lies within the budget and within half the tolerance of it, from `start`.
+    /// A multiplier whose certified ε lies within the budget and within half the tolerance of it,
+    /// from `start`.
     ///
     /// ln ε is nearly linear in ln c, so a secant there takes a few steps; a bracket guards it.
     fn solve(
@@ -401,7 +456,11 @@ impl<'a> Rounds<'a> {
     }
 
     fn unreachable(&self, reason: &'static str) -> AccountingError {
-        AccountingError::Unreachable { epsilon: self.request.epsilon, delta: self.request.delta, reason }
+        AccountingError::Unreachable {
+            epsilon: self.request.epsilon,
+            delta: self.request.delta,
+            reason,
+        }
     }
 }
 
@@ -483,7 +542,8 @@ mod tests {
     fn joint_norms_of_one_coordinate_are_plain_composition() {
         for (shift, count) in [(0.01, 1400), (0.2, 30), (1.0, 1)] {
             let one = LaplaceShift { l1: shift, l2: shift, linf: shift, dim: 1, count };
-            let plain = compose(&[Event::laplace(shift, count)], 1e-6).unwrap().rdp.value().unwrap();
+            let plain =
+                compose(&[Event::laplace(shift, count)], 1e-6).unwrap().rdp.value().unwrap();
             let (_, joint) = joint_epsilon(&[one], 1e-6);
             assert!((joint / plain - 1.0).abs() < 1e-9, "{joint} {plain}");
         }
@@ -517,7 +577,9 @@ mod tests {
         assert!(refused(|r| r.epsilon = f64::NAN).starts_with("epsilon must be"));
         assert!(refused(|r| r.delta = 1.0).starts_with("delta must be"));
         assert!(refused(|r| r.sensitivity.l2 = 0.0).starts_with("sensitivity l2 must be"));
-        assert!(refused(|r| r.sensitivity.linf = f64::INFINITY).starts_with("sensitivity linf must be"));
+        assert!(
+            refused(|r| r.sensitivity.linf = f64::INFINITY).starts_with("sensitivity linf must be")
+        );
         assert!(refused(|r| r.steps.clear()).starts_with("rounds must be at least 1"));
         assert!(refused(|r| r.dim = 0).starts_with("dim must be at least 1"));
         assert!(refused(|r| r.shape.push(1.0)).starts_with("shape has 11 entries"));

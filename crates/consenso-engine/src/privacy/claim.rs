@@ -32,7 +32,8 @@ pub struct Claim {
 
 impl Claim {
     /// The adversary of docs/paper.md section 4.
-    pub const COLLUDING_NEIGHBOURS: &str = "every other agent colludes and sees every exchanged vector";
+    pub const COLLUDING_NEIGHBOURS: &str =
+        "every other agent colludes and sees every exchanged vector";
 
     /// The best claim a composition supports; `None` if no method is valid.
     pub(crate) fn from_composition(
@@ -113,13 +114,24 @@ mod tests {
     #[test]
     fn a_printed_claim_says_everything() {
         let composition = compose(&[Event::laplace(0.01, 1400)], 1e-6).unwrap();
-        let claim = Claim::from_composition(composition, NeighbourRelation::ReplaceOne, "seeded simulation")
-            .unwrap()
-            .with_caveat("these figures hold only for a run on OS entropy");
+        let claim = Claim::from_composition(
+            composition,
+            NeighbourRelation::ReplaceOne,
+            "seeded simulation",
+        )
+        .unwrap()
+        .with_caveat("these figures hold only for a run on OS entropy");
         let text = claim.to_string();
-        for part in
-            ["ε = 1.6369", "δ = 1e-6", "pld", "replace-one", "colludes", "seeded", "OS entropy", "14.00"]
-        {
+        for part in [
+            "ε = 1.6369",
+            "δ = 1e-6",
+            "pld",
+            "replace-one",
+            "colludes",
+            "seeded",
+            "OS entropy",
+            "14.00",
+        ] {
             assert!(text.contains(part), "{part} is missing from\n{text}");
         }
         let json = serde_json::to_string(&claim).unwrap();

@@ -102,10 +102,16 @@ impl Method {
             Self::Rdp => {
                 "Rényi differential privacy (Mironov 2017; conversion of Canonne–Kamath–Steinke 2020)"
             }
-            Self::Gdp => "Gaussian differential privacy, exact (Balle–Wang 2018; Dong–Roth–Su 2019)",
-            Self::Pld => "privacy loss distribution, connect-the-dots (Doroshenko et al. 2022), pessimistic",
+            Self::Gdp => {
+                "Gaussian differential privacy, exact (Balle–Wang 2018; Dong–Roth–Su 2019)"
+            }
+            Self::Pld => {
+                "privacy loss distribution, connect-the-dots (Doroshenko et al. 2022), pessimistic"
+            }
             Self::PureFilter => "pure privacy filter (Rogers–Roth–Ullman–Vadhan 2016)",
-            Self::RenyiFilter => "Rényi filter, orders and budgets fixed in advance (Feldman–Zrnic 2021)",
+            Self::RenyiFilter => {
+                "Rényi filter, orders and budgets fixed in advance (Feldman–Zrnic 2021)"
+            }
             Self::ZcdpFilter => "zCDP filter, budget fixed in advance (Feldman–Zrnic 2021)",
         }
     }
@@ -143,7 +149,8 @@ impl Profile {
     /// The first event that fails [`Event::check`].
     pub fn new(events: &[Event]) -> Result<Self, AccountingError> {
         let mut profile = Self::default();
-        let (mut mu_squared, mut rho, mut interval) = (SumUp::default(), SumUp::default(), SumUp::default());
+        let (mut mu_squared, mut rho, mut interval) =
+            (SumUp::default(), SumUp::default(), SumUp::default());
         for (index, event) in events.iter().enumerate() {
             event.check(index)?;
             match &event.mechanism {
@@ -265,15 +272,17 @@ impl Composition {
 
     /// The smallest valid ε and the method that proves it; on a tie the simpler method.
     pub fn best(&self) -> Option<(Method, f64)> {
-        let valid = self.bounds().into_iter().filter_map(|(method, bound)| Some((method, bound.value()?)));
+        let valid =
+            self.bounds().into_iter().filter_map(|(method, bound)| Some((method, bound.value()?)));
         valid.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 }
 
 /// Composes `events` at `delta` by every method.
 ///
-/// The events must be a schedule fixed in advance: ε_k, μ_k and ρ_k may not depend on what was released before, though
-/// *which* query is asked may. Interval events do depend on it, and only `pure` answers for them.
+/// The events must be a schedule fixed in advance: ε_k, μ_k and ρ_k may not depend on what was
+/// released before, though *which* query is asked may. Interval events do depend on it, and only
+/// `pure` answers for them.
 ///
 /// # Errors
 /// `delta` outside (0, 1), or an event that fails [`Event::check`].
@@ -344,7 +353,9 @@ impl From<CompositionJson> for Composition {
     fn from(json: CompositionJson) -> Self {
         let bound = |method: Method, value: Option<f64>| match value {
             Some(epsilon) => Bound::Value(epsilon),
-            None => Bound::not_valid(json.reasons.get(method.name()).map_or("not stated", String::as_str)),
+            None => Bound::not_valid(
+                json.reasons.get(method.name()).map_or("not stated", String::as_str),
+            ),
         };
         Self {
             delta: json.delta,

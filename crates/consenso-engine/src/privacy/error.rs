@@ -117,5 +117,9 @@ pub(crate) fn check_delta(delta: f64) -> Result<(), AccountingError> {
     if delta > 0.0 && delta < 1.0 {
         return Ok(());
     }
-    Err(AccountingError::BadParameter { name: "delta", expected: "strictly between 0 and 1", found: delta })
+    Err(AccountingError::BadParameter {
+        name: "delta",
+        expected: "strictly between 0 and 1",
+        found: delta,
+    })
 }

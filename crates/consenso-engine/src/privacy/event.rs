@@ -1,7 +1,8 @@
 //! Privacy events: what was released, as frozen data that the accountants interpret.
 //!
-//! An event never carries a cost of its own choosing, only the parameters from which every accountant computes one, so a
-//! ledger written today keeps its meaning. In JSON an event is one object with the key `mechanism`:
+//! An event never carries a cost of its own choosing, only the parameters from which every
+//! accountant computes one, so a ledger written today keeps its meaning. In JSON an event is one
+//! object with the key `mechanism`:
 //!
 //! ```
 //! # use consenso_engine as consenso;
@@ -27,11 +28,13 @@ pub const MAX_COUNT: u64 = 1 << 53;
 pub enum Mechanism {
     /// Laplace noise; `epsilon` is the l1 sensitivity over the scale.
     ///
-    /// This covers vectors: `d` independent Laplace coordinates under a shift `t` reveal no more than one coordinate
-    /// under a shift `‖t‖₁`. The kernel `k_s(y) = (1 − ∂²/∂s²) ∏_l ½e^{−|y_l − λ_l s|}`, `λ = |t|/‖t‖₁`, is non-negative
-    /// (between kinks the exponent's slope in `s` is at most 1 in size, and every kink is a local maximum) and maps
-    /// `Lap(s)` to the product at `λs` for every `s` (`½e^{−|x|}` is the Green's function of `1 − ∂²`, and bounded solutions are unique; the mass of `k_s` is
-    /// `(1 − ∂²)1 = 1`), so the vector release is post-processing of the scalar one.
+    /// This covers vectors: `d` independent Laplace coordinates under a shift `t` reveal no more
+    /// than one coordinate under a shift `‖t‖₁`. The kernel
+    /// `k_s(y) = (1 − ∂²/∂s²) ∏_l ½e^{−|y_l − λ_l s|}`, `λ = |t|/‖t‖₁`, is non-negative (between
+    /// kinks the exponent's slope in `s` is at most 1 in size, and every kink is a local maximum)
+    /// and maps `Lap(s)` to the product at `λs` for every `s` (`½e^{−|x|}` is the Green's function
+    /// of `1 − ∂²`, and bounded solutions are unique; the mass of `k_s` is `(1 − ∂²)1 = 1`), so the
+    /// vector release is post-processing of the scalar one.
     Laplace {
         /// l1 sensitivity over scale.
         epsilon: f64,
@@ -51,8 +54,9 @@ pub enum Mechanism {
         /// The ρ it satisfies.
         rho: f64,
     },
-    /// A uniform point of an interval plus Laplace noise, charged at the interval's actual width. The width is a function
-    /// of the transcript, so these costs compose through a [filter](super::filter) fixed in advance and nothing else.
+    /// A uniform point of an interval plus Laplace noise, charged at the interval's actual width.
+    /// The width is a function of the transcript, so these costs compose through a
+    /// [filter](super::filter) fixed in advance and nothing else.
     IntervalLaplace {
         /// Rényi orders, increasing, each above 1.
         orders: Vec<f64>,
@@ -67,11 +71,13 @@ pub enum Mechanism {
         orders: Vec<f64>,
         /// Rényi cost at each order.
         costs: Vec<f64>,
-        /// The l2 shift over σ, which bounds the cost whatever the width; absent for filters that did not add it up.
+        /// The l2 shift over σ, which bounds the cost whatever the width; absent for filters that
+        /// did not add it up.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mu: Option<f64>,
     },
-    /// Any mechanism whose Rényi divergences are known at some orders: added up by a [filter](super::filter) of these orders and nothing else.
+    /// Any mechanism whose Rényi divergences are known at some orders: added up by a
+    /// [filter](super::filter) of these orders and nothing else.
     Renyi {
         /// Rényi orders, increasing, each above 1.
         orders: Vec<f64>,
@@ -123,22 +129,28 @@ impl Event {
     pub fn is_transcript_dependent(&self) -> bool {
         matches!(
             self.mechanism,
-            Mechanism::IntervalLaplace { .. } | Mechanism::IntervalGaussian { .. } | Mechanism::Renyi { .. }
+            Mechanism::IntervalLaplace { .. }
+                | Mechanism::IntervalGaussian { .. }
+                | Mechanism::Renyi { .. }
         )
     }
 
-    /// Checks every number of the event; `index` is its place in the caller's list, for the message.
+    /// Checks every number of the event; `index` is its place in the caller's list, for the
+    /// message.
     ///
     /// # Errors
-    /// [`AccountingError::BadValue`] for a negative, infinite or NaN parameter, a count outside `1..=MAX_COUNT`, orders
-    /// that do not increase from above 1, and [`AccountingError::BadLength`] if orders and costs do not pair up.
+    /// [`AccountingError::BadValue`] for a negative, infinite or NaN parameter, a count outside
+    /// `1..=MAX_COUNT`, orders that do not increase from above 1, and
+    /// [`AccountingError::BadLength`] if orders and costs do not pair up.
     pub fn check(&self, index: usize) -> Result<(), AccountingError> {
         let amount = |key, x: f64| check_amount(index, key, x);
         if self.count == 0 || self.count > MAX_COUNT {
             return Err(bad(index, "count", "an integer from 1 to 2^53", self.count.to_string()));
         }
         match &self.mechanism {
-            Mechanism::Laplace { epsilon } | Mechanism::Pure { epsilon } => amount("epsilon", *epsilon),
+            Mechanism::Laplace { epsilon } | Mechanism::Pure { epsilon } => {
+                amount("epsilon", *epsilon)
+            }
             Mechanism::Gaussian { mu } => amount("mu", *mu),
             Mechanism::Zcdp { rho } => amount("rho", *rho),
             Mechanism::PostProcessing => Ok(()),
@@ -152,7 +164,8 @@ impl Event {
             | Mechanism::IntervalGaussian { orders, costs, .. }
             | Mechanism::Renyi { orders, costs } => {
                 costs.iter().try_for_each(|&cost| amount("costs", cost))?;
-                let gaussian = matches!(self.mechanism, Mechanism::IntervalGaussian { mu: Some(_), .. });
+                let gaussian =
+                    matches!(self.mechanism, Mechanism::IntervalGaussian { mu: Some(_), .. });
                 if !(gaussian && orders.is_empty()) {
                     check_orders(index, orders)?;
                 }
@@ -197,10 +210,18 @@ impl Event {
                 &["orders", "costs", "mu"],
             ),
             "renyi" => (
-                Mechanism::Renyi { orders: reader.numbers("orders")?, costs: reader.numbers("costs")? },
+                Mechanism::Renyi {
+                    orders: reader.numbers("orders")?,
+                    costs: reader.numbers("costs")?,
+                },
                 &["orders", "costs"],
             ),
-            _ => return Err(AccountingError::UnknownMechanism { index, mechanism: name.to_owned() }),
+            _ => {
+                return Err(AccountingError::UnknownMechanism {
+                    index,
+                    mechanism: name.to_owned(),
+                });
+            }
         };
         reader.no_other_key_than(keys, name)?;
         let event = Self { mechanism, count: reader.count()? };
@@ -220,11 +241,11 @@ impl TryFrom<Value> for Event {
 /// Reads a JSON array of events.
 ///
 /// # Errors
-/// Names the entry (from 0) and the key of whatever is missing, unknown, of the wrong kind or out of range. An unknown
-/// mechanism or key is refused, never skipped: skipping would under-charge.
+/// Names the entry (from 0) and the key of whatever is missing, unknown, of the wrong kind or out
+/// of range. An unknown mechanism or key is refused, never skipped: skipping would under-charge.
 pub fn parse_events(text: &str) -> Result<Vec<Event>, AccountingError> {
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| AccountingError::Json { message: error.to_string() })?;
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| AccountingError::Json { message: error.to_string() })?;
     let Value::Array(entries) = &value else {
         return Err(AccountingError::NotAnArray { found: kind(&value) });
     };
@@ -261,7 +282,9 @@ impl<'a> Reader<'a> {
 
     fn count(&self) -> Result<u64, AccountingError> {
         let Some(value) = self.fields.get("count") else { return Ok(1) };
-        value.as_u64().ok_or_else(|| bad(self.index, "count", "an integer from 1 to 2^53", value.to_string()))
+        value
+            .as_u64()
+            .ok_or_else(|| bad(self.index, "count", "an integer from 1 to 2^53", value.to_string()))
     }
 
     fn no_other_key_than(&self, keys: &[&str], mechanism: &str) -> Result<(), AccountingError> {
@@ -317,15 +340,20 @@ mod tests {
 
     #[test]
     fn the_form_of_the_command_line_contract_parses() {
-        let text =
-            r#"[{"mechanism":"laplace","epsilon":0.01,"count":1400},{"mechanism":"gaussian","mu":0.02}]"#;
-        assert_eq!(parse_events(text).unwrap(), [Event::laplace(0.01, 1400), Event::gaussian(0.02, 1)]);
+        let text = r#"[{"mechanism":"laplace","epsilon":0.01,"count":1400},{"mechanism":"gaussian","mu":0.02}]"#;
+        assert_eq!(
+            parse_events(text).unwrap(),
+            [Event::laplace(0.01, 1400), Event::gaussian(0.02, 1)]
+        );
     }
 
     #[test]
     fn every_mechanism_survives_a_round_trip() {
-        let interval =
-            Mechanism::IntervalLaplace { orders: vec![2.0, 4.0], costs: vec![1e-3, 2e-3], pure: 0.1 };
+        let interval = Mechanism::IntervalLaplace {
+            orders: vec![2.0, 4.0],
+            costs: vec![1e-3, 2e-3],
+            pure: 0.1,
+        };
         let events = [
             Event::laplace(0.1, 3),
             Event::gaussian(0.2, 4),
@@ -337,7 +365,11 @@ mod tests {
                 costs: vec![1e-3, 2e-3],
                 mu: None,
             }),
-            Event::once(Mechanism::IntervalGaussian { orders: vec![], costs: vec![], mu: Some(0.25) }),
+            Event::once(Mechanism::IntervalGaussian {
+                orders: vec![],
+                costs: vec![],
+                mu: Some(0.25),
+            }),
             Event::once(Mechanism::Renyi { orders: vec![8.0], costs: vec![1e-3] }),
             Event::once(Mechanism::PostProcessing),
         ];
@@ -357,8 +389,14 @@ mod tests {
                 r#"event 1: "epsilon" must be a finite number, 0 or more"#,
             ),
             (r#"{"mechanism":"laplace","epsilon":"x"}"#, r#"event 1: "epsilon" must be a number"#),
-            (r#"{"mechanism":"laplace","epsilon":1,"mu":2}"#, r#"event 1: the key "mu" is not known"#),
-            (r#"{"mechanism":"subsampled","q":1}"#, r#"event 1: the mechanism "subsampled" is not known"#),
+            (
+                r#"{"mechanism":"laplace","epsilon":1,"mu":2}"#,
+                r#"event 1: the key "mu" is not known"#,
+            ),
+            (
+                r#"{"mechanism":"subsampled","q":1}"#,
+                r#"event 1: the mechanism "subsampled" is not known"#,
+            ),
             (
                 r#"{"mechanism":"pure","epsilon":1,"count":0}"#,
                 r#"event 1: "count" must be an integer from 1"#,
@@ -384,7 +422,11 @@ mod tests {
     #[test]
     fn events_built_in_code_are_checked_too() {
         assert!(
-            Event::laplace(f64::NAN, 1).check(3).unwrap_err().to_string().starts_with("event 3: \"epsilon\"")
+            Event::laplace(f64::NAN, 1)
+                .check(3)
+                .unwrap_err()
+                .to_string()
+                .starts_with("event 3: \"epsilon\"")
         );
         assert!(Event::gaussian(f64::INFINITY, 1).check(0).is_err());
         let orders_fall =

@@ -1,30 +1,37 @@
 //! Privacy filters: adding up costs that depend on what was released before.
 //!
-//! When the next release's cost is chosen by looking at the transcript (the interval mechanism: its width is a function of
-//! it), a composition theorem for fixed costs does not apply. A filter does: its budget is fixed in advance, it is asked
-//! *before* every release, and the release happens only if it says yes. The whole run is then private at the budget,
-//! whatever the costs turned out to be. The claim is the budget, not the sum of what was spent.
+//! When the next release's cost is chosen by looking at the transcript (the interval mechanism: its
+//! width is a function of it), a composition theorem for fixed costs does not apply. A filter does:
+//! its budget is fixed in advance, it is asked *before* every release, and the release happens only
+//! if it says yes. The whole run is then private at the budget, whatever the costs turned out to
+//! be. The claim is the budget, not the sum of what was spent.
 //!
-//! **One order.** If every release that happens keeps `Σ cost_t(a) ≤ B(a)` on every path, the run is `(a, B(a))`-RDP
-//! (Feldman and Zrnic 2021, Theorem 3.1), so `B(a) = ε + ln(δa)/(a−1) − ln(1 − 1/a)` gives (ε, δ)-DP.
+//! **One order.** If every release that happens keeps `Σ cost_t(a) ≤ B(a)` on every path, the run
+//! is `(a, B(a))`-RDP (Feldman and Zrnic 2021, Theorem 3.1), so
+//! `B(a) = ε + ln(δa)/(a−1) − ln(1 − 1/a)` gives (ε, δ)-DP.
 //!
-//! **Several orders.** "Continue while some order is within its budget" keeps no single order within its budget on every
-//! path, so the theorem does not cover it as it stands: a transcript could steer to the order that happens to suit it.
-//! It does hold with δ divided among the `m` orders. Let `E_i` be the event that order `i` is the first in the list whose
-//! spending never passed `B(a_i)`; it is a function of the transcript. On `E_i` the run coincides with the run of the
-//! one-order filter of `a_i` (spending only grows, so on `E_i` that filter let through whatever this one did; and what this one refuses, no order can
-//! pay for, so that one refuses it too; both have the same law given the same past), whose `E(1 − e^{ε−L})₊` is at
-//! most `δ_i`. Some `E_i` always holds, so `δ(ε) = Σ_i E[(1 − e^{ε−L})₊; E_i] ≤ Σ_i δ_i = δ`. With `δ_i = δ/m` the price is
-//! `ln m/(a−1)` of ε, nothing for one order.
+//! **Several orders.** "Continue while some order is within its budget" keeps no single order
+//! within its budget on every path, so the theorem does not cover it as it stands: a transcript
+//! could steer to the order that happens to suit it. It does hold with δ divided among the `m`
+//! orders. Let `E_i` be the event that order `i` is the first in the list whose spending never
+//! passed `B(a_i)`; it is a function of the transcript. On `E_i` the run coincides with the run of
+//! the one-order filter of `a_i` (spending only grows, so on `E_i` that filter let through whatever
+//! this one did; and what this one refuses, no order can pay for, so that one refuses it too; both
+//! have the same law given the same past), whose `E(1 − e^{ε−L})₊` is at most `δ_i`. Some `E_i`
+//! always holds, so `δ(ε) = Σ_i E[(1 − e^{ε−L})₊; E_i] ≤ Σ_i δ_i = δ`. With `δ_i = δ/m` the price
+//! is `ln m/(a−1)` of ε, nothing for one order.
 //!
-//! **A Gaussian track.** Noise that is Gaussian costs a release no more than its μ, the l2 shift over σ, whatever the width of the interval: the uniform
-//! point does not depend on the records, so the release is a function of that point and of a Gaussian release. `Σ μ_t² ≤ μ²` is a filter of its own, exact
-//! and fully adaptive (proof in [`studies`](super::studies)), and with a share of δ it is one more track of the argument above, which asks nothing of a
-//! track but that the run it lets through alone is (ε, δ_i)-DP. Alone it has all of δ ([`RenyiFilter::with_gaussian`] without orders); beside
-//! orders it has half, and they share the other half. At width 0 the orders alone are 14 % (ε = 1, δ = 1e-6) to 24 % (2, 1e-3) too noisy; the track alone is exact.
+//! **A Gaussian track.** Noise that is Gaussian costs a release no more than its μ, the l2 shift
+//! over σ, whatever the width of the interval: the uniform point does not depend on the records, so
+//! the release is a function of that point and of a Gaussian release. `Σ μ_t² ≤ μ²` is a filter of
+//! its own, exact and fully adaptive (proof in [`studies`](super::studies)), and with a share of δ
+//! it is one more track of the argument above, which asks nothing of a track but that the run it
+//! lets through alone is (ε, δ_i)-DP. Alone it has all of δ ([`RenyiFilter::with_gaussian`] without
+//! orders); beside orders it has half, and they share the other half. At width 0 the orders alone
+//! are 14 % (ε = 1, δ = 1e-6) to 24 % (2, 1e-3) too noisy; the track alone is exact.
 //!
-//! **zCDP.** `Σ ρ_t ≤ ρ` keeps *every* order within `ρ·a`, so no division is needed there. **Pure.** `Σ ε_t ≤ ε` is a filter
-//! as it stands (Rogers, Roth, Ullman and Vadhan 2016).
+//! **zCDP.** `Σ ρ_t ≤ ρ` keeps *every* order within `ρ·a`, so no division is needed there.
+//! **Pure.** `Σ ε_t ≤ ε` is a filter as it stands (Rogers, Roth, Ullman and Vadhan 2016).
 
 use super::error::{check_delta, check_epsilon};
 use super::{AccountingError, gdp, rdp, zcdp};
@@ -78,11 +85,13 @@ pub struct RenyiFilter {
 }
 
 impl RenyiFilter {
-    /// A filter that keeps the run (ε, δ)-DP. Budgets are `B(a) = ε + ln(δa/m)/(a−1) − ln(1 − 1/a)`, `m` orders, rounded
-    /// down; orders whose budget is not positive can never pass and are kept only to keep the costs' positions.
+    /// A filter that keeps the run (ε, δ)-DP. Budgets are
+    /// `B(a) = ε + ln(δa/m)/(a−1) − ln(1 − 1/a)`, `m` orders, rounded down; orders whose budget is
+    /// not positive can never pass and are kept only to keep the costs' positions.
     ///
     /// # Errors
-    /// ε or δ out of range, no orders, an order not above 1, or a budget so small that no order has anything to spend.
+    /// ε or δ out of range, no orders, an order not above 1, or a budget so small that no order has
+    /// anything to spend.
     pub fn new(orders: &[f64], epsilon: f64, delta: f64) -> Result<Self, AccountingError> {
         if orders.is_empty() {
             return Err(AccountingError::BadLength { name: "orders", expected: 1, found: 0 });
@@ -90,16 +99,26 @@ impl RenyiFilter {
         Self::tracks(orders, epsilon, delta, false)
     }
 
-    /// A filter for Gaussian noise that also adds up `Σ μ²`: alone, with all of δ, if `orders` is empty, else with half of δ. A run goes on while `Σ μ²` or
-    /// one of the orders is within its budget. It is charged with [`Self::try_charge_gaussian`].
+    /// A filter for Gaussian noise that also adds up `Σ μ²`: alone, with all of δ, if `orders` is
+    /// empty, else with half of δ. A run goes on while `Σ μ²` or one of the orders is within its
+    /// budget. It is charged with [`Self::try_charge_gaussian`].
     ///
     /// # Errors
     /// As [`Self::new`], but that there may be no orders.
-    pub fn with_gaussian(orders: &[f64], epsilon: f64, delta: f64) -> Result<Self, AccountingError> {
+    pub fn with_gaussian(
+        orders: &[f64],
+        epsilon: f64,
+        delta: f64,
+    ) -> Result<Self, AccountingError> {
         Self::tracks(orders, epsilon, delta, true)
     }
 
-    fn tracks(orders: &[f64], epsilon: f64, delta: f64, gaussian: bool) -> Result<Self, AccountingError> {
+    fn tracks(
+        orders: &[f64],
+        epsilon: f64,
+        delta: f64,
+        gaussian: bool,
+    ) -> Result<Self, AccountingError> {
         check_epsilon(epsilon)?;
         check_delta(delta)?;
         for &order in orders {
@@ -124,7 +143,8 @@ impl RenyiFilter {
             None
         };
         if gaussian.is_none() && budgets.iter().all(|&b| b <= 0.0) {
-            let reason = "at every order the conversion alone costs more than ε; choose larger orders";
+            let reason =
+                "at every order the conversion alone costs more than ε; choose larger orders";
             return Err(AccountingError::Unreachable { epsilon, delta, reason });
         }
         Ok(Self {
@@ -137,20 +157,23 @@ impl RenyiFilter {
         })
     }
 
-    /// Charges one release before it happens: `costs[i]` is its Rényi cost at `orders()[i]`, rounded up. The release may
-    /// happen if and only if this returns `Ok`.
+    /// Charges one release before it happens: `costs[i]` is its Rényi cost at `orders()[i]`,
+    /// rounded up. The release may happen if and only if this returns `Ok`.
     ///
     /// # Errors
-    /// [`ChargeError::OverBudget`] if no order would stay within its budget; nothing is charged then.
-    /// [`ChargeError::BadCost`] if there is not one finite, non-negative cost an order, or if this filter adds up `Σ μ²` too.
+    /// [`ChargeError::OverBudget`] if no order would stay within its budget; nothing is charged
+    /// then. [`ChargeError::BadCost`] if there is not one finite, non-negative cost an order, or if
+    /// this filter adds up `Σ μ²` too.
     pub fn try_charge(&mut self, costs: &[f64]) -> Result<(), ChargeError> {
         self.charge(costs, None)
     }
 
-    /// Charges one release of Gaussian noise before it happens: `mu` is its l2 shift over σ, rounded up, `costs` as in [`Self::try_charge`].
+    /// Charges one release of Gaussian noise before it happens: `mu` is its l2 shift over σ,
+    /// rounded up, `costs` as in [`Self::try_charge`].
     ///
     /// # Errors
-    /// As [`Self::try_charge`]; [`ChargeError::BadCost`] also for a filter that does not add up `Σ μ²`.
+    /// As [`Self::try_charge`]; [`ChargeError::BadCost`] also for a filter that does not add up
+    /// `Σ μ²`.
     pub fn try_charge_gaussian(&mut self, costs: &[f64], mu: f64) -> Result<(), ChargeError> {
         check_cost(mu)?;
         self.charge(costs, Some(mu))
@@ -210,7 +233,8 @@ impl RenyiFilter {
         self.spent.iter().copied().chain(self.gaussian.map(|g| g.spent)).collect()
     }
 
-    /// Puts back the spending of an earlier process; false, and nothing changed, unless there is one amount a track.
+    /// Puts back the spending of an earlier process; false, and nothing changed, unless there is
+    /// one amount a track.
     pub(crate) fn resume(&mut self, spent: &[f64]) -> bool {
         let tracks = self.spent.len() + self.gaussian.iter().len();
         let fits = spent.len() == tracks && spent.iter().all(|&cost| check_cost(cost).is_ok());
@@ -229,7 +253,8 @@ impl RenyiFilter {
         (self.epsilon, self.delta)
     }
 
-    /// The share of the budget used at the order that has the most left, from 0 to 1: for a progress line, not a claim.
+    /// The share of the budget used at the order that has the most left, from 0 to 1: for a
+    /// progress line, not a claim.
     pub fn used(&self) -> f64 {
         let orders = self.spent.iter().copied().zip(self.budgets.iter().copied());
         let tracks = orders.chain(self.gaussian.map(|g| (g.spent, g.limit)));
@@ -250,14 +275,16 @@ fn shares(delta: f64, orders: usize, gaussian: bool) -> (f64, f64) {
     (for_gaussian, each.next_down())
 }
 
-/// The smallest ε whose filter at `delta` would have let through releases that cost `spent[i]` at `orders[i]` and `Σ μ²` in all, if that is known: how much of a
-/// budget is used so far, for a gauge. The claim of a run is its filter's budget, fixed in advance.
+/// The smallest ε whose filter at `delta` would have let through releases that cost `spent[i]` at
+/// `orders[i]` and `Σ μ²` in all, if that is known: how much of a budget is used so far, for a
+/// gauge. The claim of a run is its filter's budget, fixed in advance.
 #[must_use]
 pub fn epsilon_spent(orders: &[f64], spent: &[f64], mu_squared: Option<f64>, delta: f64) -> f64 {
     let (for_gaussian, share) = shares(delta, orders.len(), mu_squared.is_some());
     let one = |(&order, &cost): (&f64, &f64)| (cost - rdp::order_allowance(order, share)).max(0.0);
     let orders = orders.iter().zip(spent).map(one);
-    let gaussian = mu_squared.map(|square| gdp::epsilon_of_mu(square.sqrt().next_up(), for_gaussian));
+    let gaussian =
+        mu_squared.map(|square| gdp::epsilon_of_mu(square.sqrt().next_up(), for_gaussian));
     orders.chain(gaussian).fold(f64::INFINITY, f64::min)
 }
 
@@ -302,8 +329,8 @@ impl SumFilter {
     /// Charges one release before it happens.
     ///
     /// # Errors
-    /// [`ChargeError::OverBudget`] if the sum would pass the limit, with nothing charged; [`ChargeError::BadCost`] if the
-    /// cost is negative or not finite.
+    /// [`ChargeError::OverBudget`] if the sum would pass the limit, with nothing charged;
+    /// [`ChargeError::BadCost`] if the cost is negative or not finite.
     pub fn try_charge(&mut self, cost: f64) -> Result<(), ChargeError> {
         check_cost(cost)?;
         let spent = add_up(self.spent, cost);
@@ -337,7 +364,11 @@ fn check_cost(cost: f64) -> Result<(), AccountingError> {
     if cost.is_finite() && cost >= 0.0 {
         return Ok(());
     }
-    Err(AccountingError::BadParameter { name: "cost", expected: "a finite number, 0 or more", found: cost })
+    Err(AccountingError::BadParameter {
+        name: "cost",
+        expected: "a finite number, 0 or more",
+        found: cost,
+    })
 }
 
 #[cfg(test)]
@@ -364,8 +395,10 @@ mod tests {
 
     #[test]
     fn several_orders_share_delta() {
-        let (one, two) =
-            (RenyiFilter::new(&[32.0], 1.0, 1e-6).unwrap(), RenyiFilter::new(&[32.0, 64.0], 1.0, 1e-6));
+        let (one, two) = (
+            RenyiFilter::new(&[32.0], 1.0, 1e-6).unwrap(),
+            RenyiFilter::new(&[32.0, 64.0], 1.0, 1e-6),
+        );
         let price = one.budgets()[0] - two.unwrap().budgets()[0];
         assert!((price - 2f64.ln() / 31.0).abs() < 1e-12, "{price}");
     }
@@ -373,7 +406,8 @@ mod tests {
     #[test]
     fn any_order_within_its_budget_keeps_the_run_going() {
         let mut filter = RenyiFilter::new(&[16.0, 64.0], 1.0, 1e-6).unwrap();
-        // Costs that grow fast with the order exhaust 64 first; 16 carries on alone until its own budget.
+        // Costs that grow fast with the order exhaust 64 first; 16 carries on alone until its own
+        // budget.
         let budget = filter.budgets()[0];
         let mut spent = 0.0;
         while filter.try_charge(&[0.001, 0.1]).is_ok() {
@@ -401,7 +435,8 @@ mod tests {
         assert!(epsilon <= 1.0 && epsilon > 1.0 - 1e-9);
     }
 
-    /// The largest μ at (ε, δ), by scipy's normal distribution and root finder. At width 0 the run may spend all of it; four orders may spend 12 to 19 % less.
+    /// The largest μ at (ε, δ), by scipy's normal distribution and root finder. At width 0 the run
+    /// may spend all of it; four orders may spend 12 to 19 % less.
     #[test]
     fn without_widths_gaussian_noise_spends_the_whole_budget_and_no_more() {
         for (epsilon, delta, mu, orders_alone) in [
@@ -449,10 +484,14 @@ mod tests {
         assert!(again.resume(&kept) && again == wide);
         assert!(!again.resume(&kept[..2]), "spending of a filter without Σ μ²");
         assert!(
-            wide.try_charge(&[0.0, 0.0]).is_err() && wide.try_charge_gaussian(&[0.0, 0.0], f64::NAN).is_err()
+            wide.try_charge(&[0.0, 0.0]).is_err()
+                && wide.try_charge_gaussian(&[0.0, 0.0], f64::NAN).is_err()
         );
         let mut orders_only = RenyiFilter::new(&[16.0], 1.0, 1e-6).unwrap();
-        assert!(matches!(orders_only.try_charge_gaussian(&[0.0], 0.0), Err(ChargeError::BadCost(_))));
+        assert!(matches!(
+            orders_only.try_charge_gaussian(&[0.0], 0.0),
+            Err(ChargeError::BadCost(_))
+        ));
     }
 
     #[test]
@@ -464,7 +503,8 @@ mod tests {
         ] {
             let epsilon = epsilon_spent(orders, spent, square, 1e-6);
             for (factor, fits) in [(1.0 + 1e-9, true), (1.0 - 1e-9, false)] {
-                let new = if square.is_some() { RenyiFilter::with_gaussian } else { RenyiFilter::new };
+                let new =
+                    if square.is_some() { RenyiFilter::with_gaussian } else { RenyiFilter::new };
                 let mut filter = new(orders, epsilon * factor, 1e-6).unwrap();
                 let charged = match square {
                     Some(square) => filter.try_charge_gaussian(spent, square.sqrt()),
@@ -480,7 +520,9 @@ mod tests {
         assert!(RenyiFilter::new(&[], 1.0, 1e-6).is_err());
         assert!(RenyiFilter::new(&[1.0], 1.0, 1e-6).is_err());
         assert!(RenyiFilter::new(&[f64::NAN], 1.0, 1e-6).is_err());
-        assert!(RenyiFilter::new(&[2.0], 1.0, 1e-6).unwrap_err().to_string().contains("larger orders"));
+        assert!(
+            RenyiFilter::new(&[2.0], 1.0, 1e-6).unwrap_err().to_string().contains("larger orders")
+        );
         assert!(RenyiFilter::new(&[32.0], 0.0, 1e-6).is_err());
         assert!(SumFilter::pure(f64::INFINITY).is_err());
         let mut filter = RenyiFilter::new(&[32.0], 1.0, 1e-6).unwrap();

@@ -1,17 +1,20 @@
-//! The interval mechanism with Gaussian noise: `U[0, ω] + N(0, σ²)` against its shifts by at most `s`.
+//! The interval mechanism with Gaussian noise: `U[0, ω] + N(0, σ²)` against its shifts by at most
+//! `s`.
 //!
-//! Everything depends on `u = ω/σ` and `v = s/σ`. With `h = u/2` and `y` from the middle of the interval the density is
-//! `f(y) = (Φ(y+h) − Φ(y−h))/u`: even and log-concave, `ψ = −ln f` with `0 < ψ'' ≤ 1` and
-//! `|y| − h ≤ ψ'(|y|) ≤ |y|`. Facts 1 to 4 of [`mixture`](super::mixture) use nothing but that and hold unchanged: the
-//! worst shift is the largest, `D_a` is convex in the shift and non-increasing in the width. Two things differ:
+//! Everything depends on `u = ω/σ` and `v = s/σ`. With `h = u/2` and `y` from the middle of the
+//! interval the density is `f(y) = (Φ(y+h) − Φ(y−h))/u`: even and log-concave, `ψ = −ln f` with
+//! `0 < ψ'' ≤ 1` and `|y| − h ≤ ψ'(|y|) ≤ |y|`. Facts 1 to 4 of [`mixture`](super::mixture) use
+//! nothing but that and hold unchanged: the worst shift is the largest, `D_a` is convex in the
+//! shift and non-increasing in the width. Two things differ:
 //!
 //! - the realised loss is finite but unbounded in the released value;
-//! - the uniform part is independent of the shift, so `D_a ≤ a·v²/2`, the cost of the noise alone: every cost is
-//!   clamped to it.
+//! - the uniform part is independent of the shift, so `D_a ≤ a·v²/2`, the cost of the noise alone:
+//!   every cost is clamped to it.
 //!
-//! Quadrature is that of `mixture`, but no tail has a closed form. Beyond `Z = h + κv + T`, `κ = a − ½`, the integrand
-//! is below `e^(−χ)` with `χ = aψ(z−v/2) − (a−1)ψ(z+v/2)`; `ψ'' ≤ 1` and `ψ'(y) ≥ y − h` give `χ' ≥ z − h − κv ≥ T`,
-//! so the tail is at most `e^(−χ(Z))/T`, which is added.
+//! Quadrature is that of `mixture`, but no tail has a closed form. Beyond `Z = h + κv + T`,
+//! `κ = a − ½`, the integrand is below `e^(−χ)` with `χ = aψ(z−v/2) − (a−1)ψ(z+v/2)`; `ψ'' ≤ 1` and
+//! `ψ'(y) ≥ y − h` give `χ' ≥ z − h − κv ≥ T`, so the tail is at most `e^(−χ(Z))/T`, which is
+//! added.
 
 use super::mixture::{Loss, MixtureError, check, check_order, check_value};
 use super::quadrature::Integrals;
@@ -19,7 +22,8 @@ use super::quadrature::Integrals;
 const TIGHT: f64 = 2e-12;
 /// `e^(−T²/2) ≈ 2e-37`: invisible even beside the second-order cost of a shift of 1e-9.
 const REACH: f64 = 13.0;
-/// Below this shift the loss is the integral of `ψ'` by Gauss's rule, above it a difference of logarithms.
+/// Below this shift the loss is the integral of `ψ'` by Gauss's rule, above it a difference of
+/// logarithms.
 const SHORT: f64 = 0.25;
 const LN_SQRT_TWO_PI: f64 = 0.918_938_533_204_672_8;
 
@@ -49,10 +53,12 @@ pub struct GaussianInterval {
 }
 
 impl GaussianInterval {
-    /// An interval of width `omega`, Gaussian noise of standard deviation `sigma`, shifts up to `shift`.
+    /// An interval of width `omega`, Gaussian noise of standard deviation `sigma`, shifts up to
+    /// `shift`.
     ///
     /// # Errors
-    /// A width or shift that is negative or not finite, a deviation that is not positive, or a quotient that overflows.
+    /// A width or shift that is negative or not finite, a deviation that is not positive, or a
+    /// quotient that overflows.
     pub fn new(omega: f64, sigma: f64, shift: f64) -> Result<Self, MixtureError> {
         check(omega, sigma, shift)?;
         Self::from_scaled(omega / sigma, shift / sigma)
@@ -88,7 +94,8 @@ impl GaussianInterval {
         fisher_information(self.u)
     }
 
-    /// The Rényi divergence `D_a` of one coordinate, the worst over shifts of at most `v`, rounded up.
+    /// The Rényi divergence `D_a` of one coordinate, the worst over shifts of at most `v`, rounded
+    /// up.
     ///
     /// # Errors
     /// [`MixtureError::Order`] unless `order` is finite and above 1.
@@ -100,13 +107,20 @@ impl GaussianInterval {
     }
 }
 
-/// The realised loss of a released coordinate `y` whose interval, private step included, is `[low, high]`.
+/// The realised loss of a released coordinate `y` whose interval, private step included, is
+/// `[low, high]`.
 ///
 /// `worst` is infinite unless there is no shift: Gaussian noise has no pure bound.
 ///
 /// # Errors
 /// As [`GaussianInterval::new`], and for a value or interval that is not finite or out of order.
-pub fn realised_loss(low: f64, high: f64, sigma: f64, shift: f64, y: f64) -> Result<Loss, MixtureError> {
+pub fn realised_loss(
+    low: f64,
+    high: f64,
+    sigma: f64,
+    shift: f64,
+    y: f64,
+) -> Result<Loss, MixtureError> {
     if !(low.is_finite() && high.is_finite() && low <= high) {
         return Err(MixtureError::Interval { low, high });
     }
@@ -124,7 +138,9 @@ pub fn realised_loss(low: f64, high: f64, sigma: f64, shift: f64, y: f64) -> Res
 fn mills(t: f64) -> f64 {
     if t < 4.0 {
         let root_half_pi = 1.253_314_137_315_500_3;
-        return root_half_pi * libm::erfc(t * std::f64::consts::FRAC_1_SQRT_2) * libm::exp(0.5 * t * t);
+        return root_half_pi
+            * libm::erfc(t * std::f64::consts::FRAC_1_SQRT_2)
+            * libm::exp(0.5 * t * t);
     }
     // Laplace's continued fraction 1/(t + 1/(t + 2/(t + …))).
     let terms = 10 + (900.0 / (t * t)) as u32;
@@ -135,13 +151,17 @@ fn mills(t: f64) -> f64 {
     1.0 / tail
 }
 
-/// `B(t) = ∫₀^u e^(−tw − w²/2) dw`, `t ≥ 0`: the mass of `[t, t+u]` under a standard normal, over `φ(t)`.
+/// `B(t) = ∫₀^u e^(−tw − w²/2) dw`, `t ≥ 0`: the mass of `[t, t+u]` under a standard normal, over
+/// `φ(t)`.
 fn beyond(t: f64, u: f64) -> f64 {
     if u * (1.0 + t + u) <= 2.0 {
         let half = 0.5 * u;
         let f = |w: f64| libm::exp(-w * (t + 0.5 * w));
         return half
-            * GAUSS.iter().map(|&(x, w)| w * (f(half * (1.0 - x)) + f(half * (1.0 + x)))).sum::<f64>();
+            * GAUSS
+                .iter()
+                .map(|&(x, w)| w * (f(half * (1.0 - x)) + f(half * (1.0 + x))))
+                .sum::<f64>();
     }
     mills(t) - libm::exp(-u * (t + 0.5 * u)) * mills(t + u)
 }
@@ -187,8 +207,9 @@ fn loss_at(u: f64, v: f64, z: f64) -> f64 {
         return z * v;
     }
     if v < SHORT {
-        // The complex zeros of f keep at least 2.5 from the real line: on a piece of half length v/2 the Bernstein
-        // parameter exceeds 5/half, so three nodes to 0.02 and five to a quarter are exact to rounding.
+        // The complex zeros of f keep at least 2.5 from the real line: on a piece of half length
+        // v/2 the Bernstein parameter exceeds 5/half, so three nodes to 0.02 and five to a quarter
+        // are exact to rounding.
         let pair = |x: f64| slope(u, z - half * x) + slope(u, z + half * x);
         return if v < 0.02 {
             half * (5.0 / 9.0 * pair(0.774_596_669_241_483_4) + 8.0 / 9.0 * slope(u, z))
@@ -231,9 +252,10 @@ pub fn fisher_information(u: f64) -> f64 {
 
 /// Bounds of `D_a(t)/t²` over all `0 < t ≤ v`, one an order, close to `a·I(u)/2` for small `a·v`.
 ///
-/// From fact 4, `D_a ≤ E/(a−1) ≤ a∫₀^∞ m L² S(aL/2) S((a−1)L/2) dz` with `S(x) = sinh(x)/x`. Log-concavity gives
-/// `m(z) ≤ f(z)`, and `L ≤ t·ψ'(z + t/2)`, which grows with `t`: the integral at `t = v` with `L = vψ'(z + v/2)` bounds
-/// all smaller shifts. Its tail uses `ψ'(h + g) ≤ g + 1` and `S(x) ≤ e^x`; `a/2`, the noise alone, is the ceiling.
+/// From fact 4, `D_a ≤ E/(a−1) ≤ a∫₀^∞ m L² S(aL/2) S((a−1)L/2) dz` with `S(x) = sinh(x)/x`.
+/// Log-concavity gives `m(z) ≤ f(z)`, and `L ≤ t·ψ'(z + t/2)`, which grows with `t`: the integral
+/// at `t = v` with `L = vψ'(z + v/2)` bounds all smaller shifts. Its tail uses `ψ'(h + g) ≤ g + 1`
+/// and `S(x) ≤ e^x`; `a/2`, the noise alone, is the ceiling.
 pub(super) fn curvature_bounds(u: f64, v: f64, orders: &[f64], bounds: &mut [f64]) {
     let h = 0.5 * u;
     let mut sums = Integrals::new(orders.len(), 1e-8);
@@ -254,12 +276,14 @@ pub(super) fn curvature_bounds(u: f64, v: f64, orders: &[f64], bounds: &mut [f64
         integrand(h - deep, &mut rest);
     }
     for (index, (bound, &order)) in bounds.iter_mut().zip(orders).enumerate() {
-        // Inwards the integrand falls (ψ' falls) but for the density, at most 1/u; f(h − 13) is above half of that.
+        // Inwards the integrand falls (ψ' falls) but for the density, at most 1/u; f(h − 13) is
+        // above half of that.
         let inner = 2.0 * rest[index] * (h - deep);
         let reach = REACH + 2.0 + v;
         let outer = reach * reach * libm::exp(order * v * reach - 0.5 * REACH * REACH);
         let value = order * (sums.upper(index) + inner + outer) * (1.0 + 1e-12);
-        *bound = if order * v <= 1.0 && value < 0.5 * order { value } else { (0.5 * order).next_up() };
+        *bound =
+            if order * v <= 1.0 && value < 0.5 * order { value } else { (0.5 * order).next_up() };
     }
 }
 
@@ -275,7 +299,8 @@ pub(super) fn renyi_costs(u: f64, v: f64, orders: &[f64], tolerance: f64, costs:
     }
     let mut start = 0;
     while start < orders.len() {
-        let near = orders[start..].iter().take_while(|&&a| ((a - orders[start]) * v).abs() <= 4.0).count();
+        let near =
+            orders[start..].iter().take_while(|&&a| ((a - orders[start]) * v).abs() <= 4.0).count();
         let group = start..start + near;
         renyi_group(u, v, &orders[group.clone()], tolerance, &mut costs[group]);
         start += near;
@@ -327,7 +352,8 @@ fn divergence(scaled: f64, v: f64, order: f64, ceiling: f64) -> f64 {
 /// What the integrand needs of one point, whatever the order.
 struct Sample {
     loss: f64,
-    /// Outside: `z − h`. There `ln m + κL − S = −(z−h−κv)²/2 − κ·(v(z−h) − L) + …` exactly, with nothing large to cancel.
+    /// Outside: `z − h`. There `ln m + κL − S = −(z−h−κv)²/2 − κ·(v(z−h) − L) + …` exactly, with
+    /// nothing large to cancel.
     middle: Option<f64>,
     /// `ln m`, without its Gaussian part where `middle` is given.
     log_weight: f64,
@@ -339,8 +365,8 @@ impl Sample {
         let loss = loss_at(u, v, z);
         let outside = z - half - 0.5 * u;
         if outside >= 0.0 {
-            let weight =
-                0.5 * libm::log(beyond(outside, u) / u * (beyond(outside + v, u) / u)) - LN_SQRT_TWO_PI;
+            let weight = 0.5 * libm::log(beyond(outside, u) / u * (beyond(outside + v, u) / u))
+                - LN_SQRT_TWO_PI;
             return Self { loss, middle: Some(z - 0.5 * u), log_weight: weight };
         }
         let log_weight = -0.5 * (potential(u, z + half) + potential(u, (z - half).abs()));

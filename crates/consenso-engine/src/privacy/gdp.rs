@@ -5,7 +5,8 @@ use super::compose::{Bound, Profile};
 use super::error::{check_delta, check_epsilon};
 use super::normal::gaussian_delta;
 
-/// `δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)` of a `mu`-GDP Gaussian mechanism (Balle and Wang 2018), rounded up.
+/// `δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)` of a `mu`-GDP Gaussian mechanism (Balle and Wang
+/// 2018), rounded up.
 pub fn delta(mu: f64, epsilon: f64) -> f64 {
     gaussian_delta(mu, epsilon)
 }
@@ -62,10 +63,12 @@ pub fn mu_for(epsilon: f64, delta: f64) -> Result<f64, AccountingError> {
     }
     // Searching over the inverse keeps the accepted end on the safe side, which is the smaller μ.
     Ok(1.0
-        / bisect(1.0 / high, 1.0 / low, |inverse| gaussian_delta(1.0 / inverse, epsilon) <= delta).next_up())
+        / bisect(1.0 / high, 1.0 / low, |inverse| gaussian_delta(1.0 / inverse, epsilon) <= delta)
+            .next_up())
 }
 
-/// The upper end of a bracket around the point where `accept` turns true, narrowed to a relative 1e-15.
+/// The upper end of a bracket around the point where `accept` turns true, narrowed to a relative
+/// 1e-15.
 fn bisect(mut low: f64, mut high: f64, accept: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..200 {
         let middle = 0.5 * (low + high);
@@ -89,7 +92,10 @@ mod tests {
                 assert!(delta(mu, epsilon) <= target, "the returned end is the safe one");
                 if epsilon > 0.0 {
                     let below = delta(mu, epsilon * (1.0 - 1e-9));
-                    assert!(below > target * (1.0 - 1e-6), "mu {mu} delta {target}: {epsilon} is not tight");
+                    assert!(
+                        below > target * (1.0 - 1e-6),
+                        "mu {mu} delta {target}: {epsilon} is not tight"
+                    );
                 }
             }
         }

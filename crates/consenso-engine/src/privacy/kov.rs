@@ -1,17 +1,19 @@
 //! Kairouz–Oh–Viswanath optimal composition of ε-DP mechanisms.
 //!
-//! Every ε-DP mechanism is post-processing of randomised response, so the composition of randomised responses is both
-//! reachable and worst. With all ε equal its δ(ε) is a binomial sum, evaluated here exactly up to charged rounding
-//! (Theorem 3.3 of Kairouz, Oh and Viswanath 2015). With different ε the exact value is #P-hard (Murtagh and Vadhan
-//! 2016); the loss of each randomised response is then rounded up to a fine grid by connect-the-dots and the grid
-//! distributions are composed, which gives an upper bound that the grid makes as tight as wanted (see [`pld`]).
+//! Every ε-DP mechanism is post-processing of randomised response, so the composition of randomised
+//! responses is both reachable and worst. With all ε equal its δ(ε) is a binomial sum, evaluated
+//! here exactly up to charged rounding (Theorem 3.3 of Kairouz, Oh and Viswanath 2015). With
+//! different ε the exact value is #P-hard (Murtagh and Vadhan 2016); the loss of each randomised
+//! response is then rounded up to a fine grid by connect-the-dots and the grid distributions are
+//! composed, which gives an upper bound that the grid makes as tight as wanted (see [`pld`]).
 
 use super::compose::{Bound, Profile};
 use super::error::check_delta;
 use super::round::UNIT;
 use super::{AccountingError, basic, pld};
 
-/// The optimal ε at `delta` for mechanisms of which only ε_k is known; Laplace events count as such.
+/// The optimal ε at `delta` for mechanisms of which only ε_k is known; Laplace events count as
+/// such.
 ///
 /// # Errors
 /// `delta` outside (0, 1).
@@ -33,16 +35,23 @@ pub fn epsilon(profile: &Profile, delta: f64) -> Result<Bound, AccountingError> 
 /// Beyond this many releases the binomial sum's rounding allowance would show; the grid takes over.
 const EXACT_LIMIT: u64 = 1 << 22;
 
-/// `δ(ε) = Σ_l C(k,l) p^{k−l} (1−p)^l (1 − e^{ε − (k−2l)ε₀})₊` with `p = e^{ε₀}/(1 + e^{ε₀})`, solved for ε.
+/// `δ(ε) = Σ_l C(k,l) p^{k−l} (1−p)^l (1 − e^{ε − (k−2l)ε₀})₊` with `p = e^{ε₀}/(1 + e^{ε₀})`,
+/// solved for ε.
 ///
-/// Between two neighbouring losses δ is linear in `e^ε`, so the solution has a closed form once the cell is known.
+/// Between two neighbouring losses δ is linear in `e^ε`, so the solution has a closed form once the
+/// cell is known.
 fn homogeneous(epsilon: f64, count: u64, delta: f64) -> f64 {
     let masses = binomial_from_mode(epsilon, count);
-    // Every mass is a product of at most `count` ratios, each with a relative error below 4 units of rounding.
-    let cell = Cell { error: 16.0 * UNIT * (count as f64 + 64.0), delta: delta - UNDERFLOW * count as f64 };
+    // Every mass is a product of at most `count` ratios, each with a relative error below 4 units
+    // of rounding.
+    let cell = Cell {
+        error: 16.0 * UNIT * (count as f64 + 64.0),
+        delta: delta - UNDERFLOW * count as f64,
+    };
     let loss = |l: u64| (count as f64 - 2.0 * l as f64) * epsilon;
     let step = (-2.0 * epsilon).exp();
-    // From the largest loss down: S₀ = Σ mass, S₁ = Σ mass·e^{here − loss}, so that δ(ε) = S₀ − e^{ε − here}·S₁.
+    // From the largest loss down: S₀ = Σ mass, S₁ = Σ mass·e^{here − loss}, so that δ(ε) = S₀ −
+    // e^{ε − here}·S₁.
     let (mut mass_sum, mut weighted, mut here) = (0.0, 0.0, loss(masses.first));
     for (offset, mass) in masses.values.iter().enumerate() {
         let next = loss(masses.first + offset as u64);
@@ -79,7 +88,8 @@ impl Cell {
             return here.max(0.0);
         }
         let rounding = 16.0 * UNIT * (1.0 + here.abs() + mass / excess);
-        (here + (excess / (weighted * (1.0 - self.error))).ln() + rounding).clamp(0.0, here.max(0.0))
+        (here + (excess / (weighted * (1.0 - self.error))).ln() + rounding)
+            .clamp(0.0, here.max(0.0))
     }
 }
 
@@ -92,7 +102,8 @@ struct Masses {
     values: Vec<f64>,
 }
 
-/// The binomial masses around the mode, by their ratios and then normalised: no factorial, no cancellation.
+/// The binomial masses around the mode, by their ratios and then normalised: no factorial, no
+/// cancellation.
 fn binomial_from_mode(epsilon: f64, count: u64) -> Masses {
     let odds = (-epsilon).exp();
     let mode = ((count as f64 + 1.0) * odds / (1.0 + odds)).min(count as f64) as u64;

@@ -1,44 +1,67 @@
-//! Masked sums: the two ends of every edge add ± the same secret uniform words, so that only sums over many agents can be read, on any connected graph, and
-//! an agent that dies does not end the run.
+//! Masked sums: the two ends of every edge add ± the same secret uniform words, so that only sums
+//! over many agents can be read, on any connected graph, and an agent that dies does not end the
+//! run.
 //!
-//! A **label** is a round r and the set D of agents that were given up before it; P are the others. In fixed point, modulo 2^64, agent k ∈ P sends to everybody
+//! A **label** is a round r and the set D of agents that were given up before it; P are the others.
+//! In fixed point, modulo 2^64, agent k ∈ P sends to everybody
 //!
 //! ```text
 //! y_k = q_k + Σ_{j ∈ N_k ∩ P} ± m_kj(r, D),      q_k = its vector with its part of the noise,  m_kj uniform
 //! ```
 //!
-//! where the end with the smaller number adds m_kj and the other subtracts it. Σ_P y_k = Σ_P q_k, exactly. When somebody is given up while a round is under way, D grows and
-//! the round is tried again under the new label: with fresh masks, for D is in their key, and with fresh noise, for the difference of two sums with the same noise would be one
-//! agent's vector. Every try is charged.
+//! where the end with the smaller number adds m_kj and the other subtracts it. Σ_P y_k = Σ_P q_k,
+//! exactly. When somebody is given up while a round is under way, D grows and the round is tried
+//! again under the new label: with fresh masks, for D is in their key, and with fresh noise, for
+//! the difference of two sums with the same noise would be one agent's vector. Every try is
+//! charged.
 //!
 //! # What agents do
-//! 1. At one agent D only grows, holds at most t agents and never itself; its rounds only grow. It sends one vector a label, the same bytes whenever it sends it again.
-//! 2. So r + |D| grows from one vector of an agent to its next. That is the number of the charge: at most R + t for R rounds.
+//! 1. At one agent D only grows, holds at most t agents and never itself; its rounds only grow. It
+//!    sends one vector a label, the same bytes whenever it sends it again.
+//! 2. So r + |D| grows from one vector of an agent to its next. That is the number of the charge:
+//!    at most R + t for R rounds.
 //!
 //! # What a coalition learns
 //!
-//! **Theorem.** Let a set A of at most c agents, fixed before the run, pool all they know, leave the protocol as they like (they may say of anybody that it is gone) and read every message on
-//! every link. Let all others follow rules 1 and 2. Let m be the least size of a component of the graph that can be left when some c + t agents or fewer are taken away ([`company`]), and let
-//! every agent's part of the noise be N(0, σ_k²/m) in its k-th charge, in which one record moves its vector by at most Δ_k in the l2 norm, whatever was sent before. Then what A learns of a record
-//! is μ-GDP with μ² = Σ_{k ≤ R+t} Δ_k²/σ_k², up to the rounding of [`distributed_noise`](super::distributed_noise).
+//! **Theorem.** Let a set A of at most c agents, fixed before the run, pool all they know, leave
+//! the protocol as they like (they may say of anybody that it is gone) and read every message on
+//! every link. Let all others follow rules 1 and 2. Let m be the least size of a component of the
+//! graph that can be left when some c + t agents or fewer are taken away ([`company`]), and let
+//! every agent's part of the noise be N(0, σ_k²/m) in its k-th charge, in which one record moves
+//! its vector by at most Δ_k in the l2 norm, whatever was sent before. Then what A learns of a
+//! record is μ-GDP with μ² = Σ_{k ≤ R+t} Δ_k²/σ_k², up to the rounding of
+//! [`distributed_noise`](super::distributed_noise).
 //!
-//! *Proof.* **One label.** Fix (r, D), with |D| ≤ t, and let C be a component of the graph without A ∪ D. A knows the masks of its own edges. Let U ⊆ C be those who have sent their vector under this
-//! label so far. If U ≠ C, every connected part of U has an edge to C ∖ U, for C is connected; the mask of that edge is in one of the y seen, and in nothing else that anybody has sent. So the y
-//! of U, without the masks of A, are uniform and independent of all q: choose a spanning tree of that part, rooted where the edge leaves; given all y but the root's the masks of the tree are determined by
-//! the q, one each, and the root's y has a mask of its own. If U = C the same tree shows that all y but one are uniform and independent of the q, and the last is fixed by the sum: Σ_C q_k is
-//! learned, and nothing else. Masks of another label, an edge's or a round's, are drawn under another key: independent. Agents that do not agree on D use different labels and so leave each other's masks in place.
+//! *Proof.* **One label.** Fix (r, D), with |D| ≤ t, and let C be a component of the graph without
+//! A ∪ D. A knows the masks of its own edges. Let U ⊆ C be those who have sent their vector under
+//! this label so far. If U ≠ C, every connected part of U has an edge to C ∖ U, for C is connected;
+//! the mask of that edge is in one of the y seen, and in nothing else that anybody has sent. So the
+//! y of U, without the masks of A, are uniform and independent of all q: choose a spanning tree of
+//! that part, rooted where the edge leaves; given all y but the root's the masks of the tree are
+//! determined by the q, one each, and the root's y has a mask of its own. If U = C the same tree
+//! shows that all y but one are uniform and independent of the q, and the last is fixed by the sum:
+//! Σ_C q_k is learned, and nothing else. Masks of another label, an edge's or a round's, are drawn
+//! under another key: independent. Agents that do not agree on D use different labels and so leave
+//! each other's masks in place.
 //!
-//! **One sum.** |A ∪ D| ≤ c + t, so C has at least m members. Each has added its part of the noise under this label and no other, so the sum carries Gaussian noise of variance at least σ_k²
-//! (independent noise beyond that hides no less). Before C is complete the view is independent of these parts; when the last of C sends, the point at which each computed its vector is a function of what was sent
-//! before. Given that, a record of agent i moves the sum by at most Δ_k.
+//! **One sum.** |A ∪ D| ≤ c + t, so C has at least m members. Each has added its part of the noise
+//! under this label and no other, so the sum carries Gaussian noise of variance at least σ_k²
+//! (independent noise beyond that hides no less). Before C is complete the view is independent of
+//! these parts; when the last of C sends, the point at which each computed its vector is a function
+//! of what was sent before. Given that, a record of agent i moves the sum by at most Δ_k.
 //!
-//! **All of them.** A record of agent i is in the sums of labels under which i sent, at most R + t. In the order in which they become complete each is a Gaussian mechanism chosen by what
-//! was seen before, so the costs add up as Σ μ_k² (Dong, Roth and Su 2022). What A sends, who is given up and when, is a function of what it has seen and of clocks. ∎
+//! **All of them.** A record of agent i is in the sums of labels under which i sent, at most R + t.
+//! In the order in which they become complete each is a Gaussian mechanism chosen by what was seen
+//! before, so the costs add up as Σ μ_k² (Dong, Roth and Su 2022). What A sends, who is given up
+//! and when, is a function of what it has seen and of clocks. ∎
 //!
-//! The masks are ChaCha12's under the secret of the edge, so the theorem is that of ideal bits, as everywhere. Two things it does not need: that everybody gives up the same agents, and that those given up are really
-//! gone. An honest agent that others give up while it lives has sent nothing under their label.
+//! The masks are ChaCha12's under the secret of the edge, so the theorem is that of ideal bits, as
+//! everywhere. Two things it does not need: that everybody gives up the same agents, and that those
+//! given up are really gone. An honest agent that others give up while it lives has sent nothing
+//! under their label.
 //!
-//! On a complete graph m = N − c − t. On a graph that c + t agents can cut so that one agent is alone, m = 1: that is each agent's own noise, as in the plain exchange, and never less.
+//! On a complete graph m = N − c − t. On a graph that c + t agents can cut so that one agent is
+//! alone, m = 1: that is each agent's own noise, as in the plain exchange, and never less.
 
 use crate::graph::Graph;
 
@@ -54,10 +77,12 @@ pub struct Least {
 /// Most steps that a search may take.
 const SEARCH: u64 = 200_000_000;
 
-/// The least size of a component that is left of `graph` when some `taken` agents, or fewer, are taken away; at least a lower bound of it where looking further would take too long.
+/// The least size of a component that is left of `graph` when some `taken` agents, or fewer, are
+/// taken away; at least a lower bound of it where looking further would take too long.
 ///
-/// A set C of agents is such a component if it is connected and has at most `taken` neighbours outside. Where no `taken` agents cut the graph, the only one is what is left of all: N − `taken`.
-/// Elsewhere sets are tried by their size, the smallest first.
+/// A set C of agents is such a component if it is connected and has at most `taken` neighbours
+/// outside. Where no `taken` agents cut the graph, the only one is what is left of all: N −
+/// `taken`. Elsewhere sets are tried by their size, the smallest first.
 ///
 /// ```
 /// # use consenso_engine as consenso;
@@ -95,7 +120,8 @@ pub fn company(graph: &Graph, taken: usize) -> Least {
 
 /// Whether no `k` agents cut the graph in two; `None` where that would take too long to find out.
 ///
-/// Of any k + 1 agents one is outside a set of k that cuts, and then somebody on the other side is not its neighbour and is reached by at most k ways that share nobody (Menger).
+/// Of any k + 1 agents one is outside a set of k that cuts, and then somebody on the other side is
+/// not its neighbour and is reached by at most k ways that share nobody (Menger).
 #[must_use]
 pub(crate) fn connectivity_exceeds(graph: &Graph, k: usize) -> Option<bool> {
     let n = graph.agents();
@@ -109,11 +135,16 @@ pub(crate) fn connectivity_exceeds(graph: &Graph, k: usize) -> Option<bool> {
     if pairs.saturating_mul(k as u64 + 1).saturating_mul(2 * graph.edges() as u64) > 10 * SEARCH {
         return None;
     }
-    let far = |v: usize, u: usize| u != v && graph.neighbours(v).binary_search(&(u as u32)).is_err();
-    Some((0..=k).all(|v| (0..n).filter(|&u| far(v, u)).all(|u| disjoint_ways(graph, v, u, k + 1) > k)))
+    let far =
+        |v: usize, u: usize| u != v && graph.neighbours(v).binary_search(&(u as u32)).is_err();
+    Some(
+        (0..=k)
+            .all(|v| (0..n).filter(|&u| far(v, u)).all(|u| disjoint_ways(graph, v, u, k + 1) > k)),
+    )
 }
 
-/// How many ways from `from` to `to` share nobody between, up to `enough` of them; the two are no neighbours. Maximum flow: every agent is an entrance and an exit with one unit between.
+/// How many ways from `from` to `to` share nobody between, up to `enough` of them; the two are no
+/// neighbours. Maximum flow: every agent is an entrance and an exit with one unit between.
 fn disjoint_ways(graph: &Graph, from: usize, to: usize, enough: usize) -> usize {
     const NOBODY: usize = usize::MAX;
     let n = graph.agents();
@@ -164,7 +195,8 @@ fn disjoint_ways(graph: &Graph, from: usize, to: usize, enough: usize) -> usize 
             return found;
         }
         // The edges of all ways, with those of the new one turned over where it went against them.
-        let mut edges: std::collections::BTreeSet<(usize, usize)> = std::collections::BTreeSet::new();
+        let mut edges: std::collections::BTreeSet<(usize, usize)> =
+            std::collections::BTreeSet::new();
         for &first in &firsts {
             edges.insert((from, first));
             let mut at = first;
@@ -179,7 +211,8 @@ fn disjoint_ways(graph: &Graph, from: usize, to: usize, enough: usize) -> usize 
             let up = parent[state];
             let (a, b) = (up / 2, state / 2);
             if a != b {
-                // From the exit of a to the entrance of b, or from the entrance of a back to the exit of b.
+                // From the exit of a to the entrance of b, or from the entrance of a back to the
+                // exit of b.
                 if up % 2 == 1 {
                     edges.insert((a, b))
                 } else {
@@ -211,10 +244,12 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether some connected set of this size has at most `taken` neighbours outside; `None` when the search is over before it knows.
+    /// Whether some connected set of this size has at most `taken` neighbours outside; `None` when
+    /// the search is over before it knows.
     fn any(&mut self, size: usize) -> Option<bool> {
         for root in 0..self.graph.agents() {
-            // Sets whose smallest member is the root, each found once: what was passed over stays out.
+            // Sets whose smallest member is the root, each found once: what was passed over stays
+            // out.
             let mut out = vec![false; self.graph.agents()];
             out[..root].fill(true);
             if self.grow(&mut vec![root], &mut out, size)? {
@@ -268,7 +303,8 @@ pub(crate) mod tests {
     /// All connected graphs of `n` agents, one of each kind.
     pub(crate) fn all_graphs(n: u32) -> Vec<Graph> {
         let pairs: Vec<(u32, u32)> = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))).collect();
-        let place = |a: u32, b: u32| pairs.iter().position(|&p| p == (a.min(b), a.max(b))).expect("a pair");
+        let place =
+            |a: u32, b: u32| pairs.iter().position(|&p| p == (a.min(b), a.max(b))).expect("a pair");
         let mut orders = vec![Vec::new()];
         for _ in 0..n {
             let longer = |order: &Vec<u32>| {
@@ -283,8 +319,9 @@ pub(crate) mod tests {
             .map(|o| pairs.iter().map(|&(a, b)| place(o[a as usize], o[b as usize])).collect())
             .collect();
         let set = |mask: u32| (0..pairs.len()).filter(move |i| mask >> i & 1 == 1);
-        let first =
-            |mask: &u32| moves.iter().all(|to| set(*mask).fold(0, |all, i| all | 1 << to[i]) >= *mask);
+        let first = |mask: &u32| {
+            moves.iter().all(|to| set(*mask).fold(0, |all, i| all | 1 << to[i]) >= *mask)
+        };
         let edges = |mask: u32| -> Vec<(u32, u32)> { set(mask).map(|i| pairs[i]).collect() };
         let masks = (0..1u32 << pairs.len()).filter(first);
         masks.filter_map(|mask| Graph::from_edges(n as usize, &edges(mask)).ok()).collect()
@@ -303,7 +340,8 @@ pub(crate) mod tests {
         while left != 0 {
             let mut one = left & left.wrapping_neg();
             loop {
-                let reached = (0..n).filter(|u| one >> u & 1 == 1).flat_map(|u| graph.neighbours(u as usize));
+                let reached =
+                    (0..n).filter(|u| one >> u & 1 == 1).flat_map(|u| graph.neighbours(u as usize));
                 let wider = reached.fold(one, |all, &w| all | 1 << w) & !taken;
                 if wider == one {
                     break;
@@ -343,7 +381,11 @@ pub(crate) mod tests {
                 assert_eq!(found, Least { size: exact, exact: true }, "{graph:?} without {taken}");
                 let cut = (0..1u32 << graph.agents())
                     .any(|s| s.count_ones() as usize <= taken && components(graph, s).len() > 1);
-                assert_eq!(connectivity_exceeds(graph, taken), Some(!cut), "{graph:?} without {taken}");
+                assert_eq!(
+                    connectivity_exceeds(graph, taken),
+                    Some(!cut),
+                    "{graph:?} without {taken}"
+                );
             }
         }
     }

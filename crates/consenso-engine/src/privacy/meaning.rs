@@ -1,8 +1,9 @@
 //! What an (ε, δ) means for one person: odds, and what a membership attacker can reach.
 //!
-//! An (ε, δ) claim says that for any two neighbouring data sets and any set S of transcripts, P(S) ≤ e^ε·P′(S) + δ, in both
-//! directions. Read as a test of "this person's record is in the data" against "it is not" (or: it is another one), with false alarm
-//! rate α and detection rate τ, both directions together are (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015)
+//! An (ε, δ) claim says that for any two neighbouring data sets and any set S of transcripts, P(S)
+//! ≤ e^ε·P′(S) + δ, in both directions. Read as a test of "this person's record is in the data"
+//! against "it is not" (or: it is another one), with false alarm rate α and detection rate τ, both
+//! directions together are (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015)
 //!
 //! ```text
 //! τ ≤ min(1, e^ε·α + δ, 1 − e^{−ε}·(1 − δ − α)).
@@ -22,7 +23,8 @@ pub struct Meaning {
     pub delta: f64,
     /// e^ε: the factor by which the odds of any guess can grow, where δ is left aside.
     pub odds: f64,
-    /// The largest chance to tell two equally likely neighbouring data sets apart: (e^ε + δ)/(1 + e^ε). A coin has ½.
+    /// The largest chance to tell two equally likely neighbouring data sets apart: (e^ε + δ)/(1 +
+    /// e^ε). A coin has ½.
     pub right_guess: f64,
 }
 
@@ -38,26 +40,29 @@ impl Meaning {
         Some(Self { epsilon, delta, odds: up(libm::exp(epsilon)), right_guess })
     }
 
-    /// The largest share of members that an attacker detects who accuses at most the share `false_alarms` of non-members wrongly.
+    /// The largest share of members that an attacker detects who accuses at most the share
+    /// `false_alarms` of non-members wrongly.
     pub fn detection(&self, false_alarms: f64) -> f64 {
         let alpha = false_alarms.clamp(0.0, 1.0);
         // An infinite factor of nothing is nothing.
         let by_odds = if alpha > 0.0 { self.odds * alpha + self.delta } else { self.delta };
         // What the subtraction may lose, added.
-        let by_complement = 1.0 - libm::exp(-self.epsilon) * (1.0 - self.delta - alpha) + 4.0 * f64::EPSILON;
+        let by_complement =
+            1.0 - libm::exp(-self.epsilon) * (1.0 - self.delta - alpha) + 4.0 * f64::EPSILON;
         let least = by_odds.min(by_complement);
         if least == 0.0 { 0.0 } else { up(least).min(1.0) }
     }
 
-    /// How sure an attacker may become of a statement about one record that they held for true with probability `before`, where δ is
-    /// left aside: odds grow by e^ε at most.
+    /// How sure an attacker may become of a statement about one record that they held for true with
+    /// probability `before`, where δ is left aside: odds grow by e^ε at most.
     pub fn belief(&self, before: f64) -> f64 {
         let before = before.clamp(0.0, 1.0);
         let against = (1.0 - before) * libm::exp(-self.epsilon);
         if before == 0.0 { 0.0 } else { up(before / (before + against)).min(1.0) }
     }
 
-    /// The claim about `records` records of one person together: (kε, δ·(1 + e^ε + … + e^{(k−1)ε})).
+    /// The claim about `records` records of one person together: (kε, δ·(1 + e^ε + … +
+    /// e^{(k−1)ε})).
     ///
     /// `None` where that δ is no longer below 1.
     pub fn group(&self, records: u32) -> Option<Self> {

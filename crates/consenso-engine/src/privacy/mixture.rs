@@ -1,52 +1,61 @@
-//! The Laplace mixture: what one coordinate of a round costs when a uniform point hides the private step.
+//! The Laplace mixture: what one coordinate of a round costs when a uniform point hides the private
+//! step.
 //!
-//! One coordinate of a release is `m + t + U + Δ` with `U ~ U[0, ω]`, `Δ ~ Lap(β)` (rate `β`, density
-//! `(β/2)·e^(−β|y|)`) and a private shift `|t| ≤ s` (docs/paper.md section 4, Theorems 2.2 and 2.3 of the paper). In units of
-//! `1/β` everything depends on `u = βω` and `v = βs` only; this module works in those units. With `h = u/2` and `y`
-//! measured from the middle of the interval the density of `U + Δ` is
+//! One coordinate of a release is `m + t + U + Δ` with `U ~ U[0, ω]`, `Δ ~ Lap(β)` (rate `β`,
+//! density `(β/2)·e^(−β|y|)`) and a private shift `|t| ≤ s` (docs/paper.md section 4, Theorems 2.2
+//! and 2.3 of the paper). In units of `1/β` everything depends on `u = βω` and `v = βs` only; this
+//! module works in those units. With `h = u/2` and `y` measured from the middle of the interval the
+//! density of `U + Δ` is
 //!
 //! ```text
 //! f(y) = N(y)/(2u),   N(y) = (1 − e^(−(h+y))) + (1 − e^(−(h−y)))   inside, |y| ≤ h
 //! f(y) = C·e^(−(|y|−h)),   C = (1 − e^(−u))/(2u)                    outside
 //! ```
 //!
-//! even, continuously differentiable and log-concave: `ψ = −log f` has `ψ' = sinh y/(e^h − cosh y)` and
-//! `ψ'' = (e^h cosh y − 1)/(e^h − cosh y)² > 0` inside, `ψ' = ±1` outside.
+//! even, continuously differentiable and log-concave: `ψ = −log f` has `ψ' = sinh y/(e^h − cosh y)`
+//! and `ψ'' = (e^h cosh y − 1)/(e^h − cosh y)² > 0` inside, `ψ' = ±1` outside.
 //!
 //! # Facts the code relies on
 //!
-//! 1. **Worst shift of the realised loss.** `ψ` is even and convex, so `|ψ(y−t) − ψ(y)|` over `|t| ≤ v` is largest for
-//!    the shift away from the middle: `Θ(y) = ψ(|y|+v) − ψ(|y|)`. It grows with `|y|`, and equals `v` once `|y| ≥ h`.
-//! 2. **Worst shift of the Rényi divergence.** `exp((a−1)·D_a(v)) = ∫ exp(−aψ(y) + (a−1)ψ(y+v)) dy`. For each `y` the
-//!    exponent is convex in `v`; an integral of log-convex functions is log-convex; hence `D_a` is a **convex**, even
-//!    function of the shift that vanishes at 0. It increases with `|t|`, so `|t| = s` is the worst, and a chord between
-//!    two shifts bounds it from above (the tables use that).
-//! 3. **Wider intervals cost less.** `U[0,u]` is smaller than `U[0,u′]` in the dispersive order when `u ≤ u′`, and
-//!    adding independent log-concave noise keeps that order (Lewis and Thompson, 1981). For a location family with
-//!    log-concave density the trade-off curve of (no shift, shift `v`) is `F(F⁻¹(1−α) − v)`, which grows pointwise in
-//!    the dispersive order: the pair with `u′` is a garbling of the pair with `u` (Blackwell). Every divergence,
-//!    `D_a` and the Fisher information among them, is therefore non-increasing in `u`.
-//! 4. **Symmetric form.** With `z = y + v/2`, `L(z) = ψ(z+v/2) − ψ(z−v/2)` (odd, increasing, `|L| ≤ v`) and
-//!    `m(z) = √(f(z−v/2) f(z+v/2))` (even), `exp((a−1)D_a) = 1 + E` with
-//!    `E = 4 ∫₀^∞ m(z) sinh(aL/2) sinh((a−1)L/2) dz`: positive, second order in `v`, free of cancellation.
-//! 5. **Small shifts.** Since `m·L²/4 ≤ (√f(z−v/2) − √f(z+v/2))²`, whose integral is at most `v²I(u)/4` (Cauchy–Schwarz),
-//!    `D_a ≤ (a·v²·I(u)/2)·S(av/2)·S((a−1)v/2)` with `S(x) = sinh(x)/x`: a closed form that is exact as `v → 0`.
+//! 1. **Worst shift of the realised loss.** `ψ` is even and convex, so `|ψ(y−t) − ψ(y)|` over
+//!    `|t| ≤ v` is largest for the shift away from the middle: `Θ(y) = ψ(|y|+v) − ψ(|y|)`. It grows
+//!    with `|y|`, and equals `v` once `|y| ≥ h`.
+//! 2. **Worst shift of the Rényi divergence.**
+//!    `exp((a−1)·D_a(v)) = ∫ exp(−aψ(y) + (a−1)ψ(y+v)) dy`. For each `y` the exponent is convex in
+//!    `v`; an integral of log-convex functions is log-convex; hence `D_a` is a **convex**, even
+//!    function of the shift that vanishes at 0. It increases with `|t|`, so `|t| = s` is the worst,
+//!    and a chord between two shifts bounds it from above (the tables use that).
+//! 3. **Wider intervals cost less.** `U[0,u]` is smaller than `U[0,u′]` in the dispersive order
+//!    when `u ≤ u′`, and adding independent log-concave noise keeps that order (Lewis and Thompson,
+//!    1981). For a location family with log-concave density the trade-off curve of (no shift, shift
+//!    `v`) is `F(F⁻¹(1−α) − v)`, which grows pointwise in the dispersive order: the pair with `u′`
+//!    is a garbling of the pair with `u` (Blackwell). Every divergence, `D_a` and the Fisher
+//!    information among them, is therefore non-increasing in `u`.
+//! 4. **Symmetric form.** With `z = y + v/2`, `L(z) = ψ(z+v/2) − ψ(z−v/2)` (odd, increasing,
+//!    `|L| ≤ v`) and `m(z) = √(f(z−v/2) f(z+v/2))` (even), `exp((a−1)D_a) = 1 + E` with
+//!    `E = 4 ∫₀^∞ m(z) sinh(aL/2) sinh((a−1)L/2) dz`: positive, second order in `v`, free of
+//!    cancellation.
+//! 5. **Small shifts.** Since `m·L²/4 ≤ (√f(z−v/2) − √f(z+v/2))²`, whose integral is at most
+//!    `v²I(u)/4` (Cauchy–Schwarz), `D_a ≤ (a·v²·I(u)/2)·S(av/2)·S((a−1)v/2)` with
+//!    `S(x) = sinh(x)/x`: a closed form that is exact as `v → 0`.
 //!
 //! # Certified quadrature
 //!
-//! Where both arguments are outside the interval (`z ≥ h + v/2`) the integrands are pure exponentials and are integrated
-//! in closed form; the rest is cut where an argument crosses an end, so that every piece is analytic. The nearest
-//! singularity of an inside piece is the zero of `N` at `±arcosh(e^h)`, `ln(1 + √(1−e^(−u)))` beyond the end
-//! (`ln 2` for wide intervals, about `√u` for narrow ones); panels start at that scale and double. See the private
-//! `quadrature` module for the error, which is added to the value; what is cut off deep inside a wide interval is
-//! bounded by monotonicity and added as well. A last factor covers floating-point rounding. Results exceed the truth by
-//! at most about `1e-9` of it.
+//! Where both arguments are outside the interval (`z ≥ h + v/2`) the integrands are pure
+//! exponentials and are integrated in closed form; the rest is cut where an argument crosses an
+//! end, so that every piece is analytic. The nearest singularity of an inside piece is the zero of
+//! `N` at `±arcosh(e^h)`, `ln(1 + √(1−e^(−u)))` beyond the end (`ln 2` for wide intervals, about
+//! `√u` for narrow ones); panels start at that scale and double. See the private `quadrature`
+//! module for the error, which is added to the value; what is cut off deep inside a wide interval
+//! is bounded by monotonicity and added as well. A last factor covers floating-point rounding.
+//! Results exceed the truth by at most about `1e-9` of it.
 
 use thiserror::Error;
 
 use super::quadrature::Integrals;
 
-/// Panels are accepted at this relative size of their error estimate; some tens of panels stay far below 1e-9.
+/// Panels are accepted at this relative size of their error estimate; some tens of panels stay far
+/// below 1e-9.
 const TIGHT: f64 = 2e-12;
 
 /// An input no mixture can be built from.
@@ -58,7 +67,8 @@ pub enum MixtureError {
         /// The width as given.
         omega: f64,
     },
-    /// The noise's rate (or, for Gaussian noise, its standard deviation) must be finite and positive.
+    /// The noise's rate (or, for Gaussian noise, its standard deviation) must be finite and
+    /// positive.
     #[error("noise parameter must be finite and positive, not {value}")]
     Noise {
         /// The rate or standard deviation as given.
@@ -113,8 +123,8 @@ pub enum MixtureError {
 pub struct Gamma {
     /// `E[Θ]/v` by certified quadrature, rounded up.
     pub exact: f64,
-    /// The closed form as the paper prints it, where its condition `ω > s > 0` holds. **Not** an upper bound:
-    /// its proof takes the wrong end of the shift (docs/paper.md section 8, item 2).
+    /// The closed form as the paper prints it, where its condition `ω > s > 0` holds. **Not** an
+    /// upper bound: its proof takes the wrong end of the shift (docs/paper.md section 8, item 2).
     pub printed: Option<f64>,
     /// The valid Jensen bound `ln(E e^Θ)/v`, rounded up.
     pub bound: f64,
@@ -131,7 +141,8 @@ pub struct Loss {
     pub worst: f64,
 }
 
-/// The density of `U[0, u] + Lap(1)` and its shifts by at most `v`: the Laplace mixture in units of its noise scale.
+/// The density of `U[0, u] + Lap(1)` and its shifts by at most `v`: the Laplace mixture in units of
+/// its noise scale.
 ///
 /// ```
 /// # use consenso_engine as consenso;
@@ -149,10 +160,12 @@ pub struct LaplaceMixture {
 }
 
 impl LaplaceMixture {
-    /// The mixture of an interval of width `omega`, Laplace noise of rate `beta` and shifts up to `shift`.
+    /// The mixture of an interval of width `omega`, Laplace noise of rate `beta` and shifts up to
+    /// `shift`.
     ///
     /// # Errors
-    /// A width or shift that is negative or not finite, a rate that is not positive, or a product that overflows.
+    /// A width or shift that is negative or not finite, a rate that is not positive, or a product
+    /// that overflows.
     pub fn new(omega: f64, beta: f64, shift: f64) -> Result<Self, MixtureError> {
         check(omega, beta, shift)?;
         Self::from_scaled(beta * omega, beta * shift)
@@ -187,7 +200,8 @@ impl LaplaceMixture {
         scaled_log_density(self.u, x, self.u - x)
     }
 
-    /// The realised loss `Θ` (Theorem 2.2) of a value `x` from the interval's low end, in units of `1/β`, rounded up.
+    /// The realised loss `Θ` (Theorem 2.2) of a value `x` from the interval's low end, in units of
+    /// `1/β`, rounded up.
     pub fn loss(&self, x: f64) -> f64 {
         let from_middle = (x - 0.5 * self.u).abs();
         realised(self.u, self.v, from_middle, x.min(self.u - x)).min(self.v)
@@ -202,18 +216,21 @@ impl LaplaceMixture {
         Gamma { exact, printed, bound }
     }
 
-    /// `γ` and its Jensen bound: `E Θ = 2∫₀^∞ fΘ`, where `Θ = v` outside and the inside is cut at `|y| = h − v`.
+    /// `γ` and its Jensen bound: `E Θ = 2∫₀^∞ fΘ`, where `Θ = v` outside and the inside is cut at
+    /// `|y| = h − v`.
     fn mean_loss(&self) -> (f64, f64) {
         let (u, v, h) = (self.u, self.v, 0.5 * self.u);
         if u == 0.0 {
             return (1.0, 1.0);
         }
         if v < 1e-11 {
-            // Θ/v averages ψ' over [|y|, |y|+v], so γ exceeds its limit by a fraction of about v: rounding up covers it.
+            // Θ/v averages ψ' over [|y|, |y|+v], so γ exceeds its limit by a fraction of about v:
+            // rounding up covers it.
             let limit = (-libm::expm1(-h) / h * (1.0 + 1e-10)).min(1.0);
             return (limit, limit);
         }
-        // Jensen's integrand is e^Θ − 1 for small shifts (no cancellation) and e^(Θ−v) for large ones (no overflow).
+        // Jensen's integrand is e^Θ − 1 for small shifts (no cancellation) and e^(Θ−v) for large
+        // ones (no overflow).
         let small = v < 1.0;
         let jensen = |theta: f64| if small { libm::expm1(theta) } else { libm::exp(theta - v) };
         let tail = outside_weight(u);
@@ -250,15 +267,17 @@ impl LaplaceMixture {
         ((exact * up).min(1.0), (bound * up).min(1.0))
     }
 
-    /// Theorem 2.3's right-hand side as printed: `ln{e^v[1 − 2A] + 2B}/v` with `A` and `B` the masses of
-    /// `[0, (u−v)/2]` and of the same piece moved by `v`, rearranged so that small shifts do not cancel.
+    /// Theorem 2.3's right-hand side as printed: `ln{e^v[1 − 2A] + 2B}/v` with `A` and `B` the
+    /// masses of `[0, (u−v)/2]` and of the same piece moved by `v`, rearranged so that small shifts
+    /// do not cancel.
     fn gamma_printed(&self) -> f64 {
         let (u, v, h) = (self.u, self.v, 0.5 * self.u);
         // ∫ over the v-long piece about the middle, and over the first v of the interval.
         let middle = (-v * libm::expm1(-h) - 2.0 * libm::exp(-h) * sinh_excess(0.5 * v)) / u;
         let first = (-libm::expm1(v) * libm::expm1(-u) - 2.0 * sinh_excess(v)) / (2.0 * u);
         let up_to = |x: f64| {
-            // ∫₀^x p = [2x − (1−e^(−x)) − e^(−u)(e^x − 1)]/(2u); the last product in a form that cannot overflow.
+            // ∫₀^x p = [2x − (1−e^(−x)) − e^(−u)(e^x − 1)]/(2u); the last product in a form that
+            // cannot overflow.
             (2.0 * x + libm::expm1(-x) - libm::exp(x - u) + libm::exp(-u)) / (2.0 * u)
         };
         let moved = up_to(0.5 * (u + v)) - first;
@@ -267,13 +286,15 @@ impl LaplaceMixture {
 
     /// The Fisher information of `U + Lap(1)`, in closed form.
     ///
-    /// `I(u) = (2q/u)·ln(1+q) − e^(−u)/(1+q)` with `q = √(1 − e^(−u))`; `I(0) = 1`, `I(u) ≈ 2 ln 2/u` for large `u`.
-    /// It is the exact curvature of every divergence at shift 0: `D_a ≈ a·v²·I(u)/2`.
+    /// `I(u) = (2q/u)·ln(1+q) − e^(−u)/(1+q)` with `q = √(1 − e^(−u))`; `I(0) = 1`,
+    /// `I(u) ≈ 2 ln 2/u` for large `u`. It is the exact curvature of every divergence at shift 0:
+    /// `D_a ≈ a·v²·I(u)/2`.
     pub fn fisher_information(&self) -> f64 {
         fisher_information(self.u)
     }
 
-    /// The Rényi divergence `D_a` of one coordinate, the worst over shifts of at most `v`, rounded up.
+    /// The Rényi divergence `D_a` of one coordinate, the worst over shifts of at most `v`, rounded
+    /// up.
     ///
     /// # Errors
     /// [`MixtureError::Order`] unless `order` is finite and above 1.
@@ -295,7 +316,8 @@ pub fn log_density(omega: f64, beta: f64, x: f64) -> Result<f64, MixtureError> {
     Ok(libm::log(beta) + scaled_log_density(mixture.u, beta * x, beta * (omega - x)))
 }
 
-/// The amplification `γ` of Theorem 2.3 for an interval of width `omega`, noise rate `beta` and shift up to `shift`.
+/// The amplification `γ` of Theorem 2.3 for an interval of width `omega`, noise rate `beta` and
+/// shift up to `shift`.
 ///
 /// # Errors
 /// As [`LaplaceMixture::new`].
@@ -315,11 +337,18 @@ pub fn loss(omega: f64, beta: f64, shift: f64, x: f64) -> Result<Loss, MixtureEr
     Ok(mixture.realised_at(from_middle, inside))
 }
 
-/// The realised loss of a released coordinate `y` whose interval, private step included, is `[low, high]`.
+/// The realised loss of a released coordinate `y` whose interval, private step included, is
+/// `[low, high]`.
 ///
 /// # Errors
 /// As [`loss`], and [`MixtureError::Interval`] when the ends are out of order or not finite.
-pub fn realised_loss(low: f64, high: f64, beta: f64, shift: f64, y: f64) -> Result<Loss, MixtureError> {
+pub fn realised_loss(
+    low: f64,
+    high: f64,
+    beta: f64,
+    shift: f64,
+    y: f64,
+) -> Result<Loss, MixtureError> {
     if !(low.is_finite() && high.is_finite() && low <= high) {
         return Err(MixtureError::Interval { low, high });
     }
@@ -327,14 +356,16 @@ pub fn realised_loss(low: f64, high: f64, beta: f64, shift: f64, y: f64) -> Resu
     let mixture = LaplaceMixture::new(omega, beta, shift)?;
     check_value(y)?;
     let (above, below) = (y - low, high - y);
-    // The offset from the middle carries a rounding of the interval's size: push it outwards, where the loss is larger.
+    // The offset from the middle carries a rounding of the interval's size: push it outwards, where
+    // the loss is larger.
     let slack = 2.0 * f64::EPSILON * (above.abs() + below.abs());
     let from_middle = beta * (0.5 * (above - below).abs() + slack);
     let inside = beta * (above.min(below) - slack);
     Ok(mixture.realised_at(from_middle, inside))
 }
 
-/// The Rényi cost of order `order` of one coordinate, the worst over shifts of at most `shift`, rounded up.
+/// The Rényi cost of order `order` of one coordinate, the worst over shifts of at most `shift`,
+/// rounded up.
 ///
 /// # Errors
 /// As [`LaplaceMixture::new`] and [`LaplaceMixture::renyi`].
@@ -375,7 +406,8 @@ fn outside_weight(u: f64) -> f64 {
     if u > 0.0 { -0.5 * libm::expm1(-u) / u } else { 0.5 }
 }
 
-/// How far beyond an end of the interval the analytic continuation of the inside piece first vanishes.
+/// How far beyond an end of the interval the analytic continuation of the inside piece first
+/// vanishes.
 fn singularity_distance(u: f64) -> f64 {
     libm::log1p(libm::sqrt(-libm::expm1(-u)))
 }
@@ -394,12 +426,14 @@ fn scaled_log_density(u: f64, above: f64, below: f64) -> f64 {
     }
 }
 
-/// `ln(N(y)/(1−e^(−u)))` at distance `r ∈ [0, u]` inside an end: `N = (1−e^(−u)) + (1−e^(−r))(1−e^(−(u−r)))`.
+/// `ln(N(y)/(1−e^(−u)))` at distance `r ∈ [0, u]` inside an end:
+/// `N = (1−e^(−u)) + (1−e^(−r))(1−e^(−(u−r)))`.
 fn inside_excess(u: f64, r: f64) -> f64 {
     libm::log1p(-libm::expm1(-r) * libm::expm1(-(u - r).max(0.0)) / libm::expm1(-u))
 }
 
-/// `Θ = ψ(y+v) − ψ(y)` for `y ≥ 0` from the middle, `inside = h − y` its distance inside the nearer end.
+/// `Θ = ψ(y+v) − ψ(y)` for `y ≥ 0` from the middle, `inside = h − y` its distance inside the nearer
+/// end.
 ///
 /// A sum of non-negative terms in every case, so it is accurate to rounding relative to `Θ` itself.
 fn loss_kernel(u: f64, v: f64, from_middle: f64, inside: f64) -> f64 {
@@ -414,7 +448,8 @@ fn loss_kernel(u: f64, v: f64, from_middle: f64, inside: f64) -> f64 {
     }
 }
 
-/// The loss kernel rounded up; the relative condition of `Θ` in its arguments is at most about `1 + u + v`.
+/// The loss kernel rounded up; the relative condition of `Θ` in its arguments is at most about
+/// `1 + u + v`.
 fn realised(u: f64, v: f64, from_middle: f64, inside: f64) -> f64 {
     loss_kernel(u, v, from_middle, inside) * (1.0 + 8.0 * f64::EPSILON * (2.0 + u + v))
 }
@@ -442,8 +477,8 @@ fn sinhc(x: f64) -> f64 {
 
 /// The Fisher information of `U[0, u] + Lap(1)`.
 ///
-/// `I = 2C + 2∫₀^h fψ'²`; the integral of `sinh²y/(e^h − cosh y)` is elementary and the whole collapses to
-/// `(2/u)·√(1−e^(−u))·arcosh(e^(u/2)) − 1`, written here without cancellation.
+/// `I = 2C + 2∫₀^h fψ'²`; the integral of `sinh²y/(e^h − cosh y)` is elementary and the whole
+/// collapses to `(2/u)·√(1−e^(−u))·arcosh(e^(u/2)) − 1`, written here without cancellation.
 pub fn fisher_information(u: f64) -> f64 {
     let q = libm::sqrt(-libm::expm1(-u));
     if q == 0.0 {
@@ -461,7 +496,8 @@ pub(super) fn curvature_bound(u: f64, v: f64, order: f64) -> f64 {
 /// `D_a` for every order at once, rounded up and never above `v`; orders must be above 1.
 ///
 /// The scaled integral `Ẽ = e^(−κv) E`, `κ = a − ½`, has integrand
-/// `m·e^(−κ(v−L))·(1 − e^(−aL))·(1 − e^(−(a−1)L))`, which neither cancels nor overflows at any order.
+/// `m·e^(−κ(v−L))·(1 − e^(−aL))·(1 − e^(−(a−1)L))`, which neither cancels nor overflows at any
+/// order.
 pub(super) fn renyi_costs(u: f64, v: f64, orders: &[f64], tolerance: f64, costs: &mut [f64]) {
     let largest = orders.iter().copied().fold(1.0, f64::max);
     // Below this the closed form is exact to 1e-10, and squares cannot underflow unnoticed.
@@ -477,13 +513,15 @@ pub(super) fn renyi_costs(u: f64, v: f64, orders: &[f64], tolerance: f64, costs:
     }
 }
 
-/// `Ẽ` of every order: closed form outside, adaptive quadrature of the pieces between the break points.
+/// `Ẽ` of every order: closed form outside, adaptive quadrature of the pieces between the break
+/// points.
 fn scaled_excess(u: f64, v: f64, orders: &[f64], largest: f64, tolerance: f64) -> Integrals {
     let (h, tail) = (0.5 * u, outside_weight(u));
     let mut sums = Integrals::new(orders.len(), tolerance);
     weigh(orders, v, v, tail * libm::exp(-0.5 * v), &mut sums.value);
 
-    // One argument inside, `r` from the end, the other outside by v − r: L = v − r + ln(N/(1−e^(−u))).
+    // One argument inside, `r` from the end, the other outside by v − r: L = v − r +
+    // ln(N/(1−e^(−u))).
     let crossing = u.min(v);
     let kappa = largest - 0.5;
     if crossing > 0.0 {
@@ -572,9 +610,12 @@ mod tests {
 
     #[test]
     fn no_interval_is_the_tight_laplace_cost() {
-        for (v, order) in [(0.01_f64, 2.0_f64), (0.5, 1.5), (3.0, 40.0), (1e-4, 1.0001), (10.0, 1e4)] {
+        for (v, order) in
+            [(0.01_f64, 2.0_f64), (0.5, 1.5), (3.0, 40.0), (1e-4, 1.0001), (10.0, 1e4)]
+        {
             let exact = v
-                + ((order - 1.0) * ((v * (1.0 - 2.0 * order)).exp() - 1.0) / (2.0 * order - 1.0)).ln_1p()
+                + ((order - 1.0) * ((v * (1.0 - 2.0 * order)).exp() - 1.0) / (2.0 * order - 1.0))
+                    .ln_1p()
                     / (order - 1.0);
             let cost = renyi(0.0, 1.0, v, order).unwrap();
             let slack = 1e-9 * exact + 1e-15 * v / (order - 1.0).min(1.0);
@@ -590,6 +631,9 @@ mod tests {
         assert_eq!(renyi(1.0, 1.0, 1.0, 1.0), Err(MixtureError::Order { order: 1.0 }));
         assert!(matches!(loss(1.0, 1.0, 1.0, f64::INFINITY), Err(MixtureError::Value { .. })));
         assert!(matches!(gamma(1e300, 1e300, 1.0), Err(MixtureError::Scale { .. })));
-        assert!(matches!(realised_loss(1.0, 0.0, 1.0, 1.0, 0.5), Err(MixtureError::Interval { .. })));
+        assert!(matches!(
+            realised_loss(1.0, 0.0, 1.0, 1.0, 0.5),
+            Err(MixtureError::Interval { .. })
+        ));
     }
 }

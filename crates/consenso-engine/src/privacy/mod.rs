@@ -1,8 +1,9 @@
 //! The privacy engine: what a release costs, and what all of them cost together.
 //!
-//! A release is recorded as a frozen [`event::Event`]; the files named after a composition theorem interpret it. Every
-//! ε that leaves this module is an upper bound: rounded up, with truncation and round-off charged to δ, and a method
-//! that is not valid for what happened answers with its reason instead of a number (docs/paper.md section 4).
+//! A release is recorded as a frozen [`event::Event`]; the files named after a composition theorem
+//! interpret it. Every ε that leaves this module is an upper bound: rounded up, with truncation and
+//! round-off charged to δ, and a method that is not valid for what happened answers with its reason
+//! instead of a number (docs/paper.md section 4).
 //!
 //! | file | theorem | Laplace | Gaussian | any ε-DP | ρ-zCDP |
 //! |---|---|---|---|---|---|
@@ -14,13 +15,13 @@
 //! | [`gdp`] | Gaussian differential privacy, exact | no | yes | no | no |
 //! | [`pld`] | privacy loss distribution | yes | yes | yes | no |
 //!
-//! [`objective_perturbation`] is the pure ε of a release whose noise stands inside the problem it solves.
-//! [`distributed_noise`] is what a sum costs when every agent adds a part of its noise.
+//! [`objective_perturbation`] is the pure ε of a release whose noise stands inside the problem it
+//! solves. [`distributed_noise`] is what a sum costs when every agent adds a part of its noise.
 //! [`correlated`] is what messages cost when both ends of every edge add ± the same secret noise.
 //! [`masked`] is what sums cost that only many agents together can read, while some of them die.
-//! [`views`] is what a single agent of a gossip can tell about each other one.
-//! Costs that depend on the transcript (the interval mechanism) compose through a [`filter`] only.
-//! [`studies`] adds up whole studies of the same records.
+//! [`views`] is what a single agent of a gossip can tell about each other one. Costs that depend on
+//! the transcript (the interval mechanism) compose through a [`filter`] only. [`studies`] adds up
+//! whole studies of the same records.
 
 pub mod advanced;
 pub mod adversary;

@@ -8,21 +8,24 @@ fn mills(x: f64) -> f64 {
     let z = x * FRAC_1_SQRT_2;
     let root = (PI / 2.0).sqrt();
     if z < 20.0 {
-        // exp(z²)·erfc(z), with z² carried in two floats: its rounding error would be multiplied by z².
+        // exp(z²)·erfc(z), with z² carried in two floats: its rounding error would be multiplied by
+        // z².
         let square = z * z;
         let rest = z.mul_add(z, -square);
         return root * (square.exp() * libm::erfc(z)) * (1.0 + rest);
     }
-    // Laplace's continued fraction, backwards from a depth at which it has long converged for x > 28.
+    // Laplace's continued fraction, backwards from a depth at which it has long converged for
+    // x > 28.
     let tail = (1..=30).rev().fold(x, |below, k| x + f64::from(k) / below);
     1.0 / tail
 }
 
-/// `δ` of the Gaussian mechanism with `mu` = l2 sensitivity over σ, at any real `epsilon`, rounded up:
-/// `δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)`.
+/// `δ` of the Gaussian mechanism with `mu` = l2 sensitivity over σ, at any real `epsilon`, rounded
+/// up: `δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)`.
 ///
-/// With `a = ε/μ − μ/2`, `b = ε/μ + μ/2` and `φ(a) = e^ε φ(b)` the difference is `φ(a)·(m(a) − m(b))`, `m` Mills' ratio,
-/// which keeps its relative accuracy where both Φ underflow.
+/// With `a = ε/μ − μ/2`, `b = ε/μ + μ/2` and `φ(a) = e^ε φ(b)` the difference is
+/// `φ(a)·(m(a) − m(b))`, `m` Mills' ratio, which keeps its relative accuracy where both Φ
+/// underflow.
 pub(crate) fn gaussian_delta(mu: f64, epsilon: f64) -> f64 {
     if mu == 0.0 {
         return (-epsilon.exp_m1()).clamp(0.0, 1.0);
@@ -37,7 +40,8 @@ pub(crate) fn gaussian_delta(mu: f64, epsilon: f64) -> f64 {
         let error = near * (64.0 * UNIT + (a + 1.0) * argument_error * 2.0 + a * a * UNIT);
         return (density * ((near - far).max(0.0) + error)).min(1.0);
     }
-    // a < 0: the first term is at least one half, and the plain difference loses only absolute accuracy.
+    // a < 0: the first term is at least one half, and the plain difference loses only absolute
+    // accuracy.
     let first = 0.5 * libm::erfc(a * FRAC_1_SQRT_2);
     let second = if b >= 0.0 {
         (-0.5 * a * a).exp() / (2.0 * PI).sqrt() * mills(b)
@@ -71,8 +75,10 @@ mod tests {
     fn delta_is_continuous_across_its_two_forms() {
         for mu in [0.01, 0.3, 1.0, 4.0] {
             let seam = mu * mu / 2.0;
-            let (below, above) =
-                (gaussian_delta(mu, seam * (1.0 - 1e-13)), gaussian_delta(mu, seam * (1.0 + 1e-13)));
+            let (below, above) = (
+                gaussian_delta(mu, seam * (1.0 - 1e-13)),
+                gaussian_delta(mu, seam * (1.0 + 1e-13)),
+            );
             assert!((below - above).abs() < 1e-12 * (1.0 + mu), "mu = {mu}: {below} {above}");
         }
     }

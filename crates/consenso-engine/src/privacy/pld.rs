@@ -1,25 +1,31 @@
 //! The privacy loss distribution: the tightest of the fixed-schedule accountants.
 //!
-//! One release with dominating pair (P, Q) has the loss `L = ln(P/Q)` under P, and `δ(ε) = E(1 − e^{ε−L})₊`. Losses of
-//! independent releases add, so the composition is a convolution. What makes it an upper bound, step by step:
+//! One release with dominating pair (P, Q) has the loss `L = ln(P/Q)` under P, and
+//! `δ(ε) = E(1 − e^{ε−L})₊`. Losses of independent releases add, so the composition is a
+//! convolution. What makes it an upper bound, step by step:
 //!
-//! 1. **Connect the dots** (Doroshenko et al. 2022). Loss mass between two points of the grid `{jΔ}` is split between
-//!    them so that both its P-mass and its Q-mass `E e^{−L}` stay what they were. `δ` is an average of convex functions
-//!    of `e^{−L}`, so by Jensen no δ(ε) falls, in this release or in any composition with it. Laplace and randomised
-//!    response have losses with atoms at ±ε and (Laplace) the density `¼e^{(ℓ−ε)/2}` between, and the split has a closed
-//!    form without cancellation. Gaussians are not put on the grid at all: they merge into one, and
+//! 1. **Connect the dots** (Doroshenko et al. 2022). Loss mass between two points of the grid
+//!    `{jΔ}` is split between them so that both its P-mass and its Q-mass `E e^{−L}` stay what they
+//!    were. `δ` is an average of convex functions of `e^{−L}`, so by Jensen no δ(ε) falls, in this
+//!    release or in any composition with it. Laplace and randomised response have losses with atoms
+//!    at ±ε and (Laplace) the density `¼e^{(ℓ−ε)/2}` between, and the split has a closed form
+//!    without cancellation. Gaussians are not put on the grid at all: they merge into one, and
 //!    `δ(ε) = E δ_gauss(ε − L_rest)` exactly.
-//! 2. **Tilting.** The convolution is done for the masses `p_j e^{θjΔ}/M(θ)` with θ + 1 the best Rényi order, so that the
-//!    part of the distribution that decides δ sits in the middle and rounding is relative to it, not to 1.
-//! 3. **Frequencies in closed form.** The tilted masses of one release are four points and a geometric sequence, so
-//!    their discrete Fourier transform is a few operations a frequency: no forward FFT, no array a release. Identical
-//!    releases are a power; distinct ones a product, left as soon as it is below any consequence.
-//! 4. **Window.** The inverse FFT gives the distribution modulo its length: mass outside lands inside and only adds.
-//!    What left the window is also charged to δ, by a Chernoff bound on the tilted distribution.
+//! 2. **Tilting.** The convolution is done for the masses `p_j e^{θjΔ}/M(θ)` with θ + 1 the best
+//!    Rényi order, so that the part of the distribution that decides δ sits in the middle and
+//!    rounding is relative to it, not to 1.
+//! 3. **Frequencies in closed form.** The tilted masses of one release are four points and a
+//!    geometric sequence, so their discrete Fourier transform is a few operations a frequency: no
+//!    forward FFT, no array a release. Identical releases are a power; distinct ones a product,
+//!    left as soon as it is below any consequence.
+//! 4. **Window.** The inverse FFT gives the distribution modulo its length: mass outside lands
+//!    inside and only adds. What left the window is also charged to δ, by a Chernoff bound on the
+//!    tilted distribution.
 //! 5. **Rounding** of coefficients, products and FFT is bounded and charged to δ (`Charges`).
 //!
-//! The grid is chosen so that the split adds about 1e-5 of the loss's own variance, so ε is within about 1e-5 (relative)
-//! of the true optimum; Google's dp-accounting on a finer grid is the golden reference of the tests.
+//! The grid is chosen so that the split adds about 1e-5 of the loss's own variance, so ε is within
+//! about 1e-5 (relative) of the true optimum; Google's dp-accounting on a finer grid is the golden
+//! reference of the tests.
 
 use super::compose::{Bound, Profile};
 use super::error::check_delta;
@@ -36,8 +42,9 @@ const GRID_TOLERANCE: f64 = 4e-5;
 const WINDOW_TAIL: f64 = 1e-13;
 /// Longest transform; a longer one coarsens the grid instead.
 const MAX_LENGTH: usize = 1 << 22;
-/// Error of one normalised frequency value of one release, in absolute terms, and relative error of its coefficients.
-/// Each is a sum of six terms of total size below 3, made of fewer than ten rounded operations each.
+/// Error of one normalised frequency value of one release, in absolute terms, and relative error of
+/// its coefficients. Each is a sum of six terms of total size below 3, made of fewer than ten
+/// rounded operations each.
 const RELEASE_ERROR: f64 = 64.0 * UNIT;
 /// Largest tilt across one cell; more would only separate losses the grid cannot.
 const MAX_TILT: f64 = 16.0;
@@ -80,7 +87,8 @@ pub(crate) struct LossDistribution {
     first: i64,
     /// Tilted masses; their sum is 1 up to rounding and the window.
     masses: Vec<f64>,
-    /// Suffix sums of `masses·e^{−θ(l−l_j)}` and of the same times `e^{−(l−l_j)}`, for evaluation without Gaussians.
+    /// Suffix sums of `masses·e^{−θ(l−l_j)}` and of the same times `e^{−(l−l_j)}`, for evaluation
+    /// without Gaussians.
     suffix: Vec<(f64, f64)>,
     charges: Charges,
     gaussian_mu: f64,
@@ -98,7 +106,8 @@ struct Charges {
 }
 
 impl LossDistribution {
-    /// Composes the Laplace and ε-DP events of `profile`, tilted for questions near `delta`. `None` if it overflows.
+    /// Composes the Laplace and ε-DP events of `profile`, tilted for questions near `delta`. `None`
+    /// if it overflows.
     fn compose(profile: &Profile, delta: f64) -> Option<Self> {
         let grid = Grid::choose(profile, delta)?;
         let transform = grid.product_of_frequencies();
@@ -124,7 +133,8 @@ impl LossDistribution {
     }
 
     fn sum_suffixes(&mut self) {
-        let (fall, steeper) = ((-self.tilt * self.spacing).exp(), (-(self.tilt + 1.0) * self.spacing).exp());
+        let (fall, steeper) =
+            ((-self.tilt * self.spacing).exp(), (-(self.tilt + 1.0) * self.spacing).exp());
         self.suffix = vec![(0.0, 0.0); self.masses.len() + 1];
         for (position, mass) in self.masses.iter().enumerate().rev() {
             let (above, above_weighted) = self.suffix[position + 1];
@@ -134,8 +144,10 @@ impl LossDistribution {
 
     /// An upper bound on δ at `epsilon`.
     pub(crate) fn delta(&self, epsilon: f64) -> f64 {
-        let unit = (self.charges.ln_scale - self.tilt * epsilon + 4.0 * UNIT * self.tilt * epsilon).exp();
-        let computed = if self.gaussian_mu > 0.0 { self.smoothed(epsilon) } else { self.plain(epsilon) };
+        let unit =
+            (self.charges.ln_scale - self.tilt * epsilon + 4.0 * UNIT * self.tilt * epsilon).exp();
+        let computed =
+            if self.gaussian_mu > 0.0 { self.smoothed(epsilon) } else { self.plain(epsilon) };
         let additive = self.charges.additive * self.gaussian_moment();
         (unit * (computed + additive) * (1.0 + self.charges.relative)).min(1.0)
     }
@@ -152,7 +164,8 @@ impl LossDistribution {
         let position = position.clamp(0.0, self.masses.len() as f64) as usize;
         let (mass, weighted) = self.suffix[position];
         let gap = self.loss(position) - epsilon;
-        // Each suffix sum is off by at most a few units of rounding a step; their difference lays that bare, so it is added.
+        // Each suffix sum is off by at most a few units of rounding a step; their difference lays
+        // that bare, so it is added.
         let rounding = 8.0 * UNIT * (self.masses.len() as f64 + 16.0);
         let factor = (-self.tilt * gap).exp();
         factor * ((mass - (-gap).exp() * weighted).max(0.0) + rounding * mass)
@@ -160,7 +173,8 @@ impl LossDistribution {
 
     /// `Σ_l p̃ e^{−θ(l−ε)} δ_gauss(ε − l)`.
     fn smoothed(&self, epsilon: f64) -> f64 {
-        // Chernoff: the weight is at most the Gaussian's moment. That also stands in where a factor over- or underflows.
+        // Chernoff: the weight is at most the Gaussian's moment. That also stands in where a factor
+        // over- or underflows.
         let moment = self.gaussian_moment();
         let terms = self.masses.iter().enumerate().filter(|(_, mass)| **mass > NEGLIGIBLE);
         let sum: f64 = terms
@@ -172,7 +186,8 @@ impl LossDistribution {
         sum * (1.0 + UNIT * self.masses.len() as f64)
     }
 
-    /// The smallest ε with δ(ε) ≤ `delta`, the upper end of a bracket; at most `ceiling`. `None` if there is none.
+    /// The smallest ε with δ(ε) ≤ `delta`, the upper end of a bracket; at most `ceiling`. `None` if
+    /// there is none.
     fn epsilon(&self, delta: f64, ceiling: f64) -> Option<f64> {
         let accept = |epsilon: f64| self.delta(epsilon) <= delta;
         if accept(0.0) {
@@ -184,7 +199,8 @@ impl LossDistribution {
             return ceiling.is_finite().then_some(ceiling);
         }
         let mut low = 0.0;
-        // ln δ is close to linear in ε near the answer: false position on it, with a bisection whenever it stalls.
+        // ln δ is close to linear in ε near the answer: false position on it, with a bisection
+        // whenever it stalls.
         let value = |epsilon: f64| self.delta(epsilon).max(f64::MIN_POSITIVE).ln() - delta.ln();
         let (mut at_low, mut at_high) = (value(low), value(high));
         for turn in 0..200 {
@@ -194,13 +210,18 @@ impl LossDistribution {
             let slope_point = high - at_high * (high - low) / (at_high - at_low);
             let middle = match turn % 3 {
                 2 => 0.5 * (low + high),
-                // A step of a billionth to either side closes the bracket around the root from both ends.
+                // A step of a billionth to either side closes the bracket around the root from both
+                // ends.
                 0 => slope_point * (1.0 + 2e-11),
                 _ => slope_point * (1.0 - 2e-11),
             };
             let middle = if middle > low && middle < high { middle } else { 0.5 * (low + high) };
             let found = value(middle);
-            if found <= 0.0 { (high, at_high) = (middle, found) } else { (low, at_low) = (middle, found) }
+            if found <= 0.0 {
+                (high, at_high) = (middle, found)
+            } else {
+                (low, at_low) = (middle, found)
+            }
         }
         Some(high)
     }
@@ -247,7 +268,8 @@ impl Release {
         // The density between cell·Δ and ε, split the same way.
         let part = -(-rest / 2.0).exp_m1();
         let part_up = 0.5 * part * part / width;
-        let part_down = 0.5 * part * (-rest / 2.0).exp() * -(-(spacing - rest / 2.0)).exp_m1() / width;
+        let part_down =
+            0.5 * part * (-rest / 2.0).exp() * -(-(spacing - rest / 2.0)).exp_m1() / width;
         let (upper, lower) = (0.5 * share_up + part_up, 0.5 * share_down + part_down);
         Self { count, cell, upper, lower, density: (-epsilon / 2.0).exp(), rest }
     }
@@ -260,7 +282,8 @@ impl Release {
         let lower_factor = (-tilt * spacing).exp();
         let mirrored = |loss: f64| (-loss - tilt * (loss + next)).exp();
         let (upper, lower) = (self.upper, self.lower * lower_factor);
-        let (mirror_lower, mirror_upper) = (self.lower * mirrored(cell), self.upper * mirrored(next));
+        let (mirror_lower, mirror_upper) =
+            (self.lower * mirrored(cell), self.upper * mirrored(next));
         let (mut rise, mut fall, mut filled) = (0.0, 0.0, 0.0);
         if self.density > 0.0 {
             let growth = (0.5 + tilt) * spacing;
@@ -285,8 +308,8 @@ impl Release {
     }
 }
 
-/// A release's tilted masses: `upper` at cell+1, `lower` at cell, their mirrors, and `rise`, `fall` times the common
-/// factor of the geometric part.
+/// A release's tilted masses: `upper` at cell+1, `lower` at cell, their mirrors, and `rise`, `fall`
+/// times the common factor of the geometric part.
 #[derive(Debug, Clone, Copy)]
 struct Tilted {
     count: u64,
@@ -302,7 +325,8 @@ struct Tilted {
 }
 
 impl Tilted {
-    /// The transform at the frequency whose root of unity is `omega`, given `omega^cell` and the geometric factor.
+    /// The transform at the frequency whose root of unity is `omega`, given `omega^cell` and the
+    /// geometric factor.
     fn frequency(&self, omega: Complex64, at_cell: Complex64, geometric: Complex64) -> Complex64 {
         let right = omega * self.upper + self.lower + geometric * self.rise;
         let left = omega.conj() * self.mirror_upper + self.mirror_lower - geometric * self.fall;
@@ -358,7 +382,8 @@ impl Grid {
                 let (sine, cosine) = (std::f64::consts::PI * f as f64 / length as f64).sin_cos();
                 let omega_less_one = Complex64::new(-2.0 * sine * sine, -2.0 * sine * cosine);
                 // (r + 1)/(r − 1), r = base·ω, with r − 1 free of cancellation.
-                let geometric = (omega * base + 1.0) / (omega * base_less_one + omega_less_one) * factor;
+                let geometric =
+                    (omega * base + 1.0) / (omega * base_less_one + omega_less_one) * factor;
                 let mut product = Complex64::new(1.0, 0.0);
                 for release in &self.tilted {
                     let at_cell = roots[(f * (release.cell as usize & mask)) & mask].conj();
@@ -385,9 +410,13 @@ impl Grid {
             ln_error += release.count as f64 * UNIT * (4.0 * top + 8.0 + adding);
         }
         // |Π φ̂ − Π φ| ≤ count·error at each frequency since every factor is at most 1 in size; by Parseval that is an
-        // l2 error of the masses, which meets weights of l2 norm at most √length, or less where they fall off fast.
-        let weights =
-            if has_gaussian { length } else { length.min(1.0 / -(-2.0 * self.tilt * self.spacing).exp_m1()) };
+        // l2 error of the masses, which meets weights of l2 norm at most √length, or less where
+        // they fall off fast.
+        let weights = if has_gaussian {
+            length
+        } else {
+            length.min(1.0 / -(-2.0 * self.tilt * self.spacing).exp_m1())
+        };
         let products = count * RELEASE_ERROR * weights.sqrt();
         let energy: f64 = transform.iter().map(|z| 2.0 * z.norm_sqr()).sum();
         let fourier = 16.0 * UNIT * length.log2() * energy.sqrt() * (weights / length).sqrt();
@@ -416,8 +445,8 @@ fn power(base: Complex64, count: u64) -> Complex64 {
 
 /// The spacing at which the split adds [`GRID_TOLERANCE`] of the loss's variance.
 ///
-/// An unaligned atom gains a variance of up to Δ²/4, Δ²/6 on average. With a single ε the atoms lie on the grid and only
-/// the density between them, of mass about ε/2, is split.
+/// An unaligned atom gains a variance of up to Δ²/4, Δ²/6 on average. With a single ε the atoms lie
+/// on the grid and only the density between them, of mass about ε/2, is split.
 fn choose_spacing(profile: &Profile) -> f64 {
     let mut variance = profile.gaussian_mu_squared;
     let (mut count, mut sum) = (0.0, 0.0);
@@ -429,31 +458,43 @@ fn choose_spacing(profile: &Profile) -> f64 {
     let groups = profile.laplace.len() + profile.pure.len();
     let only = profile.pure_groups().next().map_or(1.0, |(epsilon, _)| epsilon);
     let split_fraction = if groups == 1 { (only / 2.0).min(1.0) } else { 1.0 };
-    let spacing = (6.0 * GRID_TOLERANCE * variance / (count * split_fraction)).sqrt().min(sum / 1024.0);
+    let spacing =
+        (6.0 * GRID_TOLERANCE * variance / (count * split_fraction)).sqrt().min(sum / 1024.0);
     if groups == 1 {
-        // A hair above, so that ε falls on the upper end of its cell: a hair of mass above ε would be tilted into weight.
+        // A hair above, so that ε falls on the upper end of its cell: a hair of mass above ε would
+        // be tilted into weight.
         return (only / (only / spacing).ceil().max(4.0)) * (1.0 + 2.0 * f64::EPSILON);
     }
     spacing
 }
 
 fn releases(profile: &Profile, spacing: f64) -> Vec<Release> {
-    let laplace = profile.laplace.iter().map(|&(epsilon, count)| Release::new(epsilon, count, spacing, true));
-    let pure = profile.pure.iter().map(|&(epsilon, count)| Release::new(epsilon, count, spacing, false));
+    let laplace =
+        profile.laplace.iter().map(|&(epsilon, count)| Release::new(epsilon, count, spacing, true));
+    let pure =
+        profile.pure.iter().map(|&(epsilon, count)| Release::new(epsilon, count, spacing, false));
     laplace.chain(pure).collect()
 }
 
 /// Losses outside which the tilted distribution has at most [`WINDOW_TAIL`] on either side.
 fn window(releases: &[Release], spacing: f64, tilt: f64) -> (f64, f64) {
     let ln_moment = |at: f64| -> f64 {
-        releases.iter().map(|release| release.count as f64 * release.tilted(spacing, at).ln_moment).sum()
+        releases
+            .iter()
+            .map(|release| release.count as f64 * release.tilted(spacing, at).ln_moment)
+            .sum()
     };
-    let support: f64 = releases.iter().map(|r| r.count as f64 * (r.cell + 1) as f64 * spacing).sum();
-    let spread: f64 =
-        releases.iter().map(|r| r.count as f64 * ((r.cell + 1) as f64 * spacing).powi(2)).sum::<f64>().sqrt();
+    let support: f64 =
+        releases.iter().map(|r| r.count as f64 * (r.cell + 1) as f64 * spacing).sum();
+    let spread: f64 = releases
+        .iter()
+        .map(|r| r.count as f64 * ((r.cell + 1) as f64 * spacing).powi(2))
+        .sum::<f64>()
+        .sqrt();
     let here = ln_moment(tilt);
     let need = -WINDOW_TAIL.ln();
-    // For any step: P̃(L ≥ x) ≤ exp(Λ(θ+step) − Λ(θ) − step·x). The Gaussian guess of the best step is √(2·need)/spread.
+    // For any step: P̃(L ≥ x) ≤ exp(Λ(θ+step) − Λ(θ) − step·x). The Gaussian guess of the best step
+    // is √(2·need)/spread.
     let reach = |sign: f64| -> f64 {
         let guess = (2.0 * need).sqrt() / spread;
         let steps = [0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0].map(|factor| factor * guess);
@@ -468,7 +509,8 @@ fn window(releases: &[Release], spacing: f64, tilt: f64) -> (f64, f64) {
 /// Masses on the window `first..first + length` from the transform at the non-negative frequencies.
 fn inverse(transform: &[Complex64], length: usize, first: i64) -> Vec<f64> {
     let mut spectrum = transform.to_vec();
-    // A real sequence has real ends; whatever imaginary part rounding left there is error the charge already covers.
+    // A real sequence has real ends; whatever imaginary part rounding left there is error the
+    // charge already covers.
     spectrum[0].im = 0.0;
     spectrum[length / 2].im = 0.0;
     let mut masses = vec![0.0; length];

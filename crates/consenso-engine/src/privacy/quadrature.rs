@@ -1,14 +1,17 @@
-//! Adaptive Gauss–Kronrod quadrature of several integrands at once, with an error that is added, never ignored.
+//! Adaptive Gauss–Kronrod quadrature of several integrands at once, with an error that is added,
+//! never ignored.
 //!
-//! Privacy costs are integrals of positive functions that are analytic between known break points. On a panel of half
-//! length `c` an integrand analytic inside the Bernstein ellipse of parameter `ρ`, bounded there by `M`, is integrated
-//! by an `n`-point Gauss rule with error at most `(64/15)·c·M·ρ^(−2n)/(1 − ρ^(−2))` (Trefethen, *Approximation Theory
-//! and Approximation Practice*, theorem 19.3), and by the 21-point Kronrod extension of the 10-point rule, exact to
-//! degree 31, with error of order `c·M·ρ^(−32)`. The difference of the two rules is therefore of order `ρ^(−20)`: it
-//! exceeds the error of the Kronrod value that is kept by a factor near `ρ^12`. A panel is accepted only when that
-//! difference is below `tolerance` times the integral so far, which forces `ρ ≳ 3`; the whole difference is then
-//! **added** to the reported error. A panel that never converges keeps its (large) difference in the error, so the
-//! caller's `value + error` stays on the safe side.
+//! Privacy costs are integrals of positive functions that are analytic between known break points.
+//! On a panel of half length `c` an integrand analytic inside the Bernstein ellipse of parameter
+//! `ρ`, bounded there by `M`, is integrated by an `n`-point Gauss rule with error at most
+//! `(64/15)·c·M·ρ^(−2n)/(1 − ρ^(−2))` (Trefethen, *Approximation Theory and Approximation
+//! Practice*, theorem 19.3), and by the 21-point Kronrod extension of the 10-point rule, exact to
+//! degree 31, with error of order `c·M·ρ^(−32)`. The difference of the two rules is therefore of
+//! order `ρ^(−20)`: it exceeds the error of the Kronrod value that is kept by a factor near `ρ^12`.
+//! A panel is accepted only when that difference is below `tolerance` times the integral so far,
+//! which forces `ρ ≳ 3`; the whole difference is then **added** to the reported error. A panel that
+//! never converges keeps its (large) difference in the error, so the caller's `value + error` stays
+//! on the safe side.
 
 use std::ops::Range;
 
@@ -74,10 +77,18 @@ pub(super) struct Integrals {
 }
 
 impl Integrals {
-    /// Starts `count` integrals at zero; panels are accepted at `tolerance` relative to the running value.
+    /// Starts `count` integrals at zero; panels are accepted at `tolerance` relative to the running
+    /// value.
     pub(super) fn new(count: usize, tolerance: f64) -> Self {
         let zero = || vec![0.0; count];
-        Self { value: zero(), error: zero(), tolerance, sample: zero(), kronrod: zero(), gauss: zero() }
+        Self {
+            value: zero(),
+            error: zero(),
+            tolerance,
+            sample: zero(),
+            kronrod: zero(),
+            gauss: zero(),
+        }
     }
 
     /// The integrals rounded up: value plus error.
@@ -85,10 +96,17 @@ impl Integrals {
         self.value[index] + self.error[index]
     }
 
-    /// Adds the integrals of `integrand` over `[0, length]`, cut into panels that double from `first`.
+    /// Adds the integrals of `integrand` over `[0, length]`, cut into panels that double from
+    /// `first`.
     ///
-    /// Call it for the piece that holds most of the mass first: acceptance is relative to the running value.
-    pub(super) fn add_graded(&mut self, length: f64, first: f64, integrand: &mut dyn FnMut(f64, &mut [f64])) {
+    /// Call it for the piece that holds most of the mass first: acceptance is relative to the
+    /// running value.
+    pub(super) fn add_graded(
+        &mut self,
+        length: f64,
+        first: f64,
+        integrand: &mut dyn FnMut(f64, &mut [f64]),
+    ) {
         let mut start = 0.0;
         let mut step = first.min(length);
         while start < length {
@@ -100,7 +118,12 @@ impl Integrals {
         }
     }
 
-    fn add_panel(&mut self, panel: Range<f64>, depth: u32, integrand: &mut dyn FnMut(f64, &mut [f64])) {
+    fn add_panel(
+        &mut self,
+        panel: Range<f64>,
+        depth: u32,
+        integrand: &mut dyn FnMut(f64, &mut [f64]),
+    ) {
         let (centre, half) = (0.5 * (panel.start + panel.end), 0.5 * (panel.end - panel.start));
         self.kronrod.fill(0.0);
         self.gauss.fill(0.0);
@@ -116,8 +139,10 @@ impl Integrals {
         }
         let accepted = (0..self.value.len()).all(|i| {
             let difference = half * (self.kronrod[i] - self.gauss[i]).abs();
-            // A sample that is not a number must not halve to the bottom everywhere: it is kept and shows in the result.
-            difference.is_nan() || difference <= self.tolerance * (self.value[i] + half * self.kronrod[i])
+            // A sample that is not a number must not halve to the bottom everywhere: it is kept and
+            // shows in the result.
+            difference.is_nan()
+                || difference <= self.tolerance * (self.value[i] + half * self.kronrod[i])
         });
         if accepted || depth == 0 {
             for i in 0..self.value.len() {
@@ -140,7 +165,9 @@ mod tests {
         for degree in (0..=31).step_by(2) {
             let exact = 2.0 / (f64::from(degree) + 1.0);
             let sum = |w: &[f64; 11]| -> f64 {
-                (0..11).map(|i| w[i] * NODES[i].powi(degree) * if i == 10 { 1.0 } else { 2.0 }).sum()
+                (0..11)
+                    .map(|i| w[i] * NODES[i].powi(degree) * if i == 10 { 1.0 } else { 2.0 })
+                    .sum()
             };
             assert!((sum(&KRONROD) - exact).abs() < 4e-16, "Kronrod, degree {degree}");
             if degree <= 19 {
@@ -161,7 +188,9 @@ mod tests {
         let peak = 1e3 * (libm::atan(1234.0) + libm::atan(1766.0));
         let decay = -libm::expm1(-150.0) / 50.0;
         for (index, exact) in [peak, decay].into_iter().enumerate() {
-            assert!((integrals.value[index] - exact).abs() <= integrals.error[index] + 1e-12 * exact);
+            assert!(
+                (integrals.value[index] - exact).abs() <= integrals.error[index] + 1e-12 * exact
+            );
             assert!(integrals.error[index] < 1e-9 * exact);
         }
     }

@@ -7,20 +7,22 @@ use super::error::check_delta;
 use super::round::UNIT;
 use super::zcdp;
 
-/// Rényi divergence of order `order` between Laplace distributions `epsilon` scales apart, rounded up:
-/// `D_a = ε + ln(1 + (a−1)(e^{ε(1−2a)} − 1)/(2a−1))/(a−1)`.
+/// Rényi divergence of order `order` between Laplace distributions `epsilon` scales apart, rounded
+/// up: `D_a = ε + ln(1 + (a−1)(e^{ε(1−2a)} − 1)/(2a−1))/(a−1)`.
 ///
-/// For small ε the terms cancel; then the valid bounds `a·ε²/2` (zCDP) and ε are better than the rounding allowance.
+/// For small ε the terms cancel; then the valid bounds `a·ε²/2` (zCDP) and ε are better than the
+/// rounding allowance.
 pub(crate) fn laplace_cost(epsilon: f64, order: f64) -> f64 {
     let excess = order - 1.0;
     let inner = excess / (2.0 * order - 1.0) * (-epsilon * (2.0 * order - 1.0)).exp_m1();
     // ln_1p magnifies the relative error of 1 + inner, which stays above ½.
-    let formula = epsilon + inner.ln_1p() / excess + UNIT * (8.0 * epsilon + 8.0 * inner.abs() / excess);
+    let formula =
+        epsilon + inner.ln_1p() / excess + UNIT * (8.0 * epsilon + 8.0 * inner.abs() / excess);
     formula.min(order * epsilon * epsilon / 2.0 * (1.0 + 8.0 * UNIT)).min(epsilon)
 }
 
-/// Rényi divergence of order `order` of randomised response, which bounds every `epsilon`-DP mechanism, rounded up:
-/// `D_a = (ln cosh((a − ½)ε) − ln cosh(ε/2))/(a−1)`.
+/// Rényi divergence of order `order` of randomised response, which bounds every `epsilon`-DP
+/// mechanism, rounded up: `D_a = (ln cosh((a − ½)ε) − ln cosh(ε/2))/(a−1)`.
 pub(crate) fn pure_cost(epsilon: f64, order: f64) -> f64 {
     let (far, near) = (ln_cosh((order - 0.5) * epsilon), ln_cosh(epsilon / 2.0));
     let formula = (far - near + 16.0 * UNIT * (far + near)) / (order - 1.0);
@@ -38,20 +40,22 @@ fn ln_cosh(x: f64) -> f64 {
 
 /// Σ of the costs of all events but the interval ones at `order`, rounded up to a relative 1e-13.
 pub fn cost(profile: &Profile, order: f64) -> f64 {
-    let laplace: f64 = profile.laplace.iter().map(|&(e, count)| count as f64 * laplace_cost(e, order)).sum();
+    let laplace: f64 =
+        profile.laplace.iter().map(|&(e, count)| count as f64 * laplace_cost(e, order)).sum();
     let pure: f64 = profile.pure.iter().map(|&(e, count)| count as f64 * pure_cost(e, order)).sum();
     let terms = (profile.laplace.len() + profile.pure.len() + 8) as f64;
     let total = laplace + pure + order * (profile.gaussian_mu_squared / 2.0 + profile.rho);
     total * (1.0 + terms * UNIT * 2.0)
 }
 
-/// `ε = ρ(a) + ln(1 − 1/a) − ln(δa)/(a−1)`: (a, ρ(a))-RDP implies (ε, δ)-DP (Canonne, Kamath and Steinke 2020,
-/// Proposition 12). Never below 0.
+/// `ε = ρ(a) + ln(1 − 1/a) − ln(δa)/(a−1)`: (a, ρ(a))-RDP implies (ε, δ)-DP (Canonne, Kamath and
+/// Steinke 2020, Proposition 12). Never below 0.
 pub fn convert(cost: f64, order: f64, delta: f64) -> f64 {
     (cost - order_allowance(order, delta)).max(0.0)
 }
 
-/// What an order leaves for costs beyond ε: `(ln(δa))/(a−1) − ln(1 − 1/a)`, rounded down. Usually negative.
+/// What an order leaves for costs beyond ε: `(ln(δa))/(a−1) − ln(1 − 1/a)`, rounded down. Usually
+/// negative.
 pub(crate) fn order_allowance(order: f64, delta: f64) -> f64 {
     let excess = order - 1.0;
     let (first, second) = ((delta.ln() + order.ln()) / excess, (-1.0 / order).ln_1p());
@@ -67,8 +71,9 @@ pub struct Optimum {
     pub epsilon: f64,
 }
 
-/// Minimises the conversion of `curve(order)` over continuous orders. Every order gives a valid bound, so the search may
-/// stop anywhere; it starts at the optimum of the concentrated curve `rho·a` and ends by golden section in `ln(a − 1)`.
+/// Minimises the conversion of `curve(order)` over continuous orders. Every order gives a valid
+/// bound, so the search may stop anywhere; it starts at the optimum of the concentrated curve
+/// `rho·a` and ends by golden section in `ln(a − 1)`.
 pub(crate) fn minimise(curve: impl Fn(f64) -> f64, rho: f64, delta: f64) -> Optimum {
     const STEP: f64 = 0.5;
     if rho == 0.0 {
@@ -154,7 +159,8 @@ mod tests {
     #[test]
     fn laplace_closed_form_is_the_integral() {
         for (epsilon, order) in [(0.1, 2.0), (1.0, 1.5), (1.0, 8.0), (3.0, 4.0)] {
-            let (closed, integral) = (laplace_cost(epsilon, order), laplace_by_quadrature(epsilon, order));
+            let (closed, integral) =
+                (laplace_cost(epsilon, order), laplace_by_quadrature(epsilon, order));
             assert!((closed - integral).abs() < 1e-7, "{epsilon} {order}: {closed} {integral}");
         }
     }
@@ -176,7 +182,10 @@ mod tests {
             [(1e-7, 2.0, 9.999_999_666_666_64e-15), (1e-3, 10.0, 4.998_258_811_686_956e-6)]
         {
             let found = laplace_cost(epsilon, order);
-            assert!(found >= exact && found < exact * (1.0 + 1e-6), "{epsilon} {order}: {found:e} {exact:e}");
+            assert!(
+                found >= exact && found < exact * (1.0 + 1e-6),
+                "{epsilon} {order}: {found:e} {exact:e}"
+            );
         }
     }
 }

@@ -1,19 +1,20 @@
 //! Rényi costs of a whole round, tabulated: a few nanoseconds a coordinate, never below the truth.
 //!
-//! The cost of one coordinate depends on its scaled width `u`, the round's scaled shift `v` and the order `a`. A
-//! [`RenyiTable`] holds certified costs on a grid of `u` and `v` for fixed orders; [`RenyiTable::round`] cuts out the
-//! [`RoundCosts`] of one round's public `v`, which every agent and run of that round shares. Nothing is interpolated
-//! optimistically:
+//! The cost of one coordinate depends on its scaled width `u`, the round's scaled shift `v` and the
+//! order `a`. A [`RenyiTable`] holds certified costs on a grid of `u` and `v` for fixed orders;
+//! [`RenyiTable::round`] cuts out the [`RoundCosts`] of one round's public `v`, which every agent
+//! and run of that round shares. Nothing is interpolated optimistically:
 //!
 //! - **width**: costs fall with `u` (fact 3 of [`mixture`]), so a width is rounded down to a node,
 //!   sixteen an octave, found from the exponent bits;
-//! - **shift**: `D_a` is convex in `v` (fact 2), so the chord between two tabulated shifts is an upper bound. Shifts are
-//!   20 % apart, which costs at most 0.84 % (the chord of a parabola);
-//! - **joint norms** (docs/paper.md section 4): shifts with `‖t‖_∞ ≤ s`, `‖t‖₂ ≤ s₂` cost at most the fractional knapsack
-//!   `max Σ c_l t_l²`, `c_l = sup over 0 < t ≤ s of D_a(u_l, t)/t²`. That supremum is bounded piecewise: by a closed form
-//!   for `t` near 0, then by the largest value of (chord)/t² between tabulated shifts, which is explicit.
-//!   Under `‖t‖₁ ≤ s₁` convexity gives `D_a(t) ≤ D_a(s)·t/s`, a knapsack in `t`. Each knapsack fills the coordinates with
-//!   the narrowest intervals first; the order is the same for all `a` because costs fall with `u`.
+//! - **shift**: `D_a` is convex in `v` (fact 2), so the chord between two tabulated shifts is an
+//!   upper bound. Shifts are 20 % apart, which costs at most 0.84 % (the chord of a parabola);
+//! - **joint norms** (docs/paper.md section 4): shifts with `‖t‖_∞ ≤ s`, `‖t‖₂ ≤ s₂` cost at most
+//!   the fractional knapsack `max Σ c_l t_l²`, `c_l = sup over 0 < t ≤ s of D_a(u_l, t)/t²`. That
+//!   supremum is bounded piecewise: by a closed form for `t` near 0, then by the largest value of
+//!   (chord)/t² between tabulated shifts, which is explicit. Under `‖t‖₁ ≤ s₁` convexity gives
+//!   `D_a(t) ≤ D_a(s)·t/s`, a knapsack in `t`. Each knapsack fills the coordinates with the
+//!   narrowest intervals first; the order is the same for all `a` because costs fall with `u`.
 //!
 //! The charge is the least of the bounds that apply, order by order.
 
@@ -27,10 +28,12 @@ const NODE_SHIFT: u32 = 48;
 const LEAST_OCTAVE: i32 = -6;
 const OCTAVES: usize = 16;
 const NODES: usize = 16 * OCTAVES + 2;
-/// Tabulated shifts are at most this ratio apart; below the range, where only suprema are needed, `LADDER`.
+/// Tabulated shifts are at most this ratio apart; below the range, where only suprema are needed,
+/// `LADDER`.
 const SHIFT_RATIO: f64 = 1.2;
 const LADDER: f64 = 1.3;
-/// The closed form near 0 is used while `a·t` is below this; it is then within about 0.4 % of the limit.
+/// The closed form near 0 is used while `a·t` is below this; it is then within about 0.4 % of the
+/// limit.
 const NEAR_ZERO: f64 = 0.2;
 
 /// Which noise is added to the uniform point.
@@ -78,7 +81,8 @@ impl IntervalNoise {
 /// The top bits of the least positive width that has a node of its own.
 const FIRST: u64 = ((1023 + LEAST_OCTAVE) as u64) << 4;
 
-/// The node a scaled width is rounded down to. What is not a number, or too small, is charged as no interval.
+/// The node a scaled width is rounded down to. What is not a number, or too small, is charged as no
+/// interval.
 #[inline]
 fn node_of(u: f64) -> u16 {
     if u >= f64::from_bits(FIRST << NODE_SHIFT) {
@@ -93,12 +97,14 @@ fn node_width(node: usize) -> f64 {
     if node == 0 { 0.0 } else { f64::from_bits((FIRST + node as u64 - 1) << NODE_SHIFT) }
 }
 
-/// The largest value on `[t0, t1]` of `chord(t)/t²` for the chord through `(t0, d0)` and `(t1, d1)`.
+/// The largest value on `[t0, t1]` of `chord(t)/t²` for the chord through `(t0, d0)` and
+/// `(t1, d1)`.
 fn chord_curvature(t0: f64, d0: f64, t1: f64, d1: f64) -> f64 {
     let ends = (d0 / (t0 * t0)).max(d1 / (t1 * t1));
     let rise = (d1 - d0) / (t1 - t0);
     let intercept = d0 - rise * t0;
-    // chord = intercept + rise·t with a negative intercept: chord/t² peaks at −2·intercept/rise with rise²/(−4·intercept).
+    // chord = intercept + rise·t with a negative intercept: chord/t² peaks at −2·intercept/rise
+    // with rise²/(−4·intercept).
     let peak = -2.0 * intercept / rise;
     let top = if t0 < peak && peak < t1 { rise * rise / (-4.0 * intercept) } else { 0.0 };
     ends.max(top) * (1.0 + 1e-12)
@@ -125,13 +131,18 @@ pub struct RenyiTable {
 impl RenyiTable {
     /// Tabulates `orders` for scaled shifts from `low` to `high`.
     ///
-    /// Costs some tens of milliseconds a column, one for each 20 % between `low` and `high`; equal ends make a single,
-    /// exact column.
+    /// Costs some tens of milliseconds a column, one for each 20 % between `low` and `high`; equal
+    /// ends make a single, exact column.
     ///
     /// # Errors
-    /// [`MixtureError::Table`] without orders or with an empty range, [`MixtureError::Order`] for an order not above 1
-    /// or a list that does not increase.
-    pub fn new(noise: IntervalNoise, low: f64, high: f64, orders: &[f64]) -> Result<Self, MixtureError> {
+    /// [`MixtureError::Table`] without orders or with an empty range, [`MixtureError::Order`] for
+    /// an order not above 1 or a list that does not increase.
+    pub fn new(
+        noise: IntervalNoise,
+        low: f64,
+        high: f64,
+        orders: &[f64],
+    ) -> Result<Self, MixtureError> {
         if orders.is_empty() || !(low > 0.0 && low <= high && high.is_finite()) {
             return Err(MixtureError::Table { low, high });
         }
@@ -165,7 +176,8 @@ impl RenyiTable {
     /// The costs of a round with scaled shift bounds `norms` (in units of the noise scale).
     ///
     /// # Errors
-    /// [`MixtureError::Shift`] when a bound is negative, not a number, or the largest shift lies above the table.
+    /// [`MixtureError::Shift`] when a bound is negative, not a number, or the largest shift lies
+    /// above the table.
     pub fn round(&self, norms: ShiftNorms) -> Result<RoundCosts, MixtureError> {
         let shift = norms.check()?;
         let last = &self.columns[self.columns.len() - 1];
@@ -186,7 +198,8 @@ impl RenyiTable {
             let (cost, curvature) = if upper.shift == shift {
                 (upper.cost[index], upper.curvature[index])
             } else if at == 0 {
-                // Below the table the quadratic bound of its first column holds, by definition of a supremum.
+                // Below the table the quadratic bound of its first column holds, by definition of a
+                // supremum.
                 (upper.curvature[index] * square, upper.curvature[index])
             } else {
                 let lower = &self.columns[at - 1];
@@ -263,8 +276,10 @@ impl<'a> Walk<'a> {
     fn fill(mut self, node: usize, ladder: &[f64], columns: &mut [Column]) {
         let count = self.orders.len();
         for &rung in ladder {
-            // Orders the closed form still serves one rung up (with a margin for rounding) need no cost here.
-            let first = self.orders.partition_point(|&order| order * rung * LADDER <= 0.99 * NEAR_ZERO);
+            // Orders the closed form still serves one rung up (with a margin for rounding) need no
+            // cost here.
+            let first =
+                self.orders.partition_point(|&order| order * rung * LADDER <= 0.99 * NEAR_ZERO);
             self.step(rung, first);
         }
         for column in columns {
@@ -277,14 +292,21 @@ impl<'a> Walk<'a> {
     /// Moves to `shift`, with costs for the orders from `first` on.
     fn step(&mut self, shift: f64, first: usize) {
         let (from, before) = (self.shift, self.cost.clone());
-        self.noise.fill(self.width, shift, &self.orders[first..], TABLE_TOLERANCE, &mut self.cost[first..]);
+        self.noise.fill(
+            self.width,
+            shift,
+            &self.orders[first..],
+            TABLE_TOLERANCE,
+            &mut self.cost[first..],
+        );
         let near = self.orders.partition_point(|&order| order * shift <= NEAR_ZERO);
         self.noise.curvatures(self.width, shift, &self.orders[..near], &mut self.near_zero[..near]);
         for (index, &order) in self.orders.iter().enumerate() {
             self.curvature[index] = if order * shift <= NEAR_ZERO {
                 self.near_zero[index]
             } else {
-                chord_curvature(from, before[index], shift, self.cost[index]).max(self.curvature[index])
+                chord_curvature(from, before[index], shift, self.cost[index])
+                    .max(self.curvature[index])
             };
         }
         self.shift = shift;
@@ -376,7 +398,8 @@ impl Rows {
         self.values[node * self.blocks + order / LANES][order % LANES] = value;
     }
 
-    /// Lowers `out` to the sum of the rows of `nodes` plus `part` of the row of `next`, where that is less.
+    /// Lowers `out` to the sum of the rows of `nodes` plus `part` of the row of `next`, where that
+    /// is less.
     fn lower(&self, nodes: &[u16], next: u16, part: f64, out: &mut [f64]) {
         for (block, out) in out.chunks_mut(LANES).enumerate() {
             let row = |node: u16| &self.values[usize::from(node) * self.blocks + block];
@@ -402,20 +425,22 @@ pub struct ChargeScratch {
 impl RoundCosts {
     /// The Rényi cost of one agent's round, one value an order in `out`, rounded up.
     ///
-    /// `widths` are the intervals' widths `ω_l` and `scale` turns them into noise units: `β`, or `1/σ`.
-    /// A width that is negative or not a number is charged as no interval.
+    /// `widths` are the intervals' widths `ω_l` and `scale` turns them into noise units: `β`, or
+    /// `1/σ`. A width that is negative or not a number is charged as no interval.
     ///
     /// # Panics
     /// When `out` is not as long as the table's orders.
     pub fn charge(&self, widths: &[f64], scale: f64, scratch: &mut ChargeScratch, out: &mut [f64]) {
         assert_eq!(out.len(), self.count, "one cost an order");
         let dimension = widths.len() as f64;
-        // The width and its scaling carry a rounding each; shaving them off keeps a node from being overstated.
+        // The width and its scaling carry a rounding each; shaving them off keeps a node from being
+        // overstated.
         let scale = scale * (1.0 - 4.0 * f64::EPSILON);
         scratch.nodes.clear();
         scratch.nodes.extend(widths.iter().map(|width| node_of(width * scale)));
         out.fill(f64::INFINITY);
-        // Leaving a bound out is always safe; one with twice the full coordinates of another cannot win.
+        // Leaving a bound out is always safe; one with twice the full coordinates of another cannot
+        // win.
         let least = self.two.min(self.one).min(dimension);
         let bounds = [(dimension, &self.cost), (self.two, &self.quadratic), (self.one, &self.cost)];
         let mut whole = false;
@@ -472,7 +497,8 @@ mod tests {
 
     #[test]
     fn chord_curvature_is_the_maximum() {
-        for (t0, d0, t1, d1) in [(1.0, 1.0, 1.5, 2.25), (1.0, 1.0, 1.1, 1.15), (0.3, 0.2, 0.9, 0.5)] {
+        for (t0, d0, t1, d1) in [(1.0, 1.0, 1.5, 2.25), (1.0, 1.0, 1.1, 1.15), (0.3, 0.2, 0.9, 0.5)]
+        {
             let bound = chord_curvature(t0, d0, t1, d1);
             let sampled = (0..=1000)
                 .map(|k| t0 + (t1 - t0) * f64::from(k) / 1000.0)
@@ -526,8 +552,14 @@ mod tests {
         let mut scratch = ChargeScratch::default();
         let [mut joint, mut l2] = [[0.0; ORDERS.len()]; 2];
         table.round(norms).unwrap().charge(&widths, 1.0, &mut scratch, &mut joint);
-        table.round(ShiftNorms { one: None, ..norms }).unwrap().charge(&widths, 1.0, &mut scratch, &mut l2);
-        // Allowed shifts: corners of both bodies, and points between, with both l1 and l2 respected for `joint`.
+        table.round(ShiftNorms { one: None, ..norms }).unwrap().charge(
+            &widths,
+            1.0,
+            &mut scratch,
+            &mut l2,
+        );
+        // Allowed shifts: corners of both bodies, and points between, with both l1 and l2 respected
+        // for `joint`.
         let r = |square: f64| s * square.sqrt();
         let shifts = [
             [s, 0.0, 0.2 * s, s, 0.0, 0.0],
@@ -542,7 +574,10 @@ mod tests {
         for (index, &order) in ORDERS.iter().enumerate() {
             assert!(joint[index] <= l2[index]);
             for shift in &shifts {
-                assert!(total(shift, order) <= joint[index] * (1.0 + 1e-9), "order {order}, shift {shift:?}");
+                assert!(
+                    total(shift, order) <= joint[index] * (1.0 + 1e-9),
+                    "order {order}, shift {shift:?}"
+                );
             }
             assert!(total(&spread, order) <= l2[index] * (1.0 + 1e-9), "order {order}");
         }

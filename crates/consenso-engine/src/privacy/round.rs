@@ -1,8 +1,9 @@
 //! Rounding towards safety.
 //!
-//! Elementary functions here come with an error of a few units in the last place. Instead of an interval arithmetic the
-//! engine states, at each formula, how far its floating-point value may lie below the real one, and adds that. The last
-//! step of every method is [`up`], whose relative slack of 1e-12 covers the few hundred operations between.
+//! Elementary functions here come with an error of a few units in the last place. Instead of an
+//! interval arithmetic the engine states, at each formula, how far its floating-point value may lie
+//! below the real one, and adds that. The last step of every method is [`up`], whose relative slack
+//! of 1e-12 covers the few hundred operations between.
 
 /// Half the spacing of `f64` at 1: the relative error of one correctly rounded operation.
 pub(crate) const UNIT: f64 = f64::EPSILON / 2.0;
@@ -93,7 +94,10 @@ mod tests {
             (3e-9, "0.0001", "0.0000"),
             (f64::INFINITY, "∞", "∞"),
         ] {
-            assert_eq!((printed_up(value, 4).as_str(), printed_down(value, 4).as_str()), (up, down));
+            assert_eq!(
+                (printed_up(value, 4).as_str(), printed_down(value, 4).as_str()),
+                (up, down)
+            );
         }
         for k in 1..2000 {
             let value = f64::from(k).sqrt() * 0.37;

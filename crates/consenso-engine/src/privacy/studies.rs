@@ -1,19 +1,26 @@
-//! What several studies of the same records cost together, when each may be chosen by looking at the results of those before.
+//! What several studies of the same records cost together, when each may be chosen by looking at
+//! the results of those before.
 //!
-//! The limit (ε, δ) and the rule are fixed before the first study; a study is let in before it begins, with the whole of its claim, or not at all. Then all
-//! studies together are (ε, δ)-DP, whatever was chosen on the way:
+//! The limit (ε, δ) and the rule are fixed before the first study; a study is let in before it
+//! begins, with the whole of its claim, or not at all. Then all studies together are (ε, δ)-DP,
+//! whatever was chosen on the way:
 //!
 //! - [`Rule::Sum`]: Σ ε_i ≤ ε and Σ δ_i ≤ δ (Rogers, Roth, Ullman and Vadhan 2016).
-//! - [`Rule::Zcdp`]: Σ ρ_i ≤ ρ, where ρ-zCDP converts to (ε, δ): every Rényi order stays within ρ·a on every path
-//!   (Feldman and Zrnic 2021).
-//! - [`Rule::Gaussian`]: Σ μ_i² ≤ μ², where μ-GDP is (ε, δ)-DP (Smith and Thakurta 2022). *Proof.* For one pair of neighbours a μ_i-GDP release can be made
-//!   from one draw of N(0, 1) or N(μ_i, 1) by a rule that does not know which (Blackwell); and that draw is what a Brownian motion, without drift or with drift
-//!   1, does in a stretch of time μ_i². Releases chosen one after the other use up one such motion, stretch by stretch, each length chosen by looking at the path so
-//!   far, and stop by time μ². All of them are a function of the path up to time μ², which tells N(0, μ²) from N(μ², μ²): μ-GDP.
+//! - [`Rule::Zcdp`]: Σ ρ_i ≤ ρ, where ρ-zCDP converts to (ε, δ): every Rényi order stays within ρ·a
+//!   on every path (Feldman and Zrnic 2021).
+//! - [`Rule::Gaussian`]: Σ μ_i² ≤ μ², where μ-GDP is (ε, δ)-DP (Smith and Thakurta 2022). *Proof.*
+//!   For one pair of neighbours a μ_i-GDP release can be made from one draw of N(0, 1) or N(μ_i, 1)
+//!   by a rule that does not know which (Blackwell); and that draw is what a Brownian motion,
+//!   without drift or with drift 1, does in a stretch of time μ_i². Releases chosen one after the
+//!   other use up one such motion, stretch by stretch, each length chosen by looking at the path so
+//!   far, and stop by time μ². All of them are a function of the path up to time μ², which tells
+//!   N(0, μ²) from N(μ², μ²): μ-GDP.
 //!
-//! A rule chosen *after* looking would not do: "as long as one of the rules allows it" needs δ divided among the rules (see [`filter`](super::filter)).
+//! A rule chosen *after* looking would not do: "as long as one of the rules allows it" needs δ
+//! divided among the rules (see [`filter`](super::filter)).
 //!
-//! An ε-DP study is μ-GDP with tanh(ε/2) = 2Φ(μ/2) − 1: trade-off curves are convex, that of ε-DP has one corner, on the diagonal, and there the two meet.
+//! An ε-DP study is μ-GDP with tanh(ε/2) = 2Φ(μ/2) − 1: trade-off curves are convex, that of ε-DP
+//! has one corner, on the diagonal, and there the two meet.
 
 use super::error::{check_delta, check_epsilon};
 use super::normal::gaussian_delta;
@@ -37,7 +44,8 @@ pub struct StudyCost {
 }
 
 impl StudyCost {
-    /// A study of which only (ε, δ) is known. A pure one is Gaussian and concentrated too, at a price.
+    /// A study of which only (ε, δ) is known. A pure one is Gaussian and concentrated too, at a
+    /// price.
     #[must_use]
     pub fn claimed(epsilon: f64, delta: f64) -> Self {
         let pure = delta == 0.0;
@@ -61,9 +69,11 @@ impl StudyCost {
         Self { rho: Some(rho), ..Self::claimed(epsilon, delta) }
     }
 
-    /// All of `parts` together, for parts whose costs were fixed before the first of them: the best statement at `delta` that one theorem gives.
+    /// All of `parts` together, for parts whose costs were fixed before the first of them: the best
+    /// statement at `delta` that one theorem gives.
     ///
-    /// Adding up keeps the parts' own δ; where that gives the smallest ε, the sum's δ is Σ δ_i instead of `delta`.
+    /// Adding up keeps the parts' own δ; where that gives the smallest ε, the sum's δ is Σ δ_i
+    /// instead of `delta`.
     #[must_use]
     pub fn together(parts: &[Self], delta: f64) -> Self {
         if let [one] = parts {
@@ -87,9 +97,11 @@ impl StudyCost {
 }
 
 impl StudyCost {
-    /// What the same study tells about `k` records of one person, all of them neighbours at once: the smallest ε at `delta` that one theorem gives.
+    /// What the same study tells about `k` records of one person, all of them neighbours at once:
+    /// the smallest ε at `delta` that one theorem gives.
     ///
-    /// k·ε for a pure claim, kμ-GDP, k²ρ-zCDP; an (ε, δ) alone becomes (kε, δ(e^{kε} − 1)/(e^ε − 1)), whose δ is the answer's.
+    /// k·ε for a pure claim, kμ-GDP, k²ρ-zCDP; an (ε, δ) alone becomes (kε, δ(e^{kε} − 1)/(e^ε −
+    /// 1)), whose δ is the answer's.
     #[must_use]
     pub(crate) fn for_group(&self, k: u32, delta: f64) -> EpsilonDelta {
         let n = f64::from(k);
@@ -99,17 +111,22 @@ impl StudyCost {
         } else {
             own * libm::expm1(n * epsilon) / libm::expm1(epsilon) * (1.0 + 1e-12)
         };
-        let mut best =
-            EpsilonDelta { epsilon: n * epsilon * (1.0 + 1e-12), delta: if k == 1 { own } else { grown } };
+        let mut best = EpsilonDelta {
+            epsilon: n * epsilon * (1.0 + 1e-12),
+            delta: if k == 1 { own } else { grown },
+        };
         if k == 1 {
             return EpsilonDelta { epsilon, ..best };
         }
         if delta > 0.0 && delta < 1.0 {
-            let gaussian = mu.map(|mu| gdp::epsilon_of_mu(n * mu * (1.0 + 1e-15), delta) * (1.0 + SLACK));
-            let concentrated =
-                rho.map(|rho| zcdp::epsilon_of_rho(n * n * rho * (1.0 + 1e-15), delta) * (1.0 + SLACK));
+            let gaussian =
+                mu.map(|mu| gdp::epsilon_of_mu(n * mu * (1.0 + 1e-15), delta) * (1.0 + SLACK));
+            let concentrated = rho.map(|rho| {
+                zcdp::epsilon_of_rho(n * n * rho * (1.0 + 1e-15), delta) * (1.0 + SLACK)
+            });
             for found in [gaussian, concentrated].into_iter().flatten() {
-                // At the δ that was asked for, an ε is worth more than a smaller one at a δ grown past it.
+                // At the δ that was asked for, an ε is worth more than a smaller one at a δ grown
+                // past it.
                 if found < best.epsilon || best.delta > delta {
                     best = EpsilonDelta { epsilon: found, delta };
                 }
@@ -133,7 +150,8 @@ fn left_of(limit: f64, spent: f64) -> f64 {
     if spent == 0.0 { limit } else { (limit - spent - 4.0 * f64::EPSILON * limit).max(0.0) }
 }
 
-/// The smallest μ, rounded up, for which every ε-DP mechanism is μ-GDP; `None` where ε is so large that it says nothing.
+/// The smallest μ, rounded up, for which every ε-DP mechanism is μ-GDP; `None` where ε is so large
+/// that it says nothing.
 fn pure_mu(epsilon: f64) -> Option<f64> {
     if !(0.0..=25.0).contains(&epsilon) {
         return None;
@@ -142,8 +160,13 @@ fn pure_mu(epsilon: f64) -> Option<f64> {
     let (mut low, mut high) = (0.0, 2.0 * epsilon + 20.0);
     for _ in 0..200 {
         let middle = 0.5 * (low + high);
-        // δ(0) of a Gaussian mechanism is its total variation distance; it is rounded up by less than 1e-12, which is taken off again.
-        if gaussian_delta(middle, 0.0) * (1.0 - 1e-11) >= distance { high = middle } else { low = middle }
+        // δ(0) of a Gaussian mechanism is its total variation distance; it is rounded up by less
+        // than 1e-12, which is taken off again.
+        if gaussian_delta(middle, 0.0) * (1.0 - 1e-11) >= distance {
+            high = middle
+        } else {
+            low = middle
+        }
     }
     Some(high)
 }
@@ -181,7 +204,9 @@ impl Rule {
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Gaussian => "Σ μ² over studies with Gaussian noise (GDP filter, Smith and Thakurta 2022)",
+            Self::Gaussian => {
+                "Σ μ² over studies with Gaussian noise (GDP filter, Smith and Thakurta 2022)"
+            }
             Self::Zcdp => "Σ ρ over studies (zCDP filter, Feldman and Zrnic 2021)",
             Self::Sum => "Σ ε and Σ δ over studies (Rogers, Roth, Ullman and Vadhan 2016)",
         }
@@ -253,7 +278,8 @@ impl Limit {
         Ok(Self { epsilon, delta, rule })
     }
 
-    /// What these studies cost together under the rule: ε at the limit's δ, or the sums. `None` where the rule does not cover one of them.
+    /// What these studies cost together under the rule: ε at the limit's δ, or the sums. `None`
+    /// where the rule does not cover one of them.
     #[must_use]
     pub fn spent(&self, studies: &[StudyCost]) -> Option<EpsilonDelta> {
         if studies.is_empty() {
@@ -270,30 +296,39 @@ impl Limit {
                 })?;
                 // One study's μ is its own, without the rounding of a square and a root.
                 let mu = if let [one] = studies { one.mu? } else { mu.sqrt().next_up() };
-                Some(EpsilonDelta { epsilon: gdp::epsilon_of_mu(mu, self.delta), delta: self.delta })
+                Some(EpsilonDelta {
+                    epsilon: gdp::epsilon_of_mu(mu, self.delta),
+                    delta: self.delta,
+                })
             }
             Rule::Zcdp => {
                 let rho = sum(studies, |c| c.rho)?;
-                Some(EpsilonDelta { epsilon: zcdp::epsilon_of_rho(rho, self.delta), delta: self.delta })
+                Some(EpsilonDelta {
+                    epsilon: zcdp::epsilon_of_rho(rho, self.delta),
+                    delta: self.delta,
+                })
             }
         }
     }
 
     /// Whether `next` may follow `studies`; it must be asked before `next` begins.
     ///
-    /// The first study is also let in on its own claim (ε, δ): nothing was released before, so that this is no choice made by looking; and unless the rule covers it
-    /// too, no other study will follow.
+    /// The first study is also let in on its own claim (ε, δ): nothing was released before, so that
+    /// this is no choice made by looking; and unless the rule covers it too, no other study will
+    /// follow.
     ///
     /// # Errors
     /// Why not.
     pub fn admit(&self, studies: &[StudyCost], next: &StudyCost) -> Result<(), NotLetIn> {
         let (missing, why) = match self.rule {
-            Rule::Gaussian => {
-                (next.mu.is_none(), "its noise is not Gaussian, or its cost depends on what is released")
-            }
-            Rule::Zcdp => {
-                (next.rho.is_none(), "its cost depends on what is released, or is known as (ε, δ) only")
-            }
+            Rule::Gaussian => (
+                next.mu.is_none(),
+                "its noise is not Gaussian, or its cost depends on what is released",
+            ),
+            Rule::Zcdp => (
+                next.rho.is_none(),
+                "its cost depends on what is released, or is known as (ε, δ) only",
+            ),
             Rule::Sum => (false, ""),
         };
         if missing {
@@ -302,14 +337,22 @@ impl Limit {
         let all: Vec<StudyCost> = studies.iter().copied().chain([*next]).collect();
         let would = self.spent(&all).unwrap_or(EpsilonDelta { epsilon: f64::INFINITY, delta: 1.0 });
         let within = |epsilon: f64, delta: f64| epsilon <= self.epsilon && delta <= self.delta;
-        if within(would.epsilon, would.delta) || (studies.is_empty() && within(next.epsilon, next.delta)) {
+        if within(would.epsilon, would.delta)
+            || (studies.is_empty() && within(next.epsilon, next.delta))
+        {
             return Ok(());
         }
         let left = self.remaining(studies).epsilon;
-        Err(NotLetIn::OverLimit { would: would.epsilon, delta: would.delta, limit: self.epsilon, left })
+        Err(NotLetIn::OverLimit {
+            would: would.epsilon,
+            delta: would.delta,
+            limit: self.epsilon,
+            left,
+        })
     }
 
-    /// What one more study may cost: the largest ε at δ that would be let in, of the noise that the rule is for.
+    /// What one more study may cost: the largest ε at δ that would be let in, of the noise that the
+    /// rule is for.
     #[must_use]
     pub fn remaining(&self, studies: &[StudyCost]) -> EpsilonDelta {
         let none = EpsilonDelta { epsilon: 0.0, delta: 0.0 };
@@ -337,11 +380,14 @@ impl Limit {
                 if studies.is_empty() {
                     return EpsilonDelta { epsilon: self.epsilon, delta: self.delta };
                 }
-                let most =
-                    super::filter::SumFilter::zcdp(self.epsilon, self.delta).map_or(0.0, |f| f.limit());
+                let most = super::filter::SumFilter::zcdp(self.epsilon, self.delta)
+                    .map_or(0.0, |f| f.limit());
                 let left = (most - used).max(0.0) * (1.0 - 1e-9);
-                let epsilon =
-                    if left > 0.0 { zcdp::epsilon_of_rho(left, self.delta) * (1.0 - 1e-12) } else { 0.0 };
+                let epsilon = if left > 0.0 {
+                    zcdp::epsilon_of_rho(left, self.delta) * (1.0 - 1e-12)
+                } else {
+                    0.0
+                };
                 EpsilonDelta { epsilon, delta: self.delta }
             }
         }
@@ -380,7 +426,9 @@ mod tests {
                 let left = limit.remaining(&studies);
                 let at = |epsilon: f64| match rule {
                     Rule::Zcdp => {
-                        let rho = super::super::filter::SumFilter::zcdp(epsilon, left.delta).unwrap().limit();
+                        let rho = super::super::filter::SumFilter::zcdp(epsilon, left.delta)
+                            .unwrap()
+                            .limit();
                         StudyCost::concentrated(epsilon, left.delta, rho)
                     }
                     _ => study(epsilon, left.delta),
@@ -403,7 +451,8 @@ mod tests {
         Limit::new(1.0, 0.0, Rule::Sum).unwrap().admit(&[], &StudyCost::claimed(1.0, 0.0)).unwrap();
     }
 
-    /// Randomised response, the worst of all ε-DP mechanisms, against the Gaussian one: δ(e) at every e.
+    /// Randomised response, the worst of all ε-DP mechanisms, against the Gaussian one: δ(e) at
+    /// every e.
     #[test]
     fn a_pure_study_is_gaussian_at_the_price_stated() {
         for epsilon in [0.01, 0.5, 1.0, 4.0, 12.0] {
@@ -414,7 +463,10 @@ mod tests {
                 let truth = (p - e.exp() * (1.0 - p)).max(0.0);
                 assert!(gaussian_delta(mu, e) >= truth * (1.0 - 1e-12), "{epsilon} {e}");
             }
-            assert!(gaussian_delta(mu * 0.999, 0.0) < (epsilon / 2.0).tanh(), "no larger than it must be");
+            assert!(
+                gaussian_delta(mu * 0.999, 0.0) < (epsilon / 2.0).tanh(),
+                "no larger than it must be"
+            );
         }
     }
 

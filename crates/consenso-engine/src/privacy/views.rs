@@ -1,14 +1,18 @@
-//! What single agents can learn in gossip: linear views, the pairwise map, and the attack on a run without noise.
+//! What single agents can learn in gossip: linear views, the pairwise map, and the attack on a run
+//! without noise.
 //!
-//! With fixed weights x^t = W·x^{t−1} + s^t + n^t, every message is a linear function of all private steps s and all noises n so far:
-//! x_u^t = Σ_{τ≤t} Σ_v (W^{t−τ})_uv·(s_v^τ + n_v^τ). An observer sees the messages of its neighbours only, and knows its own steps and noise. What
-//! it can tell about agent i is a Gaussian mechanism: with B the coefficients of what it does not know, G = B·Cov(n)·Bᵀ, and t_τ the shift of
-//! agent i's step in round τ, μ² = Σ_{ττ'} P_ττ'·⟨t_τ, t_τ'⟩, P = B_iᵀG⁻¹B_i, which is at most Σ |P_ττ'|·Δ_τ·Δ_τ' (Cyffers et al. 2022 for one
-//! gossip of noised values).
+//! With fixed weights x^t = W·x^{t−1} + s^t + n^t, every message is a linear function of all
+//! private steps s and all noises n so far: x_u^t = Σ_{τ≤t} Σ_v (W^{t−τ})_uv·(s_v^τ + n_v^τ). An
+//! observer sees the messages of its neighbours only, and knows its own steps and noise. What it
+//! can tell about agent i is a Gaussian mechanism: with B the coefficients of what it does not
+//! know, G = B·Cov(n)·Bᵀ, and t_τ the shift of agent i's step in round τ, μ² = Σ_{ττ'} P_ττ'·⟨t_τ,
+//! t_τ'⟩, P = B_iᵀG⁻¹B_i, which is at most Σ |P_ττ'|·Δ_τ·Δ_τ' (Cyffers et al. 2022 for one gossip
+//! of noised values).
 //!
-//! **This is a non-adaptive view.** It takes the steps of all agents as fixed numbers. In a run, a record of agent i moves the steps of others in later rounds
-//! too, through what they received; no proof here covers that, so the map is a picture and no claim. The claim of a run is the
-//! adaptive bound of [`correlated`](super::correlated) or of the local model, which is never below the map.
+//! **This is a non-adaptive view.** It takes the steps of all agents as fixed numbers. In a run, a
+//! record of agent i moves the steps of others in later rounds too, through what they received; no
+//! proof here covers that, so the map is a picture and no claim. The claim of a run is the adaptive
+//! bound of [`correlated`](super::correlated) or of the local model, which is never below the map.
 
 use crate::graph::{Graph, Mixing};
 use nalgebra::{Cholesky, DMatrix};
@@ -23,7 +27,8 @@ pub struct Gossip<'a> {
     pub mixing: &'a Mixing,
     /// σ of the first agent's own noise, by round.
     pub deviations: Vec<f64>,
-    /// How many times larger every agent's own noise is, the same in all rounds: 1 for the first. Noise that neighbours share is measured by the first agent's.
+    /// How many times larger every agent's own noise is, the same in all rounds: 1 for the first.
+    /// Noise that neighbours share is measured by the first agent's.
     pub relative: Vec<f64>,
     /// How far a record moves the step, in the l2 norm, by round: for every agent.
     pub shifts: Vec<Vec<f64>>,
@@ -44,18 +49,21 @@ fn dense(graph: &Graph, mixing: &Mixing) -> DMatrix<f64> {
     w
 }
 
-/// What observers see of all others: x_u^t as linear functions of the steps and noises they do not know.
+/// What observers see of all others: x_u^t as linear functions of the steps and noises they do not
+/// know.
 struct Sight {
     /// Whose messages they receive.
     seen: Vec<usize>,
-    /// By how many rounds ago: what a number that entered then counts in the messages of those seen.
+    /// By how many rounds ago: what a number that entered then counts in the messages of those
+    /// seen.
     rows: Vec<DMatrix<f64>>,
     /// The covariance of all noise in what they see.
     factor: Cholesky<f64, nalgebra::Dyn>,
 }
 
 impl Sight {
-    /// B_i: a row for every message that was seen, round by round; a column for every round's step of agent `i`.
+    /// B_i: a row for every message that was seen, round by round; a column for every round's step
+    /// of agent `i`.
     fn of(&self, i: usize) -> DMatrix<f64> {
         let (k, rounds) = (self.seen.len(), self.rows.len());
         DMatrix::from_fn(k * rounds, rounds, |row, tau| {
@@ -68,21 +76,27 @@ impl Sight {
 /// How an observer best tells whether the steps of one agent were moved.
 #[derive(Clone, Debug)]
 pub(crate) struct BestTest {
-    /// What is added to the agent's step in every round: as far as a record moves it, with the signs that are seen best.
+    /// What is added to the agent's step in every round: as far as a record moves it, with the
+    /// signs that are seen best.
     pub(crate) moved: Vec<f64>,
-    /// What every message counts, round by round and by whom it is from: the likelihood ratio, but for a constant.
+    /// What every message counts, round by round and by whom it is from: the likelihood ratio, but
+    /// for a constant.
     pub(crate) weights: Vec<f64>,
 }
 
 impl Gossip<'_> {
-    /// What `observers` see; `None` where they see nothing, an error where rounding makes their covariance none.
+    /// What `observers` see; `None` where they see nothing, an error where rounding makes their
+    /// covariance none.
     fn sight(&self, observers: &[u32]) -> Result<Option<Sight>, ()> {
         let Self { graph, deviations, correlation, .. } = self;
         let (n, rounds) = (graph.agents(), deviations.len());
         let is_observer = |i: usize| observers.contains(&(i as u32));
         let seen: Vec<usize> = {
-            let mut all: Vec<usize> =
-                observers.iter().flat_map(|&o| graph.neighbours(o as usize)).map(|&u| u as usize).collect();
+            let mut all: Vec<usize> = observers
+                .iter()
+                .flat_map(|&o| graph.neighbours(o as usize))
+                .map(|&u| u as usize)
+                .collect();
             all.sort_unstable();
             all.dedup();
             all.retain(|&u| !is_observer(u));
@@ -97,15 +111,20 @@ impl Gossip<'_> {
         let mut power = DMatrix::from_fn(k, n, |a, v| f64::from(u8::from(seen[a] == v)));
         let mut rows: Vec<DMatrix<f64>> = Vec::with_capacity(rounds);
         for _ in 0..rounds {
-            rows.push(DMatrix::from_fn(k, n, |a, v| if is_observer(v) { 0.0 } else { power[(a, v)] }));
+            rows.push(DMatrix::from_fn(
+                k,
+                n,
+                |a, v| if is_observer(v) { 0.0 } else { power[(a, v)] },
+            ));
             power = &power * &w;
         }
         let mut covariance = DMatrix::<f64>::zeros(n, n);
         for (i, relative) in self.relative.iter().enumerate() {
             covariance[(i, i)] = relative * relative;
         }
-        for (a, b) in
-            graph.iter_edges().filter(|&(a, b)| !is_observer(a as usize) && !is_observer(b as usize))
+        for (a, b) in graph
+            .iter_edges()
+            .filter(|&(a, b)| !is_observer(a as usize) && !is_observer(b as usize))
         {
             for (x, y, s) in [(a, a, 1.0), (b, b, 1.0), (a, b, -1.0), (b, a, -1.0)] {
                 covariance[(x as usize, y as usize)] += s * correlation;
@@ -130,7 +149,8 @@ impl Gossip<'_> {
         Cholesky::new(gram).map(|factor| Some(Sight { seen, rows, factor })).ok_or(())
     }
 
-    /// μ of what `observers` together can tell about a record of each agent; 0 for themselves. Non-adaptive, see the module.
+    /// μ of what `observers` together can tell about a record of each agent; 0 for themselves.
+    /// Non-adaptive, see the module.
     #[must_use]
     pub(crate) fn seen_by(&self, observers: &[u32]) -> Vec<f64> {
         let Self { graph, deviations, shifts, correlation, relative, .. } = self;
@@ -170,7 +190,8 @@ impl Gossip<'_> {
         mu
     }
 
-    /// The best test of `observer` for every agent, and whose messages it weighs; `None` for itself and for those it sees nothing of.
+    /// The best test of `observer` for every agent, and whose messages it weighs; `None` for itself
+    /// and for those it sees nothing of.
     pub(crate) fn best_tests(&self, observer: u32) -> (Vec<usize>, Vec<Option<BestTest>>) {
         let Ok(Some(sight)) = self.sight(&[observer]) else {
             return (Vec::new(), vec![None; self.graph.agents()]);
@@ -186,7 +207,9 @@ impl Gossip<'_> {
                     .map(|o| p[(tau, o)] * moved[tau] * moved[o])
                     .sum::<f64>()
             };
-            while let Some(tau) = (0..moved.len()).find(|&tau| gain(&moved, tau) < -1e-12 * p[(tau, tau)]) {
+            while let Some(tau) =
+                (0..moved.len()).find(|&tau| gain(&moved, tau) < -1e-12 * p[(tau, tau)])
+            {
                 moved[tau] = -moved[tau];
             }
             let weights = sight.factor.solve(&(&b * nalgebra::DVector::from_column_slice(&moved)));
@@ -198,10 +221,11 @@ impl Gossip<'_> {
     }
 }
 
-/// How an observer puts together the values that others began to gossip with: one set of coefficients over the messages it saw for every agent
-/// whose value they determine.
+/// How an observer puts together the values that others began to gossip with: one set of
+/// coefficients over the messages it saw for every agent whose value they determine.
 ///
-/// The messages are x_u^t for t = 0 … `rounds` and u the observer or a neighbour, round by round and by agent number, where x^t = W^t·x^0.
+/// The messages are x_u^t for t = 0 … `rounds` and u the observer or a neighbour, round by round
+/// and by agent number, where x^t = W^t·x^0.
 #[derive(Debug)]
 pub struct Reconstruction {
     /// Whose messages are seen.
@@ -210,13 +234,19 @@ pub struct Reconstruction {
     pub coefficients: Vec<Option<Vec<f64>>>,
 }
 
-/// Singular values of the knowledge matrix below this share of the largest are taken for nothing: messages in doubles say no more.
+/// Singular values of the knowledge matrix below this share of the largest are taken for nothing:
+/// messages in doubles say no more.
 const LEAST: f64 = 1e-11;
 
-/// Which of the values that everybody started gossiping with `observer` can compute after `rounds` rounds: the row space of its knowledge
-/// matrix (Mrini, Cyffers and Bellet 2024).
+/// Which of the values that everybody started gossiping with `observer` can compute after `rounds`
+/// rounds: the row space of its knowledge matrix (Mrini, Cyffers and Bellet 2024).
 #[must_use]
-pub(crate) fn reconstruction(graph: &Graph, mixing: &Mixing, observer: u32, rounds: u32) -> Reconstruction {
+pub(crate) fn reconstruction(
+    graph: &Graph,
+    mixing: &Mixing,
+    observer: u32,
+    rounds: u32,
+) -> Reconstruction {
     let n = graph.agents();
     let mut seen: Vec<u32> = graph.neighbours(observer as usize).to_vec();
     seen.push(observer);
@@ -233,8 +263,9 @@ pub(crate) fn reconstruction(graph: &Graph, mixing: &Mixing, observer: u32, roun
         return Reconstruction { seen, coefficients: vec![None; n] };
     };
     let largest = svd.singular_values.max();
-    let kept: Vec<usize> =
-        (0..svd.singular_values.len()).filter(|&s| svd.singular_values[s] > LEAST * largest).collect();
+    let kept: Vec<usize> = (0..svd.singular_values.len())
+        .filter(|&s| svd.singular_values[s] > LEAST * largest)
+        .collect();
     let coefficients = (0..n)
         .map(|v| {
             let inside: f64 = kept.iter().map(|&s| vt[(s, v)] * vt[(s, v)]).sum();
@@ -275,7 +306,8 @@ pub struct PairwiseMap {
     pub claimed: f64,
     /// Mean ε by distance, from 1.
     pub mean_by_distance: Vec<f64>,
-    /// Mean ε of all pairs after half of the rounds, to compare with [`Self::mean`]: longer gossip shows more.
+    /// Mean ε of all pairs after half of the rounds, to compare with [`Self::mean`]: longer gossip
+    /// shows more.
     pub mean_after_half: f64,
     /// Mean ε of all pairs.
     pub mean: f64,
@@ -306,13 +338,15 @@ impl PairwiseMap {
         out
     }
 
-    /// A heat map as an SVG file: a row for every agent, a column for every observer; darker is more.
+    /// A heat map as an SVG file: a row for every agent, a column for every observer; darker is
+    /// more.
     #[must_use]
     pub fn svg(&self) -> String {
         let n = self.agents.max(1);
         let cell = (600 / n).clamp(4, 40);
         let (left, top) = (70, 60);
-        let most = self.epsilon.iter().flatten().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+        let most =
+            self.epsilon.iter().flatten().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
         // Wide enough for its title, however few the agents.
         let (width, height) = ((left + n * cell + 130).max(left + 440), top + n * cell + 30);
         let mut out = format!(
@@ -334,7 +368,12 @@ impl PairwiseMap {
                 let fill = if i == j {
                     "none".to_owned()
                 } else {
-                    format!("#{:02x}{:02x}{:02x}", shade(247.0, 8.0), shade(251.0, 48.0), shade(255.0, 107.0))
+                    format!(
+                        "#{:02x}{:02x}{:02x}",
+                        shade(247.0, 8.0),
+                        shade(251.0, 48.0),
+                        shade(255.0, 107.0)
+                    )
                 };
                 out.push_str(&format!(
                     "<rect x=\"{x}\" y=\"{y}\" width=\"{cell}\" height=\"{cell}\" fill=\"{fill}\"><title>{i} seen by {j}: ε = {}</title></rect>\n",
@@ -362,12 +401,18 @@ mod tests {
     use super::*;
 
     fn path(n: u32) -> (Graph, Mixing) {
-        let graph = Graph::from_edges(n as usize, &(1..n).map(|i| (i - 1, i)).collect::<Vec<_>>()).unwrap();
+        let graph =
+            Graph::from_edges(n as usize, &(1..n).map(|i| (i - 1, i)).collect::<Vec<_>>()).unwrap();
         let mixing = Mixing::metropolis(&graph);
         (graph, mixing)
     }
 
-    fn gossip<'a>(graph: &'a Graph, mixing: &'a Mixing, rounds: usize, correlation: f64) -> Gossip<'a> {
+    fn gossip<'a>(
+        graph: &'a Graph,
+        mixing: &'a Mixing,
+        rounds: usize,
+        correlation: f64,
+    ) -> Gossip<'a> {
         let shifts = vec![vec![1.0; rounds]; graph.agents()];
         let relative = vec![1.0; graph.agents()];
         Gossip { graph, mixing, deviations: vec![2.0; rounds], relative, shifts, correlation }
@@ -399,7 +444,8 @@ mod tests {
         let (graph, mixing) = path(6);
         let alone = gossip(&graph, &mixing, 6, 0.0).seen_by(&[0]);
         let pairs = gossip(&graph, &mixing, 6, 25.0).seen_by(&[0]);
-        // The same own noise and more beside it: never worse, and much better where a message is seen directly.
+        // The same own noise and more beside it: never worse, and much better where a message is
+        // seen directly.
         assert!((1..6).all(|i| pairs[i] <= alone[i] * (1.0 + 1e-6)), "{pairs:?} {alone:?}");
         assert!(pairs[1] < 0.8 * alone[1], "{pairs:?} {alone:?}");
         let bound = super::super::correlated::worst(&graph, 1, 25.0).resistance;
@@ -411,7 +457,8 @@ mod tests {
         let (graph, mixing) = path(5);
         let from_end = reconstruction(&graph, &mixing, 0, 8);
         assert!(from_end.coefficients.iter().all(Option::is_some));
-        // From the middle the two ends always arrive together, but the neighbours' messages tell the sides apart.
+        // From the middle the two ends always arrive together, but the neighbours' messages tell
+        // the sides apart.
         let star = Graph::from_edges(4, &[(0, 1), (1, 2), (1, 3)]).unwrap();
         let from_leaf = reconstruction(&star, &Mixing::metropolis(&star), 0, 8);
         assert!(from_leaf.coefficients[1].is_some() && from_leaf.coefficients[2].is_none());

@@ -1,10 +1,12 @@
-//! Zero-concentrated differential privacy: one number ρ per release, `D_a ≤ ρ·a` for every order `a > 1`.
+//! Zero-concentrated differential privacy: one number ρ per release, `D_a ≤ ρ·a` for every order
+//! `a > 1`.
 //!
-//! The ρ used here are tight: `D_a/a` is largest as `a → 1`, where it is the Kullback–Leibler divergence. For both
-//! mechanisms `(a−1)·D_a = F((a − ½)²) − F(¼)` with `F` concave:
-//! randomised response has `F(y) = ln cosh(ε√y)`, Laplace `F(y) = ln(cosh(ε√y) + sinh(ε√y)/(2√y))`, an entire function
-//! with real negative zeros only (it is the characteristic function of a Sturm–Liouville problem), whose logarithm is a
-//! sum of concave terms. `a(a−1) = (a−½)² − ¼`, so `D_a/a` is the slope of a chord of `F` from ¼, which falls with `a`.
+//! The ρ used here are tight: `D_a/a` is largest as `a → 1`, where it is the Kullback–Leibler
+//! divergence. For both mechanisms `(a−1)·D_a = F((a − ½)²) − F(¼)` with `F` concave: randomised
+//! response has `F(y) = ln cosh(ε√y)`, Laplace `F(y) = ln(cosh(ε√y) + sinh(ε√y)/(2√y))`, an entire
+//! function with real negative zeros only (it is the characteristic function of a Sturm–Liouville
+//! problem), whose logarithm is a sum of concave terms. `a(a−1) = (a−½)² − ¼`, so `D_a/a` is the
+//! slope of a chord of `F` from ¼, which falls with `a`.
 
 use super::AccountingError;
 use super::compose::{Bound, Profile};
@@ -12,15 +14,17 @@ use super::error::check_delta;
 use super::rdp;
 use super::round::{SumUp, UNIT};
 
-/// ρ of the Laplace mechanism with l1 sensitivity over scale `epsilon`: `ε + e^{−ε} − 1`, rounded up.
+/// ρ of the Laplace mechanism with l1 sensitivity over scale `epsilon`: `ε + e^{−ε} − 1`, rounded
+/// up.
 pub(crate) fn laplace_rho(epsilon: f64) -> f64 {
     if epsilon == 0.0 {
         return 0.0;
     }
     if epsilon < 0.01 {
-        // The series alternates with falling terms: stopping after a positive one bounds it from above.
-        let bracket =
-            1.0 - epsilon / 3.0 * (1.0 - epsilon / 4.0 * (1.0 - epsilon / 5.0 * (1.0 - epsilon / 6.0)));
+        // The series alternates with falling terms: stopping after a positive one bounds it from
+        // above.
+        let bracket = 1.0
+            - epsilon / 3.0 * (1.0 - epsilon / 4.0 * (1.0 - epsilon / 5.0 * (1.0 - epsilon / 6.0)));
         // An ε whose square underflows still costs something.
         return (epsilon * epsilon / 2.0 * bracket * (1.0 + 8.0 * UNIT)).max(f64::MIN_POSITIVE);
     }
@@ -36,15 +40,18 @@ pub(crate) fn pure_rho(epsilon: f64) -> f64 {
 /// Σ ρ over all events but the interval ones, rounded up.
 pub(crate) fn rho(profile: &Profile) -> f64 {
     let mut total = SumUp::default();
-    profile.laplace.iter().for_each(|&(epsilon, count)| total.add_times(count, laplace_rho(epsilon)));
+    profile
+        .laplace
+        .iter()
+        .for_each(|&(epsilon, count)| total.add_times(count, laplace_rho(epsilon)));
     profile.pure.iter().for_each(|&(epsilon, count)| total.add_times(count, pure_rho(epsilon)));
     total.add(profile.gaussian_mu_squared / 2.0);
     total.add(profile.rho);
     total.value()
 }
 
-/// Σ ρ turned into (ε, δ) through the best point of the Rényi curve `a ↦ ρ·a`, which is tighter than the classical
-/// `ρ + 2√(ρ ln 1/δ)`.
+/// Σ ρ turned into (ε, δ) through the best point of the Rényi curve `a ↦ ρ·a`, which is tighter
+/// than the classical `ρ + 2√(ρ ln 1/δ)`.
 ///
 /// # Errors
 /// `delta` outside (0, 1).
@@ -75,7 +82,10 @@ mod tests {
             (1.0, 0.367_879_441_171_442_33),
         ] {
             let found = laplace_rho(epsilon);
-            assert!(found >= exact * (1.0 - 1e-14) && found <= exact * (1.0 + 1e-8), "{epsilon}: {found:e}");
+            assert!(
+                found >= exact * (1.0 - 1e-14) && found <= exact * (1.0 + 1e-8),
+                "{epsilon}: {found:e}"
+            );
         }
         let (below, above) = (laplace_rho(0.01 - 1e-15), laplace_rho(0.01 + 1e-15));
         assert!((below - above).abs() < 1e-11 * above);
@@ -88,7 +98,9 @@ mod tests {
                 let slack = 1.0 + 1e-9;
                 assert!(rdp::laplace_cost(epsilon, order) <= order * laplace_rho(epsilon) * slack);
                 assert!(rdp::pure_cost(epsilon, order) <= order * pure_rho(epsilon) * slack);
-                assert!(rdp::laplace_cost(epsilon, order) <= rdp::pure_cost(epsilon, order) * slack);
+                assert!(
+                    rdp::laplace_cost(epsilon, order) <= rdp::pure_cost(epsilon, order) * slack
+                );
             }
         }
     }

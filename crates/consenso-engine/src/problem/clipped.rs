@@ -6,20 +6,27 @@
 //! S(x) = Σ_j ∇φ(x; z_j, y_j) · min(1/G, 1/‖∇φ(x; z_j, y_j)‖₂)
 //! ```
 //!
-//! the sum of the records' gradients, each clipped to length G and then divided by G; where classes are weighted, times w_y/max w ≤ 1 after that.
+//! the sum of the records' gradients, each clipped to length G and then divided by G; where classes
+//! are weighted, times w_y/max w ≤ 1 after that.
 //!
-//! **Sensitivity.** Every summand is c_j·(s_j ⊗ z_j), with s_j the slope (a number, or one a class for a softmax) and
-//! c_j ≤ 1/(‖s_j‖₂‖z_j‖₂), so its l2 norm, over all classes together, is at most 1: ‖s ⊗ z‖₂ = ‖s‖₂‖z‖₂. Replacing one record moves the sum by at
-//! most 2, setting one's summand to zero by at most 1, at every x. It follows that ‖·‖_∞ ≤ 2 and ‖·‖₁ ≤ 2√d. The norms in floating point are
-//! rounded up before they divide (as [`to_unit_norm`](crate::data) does), and a slope that is not finite counts as zero, so the bound
-//! holds for the stored numbers too; summing b of them adds at most (b + 64)·2⁻⁵³·b on either neighbour, which [`rounding`] bounds.
+//! **Sensitivity.** Every summand is c_j·(s_j ⊗ z_j), with s_j the slope (a number, or one a class
+//! for a softmax) and c_j ≤ 1/(‖s_j‖₂‖z_j‖₂), so its l2 norm, over all classes together, is at most
+//! 1: ‖s ⊗ z‖₂ = ‖s‖₂‖z‖₂. Replacing one record moves the sum by at most 2, setting one's summand
+//! to zero by at most 1, at every x. It follows that ‖·‖_∞ ≤ 2 and ‖·‖₁ ≤ 2√d. The norms in
+//! floating point are rounded up before they divide (as [`to_unit_norm`](crate::data) does), and a
+//! slope that is not finite counts as zero, so the bound holds for the stored numbers too; summing
+//! b of them adds at most (b + 64)·2⁻⁵³·b on either neighbour, which [`rounding`] bounds.
 //!
-//! **By codes.** Where rows are kept as codes ([`Codes`](crate::data)), z_j = base + its numbers + Σ_p value_p(c_jp)·e, the sum is taken as
-//! base·Σ_j t_j + (numbers) + Σ value·B with t_j = c_j·s_j and B_l the sum of t_j over the rows of level l. |t_j| ≤ 1/‖z_j‖₂ ≤ 1, for the intercept is 1, so
-//! with u = 2⁻⁵³ and n = b + 300 (no number is the sum of more: b rows, 256 combinations of levels, a few products) feature l of a category is off by at
-//! most n·u·(|base_l|·b + |value_l|·b_l), b_l the rows of that level. No level adds more than v = 2/√floor to a row, base_l = −p_l·value_l with shares
-//! Σp_l ≤ 1 in each of the S categories, and Σ_l b_l = b, so over all features ‖·‖₂ ≤ n·u·b·2√S·v; the numbers add n·u·b as above (each
-//! record's vector has length at most one), and second-order terms fit between n and b + 512: [`rounding_by_codes`].
+//! **By codes.** Where rows are kept as codes ([`Codes`](crate::data)), z_j = base + its numbers +
+//! Σ_p value_p(c_jp)·e, the sum is taken as base·Σ_j t_j + (numbers) + Σ value·B with t_j = c_j·s_j
+//! and B_l the sum of t_j over the rows of level l. |t_j| ≤ 1/‖z_j‖₂ ≤ 1, for the intercept is 1,
+//! so with u = 2⁻⁵³ and n = b + 300 (no number is the sum of more: b rows, 256 combinations of
+//! levels, a few products) feature l of a category is off by at most
+//! n·u·(|base_l|·b + |value_l|·b_l), b_l the rows of that level. No level adds more than v =
+//! 2/√floor to a row, base_l = −p_l·value_l with shares Σp_l ≤ 1 in each of the S categories, and
+//! Σ_l b_l = b, so over all features ‖·‖₂ ≤ n·u·b·2√S·v; the numbers add n·u·b as above (each
+//! record's vector has length at most one), and second-order terms fit between n and b + 512:
+//! [`rounding_by_codes`].
 
 use super::{Loss, Workspace};
 use crate::data::{RawLayout, Records};
@@ -85,8 +92,9 @@ impl Standardised {
         Self { records, norms, unit: OnceLock::new() }
     }
 
-    /// The objective on these rows, each shortened to `length` where it is longer and divided by it: z·min(1/length, 1/‖z‖), so that no row is longer than one whatever
-    /// the record was (norms are rounded up before they divide). A run asks for one objective and length only.
+    /// The objective on these rows, each shortened to `length` where it is longer and divided by
+    /// it: z·min(1/length, 1/‖z‖), so that no row is longer than one whatever the record was (norms
+    /// are rounded up before they divide). A run asks for one objective and length only.
     pub(crate) fn in_units(
         &self,
         objective: super::Objective,
@@ -120,11 +128,13 @@ impl Standardised {
         for (x, slopes) in x.chunks_exact(features).zip(slopes.chunks_exact_mut(rows.max(1))) {
             kernel::all_margins(self.records.layout(), x, slopes);
         }
-        // Slopes are clipped before classes are weighted, so that both are clipped alike; divided by the heaviest weight no record exceeds one.
+        // Slopes are clipped before classes are weighted, so that both are clipped alike; divided
+        // by the heaviest weight no record exceeds one.
         let plain = loss.without_class_weights();
         let unit = if clip.is_infinite() { 1.0 } else { loss.heaviest() };
         let (labels, norms) = (self.records.labels(), &self.norms);
-        // What a record's slopes are multiplied by, given their length. (A NaN is no larger than the clip, and then not finite.)
+        // What a record's slopes are multiplied by, given their length. (A NaN is no larger than
+        // the clip, and then not finite.)
         let factor = |length: f64, label: f64| {
             let factor = if clip.is_infinite() { 1.0 } else { 1.0 / length.max(clip) };
             if length.is_finite() { factor * (loss.weight(label) / unit) } else { 0.0 }
@@ -157,10 +167,12 @@ impl Standardised {
         }
     }
 
-    /// The gradient for scores that were trained, in their slope a and offsets b_c: that of the loss of a·z_c + b_c, z_c the score of class c
-    /// (one score for two classes) without its intercept, kept within ±`reach`. `at` holds a, then the b_c.
+    /// The gradient for scores that were trained, in their slope a and offsets b_c: that of the
+    /// loss of a·z_c + b_c, z_c the score of class c (one score for two classes) without its
+    /// intercept, kept within ±`reach`. `at` holds a, then the b_c.
     ///
-    /// A record's summand is (Σ_c s_c z_c, s) over its length or the clip, whichever is longer, s being its slopes: at most one long, as before.
+    /// A record's summand is (Σ_c s_c z_c, s) over its length or the clip, whichever is longer, s
+    /// being its slopes: at most one long, as before.
     pub(crate) fn calibration_sum(
         &self,
         loss: Loss,
@@ -196,7 +208,8 @@ impl Standardised {
         }
     }
 
-    /// Adds up the records' scores under a rule, each record's clipped to length `clip` and divided by it; the first number of `sum` stays 0.
+    /// Adds up the records' scores under a rule, each record's clipped to length `clip` and divided
+    /// by it; the first number of `sum` stays 0.
     pub(crate) fn score_sum(&self, x: &[f64], rule: &ScoreRule<'_>, clip: f64, sum: &mut [f64]) {
         let (rows, outputs) = (self.records.len(), sum.len() - 1);
         let scores = self.scores(x, outputs);
@@ -206,7 +219,8 @@ impl Standardised {
             for (c, z) in z.iter_mut().enumerate() {
                 *z = rule.score(scores[c * rows + j], c);
             }
-            let length = kernel::dot(&z, &z).sqrt() * (1.0 + 16.0 * (outputs + 8) as f64 * f64::EPSILON);
+            let length =
+                kernel::dot(&z, &z).sqrt() * (1.0 + 16.0 * (outputs + 8) as f64 * f64::EPSILON);
             let factor = 1.0 / length.max(clip);
             sum[1..].iter_mut().zip(&z).for_each(|(sum, z)| *sum += factor * z);
         }
@@ -225,7 +239,8 @@ impl Standardised {
     }
 }
 
-/// How calibration reads a score: times `scale`, less the centre of its score function, and never beyond ±`reach`.
+/// How calibration reads a score: times `scale`, less the centre of its score function, and never
+/// beyond ±`reach`.
 pub(crate) struct ScoreRule<'a> {
     pub(crate) scale: f64,
     /// One per score function; none stands for 0.
@@ -240,14 +255,16 @@ impl ScoreRule<'_> {
     }
 }
 
-/// What a sum of `records` vectors of length at most one can be off by in floating point, on two neighbours together: to be added to how far one record moves it.
+/// What a sum of `records` vectors of length at most one can be off by in floating point, on two
+/// neighbours together: to be added to how far one record moves it.
 #[must_use]
 pub fn rounding(records: usize) -> f64 {
     let b = records as f64;
     2.0 * (b + 64.0) * b * (f64::EPSILON / 2.0)
 }
 
-/// The rounding of a sum that may be taken by codes: `factor` is 1 + 2√S·v ([`RawLayout::coded_rounding`]).
+/// The rounding of a sum that may be taken by codes: `factor` is 1 + 2√S·v
+/// ([`RawLayout::coded_rounding`]).
 pub(crate) fn rounding_by_codes(records: usize, factor: f64) -> f64 {
     let b = records as f64;
     2.0 * (b + 512.0) * b * (f64::EPSILON / 2.0) * factor
@@ -272,9 +289,12 @@ mod tests {
     /// The sensitivity of the slope and the offsets of scores, of one score and of several.
     #[test]
     fn one_record_moves_a_calibration_sum_by_at_most_two() {
-        for (loss, labels) in [(Loss::Logistic, [-1.0, 1.0]), (Loss::Softmax { classes: 3 }, [0.0, 2.0])] {
+        for (loss, labels) in
+            [(Loss::Logistic, [-1.0, 1.0]), (Loss::Softmax { classes: 3 }, [0.0, 2.0])]
+        {
             for scale in [0.0, 0.3, 5.0, 1e200, f64::MAX] {
-                let x: Vec<f64> = (0..3 * loss.outputs()).map(|l| scale * [1.0, -0.5, 0.25][l % 3]).collect();
+                let x: Vec<f64> =
+                    (0..3 * loss.outputs()).map(|l| scale * [1.0, -0.5, 0.25][l % 3]).collect();
                 for at in [vec![1.0; 1 + loss.outputs()], vec![-40.0; 1 + loss.outputs()]] {
                     for (row, label) in [[2.5, -2.5, 1.0], [1e-9, 0.0, 1.0], [1e160, 1.0, 1.0]]
                         .into_iter()
@@ -295,7 +315,10 @@ mod tests {
                                     "{loss:?} {row:?} {scale} {sum:?}"
                                 );
                                 rows.score_sum(&x, &rule, clip, &mut sum);
-                                assert!(kernel::norm(&sum) <= 1.0 + 1e-15, "{row:?} {scale} {sum:?}");
+                                assert!(
+                                    kernel::norm(&sum) <= 1.0 + 1e-15,
+                                    "{row:?} {scale} {sum:?}"
+                                );
                             }
                         }
                     }
@@ -304,7 +327,8 @@ mod tests {
         }
     }
 
-    /// Whatever the record, the model and the label are, it adds a vector of length at most one; neighbours are at most two apart.
+    /// Whatever the record, the model and the label are, it adds a vector of length at most one;
+    /// neighbours are at most two apart.
     #[test]
     fn one_record_moves_a_clipped_sum_by_at_most_two() {
         let rows: [[f64; 3]; 6] = [
@@ -333,8 +357,12 @@ mod tests {
                             let mut records = Records::with_capacity(3, 1);
                             records.push(&row, label);
                             let mut out = vec![0.0; x.len()];
-                            Standardised::new(records).clipped_sum(loss, &x, clip, &mut out, &mut work);
-                            assert!(kernel::norm(&out) <= 1.0 + 1e-15, "{loss:?} {row:?} {scale} {out:?}");
+                            Standardised::new(records)
+                                .clipped_sum(loss, &x, clip, &mut out, &mut work);
+                            assert!(
+                                kernel::norm(&out) <= 1.0 + 1e-15,
+                                "{loss:?} {row:?} {scale} {out:?}"
+                            );
                             sums.push(out);
                         }
                     }

@@ -39,7 +39,8 @@ impl Constraint {
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let positive = |name: &str, v: f64| {
-            (!(v > 0.0 && v.is_finite())).then(|| format!("{name} must be a positive number, not {v}"))
+            (!(v > 0.0 && v.is_finite()))
+                .then(|| format!("{name} must be a positive number, not {v}"))
         };
         match *self {
             Self::None => None,
@@ -110,7 +111,8 @@ fn largest(x: impl Iterator<Item = f64>) -> f64 {
 
 /// The θ with Σ max(v − θ, 0) = total: sort, then the largest prefix whose members stay positive.
 ///
-/// The largest of `v` must be 0: then θ lies in [−total, 0) and stays exact however far away the point was.
+/// The largest of `v` must be 0: then θ lies in [−total, 0) and stays exact however far away the
+/// point was.
 fn threshold(mut v: Vec<f64>, total: f64) -> f64 {
     v.sort_unstable_by(|a, b| b.total_cmp(a));
     let (mut sum, mut shift) = (0.0, 0.0);

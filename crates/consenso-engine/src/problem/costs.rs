@@ -1,4 +1,5 @@
-//! Costs: a quadratic for every variable, within limits. What a generator, a plant or a project pays for what it takes.
+//! Costs: a quadratic for every variable, within limits. What a generator, a plant or a project
+//! pays for what it takes.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,8 @@ impl Costs {
         Self { curvature, linear, limits, marginal: [f64::NEG_INFINITY, f64::INFINITY] }
     }
 
-    /// Clips gradients to a public range, which makes their sensitivity hold whatever the costs are.
+    /// Clips gradients to a public range, which makes their sensitivity hold whatever the costs
+    /// are.
     #[must_use]
     pub fn clipped(mut self, marginal: [f64; 2]) -> Self {
         self.marginal = marginal;
@@ -66,16 +68,26 @@ impl Costs {
     #[must_use]
     pub(crate) fn marginals(&self) -> (f64, f64) {
         let at = |l: usize, x: f64| {
-            if self.curvature[l] == 0.0 { self.linear[l] } else { self.curvature[l] * x + self.linear[l] }
+            if self.curvature[l] == 0.0 {
+                self.linear[l]
+            } else {
+                self.curvature[l] * x + self.linear[l]
+            }
         };
         let ends = (0..self.dim()).map(|l| (at(l, self.limits[l][0]), at(l, self.limits[l][1])));
-        ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), (low, high)| (a.min(low), b.max(high)))
+        ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), (low, high)| {
+            (a.min(low), b.max(high))
+        })
     }
 
     /// f(x).
     #[must_use]
     pub fn value(&self, x: &[f64]) -> f64 {
-        x.iter().zip(&self.curvature).zip(&self.linear).map(|((x, q), b)| (0.5 * q * x + b) * x).sum()
+        x.iter()
+            .zip(&self.curvature)
+            .zip(&self.linear)
+            .map(|((x, q), b)| (0.5 * q * x + b) * x)
+            .sum()
     }
 
     /// ∇f(x), clipped to the public range.
@@ -99,11 +111,13 @@ impl Costs {
     pub(crate) fn proximal(&self, centre: &[f64], weight: f64, x: &mut [f64]) {
         for (l, x) in x.iter_mut().enumerate() {
             let [low, high] = self.limits[l];
-            *x = ((weight * centre[l] - self.linear[l]) / (weight + self.curvature[l])).clamp(low, high);
+            *x = ((weight * centre[l] - self.linear[l]) / (weight + self.curvature[l]))
+                .clamp(low, high);
         }
     }
 
-    /// `x = argmin f(x) − uᵀx` within the limits, and the curvature 1/q of the variables that are free to move (0 for the others).
+    /// `x = argmin f(x) − uᵀx` within the limits, and the curvature 1/q of the variables that are
+    /// free to move (0 for the others).
     pub(super) fn respond(&self, u: &[f64], x: &mut [f64], give: &mut [f64]) {
         for l in 0..self.dim() {
             let [low, high] = self.limits[l];

@@ -1,7 +1,8 @@
 //! The optimum of a coupled problem, by Newton's method on its dual: what runs are compared with.
 //!
-//! For a multiplier λ every agent answers x_i(λ) = argmin f_i(x) − λᵀA_i x; the dual function is concave, its gradient is c − Σ A_i x_i(λ), its
-//! (generalised) Hessian −Σ A_i H_i⁻¹ A_iᵀ over the variables that are free to move. Rows with ≤ keep λ ≤ 0, rows with ≥ keep λ ≥ 0.
+//! For a multiplier λ every agent answers x_i(λ) = argmin f_i(x) − λᵀA_i x; the dual function is
+//! concave, its gradient is c − Σ A_i x_i(λ), its (generalised) Hessian −Σ A_i H_i⁻¹ A_iᵀ over the
+//! variables that are free to move. Rows with ≤ keep λ ≤ 0, rows with ≥ keep λ ≥ 0.
 
 use super::coupling::{Coupling, CouplingError, Relation};
 use super::{LocalObjective, MeanLoss, Workspace};
@@ -101,7 +102,8 @@ impl State {
         let mut slope = vec![0.0; coupling.rows()];
         coupling.residual(answers.iter().map(|a| &a.x[..]), &mut slope);
         slope.iter_mut().for_each(|s| *s = -*s);
-        let value = answers.iter().map(|a| a.value).sum::<f64>() + kernel::dot(dual, coupling.rhs());
+        let value =
+            answers.iter().map(|a| a.value).sum::<f64>() + kernel::dot(dual, coupling.rhs());
         Self { answers, value, slope }
     }
 
@@ -128,7 +130,8 @@ impl State {
                 }
             }
         }
-        // Rows that nobody can give in at this λ have no curvature; a little of it keeps the step finite, and backtracking does the rest.
+        // Rows that nobody can give in at this λ have no curvature; a little of it keeps the step
+        // finite, and backtracking does the rest.
         let ridge = 1e-9 * self.answers.iter().map(|a| a.most).sum::<f64>();
         for a in 0..free.len() {
             hessian[(a, a)] += ridge;
@@ -145,12 +148,15 @@ impl State {
     ) -> Result<CoupledOptimum, CouplingError> {
         let residual = coupling.violation(self.answers.iter().map(|a| &a.x[..]));
         if residual.is_nan() || residual > 1e-7 * scale {
-            let missed = |r: &usize| if self.held(coupling, &dual, *r) { 0.0 } else { self.slope[*r].abs() };
-            let row = (0..coupling.rows()).max_by(|a, b| missed(a).total_cmp(&missed(b))).unwrap_or(0);
+            let missed =
+                |r: &usize| if self.held(coupling, &dual, *r) { 0.0 } else { self.slope[*r].abs() };
+            let row =
+                (0..coupling.rows()).max_by(|a, b| missed(a).total_cmp(&missed(b))).unwrap_or(0);
             return Err(CouplingError::Infeasible { row: row + 1, by: missed(&row) });
         }
         let mut work = Workspace::default();
-        let total: f64 = locals.iter().zip(&self.answers).map(|(f, a)| f.value(&a.x, &mut work)).sum();
+        let total: f64 =
+            locals.iter().zip(&self.answers).map(|(f, a)| f.value(&a.x, &mut work)).sum();
         let x = self.answers.into_iter().flat_map(|a| a.x).collect();
         Ok(CoupledOptimum { x, dual, value: total / locals.len() as f64, residual })
     }

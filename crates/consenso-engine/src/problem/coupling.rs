@@ -1,4 +1,5 @@
-//! Linear coupling: the agents' variables x_i, each its own, meet in Σ A_i x_i = c (or ≤, ≥, row by row).
+//! Linear coupling: the agents' variables x_i, each its own, meet in Σ A_i x_i = c (or ≤, ≥, row by
+//! row).
 //!
 //! A_i, c and the limits of x_i are public; what an agent pays, f_i, is not.
 
@@ -96,7 +97,9 @@ pub enum CouplingError {
         high: f64,
     },
     /// A row contradicts the others.
-    #[error("infeasible: row {row} is a combination of other rows, which make it {implied}, not {asked}")]
+    #[error(
+        "infeasible: row {row} is a combination of other rows, which make it {implied}, not {asked}"
+    )]
     Contradiction {
         /// Row from 1.
         row: usize,
@@ -106,7 +109,9 @@ pub enum CouplingError {
         implied: f64,
     },
     /// No point satisfies all rows and limits together.
-    #[error("infeasible: no point within the limits satisfies all rows; row {row} stays {by:.3e} off")]
+    #[error(
+        "infeasible: no point within the limits satisfies all rows; row {row} stays {by:.3e} off"
+    )]
     Infeasible {
         /// The row that is missed most, from 1.
         row: usize,
@@ -128,8 +133,11 @@ impl Block {
             }
         }
         merged.retain(|e| e.2 != 0.0);
-        let single =
-            merged.chunk_by(|a, b| a.0 == b.0).filter(|row| row.len() == 1).map(|row| row[0]).collect();
+        let single = merged
+            .chunk_by(|a, b| a.0 == b.0)
+            .filter(|row| row.len() == 1)
+            .map(|row| row[0])
+            .collect();
         Self { columns, entries: merged, single }
     }
 
@@ -195,7 +203,8 @@ pub struct Coupling {
     blocks: Vec<Block>,
     rhs: Vec<f64>,
     relations: Vec<Relation>,
-    /// ‖[A_1 … A_N, slacks]‖², its smallest non-zero squared singular value, and σ²_max of each A_i.
+    /// ‖[A_1 … A_N, slacks]‖², its smallest non-zero squared singular value, and σ²_max of each
+    /// A_i.
     norm_squared: f64,
     sigma_min_squared: f64,
     sigma_squared: Vec<f64>,
@@ -205,7 +214,8 @@ impl Coupling {
     /// The coupling of named blocks.
     ///
     /// # Errors
-    /// An entry outside its matrix, a number that is not finite, a row nobody can change, or one that contradicts the others.
+    /// An entry outside its matrix, a number that is not finite, a row nobody can change, or one
+    /// that contradicts the others.
     pub fn new(
         blocks: Vec<(String, Block)>,
         rhs: Vec<f64>,
@@ -216,10 +226,20 @@ impl Coupling {
             for &(r, c, v) in &block.entries {
                 if r >= rows || c >= block.columns {
                     let (agent, columns) = (agent.clone(), block.columns);
-                    return Err(CouplingError::Shape { agent, row: r + 1, column: c + 1, rows, columns });
+                    return Err(CouplingError::Shape {
+                        agent,
+                        row: r + 1,
+                        column: c + 1,
+                        rows,
+                        columns,
+                    });
                 }
                 if !v.is_finite() {
-                    return Err(CouplingError::NotFinite { agent: agent.clone(), row: r + 1, column: c + 1 });
+                    return Err(CouplingError::NotFinite {
+                        agent: agent.clone(),
+                        row: r + 1,
+                        column: c + 1,
+                    });
                 }
             }
         }
@@ -246,7 +266,8 @@ impl Coupling {
         let norm_squared = spectrum.iter().copied().fold(0.0, f64::max);
         let nonzero = spectrum.iter().copied().filter(|&v| v > 1e-10 * norm_squared);
         let sigma_min_squared = nonzero.fold(f64::INFINITY, f64::min);
-        let coupling = Self { names, blocks, rhs, relations, norm_squared, sigma_min_squared, sigma_squared };
+        let coupling =
+            Self { names, blocks, rhs, relations, norm_squared, sigma_min_squared, sigma_squared };
         coupling.consistent()?;
         Ok(coupling)
     }
@@ -315,7 +336,8 @@ impl Coupling {
         }
     }
 
-    /// How far Σ A_i x_i is from satisfying its rows, in l2: an inequality counts only when it is violated.
+    /// How far Σ A_i x_i is from satisfying its rows, in l2: an inequality counts only when it is
+    /// violated.
     #[must_use]
     pub fn violation<'a>(&self, x: impl Iterator<Item = &'a [f64]>) -> f64 {
         let mut residual = vec![0.0; self.rows()];
@@ -357,10 +379,12 @@ impl Coupling {
         Ok(())
     }
 
-    /// Elimination on the equality rows: a row that becomes zero must have a zero left on the right as well.
+    /// Elimination on the equality rows: a row that becomes zero must have a zero left on the right
+    /// as well.
     fn consistent(&self) -> Result<(), CouplingError> {
         let columns: usize = self.blocks.iter().map(|b| b.columns).sum();
-        let equal: Vec<usize> = (0..self.rows()).filter(|&r| self.relations[r] == Relation::Equal).collect();
+        let equal: Vec<usize> =
+            (0..self.rows()).filter(|&r| self.relations[r] == Relation::Equal).collect();
         let mut a = DMatrix::zeros(equal.len(), columns + 1);
         let mut start = 0;
         for block in &self.blocks {
@@ -389,7 +413,11 @@ impl Coupling {
             if size(&a, place) <= 1e-10 * before {
                 let (asked, left) = (self.rhs[row], a[(place, columns)]);
                 if left.abs() > 1e-8 * (1.0 + asked.abs()) {
-                    return Err(CouplingError::Contradiction { row: row + 1, asked, implied: asked - left });
+                    return Err(CouplingError::Contradiction {
+                        row: row + 1,
+                        asked,
+                        implied: asked - left,
+                    });
                 }
                 for c in 0..=columns {
                     a[(place, c)] = 0.0;

@@ -6,7 +6,8 @@ use crate::data::{Layout, RawLayout, Records};
 use crate::kernel;
 use std::sync::Arc;
 
-/// What one agent minimises, f_i. It is private: protocols read it in [`Protocol::step`](crate::protocol::Protocol::step) only.
+/// What one agent minimises, f_i. It is private: protocols read it in
+/// [`Protocol::step`](crate::protocol::Protocol::step) only.
 #[derive(Clone, Debug)]
 pub enum LocalObjective {
     /// The mean loss of the agent's records.
@@ -15,7 +16,8 @@ pub enum LocalObjective {
     Costs(Arc<Costs>),
 }
 
-/// The mean loss of one agent's records, multiplied by what the agent counts beside the others, plus the public regulariser.
+/// The mean loss of one agent's records, multiplied by what the agent counts beside the others,
+/// plus the public regulariser.
 #[derive(Clone, Debug)]
 pub struct MeanLoss {
     objective: Objective,
@@ -61,8 +63,9 @@ impl LocalObjective {
         }
     }
 
-    /// Multiplies the mean over the records by `weight` = N·w_i, what this site counts beside the others; the regulariser stays as it is, for the weights of
-    /// all sites add up to N. Costs have no weight.
+    /// Multiplies the mean over the records by `weight` = N·w_i, what this site counts beside the
+    /// others; the regulariser stays as it is, for the weights of all sites add up to N. Costs have
+    /// no weight.
     #[must_use]
     pub fn weighted(mut self, weight: f64) -> Self {
         if let Self::Records(f) = &mut self {
@@ -114,10 +117,12 @@ impl LocalObjective {
         self.mean_loss().map_or(0.0, |f| f.objective.regularization)
     }
 
-    /// How smooth the solver of local problems takes f_i for, which is public: rows for unit rows, and costs, which have a closed form, for as smooth.
+    /// How smooth the solver of local problems takes f_i for, which is public: rows for unit rows,
+    /// and costs, which have a closed form, for as smooth.
     pub(crate) fn assumed_smoothness(&self) -> f64 {
-        self.mean_loss()
-            .map_or(1.0, |f| f.weight.max(1.0) * f.objective.loss.curvature() + f.objective.regularization)
+        self.mean_loss().map_or(1.0, |f| {
+            f.weight.max(1.0) * f.objective.loss.curvature() + f.objective.regularization
+        })
     }
 
     /// Length of the model.
@@ -138,7 +143,8 @@ impl LocalObjective {
         }
     }
 
-    /// The function whose gradient [`Self::gradient`] is: f_i, with Huber's loss in place of a ridge loss that is clipped.
+    /// The function whose gradient [`Self::gradient`] is: f_i, with Huber's loss in place of a
+    /// ridge loss that is clipped.
     pub(super) fn potential(&self, x: &[f64], work: &mut Workspace) -> f64 {
         match self {
             Self::Records(f) => match f.objective.loss {
@@ -149,7 +155,8 @@ impl LocalObjective {
         }
     }
 
-    /// The private part of the gradient: (1/b) Σ_j ∇φ(x; z_j, y_j), clipped where the loss says so, times the agent's weight; all of it for costs.
+    /// The private part of the gradient: (1/b) Σ_j ∇φ(x; z_j, y_j), clipped where the loss says so,
+    /// times the agent's weight; all of it for costs.
     pub fn data_gradient(&self, x: &[f64], out: &mut [f64], work: &mut Workspace) {
         match self {
             Self::Records(f) => {
@@ -161,8 +168,8 @@ impl LocalObjective {
         }
     }
 
-    /// Some coordinates of [`Self::data_gradient`] at the point that `x` writes, if it is needed at all: rows kept as their non-zeros may have none of
-    /// the coordinates.
+    /// Some coordinates of [`Self::data_gradient`] at the point that `x` writes, if it is needed at
+    /// all: rows kept as their non-zeros may have none of the coordinates.
     pub(crate) fn data_gradient_at(
         &self,
         x: impl FnOnce(&mut [f64]),
@@ -200,7 +207,9 @@ impl LocalObjective {
     /// The Hessian at x, regulariser apart, to be multiplied with vectors.
     pub(super) fn bend_at<'a>(&'a self, x: &'a [f64], work: &mut Workspace) -> Bend<'a> {
         match self {
-            Self::Records(f) => Bend::Records(f, f.objective.loss.curvature_at(&f.records, x, work)),
+            Self::Records(f) => {
+                Bend::Records(f, f.objective.loss.curvature_at(&f.records, x, work))
+            }
             Self::Costs(costs) => Bend::Costs(costs, x),
         }
     }
@@ -219,7 +228,8 @@ impl MeanLoss {
         &self.records
     }
 
-    /// Returns N·w_i, which the mean over the records is multiplied by: 1 where all sites count the same.
+    /// Returns N·w_i, which the mean over the records is multiplied by: 1 where all sites count the
+    /// same.
     #[must_use]
     pub fn weight(&self) -> f64 {
         self.weight
@@ -293,7 +303,8 @@ mod tests {
     use super::*;
     use crate::problem::{Constraint, solve};
 
-    /// Costs are what they are: no record, no regulariser, no weight, and minimisers know how they bend.
+    /// Costs are what they are: no record, no regulariser, no weight, and minimisers know how they
+    /// bend.
     #[test]
     fn costs_are_costs_and_not_a_loss_of_records() {
         let costs = Costs::new(vec![2.0, 4.0], vec![-6.0, 8.0], vec![[-9.0, 9.0]; 2]);
@@ -312,7 +323,10 @@ mod tests {
         // Their local problem has a closed form, which keeps to the limits.
         let proximal = solve::Proximal { centre: &[100.0, 0.0], weight: 2.0 };
         let mut x = vec![0.0; 2];
-        assert_eq!(solve::proximal_step(&local, proximal, &Constraint::None, &mut x, 1e-12, &mut work), 0.0);
+        assert_eq!(
+            solve::proximal_step(&local, proximal, &Constraint::None, &mut x, 1e-12, &mut work),
+            0.0
+        );
         assert_eq!(x, [9.0, -8.0 / 6.0]);
     }
 
@@ -321,8 +335,9 @@ mod tests {
     fn debug_shows_no_record() {
         let mut records = Records::with_capacity(2, 1);
         records.push(&[0.123, 0.456], 1.0);
-        let local = LocalObjective::new(Objective { loss: Loss::Logistic, regularization: 0.1 }, records)
-            .weighted(2.0);
+        let local =
+            LocalObjective::new(Objective { loss: Loss::Logistic, regularization: 0.1 }, records)
+                .weighted(2.0);
         let shown = format!("{local:?}");
         assert!(
             shown.contains("Records(") && !shown.contains("0.123") && !shown.contains("0.456"),

@@ -13,19 +13,21 @@ use serde::{Deserialize, Serialize};
 pub enum Loss {
     /// log(1 + exp(−y·zᵀx)), labels ±1.
     Logistic,
-    /// The logistic loss made linear where its slope would exceed `clip`: log(1 + e^−t) for t = y·zᵀx ≥ t₀, and the tangent at
-    /// t₀ = ln((1 − clip)/clip) before.
+    /// The logistic loss made linear where its slope would exceed `clip`: log(1 + e^−t) for t =
+    /// y·zᵀx ≥ t₀, and the tangent at t₀ = ln((1 − clip)/clip) before.
     ///
-    /// One record then moves a gradient by `clip` instead of 1. At ½ only records on the wrong side (t < 0) are clipped, those on the
-    /// right side keep their gradient, and a budget buys half the noise.
+    /// One record then moves a gradient by `clip` instead of 1. At ½ only records on the wrong side
+    /// (t < 0) are clipped, those on the right side keep their gradient, and a budget buys half the
+    /// noise.
     ClippedLogistic {
         /// Largest slope that counts, between 0 and 1.
         clip: f64,
     },
-    /// The logistic loss of one class counted more than that of the other: w_y·φ(y·zᵀx), with φ clipped as in
-    /// [`Self::ClippedLogistic`] before it is weighted.
+    /// The logistic loss of one class counted more than that of the other: w_y·φ(y·zᵀx), with φ
+    /// clipped as in [`Self::ClippedLogistic`] before it is weighted.
     ///
-    /// One record moves a gradient by `clip` times the larger weight: rare classes are heard louder, and cost as much more noise.
+    /// One record moves a gradient by `clip` times the larger weight: rare classes are heard
+    /// louder, and cost as much more noise.
     WeightedLogistic {
         /// Largest slope that counts before it is weighted, above 0; 1 clips nothing.
         clip: f64,
@@ -36,10 +38,12 @@ pub enum Loss {
     },
     /// ½(zᵀx − y)².
     ///
-    /// Its gradient is unbounded in x, so a private run needs `clip`: each record's residual is clipped to ±`clip` in the
-    /// **gradient**, which makes the sensitivity hold for every x (and the gradient that of the Huber loss). Values are reported unclipped.
+    /// Its gradient is unbounded in x, so a private run needs `clip`: each record's residual is
+    /// clipped to ±`clip` in the **gradient**, which makes the sensitivity hold for every x (and
+    /// the gradient that of the Huber loss). Values are reported unclipped.
     Ridge {
-        /// Largest residual that counts; infinite when nothing is clipped, and left out of files then.
+        /// Largest residual that counts; infinite when nothing is clipped, and left out of files
+        /// then.
         #[serde(default = "unclipped", skip_serializing_if = "is_unclipped")]
         clip: f64,
     },
@@ -48,17 +52,20 @@ pub enum Loss {
         /// Where the loss becomes linear.
         delta: f64,
     },
-    /// ½·max(0, 1 − t)² for t = y·zᵀx, labels ±1, made linear where its slope would exceed `clip`: a smooth support vector machine.
+    /// ½·max(0, 1 − t)² for t = y·zᵀx, labels ±1, made linear where its slope would exceed `clip`:
+    /// a smooth support vector machine.
     SquaredHinge {
         /// Largest slope that counts; infinite when nothing is clipped, and left out of files then.
         #[serde(default = "unclipped", skip_serializing_if = "is_unclipped")]
         clip: f64,
     },
-    /// The squared hinge of one class counted more than that of the other: w_y times [`Self::SquaredHinge`], clipped before it is weighted.
+    /// The squared hinge of one class counted more than that of the other: w_y times
+    /// [`Self::SquaredHinge`], clipped before it is weighted.
     ///
     /// One record moves a gradient by `clip` times the larger weight.
     WeightedSquaredHinge {
-        /// Largest slope that counts before it is weighted; infinite when nothing is clipped, and left out of files then.
+        /// Largest slope that counts before it is weighted; infinite when nothing is clipped, and
+        /// left out of files then.
         #[serde(default = "unclipped", skip_serializing_if = "is_unclipped")]
         clip: f64,
         /// Weight of the class −1.
@@ -82,7 +89,8 @@ fn is_unclipped(clip: &f64) -> bool {
     clip.is_infinite()
 }
 
-/// The table of margin losses: evaluates `$body` with `$loss` as the loss of `$self`, or `$many` for a softmax of `$classes`.
+/// The table of margin losses: evaluates `$body` with `$loss` as the loss of `$self`, or `$many`
+/// for a softmax of `$classes`.
 macro_rules! by_loss {
     ($self:expr, $loss:ident => $body:expr, $classes:ident => $many:expr) => {
         match *$self {
@@ -157,14 +165,20 @@ impl Loss {
         delta: Option<f64>,
     ) -> Result<Self, Fault> {
         let positive = |key: &str, v: f64| {
-            if v > 0.0 { Ok(v) } else { Err(Fault::at(key, format!("{v} must be a positive number"))) }
+            if v > 0.0 {
+                Ok(v)
+            } else {
+                Err(Fault::at(key, format!("{v} must be a positive number")))
+            }
         };
         Ok(match (kind, task) {
             (LossKind::Logistic, Task::Binary) => match clip.unwrap_or(1.0) {
                 1.0 => Self::Logistic,
                 clip if clip > 0.0 && clip < 1.0 => Self::ClippedLogistic { clip },
                 clip => {
-                    let why = format!("{clip} must be above 0 and at most 1: no logistic slope exceeds 1");
+                    let why = format!(
+                        "{clip} must be above 0 and at most 1: no logistic slope exceeds 1"
+                    );
                     return Err(Fault::at("clip", why));
                 }
             },
@@ -184,7 +198,10 @@ impl Loss {
                     Task::MultiClass { .. } => "softmax",
                     Task::Regression { .. } => "ridge or huber",
                 };
-                return Err(Fault::at("loss", format!("{kind} does not fit these labels; use {fitting}")));
+                return Err(Fault::at(
+                    "loss",
+                    format!("{kind} does not fit these labels; use {fitting}"),
+                ));
             }
         })
     }
@@ -195,7 +212,9 @@ impl Loss {
         match *self {
             Self::Logistic => (LossKind::Logistic, None, None),
             Self::ClippedLogistic { clip } => (LossKind::Logistic, Some(clip), None),
-            Self::WeightedLogistic { clip, .. } => (LossKind::Logistic, (clip < 1.0).then_some(clip), None),
+            Self::WeightedLogistic { clip, .. } => {
+                (LossKind::Logistic, (clip < 1.0).then_some(clip), None)
+            }
             Self::Ridge { clip } => (LossKind::Ridge, finite(clip), None),
             Self::Huber { delta } => (LossKind::Huber, None, Some(delta)),
             // 1 is what `named` takes where nothing is said.
@@ -235,7 +254,8 @@ impl Loss {
         by_loss!(self, loss => binary(loss), _classes => false)
     }
 
-    /// The largest slope of a margin loss, and how far a margin must be on the wrong side to have it; `None` for softmax.
+    /// The largest slope of a margin loss, and how far a margin must be on the wrong side to have
+    /// it; `None` for softmax.
     pub(crate) fn saturation(&self) -> Option<(f64, f64)> {
         by_loss!(self, loss => Some((loss.steepest(), loss.saturates())), _classes => None)
     }
@@ -255,7 +275,10 @@ impl Loss {
     /// Whether it is logistic, clipped or not: margins are log odds.
     #[must_use]
     pub fn is_logistic(&self) -> bool {
-        matches!(self, Self::Logistic | Self::ClippedLogistic { .. } | Self::WeightedLogistic { .. })
+        matches!(
+            self,
+            Self::Logistic | Self::ClippedLogistic { .. } | Self::WeightedLogistic { .. }
+        )
     }
 
     /// The weight of a record with this label: 1 where classes count alike.
@@ -280,7 +303,8 @@ impl Loss {
         self.weight(-1.0).max(self.weight(1.0))
     }
 
-    /// The logistic loss in which each class counts half, for classes with these public shares: a class of share p weighs 1/(2p).
+    /// The logistic loss in which each class counts half, for classes with these public shares: a
+    /// class of share p weighs 1/(2p).
     #[must_use]
     pub fn balanced(negative: f64, positive: f64) -> Self {
         let [negative, positive] = balanced_weights(negative, positive);
@@ -293,7 +317,9 @@ impl Loss {
             Self::SquaredHinge { clip } | Self::WeightedSquaredHinge { clip, .. } => {
                 Some(Self::WeightedSquaredHinge { clip, negative, positive })
             }
-            _ => self.largest_slope().map(|clip| Self::WeightedLogistic { clip, negative, positive }),
+            _ => {
+                self.largest_slope().map(|clip| Self::WeightedLogistic { clip, negative, positive })
+            }
         }
     }
 
@@ -306,7 +332,8 @@ impl Loss {
         }
     }
 
-    /// A logistic loss with its slopes clipped at `clip` before they are weighted; 1 clips nothing. Other losses stay as they are.
+    /// A logistic loss with its slopes clipped at `clip` before they are weighted; 1 clips nothing.
+    /// Other losses stay as they are.
     #[must_use]
     pub(crate) fn with_slopes_up_to(self, clip: f64) -> Self {
         match self {
@@ -328,7 +355,8 @@ impl Loss {
         }
     }
 
-    /// sup φ'' per unit of ‖z‖²: ¼ for logistic (times the larger weight), 1 for squares, ½ for softmax.
+    /// sup φ'' per unit of ‖z‖²: ¼ for logistic (times the larger weight), 1 for squares, ½ for
+    /// softmax.
     #[must_use]
     pub fn curvature(&self) -> f64 {
         by_loss!(self, loss => loss.curvature(), _classes => 0.5)
@@ -344,7 +372,13 @@ impl Loss {
     }
 
     /// Σ_j ∇φ(x; z_j, y_j), clipped.
-    pub(super) fn gradient(&self, records: &Records, x: &[f64], out: &mut [f64], work: &mut Workspace) {
+    pub(super) fn gradient(
+        &self,
+        records: &Records,
+        x: &[f64],
+        out: &mut [f64],
+        work: &mut Workspace,
+    ) {
         by_loss!(
             self,
             loss => kernel::gradient(records.layout(), records.labels(), x, loss, &mut work.scratch, out),
@@ -366,8 +400,9 @@ impl Loss {
         );
     }
 
-    /// Some coordinates of Σ_j ∇φ(x; z_j, y_j), where `rows` are kept as their non-zeros: only those that have one of them are looked at, and x is
-    /// written to `point` only if there are any.
+    /// Some coordinates of Σ_j ∇φ(x; z_j, y_j), where `rows` are kept as their non-zeros: only
+    /// those that have one of them are looked at, and x is written to `point` only if there are
+    /// any.
     pub(super) fn sparse_gradient_at(
         &self,
         (rows, records): (&Nonzeros, &Records),

@@ -1,8 +1,9 @@
-//! What an agent minimises: f_i(x) = (1/b) Σ_j φ(x; z_j, y_j) + (μ/2)‖x‖², the mean multiplied by N·w_i where sites have weights w_i, so that
-//! (1/N) Σ_i f_i is the weighted objective.
+//! What an agent minimises: f_i(x) = (1/b) Σ_j φ(x; z_j, y_j) + (μ/2)‖x‖², the mean multiplied by
+//! N·w_i where sites have weights w_i, so that (1/N) Σ_i f_i is the weighted objective.
 //!
-//! The data term is private; the regulariser is public, and is kept apart so that a protocol can put it on the public side of its
-//! draft. Every loss has a gradient that one record moves by a bounded amount (see [`sensitivity`]).
+//! The data term is private; the regulariser is public, and is kept apart so that a protocol can
+//! put it on the public side of its draft. Every loss has a gradient that one record moves by a
+//! bounded amount (see [`sensitivity`]).
 
 pub(crate) mod clipped;
 pub mod constraint;
@@ -52,7 +53,8 @@ impl Objective {
         self.loss.curvature() * bounds.l2 * bounds.l2 + self.regularization
     }
 
-    /// M̂: along any one coordinate ∇f is M̂-Lipschitz for every data set within the bounds: no feature is longer than the longest row.
+    /// M̂: along any one coordinate ∇f is M̂-Lipschitz for every data set within the bounds: no
+    /// feature is longer than the longest row.
     #[must_use]
     pub fn coordinate_smoothness(&self, bounds: &RowBounds) -> f64 {
         let longest = bounds.linf.min(bounds.l2);
@@ -80,7 +82,8 @@ impl std::fmt::Debug for Workspace {
     }
 }
 
-/// What the model `x` gives for every record: one number zᵀx, or one for every class, record after record, for softmax.
+/// What the model `x` gives for every record: one number zᵀx, or one for every class, record after
+/// record, for softmax.
 #[must_use]
 pub fn scores(loss: &Loss, records: &Records, x: &[f64]) -> Vec<f64> {
     let mut work = Workspace::default();
@@ -108,7 +111,12 @@ pub fn accuracy(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
 
 /// [`accuracy`] of a model that answers the positive of two classes above this probability.
 #[must_use]
-pub(crate) fn accuracy_above(loss: &Loss, records: &Records, x: &[f64], threshold: f64) -> Option<f64> {
+pub(crate) fn accuracy_above(
+    loss: &Loss,
+    records: &Records,
+    x: &[f64],
+    threshold: f64,
+) -> Option<f64> {
     let rows = records.len();
     if rows == 0 || !loss.classifies() {
         return None;
@@ -120,13 +128,17 @@ pub(crate) fn accuracy_above(loss: &Loss, records: &Records, x: &[f64], threshol
             let best = |row: usize| {
                 let z = records.row(row);
                 let score = |c: usize| kernel::dot(&z, &x[c * features..(c + 1) * features]);
-                (0..*classes).map(|c| (c, score(c))).max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |b| b.0)
+                (0..*classes)
+                    .map(|c| (c, score(c)))
+                    .max_by(|a, b| a.1.total_cmp(&b.1))
+                    .map_or(0, |b| b.0)
             };
             (0..rows).filter(|&row| best(row) as f64 == records.labels()[row]).count()
         }
         _ => {
             loss::margins(records, x, &mut work);
-            // A margin of zero decides nothing; it counts as the negative class, so that the zero model is the majority's.
+            // A margin of zero decides nothing; it counts as the negative class, so that the zero
+            // model is the majority's.
             let cut = libm::log(threshold / (1.0 - threshold));
             let agrees = |(m, y): (&f64, &f64)| (*m > cut) == (*y > 0.0);
             work.margins.iter().zip(records.labels()).filter(|&pair| agrees(pair)).count()
@@ -135,7 +147,8 @@ pub(crate) fn accuracy_above(loss: &Loss, records: &Records, x: &[f64], threshol
     Some(right as f64 / rows as f64)
 }
 
-/// The area under the ROC curve of the margins, ties counted half; `None` unless there are two classes, both present.
+/// The area under the ROC curve of the margins, ties counted half; `None` unless there are two
+/// classes, both present.
 #[must_use]
 pub fn auc(loss: &Loss, records: &Records, x: &[f64]) -> Option<f64> {
     if !loss.is_binary() {

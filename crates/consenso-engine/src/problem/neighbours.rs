@@ -7,14 +7,18 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NeighbourRelation {
-    /// One record replaced by any other; the rigorous default. For the logistic loss `B_q = 2R_q/b`.
+    /// One record replaced by any other; the rigorous default. For the logistic loss
+    /// `B_q = 2R_q/b`.
     #[default]
     ReplaceOne,
-    /// One record added or removed. The mean is over the records there are, so that the others' weight changes too: `B_q = 2R_q/b`.
+    /// One record added or removed. The mean is over the records there are, so that the others'
+    /// weight changes too: `B_q = 2R_q/b`.
     AddRemove,
-    /// One record's contribution set to zero, the number of records public and unchanged. `B_q = R_q/b`.
+    /// One record's contribution set to zero, the number of records public and unchanged.
+    /// `B_q = R_q/b`.
     ZeroOut,
-    /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (docs/paper.md, erratum 3).
+    /// The paper's convention, `B_∞ = 1/b`: half of what replace-one needs (docs/paper.md, erratum
+    /// 3).
     Paper,
 }
 
@@ -33,11 +37,15 @@ impl NeighbourRelation {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::ReplaceOne => "one record replaced by any other",
-            Self::AddRemove => "one record added or removed, the mean being over the records there are",
+            Self::AddRemove => {
+                "one record added or removed, the mean being over the records there are"
+            }
             Self::ZeroOut => {
                 "one record's contribution set to zero, the number of records public and unchanged"
             }
-            Self::Paper => "the paper's convention (B∞ = 1/b), half of what replacing a record needs",
+            Self::Paper => {
+                "the paper's convention (B∞ = 1/b), half of what replacing a record needs"
+            }
         }
     }
 }

@@ -1,14 +1,17 @@
-//! How far one record can move a gradient: B_q ≥ sup ‖∇f(x) − ∇f̂(x)‖_q over all x and all neighbouring data sets (docs/paper.md section 1).
+//! How far one record can move a gradient: B_q ≥ sup ‖∇f(x) − ∇f̂(x)‖_q over all x and all
+//! neighbouring data sets (docs/paper.md section 1).
 //!
-//! With ‖z‖_q ≤ R_q and slope at most L, one record contributes at most L·R_q/b to the mean gradient. Replacing it moves the
-//! gradient by at most 2L·R_q/b, setting its contribution to zero by L·R_q/b. Removing it also changes the weight of all others: with gradients g_j
-//! of the b records,
+//! With ‖z‖_q ≤ R_q and slope at most L, one record contributes at most L·R_q/b to the mean
+//! gradient. Replacing it moves the gradient by at most 2L·R_q/b, setting its contribution to zero
+//! by L·R_q/b. Removing it also changes the weight of all others: with gradients g_j of the b
+//! records,
 //!
 //! ```text
 //! (1/b) Σ_j g_j − (1/(b−1)) Σ_{j≠k} g_j = g_k/b − (1/b)·mean of the others' g_j,     at most 2L·R_q/b,
 //! ```
 //!
-//! and adding one to b records moves it by at most 2L·R_q/(b+1). Everything here is computed from public bounds; nothing looks at a record.
+//! and adding one to b records moves it by at most 2L·R_q/(b+1). Everything here is computed from
+//! public bounds; nothing looks at a record.
 
 use super::NeighbourRelation;
 use super::weights::Stake;
@@ -16,7 +19,8 @@ use super::{Loss, Objective};
 use crate::data::RowBounds;
 use serde::{Deserialize, Serialize};
 
-/// Bounds on how far a private vector moves between neighbouring data sets, in three norms; all hold at once.
+/// Bounds on how far a private vector moves between neighbouring data sets, in three norms; all
+/// hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sensitivity {
     /// B_1.
@@ -52,10 +56,12 @@ impl Sensitivity {
 }
 
 impl Objective {
-    /// The gradient's sensitivity for an agent with `records` rows within `bounds`, the rounding of its floating-point sum included.
+    /// The gradient's sensitivity for an agent with `records` rows within `bounds`, the rounding of
+    /// its floating-point sum included.
     ///
-    /// The computed mean differs from the real one by at most (b + `SLACK`)·2^−53·L·R_q in the q-norm (a recursive sum
-    /// of b terms, each a margin, a slope and a product), on both neighbours, so twice that is added to B_q.
+    /// The computed mean differs from the real one by at most (b + `SLACK`)·2^−53·L·R_q in the
+    /// q-norm (a recursive sum of b terms, each a margin, a slope and a product), on both
+    /// neighbours, so twice that is added to B_q.
     #[must_use]
     pub fn sensitivity(
         &self,
@@ -71,7 +77,8 @@ impl Objective {
         let rounding = 2.0 * (b + SLACK) * (f64::EPSILON / 2.0);
         let (l1, l2, mut linf) = self.loss.record_gradient(bounds);
         if neighbours == NeighbourRelation::Paper {
-            // The paper's B_∞ is 1/b whatever the encoding; a tighter bound would not reproduce its figures.
+            // The paper's B_∞ is 1/b whatever the encoding; a tighter bound would not reproduce its
+            // figures.
             linf = linf.max(1.0);
         }
         let bound = |r: f64| (r * (reach / b + rounding)).next_up().next_up();
@@ -80,7 +87,8 @@ impl Objective {
 }
 
 impl Objective {
-    /// [`Self::sensitivity`] of an agent whose mean counts N·w_i times: the gradient is multiplied by a public number.
+    /// [`Self::sensitivity`] of an agent whose mean counts N·w_i times: the gradient is multiplied
+    /// by a public number.
     pub(crate) fn sensitivity_of(
         &self,
         bounds: &RowBounds,
@@ -94,10 +102,12 @@ impl Objective {
 }
 
 impl Objective {
-    /// A bound on |log det(D·I + ∇²f) − log det(D·I + ∇²f̂)| between neighbours: what objective perturbation pays beside its noise.
+    /// A bound on |log det(D·I + ∇²f) − log det(D·I + ∇²f̂)| between neighbours: what objective
+    /// perturbation pays beside its noise.
     ///
-    /// What one record contributes to ∇²f is positive, of rank r (the classes of a softmax, 1 otherwise) and norm at most c₁R²/b; what is left
-    /// without it is at least m. So each determinant lies between that of the rest and (1 + c₁R²/(b(D + m)))^r times it.
+    /// What one record contributes to ∇²f is positive, of rank r (the classes of a softmax, 1
+    /// otherwise) and norm at most c₁R²/b; what is left without it is at least m. So each
+    /// determinant lies between that of the rest and (1 + c₁R²/(b(D + m)))^r times it.
     #[must_use]
     pub fn volume_sensitivity(&self, bounds: &RowBounds, records: usize, weight: f64) -> f64 {
         let one = self.loss.curvature() * bounds.l2 * bounds.l2 / records as f64;
@@ -105,8 +115,9 @@ impl Objective {
         self.loss.outputs() as f64 * libm::log1p(relative) * (1.0 + 1e-14)
     }
 
-    /// What one record may add to the curvature of f + (weight/2)‖x‖², relative to what is there without it: τ = c₁R²/(b(weight + m)), and in how many directions
-    /// (the classes of a softmax, 1 otherwise).
+    /// What one record may add to the curvature of f + (weight/2)‖x‖², relative to what is there
+    /// without it: τ = c₁R²/(b(weight + m)), and in how many directions (the classes of a softmax,
+    /// 1 otherwise).
     #[must_use]
     pub(crate) fn curvature_sensitivity(
         &self,
@@ -120,9 +131,11 @@ impl Objective {
 
     /// [`Self::volume_sensitivity`] between neighbours of any relation.
     ///
-    /// Where a record is removed the others' weight grows from 1/b to 1/(b−1). Let S be the sum of their Hessians, each positive with a trace of at most r·c₁R², and
-    /// A = (D + m)I + S/b. Then log det(A + S/(b(b−1))) − log det A ≤ tr(A⁻¹S)/(b(b−1)) ≤ r·c₁R²/(b(D + m)) = r·x, while the record itself had
-    /// added between 0 and r·ln(1 + x). The two have opposite signs: the larger one, r·x, bounds the difference.
+    /// Where a record is removed the others' weight grows from 1/b to 1/(b−1). Let S be the sum of
+    /// their Hessians, each positive with a trace of at most r·c₁R², and A = (D + m)I + S/b. Then
+    /// log det(A + S/(b(b−1))) − log det A ≤ tr(A⁻¹S)/(b(b−1)) ≤ r·c₁R²/(b(D + m)) = r·x, while the
+    /// record itself had added between 0 and r·ln(1 + x). The two have opposite signs: the larger
+    /// one, r·x, bounds the difference.
     #[must_use]
     pub(crate) fn volume_sensitivity_between(
         &self,
@@ -142,12 +155,16 @@ impl Objective {
 }
 
 impl Objective {
-    /// B^c/B₂, where B^c = (Σ_l sup_x |∇f(x)\[l\] − ∇f̂(x)\[l\]|²)^½ lets every coordinate have an x of its own (docs/paper.md section 2).
+    /// B^c/B₂, where B^c = (Σ_l sup_x |∇f(x)\[l\] − ∇f̂(x)\[l\]|²)^½ lets every coordinate have an
+    /// x of its own (docs/paper.md section 2).
     ///
-    /// Let (z, y) be replaced by (z', y'). Where a record's gradient is φ'(zᵀx, y)·z with |φ'| ≤ L, at every x
+    /// Let (z, y) be replaced by (z', y'). Where a record's gradient is φ'(zᵀx, y)·z with |φ'| ≤ L,
+    /// at every x
     /// |∇f\[l\] − ∇f̂\[l\]| ≤ L(|z_l| + |z'_l|)/b, and Σ_l (|z_l| + |z'_l|)² ≤ (‖z‖₂ + ‖z'‖₂)² ≤ (2R₂)²: B^c = 2L·R₂/b = B₂, and half of both where z
-    /// contributes zero instead; where z is removed the mean of the others' |z_l| stands in place of |z'_l|, with the same bound. The slack for rounding is a sum of such terms too. A softmax has C blocks (p_c − 1\[y = c\])·z of slope at most 1 each, so B^c = √C·2R₂/b against
-    /// B₂ = √2·2R₂/b.
+    /// contributes zero instead; where z is removed the mean of the others' |z_l| stands in place
+    /// of |z'_l|, with the same bound. The slack for rounding is a sum of such terms too. A softmax
+    /// has C blocks (p_c − 1\[y = c\])·z of slope at most 1 each, so B^c = √C·2R₂/b against B₂ =
+    /// √2·2R₂/b.
     #[must_use]
     pub fn coordinate_sensitivity(&self) -> f64 {
         match self.loss {
@@ -158,15 +175,18 @@ impl Objective {
 }
 
 impl Objective {
-    /// A bound on the data term's ‖∇f‖₂ for rows so long that ∇f is `smoothness`-Lipschitz (M ≥ w·c₁R² + μ bounds R), w = N·w_i being the agent's weight.
+    /// A bound on the data term's ‖∇f‖₂ for rows so long that ∇f is `smoothness`-Lipschitz (M ≥
+    /// w·c₁R² + μ bounds R), w = N·w_i being the agent's weight.
     #[must_use]
     pub(crate) fn steepness(&self, smoothness: f64, weight: f64) -> f64 {
-        let l2 = ((smoothness - self.regularization).max(0.0) / (weight * self.loss.curvature())).sqrt();
+        let l2 =
+            ((smoothness - self.regularization).max(0.0) / (weight * self.loss.curvature())).sqrt();
         weight * self.loss.record_gradient(&RowBounds { l1: l2, l2, linf: l2, public: true }).1
     }
 }
 
-/// Roundings a single term can meet before it is summed, generously: margin of up to 2^20 features, exponential, division, products.
+/// Roundings a single term can meet before it is summed, generously: margin of up to 2^20 features,
+/// exponential, division, products.
 const SLACK: f64 = 64.0;
 
 impl Loss {

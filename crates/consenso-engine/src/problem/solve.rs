@@ -21,21 +21,25 @@ pub struct Minimiser {
 
 const MAX_STEPS: usize = 100;
 
-/// The residual that a local problem within [`largest_solvable`] is solved to, whatever the records are. Rounding alone leaves a quarter of it at most.
+/// The residual that a local problem within [`largest_solvable`] is solved to, whatever the records
+/// are. Rounding alone leaves a quarter of it at most.
 pub(crate) const SURE_RESIDUAL: f64 = 1e-9;
 
-/// The largest ‖x‖₂ at which rounding leaves less than a quarter of [`SURE_RESIDUAL`] of f(x) + (D/2)‖x − centre‖², f being M-smooth in `dim` numbers;
-/// `weight` is D + μ.
+/// The largest ‖x‖₂ at which rounding leaves less than a quarter of [`SURE_RESIDUAL`] of f(x) +
+/// (D/2)‖x − centre‖², f being M-smooth in `dim` numbers; `weight` is D + μ.
 ///
-/// With u = 2⁻⁵³: x itself is rounded by u‖x‖, which the gradient magnifies by D + μ + M at most; a margin zᵀx of d products is off by d·u‖z‖‖x‖, which moves a
-/// slope by c₁ times that and the gradient by M·d·u‖x‖; and (D + μ)x is rounded again. Projected steps are no longer than the gradient, so D + μ counts as 1 at least.
+/// With u = 2⁻⁵³: x itself is rounded by u‖x‖, which the gradient magnifies by D + μ + M at most; a
+/// margin zᵀx of d products is off by d·u‖z‖‖x‖, which moves a slope by c₁ times that and the
+/// gradient by M·d·u‖x‖; and (D + μ)x is rounded again. Projected steps are no longer than the
+/// gradient, so D + μ counts as 1 at least.
 #[must_use]
 pub(crate) fn largest_solvable(weight: f64, smoothness: f64, dim: usize) -> f64 {
     let unit = 0.5 * f64::EPSILON;
     0.25 * SURE_RESIDUAL / (unit * (2.0 * weight.max(1.0) + (dim as f64 + 2.0) * smoothness))
 }
 
-/// The centre and weight of a proximal term (D/2)‖x − v‖² − xᵀλ folded into one: (D/2)‖x − centre‖².
+/// The centre and weight of a proximal term (D/2)‖x − v‖² − xᵀλ folded into one: (D/2)‖x −
+/// centre‖².
 #[derive(Clone, Copy, Debug)]
 pub struct Proximal<'a> {
     /// Where the quadratic is centred.
@@ -44,13 +48,16 @@ pub struct Proximal<'a> {
     pub weight: f64,
 }
 
-/// `x = argmin_{x∈C} f(x) + (D/2)‖x − centre‖²`, started from `x`, to a residual of at most `tolerance` without a set; returns the residual reached.
+/// `x = argmin_{x∈C} f(x) + (D/2)‖x − centre‖²`, started from `x`, to a residual of at most
+/// `tolerance` without a set; returns the residual reached.
 ///
-/// The residual is the norm of the gradient, plus a normal of the set at x when there is one. With f m-strongly convex the point is within
-/// residual/(D + m) of the true one: what a sensitivity must add.
+/// The residual is the norm of the gradient, plus a normal of the set at x when there is one. With
+/// f m-strongly convex the point is within residual/(D + m) of the true one: what a sensitivity
+/// must add.
 ///
-/// Newton's method is fast, but where f has kinks in its gradient (a clipped loss) nothing proves that it ends. Where rounding allows a small residual
-/// and it did not get there, accelerated gradient steps finish, for which that is a theorem: some 30·√((M + D)/(m + D)) of them.
+/// Newton's method is fast, but where f has kinks in its gradient (a clipped loss) nothing proves
+/// that it ends. Where rounding allows a small residual and it did not get there, accelerated
+/// gradient steps finish, for which that is a theorem: some 30·√((M + D)/(m + D)) of them.
 ///
 /// Costs have a closed form, over their limits instead of the set.
 pub fn proximal_step(
@@ -84,7 +91,8 @@ pub fn proximal_step(
 const MAX_PROJECTED: usize = 20_000;
 const SURE_STEPS: usize = 1_000_000;
 
-/// The central optimum x* of F(x) = (1/N) Σ f_i(x) over the set, to a residual of 1e-10 relative to ‖∇F(0)‖ or better.
+/// The central optimum x* of F(x) = (1/N) Σ f_i(x) over the set, to a residual of 1e-10 relative to
+/// ‖∇F(0)‖ or better.
 #[must_use]
 pub fn central_optimum(
     agents: &[LocalObjective],
@@ -158,7 +166,8 @@ fn gradient(
     }
 }
 
-/// What the gradient above is the gradient of: descent must be judged by it, not by the unclipped value.
+/// What the gradient above is the gradient of: descent must be judged by it, not by the unclipped
+/// value.
 fn potential(
     agents: &[LocalObjective],
     proximal: Option<Proximal<'_>>,
@@ -195,7 +204,8 @@ fn newton(
         let bends: Vec<Bend<'_>> = agents.iter().map(|f| f.bend_at(x, work)).collect();
         let extra = agents[0].regularization() + proximal.map_or(0.0, |p| p.weight);
         let apply = |v: &[f64], out: &mut [f64], work: &mut Workspace| {
-            let each = |i: usize, out: &mut [f64], work: &mut Workspace| bends[i].apply(v, out, work);
+            let each =
+                |i: usize, out: &mut [f64], work: &mut Workspace| bends[i].apply(v, out, work);
             mean_of(agents.len(), dim, out, each, work);
             kernel::axpy(extra, v, out);
         };
@@ -213,7 +223,8 @@ fn newton(
             gradient(agents, proximal, x, &mut g, work);
             best = best.min(size);
             size = kernel::norm(&g);
-            // Near the optimum the value no longer moves in floating point; the gradient still tells, and nearly always is enough.
+            // Near the optimum the value no longer moves in floating point; the gradient still
+            // tells, and nearly always is enough.
             if size < 0.5 * best {
                 break;
             }
@@ -270,7 +281,8 @@ fn conjugate_gradient(
 
 /// Accelerated projected gradient with restarts and a backtracked step; returns (residual, steps).
 ///
-/// next = Proj_C(y − g/L) means that n = L(y − next) − g is a normal of C at next, so ‖∇F(next) + n‖ ≤ L‖y − next‖ + ‖∇F(next) − g‖.
+/// next = Proj_C(y − g/L) means that n = L(y − next) − g is a normal of C at next, so ‖∇F(next) +
+/// n‖ ≤ L‖y − next‖ + ‖∇F(next) − g‖.
 fn projected_gradient(
     agents: &[LocalObjective],
     proximal: Option<Proximal<'_>>,
@@ -281,7 +293,8 @@ fn projected_gradient(
     let mut work = Workspace::default();
     let dim = x.len();
     set.project(x);
-    let (mut g, mut y, mut next, mut there) = (vec![0.0; dim], x.to_vec(), vec![0.0; dim], vec![0.0; dim]);
+    let (mut g, mut y, mut next, mut there) =
+        (vec![0.0; dim], x.to_vec(), vec![0.0; dim], vec![0.0; dim]);
     let (mut lipschitz, mut momentum) = (1.0, 1.0f64);
     let mut residual = f64::INFINITY;
     for steps in 0..most {
@@ -292,8 +305,9 @@ fn projected_gradient(
             }
             set.project(&mut next);
             gradient(agents, proximal, &next, &mut there, &mut work);
-            // By convexity F(next) ≤ F(y) + ∇F(y)·d + (∇F(next) − ∇F(y))·d, so this implies the usual test on values, and unlike
-            // it still tells at the end, where values no longer move in floating point.
+            // By convexity F(next) ≤ F(y) + ∇F(y)·d + (∇F(next) − ∇F(y))·d, so this implies the
+            // usual test on values, and unlike it still tells at the end, where values no longer
+            // move in floating point.
             let moved = kernel::distance(&next, &y);
             let bend: f64 = (0..dim).map(|l| (there[l] - g[l]) * (next[l] - y[l])).sum();
             if bend <= 0.5 * lipschitz * moved * moved || lipschitz > 1e12 {
@@ -302,9 +316,13 @@ fn projected_gradient(
             }
             lipschitz *= 2.0;
         }
-        let forward: f64 = y.iter().zip(next.iter().zip(x.iter())).map(|(y, (n, x))| (y - n) * (n - x)).sum();
-        let following =
-            if forward > 0.0 { 1.0 } else { 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) };
+        let forward: f64 =
+            y.iter().zip(next.iter().zip(x.iter())).map(|(y, (n, x))| (y - n) * (n - x)).sum();
+        let following = if forward > 0.0 {
+            1.0
+        } else {
+            0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt())
+        };
         let carry = if forward > 0.0 { 0.0 } else { (momentum - 1.0) / following };
         for ((y, n), x) in y.iter_mut().zip(&next).zip(x.iter_mut()) {
             *y = n + carry * (n - *x);
@@ -336,15 +354,18 @@ mod tests {
     fn problem(stream: &mut Stream, loss: Loss, dim: usize, regularization: f64) -> LocalObjective {
         let mut records = Records::with_capacity(dim, 60);
         for j in 0..60 {
-            let label =
-                if loss.is_logistic() { f64::from(j % 2) * 2.0 - 1.0 } else { f64::from(j % 5) - 2.0 };
+            let label = if loss.is_logistic() {
+                f64::from(j % 2) * 2.0 - 1.0
+            } else {
+                f64::from(j % 5) - 2.0
+            };
             records.push(&unit(stream, dim), label);
         }
         LocalObjective::new(Objective { loss, regularization }, records)
     }
 
-    /// An agent's stop must not depend on its records, so every problem that public numbers allow has to be solved. The largest centres there
-    /// are, losses with kinks, flat problems and a set.
+    /// An agent's stop must not depend on its records, so every problem that public numbers allow
+    /// has to be solved. The largest centres there are, losses with kinks, flat problems and a set.
     #[test]
     fn whatever_is_solvable_is_solved() {
         let losses = [
@@ -358,21 +379,37 @@ mod tests {
             for (dim, weight, regularization) in
                 [(1, 1e-3, 0.0), (5, 1e-3, 1e-4), (5, 2.0, 1e-3), (40, 0.05, 0.0), (5, 500.0, 1.0)]
             {
-                let mut stream = Seed::from(case as u64).stream(Purpose::Public, dim as u64, weight as u64);
-                let most = largest_solvable(weight + regularization, loss.curvature() + regularization, dim);
+                let mut stream =
+                    Seed::from(case as u64).stream(Purpose::Public, dim as u64, weight as u64);
+                let most = largest_solvable(
+                    weight + regularization,
+                    loss.curvature() + regularization,
+                    dim,
+                );
                 for part in [0.0, 1e-6, 0.01, 0.5] {
                     let f = problem(&mut stream, loss, dim, regularization);
-                    let pull =
-                        f.mean_loss().unwrap().objective().steepness(loss.curvature() + regularization, 1.0)
-                            / (weight + regularization);
+                    let pull = f
+                        .mean_loss()
+                        .unwrap()
+                        .objective()
+                        .steepness(loss.curvature() + regularization, 1.0)
+                        / (weight + regularization);
                     let size = part * (most - pull).max(0.0);
-                    let centre: Vec<f64> = unit(&mut stream, dim).iter().map(|c| c * size).collect();
-                    for set in [Constraint::None, Constraint::L2Ball { radius: 0.3 * (size + 1.0) }] {
+                    let centre: Vec<f64> =
+                        unit(&mut stream, dim).iter().map(|c| c * size).collect();
+                    for set in [Constraint::None, Constraint::L2Ball { radius: 0.3 * (size + 1.0) }]
+                    {
                         let mut x: Vec<f64> =
                             unit(&mut stream, dim).iter().map(|x| x * 0.25 * size).collect();
                         let proximal = Proximal { centre: &centre, weight };
-                        let residual =
-                            proximal_step(&f, proximal, &set, &mut x, 1e-13, &mut Workspace::default());
+                        let residual = proximal_step(
+                            &f,
+                            proximal,
+                            &set,
+                            &mut x,
+                            1e-13,
+                            &mut Workspace::default(),
+                        );
                         assert!(
                             residual <= SURE_RESIDUAL,
                             "{loss:?}, d = {dim}, D = {weight}, ‖c‖ = {size:e}, {set:?}: {residual:e}"

@@ -41,7 +41,8 @@ impl SiteWeights {
     }
 }
 
-/// What is public of an agent: how many records it has, and N·w_i, which its mean loss is multiplied by; 1 where all agents count the same.
+/// What is public of an agent: how many records it has, and N·w_i, which its mean loss is
+/// multiplied by; 1 where all agents count the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stake {
     pub(crate) records: usize,
@@ -59,8 +60,9 @@ impl Stake {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightRule {
-    /// w_i ∝ b_i²/(b_i + c): a site's mean has a sampling variance ∝ 1/b_i and a noise variance ∝ c/b_i², and this is the inverse of their sum.
-    /// c is the number of records at which both are equal; without noise it is zero, and weights are those of the records.
+    /// w_i ∝ b_i²/(b_i + c): a site's mean has a sampling variance ∝ 1/b_i and a noise variance ∝
+    /// c/b_i², and this is the inverse of their sum. c is the number of records at which both are
+    /// equal; without noise it is zero, and weights are those of the records.
     Precision,
     /// w_i ∝ b_i: every record counts the same.
     Records,
@@ -69,12 +71,14 @@ pub enum WeightRule {
 }
 
 impl SiteWeights {
-    /// The weights of sites with these numbers of records, which add up to 1; `even` is c of [`WeightRule::Precision`].
+    /// The weights of sites with these numbers of records, which add up to 1; `even` is c of
+    /// [`WeightRule::Precision`].
     ///
     /// # Errors
     /// A list of another length, or with a number that is not positive.
     pub(crate) fn of(&self, records: &[usize], even: f64) -> Result<Vec<f64>, Fault> {
-        let by = |f: &dyn Fn(f64) -> f64| records.iter().map(|&b| f(b as f64)).collect::<Vec<f64>>();
+        let by =
+            |f: &dyn Fn(f64) -> f64| records.iter().map(|&b| f(b as f64)).collect::<Vec<f64>>();
         let raw = match self {
             Self::Open | Self::Rule(WeightRule::Precision) => by(&|b| b * (b / (b + even))),
             Self::Rule(WeightRule::Records) => by(&|b| b),
@@ -84,7 +88,9 @@ impl SiteWeights {
                 return Err(Fault::at("weights", message));
             }
             Self::Given(list) => match list.iter().find(|w| !(**w > 0.0 && w.is_finite())) {
-                Some(w) => return Err(Fault::at("weights", format!("{w} must be a positive number"))),
+                Some(w) => {
+                    return Err(Fault::at("weights", format!("{w} must be a positive number")));
+                }
                 None => list.clone(),
             },
         };

@@ -1,8 +1,9 @@
-//! Algorithm 1: private ADMM with randomised penalties, on any connected graph (docs/paper.md section 2).
+//! Algorithm 1: private ADMM with randomised penalties, on any connected graph (docs/paper.md
+//! section 2).
 
 use super::{
-    Aggregation, Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Response,
-    Summed, View, settle, table_of,
+    Aggregation, Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts,
+    Response, Summed, View, settle, table_of,
 };
 use crate::fault::Fault;
 use crate::kernel;
@@ -20,8 +21,9 @@ use serde::{Deserialize, Serialize};
 /// λ_i⁺ = λ_i + ζ Σ_{j∈N_i} (x_j⁺ − x_i⁺)
 /// ```
 ///
-/// The exact variant replaces the gradient step by the minimiser of f_i(x) − xᵀλ_i + (D/2)‖x − v‖², v the random point.
-/// λ_i starts at 0 and one ζ serves all agents, which keeps Σ λ_i = 0. The printed paper has the dual step with the other sign; it diverges.
+/// The exact variant replaces the gradient step by the minimiser of f_i(x) − xᵀλ_i + (D/2)‖x − v‖²,
+/// v the random point. λ_i starts at 0 and one ζ serves all agents, which keeps Σ λ_i = 0. The
+/// printed paper has the dual step with the other sign; it diverges.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Admm {
@@ -35,7 +37,8 @@ pub struct Admm {
     /// Random weights, or their fixed twin in the middle of the range.
     #[serde(default)]
     pub aggregation: Aggregation,
-    /// The range s is drawn from; (0, 1) by default. Theorems 3.1 and 3.2 certify narrow ranges near 0 only.
+    /// The range s is drawn from; (0, 1) by default. Theorems 3.1 and 3.2 certify narrow ranges
+    /// near 0 only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<[f64; 2]>,
     /// Use the dual sign as the paper prints it, to show that it diverges.
@@ -59,13 +62,16 @@ impl Default for Admm {
 /// How well exact local problems are solved.
 const LOCAL_TOLERANCE: f64 = 1e-13;
 
-/// The residual gradient a sensitivity allows for. The gate poses no problem, as far as public numbers go, where rounding alone would leave more
-/// ([`largest_solvable`](crate::problem::solve)), and the solver ends below it on all others.
+/// The residual gradient a sensitivity allows for. The gate poses no problem, as far as public
+/// numbers go, where rounding alone would leave more ([`largest_solvable`](crate::problem::solve)),
+/// and the solver ends below it on all others.
 pub(crate) const ASSUMED_RESIDUAL: f64 = crate::problem::solve::SURE_RESIDUAL;
 
-/// Solves a local problem over the set from `x` on. A run without noise may diverge to where there is no solution in floating point: NaN then.
+/// Solves a local problem over the set from `x` on. A run without noise may diverge to where there
+/// is no solution in floating point: NaN then.
 ///
-/// A solution is never withheld for being worse than [`ASSUMED_RESIDUAL`]: whether it is depends on the records, and everybody would see an agent stop.
+/// A solution is never withheld for being worse than [`ASSUMED_RESIDUAL`]: whether it is depends on
+/// the records, and everybody would see an agent stop.
 pub(super) fn exact_step(
     local: &LocalObjective,
     proximal: Proximal<'_>,
@@ -78,13 +84,17 @@ pub(super) fn exact_step(
     }
 }
 
-/// The working stability rule ζ·λ_max(Laplacian) < 2D of methods with exact minimisers and fixed weights.
+/// The working stability rule ζ·λ_max(Laplacian) < 2D of methods with exact minimisers and fixed
+/// weights.
 pub(super) fn check_exact(d: f64, zeta: f64, facts: &PublicFacts) -> Result<Option<String>, Fault> {
     if !(d > 0.0 && d.is_finite()) {
         return Err(Fault::at("penalty", format!("penalty must be a positive number, not {d}")));
     }
     if !(zeta > 0.0 && zeta.is_finite()) {
-        return Err(Fault::at("dual_step", format!("dual_step must be a positive number, not {zeta}")));
+        return Err(Fault::at(
+            "dual_step",
+            format!("dual_step must be a positive number, not {zeta}"),
+        ));
     }
     let (left, right) = (zeta * facts.laplacian_max, 2.0 * d);
     Ok((left >= right).then(|| {
@@ -97,13 +107,20 @@ pub(super) fn check_exact(d: f64, zeta: f64, facts: &PublicFacts) -> Result<Opti
     }))
 }
 
-/// D and ζ of a method with exact minimisers, where the user left them open: as for Algorithm 1, whose noise they share.
-pub(super) fn resolve_exact(penalty: &mut Option<f64>, dual_step: &mut Option<f64>, facts: &PublicFacts) {
+/// D and ζ of a method with exact minimisers, where the user left them open: as for Algorithm 1,
+/// whose noise they share.
+pub(super) fn resolve_exact(
+    penalty: &mut Option<f64>,
+    dual_step: &mut Option<f64>,
+    facts: &PublicFacts,
+) {
     let penalty = *penalty.get_or_insert(2.0 * facts.smoothness);
-    dual_step.get_or_insert(0.2 * (penalty - facts.smoothness).max(0.5 * penalty) / facts.laplacian_max);
+    dual_step
+        .get_or_insert(0.2 * (penalty - facts.smoothness).max(0.5 * penalty) / facts.laplacian_max);
 }
 
-/// An exact minimiser costs some thirty gradients and gains little over one of them: half the rounds of Algorithm 1.
+/// An exact minimiser costs some thirty gradients and gains little over one of them: half the
+/// rounds of Algorithm 1.
 pub(super) fn default_exact_rounds(penalty: Option<f64>, facts: &PublicFacts) -> u32 {
     let step = 1.0 / penalty.unwrap_or(2.0 * facts.smoothness);
     (facts.worthwhile(200.0) / step).clamp(30.0, 100.0) as u32
@@ -155,8 +172,9 @@ impl Admm {
         self.weights.unwrap_or([0.0, 1.0])
     }
 
-    /// The two sides of the working stability rule ζ·λ_max < 4D(1 − s̄) − 2M, which at s̄ = ½ is that of docs/paper.md section 2: the rule for general A
-    /// with ρ⁰ = s̄·D/n_i and ‖A‖² = λ_max ≤ 2n_i. An exact minimiser has no −2M.
+    /// The two sides of the working stability rule ζ·λ_max < 4D(1 − s̄) − 2M, which at s̄ = ½ is
+    /// that of docs/paper.md section 2: the rule for general A with ρ⁰ = s̄·D/n_i and ‖A‖² = λ_max
+    /// ≤ 2n_i. An exact minimiser has no −2M.
     fn rule(&self, facts: &PublicFacts) -> (f64, f64) {
         let [low, high] = self.weights();
         let room = 4.0 * self.penalty() * (1.0 - 0.5 * (low + high));
@@ -164,8 +182,9 @@ impl Admm {
         (self.dual_step() * facts.laplacian_max, right)
     }
 
-    /// The algorithm as an instance of the general problem: A is the edge-incidence matrix, σ²_max(A_i) = n_i, ρ_i = s·D/n_i, and
-    /// σ²_min(A) = λ_2. Everything in the theorems is largest at the smallest or the largest degree, so two blocks bound all agents.
+    /// The algorithm as an instance of the general problem: A is the edge-incidence matrix,
+    /// σ²_max(A_i) = n_i, ρ_i = s·D/n_i, and σ²_min(A) = λ_2. Everything in the theorems is largest
+    /// at the smallest or the largest degree, so two blocks bound all agents.
     fn coupled(&self, ground: &Ground) -> Coupled {
         let facts = &ground.facts;
         let [mut low, mut high] = self.weights();
@@ -193,7 +212,8 @@ impl Admm {
         }
     }
 
-    /// The widest range of weights proportional to this one, and half the dual step it then allows, that are certified; D is kept if it can be.
+    /// The widest range of weights proportional to this one, and half the dual step it then allows,
+    /// that are certified; D is kept if it can be.
     fn nearest_certified(&self, ground: &Ground) -> Option<Parameters> {
         let facts = &ground.facts;
         if facts.strong_convexity <= 0.0 || ground.constraint != crate::problem::Constraint::None {
@@ -224,7 +244,12 @@ impl Protocol for Admm {
     }
 
     fn parts(&self) -> Parts<'_> {
-        Parts { configured: Some(self), assessed: Some(self), summed: Some(self), ..Parts::default() }
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            summed: Some(self),
+            ..Parts::default()
+        }
     }
 
     fn configure(&mut self) -> Option<&mut dyn Configured> {
@@ -239,10 +264,16 @@ impl Protocol for Admm {
         if self.exact { Response::AtPoint { weight: self.penalty() } } else { Response::Shift }
     }
 
-    fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        _: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        facts: &PublicFacts,
+    ) -> Sensitivity {
         if self.exact {
-            // The minimiser, over any convex set, moves by at most the gradient's change over D + m: l2 only, and the solver's own
-            // error on both sides.
+            // The minimiser, over any convex set, moves by at most the gradient's change over D +
+            // m: l2 only, and the solver's own error on both sides.
             let strength = self.penalty() + facts.strong_convexity;
             Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
         } else {
@@ -258,7 +289,9 @@ impl Protocol for Admm {
         let (penalty, scale) = (self.penalty(), 1.0 / view.degree() as f64);
         let shrink = if self.exact { 0.0 } else { view.regularization() };
         view.neighbour_sum(high);
-        for (((low, high), x), dual) in low.iter_mut().zip(high.iter_mut()).zip(view.own()).zip(dual) {
+        for (((low, high), x), dual) in
+            low.iter_mut().zip(high.iter_mut()).zip(view.own()).zip(dual)
+        {
             let pull = (dual - shrink * x) / penalty;
             *low = x + pull;
             *high = *high * scale + pull;
@@ -290,32 +323,44 @@ impl Protocol for Admm {
     }
 
     fn absorb(&self, view: &View<'_>, dual: &mut [f64]) {
-        ascend(view, dual, if self.printed_dual_sign { -self.dual_step() } else { self.dual_step() });
+        ascend(
+            view,
+            dual,
+            if self.printed_dual_sign { -self.dual_step() } else { self.dual_step() },
+        );
     }
 }
 
 impl Configured for Admm {
-    /// Its step 1/D = 1/(2M) is a fifth of what gradient methods take here, and the duals settle slowly: twice their rounds.
+    /// Its step 1/D = 1/(2M) is a fifth of what gradient methods take here, and the duals settle
+    /// slowly: twice their rounds.
     fn default_rounds(&self, facts: &PublicFacts) -> u32 {
         let step = 1.0 / self.penalty.unwrap_or(2.0 * facts.smoothness);
         (facts.worthwhile(800.0) / step).clamp(60.0, 400.0) as u32
     }
 
-    /// D = 2M is a gradient step of 1/(2M). ζ is a tenth of the stability limit 2(D − M)/λ_max: duals integrate the noise of every
-    /// round, so a small dual step keeps them quiet.
+    /// D = 2M is a gradient step of 1/(2M). ζ is a tenth of the stability limit 2(D − M)/λ_max:
+    /// duals integrate the noise of every round, so a small dual step keeps them quiet.
     fn resolve(&mut self, facts: &PublicFacts) {
         let penalty = *self.penalty.get_or_insert(2.0 * facts.smoothness);
-        self.dual_step.get_or_insert(0.2 * (penalty - facts.smoothness).max(0.0) / facts.laplacian_max);
+        self.dual_step
+            .get_or_insert(0.2 * (penalty - facts.smoothness).max(0.0) / facts.laplacian_max);
     }
 
     /// The working stability rule of docs/paper.md section 2: ζ·λ_max(Laplacian) < 2(D − M).
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         let (d, zeta, m) = (self.penalty(), self.dual_step(), facts.smoothness);
         if !(d > 0.0 && d.is_finite()) {
-            return Err(Fault::at("penalty", format!("penalty must be a positive number, not {d}")));
+            return Err(Fault::at(
+                "penalty",
+                format!("penalty must be a positive number, not {d}"),
+            ));
         }
         if !(zeta > 0.0 && zeta.is_finite()) {
-            return Err(Fault::at("dual_step", format!("dual_step must be a positive number, not {zeta}")));
+            return Err(Fault::at(
+                "dual_step",
+                format!("dual_step must be a positive number, not {zeta}"),
+            ));
         }
         let [low, high] = self.weights();
         if !(0.0 <= low && low <= high && high <= 1.0) {
@@ -361,7 +406,10 @@ impl Assessed for Admm {
             );
             return Assessment {
                 rate: Some(envelope.factor),
-                promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
+                promise: Some(format!(
+                    "E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}",
+                    short(found.p)
+                )),
                 bound: Some(CertifiedBound::Distance(envelope)),
                 ..Assessment::new(Standing::Certified, coupled.theorem(), inequality)
             };
@@ -371,7 +419,8 @@ impl Assessed for Admm {
         let standing = if stable { Standing::PredictedStable } else { Standing::Unstable };
         let sign = if left < right { "<" } else { "≥" };
         let curvature = if self.exact { "" } else { " − 2M" };
-        let inequality = format!("ζ·λ_max = {} {sign} 4D(1 − s̄){curvature} = {}", short(left), short(right));
+        let inequality =
+            format!("ζ·λ_max = {} {sign} 4D(1 − s̄){curvature} = {}", short(left), short(right));
         Assessment {
             not_certified: certificate.err().map(|why| format!("{}: {why}", coupled.theorem())),
             nearest_certified: self.nearest_certified(ground),

@@ -2,15 +2,16 @@
 
 use super::admm::{ASSUMED_RESIDUAL, ascend, solve_at};
 use super::{
-    Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Response, Summed, View,
-    table_of,
+    Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Response,
+    Summed, View, table_of,
 };
 use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 
-/// x_i⁺ = argmin f_i(x) + xᵀα_i + c Σ_{j∈N_i} ‖x − (x_i + x_j)/2‖²; α_i⁺ = α_i + c Σ_j (x_i⁺ − x_j⁺).
+/// x_i⁺ = argmin f_i(x) + xᵀα_i + c Σ_{j∈N_i} ‖x − (x_i + x_j)/2‖²; α_i⁺ = α_i + c Σ_j (x_i⁺ −
+/// x_j⁺).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsensusAdmm {
@@ -35,7 +36,12 @@ impl Protocol for ConsensusAdmm {
     }
 
     fn parts(&self) -> Parts<'_> {
-        Parts { configured: Some(self), assessed: Some(self), summed: Some(self), ..Parts::default() }
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            summed: Some(self),
+            ..Parts::default()
+        }
     }
 
     fn configure(&mut self) -> Option<&mut dyn Configured> {
@@ -92,9 +98,11 @@ impl Protocol for ConsensusAdmm {
 }
 
 impl Configured for ConsensusAdmm {
-    /// c balances the curvature of f against that of the graph: √(m·M) over the mean degree, the geometric middle of the spectrum.
+    /// c balances the curvature of f against that of the graph: √(m·M) over the mean degree, the
+    /// geometric middle of the spectrum.
     fn resolve(&mut self, facts: &PublicFacts) {
-        let middle = (facts.smoothness * facts.strong_convexity.max(1e-3 * facts.smoothness)).sqrt();
+        let middle =
+            (facts.smoothness * facts.strong_convexity.max(1e-3 * facts.smoothness)).sqrt();
         let degree = 0.5 * (facts.degrees.0 + facts.degrees.1) as f64;
         self.penalty.get_or_insert(middle / degree);
     }
@@ -117,7 +125,8 @@ impl Assessed for ConsensusAdmm {
     fn assess(&self, ground: &Ground) -> Assessment {
         let m = ground.facts.strong_convexity;
         if m <= 0.0 || ground.constraint != Constraint::None {
-            let why = "Shi et al. (2014), Theorem 1 needs strong convexity, m > 0, and no constraint set";
+            let why =
+                "Shi et al. (2014), Theorem 1 needs strong convexity, m > 0, and no constraint set";
             return Assessment {
                 not_certified: Some(why.into()),
                 ..Assessment::open(format!("m = {}", short(m)))

@@ -1,17 +1,19 @@
-//! DECOR: decentralized gradient descent with noise that neighbours share (Allouah, Koloskova, El Firdoussi, Jaggi and Guerraoui, 2024).
+//! DECOR: decentralized gradient descent with noise that neighbours share (Allouah, Koloskova, El
+//! Firdoussi, Jaggi and Guerraoui, 2024).
 
 use super::{
-    Assessed, Configured, Memory, Pairwise, Parameters, Parts, Protocol, PublicFacts, Schedule, View,
-    table_of,
+    Assessed, Configured, Memory, Pairwise, Parameters, Parts, Protocol, PublicFacts, Schedule,
+    View, table_of,
 };
 use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
 
-/// x_i⁺ = (1 − ημ)·z_i − η·∇f_i((1 − ημ)·z_i) + n_i + Σ_{j∈N_i} ±v_ij, z_i = Σ_j W_ij x_j with Metropolis weights: gradients are taken where
-/// neighbours' noise has been mixed already. The gate adds n and v; v_ij is the same for both ends of the edge but for its sign, so the
-/// mean of all models moves with n alone. What it costs is in [`correlated`](crate::privacy::correlated).
+/// x_i⁺ = (1 − ημ)·z_i − η·∇f_i((1 − ημ)·z_i) + n_i + Σ_{j∈N_i} ±v_ij, z_i = Σ_j W_ij x_j with
+/// Metropolis weights: gradients are taken where neighbours' noise has been mixed already. The gate
+/// adds n and v; v_ij is the same for both ends of the edge but for its sign, so the mean of all
+/// models moves with n alone. What it costs is in [`correlated`](crate::privacy::correlated).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decor {
@@ -21,7 +23,8 @@ pub struct Decor {
     /// c: how many agents may pool what they know. One, unless a file says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colluders: Option<usize>,
-    /// c as a share of all agents, rounded down, where `colluders` is open: 0.25 for a quarter of them.
+    /// c as a share of all agents, rounded down, where `colluders` is open: 0.25 for a quarter of
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colluder_share: Option<f64>,
     /// σ_cor/σ.
@@ -29,18 +32,24 @@ pub struct Decor {
     pub correlation: Option<f64>,
 }
 
-/// How much stronger the noise of an agent's edges is than what would hide it alone, when the file leaves it open.
+/// How much stronger the noise of an agent's edges is than what would hide it alone, when the file
+/// leaves it open.
 ///
-/// With a = σ_cor²·deg/σ_local² (σ_local is what an agent alone would need) the mean's noise has a/(a − 1) times the least
-/// variance that m honest agents can have, σ_local²/m each, while models differ by about a·σ_local²/deg: at 2 the first is within √2 of its
-/// least deviation, and larger values buy little of that for a disagreement that grows in proportion.
+/// With a = σ_cor²·deg/σ_local² (σ_local is what an agent alone would need) the mean's noise has
+/// a/(a − 1) times the least variance that m honest agents can have, σ_local²/m each, while models
+/// differ by about a·σ_local²/deg: at 2 the first is within √2 of its least deviation, and larger
+/// values buy little of that for a disagreement that grows in proportion.
 const STRENGTH: f64 = 2.0;
 
 impl Decor {
     fn colluders(&self, facts: &PublicFacts) -> usize {
         // A share that is none asks for too many, which is refused with their number.
         let number = |share: f64| {
-            if (0.0..1.0).contains(&share) { (share * facts.agents as f64) as usize } else { facts.agents }
+            if (0.0..1.0).contains(&share) {
+                (share * facts.agents as f64) as usize
+            } else {
+                facts.agents
+            }
         };
         let share = self.colluder_share.map(number);
         self.colluders.or(share).unwrap_or(1)
@@ -68,13 +77,20 @@ impl Protocol for Decor {
         Some(self)
     }
 
-    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         gradient.scaled(super::dgd::eta(self.step.as_ref(), round))
     }
 
     fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
         view.mix(low);
-        let shrink = 1.0 - super::dgd::eta(self.step.as_ref(), view.round() + 1) * view.regularization();
+        let shrink =
+            1.0 - super::dgd::eta(self.step.as_ref(), view.round() + 1) * view.regularization();
         low.iter_mut().for_each(|x| *x *= shrink);
         high.copy_from_slice(low);
     }
@@ -119,6 +135,9 @@ impl Assessed for Decor {
     fn assess(&self, ground: &Ground) -> Assessment {
         let rounds = 1..=ground.facts.rounds.max(1);
         let largest = rounds.map(|k| super::dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
-        super::dgd::open(largest * ground.facts.smoothness, "no theorem here covers correlated noise")
+        super::dgd::open(
+            largest * ground.facts.smoothness,
+            "no theorem here covers correlated noise",
+        )
     }
 }

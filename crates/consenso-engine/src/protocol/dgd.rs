@@ -1,15 +1,16 @@
 //! DGD: decentralized gradient descent with fixed mixing weights (Nedić and Ozdaglar, 2009).
 
 use super::{
-    Assessed, Configured, Drift, ENOUGH_STEPS, Memory, Parameters, Parts, Protocol, PublicFacts, Schedule,
-    Tolerant, View, table_of,
+    Assessed, Configured, Drift, ENOUGH_STEPS, Memory, Parameters, Parts, Protocol, PublicFacts,
+    Schedule, Tolerant, View, table_of,
 };
 use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 
-/// x_i⁺ = Σ_j W_ij x_j − η·∇f_i(x_i) + Δ_i, with the graph's Metropolis weights W: an interval of width 0.
+/// x_i⁺ = Σ_j W_ij x_j − η·∇f_i(x_i) + Δ_i, with the graph's Metropolis weights W: an interval of
+/// width 0.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dgd {
@@ -22,11 +23,14 @@ pub(super) fn eta(step: Option<&Schedule>, round: u32) -> f64 {
     step.map_or(f64::NAN, |s| s.at(round))
 }
 
-/// A constant step of 2.5/M: above 1/M it is not a descent step in the worst case, but the worst-case M (every record along one
-/// direction) overstates the curvature of many features by far; 10 is the cap measured to work on unit rows. Where W has an eigenvalue λ_min
-/// near −1, neighbours swing against each other unless the step is below (1 + λ_min) over the true curvature: 3.2·(1 + λ_min)/M, measured to
-/// work where 2.5/M did not. Under a budget it is shorter when there are more rounds than that takes to spend what is worth spending, and
-/// every slope is bounded, so that no step can run away. Without one a residual may be as large as it likes, and the step is the proved one.
+/// A constant step of 2.5/M: above 1/M it is not a descent step in the worst case, but the
+/// worst-case M (every record along one direction) overstates the curvature of many features by
+/// far; 10 is the cap measured to work on unit rows. Where W has an eigenvalue λ_min near −1,
+/// neighbours swing against each other unless the step is below (1 + λ_min) over the true
+/// curvature: 3.2·(1 + λ_min)/M, measured to work where 2.5/M did not. Under a budget it is shorter
+/// when there are more rounds than that takes to spend what is worth spending, and every slope is
+/// bounded, so that no step can run away. Without one a residual may be as large as it likes, and
+/// the step is the proved one.
 pub(super) fn default_step(facts: &PublicFacts) -> Schedule {
     let proved = 0.99 * (1.0 + facts.mixing_min);
     let tried = (3.2 * (1.0 + facts.mixing_min)).min(2.5);
@@ -35,8 +39,10 @@ pub(super) fn default_step(facts: &PublicFacts) -> Schedule {
     Schedule::Constant(if facts.budget.is_some() { longest.min(share) } else { longest })
 }
 
-/// About 200 rounds of the longest step (500 of the shorter one without a budget), fewer when the budget cannot pay for them, but at least 4N (up to 400) under a budget: with T fixed,
-/// K rounds add noise of T·B₂/(√K·μ) each, and gradients are taken at points that far from the mean. 4N rounds keep it at 1.
+/// About 200 rounds of the longest step (500 of the shorter one without a budget), fewer when the
+/// budget cannot pay for them, but at least 4N (up to 400) under a budget: with T fixed, K rounds
+/// add noise of T·B₂/(√K·μ) each, and gradients are taken at points that far from the mean. 4N
+/// rounds keep it at 1.
 pub(super) fn default_rounds(facts: &PublicFacts) -> u32 {
     let longest = default_step(&PublicFacts { rounds: 0, ..*facts }).at(1);
     let most = if facts.private { 200.0 } else { 500.0 };
@@ -45,8 +51,12 @@ pub(super) fn default_rounds(facts: &PublicFacts) -> u32 {
     enough.max(calm)
 }
 
-/// Refuses a schedule that is not of positive numbers; whether it is stable is a matter of [`assess_step`].
-pub(super) fn check_step(step: Option<&Schedule>, facts: &PublicFacts) -> Result<Option<String>, Fault> {
+/// Refuses a schedule that is not of positive numbers; whether it is stable is a matter of
+/// [`assess_step`].
+pub(super) fn check_step(
+    step: Option<&Schedule>,
+    facts: &PublicFacts,
+) -> Result<Option<String>, Fault> {
     let step = step.expect("resolved");
     if let Some(problem) = step.problem(facts.rounds) {
         return Err(Fault::at("step", format!("step: {problem}")));
@@ -54,16 +64,23 @@ pub(super) fn check_step(step: Option<&Schedule>, facts: &PublicFacts) -> Result
     Ok(None)
 }
 
-/// How far a gradient step leads outside the range of what it mixes. Metropolis weights leave W_ii ≥ 1/(1 + largest degree), so the ridge's part −ημx_i
-/// only shrinks the mix as long as ημ is below that; elsewhere it may add to it.
-pub(super) fn drift(step: Option<&Schedule>, round: u32, gradient: f64, facts: &PublicFacts) -> Drift {
+/// How far a gradient step leads outside the range of what it mixes. Metropolis weights leave W_ii
+/// ≥ 1/(1 + largest degree), so the ridge's part −ημx_i only shrinks the mix as long as ημ is below
+/// that; elsewhere it may add to it.
+pub(super) fn drift(
+    step: Option<&Schedule>,
+    round: u32,
+    gradient: f64,
+    facts: &PublicFacts,
+) -> Drift {
     let eta = eta(step, round);
     let ridge = eta * facts.strong_convexity;
     let shrinks = ridge * (1.0 + facts.degrees.1 as f64) <= 1.0;
     Drift { factor: if shrinks { 1.0 } else { 1.0 + ridge }, step: eta * gradient, linear: shrinks }
 }
 
-/// The part of the largest curvature that lies along one direction, in the records a step is made for: M counts every row along one line.
+/// The part of the largest curvature that lies along one direction, in the records a step is made
+/// for: M counts every row along one line.
 const ALONG_ONE_LINE: f64 = 0.75;
 
 /// A gradient method no theorem covers; `product` is η·M.
@@ -84,7 +101,8 @@ pub(super) fn open(product: f64, why: &str) -> Assessment {
     Assessment { not_certified: Some(why.into()), ..Assessment::open(inequality) }
 }
 
-/// Whether steps are stable for full gradients with fixed weights, where the rule was tried: below its limit they are predicted to be stable.
+/// Whether steps are stable for full gradients with fixed weights, where the rule was tried: below
+/// its limit they are predicted to be stable.
 fn working(product: f64, why: &str) -> Assessment {
     let open = open(product, why);
     if product >= 2.0 / ALONG_ONE_LINE {
@@ -104,8 +122,11 @@ pub(super) fn assess_step(step: f64, ground: &Ground, theorem: &str, promise: &s
             ..Assessment::new(Standing::Certified, theorem, inequality)
         }
     } else {
-        let why =
-            format!("{theorem}: step·M = {} is not below 1 + λ_min(W) = {}", short(product), short(limit));
+        let why = format!(
+            "{theorem}: step·M = {} is not below 1 + λ_min(W) = {}",
+            short(product),
+            short(limit)
+        );
         let mut nearest = Parameters::new();
         nearest.insert("step".into(), (0.99 * limit / ground.facts.smoothness).into());
         Assessment { nearest_certified: Some(nearest), ..open(product, &why) }
@@ -118,14 +139,25 @@ impl Protocol for Dgd {
     }
 
     fn parts(&self) -> Parts<'_> {
-        Parts { configured: Some(self), assessed: Some(self), tolerant: Some(self), ..Parts::default() }
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            tolerant: Some(self),
+            ..Parts::default()
+        }
     }
 
     fn configure(&mut self) -> Option<&mut dyn Configured> {
         Some(self)
     }
 
-    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         gradient.scaled(eta(self.step.as_ref(), round))
     }
 
@@ -175,8 +207,9 @@ impl Assessed for Dgd {
     }
 
     fn assess(&self, ground: &Ground) -> Assessment {
-        let largest =
-            (1..=ground.facts.rounds.max(1)).map(|k| eta(self.step.as_ref(), k)).fold(0.0, f64::max);
+        let largest = (1..=ground.facts.rounds.max(1))
+            .map(|k| eta(self.step.as_ref(), k))
+            .fold(0.0, f64::max);
         if ground.constraint != Constraint::None {
             return working(largest * ground.facts.smoothness, "the theorem has no constraint set");
         }
@@ -186,7 +219,8 @@ impl Assessed for Dgd {
         if found.standing != Standing::Open {
             return found;
         }
-        let rule = working(largest * ground.facts.smoothness, &found.not_certified.unwrap_or_default());
+        let rule =
+            working(largest * ground.facts.smoothness, &found.not_certified.unwrap_or_default());
         Assessment { nearest_certified: found.nearest_certified, ..rule }
     }
 }
@@ -200,7 +234,8 @@ impl Tolerant for Dgd {
         true
     }
 
-    /// The fixed point does not move, and the distance to it shrinks by 1 − ηm with every release however old its parts are; see [`delays`](crate::simulate::Delays).
+    /// The fixed point does not move, and the distance to it shrinks by 1 − ηm with every release
+    /// however old its parts are; see [`delays`](crate::simulate::Delays).
     fn refuses_stale(&self) -> Option<&'static str> {
         None
     }

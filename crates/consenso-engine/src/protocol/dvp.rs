@@ -2,16 +2,18 @@
 
 use super::admm::{ascend, check_exact, default_exact_rounds, half_way, resolve_exact, solve_at};
 use super::{
-    Configured, Memory, Parameters, Parts, Priced, PricedRound, Protocol, PublicFacts, PublishedCost,
-    Response, View, table_of,
+    Configured, Memory, Parameters, Parts, Priced, PricedRound, Protocol, PublicFacts,
+    PublishedCost, Response, View, table_of,
 };
 use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
-/// The x with ∇f_i(x) + D x = (D/2) x_i + (D/(2n_i)) Σ_j x_j + λ_i + ξ_i, ξ_i = D·Δ_i; λ_i⁺ = λ_i + ζ Σ_j (x_j⁺ − x_i⁺).
+/// The x with ∇f_i(x) + D x = (D/2) x_i + (D/(2n_i)) Σ_j x_j + λ_i + ξ_i, ξ_i = D·Δ_i; λ_i⁺ = λ_i +
+/// ζ Σ_j (x_j⁺ − x_i⁺).
 ///
-/// Noise on the dual variable is noise on the centre of the local problem: the gate draws Δ_i first and the minimiser is computed with it.
+/// Noise on the dual variable is noise on the centre of the local problem: the gate draws Δ_i first
+/// and the minimiser is computed with it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DualVariablePerturbation {
@@ -57,7 +59,13 @@ impl Protocol for DualVariablePerturbation {
         Response::AtNoisedPoint { weight: self.penalty() }
     }
 
-    fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        _: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         gradient.scaled(1.0 / self.penalty())
     }
 
@@ -66,7 +74,8 @@ impl Protocol for DualVariablePerturbation {
         high.copy_from_slice(low);
     }
 
-    /// Over all of R^d: the account needs every release to have its noise. The gate moves it into the constraint set.
+    /// Over all of R^d: the account needs every release to have its noise. The gate moves it into
+    /// the constraint set.
     fn step(
         &self,
         view: &View<'_>,

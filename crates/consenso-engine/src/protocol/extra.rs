@@ -1,6 +1,8 @@
 //! EXTRA: an exact first-order method with a constant step (Shi, Ling, Wu and Yin, 2015).
 
-use super::{Assessed, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, View, table_of};
+use super::{
+    Assessed, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, View, table_of,
+};
 use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
@@ -8,10 +10,13 @@ use serde::{Deserialize, Serialize};
 
 /// x¹ = Wx⁰ − α∇f(x⁰); x^{k+2} = (I+W)x^{k+1} − ½(I+W)x^k − α(∇f(x^{k+1}) − ∇f(x^k)).
 ///
-/// With a constraint set it is PG-EXTRA (the same authors, 2015): the recursion runs on the releases z before they are moved into the set,
-/// z^{k+2} = Wx^{k+1} + z^{k+1} − ½(I+W)x^k − α(∇f(x^{k+1}) − ∇f(x^k)), x = Proj_C(z). Projecting inside the plain recursion would not converge.
+/// With a constraint set it is PG-EXTRA (the same authors, 2015): the recursion runs on the
+/// releases z before they are moved into the set, z^{k+2} = Wx^{k+1} + z^{k+1} − ½(I+W)x^k −
+/// α(∇f(x^{k+1}) − ∇f(x^k)), x = Proj_C(z). Projecting inside the plain recursion would not
+/// converge.
 ///
-/// Its memory is the mixed previous iterate ½(I+W)x^k, x^k itself and z^{k+1}, public, and the previous gradient of the data term, private.
+/// Its memory is the mixed previous iterate ½(I+W)x^k, x^k itself and z^{k+1}, public, and the
+/// previous gradient of the data term, private.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Extra {
@@ -55,7 +60,13 @@ impl Protocol for Extra {
     }
 
     /// After round 1 the step is a difference of two gradients, each of which moves.
-    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         gradient.scaled(if round == 1 { self.alpha() } else { 2.0 * self.alpha() })
     }
 
@@ -112,7 +123,8 @@ impl Configured for Extra {
         self.step.get_or_insert(0.5 / facts.smoothness);
     }
 
-    /// Convergence needs α < 2λ_min(½(I+W))/M; for Metropolis weights λ_min(W) > −1 makes that positive, and 1/M is safe for λ_min(W) ≥ 0.
+    /// Convergence needs α < 2λ_min(½(I+W))/M; for Metropolis weights λ_min(W) > −1 makes that
+    /// positive, and 1/M is safe for λ_min(W) ≥ 0.
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         let alpha = self.alpha();
         if !(alpha > 0.0 && alpha.is_finite()) {

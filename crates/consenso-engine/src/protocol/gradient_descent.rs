@@ -1,9 +1,10 @@
-//! Algorithm 2: private decentralized gradient descent on a complete graph (docs/paper.md section 2).
+//! Algorithm 2: private decentralized gradient descent on a complete graph (docs/paper.md section
+//! 2).
 
 use super::schedule::Shape;
 use super::{
-    Aggregation, Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts, Schedule,
-    Summed, View, settle, table_of,
+    Aggregation, Assessed, Configured, Memory, Needs, Parameters, Parts, Protocol, PublicFacts,
+    Schedule, Summed, View, settle, table_of,
 };
 use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
@@ -34,7 +35,12 @@ impl Protocol for GradientDescent {
     }
 
     fn parts(&self) -> Parts<'_> {
-        Parts { configured: Some(self), assessed: Some(self), summed: Some(self), ..Parts::default() }
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            summed: Some(self),
+            ..Parts::default()
+        }
     }
 
     fn configure(&mut self) -> Option<&mut dyn Configured> {
@@ -45,7 +51,13 @@ impl Protocol for GradientDescent {
         true
     }
 
-    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         gradient.scaled(super::dgd::eta(self.step.as_ref(), round))
     }
 
@@ -56,8 +68,10 @@ impl Protocol for GradientDescent {
     fn interval(&self, view: &View<'_>, _: &[f64], low: &mut [f64], high: &mut [f64]) {
         let common = view.common();
         let agents = (view.degree() + 1) as f64;
-        let shrink = 1.0 - super::dgd::eta(self.step.as_ref(), view.round() + 1) * view.regularization();
-        let row = |index: usize| view.everyone().nth(index).expect("an agent of the complete graph");
+        let shrink =
+            1.0 - super::dgd::eta(self.step.as_ref(), view.round() + 1) * view.regularization();
+        let row =
+            |index: usize| view.everyone().nth(index).expect("an agent of the complete graph");
         let (p, q) = (row(common.farthest.0), row(common.farthest.1));
         for (l, mean) in common.mean.iter().enumerate() {
             let (reach, centre) = ((p[l] - q[l]) / agents, shrink * mean);
@@ -103,7 +117,8 @@ impl Configured for GradientDescent {
 }
 
 impl Assessed for GradientDescent {
-    /// Theorem 4.1 or 4.2, whichever promises more, for the plain mean and a constant step of at most 1/M; Theorem 3.4 for a step of 1/(c√k) and bounded gradients.
+    /// Theorem 4.1 or 4.2, whichever promises more, for the plain mean and a constant step of at
+    /// most 1/M; Theorem 3.4 for a step of 1/(c√k) and bounded gradients.
     fn assess(&self, ground: &Ground) -> Assessment {
         let facts = &ground.facts;
         let (m, smoothness) = (facts.strong_convexity, facts.smoothness);
@@ -116,7 +131,8 @@ impl Assessed for GradientDescent {
                     && m > 0.0
                     && ground.constraint == Constraint::None =>
             {
-                let (theorem, envelope) = descent::Envelope::theorem_4(ground, *step).swap_remove(0);
+                let (theorem, envelope) =
+                    descent::Envelope::theorem_4(ground, *step).swap_remove(0);
                 let floor = envelope.curve(0.0, facts.rounds).last().copied().unwrap_or(0.0);
                 Assessment {
                     rate: Some(envelope.factor),
@@ -140,7 +156,10 @@ impl Assessed for GradientDescent {
                 };
                 let why = "Theorem 4.1 needs aggregation = \"fixed\", a constant step ≤ 1/M and m > 0, without a constraint set; \
                            Theorem 3.4 a step of 1/(c√k)";
-                Assessment { nearest_certified: Some(table_of(&nearest)), ..super::dgd::open(product, why) }
+                Assessment {
+                    nearest_certified: Some(table_of(&nearest)),
+                    ..super::dgd::open(product, why)
+                }
             }
         }
     }
@@ -162,14 +181,18 @@ impl Summed for GradientDescent {
     }
 }
 
-/// Theorem 3.4 needs ‖∇f‖ ≤ G everywhere a run can go: without a regulariser that is the data term's bound, with one the set must be bounded.
+/// Theorem 3.4 needs ‖∇f‖ ≤ G everywhere a run can go: without a regulariser that is the data
+/// term's bound, with one the set must be bounded.
 fn theorem_3_4(ground: &Ground, first: f64) -> Assessment {
     let (facts, rule) = (&ground.facts, "Theorem 3.4");
     let reach = ground.constraint.reach(facts.dim);
     if facts.strong_convexity > 0.0 && reach.is_none() {
         let why = "gradients are unbounded: a regulariser needs a bounded constraint set (objective.constraint), or regularization = 0";
         let rule = format!("{rule}: {why}");
-        return Assessment { not_certified: Some(rule), ..super::dgd::open(first * facts.smoothness, why) };
+        return Assessment {
+            not_certified: Some(rule),
+            ..super::dgd::open(first * facts.smoothness, why)
+        };
     }
     let gradient = ground.gradient.l2 + facts.strong_convexity * reach.unwrap_or(0.0);
     // V bounds ‖Δ/η‖ over the rounds.

@@ -1,24 +1,27 @@
-//! Gradient tracking: every agent follows the mean gradient, so that a constant step reaches the optimum (Nedić, Olshevsky and Shi, 2017).
+//! Gradient tracking: every agent follows the mean gradient, so that a constant step reaches the
+//! optimum (Nedić, Olshevsky and Shi, 2017).
 
 use super::{
-    Assessed, Configured, ENOUGH_STEPS, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Schedule,
-    View, dgd, table_of,
+    Assessed, Configured, ENOUGH_STEPS, Memory, Parameters, Partial, Parts, Protocol, PublicFacts,
+    Schedule, View, dgd, table_of,
 };
 use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground, Standing, short};
 use serde::{Deserialize, Serialize};
 
-/// x⁺ = Wx − ηy, y⁺ = Wy + ∇f(x⁺) − ∇f(x), told by running sums s = Σ y: message k + 1 is (x^k, s^{k+1}), twice as long as a model, with
+/// x⁺ = Wx − ηy, y⁺ = Wy + ∇f(x⁺) − ∇f(x), told by running sums s = Σ y: message k + 1 is (x^k,
+/// s^{k+1}), twice as long as a model, with
 ///
 /// ```text
 /// x^k     = Proj_C(Σ_j W_ij x_j^{k−1} − η(s_i^k − s_i^{k−1}))       a function of releases, which gets no noise and costs nothing
 /// s^{k+1} = Σ_j W_ij s_j^k + ∇f_i(x_i^k) + Δ_i                       interval of width 0, private step ∇f_i, noise
 /// ```
 ///
-/// Without noise y = s^{k+1} − s^k makes this the recursion above. The sums are what suits privacy: sending y itself would make the private step a difference of
-/// two gradients, which moves twice as far as one, and the noise of every round would stay in Σ_i y_i for good. Here Σ_i(s_i^{k+1} − s_i^k) holds the noise of
-/// round k + 1 alone (Pu, 2020, sends sums for the same reason).
+/// Without noise y = s^{k+1} − s^k makes this the recursion above. The sums are what suits privacy:
+/// sending y itself would make the private step a difference of two gradients, which moves twice as
+/// far as one, and the noise of every round would stay in Σ_i y_i for good. Here Σ_i(s_i^{k+1} −
+/// s_i^k) holds the noise of round k + 1 alone (Pu, 2020, sends sums for the same reason).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GradientTracking {
@@ -28,14 +31,16 @@ pub struct GradientTracking {
 
 /// What η·M must stay below: (1 + λ_min)²/2.
 ///
-/// Along an eigenvector of W with eigenvalue λ, and of a curvature h that all agents have, (x, y) moves by the matrix with rows (λ, −η) and (h(λ − 1), λ − ηh),
-/// whose characteristic polynomial is z² − (2λ − ηh)z + λ² − ηh. Its roots lie within the unit circle for ηh < (1 + λ)²/2 (Jury), where λ < 1, and for
-/// ηh < 2 where λ = 1.
+/// Along an eigenvector of W with eigenvalue λ, and of a curvature h that all agents have, (x, y)
+/// moves by the matrix with rows (λ, −η) and (h(λ − 1), λ − ηh), whose characteristic polynomial is
+/// z² − (2λ − ηh)z + λ² − ηh. Its roots lie within the unit circle for ηh < (1 + λ)²/2 (Jury),
+/// where λ < 1, and for ηh < 2 where λ = 1.
 fn limit(facts: &PublicFacts) -> f64 {
     0.5 * (1.0 + facts.mixing_min).powi(2)
 }
 
-/// The longest step that the rule for equal curvatures allows, less a tenth; under a budget no longer than what is worth spending.
+/// The longest step that the rule for equal curvatures allows, less a tenth; under a budget no
+/// longer than what is worth spending.
 fn default_step(facts: &PublicFacts) -> Schedule {
     let longest = (0.9 * limit(facts) / facts.smoothness).min(10.0);
     let share = facts.worthwhile(ENOUGH_STEPS) / f64::from(facts.rounds.max(1));
@@ -60,7 +65,12 @@ impl Protocol for GradientTracking {
     }
 
     fn parts(&self) -> Parts<'_> {
-        Parts { configured: Some(self), assessed: Some(self), partial: Some(self), ..Parts::default() }
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            partial: Some(self),
+            ..Parts::default()
+        }
     }
 
     fn configure(&mut self) -> Option<&mut dyn Configured> {
@@ -75,7 +85,13 @@ impl Protocol for GradientTracking {
         1
     }
 
-    fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        _: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         *gradient
     }
 
@@ -138,19 +154,22 @@ impl Configured for GradientTracking {
 impl Assessed for GradientTracking {
     fn assess(&self, ground: &Ground) -> Assessment {
         let facts = &ground.facts;
-        let largest = (1..=facts.rounds.max(1)).map(|k| dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
+        let largest =
+            (1..=facts.rounds.max(1)).map(|k| dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
         let (product, limit) = (largest * facts.smoothness, limit(facts));
         let why = "theorems for agents of different curvature allow far shorter steps than work";
         let rule = "linear analysis for agents of equal curvature";
         if product < limit {
-            let inequality = format!("step·M = {} < (1 + λ_min(W))²/2 = {}", short(product), short(limit));
+            let inequality =
+                format!("step·M = {} < (1 + λ_min(W))²/2 = {}", short(product), short(limit));
             return Assessment {
                 promise: Some("without noise every agent reaches the optimum".into()),
                 not_certified: Some(why.into()),
                 ..Assessment::new(Standing::PredictedStable, rule, inequality)
             };
         }
-        let inequality = format!("step·M = {} ≥ (1 + λ_min(W))²/2 = {}", short(product), short(limit));
+        let inequality =
+            format!("step·M = {} ≥ (1 + λ_min(W))²/2 = {}", short(product), short(limit));
         Assessment { not_certified: Some(why.into()), ..Assessment::open(inequality) }
     }
 }

@@ -1,54 +1,66 @@
-//! ADMM with random penalties for problems coupled by linear constraints (docs/paper.md section 2), on a complete graph.
+//! ADMM with random penalties for problems coupled by linear constraints (docs/paper.md section 2),
+//! on a complete graph.
 //!
-//! min Σ f_i(x_i) subject to Σ A_i x_i = c, agent i holding f_i and moving x_i only. With the residual R = Σ_j A_j x_j − c, the update of the paper,
+//! min Σ f_i(x_i) subject to Σ A_i x_i = c, agent i holding f_i and moving x_i only. With the
+//! residual R = Σ_j A_j x_j − c, the update of the paper,
 //!
 //! ```text
 //! x_i⁺ = argmin f_i(x) − λᵀA_i x + ½‖A_i x + Σ_{j≠i} A_j x_j − c‖²_{ρ_i} + ½‖x − x_i‖²_{Γ_i},   Γ_i = D·I − A_iᵀρ_iA_i,
 //! ```
 //!
-//! has all its quadratic terms in D·I: they are (D/2)‖x − v_i‖² with v_i = x_i + D⁻¹A_iᵀ(λ − ρ_i R). So
+//! has all its quadratic terms in D·I: they are (D/2)‖x − v_i‖² with v_i = x_i + D⁻¹A_iᵀ(λ − ρ_i
+//! R). So
 //!
 //! ```text
 //! exact:        x_i⁺ = argmin f_i(x) + (D/2)‖x − v_i‖²          first order:  x_i⁺ = v_i − ∇f_i(x_i)/D          (+ Δ_i)
 //! dual:         λ⁺ = λ − ζ (Σ A_i x_i⁺ − c)
 //! ```
 //!
-//! and limits on x_i are a projection of either. A row with ≤ has a slack s ≥ 0; it belongs to nobody's data, so every agent moves it alike:
-//! s⁺ = max(0, s ± D⁻¹(λ − ρ⁰R)).
+//! and limits on x_i are a projection of either. A row with ≤ has a slack s ≥ 0; it belongs to
+//! nobody's data, so every agent moves it alike: s⁺ = max(0, s ± D⁻¹(λ − ρ⁰R)).
 //!
 //! # What is released, and what it costs
 //!
-//! Agent i releases x_i⁺ itself (padded to the longest x_j), not A_i x_i⁺. Then given the transcript everybody knows x_i, R and λ (a function of all
-//! releases), A_i, c and D being public: v_i is public up to ρ_i, and the private part of the release is −∇f_i(x_i)/D, with x_i public.
-//! The shift between neighbouring f_i is at most B_q/D in every norm, or B_2/(D + m) in l2 for the exact minimiser, round by round, exactly as in
-//! Algorithm 1. Had A_i x_i⁺ been released with noise instead and x_i⁺ kept, the gradient would be taken at a point that is itself private, and shifts would
-//! add up over the rounds.
+//! Agent i releases x_i⁺ itself (padded to the longest x_j), not A_i x_i⁺. Then given the
+//! transcript everybody knows x_i, R and λ (a function of all releases), A_i, c and D being public:
+//! v_i is public up to ρ_i, and the private part of the release is −∇f_i(x_i)/D, with x_i public.
+//! The shift between neighbouring f_i is at most B_q/D in every norm, or B_2/(D + m) in l2 for the
+//! exact minimiser, round by round, exactly as in Algorithm 1. Had A_i x_i⁺ been released with
+//! noise instead and x_i⁺ kept, the gradient would be taken at a point that is itself private, and
+//! shifts would add up over the rounds.
 //!
 //! # In secret shares
 //!
-//! Nobody needs x_j, only R. So under the secret-shared exchange (Algorithm 3) agent i shares A_i x_i⁺, a number a row, and Σ_j A_j x_j⁺ is all that is
-//! revealed; x_i stays with agent i. Without noise the iterates are those of the plain exchange up to the rounding of the fixed point. With noise
-//! there is no account, for the reason just given: x_i would be private, and every later A_i x_i would depend on all earlier gradients.
+//! Nobody needs x_j, only R. So under the secret-shared exchange (Algorithm 3) agent i shares A_i
+//! x_i⁺, a number a row, and Σ_j A_j x_j⁺ is all that is revealed; x_i stays with agent i. Without
+//! noise the iterates are those of the plain exchange up to the rounding of the fixed point. With
+//! noise there is no account, for the reason just given: x_i would be private, and every later A_i
+//! x_i would depend on all earlier gradients.
 //!
 //! # What the random penalties are worth
 //!
-//! ρ_i is diagonal over the *rows*, so coordinate l of the public term is `v_i[l] = x_i[l] + D⁻¹(A_iᵀλ)[l] − D⁻¹ Σ_r A_i[r,l]·ρ_r·R_r`: a sum of several
-//! uniforms, and one ρ_r moves every coordinate its row touches. That is not the interval mechanism, whose uniforms are independent over coordinates.
-//! Credit is taken only where it provably is one:
-//! - a row r is *alone* if A_i has a single entry in it. For every coordinate at most one alone row is left open, the one whose interval
-//!   `ω_l = (ρ_high − ρ_low)·|A_i[r,l]·R_r|/D` is widest (A_i and R are public, so the choice is);
-//! - all other ρ_r are treated as revealed. They do not depend on f_i, so revealing them makes the release a richer one, of which the real
-//!   release is a function: by post-processing its divergences are no smaller;
-//! - given them, coordinate l is a public point plus ρ_r·(its own ρ_r, of no other coordinate) plus shift plus noise: the interval mechanism with width ω_l,
-//!   independently over l. Coordinates without an alone row have width 0.
+//! ρ_i is diagonal over the *rows*, so coordinate l of the public term is
+//! `v_i[l] = x_i[l] + D⁻¹(A_iᵀλ)[l] − D⁻¹ Σ_r A_i[r,l]·ρ_r·R_r`: a sum of several uniforms, and one
+//! ρ_r moves every coordinate its row touches. That is not the interval mechanism, whose uniforms
+//! are independent over coordinates. Credit is taken only where it provably is one:
+//! - a row r is *alone* if A_i has a single entry in it. For every coordinate at most one alone row
+//!   is left open, the one whose interval `ω_l = (ρ_high − ρ_low)·|A_i[r,l]·R_r|/D` is widest (A_i
+//!   and R are public, so the choice is);
+//! - all other ρ_r are treated as revealed. They do not depend on f_i, so revealing them makes the
+//!   release a richer one, of which the real release is a function: by post-processing its
+//!   divergences are no smaller;
+//! - given them, coordinate l is a public point plus ρ_r·(its own ρ_r, of no other coordinate) plus
+//!   shift plus noise: the interval mechanism with width ω_l, independently over l. Coordinates
+//!   without an alone row have width 0.
 //!
-//! So dispatch (one row, one variable an agent) has the full interval of the paper, and a dense A_i has none: its ρ_i still randomise the
-//! algorithm but are credited with nothing. Under `accounting = "schedule"` widths count for nothing in any case.
+//! So dispatch (one row, one variable an agent) has the full interval of the paper, and a dense A_i
+//! has none: its ρ_i still randomise the algorithm but are credited with nothing. Under
+//! `accounting = "schedule"` widths count for nothing in any case.
 
 use super::admm::{ASSUMED_RESIDUAL, exact_step};
 use super::{
-    Aggregation, Assessed, Configured, Couplable, Memory, Needs, Parameters, Parts, Protocol, PublicFacts,
-    Response, Summed, Tossing, View, table_of,
+    Aggregation, Assessed, Configured, Couplable, Memory, Needs, Parameters, Parts, Protocol,
+    PublicFacts, Response, Summed, Tossing, View, table_of,
 };
 use crate::fault::Fault;
 use crate::kernel;
@@ -165,7 +177,8 @@ impl LinearAdmm {
         }
     }
 
-    /// The widest range of penalties proportional to this one, and the dual step it then allows, that are certified; D is kept if it can be.
+    /// The widest range of penalties proportional to this one, and the dual step it then allows,
+    /// that are certified; D is kept if it can be.
     fn nearest_certified(&self, ground: &Ground) -> Option<Parameters> {
         let [low, high] = self.rho?;
         let floor = if self.exact { 0.0 } else { two_digits(1.6 * ground.facts.smoothness) };
@@ -215,7 +228,13 @@ impl Protocol for LinearAdmm {
         if self.exact { Response::AtPoint { weight: self.penalty() } } else { Response::Shift }
     }
 
-    fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        _: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        facts: &PublicFacts,
+    ) -> Sensitivity {
         if self.exact {
             let strength = self.penalty() + facts.strong_convexity;
             Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
@@ -226,7 +245,8 @@ impl Protocol for LinearAdmm {
 
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
         let coupling = self.coupling();
-        let (rows, block, penalty) = (coupling.rows(), coupling.block(view.place()), self.penalty());
+        let (rows, block, penalty) =
+            (coupling.rows(), coupling.block(view.place()), self.penalty());
         let (dual, rho) = (&memory[..rows], &memory[3 * rows..4 * rows]);
         let start: Vec<f64>;
         let residual = if view.round() == 0 {
@@ -289,7 +309,8 @@ impl Protocol for LinearAdmm {
         }
     }
 
-    /// Everybody's x_i are different things: mixing them would mean nothing, so an agent that may not go on repeats itself.
+    /// Everybody's x_i are different things: mixing them would mean nothing, so an agent that may
+    /// not go on repeats itself.
     fn idle(&self, view: &View<'_>, out: &mut [f64]) {
         out.copy_from_slice(view.own());
     }
@@ -301,7 +322,10 @@ impl Protocol for LinearAdmm {
         let (slack, rest) = rest.split_at_mut(rows);
         let residual = &mut rest[..rows];
         if view.round() == 1 {
-            residual.iter_mut().zip(Self::first_residual(coupling)).for_each(|(r, first)| *r = first);
+            residual
+                .iter_mut()
+                .zip(Self::first_residual(coupling))
+                .for_each(|(r, first)| *r = first);
         }
         // The slacks answer the exchange before this one, like everybody else.
         for ((s, relation), (l, r)) in
@@ -333,11 +357,12 @@ impl Configured for LinearAdmm {
         if facts.private { 300 } else { 3_000 }
     }
 
-    /// ρ⁰·‖A‖² = √(m·M), the middle of the curvatures that meet in the constraint; ζ = ρ⁰; D a fifth above the working rule, and large enough
-    /// to keep Γ positive.
+    /// ρ⁰·‖A‖² = √(m·M), the middle of the curvatures that meet in the constraint; ζ = ρ⁰; D a
+    /// fifth above the working rule, and large enough to keep Γ positive.
     fn resolve(&mut self, facts: &PublicFacts) {
         let Some(coupling) = self.coupling.clone() else { return };
-        let (m, smoothness) = (facts.strong_convexity.max(1e-3 * facts.smoothness), facts.smoothness);
+        let (m, smoothness) =
+            (facts.strong_convexity.max(1e-3 * facts.smoothness), facts.smoothness);
         let rho = (m * smoothness).sqrt() / coupling.norm_squared().max(1e-300);
         let [_, high] = *self.rho.get_or_insert([0.0, 2.0 * rho]);
         self.dual_step.get_or_insert(self.rho_mean());
@@ -362,12 +387,18 @@ impl Configured for LinearAdmm {
         }
         for (key, value) in [("penalty", self.penalty()), ("dual_step", self.dual_step())] {
             if !(value > 0.0 && value.is_finite()) {
-                return Err(Fault::at(key, format!("{key} must be a positive number, not {value}")));
+                return Err(Fault::at(
+                    key,
+                    format!("{key} must be a positive number, not {value}"),
+                ));
             }
         }
         let [low, high] = self.rho();
         if !(0.0 <= low && low <= high && high.is_finite()) {
-            return Err(Fault::at("rho", format!("rho = [{low}, {high}] must be a range of numbers ≥ 0")));
+            return Err(Fault::at(
+                "rho",
+                format!("rho = [{low}, {high}] must be a range of numbers ≥ 0"),
+            ));
         }
         let sigma = Self::sigma_squared(coupling);
         if high * sigma >= self.penalty() {
@@ -403,8 +434,15 @@ impl Assessed for LinearAdmm {
         match certificate {
             Ok(found) => Assessment {
                 rate: Some(coupled.envelope(&found, facts.dim, &ground.noise).factor),
-                bound: Some(CertifiedBound::Distance(coupled.envelope(&found, facts.dim, &ground.noise))),
-                promise: Some(format!("E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}", short(found.p))),
+                bound: Some(CertifiedBound::Distance(coupled.envelope(
+                    &found,
+                    facts.dim,
+                    &ground.noise,
+                ))),
+                promise: Some(format!(
+                    "E‖u − u*‖²_G shrinks by 1/(1 + p) a round, p = {}",
+                    short(found.p)
+                )),
                 ..Assessment::new(
                     Standing::Certified,
                     coupled.theorem(),
@@ -414,8 +452,11 @@ impl Assessed for LinearAdmm {
             Err(why) => {
                 let (d, needed) = self.rule(coupling, facts);
                 let stable = d > needed;
-                let (standing, sign) =
-                    if stable { (Standing::PredictedStable, ">") } else { (Standing::Unstable, "≤") };
+                let (standing, sign) = if stable {
+                    (Standing::PredictedStable, ">")
+                } else {
+                    (Standing::Unstable, "≤")
+                };
                 let inequality = format!(
                     "D = {} {sign} [(2ρ⁰+ζ)‖A‖² {}]/4 = {}",
                     short(d),

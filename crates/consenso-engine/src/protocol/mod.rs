@@ -6,11 +6,14 @@
 //! message = uniform point of a public interval [low, high]  +  private step  +  noise
 //! ```
 //!
-//! A protocol states the interval, the private step and the step's sensitivity. It never draws noise and never sends: that is
-//! the [gate](crate::gate)'s. Three placements of the step are known ([`Response`]): beside the drawn point, computed at it, or computed with the
-//! noise already in it, as objective perturbation does. Everything a protocol sees in a [`View`] is public, for it was released; only `local` is private.
+//! A protocol states the interval, the private step and the step's sensitivity. It never draws
+//! noise and never sends: that is the [gate](crate::gate)'s. Three placements of the step are known
+//! ([`Response`]): beside the drawn point, computed at it, or computed with the noise already in
+//! it, as objective perturbation does. Everything a protocol sees in a [`View`] is public, for it
+//! was released; only `local` is private.
 //!
-//! An algorithm is one file here that implements [`Protocol`] and those of its [parts](Parts) that it has, and one line in [`algorithms!`](self) below.
+//! An algorithm is one file here that implements [`Protocol`] and those of its [parts](Parts) that
+//! it has, and one line in [`algorithms!`](self) below.
 
 mod admm;
 mod consensus_admm;
@@ -66,7 +69,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Everybody's released vectors as one agent sees them: its own row and its neighbours', in order of agent number.
+/// Everybody's released vectors as one agent sees them: its own row and its neighbours', in order
+/// of agent number.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     rows: &'a [f64],
@@ -86,9 +90,11 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The view of the agent whose row is `me`, with neighbours in the rows `neighbours`, after `round` exchanges.
+    /// The view of the agent whose row is `me`, with neighbours in the rows `neighbours`, after
+    /// `round` exchanges.
     ///
-    /// `place` is where the agent's own number would stand among its neighbours' (so that sums over both keep the order of agents).
+    /// `place` is where the agent's own number would stand among its neighbours' (so that sums over
+    /// both keep the order of agents).
     #[must_use]
     pub fn new(
         rows: &'a [f64],
@@ -116,7 +122,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A part of every message, of `dim` numbers from `offset` on, as an algorithm that began after `done` rounds sees it.
+    /// A part of every message, of `dim` numbers from `offset` on, as an algorithm that began after
+    /// `done` rounds sees it.
     pub(crate) fn part(mut self, offset: usize, dim: usize, done: u32) -> Self {
         (self.offset, self.dim, self.common) = (self.offset + offset, dim, None);
         self.round = self.round.saturating_sub(done);
@@ -214,7 +221,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// `out = Σ_j W_ij x_j` with the graph's mixing weights, own row included; or what another [rule](MixRule) makes of these rows.
+    /// `out = Σ_j W_ij x_j` with the graph's mixing weights, own row included; or what another
+    /// [rule](MixRule) makes of these rows.
     pub fn mix(&self, out: &mut [f64]) {
         self.mix_from(0, out);
     }
@@ -241,7 +249,8 @@ impl<'a> View<'a> {
             self.mix(&mut all);
             return all[coordinate];
         }
-        let others = self.neighbours().zip(self.weights.neighbours).map(|(row, w)| w * row[coordinate]);
+        let others =
+            self.neighbours().zip(self.weights.neighbours).map(|(row, w)| w * row[coordinate]);
         self.weights.own * self.own()[coordinate] + others.sum::<f64>()
     }
 
@@ -275,7 +284,8 @@ pub struct Weights<'a> {
     pub neighbours: &'a [f64],
 }
 
-/// What every agent of a complete graph computes alike from the released rows. A simulator computes it once a round.
+/// What every agent of a complete graph computes alike from the released rows. A simulator computes
+/// it once a round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Common {
     /// The mean of all rows.
@@ -289,9 +299,10 @@ pub struct Common {
 impl Common {
     /// Of all agents' rows, in order of agent number.
     ///
-    /// The farthest pair is exact. Rows are sorted by their l1 distance r from the mean; r_p + r_q bounds the distance of a pair, so
-    /// pairs are tried from the largest bound down and the search stops at the first bound that cannot win: O(N·d) when a few
-    /// rows stand out, O(N²·d) only when all rows are about equally far from the mean.
+    /// The farthest pair is exact. Rows are sorted by their l1 distance r from the mean; r_p + r_q
+    /// bounds the distance of a pair, so pairs are tried from the largest bound down and the search
+    /// stops at the first bound that cannot win: O(N·d) when a few rows stand out, O(N²·d) only
+    /// when all rows are about equally far from the mean.
     #[must_use]
     pub fn of(rows: &[&[f64]]) -> Self {
         let dim = rows.first().map_or(0, |r| r.len());
@@ -303,11 +314,13 @@ impl Common {
         }
         mean.iter_mut().for_each(|m| *m /= rows.len() as f64);
         let l1 = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f64>();
-        let mut far: Vec<(f64, usize)> = rows.iter().enumerate().map(|(i, r)| (l1(r, &mean), i)).collect();
+        let mut far: Vec<(f64, usize)> =
+            rows.iter().enumerate().map(|(i, r)| (l1(r, &mean), i)).collect();
         far.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut best = (-1.0, 0, 1.min(rows.len().saturating_sub(1)));
         for (rank, &(r, i)) in far.iter().enumerate() {
-            // Rounding can make a bound fall short of its distance by an ulp a coordinate: hence the margin.
+            // Rounding can make a bound fall short of its distance by an ulp a coordinate: hence
+            // the margin.
             let beaten = |bound: f64| bound * (1.0 + 1e-12) < best.0;
             if beaten(r + r) {
                 break;
@@ -333,18 +346,19 @@ pub(crate) const CHANCE: f64 = 1e-12;
 /// Where the private step is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Response {
-    /// The step does not depend on the point drawn from the interval: the release is interval + step + noise, and a wide
-    /// interval lowers its cost.
+    /// The step does not depend on the point drawn from the interval: the release is interval +
+    /// step + noise, and a wide interval lowers its cost.
     Shift,
-    /// The step is computed at the drawn point: it is x − point with x the minimiser of f(x) + (D/2)‖x − point‖². The interval randomises the
-    /// algorithm, but its width buys no privacy.
+    /// The step is computed at the drawn point: it is x − point with x the minimiser of f(x) +
+    /// (D/2)‖x − point‖². The interval randomises the algorithm, but its width buys no privacy.
     AtPoint {
         /// D.
         weight: f64,
     },
-    /// The noise comes first: the gate adds it to the drawn point, and the step is computed at the sum (objective perturbation). The
-    /// step must be x − point with x the minimiser of f(x) + (D/2)‖x − point‖²; what it
-    /// costs is in [`objective_perturbation`](crate::privacy::objective_perturbation). Width buys no privacy.
+    /// The noise comes first: the gate adds it to the drawn point, and the step is computed at the
+    /// sum (objective perturbation). The step must be x − point with x the minimiser of f(x) +
+    /// (D/2)‖x − point‖²; what it costs is in
+    /// [`objective_perturbation`](crate::privacy::objective_perturbation). Width buys no privacy.
     AtNoisedPoint {
         /// D.
         weight: f64,
@@ -361,7 +375,8 @@ impl Response {
     }
 }
 
-/// What of the other agents' vectors an algorithm looks at: only sums can be exchanged in secret shares.
+/// What of the other agents' vectors an algorithm looks at: only sums can be exchanged in secret
+/// shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Each neighbour's own vector.
@@ -390,13 +405,14 @@ pub struct Drift {
     pub factor: f64,
     /// What comes on top.
     pub step: f64,
-    /// Whether the message is a fixed combination of the last releases with weights that are not negative and add up to at most `factor`, plus the step: then
-    /// independent noise of many rounds adds up as its variances do.
+    /// Whether the message is a fixed combination of the last releases with weights that are not
+    /// negative and add up to at most `factor`, plus the step: then independent noise of many
+    /// rounds adds up as its variances do.
     pub linear: bool,
 }
 
-/// What an agent remembers, as [`Protocol::step`] sees it: it reads what is public and keeps what depends on the records apart.
-/// Nothing else of a protocol is handed the private part.
+/// What an agent remembers, as [`Protocol::step`] sees it: it reads what is public and keeps what
+/// depends on the records apart. Nothing else of a protocol is handed the private part.
 #[derive(Debug, Default)]
 pub struct Memory<'a> {
     /// Functions of what was released.
@@ -407,17 +423,21 @@ pub struct Memory<'a> {
 
 /// One private decentralized algorithm, as one agent runs it: the mathematics of a round.
 ///
-/// Three methods are required: what is public of the next message ([`Self::interval`]), what the records contribute ([`Self::step`]), and how far one record
-/// moves that ([`Self::step_sensitivity`]). All else has a default, and what only some algorithms have stands in [`Parts`].
+/// Three methods are required: what is public of the next message ([`Self::interval`]), what the
+/// records contribute ([`Self::step`]), and how far one record moves that
+/// ([`Self::step_sensitivity`]). All else has a default, and what only some algorithms have stands
+/// in [`Parts`].
 pub trait Protocol: std::fmt::Debug + Send + Sync {
-    /// Its name in experiment files, records and messages: the name of the type, unless it says otherwise.
+    /// Its name in experiment files, records and messages: the name of the type, unless it says
+    /// otherwise.
     fn kind(&self) -> &'static str {
         let path = std::any::type_name::<Self>();
         let path = path.split('<').next().unwrap_or(path);
         path.rsplit("::").next().unwrap_or(path)
     }
 
-    /// What it offers beyond a round: parameters, certificates, a published price, and more. Nothing, unless it says otherwise.
+    /// What it offers beyond a round: parameters, certificates, a published price, and more.
+    /// Nothing, unless it says otherwise.
     fn parts(&self) -> Parts<'_> {
         Parts::default()
     }
@@ -427,9 +447,11 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// Bounds on how far the private step of round `round` (from 1) moves between neighbours, given those of the gradient.
+    /// Bounds on how far the private step of round `round` (from 1) moves between neighbours, given
+    /// those of the gradient.
     ///
-    /// For [`Response::AtNoisedPoint`] it is how far the noise would have to move to make up for it: ∇f/D.
+    /// For [`Response::AtNoisedPoint`] it is how far the noise would have to move to make up for
+    /// it: ∇f/D.
     fn step_sensitivity(
         &self,
         round: u32,
@@ -438,11 +460,13 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
         facts: &PublicFacts,
     ) -> Sensitivity;
 
-    /// Writes the public interval of the next message, the regulariser's part of a gradient step included. `low[l]` need not be below `high[l]`.
+    /// Writes the public interval of the next message, the regulariser's part of a gradient step
+    /// included. `low[l]` need not be below `high[l]`.
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]);
 
-    /// Writes the private step: what the records contribute, and nothing public. `point` is the drawn point for [`Response::AtPoint`], the
-    /// same with the noise in it for [`Response::AtNoisedPoint`], and `low` otherwise.
+    /// Writes the private step: what the records contribute, and nothing public. `point` is the
+    /// drawn point for [`Response::AtPoint`], the same with the noise in it for
+    /// [`Response::AtNoisedPoint`], and `low` otherwise.
     fn step(
         &self,
         view: &View<'_>,
@@ -456,54 +480,60 @@ pub trait Protocol: std::fmt::Debug + Send + Sync {
     /// Updates the memory once everybody's new rows are in `view`.
     fn absorb(&self, _view: &View<'_>, _memory: &mut [f64]) {}
 
-    /// The model an agent would use after the exchange in `view`, given also what it remembers of releases: its own release, unless the algorithm
-    /// says otherwise. It is computed from releases, and costs nothing.
+    /// The model an agent would use after the exchange in `view`, given also what it remembers of
+    /// releases: its own release, unless the algorithm says otherwise. It is computed from
+    /// releases, and costs nothing.
     fn model(&self, view: &View<'_>, _memory: &[f64], model: &mut [f64]) {
         model.copy_from_slice(view.own());
     }
 
-    /// How the private step of round `round` (from 1) relates to the drawn point, for an agent with `degree` neighbours. The kind of answer is the same
-    /// in all rounds.
+    /// How the private step of round `round` (from 1) relates to the drawn point, for an agent with
+    /// `degree` neighbours. The kind of answer is the same in all rounds.
     fn response(&self, _round: u32, _degree: usize) -> Response {
         Response::Shift
     }
 
-    /// How many numbers a message has where models have `dim`. The first `dim` of a longer message are a model: the constraint set,
-    /// averages and the last exchanges of gossip are about them.
+    /// How many numbers a message has where models have `dim`. The first `dim` of a longer message
+    /// are a model: the constraint set, averages and the last exchanges of gossip are about them.
     fn width(&self, dim: usize) -> usize {
         dim
     }
 
-    /// How many vectors as long as a message an agent keeps between rounds (duals, a previous iterate): functions of what was
-    /// released, which everybody may know.
+    /// How many vectors as long as a message an agent keeps between rounds (duals, a previous
+    /// iterate): functions of what was released, which everybody may know.
     fn memory(&self) -> usize {
         0
     }
 
-    /// How many vectors as long as a message an agent keeps between rounds that depend on its records, such as a previous gradient. Only
-    /// [`Self::step`] sees them: whatever else is computed from is public.
+    /// How many vectors as long as a message an agent keeps between rounds that depend on its
+    /// records, such as a previous gradient. Only [`Self::step`] sees them: whatever else is
+    /// computed from is public.
     fn private_memory(&self) -> usize {
         0
     }
 
-    /// Keeps of `view` what the next round needs, once the interval is drafted; `memory` is the public part.
+    /// Keeps of `view` what the next round needs, once the interval is drafted; `memory` is the
+    /// public part.
     fn keep(&self, _view: &View<'_>, _memory: &mut [f64]) {}
 
-    /// Sees the release before it is moved into the constraint set: it is paid for, so it is public.
+    /// Sees the release before it is moved into the constraint set: it is paid for, so it is
+    /// public.
     fn remember(&self, _release: &[f64], _memory: &mut [f64]) {}
 
-    /// What an agent sends when its budget allows no release: a function of what was released before.
+    /// What an agent sends when its budget allows no release: a function of what was released
+    /// before.
     fn idle(&self, view: &View<'_>, out: &mut [f64]) {
         view.mix(out);
     }
 
-    /// Whether an interval may be wider than nothing, so that its width may lower the cost of a release. False only where it never is: a filter then
-    /// does without what only widths need.
+    /// Whether an interval may be wider than nothing, so that its width may lower the cost of a
+    /// release. False only where it never is: a filter then does without what only widths need.
     fn has_intervals(&self) -> bool {
         true
     }
 
-    /// Whether it looks at [`View::common`] of a complete graph, so that a simulator should compute it once for all agents.
+    /// Whether it looks at [`View::common`] of a complete graph, so that a simulator should compute
+    /// it once for all agents.
     fn uses_common(&self) -> bool {
         false
     }
@@ -536,7 +566,8 @@ macro_rules! algorithms {
         /// Names of all algorithms, as experiment files write them.
         pub const KINDS: &[&str] = &[$($name),+];
 
-        /// The algorithm `kind` with the given parameters; `Err` names the unknown or missing key. `None`: no such algorithm.
+        /// The algorithm `kind` with the given parameters; `Err` names the unknown or missing key.
+        /// `None`: no such algorithm.
         #[must_use]
         pub fn from_table(kind: &str, parameters: Parameters) -> Option<Result<Box<dyn Protocol>, serde_json::Error>> {
             match kind {
@@ -569,7 +600,9 @@ algorithms! {
 ///
 /// # Errors
 /// Names the unknown or missing key.
-pub fn parse<P: serde::de::DeserializeOwned>(parameters: Parameters) -> Result<P, serde_json::Error> {
+pub fn parse<P: serde::de::DeserializeOwned>(
+    parameters: Parameters,
+) -> Result<P, serde_json::Error> {
     serde_json::from_value(Value::Object(parameters))
 }
 
@@ -597,14 +630,16 @@ impl Algorithms {
         Self::default()
     }
 
-    /// Adds an algorithm: `build` makes it from the keys of its `[[algorithm]]` table. A name that is known already is replaced.
+    /// Adds an algorithm: `build` makes it from the keys of its `[[algorithm]]` table. A name that
+    /// is known already is replaced.
     #[must_use]
     pub fn with<P: Protocol + 'static>(
         mut self,
         name: impl Into<String>,
         build: impl Fn(Parameters) -> Result<P, serde_json::Error> + Send + Sync + 'static,
     ) -> Self {
-        let build: Build = Arc::new(move |table| build(table).map(|p| Box::new(p) as Box<dyn Protocol>));
+        let build: Build =
+            Arc::new(move |table| build(table).map(|p| Box::new(p) as Box<dyn Protocol>));
         self.own.insert(0, (name.into(), build));
         self
     }
@@ -614,7 +649,8 @@ impl Algorithms {
         KINDS.iter().copied().chain(self.own.iter().map(|(name, _)| name.as_str()))
     }
 
-    /// Makes the algorithm `kind` from its parameters; `Err` names the unknown or missing key. `None`: no such algorithm.
+    /// Makes the algorithm `kind` from its parameters; `Err` names the unknown or missing key.
+    /// `None`: no such algorithm.
     #[must_use]
     pub fn build(
         &self,

@@ -1,19 +1,21 @@
 //! Muffliato: noise once, gossip many times (Cyffers, Even, Bellet and Massoulié, 2022).
 
 use super::{
-    Assessed, Configured, Drift, ENOUGH_STEPS, Memory, Parameters, Parts, Protocol, PublicFacts, Relaying,
-    Schedule, Tolerant, View, table_of,
+    Assessed, Configured, Drift, ENOUGH_STEPS, Memory, Parameters, Parts, Protocol, PublicFacts,
+    Relaying, Schedule, Tolerant, View, table_of,
 };
 use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use crate::theory::{Assessment, Ground};
 use serde::{Deserialize, Serialize};
 
-/// Blocks of 1 + G rounds. In the first of a block every agent takes one noised gradient step from the mix of what it heard,
-/// x_i⁺ = (1 − ημ)·z_i − η·∇f_i((1 − ημ)·z_i) + n_i, z_i = Σ_j W_ij x_j; in the G others x_i⁺ = Σ_j W_ij x_j, which uses no record and costs nothing.
+/// Blocks of 1 + G rounds. In the first of a block every agent takes one noised gradient step from
+/// the mix of what it heard, x_i⁺ = (1 − ημ)·z_i − η·∇f_i((1 − ημ)·z_i) + n_i, z_i = Σ_j W_ij x_j;
+/// in the G others x_i⁺ = Σ_j W_ij x_j, which uses no record and costs nothing.
 ///
-/// The claim is that of the noised steps alone, against everybody else: whoever sees all messages sees each step with its own noise. What mixing hides from a single
-/// agent far away is not claimed. One block with a step of 1 on a quadratic loss is a private mean.
+/// The claim is that of the noised steps alone, against everybody else: whoever sees all messages
+/// sees each step with its own noise. What mixing hides from a single agent far away is not
+/// claimed. One block with a step of 1 on a quadratic loss is a private mean.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Muffliato {
@@ -74,7 +76,13 @@ impl Protocol for Muffliato {
         Some(self)
     }
 
-    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         if self.passes_on(round) {
             return Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 };
         }
@@ -124,13 +132,21 @@ impl Configured for Muffliato {
 
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
         match self.mixings {
-            Some(0) => return Err(Fault::at("mixings", "mixings = 0 is kind = \"dgd\": give at least 1")),
+            Some(0) => {
+                return Err(Fault::at("mixings", "mixings = 0 is kind = \"dgd\": give at least 1"));
+            }
             Some(many) if many > MOST_MIXINGS => {
-                return Err(Fault::at("mixings", format!("mixings = {many} is more than {MOST_MIXINGS}")));
+                return Err(Fault::at(
+                    "mixings",
+                    format!("mixings = {many} is more than {MOST_MIXINGS}"),
+                ));
             }
             _ => {}
         }
-        super::dgd::check_step(self.step.as_ref(), &PublicFacts { rounds: self.blocks.max(1), ..*facts })
+        super::dgd::check_step(
+            self.step.as_ref(),
+            &PublicFacts { rounds: self.blocks.max(1), ..*facts },
+        )
     }
 
     fn parameters(&self) -> Parameters {
@@ -145,13 +161,21 @@ impl Assessed for Muffliato {
         }
         let eta = self.eta(round);
         let shrink = 1.0 - eta * facts.strong_convexity;
-        Some(Drift { factor: shrink.abs().max(1.0), step: eta.abs() * gradient, linear: shrink >= 0.0 })
+        Some(Drift {
+            factor: shrink.abs().max(1.0),
+            step: eta.abs() * gradient,
+            linear: shrink >= 0.0,
+        })
     }
 
     fn assess(&self, ground: &Ground) -> Assessment {
-        let largest =
-            (1..=self.blocks.max(1)).map(|k| super::dgd::eta(self.step.as_ref(), k)).fold(0.0, f64::max);
-        super::dgd::open(largest * ground.facts.smoothness, "no theorem here covers steps between mixing")
+        let largest = (1..=self.blocks.max(1))
+            .map(|k| super::dgd::eta(self.step.as_ref(), k))
+            .fold(0.0, f64::max);
+        super::dgd::open(
+            largest * ground.facts.smoothness,
+            "no theorem here covers steps between mixing",
+        )
     }
 }
 

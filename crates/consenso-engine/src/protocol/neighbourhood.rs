@@ -1,14 +1,16 @@
-//! Algorithm 2*: private gradient descent on any graph, between the neighbourhood's extremes (docs/paper.md section 2).
+//! Algorithm 2*: private gradient descent on any graph, between the neighbourhood's extremes
+//! (docs/paper.md section 2).
 
 use super::{
-    Aggregation, Assessed, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, Schedule, Tolerant,
-    View, settle, table_of,
+    Aggregation, Assessed, Configured, Memory, Parameters, Parts, Protocol, PublicFacts, Schedule,
+    Tolerant, View, settle, table_of,
 };
 use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
-/// Algorithm 2*. Per coordinate the interval runs from the smallest to the largest value among agent i and its neighbours:
+/// Algorithm 2*. Per coordinate the interval runs from the smallest to the largest value among
+/// agent i and its neighbours:
 ///
 /// ```text
 /// x_i⁺[l] = w·min_{j∈N_i∪{i}} x_j[l] + (1−w)·max_{j∈N_i∪{i}} x_j[l] − η·∇f_i(x_i)[l] + Δ_i[l]
@@ -29,14 +31,25 @@ impl Protocol for NeighbourhoodDescent {
     }
 
     fn parts(&self) -> Parts<'_> {
-        Parts { configured: Some(self), assessed: Some(self), tolerant: Some(self), ..Parts::default() }
+        Parts {
+            configured: Some(self),
+            assessed: Some(self),
+            tolerant: Some(self),
+            ..Parts::default()
+        }
     }
 
     fn configure(&mut self) -> Option<&mut dyn Configured> {
         Some(self)
     }
 
-    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         gradient.scaled(super::dgd::eta(self.step.as_ref(), round))
     }
 

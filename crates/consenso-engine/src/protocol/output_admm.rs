@@ -9,10 +9,12 @@ use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
-/// x_i⁺ = argmin f_i(x) − xᵀλ_i + (D/2)‖x − (x_i + mean_j x_j)/2‖² + Δ_i; λ_i⁺ = λ_i + ζ Σ_j (x_j⁺ − x_i⁺).
+/// x_i⁺ = argmin f_i(x) − xᵀλ_i + (D/2)‖x − (x_i + mean_j x_j)/2‖² + Δ_i; λ_i⁺ = λ_i + ζ Σ_j (x_j⁺
+/// − x_i⁺).
 ///
-/// The exact minimiser with constant penalties, then noise on the output: Gaussian with a decaying variance under zCDP as its authors do,
-/// or Laplace. The minimiser is (D + m)⁻¹-Lipschitz in the gradient's change, so its l2 sensitivity is B_2/(D + m), plus the solver's error.
+/// The exact minimiser with constant penalties, then noise on the output: Gaussian with a decaying
+/// variance under zCDP as its authors do, or Laplace. The minimiser is (D + m)⁻¹-Lipschitz in the
+/// gradient's change, so its l2 sensitivity is B_2/(D + m), plus the solver's error.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputAdmm {
@@ -53,7 +55,13 @@ impl Protocol for OutputAdmm {
         Response::AtPoint { weight: self.penalty() }
     }
 
-    fn step_sensitivity(&self, _: u32, _: usize, gradient: &Sensitivity, facts: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        _: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        facts: &PublicFacts,
+    ) -> Sensitivity {
         let strength = self.penalty() + facts.strong_convexity;
         Sensitivity::from_l2((gradient.l2 + 2.0 * ASSUMED_RESIDUAL) / strength, facts.dim)
     }
@@ -103,10 +111,12 @@ impl Configured for OutputAdmm {
 }
 
 impl Priced for OutputAdmm {
-    /// Under Gaussian noise ρ = Δ₂²/(2σ²) with Δ₂ = 2/(b(D + m)). The paper calls the authors' account of Laplace noise too loose to plot.
+    /// Under Gaussian noise ρ = Δ₂²/(2σ²) with Δ₂ = 2/(b(D + m)). The paper calls the authors'
+    /// account of Laplace noise too loose to plot.
     fn published_cost(&self, priced: &PricedRound<'_>) -> Option<PublishedCost> {
         let PricedNoise::Gaussian { sigma } = priced.noise else { return None };
-        let shift = 2.0 / (priced.records as f64 * (self.penalty() + priced.facts.strong_convexity));
+        let shift =
+            2.0 / (priced.records as f64 * (self.penalty() + priced.facts.strong_convexity));
         Some(PublishedCost::Zcdp(0.5 * (shift / sigma).powi(2)))
     }
 

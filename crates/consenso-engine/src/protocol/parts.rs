@@ -1,8 +1,11 @@
-//! What an algorithm may offer beyond the mathematics of a round. Each part is a trait of its own; [`Protocol::parts`] hands out those that an algorithm has.
+//! What an algorithm may offer beyond the mathematics of a round. Each part is a trait of its own;
+//! [`Protocol::parts`] hands out those that an algorithm has.
 //!
 //! What holds for an algorithm without a part is written here once, as methods of `dyn Protocol`.
 
-use super::{Drift, Needs, Pairwise, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, View};
+use super::{
+    Drift, Needs, Pairwise, Parameters, PricedRound, Protocol, PublicFacts, PublishedCost, View,
+};
 use crate::fault::Fault;
 use crate::graph::Graph;
 use crate::problem::Coupling;
@@ -32,7 +35,8 @@ pub struct Parts<'a> {
     pub tolerant: Option<&'a dyn Tolerant>,
 }
 
-/// An algorithm with parameters, as an experiment file gives them. Without this part it has none, takes as many rounds as a gradient method, and is run as it is.
+/// An algorithm with parameters, as an experiment file gives them. Without this part it has none,
+/// takes as many rounds as a gradient method, and is run as it is.
 pub trait Configured: Protocol {
     /// The parameters, as they would stand in an experiment file.
     fn parameters(&self) -> Parameters;
@@ -48,45 +52,61 @@ pub trait Configured: Protocol {
 
     /// Rounds when the user leaves them open.
     ///
-    /// A gradient method with steps of 2.5/M needs about 200; fewer when the budget cannot pay for them, more among many agents.
+    /// A gradient method with steps of 2.5/M needs about 200; fewer when the budget cannot pay for
+    /// them, more among many agents.
     fn default_rounds(&self, facts: &PublicFacts) -> u32 {
         super::dgd::default_rounds(facts)
     }
 
-    /// The noise its agents share over edges beside their own; `None` for algorithms whose agents hide themselves. It is asked before
-    /// [`Self::resolve`] and must answer the same afterwards. For [`Response::Shift`](super::Response::Shift) with intervals of width 0 only.
+    /// The noise its agents share over edges beside their own; `None` for algorithms whose agents
+    /// hide themselves. It is asked before [`Self::resolve`] and must answer the same afterwards.
+    /// For [`Response::Shift`](super::Response::Shift) with intervals of width 0 only.
     fn pairwise(&self, _facts: &PublicFacts) -> Option<Pairwise> {
         None
     }
 
-    /// The protocol as agent `agent` of this graph runs it, where all agents have these numbers of records; `None` where that makes no
-    /// difference to it.
-    fn seated(&self, _agent: usize, _graph: &Graph, _records: &[usize]) -> Option<Arc<dyn Protocol>> {
+    /// The protocol as agent `agent` of this graph runs it, where all agents have these numbers of
+    /// records; `None` where that makes no difference to it.
+    fn seated(
+        &self,
+        _agent: usize,
+        _graph: &Graph,
+        _records: &[usize],
+    ) -> Option<Arc<dyn Protocol>> {
         None
     }
 }
 
-/// An algorithm of which something is proved or predicted: how it converges, and how large honest messages are.
+/// An algorithm of which something is proved or predicted: how it converges, and how large honest
+/// messages are.
 pub trait Assessed: Protocol {
-    /// What is known of these parameters: certified by a theorem, predicted stable, or unstable, and which inequality says so.
+    /// What is known of these parameters: certified by a theorem, predicted stable, or unstable,
+    /// and which inequality says so.
     fn assess(&self, _ground: &Ground) -> Assessment {
         unknown()
     }
 
-    /// How far the message of round `round` can lie outside the range of the last releases, given the largest number of any data gradient;
-    /// noise apart. `None` where nothing bounds it.
+    /// How far the message of round `round` can lie outside the range of the last releases, given
+    /// the largest number of any data gradient; noise apart. `None` where nothing bounds it.
     fn drift(&self, _round: u32, _gradient: f64, _facts: &PublicFacts) -> Option<Drift> {
         None
     }
 
-    /// The largest `|x[l]|` that a message of round `round` can have, given that of the means before it and of any data gradient; `None` where
-    /// nothing bounds it. Noise comes on top.
-    fn reach(&self, _round: u32, _before: f64, _gradient: f64, _facts: &PublicFacts) -> Option<f64> {
+    /// The largest `|x[l]|` that a message of round `round` can have, given that of the means
+    /// before it and of any data gradient; `None` where nothing bounds it. Noise comes on top.
+    fn reach(
+        &self,
+        _round: u32,
+        _before: f64,
+        _gradient: f64,
+        _facts: &PublicFacts,
+    ) -> Option<f64> {
         None
     }
 
-    /// What the neighbour at place `place` may send in round `round`: so many first numbers count, and their l2 norm is at most so large unless it
-    /// lies (but for chances below 10^−12). `None` where the algorithm knows no such bound.
+    /// What the neighbour at place `place` may send in round `round`: so many first numbers count,
+    /// and their l2 norm is at most so large unless it lies (but for chances below 10^−12). `None`
+    /// where the algorithm knows no such bound.
     fn admits(&self, _round: u32, _place: usize) -> Option<(usize, f64)> {
         None
     }
@@ -97,7 +117,8 @@ fn unknown() -> Assessment {
     Assessment::open("no theorem or working rule here covers this algorithm")
 }
 
-/// An algorithm whose authors published an account of their own: shown beside our claim, and never a claim of ours.
+/// An algorithm whose authors published an account of their own: shown beside our claim, and never
+/// a claim of ours.
 pub trait Priced: Protocol {
     /// What they say this round costs one agent; `None` where nothing was published for such noise.
     fn published_cost(&self, round: &PricedRound<'_>) -> Option<PublishedCost>;
@@ -106,7 +127,8 @@ pub trait Priced: Protocol {
     fn published_formula(&self) -> &'static str;
 }
 
-/// An algorithm for which sums over other agents can be enough, so that they may be exchanged in secret.
+/// An algorithm for which sums over other agents can be enough, so that they may be exchanged in
+/// secret.
 pub trait Summed: Protocol {
     /// What it looks at.
     fn needs(&self) -> Needs;
@@ -116,7 +138,8 @@ pub trait Summed: Protocol {
         dim
     }
 
-    /// Writes what agent `agent` of a complete graph contributes: its vector, or for [`Needs::Total`] a public function of it.
+    /// Writes what agent `agent` of a complete graph contributes: its vector, or for
+    /// [`Needs::Total`] a public function of it.
     fn contribute(&self, _agent: usize, own: &[f64], out: &mut [f64]) {
         out.copy_from_slice(own);
     }
@@ -124,47 +147,55 @@ pub trait Summed: Protocol {
 
 /// An algorithm for agents with variables of their own. All others bring the agents to one model.
 pub trait Couplable: Protocol {
-    /// The algorithm under the linear constraint Σ A_i x_i = c, which ties the agents together instead of consensus.
+    /// The algorithm under the linear constraint Σ A_i x_i = c, which ties the agents together
+    /// instead of consensus.
     fn couple(&self, coupling: &Arc<Coupling>) -> Box<dyn Protocol>;
 }
 
-/// An algorithm whose messages change some coordinates only. For [`Response::Shift`](super::Response::Shift) only.
+/// An algorithm whose messages change some coordinates only. For
+/// [`Response::Shift`](super::Response::Shift) only.
 pub trait Partial: Protocol {
     /// The coordinates that the message of round `round` (from 1) changes, increasing.
     ///
-    /// All others are as [`Self::hold`] says: nothing private and no noise can reach them. [`Protocol::interval`] and
-    /// [`Protocol::step`] get one entry an active coordinate then.
+    /// All others are as [`Self::hold`] says: nothing private and no noise can reach them.
+    /// [`Protocol::interval`] and [`Protocol::step`] get one entry an active coordinate then.
     fn active(&self, round: u32, dim: usize) -> Vec<u32>;
 
-    /// Writes what the coordinates that are not [active](Self::active) hold, a function of what was released: as the agent released them
-    /// last, unless the algorithm says otherwise. The gate overwrites the active ones.
+    /// Writes what the coordinates that are not [active](Self::active) hold, a function of what was
+    /// released: as the agent released them last, unless the algorithm says otherwise. The gate
+    /// overwrites the active ones.
     fn hold(&self, view: &View<'_>, _memory: &[f64], out: &mut [f64]) {
         out.copy_from_slice(view.own());
     }
 
-    /// Whether the charge of one round covers rounds after it, whose [`Protocol::step_sensitivity`] is zero then. The noise must be Gaussian and the
-    /// same in every round; an experiment that says otherwise is refused.
+    /// Whether the charge of one round covers rounds after it, whose [`Protocol::step_sensitivity`]
+    /// is zero then. The noise must be Gaussian and the same in every round; an experiment that
+    /// says otherwise is refused.
     fn charges_ahead(&self) -> bool {
         false
     }
 }
 
-/// An algorithm with rounds that only pass on what was released before: they use no record, get no noise and cost nothing.
+/// An algorithm with rounds that only pass on what was released before: they use no record, get no
+/// noise and cost nothing.
 pub trait Relaying: Protocol {
     /// Whether round `round` (from 1) is such a round.
     fn passes_on(&self, round: u32) -> bool;
 
-    /// Writes the message of a round that [passes on](Self::passes_on): a function of what was released.
+    /// Writes the message of a round that [passes on](Self::passes_on): a function of what was
+    /// released.
     fn pass_on(&self, view: &View<'_>, _memory: &[f64], out: &mut [f64]) {
         view.mix(out);
     }
 
-    /// Every round's share of the budget, as a part of μ², where rounds do not share it in proportion to their sensitivities. Rounds that
-    /// [pass on](Self::passes_on) have none. The noise is Gaussian then.
+    /// Every round's share of the budget, as a part of μ², where rounds do not share it in
+    /// proportion to their sensitivities. Rounds that [pass on](Self::passes_on) have none. The
+    /// noise is Gaussian then.
     fn shares(&self) -> Option<Vec<f64>>;
 }
 
-/// An algorithm that needs random numbers beside the points of its intervals. They do not depend on the records, and no privacy is credited to them.
+/// An algorithm that needs random numbers beside the points of its intervals. They do not depend on
+/// the records, and no privacy is credited to them.
 pub trait Tossing: Protocol {
     /// How many numbers uniform on (0, 1) it needs in a round.
     fn coins(&self) -> usize;
@@ -173,20 +204,24 @@ pub trait Tossing: Protocol {
     fn toss(&self, coins: &[f64], memory: &mut [f64]);
 }
 
-/// An algorithm that stays right where a neighbour's vector is missing, late, or replaced. Without this part it needs every vector of every round.
+/// An algorithm that stays right where a neighbour's vector is missing, late, or replaced. Without
+/// this part it needs every vector of every round.
 pub trait Tolerant: Protocol {
-    /// Whether an agent may go on without a neighbour, its place taken by the agent itself. Not where duals or trackers balance
-    /// over every edge: dropping one would leave the answer off for good.
+    /// Whether an agent may go on without a neighbour, its place taken by the agent itself. Not
+    /// where duals or trackers balance over every edge: dropping one would leave the answer off for
+    /// good.
     fn allows_absence(&self) -> bool {
         false
     }
 
-    /// Whether all it does with its neighbours' vectors is to [mix](View::mix) them, so that a robust [rule](super::MixRule) may do it instead.
+    /// Whether all it does with its neighbours' vectors is to [mix](View::mix) them, so that a
+    /// robust [rule](super::MixRule) may do it instead.
     fn mixes(&self) -> bool {
         false
     }
 
-    /// Why an agent must not mix a neighbour's vector of an earlier round where the one of this round has not come in; `None` where it may.
+    /// Why an agent must not mix a neighbour's vector of an earlier round where the one of this
+    /// round has not come in; `None` where it may.
     fn refuses_stale(&self) -> Option<&'static str> {
         STALE
     }
@@ -225,7 +260,12 @@ impl<'p> dyn Protocol + 'p {
         self.parts().configured?.pairwise(facts)
     }
 
-    pub(crate) fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
+    pub(crate) fn seated(
+        &self,
+        agent: usize,
+        graph: &Graph,
+        records: &[usize],
+    ) -> Option<Arc<dyn Protocol>> {
         self.parts().configured?.seated(agent, graph, records)
     }
 
@@ -237,7 +277,13 @@ impl<'p> dyn Protocol + 'p {
         self.parts().assessed?.drift(round, gradient, facts)
     }
 
-    pub(crate) fn reach(&self, round: u32, before: f64, gradient: f64, facts: &PublicFacts) -> Option<f64> {
+    pub(crate) fn reach(
+        &self,
+        round: u32,
+        before: f64,
+        gradient: f64,
+        facts: &PublicFacts,
+    ) -> Option<f64> {
         self.parts().assessed?.reach(round, before, gradient, facts)
     }
 
@@ -332,7 +378,13 @@ mod tests {
     struct Bare;
 
     impl Protocol for Bare {
-        fn step_sensitivity(&self, _: u32, _: usize, b: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+        fn step_sensitivity(
+            &self,
+            _: u32,
+            _: usize,
+            b: &Sensitivity,
+            _: &PublicFacts,
+        ) -> Sensitivity {
             *b
         }
 
@@ -374,7 +426,8 @@ mod tests {
         }
     }
 
-    /// Three methods make an algorithm: it has the name of its type, and of all else it has nothing, which is safe.
+    /// Three methods make an algorithm: it has the name of its type, and of all else it has
+    /// nothing, which is safe.
     #[test]
     fn the_mathematics_alone_is_an_algorithm() {
         let (mut bare, facts) = (Bare, facts());
@@ -387,7 +440,9 @@ mod tests {
         assert_eq!((bare.needs(), bare.contribution(2)), (Needs::Rows, 2));
         assert_eq!(bare.response(1, 2), Response::Shift);
         assert!(bare.active(1, 2).is_none() && !bare.passes_on(1) && bare.shares().is_none());
-        assert!(!bare.charges_ahead() && !bare.allows_absence() && !bare.mixes() && !bare.runs_alone());
+        assert!(
+            !bare.charges_ahead() && !bare.allows_absence() && !bare.mixes() && !bare.runs_alone()
+        );
         assert!(bare.refuses_stale().is_some_and(|why| why.contains("different rounds")));
         assert!(bare.drift(1, 1.0, &facts).is_none() && bare.admits(1, 0).is_none());
         let assessment = unknown();
@@ -395,7 +450,10 @@ mod tests {
         let blocks = ["a", "b"].map(|name| (name.to_owned(), Block::from_rows(1, &[vec![1.0]])));
         let ties = Coupling::new(blocks.to_vec(), vec![1.0], vec![Relation::Equal]);
         let refused = bare.couple(&Arc::new(ties.unwrap())).unwrap_err();
-        assert!(refused.to_string().contains("kind Bare brings all agents to one model"), "{refused}");
+        assert!(
+            refused.to_string().contains("kind Bare brings all agents to one model"),
+            "{refused}"
+        );
     }
 
     /// What an experiment file names can be resolved: both doors to its parameters are open.
@@ -403,7 +461,10 @@ mod tests {
     fn every_algorithm_of_the_table_hands_out_its_parameters() {
         for kind in KINDS {
             let mut algorithm = from_table(kind, Parameters::new()).unwrap().unwrap();
-            assert!(algorithm.parts().configured.is_some() && algorithm.configure().is_some(), "{kind}");
+            assert!(
+                algorithm.parts().configured.is_some() && algorithm.configure().is_some(),
+                "{kind}"
+            );
             assert_eq!(algorithm.kind(), *kind);
         }
     }

@@ -9,10 +9,12 @@ use crate::fault::Fault;
 use crate::problem::{LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
-/// y_j = x_j + Laplace; z_i = Σ_j W_ij y_j; x_i⁺ = Proj_C(z_i − γ_k ∇f_i(z_i)), with Metropolis weights W.
+/// y_j = x_j + Laplace; z_i = Σ_j W_ij y_j; x_i⁺ = Proj_C(z_i − γ_k ∇f_i(z_i)), with Metropolis
+/// weights W.
 ///
-/// The message is y, so the draft is z − γ∇f(z) and the gate adds the noise. z is computed from messages: unlike in DGD the gradient is
-/// taken at the mixed point. A constraint set is the gate's, which projects after the noise (what is sent lies in the set).
+/// The message is y, so the draft is z − γ∇f(z) and the gate adds the noise. z is computed from
+/// messages: unlike in DGD the gradient is taken at the mixed point. A constraint set is the
+/// gate's, which projects after the noise (what is sent lies in the set).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pdop {
@@ -44,7 +46,13 @@ impl Protocol for Pdop {
         1
     }
 
-    fn step_sensitivity(&self, round: u32, _: usize, gradient: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        _: usize,
+        gradient: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         gradient.scaled(eta(self.step.as_ref(), round))
     }
 
@@ -75,14 +83,16 @@ impl Protocol for Pdop {
         step.iter_mut().for_each(|s| *s *= -eta);
     }
 
-    /// z, the public part of the next x: what is sent is x with noise on it, and nobody would use that.
+    /// z, the public part of the next x: what is sent is x with noise on it, and nobody would use
+    /// that.
     fn model(&self, view: &View<'_>, _: &[f64], model: &mut [f64]) {
         view.mix(model);
     }
 }
 
 impl Configured for Pdop {
-    /// A first step of 2.5/M as for DGD, shrinking to a hundredth of it over the run: the authors' geometric form.
+    /// A first step of 2.5/M as for DGD, shrinking to a hundredth of it over the run: the authors'
+    /// geometric form.
     fn resolve(&mut self, facts: &PublicFacts) {
         let first = super::dgd::default_step(&PublicFacts { rounds: 0, ..*facts }).at(1);
         let ratio = libm::pow(0.01, 1.0 / f64::from(facts.rounds.max(1)));

@@ -10,11 +10,13 @@ use crate::fault::Fault;
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
 use serde::{Deserialize, Serialize};
 
-/// The x with ∇f_i(x) + D x = η_k n_i x_i + η_k Σ_j x_j + λ_i − D ε_i, D = 2η_k n_i; λ_i⁺ = λ_i + θ Σ_j (x_j⁺ − x_i⁺).
+/// The x with ∇f_i(x) + D x = η_k n_i x_i + η_k Σ_j x_j + λ_i − D ε_i, D = 2η_k n_i; λ_i⁺ = λ_i + θ
+/// Σ_j (x_j⁺ − x_i⁺).
 ///
-/// The penalty η_k grows, which makes later rounds cheaper. The noise ε_i stands in the penalty, that is in the centre of the local problem: the
-/// gate draws it first. Its authors' noise has density ∝ e^{−α‖ε‖₂} (`noise = { gamma_rate = … }`); the paper compares with
-/// independent Laplace coordinates. Both are symmetric, so their sign does not matter.
+/// The penalty η_k grows, which makes later rounds cheaper. The noise ε_i stands in the penalty,
+/// that is in the centre of the local problem: the gate draws it first. Its authors' noise has
+/// density ∝ e^{−α‖ε‖₂} (`noise = { gamma_rate = … }`); the paper compares with independent Laplace
+/// coordinates. Both are symmetric, so their sign does not matter.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PenaltyPerturbation {
@@ -78,7 +80,8 @@ impl Protocol for PenaltyPerturbation {
         high.copy_from_slice(low);
     }
 
-    /// Over all of R^d: the account needs every release to have its noise. The gate moves it into the constraint set.
+    /// Over all of R^d: the account needs every release to have its noise. The gate moves it into
+    /// the constraint set.
     fn step(
         &self,
         view: &View<'_>,
@@ -111,17 +114,21 @@ impl Configured for PenaltyPerturbation {
         default_exact_rounds(weight, facts)
     }
 
-    /// D starts at 2M as for the other methods, for an agent of mean degree, and doubles over the run; θ is as small against D as theirs.
+    /// D starts at 2M as for the other methods, for an agent of mean degree, and doubles over the
+    /// run; θ is as small against D as theirs.
     fn resolve(&mut self, facts: &PublicFacts) {
         let mean_degree = 0.5 * (facts.degrees.0 + facts.degrees.1) as f64;
         let ratio = libm::pow(2.0, 1.0 / f64::from(facts.rounds.max(1)));
-        self.penalty.get_or_insert_with(|| Schedule::geometric(facts.smoothness / mean_degree, ratio));
+        self.penalty
+            .get_or_insert_with(|| Schedule::geometric(facts.smoothness / mean_degree, ratio));
         let weight = self.weight(1, facts.degrees.0);
         self.dual_step.get_or_insert(0.1 * weight / facts.laplacian_max);
     }
 
     fn check(&self, facts: &PublicFacts) -> Result<Option<String>, Fault> {
-        if let Some(problem) = self.penalty.as_ref().and_then(|penalty| penalty.problem(facts.rounds)) {
+        if let Some(problem) =
+            self.penalty.as_ref().and_then(|penalty| penalty.problem(facts.rounds))
+        {
             return Err(Fault::at("penalty", format!("penalty: {problem}")));
         }
         let falls = |k: &u32| self.eta(k + 1) < self.eta(*k) * (1.0 - 1e-12);
@@ -131,7 +138,10 @@ impl Configured for PenaltyPerturbation {
         }
         let theta = self.dual_step();
         if !(theta > 0.0 && theta.is_finite()) {
-            return Err(Fault::at("dual_step", format!("dual_step must be a positive number, not {theta}")));
+            return Err(Fault::at(
+                "dual_step",
+                format!("dual_step must be a positive number, not {theta}"),
+            ));
         }
         let first = self.eta(1);
         Ok((theta > first).then(|| {
@@ -145,7 +155,8 @@ impl Configured for PenaltyPerturbation {
 }
 
 impl Priced for PenaltyPerturbation {
-    /// The authors' own account for their noise; for Laplace coordinates the form the paper compares with.
+    /// The authors' own account for their noise; for Laplace coordinates the form the paper
+    /// compares with.
     fn published_cost(&self, priced: &PricedRound<'_>) -> Option<PublishedCost> {
         let weight = self.weight(priced.round, priced.degree);
         let epsilon = match priced.noise {

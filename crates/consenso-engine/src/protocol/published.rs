@@ -1,8 +1,9 @@
 //! Privacy costs as their authors published them.
 //!
-//! The baselines of docs/paper.md section 3 come with accounts of their own, under their own assumptions: unit rows, a loss of slope at most 1,
-//! one record replaced, ideal real-valued noise. A record shows them so that the paper's figures can be drawn and compared; what
-//! this software claims is computed elsewhere, from the noise and the sensitivity.
+//! The baselines of docs/paper.md section 3 come with accounts of their own, under their own
+//! assumptions: unit rows, a loss of slope at most 1, one record replaced, ideal real-valued noise.
+//! A record shows them so that the paper's figures can be drawn and compared; what this software
+//! claims is computed elsewhere, from the noise and the sensitivity.
 
 use super::PublicFacts;
 use crate::problem::Sensitivity;
@@ -45,7 +46,8 @@ pub struct PricedRound<'a> {
 }
 
 impl PricedRound<'_> {
-    /// d·α·β·B_∞: the paper's price of Laplace noise of rate β on a step α·∇f. `None` under Gaussian noise.
+    /// d·α·β·B_∞: the paper's price of Laplace noise of rate β on a step α·∇f. `None` under
+    /// Gaussian noise.
     #[must_use]
     pub fn laplace(&self, factor: f64) -> Option<f64> {
         let PricedNoise::Laplace { rate } = self.noise else { return None };
@@ -62,7 +64,8 @@ pub enum PublishedCost {
     Zcdp(f64),
 }
 
-/// ε after each round, from the published costs of the rounds; empty unless every round has one of the same kind.
+/// ε after each round, from the published costs of the rounds; empty unless every round has one of
+/// the same kind.
 pub(crate) fn totals(costs: impl Iterator<Item = Option<PublishedCost>>, delta: f64) -> Vec<f64> {
     let mut totals = Vec::new();
     let (mut pure, mut rho) = (0.0, 0.0);

@@ -1,7 +1,9 @@
-//! Private random coordinate descent, with one agent or many (docs/paper.md section 2, Appendix K of the paper).
+//! Private random coordinate descent, with one agent or many (docs/paper.md section 2, Appendix K
+//! of the paper).
 
 use super::{
-    Assessed, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Tolerant, View, table_of,
+    Assessed, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Tolerant,
+    View, table_of,
 };
 use crate::data::some_columns;
 use crate::fault::Fault;
@@ -13,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Private coordinate descent. Round k changes the coordinates l of one public block, the same for all agents,
+/// Private coordinate descent. Round k changes the coordinates l of one public block, the same for
+/// all agents,
 ///
 /// ```text
 /// v_i = Σ_j W_ij x_j
@@ -21,27 +24,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// x_i⁺[l] = x_i[l]                                    elsewhere, without noise
 /// ```
 ///
-/// with η = 1/M̂. On a complete graph every v_i is the mean x̄, so the network's mean model takes the very steps of centralised coordinate descent
-/// on F = (1/N) Σ f_i, with noise N(0, σ²/N): the argument of Theorem 4.1. One agent alone is the paper's centralised case.
+/// with η = 1/M̂. On a complete graph every v_i is the mean x̄, so the network's mean model takes
+/// the very steps of centralised coordinate descent on F = (1/N) Σ f_i, with noise N(0, σ²/N): the
+/// argument of Theorem 4.1. One agent alone is the paper's centralised case.
 ///
 /// # What it costs
 ///
-/// Let two neighbouring data sets differ in one record. [`Objective::coordinate_sensitivity`](crate::problem::Objective::coordinate_sensitivity) shows
-/// that for this pair |∇f(x)\[l\] − ∇f̂(x)\[l\]| ≤ c_l at **every** x, with Σ_l c_l² ≤ (B^c)². The shift of round k is thus at most η·c_l on the
-/// coordinate l it changes, whatever was released before. Over any rounds in which no coordinate is used more than c times
+/// Let two neighbouring data sets differ in one record.
+/// [`Objective::coordinate_sensitivity`](crate::problem::Objective::coordinate_sensitivity) shows
+/// that for this pair |∇f(x)\[l\] − ∇f̂(x)\[l\]| ≤ c_l at **every** x, with Σ_l c_l² ≤ (B^c)². The
+/// shift of round k is thus at most η·c_l on the coordinate l it changes, whatever was released
+/// before. Over any rounds in which no coordinate is used more than c times
 ///
 /// ```text
 /// Σ_k ‖shift_k‖₂² ≤ η² Σ_l c·c_l² ≤ c·(η·B^c)²
 /// ```
 ///
-/// so the adaptive composition of Gaussian releases with one σ is √c·η·B^c/σ-GDP (Dong, Roth and Su, 2019, Corollary 3.3: each release is dominated by a Gaussian
-/// shift of fixed size η·c_l/σ, and the order of coordinates is public and chosen without looking at records). The pair is not known, and need not be: the bound is the same for all.
+/// so the adaptive composition of Gaussian releases with one σ is √c·η·B^c/σ-GDP (Dong, Roth and
+/// Su, 2019, Corollary 3.3: each release is dominated by a Gaussian shift of fixed size η·c_l/σ,
+/// and the order of coordinates is public and chosen without looking at records). The pair is not
+/// known, and need not be: the bound is the same for all.
 ///
-/// A whole gradient's worth, η·B^c/σ, is therefore charged exactly in the rounds that raise c, the count of the coordinate used most, and
-/// nothing in all others: before every release, what was charged covers it. With a fresh permutation every epoch that is the
-/// first round of each epoch; with uniform draws c is the realised maximum of the public sequence, the (1 + a)·K/d of the paper.
+/// A whole gradient's worth, η·B^c/σ, is therefore charged exactly in the rounds that raise c, the
+/// count of the coordinate used most, and nothing in all others: before every release, what was
+/// charged covers it. With a fresh permutation every epoch that is the first round of each epoch;
+/// with uniform draws c is the realised maximum of the public sequence, the (1 + a)·K/d of the
+/// paper.
 ///
-/// The argument needs one σ for all rounds, and is about the l2 norm: Laplace noise, noise that varies and filters are refused.
+/// The argument needs one σ for all rounds, and is about the l2 norm: Laplace noise, noise that
+/// varies and filters are refused.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoordinateDescent {
@@ -70,7 +81,8 @@ pub struct CoordinateDescent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// A fresh permutation every epoch: no coordinate is used more often than another by more than one.
+    /// A fresh permutation every epoch: no coordinate is used more often than another by more than
+    /// one.
     #[default]
     Shuffle,
     /// Every round draws its coordinates uniformly, as the paper does.
@@ -81,7 +93,8 @@ fn one() -> usize {
     1
 }
 
-/// The permutation asked for last. It is a function of (seed, epoch, d), and kept only because all agents ask for the same one d times.
+/// The permutation asked for last. It is a function of (seed, epoch, d), and kept only because all
+/// agents ask for the same one d times.
 #[derive(Debug, Default)]
 struct LastEpoch(Mutex<Option<(u32, Arc<[u32]>)>>);
 
@@ -95,7 +108,8 @@ impl CoordinateDescent {
         Self { step: Some(step), order, order_seed, block, ..Self::default() }
     }
 
-    /// M̂ of a block: along `block` coordinates together the gradient is no steeper than that many times one, nor than all.
+    /// M̂ of a block: along `block` coordinates together the gradient is no steeper than that many
+    /// times one, nor than all.
     fn smoothness(&self, facts: &PublicFacts) -> f64 {
         (self.block as f64 * facts.coordinate_smoothness).min(facts.smoothness)
     }
@@ -121,7 +135,8 @@ impl CoordinateDescent {
                 chosen
             }
             Order::Random => {
-                let mut stream = Seed::from(self.order_seed).stream(Purpose::Public, 1, u64::from(round));
+                let mut stream =
+                    Seed::from(self.order_seed).stream(Purpose::Public, 1, u64::from(round));
                 some_columns(&mut stream, dim, self.block.min(dim))
             }
         }
@@ -160,7 +175,8 @@ impl CoordinateDescent {
         (1..=rounds).filter(raises).collect()
     }
 
-    /// Whether round `round` is charged for. Without [`Configured::resolve`] nothing is known of a random order, and every round is.
+    /// Whether round `round` is charged for. Without [`Configured::resolve`] nothing is known of a
+    /// random order, and every round is.
     fn is_charged(&self, round: u32, dim: usize) -> bool {
         match (self.order, &self.raising) {
             (Order::Shuffle, _) => (round - 1).is_multiple_of(self.epoch_rounds(dim)),
@@ -231,7 +247,8 @@ impl Configured for CoordinateDescent {
     /// As many epochs as a gradient method of this step would take rounds.
     fn default_rounds(&self, facts: &PublicFacts) -> u32 {
         let step = self.step.unwrap_or(1.0 / self.smoothness(facts));
-        let enough = (facts.worthwhile(super::ENOUGH_STEPS) / step).clamp(EPOCHS.0, EPOCHS.1) as u32;
+        let enough =
+            (facts.worthwhile(super::ENOUGH_STEPS) / step).clamp(EPOCHS.0, EPOCHS.1) as u32;
         self.epochs.unwrap_or(enough).max(1).saturating_mul(self.epoch_rounds(facts.dim))
     }
 
@@ -255,12 +272,16 @@ impl Configured for CoordinateDescent {
             return Err(Fault::at("step", format!("step = {step} must be a positive number")));
         }
         if !(1..=facts.dim).contains(&self.block) {
-            let message = format!("block = {} must be at least 1 and at most d = {}", self.block, facts.dim);
+            let message =
+                format!("block = {} must be at least 1 and at most d = {}", self.block, facts.dim);
             return Err(Fault::at("block", message));
         }
         let epoch = self.epoch_rounds(facts.dim);
         Ok((facts.rounds < epoch).then(|| {
-            format!("{} rounds leave coordinates untouched: one use of each takes {epoch}", facts.rounds)
+            format!(
+                "{} rounds leave coordinates untouched: one use of each takes {epoch}",
+                facts.rounds
+            )
         }))
     }
 
@@ -270,7 +291,8 @@ impl Configured for CoordinateDescent {
 }
 
 impl Assessed for CoordinateDescent {
-    /// Coordinate descent in uniform order is certified where agents see the same mean; a permutation is only known to descend.
+    /// Coordinate descent in uniform order is certified where agents see the same mean; a
+    /// permutation is only known to descend.
     fn assess(&self, ground: &Ground) -> Assessment {
         let facts = &ground.facts;
         let (product, m) = (self.eta() * self.smoothness(facts), facts.strong_convexity);
@@ -304,11 +326,16 @@ impl Assessed for CoordinateDescent {
         nearest.insert("step".into(), (1.0 / facts.coordinate_smoothness).into());
         let (not_certified, nearest_certified) = (Some(why.to_owned()), Some(nearest));
         if product < 2.0 && together {
-            let inequality = format!("step·M̂ = {} < 2: every coordinate's step descends", short(product));
+            let inequality =
+                format!("step·M̂ = {} < 2: every coordinate's step descends", short(product));
             return Assessment {
                 not_certified,
                 nearest_certified,
-                ..Assessment::new(Standing::PredictedStable, "descent along coordinates", inequality)
+                ..Assessment::new(
+                    Standing::PredictedStable,
+                    "descent along coordinates",
+                    inequality,
+                )
             };
         }
         Assessment { nearest_certified, ..super::dgd::open(product, why) }
@@ -367,13 +394,16 @@ mod tests {
             assert_eq!(counts(&descent, epoch, dim), vec![1; dim], "d = {dim}, block {block}");
             assert_eq!(counts(&descent, 4 * epoch, dim), vec![4; dim]);
         }
-        let order = |seed, epoch| CoordinateDescent::new(1.0, Order::Shuffle, seed, 1).permutation(epoch, 40);
+        let order = |seed, epoch| {
+            CoordinateDescent::new(1.0, Order::Shuffle, seed, 1).permutation(epoch, 40)
+        };
         assert_ne!(order(1, 0), order(1, 1), "epochs are shuffled afresh");
         assert_ne!(order(1, 0), order(2, 0));
         assert_eq!(order(1, 5), order(1, 5));
     }
 
-    /// χ² of the uses of 20 coordinates over 20,000 rounds: 19 degrees of freedom, 66.6 is exceeded once in 10⁶ times.
+    /// χ² of the uses of 20 coordinates over 20,000 rounds: 19 degrees of freedom, 66.6 is exceeded
+    /// once in 10⁶ times.
     #[test]
     fn a_random_order_is_uniform() {
         for block in [1, 3] {

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// A public sequence of positive numbers.
 ///
-/// In an experiment file: `0.5`, `{ geometric = { first = 1.02, ratio = 1.02 } }`, `{ inverse_sqrt = { first = 1.0 } }` or `{ table = [1.0, 0.5] }`.
+/// In an experiment file: `0.5`, `{ geometric = { first = 1.02, ratio = 1.02 } }`,
+/// `{ inverse_sqrt = { first = 1.0 } }` or `{ table = [1.0, 0.5] }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Schedule {

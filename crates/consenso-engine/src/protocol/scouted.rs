@@ -1,68 +1,93 @@
-//! Gradient descent on columns that were scouted first: what `kind = "dgd"` means with `encoding = "scouted"`.
+//! Gradient descent on columns that were scouted first: what `kind = "dgd"` means with
+//! `encoding = "scouted"`.
 //!
-//! Three stages, one composition (Gaussian noise, Σ μ_k² = μ²). In each, every site releases a **sum over its records** in which one record has a
-//! bounded share, and all sites learn Σ_i (w_i/b_i)·release_i exactly, so all derive the same result, bit for bit:
+//! Three stages, one composition (Gaussian noise, Σ μ_k² = μ²). In each, every site releases a
+//! **sum over its records** in which one record has a bounded share, and all sites learn Σ_i
+//! (w_i/b_i)·release_i exactly, so all derive the same result, bit for bit:
 //!
-//! 1. **Scout** (a tenth of μ²): one histogram per column and one of the label. A record adds one count to each of the m histograms, so replacing it
-//!    moves them by at most √(2m) in l2. Centre and scale of every number, the shares of levels and classes follow from the noised sums.
-//! 2. **Train**: K noisy sums of gradients on standardised rows, each record's gradient clipped to length G and divided by G
-//!    ([`clipped`](crate::problem), with the proof): replacing a record moves a sum by at most 2, whatever the records are.
-//!    Noise and claim are therefore known before anything is scouted; G itself follows from the public result of stage 1.
-//! 3. **Calibrate** (classes; a twentieth of μ²): slope and offset of the score, one offset a class where there are
-//!    several, [in one of two ways](self#calibration-where-noise-is-large).
+//! 1. **Scout** (a tenth of μ²): one histogram per column and one of the label. A record adds one
+//!    count to each of the m histograms, so replacing it moves them by at most √(2m) in l2. Centre
+//!    and scale of every number, the shares of levels and classes follow from the noised sums.
+//! 2. **Train**: K noisy sums of gradients on standardised rows, each record's gradient clipped to
+//!    length G and divided by G ([`clipped`](crate::problem), with the proof): replacing a record
+//!    moves a sum by at most 2, whatever the records are. Noise and claim are therefore known
+//!    before anything is scouted; G itself follows from the public result of stage 1.
+//! 3. **Calibrate** (classes; a twentieth of μ²): slope and offset of the score, one offset a class
+//!    where there are several, [in one of two ways](self#calibration-where-noise-is-large).
 //!
 //! # Numbers of the plan
-//! With w_i ∝ b_i²/(b_i + 4D/μ²), r = √Σ(w_i/b_i)² turns the noise of a site's sum into the noise of the weighted mean. q = 4D(k − 1)r/μ compares the
-//! noise of a fitted model with the signal there is to fit (D columns, k classes). All gradients together tell a gradient of the mean loss up to
-//! noise of deviation ν = 2Gr/μ₂ a coordinate, however many they are. Let coefficients have prior deviation τ, τ²d_eff = 0.49 (a score with a
-//! signal of 0.7). Along a direction of curvature λ the estimate of least expected error is Wiener's, λτ²/(λ²τ² + ν²) of what Newton's step
-//! would be times the gradient:
+//! With w_i ∝ b_i²/(b_i + 4D/μ²), r = √Σ(w_i/b_i)² turns the noise of a site's sum into the noise
+//! of the weighted mean. q = 4D(k − 1)r/μ compares the noise of a fitted model with the signal
+//! there is to fit (D columns, k classes). All gradients together tell a gradient of the mean loss
+//! up to noise of deviation ν = 2Gr/μ₂ a coordinate, however many they are. Let coefficients have
+//! prior deviation τ, τ²d_eff = 0.49 (a score with a signal of 0.7). Along a direction of curvature
+//! λ the estimate of least expected error is Wiener's, λτ²/(λ²τ² + ν²) of what Newton's step would
+//! be times the gradient:
 //!
-//! - it follows the data where λ > ν/τ and gives up below. Gradient descent of total length S = Σ η follows directions of λ > 1/S, so
-//!   **S = (8/5)τ/ν**: the mean of the last three quarters of the iterates, which is the model, has travelled five eighths of the way. The noise
-//!   of the mean model depends on the steps through S alone: splitting it into more rounds costs nothing.
-//! - At λ = h, the curvature of a standardised column, it is a **ridge ρ = ν²/(hτ²)** = ν²d_eff/(0.49h). The noise then has ρ/(h + ρ) of the
-//!   scores' variance, which is what `plan` predicts.
-//! - S grows and ρ falls with μ: with a larger budget the filter is closer to the optimum in every direction, so that **more budget is never
-//!   worse** beyond the noise of a run: at fixed records the expected error λν²τ²/(λ²τ² + ν²) of each direction is increasing in ν, and ν ∝ 1/μ.
+//! - it follows the data where λ > ν/τ and gives up below. Gradient descent of total length S = Σ η
+//!   follows directions of λ > 1/S, so **S = (8/5)τ/ν**: the mean of the last three quarters of the
+//!   iterates, which is the model, has travelled five eighths of the way. The noise of the mean
+//!   model depends on the steps through S alone: splitting it into more rounds costs nothing.
+//! - At λ = h, the curvature of a standardised column, it is a **ridge ρ = ν²/(hτ²)** =
+//!   ν²d_eff/(0.49h). The noise then has ρ/(h + ρ) of the scores' variance, which is what `plan`
+//!   predicts.
+//! - S grows and ρ falls with μ: with a larger budget the filter is closer to the optimum in every
+//!   direction, so that **more budget is never worse** beyond the noise of a run: at fixed records
+//!   the expected error λν²τ²/(λ²τ² + ν²) of each direction is increasing in ν, and ν ∝ 1/μ.
 //!
-//! The clip shrinks with √q, for a shorter clip trades bias for noise. Where slopes are bounded (classes) nothing is gained by a clip beyond a record's
-//! usual length at the start. A regression's residuals have no bound: a fixed clip would bias long-tailed labels for ever, however large the budget, so
-//! there the clip grows as q falls, and its noise, which goes with clip·q, still falls with √q. A number counts up to the distance from its centre at which it alone would
-//! have half of a clipped gradient's squared length, and up to 2.5 scales in any case: with little noise long tails are signal.
-//! Fine calibration clips so that its noise stays below 0.05 a step: where a budget allows it nothing is clipped there, and its equations are those of
+//! The clip shrinks with √q, for a shorter clip trades bias for noise. Where slopes are bounded
+//! (classes) nothing is gained by a clip beyond a record's usual length at the start. A
+//! regression's residuals have no bound: a fixed clip would bias long-tailed labels for ever,
+//! however large the budget, so there the clip grows as q falls, and its noise, which goes with
+//! clip·q, still falls with √q. A number counts up to the distance from its centre at which it
+//! alone would have half of a clipped gradient's squared length, and up to 2.5 scales in any case:
+//! with little noise long tails are signal. Fine calibration clips so that its noise stays below
+//! 0.05 a step: where a budget allows it nothing is clipped there, and its equations are those of
 //! the likelihood itself.
 //!
 //! # Calibration where noise is large
-//! A clipped gradient counts how many records pull the intercept, not how much, and follows the commonest class; columns whose centre nobody could afford
-//! to find push all scores to one side; a ridge makes scores too small. A direction can so be found (AUC 0.96) and its threshold lost (accuracy 0.65).
-//! Five sums of little sensitivity mend it. Scores are divided by ω, the root of the weights' mean square over score functions, times √features: standardised columns then
-//! give scores of deviation near one whatever the ridge did.
+//! A clipped gradient counts how many records pull the intercept, not how much, and follows the
+//! commonest class; columns whose centre nobody could afford to find push all scores to one side; a
+//! ridge makes scores too small. A direction can so be found (AUC 0.96) and its threshold lost
+//! (accuracy 0.65). Five sums of little sensitivity mend it. Scores are divided by ω, the root of
+//! the weights' mean square over score functions, times √features: standardised columns then give
+//! scores of deviation near one whatever the ridge did.
 //!
-//! 1. The **mean score** m (a quarter of the stage), each record's clipped to ±4, shrunk by its known noise towards 0.
-//! 2. **Four gradients** of the logistic loss in slope and offset of u = s/ω − m, |u| ≤ 2.5, each clipped. Let ν be what all of them leave of noise. With a prior
-//!    of deviation τ the estimate of least error has a ridge ρ = ν²/(Hτ²) towards the prior's mean, as in training, and step k is a Newton step
-//!    of length 1/k (H is public: 0.8 of what the loss has at even classes), so that the result is the mean of four Newton steps. The prior's slope is
-//!    1 ± 1 per deviation: a score with an AUC of 0.58 has a slope near 0.3, one of 0.96 near 2.5, and both must stay likely. Its offset ± 1 is where the scouted class shares lie if
-//!    scores have deviation one, ln(π/(1 − π))·√(1 + π·1²/8), with shares shrunk by the noise of their cells.
-//! 3. What is known of the offset has variance v, so **probabilities are moderated**: scores are divided by √(1 + πv/8), which leaves the threshold where it is and keeps
-//!    the log loss of a guess from being that of a certainty.
+//! 1. The **mean score** m (a quarter of the stage), each record's clipped to ±4, shrunk by its
+//!    known noise towards 0.
+//! 2. **Four gradients** of the logistic loss in slope and offset of u = s/ω − m, |u| ≤ 2.5, each
+//!    clipped. Let ν be what all of them leave of noise. With a prior of deviation τ the estimate
+//!    of least error has a ridge ρ = ν²/(Hτ²) towards the prior's mean, as in training, and step k
+//!    is a Newton step of length 1/k (H is public: 0.8 of what the loss has at even classes), so
+//!    that the result is the mean of four Newton steps. The prior's slope is 1 ± 1 per deviation: a
+//!    score with an AUC of 0.58 has a slope near 0.3, one of 0.96 near 2.5, and both must stay
+//!    likely. Its offset ± 1 is where the scouted class shares lie if scores have deviation one,
+//!    ln(π/(1 − π))·√(1 + π·1²/8), with shares shrunk by the noise of their cells.
+//! 3. What is known of the offset has variance v, so **probabilities are moderated**: scores are
+//!    divided by √(1 + πv/8), which leaves the threshold where it is and keeps the log loss of a
+//!    guess from being that of a certainty.
 //!
-//! Where a calibration step's noise is below 0.02 at the shortest clip, slope and offset are found by twelve plain gradients from where training ended, the last eight averaged.
+//! Where a calibration step's noise is below 0.02 at the shortest clip, slope and offset are found
+//! by twelve plain gradients from where training ended, the last eight averaged.
 //!
 //! # Noise that neighbours share
-//! Under `kind = "decor"` the two ends of every edge also add ± the same secret noise to their sums ([`correlated`](crate::privacy::correlated)). The theorem there takes
-//! all messages as seen by the coalition, so that sums may travel as below, and rounds as adaptive, so that stages may follow one another. All sites weigh alike
-//! (w_i/b_i is one number), so shared noise cancels in every total, and models, which are functions of totals, never hold any of it: nothing is lost by making it as strong as
-//! its account goes. The mean-squared error of a total is N·σ², and σ² = σ_local²·R with R the worst resistance, which falls with σ_cor/σ (Rayleigh): the largest
-//! ratio has the least error. r below is multiplied by √R, and everything follows.
+//! Under `kind = "decor"` the two ends of every edge also add ± the same secret noise to their sums
+//! ([`correlated`](crate::privacy::correlated)). The theorem there takes all messages as seen by
+//! the coalition, so that sums may travel as below, and rounds as adaptive, so that stages may
+//! follow one another. All sites weigh alike (w_i/b_i is one number), so shared noise cancels in
+//! every total, and models, which are functions of totals, never hold any of it: nothing is lost by
+//! making it as strong as its account goes. The mean-squared error of a total is N·σ², and σ² =
+//! σ_local²·R with R the worst resistance, which falls with σ_cor/σ (Rayleigh): the largest ratio
+//! has the least error. r below is multiplied by √R, and everything follows.
 //!
 //! # How sums travel
-//! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up a breadth-first tree from a centre of the graph
-//! and the total comes down, 2·height exchanges, each a public function of releases and free. Every connected graph gives the same model.
+//! On a complete graph everybody hears everybody: one exchange a sum. Elsewhere partial sums go up
+//! a breadth-first tree from a centre of the graph and the total comes down, 2·height exchanges,
+//! each a public function of releases and free. Every connected graph gives the same model.
 
 use super::{
-    Assessed, Configured, Memory, Pairwise, Parameters, Partial, Parts, Protocol, PublicFacts, Relaying, View,
+    Assessed, Configured, Memory, Pairwise, Parameters, Partial, Parts, Protocol, PublicFacts,
+    Relaying, View,
 };
 use crate::data::scouted::{BLIND_SCALE, LIMIT};
 use crate::data::{RawColumn, RawLayout};
@@ -83,7 +108,8 @@ const CALIBRATION: f64 = 0.05;
 /// Gradients in (slope, offset), and how many of them are left out of the mean.
 const CALIBRATION_STEPS: u32 = 12;
 const CALIBRATION_SKIPPED: u32 = 4;
-/// Shortest and longest that a record's calibration gradient is clipped to: none is longer than √(1 + 3²) for scores within ±3.
+/// Shortest and longest that a record's calibration gradient is clipped to: none is longer than
+/// √(1 + 3²) for scores within ±3.
 const CALIBRATION_CLIP: (f64, f64) = (0.7, 3.2);
 /// Noise of a calibration step that the clip is chosen for.
 const CALIBRATION_AIM: f64 = 0.05;
@@ -96,7 +122,8 @@ const COARSE_CENTRE: f64 = 0.25;
 /// Newton steps of coarse calibration, and how long one may be.
 const COARSE_STEPS: u32 = 4;
 const COARSE_STEP: f64 = 3.0;
-/// In deviations of a score: how far the mean score is looked for, and how far from it scores count.
+/// In deviations of a score: how far the mean score is looked for, and how far from it scores
+/// count.
 const COARSE_REACH: (f64, f64) = (4.0, 2.5);
 /// What slopes are before anything is known, their deviation, and that of an offset.
 const COARSE_PRIOR: (f64, f64, f64) = (1.0, 1.0, 1.0);
@@ -108,11 +135,13 @@ const EMPTY_BELOW: f64 = 3.0;
 const MASS_NEEDED: f64 = 0.75;
 /// Share of the last iterates whose mean is the model.
 const AVERAGED: f64 = 0.75;
-/// What a level's variance is raised by before it scales its feature: a level rarer than this counts for less, the more so the noisier the run.
+/// What a level's variance is raised by before it scales its feature: a level rarer than this
+/// counts for less, the more so the noisier the run.
 const RARE: (f64, f64) = (0.03, 0.1);
 /// Squared deviation of the score that the noise is weighed against.
 const SIGNAL: f64 = 0.49;
-/// Between sites: the share of a coefficient's prior variance by which coefficients vary, and the deviation of intercepts.
+/// Between sites: the share of a coefficient's prior variance by which coefficients vary, and the
+/// deviation of intercepts.
 const PERSONAL_SHARE: f64 = 0.1;
 const PERSONAL_OFFSET: f64 = 0.5;
 /// Rounds of a run without noise, which uses accelerated steps.
@@ -128,7 +157,8 @@ pub(crate) struct Request {
     pub(crate) weights: SiteWeights,
     /// μ of the budget; `None` for a run that protects nobody.
     pub(crate) mu: Option<f64>,
-    /// How often a record's share can move a sum: 2 for replacing a record, 1 for adding or removing one.
+    /// How often a record's share can move a sum: 2 for replacing a record, 1 for adding or
+    /// removing one.
     pub(crate) reach: f64,
     /// Ridge of a run without noise.
     pub(crate) ridge: f64,
@@ -237,7 +267,8 @@ pub(crate) struct Recipe {
     histograms: usize,
 }
 
-/// Share of μ² for scouting: what is known already needs none, and the noise of the other histograms stays what it was.
+/// Share of μ² for scouting: what is known already needs none, and the noise of the other
+/// histograms stays what it was.
 fn scouting_share(layout: &RawLayout) -> f64 {
     let (unknown, all) = layout.unknown();
     SCOUTING * unknown.max(1) as f64 / all as f64
@@ -255,7 +286,8 @@ fn longest_clip(loss: Loss) -> f64 {
 
 fn bins(noise: f64) -> usize {
     let most = 64.0;
-    let wanted = libm::exp2(libm::floor(libm::log2((1.0 / (EMPTY_BELOW * noise)).clamp(1.0, most))));
+    let wanted =
+        libm::exp2(libm::floor(libm::log2((1.0 / (EMPTY_BELOW * noise)).clamp(1.0, most))));
     if wanted >= 8.0 { wanted as usize } else { 1 }
 }
 
@@ -291,7 +323,8 @@ impl Recipe {
             bins(cells(all))
         };
         let label_bins = if layout.classes().is_some() { 1 } else { bins(cells(all)) };
-        let levels = layout.columns().iter().filter(|c| matches!(c, RawColumn::Levels(k) if *k > 1)).count();
+        let levels =
+            layout.columns().iter().filter(|c| matches!(c, RawColumn::Levels(k) if *k > 1)).count();
         let label = usize::from(if layout.classes().is_some() {
             layout.prevalence().is_none()
         } else {
@@ -299,7 +332,8 @@ impl Recipe {
         });
         let histograms = levels + label + if bins_found > 1 { p } else { 0 };
         let per_clip = 2.0 * per_mu * (f64::from(CALIBRATION_STEPS) / CALIBRATION).sqrt();
-        // The noise of a slope and an offset a class, as long as that of one slope and one offset would be times this.
+        // The noise of a slope and an offset a class, as long as that of one slope and one offset
+        // would be times this.
         let several = (0.5 * (1 + request.loss.outputs()) as f64).sqrt();
         Ok(Self {
             factors,
@@ -312,7 +346,8 @@ impl Recipe {
             pooled,
             floor: q.clamp(RARE.0, RARE.1),
             clip_share: (0.35 / q.sqrt()).clamp(0.4, longest_clip(request.loss)),
-            calibration_clip: (CALIBRATION_AIM / per_clip).clamp(CALIBRATION_CLIP.0, CALIBRATION_CLIP.1),
+            calibration_clip: (CALIBRATION_AIM / per_clip)
+                .clamp(CALIBRATION_CLIP.0, CALIBRATION_CLIP.1),
             // Weighted classes have no probabilities to calibrate.
             calibration: (request.mu.is_some()
                 && matches!(request.loss, Loss::Logistic | Loss::Softmax { .. })
@@ -366,7 +401,8 @@ impl Recipe {
 
     fn cells(&self) -> usize {
         let layout = &self.request.layout;
-        (0..layout.columns().len()).map(|c| self.column_cells(c)).sum::<usize>() + self.label_cells()
+        (0..layout.columns().len()).map(|c| self.column_cells(c)).sum::<usize>()
+            + self.label_cells()
     }
 
     fn column_cells(&self, column: usize) -> usize {
@@ -395,10 +431,16 @@ impl Recipe {
         let cell = |value: f64, bins: usize| ((value * bins as f64) as usize).min(bins - 1);
         for index in 0..records.len() {
             let mut at = 0;
-            for (c, (value, &column)) in records.row(index).into_iter().zip(layout.columns()).enumerate() {
+            for (c, (value, &column)) in
+                records.row(index).into_iter().zip(layout.columns()).enumerate()
+            {
                 let width = self.column_cells(c);
                 if width > 0 {
-                    let place = if column == RawColumn::Number { cell(value, width) } else { value as usize };
+                    let place = if column == RawColumn::Number {
+                        cell(value, width)
+                    } else {
+                        value as usize
+                    };
                     cells[at + place.min(width - 1)] += 1.0;
                 }
                 at += width;
@@ -409,7 +451,9 @@ impl Recipe {
                 let place = match layout.task() {
                     crate::data::Task::Binary => usize::from(label > 0.0),
                     crate::data::Task::MultiClass { .. } => label as usize,
-                    crate::data::Task::Regression { min, max } => cell((label - min) / (max - min), width),
+                    crate::data::Task::Regression { min, max } => {
+                        cell((label - min) / (max - min), width)
+                    }
                 };
                 cells[at + place.min(width - 1)] += 1.0;
             }
@@ -434,7 +478,8 @@ impl Recipe {
             for h in &numbers {
                 pooled.iter_mut().zip(*h).for_each(|(m, h)| *m += h / p as f64);
             }
-            let squares = |h: &&[f64]| h.iter().zip(&pooled).map(|(h, m)| (h - m) * (h - m)).sum::<f64>();
+            let squares =
+                |h: &&[f64]| h.iter().zip(&pooled).map(|(h, m)| (h - m) * (h - m)).sum::<f64>();
             let between = numbers.iter().map(squares).sum::<f64>() / ((p - 1) * bins) as f64;
             keep = (1.0 - noise * noise / between.max(f64::MIN_POSITIVE)).max(0.0);
             let alone = noise / (p as f64).sqrt();
@@ -451,7 +496,9 @@ impl Recipe {
                     standard.extend(centre_and_scale(shrunk, left));
                 }
                 RawColumn::Number => standard.extend(layout.known(c).unwrap_or([0.5, BLIND_SCALE])),
-                RawColumn::Levels(levels) if width > 0 => standard.extend(shares(found, noise, levels)),
+                RawColumn::Levels(levels) if width > 0 => {
+                    standard.extend(shares(found, noise, levels))
+                }
                 RawColumn::Levels(levels) => standard.extend(vec![1.0; levels]),
             }
             at += width;
@@ -491,7 +538,8 @@ impl Recipe {
             }
             loss if loss.is_logistic() => {
                 let loss = self.loss(standard);
-                x[width - 1] = libm::log(loss.weight(1.0) * part[1] / (loss.weight(-1.0) * part[0]));
+                x[width - 1] =
+                    libm::log(loss.weight(1.0) * part[1] / (loss.weight(-1.0) * part[0]));
             }
             _ => {}
         }
@@ -510,7 +558,10 @@ impl Recipe {
         let part = self.request.layout.label_part(standard);
         let slope = match self.request.loss {
             Loss::Softmax { .. } => (1.0 - part.iter().map(|p| p * p).sum::<f64>()).sqrt(),
-            loss if loss.is_binary() && loss.weight(1.0) == loss.weight(-1.0) && !self.request.balanced => {
+            loss if loss.is_binary()
+                && loss.weight(1.0) == loss.weight(-1.0)
+                && !self.request.balanced =>
+            {
                 (part[0] * part[1]).sqrt()
             }
             loss if loss.is_binary() => {
@@ -544,11 +595,20 @@ impl Recipe {
     /// ρ = ν²d_eff/(0.49h).
     fn ridge(&self, training: f64, standard: &[f64], mu: f64) -> f64 {
         let noise = self.noise(training, standard, mu);
-        noise * noise * self.request.layout.effective_dim(standard) / (SIGNAL * self.curvature(standard))
+        noise * noise * self.request.layout.effective_dim(standard)
+            / (SIGNAL * self.curvature(standard))
     }
 
-    /// One training step with the mean of the clipped gradients over G (or of the plain ones without a clip).
-    fn descend(&self, shape: &Shape, number: u32, standard: &[f64], mean: &[f64], state: &mut State<'_>) {
+    /// One training step with the mean of the clipped gradients over G (or of the plain ones
+    /// without a clip).
+    fn descend(
+        &self,
+        shape: &Shape,
+        number: u32,
+        standard: &[f64],
+        mean: &[f64],
+        state: &mut State<'_>,
+    ) {
         let layout = &self.request.layout;
         let (h, width) = (self.curvature(standard), layout.features() + 1);
         let steps = f64::from(shape.steps);
@@ -556,7 +616,8 @@ impl Recipe {
         self.start(standard, &mut start);
         let Some(mu) = self.request.mu else {
             // Nesterov's steps, for a curvature that no records within these histograms exceed.
-            let steepest = self.loss(standard).curvature() * 1.1 * (layout.effective_dim(standard) + 1.0);
+            let steepest =
+                self.loss(standard).curvature() * 1.1 * (layout.effective_dim(standard) + 1.0);
             let eta = 1.0 / (steepest + self.request.ridge);
             let momentum = f64::from(number) / (f64::from(number) + 3.0);
             for (l, (y, x)) in state.x.iter_mut().zip(state.mean.iter_mut()).enumerate() {
@@ -572,7 +633,8 @@ impl Recipe {
         if matches!(self.request.loss, Loss::Softmax { .. }) {
             ridge = ridge.min(h);
         }
-        // No step is longer than a third of 1/h: columns that go together have more curvature than one.
+        // No step is longer than a third of 1/h: columns that go together have more curvature than
+        // one.
         let time = self.time(training, standard, mu).min(steps / 3.0);
         let eta = |time: f64| (time / steps).min(1.0) / h;
         let (slow, fast) = (eta(time), eta(time.max(8.0)));
@@ -642,12 +704,14 @@ impl Recipe {
             let curvature = self.calibration_curvature(c == 0);
             let deviation = if c == 0 { COARSE_PRIOR.1 } else { COARSE_PRIOR.2 };
             let ridge = noise * noise / (curvature * deviation * deviation);
-            let step = (CALIBRATION_CLIP.0 * gradient + ridge * (*at - prior)) / (curvature + ridge);
+            let step =
+                (CALIBRATION_CLIP.0 * gradient + ridge * (*at - prior)) / (curvature + ridge);
             *at -= step.clamp(-COARSE_STEP, COARSE_STEP) / f64::from(number);
         }
     }
 
-    /// Deviation of the noise that sums with this share of μ² leave in the mean of vectors of at most unit length.
+    /// Deviation of the noise that sums with this share of μ² leave in the mean of vectors of at
+    /// most unit length.
     fn coarse_noise(&self, share: f64) -> f64 {
         self.request.mu.map_or(0.0, |mu| self.request.reach * self.r / (mu * share.sqrt()))
     }
@@ -660,7 +724,8 @@ impl Recipe {
     /// How coarse calibration reads the scores of a model.
     fn coarse_rule<'a>(&self, x: &[f64], centres: &'a [f64], reach: f64) -> ScoreRule<'a> {
         let width = self.request.layout.features() + 1;
-        let squares: f64 = x.chunks_exact(width).map(|b| kernel::dot(&b[..width - 1], &b[..width - 1])).sum();
+        let squares: f64 =
+            x.chunks_exact(width).map(|b| kernel::dot(&b[..width - 1], &b[..width - 1])).sum();
         let size = (squares / self.request.loss.outputs() as f64).sqrt();
         ScoreRule { scale: if size > 0.0 { 1.0 / size } else { 0.0 }, centres, reach }
     }
@@ -678,10 +743,15 @@ impl Recipe {
     fn calibration_prior(&self, standard: &[f64]) -> Vec<f64> {
         let part = self.request.layout.label_part(standard);
         let classes = part.len() as f64;
-        let noise = if self.request.layout.prevalence().is_some() { 0.0 } else { classes * self.cell_noise };
+        let noise = if self.request.layout.prevalence().is_some() {
+            0.0
+        } else {
+            classes * self.cell_noise
+        };
         // Shares were shrunk once already, for a wider prior.
         let keep = (1.0 + noise * noise) / (1.0 + (noise / COARSE_SHARES).powi(2));
-        let shares: Vec<f64> = part.iter().map(|p| 1.0 / classes + keep * (p - 1.0 / classes)).collect();
+        let shares: Vec<f64> =
+            part.iter().map(|p| 1.0 / classes + keep * (p - 1.0 / classes)).collect();
         let slope = COARSE_PRIOR.0;
         let spread = (1.0 + std::f64::consts::PI * slope * slope / 8.0).sqrt();
         let mut prior = vec![slope];
@@ -706,7 +776,8 @@ impl Recipe {
         x.chunks_exact(width).map(|block| block[width - 1]).collect()
     }
 
-    /// Numbers of [`State::tally`]: iterates in the mean, slope and offsets, their means, how many are in those.
+    /// Numbers of [`State::tally`]: iterates in the mean, slope and offsets, their means, how many
+    /// are in those.
     fn tally(&self) -> usize {
         4 + 2 * self.request.loss.outputs()
     }
@@ -722,7 +793,9 @@ impl Recipe {
             let (at, moderation) = (&state.tally[1..2 + classes], self.moderation());
             let slope = moderation * at[0].max(0.05);
             let scale = slope * self.coarse_rule(out, &[], 1.0).scale;
-            for ((block, offset), centre) in out.chunks_exact_mut(width).zip(&at[1..]).zip(&means[1..]) {
+            for ((block, offset), centre) in
+                out.chunks_exact_mut(width).zip(&at[1..]).zip(&means[1..])
+            {
                 block[..width - 1].iter_mut().for_each(|x| *x *= scale);
                 block[width - 1] = moderation * offset - slope * centre;
             }
@@ -740,10 +813,13 @@ pub(crate) fn largest(shares: impl Iterator<Item = f64>) -> (usize, f64) {
     shares.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, 0.0))
 }
 
-/// The loss of a run that found this standard: where classes are balanced by estimated shares, with their weights.
+/// The loss of a run that found this standard: where classes are balanced by estimated shares, with
+/// their weights.
 pub(crate) fn loss_under(layout: &RawLayout, loss: Loss, balanced: bool, standard: &[f64]) -> Loss {
     match *layout.label_part(standard) {
-        [negative, positive] if balanced && loss.is_logistic() => Loss::balanced(negative, positive),
+        [negative, positive] if balanced && loss.is_logistic() => {
+            Loss::balanced(negative, positive)
+        }
         [negative, positive] if balanced => {
             loss.with_class_weights(balanced_weights(negative, positive)).unwrap_or(loss)
         }
@@ -760,7 +836,8 @@ fn centre_and_scale(histogram: impl Iterator<Item = f64>, noise: f64) -> [f64; 2
     let bin = 1.0 / kept.len() as f64;
     let middle = |k: usize| (k as f64 + 0.5) * bin;
     let centre: f64 = kept.iter().enumerate().map(|(k, h)| h / total * middle(k)).sum();
-    let variance: f64 = kept.iter().enumerate().map(|(k, h)| h / total * (middle(k) - centre).powi(2)).sum();
+    let variance: f64 =
+        kept.iter().enumerate().map(|(k, h)| h / total * (middle(k) - centre).powi(2)).sum();
     [centre, (variance + bin * bin / 12.0).sqrt()]
 }
 
@@ -809,7 +886,8 @@ struct Seat {
     tree: u32,
 }
 
-/// A breadth-first tree from a vertex of least eccentricity: parent (itself at the root), depth and height of everybody.
+/// A breadth-first tree from a vertex of least eccentricity: parent (itself at the root), depth and
+/// height of everybody.
 struct Tree {
     parent: Vec<usize>,
     depth: Vec<u32>,
@@ -836,7 +914,8 @@ impl Tree {
             }
             (parent, depth, order)
         };
-        // Of very large graphs the first vertices are tried alone: any tree is right, and a lower one is faster.
+        // Of very large graphs the first vertices are tried alone: any tree is right, and a lower
+        // one is faster.
         let tried = graph.agents().min(2000);
         let best = (0..tried).min_by_key(|&root| search(root).1.into_iter().max()).unwrap_or(0);
         let (parent, depth, order) = search(best);
@@ -910,8 +989,17 @@ impl Scouted {
         let weights = SiteWeights::Rule(crate::problem::WeightRule::Records);
         let layout = Arc::clone(layout);
         let (mu, steps, balanced) = (None, None, false);
-        let request =
-            Request { layout, loss, balanced, weights, mu, reach: 2.0, ridge: 0.0, steps, pairwise: None };
+        let request = Request {
+            layout,
+            loss,
+            balanced,
+            weights,
+            mu,
+            reach: 2.0,
+            ridge: 0.0,
+            steps,
+            pairwise: None,
+        };
         let recipe = Recipe::new(&request, records).ok()?;
         let (mut cells, mut total) = (vec![0.0; recipe.cells()], vec![0.0; recipe.cells()]);
         for (local, factor) in locals.iter().zip(&recipe.factors) {
@@ -926,7 +1014,15 @@ impl Scouted {
         let recipe = Recipe::new(&self.recipe.request, records).ok()?;
         let neighbours: Vec<usize> = graph.neighbours(agent).iter().map(|&j| j as usize).collect();
         let seat = if self.shape.complete {
-            Seat { agent, neighbours, children: Vec::new(), parent: None, height: 0, depth: 0, tree: 1 }
+            Seat {
+                agent,
+                neighbours,
+                children: Vec::new(),
+                parent: None,
+                height: 0,
+                depth: 0,
+                tree: 1,
+            }
         } else {
             let tree = Tree::of(graph);
             let place = |j: usize| graph.neighbours(agent).binary_search(&(j as u32)).ok();
@@ -992,7 +1088,8 @@ impl Scouted {
 
     /// How the budget is divided, for the claim.
     pub(crate) fn split_of_the_budget(&self) -> String {
-        let (scouting, calibration) = (100.0 * self.shape.scouting(), 100.0 * self.shape.calibration());
+        let (scouting, calibration) =
+            (100.0 * self.shape.scouting(), 100.0 * self.shape.calibration());
         // Rounded once, so that the three parts add up as printed.
         let (scouting, calibration) = (scouting.round(), calibration.round());
         format!(
@@ -1002,20 +1099,23 @@ impl Scouted {
         )
     }
 
-    /// The part of the trained scores' variance that is noise, as it looks before anything is scouted; `None` without noise.
+    /// The part of the trained scores' variance that is noise, as it looks before anything is
+    /// scouted; `None` without noise.
     ///
-    /// Along a direction of curvature h a model of prior deviation τ, with τ²·d_eff = 0.49, is found with noise of deviation ν/h: the noise has
-    /// ν²/(ν² + τ²h²) of the variance. That is ρ/(h + ρ) for the ridge ρ = ν²/(hτ²) of the plan.
+    /// Along a direction of curvature h a model of prior deviation τ, with τ²·d_eff = 0.49, is
+    /// found with noise of deviation ν/h: the noise has ν²/(ν² + τ²h²) of the variance. That is
+    /// ρ/(h + ρ) for the ridge ρ = ν²/(hτ²) of the plan.
     pub(crate) fn noise_share(&self) -> Option<f64> {
         let recipe = &self.recipe;
         let mu = recipe.request.mu?;
         let blind = recipe.request.layout.blind(recipe.floor);
-        let (h, ridge) = (recipe.curvature(&blind), recipe.ridge(self.shape.training(), &blind, mu));
+        let (h, ridge) =
+            (recipe.curvature(&blind), recipe.ridge(self.shape.training(), &blind, mu));
         Some(ridge / (h + ridge))
     }
 
-    /// How far a site's own coefficients lie from the shared model's, and its intercept from the shared one, as deviations
-    /// ([`personal`](crate::experiment) has the derivation).
+    /// How far a site's own coefficients lie from the shared model's, and its intercept from the
+    /// shared one, as deviations ([`personal`](crate::experiment) has the derivation).
     pub(crate) fn personal_deviation(&self, standard: &[f64]) -> (f64, f64) {
         let recipe = &self.recipe;
         let prior = SIGNAL / recipe.request.layout.effective_dim(standard).max(1.0);
@@ -1075,19 +1175,22 @@ impl Scouted {
         }
     }
 
-    /// What a site's sum of clipped gradients can be off by in floating point, on two neighbours together.
+    /// What a site's sum of clipped gradients can be off by in floating point, on two neighbours
+    /// together.
     fn rounding(&self) -> f64 {
         let factor = self.recipe.request.layout.coded_rounding(self.recipe.floor);
         clipped::rounding_by_codes(self.shape.records, factor)
     }
 
-    /// The l2 norm of the noise on one site's sum, but for a chance of 10^−12 in a whole run: √d + √(2·log) deviations (Gaussian concentration).
+    /// The l2 norm of the noise on one site's sum, but for a chance of 10^−12 in a whole run: √d +
+    /// √(2·log) deviations (Gaussian concentration).
     fn largest_noise(&self, sum: u32) -> f64 {
         let Some(mu) = self.recipe.request.mu else { return 0.0 };
         let share = match sum {
             0 => self.shape.scouting(),
             _ if sum <= self.shape.steps => {
-                (1.0 - self.shape.scouting() - self.shape.calibration()) / f64::from(self.shape.steps)
+                (1.0 - self.shape.scouting() - self.shape.calibration())
+                    / f64::from(self.shape.steps)
             }
             _ => self.shape.calibration_of(sum - 1 - self.shape.steps),
         };
@@ -1096,7 +1199,8 @@ impl Scouted {
         }
         let reach = self.recipe.request.reach;
         let moves = if sum == 0 { (reach * self.shape.histograms as f64).sqrt() } else { reach };
-        // Noise is rounded up to its grid, and no more than a little. What neighbours share beside their own is in a site's message too, and cancels only in the total.
+        // Noise is rounded up to its grid, and no more than a little. What neighbours share beside
+        // their own is in a site's message too, and cancels only in the total.
         let company = self.recipe.request.pairwise.map_or(1.0, |(pairwise, own)| {
             own * (1.0 + pairwise.correlation.powi(2) * self.shape.degree as f64).sqrt()
         });
@@ -1110,7 +1214,9 @@ impl Scouted {
     fn largest_mean(&self, sum: u32) -> Option<f64> {
         let (weights, factors) =
             (self.recipe.weights.iter().sum::<f64>(), self.recipe.factors.iter().sum::<f64>());
-        Some((weights * self.largest_share(sum)? + factors * self.largest_noise(sum)) * (1.0 + 1e-9))
+        Some(
+            (weights * self.largest_share(sum)? + factors * self.largest_noise(sum)) * (1.0 + 1e-9),
+        )
     }
 
     fn state<'a>(&self, memory: &'a mut [f64]) -> State<'a> {
@@ -1163,7 +1269,13 @@ impl Protocol for Scouted {
         4
     }
 
-    fn step_sensitivity(&self, round: u32, _: usize, _: &Sensitivity, _: &PublicFacts) -> Sensitivity {
+    fn step_sensitivity(
+        &self,
+        round: u32,
+        _: usize,
+        _: &Sensitivity,
+        _: &PublicFacts,
+    ) -> Sensitivity {
         let (sum, _) = self.place(round);
         if self.passes_on(round) {
             return Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 };
@@ -1212,7 +1324,14 @@ impl Protocol for Scouted {
             } else {
                 let (at, centres) = (&tally[1..2 + outputs], &tally[3 + outputs..3 + 2 * outputs]);
                 let rule = self.recipe.coarse_rule(mean, centres, COARSE_REACH.1);
-                rows.calibration_sum(self.recipe.request.loss, mean, &rule, at, CALIBRATION_CLIP.0, step);
+                rows.calibration_sum(
+                    self.recipe.request.loss,
+                    mean,
+                    &rule,
+                    at,
+                    CALIBRATION_CLIP.0,
+                    step,
+                );
             }
         } else {
             let mut at = vec![1.0];
@@ -1242,7 +1361,11 @@ impl Protocol for Scouted {
         } else {
             if exchange == 0 {
                 state.partial[..length].fill(0.0);
-                kernel::axpy(factors[seat.agent], &view.own()[..length], &mut state.partial[..length]);
+                kernel::axpy(
+                    factors[seat.agent],
+                    &view.own()[..length],
+                    &mut state.partial[..length],
+                );
             }
             if exchange + 1 == seat.height {
                 for &(place, child) in &seat.children {
@@ -1278,7 +1401,11 @@ impl Protocol for Scouted {
             model[..length].copy_from_slice(&blind);
         } else {
             model[..length].copy_from_slice(state.standard);
-            self.recipe.model(self.shape.calibration, &state, &mut model[length..length + state.x.len()]);
+            self.recipe.model(
+                self.shape.calibration,
+                &state,
+                &mut model[length..length + state.x.len()],
+            );
         }
     }
 }
@@ -1300,8 +1427,10 @@ impl Configured for Scouted {
         let all: f64 = recipe.factors.iter().map(|f| f * f).sum();
         let (loud, noise) = largest(recipe.factors.iter().map(|f| f * f / all));
         let several = recipe.weights.len() > 2;
-        let noisy =
-            several && recipe.request.mu.is_some() && noise > 0.5 && !recipe.request.weights.is_precise();
+        let noisy = several
+            && recipe.request.mu.is_some()
+            && noise > 0.5
+            && !recipe.request.weights.is_precise();
         let mut said = Vec::new();
         if several && weight > 0.5 {
             said.push(format!(
@@ -1356,8 +1485,9 @@ impl Assessed for Scouted {
         }
     }
 
-    /// A record's share in a sum is bounded, so a site of b records releases a vector of at most b·s, s the bound, plus noise: a site that lies has no more influence than one
-    /// whose records are as bad as they can be. What is passed on is a weighted mean of such vectors.
+    /// A record's share in a sum is bounded, so a site of b records releases a vector of at most
+    /// b·s, s the bound, plus noise: a site that lies has no more influence than one whose records
+    /// are as bad as they can be. What is passed on is a weighted mean of such vectors.
     fn admits(&self, round: u32, place: usize) -> Option<(usize, f64)> {
         let (sum, exchange) = self.place(round);
         let length = self.length(sum);

@@ -1,21 +1,27 @@
-//! Any algorithm of gradients or minimisers on columns that were scouted first: `encoding = "scouted"` for all kinds but `dgd` and `decor`.
+//! Any algorithm of gradients or minimisers on columns that were scouted first:
+//! `encoding = "scouted"` for all kinds but `dgd` and `decor`.
 //!
-//! Scouting only decides how rows are encoded, so it is a stage before the algorithm begins, not a part of it:
+//! Scouting only decides how rows are encoded, so it is a stage before the algorithm begins, not a
+//! part of it:
 //!
-//! 1. the first exchanges are those of [`scouted`](super::scouted): noised histograms, passed on until everybody has the same standard;
-//! 2. rows are standardised by it, **shortened to the usual length R = √(d_eff + 1) where they are longer, and divided by R**. They are rows of at most unit
-//!    length then, whatever the records are, so that sensitivity, smoothness and every theorem about unit rows hold as they are, and are
-//!    known before anything is scouted. With bounded slopes no record's gradient is longer than slope/b: it is clipped, as a function whose convexity
-//!    minimisers need. The algorithm runs on them from zero, sites weighted by N·w_i in their objectives;
+//! 1. the first exchanges are those of [`scouted`](super::scouted): noised histograms, passed on
+//!    until everybody has the same standard;
+//! 2. rows are standardised by it, **shortened to the usual length R = √(d_eff + 1) where they are
+//!    longer, and divided by R**. They are rows of at most unit length then, whatever the records
+//!    are, so that sensitivity, smoothness and every theorem about unit rows hold as they are, and
+//!    are known before anything is scouted. With bounded slopes no record's gradient is longer than
+//!    slope/b: it is clipped, as a function whose convexity minimisers need. The algorithm runs on
+//!    them from zero, sites weighted by N·w_i in their objectives;
 //! 3. the mean of the last iterates is mixed a few times, which is free.
 //!
-//! A message has a part for the histograms and one for the algorithm; what a stage does not use is zero. Both stages share one Gaussian
-//! budget, Σ μ_k² = μ²: scouting has its part of it, the algorithm's rounds have the rest in equal parts.
+//! A message has a part for the histograms and one for the algorithm; what a stage does not use is
+//! zero. Both stages share one Gaussian budget, Σ μ_k² = μ²: scouting has its part of it, the
+//! algorithm's rounds have the rest in equal parts.
 
 use super::scouted::Scouted;
 use super::{
-    Assessed, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Relaying, Response,
-    Tossing, View,
+    Assessed, Configured, Memory, Parameters, Partial, Parts, Protocol, PublicFacts, Relaying,
+    Response, Tossing, View,
 };
 use crate::fault::Fault;
 use crate::graph::Graph;
@@ -58,9 +64,11 @@ impl Staged {
         self.done() + self.facts.rounds + self.gossip
     }
 
-    /// What the file would say of the algorithm: rounds, the share of them in the mean, and rounds of mixing.
+    /// What the file would say of the algorithm: rounds, the share of them in the mean, and rounds
+    /// of mixing.
     pub(crate) fn timetable(&self) -> (u32, f64, u32) {
-        let averaged = f64::from(self.facts.rounds - self.before_mean) / f64::from(self.facts.rounds);
+        let averaged =
+            f64::from(self.facts.rounds - self.before_mean) / f64::from(self.facts.rounds);
         (self.facts.rounds, averaged, self.gossip)
     }
 
@@ -158,7 +166,9 @@ impl Protocol for Staged {
     ) -> Sensitivity {
         match self.inner_round(round) {
             Some(r) => self.inner.step_sensitivity(r, degree, gradient, &self.facts),
-            None if round <= self.done() => self.scout.step_sensitivity(round, degree, gradient, facts),
+            None if round <= self.done() => {
+                self.scout.step_sensitivity(round, degree, gradient, facts)
+            }
             None => Sensitivity { l1: 0.0, l2: 0.0, linf: 0.0 },
         }
     }
@@ -175,7 +185,12 @@ impl Protocol for Staged {
 
     fn interval(&self, view: &View<'_>, memory: &[f64], low: &mut [f64], high: &mut [f64]) {
         if self.inner_round(view.round() + 1).is_some() {
-            return self.inner.interval(&self.inner_view(view), &memory[self.inner_memory()], low, high);
+            return self.inner.interval(
+                &self.inner_view(view),
+                &memory[self.inner_memory()],
+                low,
+                high,
+            );
         }
         self.scout.interval(view, memory, low, high);
     }
@@ -195,7 +210,8 @@ impl Protocol for Staged {
         let standard = self.scout.known_standard(memory.public);
         let records = local.mean_loss().expect("only records have columns");
         let rows = records.under(standard).expect("scouted records are raw");
-        let unit = rows.in_units(self.objective, self.scout.usual_length(standard), records.weight());
+        let unit =
+            rows.in_units(self.objective, self.scout.usual_length(standard), records.weight());
         let private = &mut memory.private[..self.inner.private_memory() * self.place().1];
         let memory = Memory { public: &memory.public[self.inner_memory()], private };
         self.inner.step(&self.inner_view(view), memory, point, unit, work, step);
@@ -235,8 +251,11 @@ impl Protocol for Staged {
         model.fill(0.0);
         let (round, dim) = (view.round(), self.facts.dim);
         let known = round >= self.done();
-        let standard =
-            if known { self.scout.known_standard(memory).to_vec() } else { self.scout.blind_standard() };
+        let standard = if known {
+            self.scout.known_standard(memory).to_vec()
+        } else {
+            self.scout.blind_standard()
+        };
         model[..standard.len()].copy_from_slice(&standard);
         let x = &mut model[standard.len()..standard.len() + dim];
         let last = self.done() + self.facts.rounds;
@@ -268,7 +287,8 @@ impl Configured for Staged {
 
     fn seated(&self, agent: usize, graph: &Graph, records: &[usize]) -> Option<Arc<dyn Protocol>> {
         let scout = self.scout.at_seat(agent, graph, records)?;
-        let inner = self.inner.seated(agent, graph, records).unwrap_or_else(|| Arc::clone(&self.inner));
+        let inner =
+            self.inner.seated(agent, graph, records).unwrap_or_else(|| Arc::clone(&self.inner));
         Some(Arc::new(Self { scout, inner, ..self.clone() }))
     }
 }
@@ -308,7 +328,11 @@ impl Partial for Staged {
 
 impl Relaying for Staged {
     fn passes_on(&self, round: u32) -> bool {
-        if round <= self.done() { self.scout.passes_on(round) } else { self.inner_round(round).is_none() }
+        if round <= self.done() {
+            self.scout.passes_on(round)
+        } else {
+            self.inner_round(round).is_none()
+        }
     }
 
     fn pass_on(&self, view: &View<'_>, memory: &[f64], out: &mut [f64]) {

@@ -1,30 +1,39 @@
-//! A [`Player`] among messages that carry masked vectors: everybody's reach everybody by way of neighbours, and whoever dies is left out.
+//! A [`Player`] among messages that carry masked vectors: everybody's reach everybody by way of
+//! neighbours, and whoever dies is left out.
 //!
 //! # A round
-//! An agent sends its own masked vector to its neighbours, then what it heard for the first time, and so on: as many exchanges as there are hops between the two agents farthest apart, whoever is
+//! An agent sends its own masked vector to its neighbours, then what it heard for the first time,
+//! and so on: as many exchanges as there are hops between the two agents farthest apart, whoever is
 //! gone. Then everybody has everybody's, and their sum.
 //!
 //! # When somebody is gone
-//! An agent that gives a neighbour up begins the round again under a new [`Label`], with fresh noise and fresh masks, and its next message says so. Whoever hears of a label
-//! with more agents given up adopts it: D becomes the union of both. Whoever has completed a round that others are still in says in the first message under the new label what was revealed;
-//! they go on from that.
+//! An agent that gives a neighbour up begins the round again under a new [`Label`], with fresh
+//! noise and fresh masks, and its next message says so. Whoever hears of a label with more agents
+//! given up adopts it: D becomes the union of both. Whoever has completed a round that others are
+//! still in says in the first message under the new label what was revealed; they go on from that.
 //!
-//! **All that are left complete a round alike.** Let a and b be left, and complete round r under D_a and D_b. To do so a had b's vector under (r, D_a), so D_a ⊆ D_b, for at one agent D only grows and
-//! b's last label of the round is D_b. Likewise D_b ⊆ D_a. What is passed on afterwards is the same sum. And nobody completes round r + 1 before everybody left has completed round r, for that takes a vector of r + 1 of everybody.
+//! **All that are left complete a round alike.** Let a and b be left, and complete round r under
+//! D_a and D_b. To do so a had b's vector under (r, D_a), so D_a ⊆ D_b, for at one agent D only
+//! grows and b's last label of the round is D_b. Likewise D_b ⊆ D_a. What is passed on afterwards
+//! is the same sum. And nobody completes round r + 1 before everybody left has completed round r,
+//! for that takes a vector of r + 1 of everybody.
 //!
 //! # Numbers
-//! The h-th exchange under the label (r, D) has the number (r − 1 + |D|)·H + h, with H exchanges a round. It grows at every agent, from one message to its next.
+//! The h-th exchange under the label (r, D) has the number (r − 1 + |D|)·H + h, with H exchanges a
+//! round. It grows at every agent, from one message to its next.
 
 use super::{FixedPoint, ShareError, Sight, add, remaining, revealed};
 use crate::agent::{
-    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Player, RejoinError, RestoreError,
+    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Player, RejoinError,
+    RestoreError,
 };
 use crate::gate::{Charge, Label};
 use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What an agent sends to all its neighbours in one exchange. Agents make their own from [`Masked`](crate::gate::Masked) and from what they received; a driver builds what it *received*.
+/// What an agent sends to all its neighbours in one exchange. Agents make their own from
+/// [`Masked`](crate::gate::Masked) and from what they received; a driver builds what it *received*.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MaskedMessage {
     from: u32,
@@ -37,7 +46,8 @@ pub struct MaskedMessage {
 }
 
 impl MaskedMessage {
-    /// What somebody else sent, as it came in: nothing about it is checked before [`Agent::handle`].
+    /// What somebody else sent, as it came in: nothing about it is checked before
+    /// [`Agent::handle`].
     #[must_use]
     pub fn received(
         from: u32,
@@ -62,7 +72,8 @@ impl MaskedMessage {
         &self.label
     }
 
-    /// For each agent that was given up the first round whose sum it is not in, as far as the sender knows.
+    /// For each agent that was given up the first round whose sum it is not in, as far as the
+    /// sender knows.
     #[must_use]
     pub fn since(&self) -> &[u32] {
         &self.since
@@ -87,7 +98,8 @@ impl MaskedMessage {
     }
 }
 
-/// What an agent among masked sums wants done; every neighbour that was not given up gets the same message.
+/// What an agent among masked sums wants done; every neighbour that was not given up gets the same
+/// message.
 pub type MaskedEffect = Effect<MaskedMessage>;
 
 /// Why a message was not taken; the state is as it was.
@@ -176,7 +188,8 @@ pub struct MaskedSums {
     known: BTreeMap<u32, Arc<[u64]>>,
     /// Those to pass on.
     news: Vec<(u32, Arc<[u64]>)>,
-    /// What came in for this exchange and the next, under the label of this agent, and what the last complete one had.
+    /// What came in for this exchange and the next, under the label of this agent, and what the
+    /// last complete one had.
     waiting: BTreeMap<(u32, u32, u32), MaskedMessage>,
 }
 
@@ -186,13 +199,15 @@ pub type MaskedAgent = Agent<MaskedSums>;
 /// Most steps that finding the exchanges of a round may take.
 const SEARCH: u64 = 50_000_000;
 
-/// H: hops between the two agents farthest apart, when any `most` agents or fewer are gone and the others still reach each other. At most N − 1, which stands for graphs too large to try.
+/// H: hops between the two agents farthest apart, when any `most` agents or fewer are gone and the
+/// others still reach each other. At most N − 1, which stands for graphs too large to try.
 fn hops(graph: &Graph, most: usize) -> u32 {
     let n = graph.agents();
     let sets = (0..=most.min(n)).fold((0u64, 1u64), |(all, k), i| {
         (all.saturating_add(k), k.saturating_mul((n - i.min(n)) as u64) / (i as u64 + 1))
     });
-    let work = sets.0.saturating_mul((n as u64).saturating_mul(2 * graph.edges() as u64 + n as u64));
+    let work =
+        sets.0.saturating_mul((n as u64).saturating_mul(2 * graph.edges() as u64 + n as u64));
     if graph.is_complete() {
         return 1;
     }
@@ -215,11 +230,16 @@ fn hops(graph: &Graph, most: usize) -> u32 {
 
 /// Rounds complete, in the words that [`Agent::checkpoint`] keeps for so many agents.
 pub(super) fn rounds_kept(words: &[u64], agents: usize) -> u32 {
-    words.len().checked_sub(agents + 3).and_then(|at| words.get(at)).map_or(0, |&round| round as u32)
+    words
+        .len()
+        .checked_sub(agents + 3)
+        .and_then(|at| words.get(at))
+        .map_or(0, |&round| round as u32)
 }
 
 impl Agent<MaskedSums> {
-    /// Agent `id` of this graph, of which `most` agents may drop out. Its gate must have [masks](crate::gate::Gate::with_masks).
+    /// Agent `id` of this graph, of which `most` agents may drop out. Its gate must have
+    /// [masks](crate::gate::Gate::with_masks).
     ///
     /// # Errors
     /// An algorithm that looks at more than sums.
@@ -233,7 +253,10 @@ impl Agent<MaskedSums> {
         most: usize,
         player: Player,
     ) -> Result<Self, ShareError> {
-        assert!((id as usize) < code.agents() && code.agents() == graph.agents(), "an agent of the graph");
+        assert!(
+            (id as usize) < code.agents() && code.agents() == graph.agents(),
+            "an agent of the graph"
+        );
         let sight = Sight::of(id as usize, code.agents(), &player)?;
         let exchange = MaskedSums {
             id,
@@ -261,7 +284,8 @@ impl Agent<MaskedSums> {
     /// What to do next; `None` until another message comes.
     ///
     /// # Errors
-    /// A vector that does not fit the declared range, or a run that failed before: nothing more is sent.
+    /// A vector that does not fit the declared range, or a run that failed before: nothing more is
+    /// sent.
     pub fn poll(&mut self) -> Result<Option<MaskedEffect>, ShareError> {
         self.try_poll()
     }
@@ -356,7 +380,11 @@ impl MaskedSums {
     }
 
     /// Whether a message can be of this run at all.
-    fn admit(&self, core: &Core<MaskedMessage>, message: &MaskedMessage) -> Result<(), MaskedRefusal> {
+    fn admit(
+        &self,
+        core: &Core<MaskedMessage>,
+        message: &MaskedMessage,
+    ) -> Result<(), MaskedRefusal> {
         let &MaskedMessage { from, ref label, ref since, hop, ref before, ref vectors } = message;
         let (round, agents) = (label.round(), self.code.agents() as u32);
         if self.neighbours().binary_search(&from).is_err() {
@@ -370,13 +398,17 @@ impl MaskedSums {
         if round == 0 || round > last + 1 || hop == 0 || hop > self.hops {
             return bad("an exchange that this run does not have");
         }
-        let never = since.len() != label.dropped().len() || since.iter().any(|&s| s == 0 || s > round);
+        let never =
+            since.len() != label.dropped().len() || since.iter().any(|&s| s == 0 || s > round);
         if never || label.dropped().iter().any(|&j| j >= agents || j == from) {
             return bad("agents given up that it cannot have given up");
         }
         let mut whose = BTreeSet::new();
         if vectors.iter().any(|(j, words)| {
-            *j >= agents || label.gave_up(*j) || !whose.insert(*j) || words.len() != self.total.len()
+            *j >= agents
+                || label.gave_up(*j)
+                || !whose.insert(*j)
+                || words.len() != self.total.len()
         }) {
             return bad("vectors that are not of its agents, or not of the right length");
         }
@@ -455,7 +487,9 @@ impl Exchange for MaskedSums {
     }
 
     fn awaited(&self, _: &Core<MaskedMessage>) -> Vec<u32> {
-        self.others().filter(|&j| !self.waiting.contains_key(&(self.round + 1, self.hop, j))).collect()
+        self.others()
+            .filter(|&j| !self.waiting.contains_key(&(self.round + 1, self.hop, j)))
+            .collect()
     }
 
     fn send(&mut self, core: &mut Core<MaskedMessage>) -> Result<(), ShareError> {
@@ -468,15 +502,24 @@ impl Exchange for MaskedSums {
         } else {
             let seat = self.sight.seat(self.round);
             let (draft, total) = (&mut core.draft, &mut self.total);
-            let masked =
-                core.player.mask(&seat, &label, self.drafted, draft, &self.code, &mut self.own, total)?;
+            let masked = core.player.mask(
+                &seat,
+                &label,
+                self.drafted,
+                draft,
+                &self.code,
+                &mut self.own,
+                total,
+            )?;
             let (words, charge): (Arc<[u64]>, _) = (masked.words().into(), masked.charge());
             self.news.clear();
             self.here = [self.id].into();
             self.known = [(self.id, Arc::clone(&words))].into();
             self.drafted = true;
-            // Somebody may have missed what the last round revealed because it gave somebody up in it.
-            let before = (self.round > 0 && !self.gone.is_empty()).then(|| self.sight.revealed().into());
+            // Somebody may have missed what the last round revealed because it gave somebody up in
+            // it.
+            let before =
+                (self.round > 0 && !self.gone.is_empty()).then(|| self.sight.revealed().into());
             core.send(exchange, charge, [self.message(hop, before, vec![(self.id, words)])]);
         }
         self.sent = true;
@@ -502,7 +545,8 @@ impl Exchange for MaskedSums {
         }
         self.done = self.number(turn.0, turn.1);
         (self.hop, self.sent) = (self.hop + 1, false);
-        // What was taken is remembered for one exchange: the same may come again, and another may not.
+        // What was taken is remembered for one exchange: the same may come again, and another may
+        // not.
         self.waiting.retain(|&(round, hop, _), _| (round, hop) >= turn);
         if self.hop <= self.hops {
             return Ok(());
@@ -536,7 +580,8 @@ impl Exchange for MaskedSums {
         }
         self.give_up(core, label.dropped().iter().copied())
             .map_err(|failure| MaskedRefusal::Failed(failure.to_string()))?;
-        // Whoever has completed a round with somebody in it knows best: all that are left complete it alike.
+        // Whoever has completed a round with somebody in it knows best: all that are left complete
+        // it alike.
         for (agent, &since) in label.dropped().iter().zip(&message.since) {
             let known = self.gone.entry(*agent).or_insert(since);
             *known = since.max(*known);
@@ -555,16 +600,24 @@ impl Exchange for MaskedSums {
         if turn < (self.round + 1, self.hop) {
             let known = self.waiting.get(&(round, hop, from));
             return match known {
-                Some(known) if known != message => Err(MaskedRefusal::Equivocation { from, round, hop }),
+                Some(known) if known != message => {
+                    Err(MaskedRefusal::Equivocation { from, round, hop })
+                }
                 _ => Ok(()),
             };
         }
-        let next = if self.hop == self.hops { (self.round + 2, 1) } else { (self.round + 1, self.hop + 1) };
+        let next = if self.hop == self.hops {
+            (self.round + 2, 1)
+        } else {
+            (self.round + 1, self.hop + 1)
+        };
         if turn > next {
             return Err(MaskedRefusal::OutOfTurn { from, round, hop });
         }
         match self.waiting.get(&(round, hop, from)) {
-            Some(known) if known != message => Err(MaskedRefusal::Equivocation { from, round, hop }),
+            Some(known) if known != message => {
+                Err(MaskedRefusal::Equivocation { from, round, hop })
+            }
             Some(_) => Ok(()),
             None => {
                 self.waiting.insert((round, hop, from), message.clone());
@@ -585,7 +638,11 @@ impl Exchange for MaskedSums {
         Checkpoint { own: Some(own), away, shares: Some(words), ..core.checkpoint(self.done) }
     }
 
-    fn restore(&mut self, core: &mut Core<MaskedMessage>, saved: &Checkpoint) -> Result<(), RestoreError> {
+    fn restore(
+        &mut self,
+        core: &mut Core<MaskedMessage>,
+        saved: &Checkpoint,
+    ) -> Result<(), RestoreError> {
         let shape = |what| RestoreError::Shape { what };
         let (agents, width) = (self.code.agents(), self.total.len());
         let words = saved.shares.as_ref().filter(|words| words.len() == width + 3 + agents);
@@ -595,7 +652,12 @@ impl Exchange for MaskedSums {
         let (own, revealed) = own.ok_or(shape("the model"))?.split_at(self.own.len());
         let (round, hop, flags) = (words[width], words[width + 1], words[width + 2]);
         let last = u64::from(core.rounds());
-        if saved.away.len() != agents || round > last || hop == 0 || hop > u64::from(self.hops) || flags > 3 {
+        if saved.away.len() != agents
+            || round > last
+            || hop == 0
+            || hop > u64::from(self.hops)
+            || flags > 3
+        {
             return Err(shape("the timetable"));
         }
         if (round == last) != saved.model.is_some() {
@@ -627,7 +689,11 @@ impl Exchange for MaskedSums {
     }
 
     /// The round begins again under a new label.
-    fn go_without(&mut self, core: &mut Core<MaskedMessage>, from: u32) -> Result<(), AbsenceError> {
+    fn go_without(
+        &mut self,
+        core: &mut Core<MaskedMessage>,
+        from: u32,
+    ) -> Result<(), AbsenceError> {
         Ok(self.give_up(core, [from])?)
     }
 

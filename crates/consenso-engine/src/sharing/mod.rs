@@ -1,7 +1,7 @@
 //! Secret-shared exchange (Algorithm 3): agents learn the sum of their vectors and nothing else.
 //!
-//! Agent i writes its vector in fixed point, q_i = round(x_i·2^f), and splits it modulo 2^64 into N shares: r_ij uniform for j ≠ i,
-//! r_ii = q_i − Σ_{j≠i} r_ij. Two exchanges make a round:
+//! Agent i writes its vector in fixed point, q_i = round(x_i·2^f), and splits it modulo 2^64 into N
+//! shares: r_ij uniform for j ≠ i, r_ii = q_i − Σ_{j≠i} r_ij. Two exchanges make a round:
 //!
 //! ```text
 //! shares:  i sends r_ij to j alone, over an encrypted channel
@@ -10,23 +10,27 @@
 //!
 //! # What it hides (Theorem 2.1)
 //!
-//! Take two honest agents a, b and let all N − 2 others pool what they see. They lack r_aa, r_ab, r_ba, r_bb. Of these four they know
-//! s_a, s_b, hence r_aa + r_ba and r_ab + r_bb, whose sum with the shares they hold gives q_a + q_b. The map from (r_ab, r_ba), uniform
-//! and independent, to what is left is a bijection for every pair of inputs of the same sum: the view's law depends on q_a + q_b alone.
-//! N − 1 colluders subtract their own vectors from the sum and have the last one.
+//! Take two honest agents a, b and let all N − 2 others pool what they see. They lack r_aa, r_ab,
+//! r_ba, r_bb. Of these four they know s_a, s_b, hence r_aa + r_ba and r_ab + r_bb, whose sum with
+//! the shares they hold gives q_a + q_b. The map from (r_ab, r_ba), uniform and independent, to
+//! what is left is a bijection for every pair of inputs of the same sum: the view's law depends on
+//! q_a + q_b alone. N − 1 colluders subtract their own vectors from the sum and have the last one.
 //!
-//! The agents are honest but curious: one who sends wrong sums spoils the mean, one who sends different sums to different agents splits it.
-//! Neither learns more. The uniform words are ChaCha12's, keyed by the agent's seed.
+//! The agents are honest but curious: one who sends wrong sums spoils the mean, one who sends
+//! different sums to different agents splits it. Neither learns more. The uniform words are
+//! ChaCha12's, keyed by the agent's seed.
 //!
 //! # On any graph, and when somebody dies
 //!
-//! Shares need a complete graph and everybody, to the end. A [`MaskedAgent`] needs neither: its vectors leave under masks that it shares with its neighbours alone, and up to t agents may
-//! drop out (see [`masked`](crate::privacy::masked)).
+//! Shares need a complete graph and everybody, to the end. A [`MaskedAgent`] needs neither: its
+//! vectors leave under masks that it shares with its neighbours alone, and up to t agents may drop
+//! out (see [`masked`](crate::privacy::masked)).
 //!
 //! # Noise
 //!
-//! What the sum itself says of a record is hidden by noise, if there is some: each agent adds a part of it before it shares
-//! ([`distributed_noise`](crate::privacy::distributed_noise)), and those who do not collude add enough.
+//! What the sum itself says of a record is hidden by noise, if there is some: each agent adds a
+//! part of it before it shares ([`distributed_noise`](crate::privacy::distributed_noise)), and
+//! those who do not collude add enough.
 //!
 //! # No overflow
 //!
@@ -47,7 +51,8 @@ use crate::protocol::{Common, Needs, Protocol, Weights};
 use std::collections::BTreeSet;
 
 impl Checkpoint {
-    /// Rounds that were complete: a secret-shared one has two exchanges, and those of masked sums pass numbers over when somebody is given up.
+    /// Rounds that were complete: a secret-shared one has two exchanges, and those of masked sums
+    /// pass numbers over when somebody is given up.
     #[must_use]
     pub fn rounds(&self) -> u32 {
         match &self.shares {
@@ -65,7 +70,8 @@ pub(crate) fn add(sum: &mut [u64], words: &[u64]) {
     }
 }
 
-/// What an exchange of so many members reveals: their mean, moved into the set, or where only that is needed the sum of all contributions.
+/// What an exchange of so many members reveals: their mean, moved into the set, or where only that
+/// is needed the sum of all contributions.
 pub(crate) fn revealed(
     code: &FixedPoint,
     needs: Needs,
@@ -81,7 +87,8 @@ pub(crate) fn revealed(
     mean
 }
 
-/// Whether those left without `gone`, of whom at most `most` may be, can go on in `round`: they must reach each other.
+/// Whether those left without `gone`, of whom at most `most` may be, can go on in `round`: they
+/// must reach each other.
 pub(crate) fn remaining(
     graph: &Graph,
     gone: &BTreeSet<u32>,
@@ -97,8 +104,9 @@ pub(crate) fn remaining(
     Err(ShareError::FallenApart { gone: gone.iter().copied().collect(), round })
 }
 
-/// What an agent sees when only the mean of all is revealed: its own row, and the mean of the others' in place of each of theirs.
-/// Sums over neighbours are then what they would be with the rows themselves. Where a sum of contributions is revealed, it has no rows but its own.
+/// What an agent sees when only the mean of all is revealed: its own row, and the mean of the
+/// others' in place of each of theirs. Sums over neighbours are then what they would be with the
+/// rows themselves. Where a sum of contributions is revealed, it has no rows but its own.
 #[derive(Debug)]
 pub(crate) struct Sight {
     agent: usize,
@@ -112,7 +120,12 @@ pub(crate) struct Sight {
 
 impl Sight {
     /// Everybody at `start`; `None` for an algorithm that looks at more than sums.
-    pub(crate) fn new(agent: usize, agents: usize, protocol: &dyn Protocol, start: &[f64]) -> Option<Self> {
+    pub(crate) fn new(
+        agent: usize,
+        agents: usize,
+        protocol: &dyn Protocol,
+        start: &[f64],
+    ) -> Option<Self> {
         let needs = protocol.needs();
         let total = (needs == Needs::Total).then(|| vec![0.0; protocol.contribution(start.len())]);
         (needs != Needs::Rows).then(|| Self {
@@ -181,7 +194,10 @@ impl Sight {
             me: 0,
             neighbours: &self.neighbours,
             place: self.agent,
-            weights: Weights { own: 1.0 / (self.neighbours.len() + 1) as f64, neighbours: &self.weights },
+            weights: Weights {
+                own: 1.0 / (self.neighbours.len() + 1) as f64,
+                neighbours: &self.weights,
+            },
             round,
             common: Some(&self.common),
         }

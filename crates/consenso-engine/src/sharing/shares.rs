@@ -1,8 +1,10 @@
-//! A [`Player`] among messages that carry shares: two exchanges a round, the sum revealed and nothing else.
+//! A [`Player`] among messages that carry shares: two exchanges a round, the sum revealed and
+//! nothing else.
 
 use super::{FixedPoint, ShareError, Sight, add, revealed};
 use crate::agent::{
-    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Player, RejoinError, RestoreError,
+    AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Player, RejoinError,
+    RestoreError,
 };
 use crate::gate::Charge;
 use std::sync::Arc;
@@ -16,7 +18,8 @@ pub enum Phase {
     Sum,
 }
 
-/// One vector of words on its way. Agents make their own from [`Shares`](crate::gate::Shares) alone; a driver builds what it *received*.
+/// One vector of words on its way. Agents make their own from [`Shares`](crate::gate::Shares)
+/// alone; a driver builds what it *received*.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ShareMessage {
     from: u32,
@@ -30,14 +33,25 @@ impl std::fmt::Debug for ShareMessage {
     // All shares of one agent in one log would be its vector.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { from, to, round, phase, words } = self;
-        write!(f, "ShareMessage({phase:?}, from={from}, to={to}, round={round}, words={})", words.len())
+        write!(
+            f,
+            "ShareMessage({phase:?}, from={from}, to={to}, round={round}, words={})",
+            words.len()
+        )
     }
 }
 
 impl ShareMessage {
-    /// What somebody else sent, as it came in: nothing about it is checked before [`Agent::handle`].
+    /// What somebody else sent, as it came in: nothing about it is checked before
+    /// [`Agent::handle`].
     #[must_use]
-    pub fn received(from: u32, to: u32, round: u32, phase: Phase, words: impl Into<Arc<[u64]>>) -> Self {
+    pub fn received(
+        from: u32,
+        to: u32,
+        round: u32,
+        phase: Phase,
+        words: impl Into<Arc<[u64]>>,
+    ) -> Self {
         Self { from, to, round, phase, words: words.into() }
     }
 
@@ -102,7 +116,8 @@ pub enum ShareRefusal {
         /// Words expected.
         want: usize,
     },
-    /// It was taken before, or belongs to a round that is over: it is not used twice. A network sends things again, so this alone is no offence.
+    /// It was taken before, or belongs to a round that is over: it is not used twice. A network
+    /// sends things again, so this alone is no offence.
     #[error("the {phase:?} of round {round} from agent {from} was received before")]
     Replayed {
         /// Sender.
@@ -112,7 +127,8 @@ pub enum ShareRefusal {
         /// Its exchange.
         phase: Phase,
     },
-    /// It was taken before with other content: two shares of one round would be two equations for one vector.
+    /// It was taken before with other content: two shares of one round would be two equations for
+    /// one vector.
     #[error("agent {from} sent the {phase:?} of round {round} twice with different content")]
     Equivocation {
         /// Sender.
@@ -139,8 +155,9 @@ pub enum ShareRefusal {
 
 /// The exchange of secret shares among all agents.
 ///
-/// Exchanges are numbered from 1, shares of round r being 2r − 1 and sums 2r. A peer can be one exchange ahead and never two, for it needs
-/// this agent's message to go on; so two slots a peer hold all that can arrive.
+/// Exchanges are numbered from 1, shares of round r being 2r − 1 and sums 2r. A peer can be one
+/// exchange ahead and never two, for it needs this agent's message to go on; so two slots a peer
+/// hold all that can arrive.
 #[derive(Debug)]
 pub struct SecretShares {
     id: u32,
@@ -193,18 +210,21 @@ impl Agent<SecretShares> {
     /// What to do next; `None` until another message comes.
     ///
     /// # Errors
-    /// A vector that does not fit the declared range, or a run that failed before: nothing more is sent.
+    /// A vector that does not fit the declared range, or a run that failed before: nothing more is
+    /// sent.
     pub fn poll(&mut self) -> Result<Option<ShareEffect>, ShareError> {
         self.try_poll()
     }
 
-    /// The mean of all agents' vectors of the last complete round, or the sum of what they contributed: all that was revealed of them.
+    /// The mean of all agents' vectors of the last complete round, or the sum of what they
+    /// contributed: all that was revealed of them.
     #[must_use]
     pub fn revealed(&self) -> &[f64] {
         self.exchange.sight.revealed()
     }
 
-    /// Ends the run because `from` is gone: its shares cannot be replaced, and what was exchanged in this round stays hidden.
+    /// Ends the run because `from` is gone: its shares cannot be replaced, and what was exchanged
+    /// in this round stays hidden.
     pub fn dropped(&mut self, from: u32) -> ShareError {
         let error = ShareError::Dropped { from, round: self.round() + 1 };
         self.core.queue.clear();
@@ -254,13 +274,18 @@ impl Exchange for SecretShares {
         if self.done.is_multiple_of(2) {
             let mut words = vec![0; self.code.agents() * self.total.len()];
             let seat = self.sight.seat(self.done / 2);
-            let shares = core.player.share(&seat, &mut core.draft, &self.code, &mut self.own, &mut words)?;
+            let shares =
+                core.player.share(&seat, &mut core.draft, &self.code, &mut self.own, &mut words)?;
             self.total.copy_from_slice(shares.of(from as usize));
-            let all = self.others.iter().map(|&to| message(to, Phase::Share, shares.of(to as usize).into()));
+            let all = self
+                .others
+                .iter()
+                .map(|&to| message(to, Phase::Share, shares.of(to as usize).into()));
             core.send(self.done + 1, shares.charge(), all);
         } else {
             let sum: Arc<[u64]> = self.total.as_slice().into();
-            // A sum of shares is a function of what others sent; who gets one knows that the shares before it are safe.
+            // A sum of shares is a function of what others sent; who gets one knows that the shares
+            // before it are safe.
             let all = self.others.iter().map(|&to| message(to, Phase::Sum, Arc::clone(&sum)));
             core.send(self.done + 1, Charge::Nothing, all);
         }
@@ -290,7 +315,11 @@ impl Exchange for SecretShares {
         Ok(())
     }
 
-    fn handle(&mut self, core: &mut Core<ShareMessage>, message: &ShareMessage) -> Result<(), ShareRefusal> {
+    fn handle(
+        &mut self,
+        core: &mut Core<ShareMessage>,
+        message: &ShareMessage,
+    ) -> Result<(), ShareRefusal> {
         let &ShareMessage { from, to, round, phase, ref words } = message;
         if let Some(failure) = &core.failed {
             return Err(ShareRefusal::Failed(failure.to_string()));
@@ -331,11 +360,19 @@ impl Exchange for SecretShares {
         Checkpoint { own, shares, ..core.checkpoint(self.done) }
     }
 
-    fn restore(&mut self, core: &mut Core<ShareMessage>, saved: &Checkpoint) -> Result<(), RestoreError> {
+    fn restore(
+        &mut self,
+        core: &mut Core<ShareMessage>,
+        saved: &Checkpoint,
+    ) -> Result<(), RestoreError> {
         let shape = |what| RestoreError::Shape { what };
         let total = saved.shares.as_ref().filter(|total| total.len() == self.total.len());
         let total = total.ok_or(shape("the exchange"))?;
-        let own = saved.own.as_ref().filter(|own| own.len() == self.own.len()).ok_or(shape("the model"))?;
+        let own = saved
+            .own
+            .as_ref()
+            .filter(|own| own.len() == self.own.len())
+            .ok_or(shape("the model"))?;
         if saved.model.as_ref().is_some_and(|model| model.len() != own.len()) {
             return Err(shape("the model"));
         }
@@ -356,10 +393,17 @@ impl Exchange for SecretShares {
     }
 
     fn may_join(&self, _: &Core<ShareMessage>) -> Result<(), JoinError> {
-        Err(JoinError::Exchange { why: "in secret shares every site is a neighbour of every other already" })
+        Err(JoinError::Exchange {
+            why: "in secret shares every site is a neighbour of every other already",
+        })
     }
 
-    fn rejoined(&self, _: &Core<ShareMessage>, _: u32, _: Option<&[f64]>) -> Result<Checkpoint, RejoinError> {
+    fn rejoined(
+        &self,
+        _: &Core<ShareMessage>,
+        _: u32,
+        _: Option<&[f64]>,
+    ) -> Result<Checkpoint, RejoinError> {
         let why = "a vector that left in shares is with nobody: no neighbour can give it back";
         Err(RejoinError::Hidden { why })
     }

@@ -1,15 +1,23 @@
 //! Messages that take time: who has what when, and how old what an agent mixes is.
 //!
-//! Time is counted in rounds of work: between the end of an exchange and its next release an agent works for 1. A message takes [`Delays::message`], over a slow link
-//! [`Delays::factor`] times as long, and up to [`Delays::jitter`] of that more, by chance. When exchanges end is a function of the graph, the delays and the seed, and of nothing that was sent:
-//! the clock runs beside the agents and tells each how old its neighbours' vectors are.
+//! Time is counted in rounds of work: between the end of an exchange and its next release an agent
+//! works for 1. A message takes [`Delays::message`], over a slow link [`Delays::factor`] times as
+//! long, and up to [`Delays::jitter`] of that more, by chance. When exchanges end is a function of
+//! the graph, the delays and the seed, and of nothing that was sent: the clock runs beside the
+//! agents and tells each how old its neighbours' vectors are.
 //!
 //! # Why gradient descent stands it
-//! Let x̄ be the fixed point of x_i = Σ_j W_ij x_j − η∇f_i(x_i), where every agent of `dgd` with step η ends without delays. An agent that mixes old vectors of its neighbours, and its own newest, has
-//! ‖x_i⁺ − x̄_i‖ ≤ ‖W_ii(x_i − x̄_i) − η(∇f_i(x_i) − ∇f_i(x̄_i))‖ + Σ_{j≠i} W_ij‖x_j' − x̄_j‖. With m-strongly convex, M-smooth f_i and η(M + m) ≤ 2W_ii the first part is at most
-//! (W_ii − ηm)‖x_i − x̄_i‖, so that the largest distance of any agent falls by 1 − ηm each time that everybody has released anew from what was within it: every s + 1 rounds at the latest. The point it falls to
-//! does not depend on the delays. Noise adds to a message what it adds without delays, and a part of the mixed noise has weights that are not negative and add up to at most one, as before.
-//! Algorithms that balance duals or trackers over edges (`extra`, `gradient-tracking`, `admm`) have no such argument: what one end took back and the other had not yet seen is lost for good.
+//! Let x̄ be the fixed point of x_i = Σ_j W_ij x_j − η∇f_i(x_i), where every agent of `dgd` with
+//! step η ends without delays. An agent that mixes old vectors of its neighbours, and its own
+//! newest, has ‖x_i⁺ − x̄_i‖ ≤ ‖W_ii(x_i − x̄_i) − η(∇f_i(x_i) − ∇f_i(x̄_i))‖ + Σ_{j≠i} W_ij‖x_j' −
+//! x̄_j‖. With m-strongly convex, M-smooth f_i and η(M + m) ≤ 2W_ii the first part is at most (W_ii
+//! − ηm)‖x_i − x̄_i‖, so that the largest distance of any agent falls by 1 − ηm each time that
+//! everybody has released anew from what was within it: every s + 1 rounds at the latest. The point
+//! it falls to does not depend on the delays. Noise adds to a message what it adds without delays,
+//! and a part of the mixed noise has weights that are not negative and add up to at most one, as
+//! before. Algorithms that balance duals or trackers over edges (`extra`, `gradient-tracking`,
+//! `admm`) have no such argument: what one end took back and the other had not yet seen is lost for
+//! good.
 
 use crate::fault::Fault;
 use crate::graph::Graph;
@@ -18,7 +26,8 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// How long messages of a simulation take, in times of what an agent works in a round (`[delays]` of an experiment file).
+/// How long messages of a simulation take, in times of what an agent works in a round (`[delays]`
+/// of an experiment file).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delays {
@@ -50,16 +59,19 @@ impl Delays {
     /// # Errors
     /// [`Fault`] with the key and the rule it breaks.
     pub fn check(&self, graphs: &[std::sync::Arc<Graph>]) -> Result<(), Fault> {
-        for (key, value) in [("message", self.message), ("factor", self.factor), ("jitter", self.jitter)] {
+        for (key, value) in
+            [("message", self.message), ("factor", self.factor), ("jitter", self.jitter)]
+        {
             if !(value.is_finite() && value >= 0.0) {
-                let message = format!("delays.{key} = {value} must be a number that is not negative");
+                let message =
+                    format!("delays.{key} = {value} must be a number that is not negative");
                 return Err(Fault::at(format!("delays.{key}"), message));
             }
         }
         let linked = |&(a, b): &(u32, u32)| {
-            graphs
-                .iter()
-                .any(|g| (a as usize) < g.agents() && g.neighbours(a as usize).binary_search(&b).is_ok())
+            graphs.iter().any(|g| {
+                (a as usize) < g.agents() && g.neighbours(a as usize).binary_search(&b).is_ok()
+            })
         };
         match self.slow.iter().find(|pair| !linked(pair)) {
             Some((a, b)) => Err(Fault::at(
@@ -91,7 +103,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// At the start: everybody works on its first release. `staleness` is the oldest age that will be asked for.
+    /// At the start: everybody works on its first release. `staleness` is the oldest age that will
+    /// be asked for.
     #[must_use]
     pub(crate) fn new(delays: Delays, graph: &Graph, staleness: u32, seed: &Seed) -> Self {
         let agents = graph.agents();
@@ -102,7 +115,9 @@ impl Clock {
             kept,
             exchange: 0,
             released: vec![1.0; agents],
-            arrived: (0..agents).map(|i| vec![VecDeque::with_capacity(kept + 1); graph.degree(i)]).collect(),
+            arrived: (0..agents)
+                .map(|i| vec![VecDeque::with_capacity(kept + 1); graph.degree(i)])
+                .collect(),
             now: 0.0,
         }
     }
@@ -113,13 +128,15 @@ impl Clock {
         self.now
     }
 
-    /// Ends the next exchange for every agent, as soon as all it needs is there, and returns how old each neighbour's vector is, by agent and neighbour. No vector is more than
-    /// `oldest` rounds old, and of several neighbours at least half are of this round.
+    /// Ends the next exchange for every agent, as soon as all it needs is there, and returns how
+    /// old each neighbour's vector is, by agent and neighbour. No vector is more than `oldest`
+    /// rounds old, and of several neighbours at least half are of this round.
     pub(crate) fn exchange(&mut self, graph: &Graph, oldest: u32) -> Vec<Vec<u32>> {
         self.exchange += 1;
         let chance: Vec<Vec<f64>> = (0..graph.agents())
             .map(|j| {
-                let mut stream = self.seed.stream(Purpose::Network, j as u64, u64::from(self.exchange));
+                let mut stream =
+                    self.seed.stream(Purpose::Network, j as u64, u64::from(self.exchange));
                 graph.neighbours(j).iter().map(|_| stream.random::<f64>()).collect()
             })
             .collect();
@@ -127,7 +144,8 @@ impl Clock {
             for (arrived, &j) in all.iter_mut().zip(graph.neighbours(i)) {
                 let from = j as usize;
                 let place = graph.neighbours(from).partition_point(|&k| (k as usize) < i);
-                let takes = self.delays.of(i as u32, j) * (1.0 + self.delays.jitter * chance[from][place]);
+                let takes =
+                    self.delays.of(i as u32, j) * (1.0 + self.delays.jitter * chance[from][place]);
                 let at = self.released[from] + takes;
                 // A link keeps the order.
                 arrived.push_front(arrived.front().map_or(at, |before| before.max(at)));
@@ -158,7 +176,9 @@ fn over(all: &[VecDeque<f64>], released: f64, oldest: usize) -> f64 {
         _ => fresh.len().div_ceil(2).min(fresh.len().saturating_sub(1)),
     };
     let fresh = wanted.checked_sub(1).map_or(released, |last| fresh[last]);
-    all.iter().filter_map(|arrived| arrived.get(oldest)).fold(released.max(fresh), |most, at| most.max(*at))
+    all.iter()
+        .filter_map(|arrived| arrived.get(oldest))
+        .fold(released.max(fresh), |most, at| most.max(*at))
 }
 
 fn age(arrived: &VecDeque<f64>, at: f64) -> u32 {

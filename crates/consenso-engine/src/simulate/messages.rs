@@ -1,4 +1,5 @@
-//! A virtual network: delay, loss with retransmission, partition and repair. Time is a number, not a clock.
+//! A virtual network: delay, loss with retransmission, partition and repair. Time is a number, not
+//! a clock.
 
 use super::error::SimulationError;
 use crate::agent::{Agent, Effect, Message};
@@ -20,12 +21,12 @@ pub struct Faults {
     /// How long a sender waits before it sends again.
     pub retry_after: f64,
     /// Times in which the graph is cut.
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<Cut>,
 }
 
 /// A cut: between `from` and `until` nothing passes between agents below `split` and the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Partition {
+pub struct Cut {
     /// Start.
     pub from: f64,
     /// Repair.
@@ -47,7 +48,8 @@ pub struct Traffic {
     pub stopped: Vec<StopReason>,
     /// Every release: (agent, round) in order of round, then agent.
     pub transcript: Vec<Message>,
-    /// How old the vectors were that each release was made from, in the same order; empty where they are all of the round before.
+    /// How old the vectors were that each release was made from, in the same order; empty where
+    /// they are all of the round before.
     pub ages: Vec<Vec<u32>>,
 }
 
@@ -83,7 +85,8 @@ impl Ord for InFlight {
 /// Drives agents to the end through messages, and returns them with what was sent.
 ///
 /// # Errors
-/// [`SimulationError`] when an agent refuses a message or a partition never heals: neither can happen among honest agents under healing faults.
+/// [`SimulationError`] when an agent refuses a message or a partition never heals: neither can
+/// happen among honest agents under healing faults.
 pub fn over_messages(
     mut agents: Vec<Agent>,
     neighbours: impl Fn(usize) -> Vec<u32>,
@@ -92,7 +95,8 @@ pub fn over_messages(
 ) -> Result<(Vec<Agent>, Traffic), SimulationError> {
     let mut chance = seed.stream(Purpose::Network, 0, 0);
     let mut queue: BinaryHeap<Reverse<InFlight>> = BinaryHeap::new();
-    let mut traffic = Traffic { stopped: vec![StopReason::Interrupted; agents.len()], ..Traffic::default() };
+    let mut traffic =
+        Traffic { stopped: vec![StopReason::Interrupted; agents.len()], ..Traffic::default() };
     let (mut now, mut order) = (0.0, 0);
     let mut ready: Vec<usize> = (0..agents.len()).collect();
     let mut sent: Vec<(Message, Vec<u32>)> = Vec::new();
@@ -106,8 +110,12 @@ pub fn over_messages(
                     Effect::Send(message) => {
                         for to in neighbours(id) {
                             order += 1;
-                            let send =
-                                Sending { message: message.clone(), to: to as usize, order, attempt: 0 };
+                            let send = Sending {
+                                message: message.clone(),
+                                to: to as usize,
+                                order,
+                                attempt: 0,
+                            };
                             send.depart(now, faults, &mut chance, &mut queue);
                         }
                         sent.push((message, agents[id].ages().to_vec()));
@@ -127,7 +135,12 @@ pub fn over_messages(
                     attempts: MAX_ATTEMPTS,
                 });
             }
-            Sending { message, to, order, attempt: attempt + 1 }.depart(now, faults, &mut chance, &mut queue);
+            Sending { message, to, order, attempt: attempt + 1 }.depart(
+                now,
+                faults,
+                &mut chance,
+                &mut queue,
+            );
             continue;
         }
         traffic.delivered += 1;
@@ -156,17 +169,23 @@ impl Sending {
         queue: &mut BinaryHeap<Reverse<InFlight>>,
     ) {
         let Self { message, to, order, attempt } = self;
-        let side = |id: u32, cut: &Partition| id < cut.split;
-        let cut = faults
-            .partitions
-            .iter()
-            .any(|p| p.from <= now && now < p.until && side(message.from(), p) != side(to as u32, p));
+        let side = |id: u32, cut: &Cut| id < cut.split;
+        let cut = faults.partitions.iter().any(|p| {
+            p.from <= now && now < p.until && side(message.from(), p) != side(to as u32, p)
+        });
         let lost = cut || chance.random::<f64>() < faults.loss;
         let copies = if !lost && chance.random::<f64>() < faults.duplication { 2 } else { 1 };
         for _ in 0..copies {
             let delay = faults.delay.0 + chance.random::<f64>() * (faults.delay.1 - faults.delay.0);
             let at = now + if lost { faults.retry_after.max(1e-3) } else { delay };
-            queue.push(Reverse(InFlight { at, order, to, message: message.clone(), attempt, lost }));
+            queue.push(Reverse(InFlight {
+                at,
+                order,
+                to,
+                message: message.clone(),
+                attempt,
+                lost,
+            }));
         }
     }
 }

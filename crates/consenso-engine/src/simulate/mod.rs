@@ -1,4 +1,5 @@
-//! The seeded drivers of the agents: in lockstep and fast, or message by message through a virtual network with faults.
+//! The seeded drivers of the agents: in lockstep and fast, or message by message through a virtual
+//! network with faults.
 //!
 //! Both play the same [`Player`]s and give the same transcript bit for bit.
 
@@ -11,11 +12,11 @@ mod shared;
 pub(crate) use delays::Clock;
 pub use delays::Delays;
 pub use error::{RankError, SimulationError};
-pub use messages::{Faults, Partition, Traffic, over_messages};
+pub use messages::{Cut, Faults, Traffic, over_messages};
 pub use parted::{Alone, Division, Parted, PartedState, Ranks, ThreadRanks};
 
 use crate::agent::{Player, PlayerState, RestoreError, Seat};
-use crate::gate::Draft;
+use crate::gate::Desk;
 use crate::graph::{Graph, Mixing};
 use crate::protocol::{Common, Weights};
 use crate::random::Seed;
@@ -34,13 +35,14 @@ pub struct DropOut {
     pub round: u32,
 }
 
-/// Multiply-adds a share of a round should hold before it is worth handing to another thread: about 10 µs of work, where handing it over
-/// takes about one.
+/// Multiply-adds a share of a round should hold before it is worth handing to another thread: about
+/// 10 µs of work, where handing it over takes about one.
 pub(crate) const GRAIN: usize = 50_000;
 
 /// All agents of a run, moving together.
 ///
-/// Released vectors live in one N×d block, double-buffered; agents borrow their neighbours' rows, and nothing is allocated in a round.
+/// Released vectors live in one N×d block, double-buffered; agents borrow their neighbours' rows,
+/// and nothing is allocated in a round.
 #[derive(Debug)]
 pub struct Lockstep {
     players: Vec<Player>,
@@ -51,10 +53,11 @@ pub struct Lockstep {
     round: u32,
     rows: Vec<f64>,
     next: Vec<f64>,
-    draft: Draft,
+    draft: Desk,
     exchange: Option<shared::Exchange>,
     failure: Option<ShareError>,
-    /// Whether a release had to be moved into the public reach before this simulation went on from a state.
+    /// Whether a release had to be moved into the public reach before this simulation went on from
+    /// a state.
     clamped: bool,
     /// Who has what when, where messages take time and older ones may be mixed.
     clock: Option<Clock>,
@@ -62,8 +65,8 @@ pub struct Lockstep {
     past: std::collections::VecDeque<Vec<f64>>,
 }
 
-/// Everything that changes from round to round in a [`Lockstep`], to be written down and gone on from. It holds what agents keep to themselves, so it is
-/// as private as their records.
+/// Everything that changes from round to round in a [`Lockstep`], to be written down and gone on
+/// from. It holds what agents keep to themselves, so it is as private as their records.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct LockstepState {
     round: u32,
@@ -98,7 +101,8 @@ impl LockstepState {
 }
 
 impl Lockstep {
-    /// Every agent at its start (zero, unless a constraint set excludes it). There must be as many players as the graph has agents.
+    /// Every agent at its start (zero, unless a constraint set excludes it). There must be as many
+    /// players as the graph has agents.
     #[must_use]
     pub fn new(players: Vec<Player>, graph: Arc<Graph>, mixing: Arc<Mixing>) -> Self {
         assert_eq!(players.len(), graph.agents(), "a player an agent");
@@ -107,7 +111,7 @@ impl Lockstep {
         let grain = (GRAIN / work.max(1)).max(1);
         let rows: Vec<f64> = players.iter().flat_map(Player::start).collect();
         let next = rows.clone();
-        let draft = Draft::default();
+        let draft = Desk::default();
         Self {
             players,
             graph,
@@ -126,7 +130,8 @@ impl Lockstep {
         }
     }
 
-    /// Lets messages take time. Agents that may mix [older vectors](Player::with_staleness) mix what has arrived; for others only the time would differ.
+    /// Lets messages take time. Agents that may mix [older vectors](Player::with_staleness) mix
+    /// what has arrived; for others only the time would differ.
     #[must_use]
     pub fn delayed(mut self, delays: Delays, seed: &Seed) -> Self {
         let staleness = self.players.first().map_or(0, Player::staleness);
@@ -137,7 +142,8 @@ impl Lockstep {
     /// Lets the agents exchange secret shares: only the sum of their vectors is revealed.
     ///
     /// # Errors
-    /// A graph that is not complete or not the code's, or an algorithm that looks at more than sums.
+    /// A graph that is not complete or not the code's, or an algorithm that looks at more than
+    /// sums.
     pub fn secret_shared(mut self, code: FixedPoint) -> Result<Self, ShareError> {
         if !self.graph.is_complete() || code.agents() != self.players.len() {
             return Err(ShareError::NotComplete);
@@ -146,8 +152,8 @@ impl Lockstep {
         Ok(self)
     }
 
-    /// Switches this simulation to masked sums: only sums over many agents are revealed, on any graph, and agents may drop out. The gates must have
-    /// [masks](crate::gate::Gate::with_masks).
+    /// Switches this simulation to masked sums: only sums over many agents are revealed, on any
+    /// graph, and agents may drop out. The gates must have [masks](crate::gate::Gate::with_masks).
     ///
     /// # Errors
     /// A graph that is not the code's, or an algorithm that looks at more than sums.
@@ -204,7 +210,9 @@ impl Lockstep {
     /// Puts all agents at the given models, row by row, before the first round.
     pub fn start_from(&mut self, models: &[f64]) {
         let dim = self.model_dim().max(1);
-        for (row, model) in self.rows.chunks_exact_mut(self.dim.max(1)).zip(models.chunks_exact(dim)) {
+        for (row, model) in
+            self.rows.chunks_exact_mut(self.dim.max(1)).zip(models.chunks_exact(dim))
+        {
             row[..dim].copy_from_slice(model);
         }
     }
@@ -213,12 +221,25 @@ impl Lockstep {
     pub fn advance(&mut self) {
         if let Some(mut clock) = self.clock.take() {
             let oldest = self.players.first().map_or(0, |p| p.oldest(self.round));
-            let ages = if self.round == 0 { Vec::new() } else { clock.exchange(&self.graph, oldest) };
+            let ages =
+                if self.round == 0 { Vec::new() } else { clock.exchange(&self.graph, oldest) };
             self.clock = Some(clock);
             return self.advance_with(&ages);
         }
-        let Self { players, graph, mixing, dim, grain, round, rows, next, draft, exchange, failure, .. } =
-            self;
+        let Self {
+            players,
+            graph,
+            mixing,
+            dim,
+            grain,
+            round,
+            rows,
+            next,
+            draft,
+            exchange,
+            failure,
+            ..
+        } = self;
         if let Some(exchange) = exchange {
             if failure.is_none() {
                 *failure = exchange.advance(players, *round, *grain, rows).err();
@@ -227,8 +248,9 @@ impl Lockstep {
             return;
         }
         let common = common(players, graph, rows, *dim);
-        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
-        // Back and forth: what one round read last is still in the cache when the next begins. The order changes no result.
+        let table = Seats { graph, mixing, rows, round: *round, common: common.as_ref() };
+        // Back and forth: what one round read last is still in the cache when the next begins. The
+        // order changes no result.
         let back = !round.is_multiple_of(2);
         if players.len() <= *grain {
             let all = players.iter_mut().zip(next.chunks_exact_mut(*dim)).enumerate();
@@ -238,26 +260,29 @@ impl Lockstep {
             if back { all.rev().for_each(play) } else { all.for_each(play) }
         } else {
             let all = players.par_iter_mut().zip(next.par_chunks_exact_mut(*dim)).enumerate();
-            let play = |draft: &mut Draft, (i, (player, out)): (usize, (&mut Player, &mut [f64]))| {
-                player.play(&table.seat(i), draft, out);
-            };
+            let play =
+                |draft: &mut Desk, (i, (player, out)): (usize, (&mut Player, &mut [f64]))| {
+                    player.play(&table.seat(i), draft, out);
+                };
             if back {
-                all.rev().with_min_len(*grain).for_each_init(Draft::default, play);
+                all.rev().with_min_len(*grain).for_each_init(Desk::default, play);
             } else {
-                all.with_min_len(*grain).for_each_init(Draft::default, play);
+                all.with_min_len(*grain).for_each_init(Desk::default, play);
             }
         }
         std::mem::swap(rows, next);
         *round += 1;
     }
 
-    /// One round in which vectors of neighbours are as old as said, by agent and neighbour; where nothing is said they are of the last round. What sites of a real network mixed can be played again with it.
+    /// One round in which vectors of neighbours are as old as said, by agent and neighbour; where
+    /// nothing is said they are of the last round. What sites of a real network mixed can be played
+    /// again with it.
     pub fn advance_with(&mut self, ages: &[Vec<u32>]) {
         let Self { players, graph, mixing, dim, grain, round, rows, next, past, .. } = self;
         let staleness = players.first().map_or(0, Player::staleness) as usize;
-        let table = Table { graph, mixing, rows, round: *round, common: None };
+        let table = Seats { graph, mixing, rows, round: *round, common: None };
         let all = players.par_iter_mut().zip(next.par_chunks_exact_mut(*dim)).enumerate();
-        all.with_min_len(*grain).for_each_init(Draft::default, |draft, (i, (player, out))| {
+        all.with_min_len(*grain).for_each_init(Desk::default, |draft, (i, (player, out))| {
             let seat = table.seat(i);
             let aged = ages.get(i).filter(|ages| ages.iter().any(|age| *age > 0));
             let Some(ages) = aged else {
@@ -267,7 +292,8 @@ impl Lockstep {
             let row = |j: usize| j * *dim..(j + 1) * *dim;
             let mut seen = rows[row(i)].to_vec();
             for (&j, &age) in seat.neighbours.iter().zip(ages) {
-                let block = (age as usize).checked_sub(1).and_then(|back| past.get(back)).unwrap_or(rows);
+                let block =
+                    (age as usize).checked_sub(1).and_then(|back| past.get(back)).unwrap_or(rows);
                 seen.extend_from_slice(&block[row(j as usize)]);
             }
             let indices: Vec<u32> = (1..=ages.len() as u32).collect();
@@ -279,14 +305,17 @@ impl Lockstep {
         *round += 1;
     }
 
-    /// The models the agents would use if the run ended now, row by row, without averaging and gossip.
+    /// The models the agents would use if the run ended now, row by row, without averaging and
+    /// gossip.
     #[must_use]
     pub(crate) fn current_models(&self) -> Vec<f64> {
         let Self { players, graph, mixing, round, rows, .. } = self;
-        let table = Table { graph, mixing, rows, round: *round, common: None };
+        let table = Seats { graph, mixing, rows, round: *round, common: None };
         let dim = self.model_dim();
         let mut models = vec![0.0; players.len() * dim];
-        for (i, (player, model)) in players.iter().zip(models.chunks_exact_mut(dim.max(1))).enumerate() {
+        for (i, (player, model)) in
+            players.iter().zip(models.chunks_exact_mut(dim.max(1))).enumerate()
+        {
             player.current_model(&table.seat(i), model);
         }
         models
@@ -305,13 +334,17 @@ impl Lockstep {
         }
     }
 
-    /// Goes on from a state of the same simulation: what comes after it is bit for bit what would have come without it.
+    /// Goes on from a state of the same simulation: what comes after it is bit for bit what would
+    /// have come without it.
     ///
     /// # Errors
     /// [`RestoreError`] if it is of another one; the simulation must not be used then.
     pub fn resume(&mut self, state: &LockstepState) -> Result<(), RestoreError> {
         let whole = |rows: &Vec<f64>| rows.len() == self.rows.len();
-        if !whole(&state.rows) || !state.past.iter().all(whole) || state.players.len() != self.players.len() {
+        if !whole(&state.rows)
+            || !state.past.iter().all(whole)
+            || state.players.len() != self.players.len()
+        {
             return Err(RestoreError::Shape { what: "the agents of a simulation" });
         }
         let fits = match (&mut self.exchange, &state.shared) {
@@ -344,7 +377,7 @@ impl Lockstep {
             return exchange.finish(players, *round);
         }
         let common = common(players, graph, rows, *dim);
-        let table = Table { graph, mixing, rows, round: *round, common: common.as_ref() };
+        let table = Seats { graph, mixing, rows, round: *round, common: common.as_ref() };
         players.iter_mut().enumerate().map(|(i, player)| player.finish(&table.seat(i))).collect()
     }
 }
@@ -355,7 +388,7 @@ fn common(players: &[Player], graph: &Graph, rows: &[f64], dim: usize) -> Option
     used.then(|| Common::of(&rows.chunks_exact(dim.max(1)).collect::<Vec<_>>()))
 }
 
-struct Table<'a> {
+struct Seats<'a> {
     graph: &'a Graph,
     mixing: &'a Mixing,
     rows: &'a [f64],
@@ -363,7 +396,7 @@ struct Table<'a> {
     common: Option<&'a Common>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> Seats<'a> {
     fn seat(&self, agent: usize) -> Seat<'a> {
         let neighbours = self.graph.neighbours(agent);
         Seat {
@@ -371,7 +404,10 @@ impl<'a> Table<'a> {
             me: agent as u32,
             neighbours,
             place: neighbours.partition_point(|&j| (j as usize) < agent),
-            weights: Weights { own: self.mixing.own(agent), neighbours: self.mixing.neighbours(agent) },
+            weights: Weights {
+                own: self.mixing.own(agent),
+                neighbours: self.mixing.neighbours(agent),
+            },
             round: self.round,
             common: self.common,
         }

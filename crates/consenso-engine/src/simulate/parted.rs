@@ -1,12 +1,13 @@
 //! One graph on several machines: each has some of the agents and the rows that those look at.
 //!
-//! Agents at the border play first; their rows travel while the others play. Every draw is keyed by agent and round, and every agent
-//! sees its neighbours in the order of their numbers, so the transcript is that of [`Lockstep`](super::Lockstep), bit for bit, however the
-//! agents are divided.
+//! Agents at the border play first; their rows travel while the others play. Every draw is keyed by
+//! agent and round, and every agent sees its neighbours in the order of their numbers, so the
+//! transcript is that of [`Lockstep`](super::Lockstep), bit for bit, however the agents are
+//! divided.
 
 use super::error::{RankError, SimulationError};
 use crate::agent::{Player, PlayerState, RestoreError, Seat};
-use crate::gate::Draft;
+use crate::gate::Desk;
 use crate::graph::{Graph, Mixing};
 use crate::problem::Workspace;
 use crate::protocol::{Common, Weights};
@@ -28,19 +29,29 @@ pub trait Ranks {
     ///
     /// # Errors
     /// [`RankError`] when messages cannot be sent.
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError>;
+    fn post(
+        &mut self,
+        out: Vec<(usize, Vec<f64>)>,
+        expected: &[(usize, usize)],
+    ) -> Result<(), RankError>;
 
-    /// Waits for what the last [`Self::post`] began, and returns what was received, in the order it was expected.
+    /// Waits for what the last [`Self::post`] began, and returns what was received, in the order it
+    /// was expected.
     ///
     /// # Errors
     /// [`RankError`] when messages are lost.
     fn collect(&mut self) -> Result<Vec<Vec<f64>>, RankError>;
 
-    /// Sends everybody's numbers to rank 0, which gets them rank by rank; `counts` says how many each has. The others get nothing.
+    /// Sends everybody's numbers to rank 0, which gets them rank by rank; `counts` says how many
+    /// each has. The others get nothing.
     ///
     /// # Errors
     /// As for [`Self::post`].
-    fn sent_to_first(&mut self, mine: Vec<f64>, counts: &[usize]) -> Result<Vec<Vec<f64>>, RankError> {
+    fn sent_to_first(
+        &mut self,
+        mine: Vec<f64>,
+        counts: &[usize],
+    ) -> Result<Vec<Vec<f64>>, RankError> {
         if self.rank() > 0 {
             self.post(vec![(0, mine)], &[])?;
             self.collect()?;
@@ -78,8 +89,9 @@ pub struct Division {
 }
 
 impl Division {
-    /// Divides agents into blocks of equal work, contiguous in an order in which neighbours are near each other: the agents' own
-    /// order, or the reverse Cuthill–McKee order if that sends fewer rows.
+    /// Divides agents into blocks of equal work, contiguous in an order in which neighbours are
+    /// near each other: the agents' own order, or the reverse Cuthill–McKee order if that sends
+    /// fewer rows.
     #[must_use]
     pub fn new(graph: &Graph, ranks: usize) -> Self {
         let own = Self::blocks(&(0..graph.agents() as u32).collect::<Vec<_>>(), ranks);
@@ -98,7 +110,8 @@ impl Division {
         Self { owner, ranks }
     }
 
-    /// Rows that cross from rank to rank in a round, each counted once for every rank that needs it.
+    /// Rows that cross from rank to rank in a round, each counted once for every rank that needs
+    /// it.
     #[must_use]
     pub fn halo(&self, graph: &Graph) -> usize {
         (0..graph.agents()).map(|agent| self.readers(graph, agent).len()).sum()
@@ -106,7 +119,8 @@ impl Division {
 
     /// The other ranks that look at an agent's row, in order.
     fn readers(&self, graph: &Graph, agent: usize) -> Vec<u32> {
-        let mut readers: Vec<u32> = graph.neighbours(agent).iter().map(|&j| self.owner[j as usize]).collect();
+        let mut readers: Vec<u32> =
+            graph.neighbours(agent).iter().map(|&j| self.owner[j as usize]).collect();
         readers.retain(|&rank| rank != self.owner[agent]);
         readers.sort_unstable();
         readers.dedup();
@@ -131,7 +145,8 @@ impl Division {
     }
 }
 
-/// Breadth first from an agent of least degree, neighbours by degree, and then backwards: neighbours end up near each other.
+/// Breadth first from an agent of least degree, neighbours by degree, and then backwards:
+/// neighbours end up near each other.
 fn cuthill_mckee(graph: &Graph) -> Vec<u32> {
     let n = graph.agents();
     let mut by_degree: Vec<u32> = (0..n as u32).collect();
@@ -175,7 +190,8 @@ type Make<'a> = Box<dyn Fn(usize) -> Result<Player, SimulationError> + Sync + 'a
 enum Crew<'a> {
     /// In memory, with their records.
     Held(Vec<Player>),
-    /// Made anew for every round and gone after it; what they must not forget stays, `None` before the first round.
+    /// Made anew for every round and gone after it; what they must not forget stays, `None` before
+    /// the first round.
     Streamed(Make<'a>, Vec<Option<PlayerState>>),
 }
 
@@ -209,7 +225,8 @@ impl std::fmt::Debug for Parted<'_> {
     }
 }
 
-/// What a rank must keep to go on later. It holds what agents keep to themselves, so it is as private as their records.
+/// What a rank must keep to go on later. It holds what agents keep to themselves, so it is as
+/// private as their records.
 #[derive(Serialize, Deserialize)]
 pub struct PartedState {
     round: u32,
@@ -234,7 +251,8 @@ impl PartedState {
 }
 
 impl<'a> Parted<'a> {
-    /// The agents of this rank at their start; `player` makes one by its number, and is asked for those of this rank only.
+    /// The agents of this rank at their start; `player` makes one by its number, and is asked for
+    /// those of this rank only.
     ///
     /// # Errors
     /// What `player` answers.
@@ -248,8 +266,9 @@ impl<'a> Parted<'a> {
         Self::with(graph, mixing, division, rank, false, Box::new(player))
     }
 
-    /// The same agents, of which none is kept in memory: in every round each is made by `player`, set to where it was, plays and is gone. What stays is its last
-    /// release and what it must not forget. The transcript is the same, bit for bit.
+    /// The same agents, of which none is kept in memory: in every round each is made by `player`,
+    /// set to where it was, plays and is gone. What stays is its last release and what it must not
+    /// forget. The transcript is the same, bit for bit.
     ///
     /// # Errors
     /// What `player` answers.
@@ -273,7 +292,8 @@ impl<'a> Parted<'a> {
     ) -> Result<Self, SimulationError> {
         // With one rank everybody is here and nobody is looked at from elsewhere.
         let alone = division.ranks == 1;
-        let read = |agent: u32| if alone { Vec::new() } else { division.readers(graph, agent as usize) };
+        let read =
+            |agent: u32| if alone { Vec::new() } else { division.readers(graph, agent as usize) };
         let mut mine: Vec<u32> = division.agents(rank).map(|agent| agent as u32).collect();
         let mut known = mine.clone();
         if !alone {
@@ -283,7 +303,8 @@ impl<'a> Parted<'a> {
             mine.sort_by_key(|&agent| (read(agent).is_empty(), agent));
         }
         let border = mine.iter().take_while(|&&agent| !read(agent).is_empty()).count();
-        let row = |agent: u32| if alone { agent } else { known.partition_point(|&k| k < agent) as u32 };
+        let row =
+            |agent: u32| if alone { agent } else { known.partition_point(|&k| k < agent) as u32 };
         let mut looks = Vec::with_capacity(mine.iter().map(|&i| graph.degree(i as usize)).sum());
         let resident = |&agent: &u32| {
             let neighbours = graph.neighbours(agent as usize);
@@ -294,11 +315,13 @@ impl<'a> Parted<'a> {
             Resident { agent, me: row(agent), looks, place, digest: 0xcbf2_9ce4_8422_2325 }
         };
         let residents: Vec<Resident> = mine.iter().map(resident).collect();
-        let mut sends: Vec<(usize, Vec<u32>)> = (0..division.ranks).map(|r| (r, Vec::new())).collect();
+        let mut sends: Vec<(usize, Vec<u32>)> =
+            (0..division.ranks).map(|r| (r, Vec::new())).collect();
         for (place, resident) in residents[..border].iter().enumerate() {
             read(resident.agent).iter().for_each(|&rank| sends[rank as usize].1.push(place as u32));
         }
-        let mut receives: Vec<(usize, Vec<u32>)> = (0..division.ranks).map(|r| (r, Vec::new())).collect();
+        let mut receives: Vec<(usize, Vec<u32>)> =
+            (0..division.ranks).map(|r| (r, Vec::new())).collect();
         for (row, &agent) in known.iter().enumerate() {
             let owner = division.owner[agent as usize] as usize;
             if owner != rank {
@@ -310,13 +333,16 @@ impl<'a> Parted<'a> {
         // Everybody starts at the same public point.
         let first = mine.first().map(|&agent| player(agent as usize)).transpose()?;
         let (dim, model_dim) = first.as_ref().map_or((0, 0), |p| (p.width(), p.local().dim()));
-        let common = graph.is_complete() && first.as_ref().is_some_and(|p| p.protocol().uses_common());
+        let common =
+            graph.is_complete() && first.as_ref().is_some_and(|p| p.protocol().uses_common());
         let start = first.as_ref().map(Player::start).unwrap_or_default();
         let rows = start.repeat(known.len());
         let next = vec![0.0; residents.len() * dim];
         let crew = match streamed {
             true => Crew::Streamed(player, residents.iter().map(|_| None).collect()),
-            false => Crew::Held(mine.par_iter().map(|&i| player(i as usize)).collect::<Result<_, _>>()?),
+            false => {
+                Crew::Held(mine.par_iter().map(|&i| player(i as usize)).collect::<Result<_, _>>()?)
+            }
         };
         Ok(Self {
             residents,
@@ -397,20 +423,22 @@ impl<'a> Parted<'a> {
         common: Option<&Common>,
     ) -> Result<(), SimulationError> {
         let Self { residents, crew, looks, mixing, dim, round, rows, next, .. } = self;
-        let table = Table { rows, looks, mixing, round: *round, common };
+        let table = Seats { rows, looks, mixing, round: *round, common };
         let next = &mut next[which.start * *dim..which.end * *dim];
         let each = residents[which.clone()].par_iter_mut().zip(next.par_chunks_exact_mut(*dim));
-        let play = |draft: &mut Draft, resident: &mut Resident, player: &mut Player, out: &mut [f64]| {
-            player.play(&table.seat(resident), draft, out);
-            for x in out.iter() {
-                resident.digest =
-                    (resident.digest ^ x.to_bits()).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
-            }
-        };
+        let play =
+            |draft: &mut Desk, resident: &mut Resident, player: &mut Player, out: &mut [f64]| {
+                player.play(&table.seat(resident), draft, out);
+                for x in out.iter() {
+                    resident.digest = (resident.digest ^ x.to_bits())
+                        .wrapping_mul(0x0000_0100_0000_01b3)
+                        .rotate_left(23);
+                }
+            };
         match crew {
             Crew::Held(players) => {
                 each.zip(&mut players[which]).for_each_init(
-                    Draft::default,
+                    Desk::default,
                     |draft, ((resident, out), player)| {
                         play(draft, resident, player, out);
                     },
@@ -419,7 +447,7 @@ impl<'a> Parted<'a> {
             }
             Crew::Streamed(make, states) => {
                 let each = each.zip(&mut states[which]);
-                let played = each.map_init(Draft::default, |draft, ((resident, out), state)| {
+                let played = each.map_init(Desk::default, |draft, ((resident, out), state)| {
                     let mut player = revived(make, resident, state.as_ref())?;
                     play(draft, resident, &mut player, out);
                     *state = Some(player.state());
@@ -430,7 +458,8 @@ impl<'a> Parted<'a> {
         }
     }
 
-    /// Something of every agent of this rank, `width` numbers each, in the order of their numbers. Streamed players are made for it and gone.
+    /// Something of every agent of this rank, `width` numbers each, in the order of their numbers.
+    /// Streamed players are made for it and gone.
     fn of_each(
         &self,
         width: usize,
@@ -440,15 +469,21 @@ impl<'a> Parted<'a> {
         let each = self.residents.par_iter().zip(all.par_chunks_exact_mut(width.max(1)));
         match &self.crew {
             Crew::Held(players) => {
-                each.zip(players).for_each_init(Workspace::default, |work, ((resident, out), player)| {
-                    of(resident, player, work, out);
-                });
+                each.zip(players).for_each_init(
+                    Workspace::default,
+                    |work, ((resident, out), player)| {
+                        of(resident, player, work, out);
+                    },
+                );
             }
             Crew::Streamed(make, states) => {
-                let made = each.zip(states).map_init(Workspace::default, |work, ((resident, out), state)| {
-                    of(resident, &revived(make, resident, state.as_ref())?, work, out);
-                    Ok(())
-                });
+                let made = each.zip(states).map_init(
+                    Workspace::default,
+                    |work, ((resident, out), state)| {
+                        of(resident, &revived(make, resident, state.as_ref())?, work, out);
+                        Ok(())
+                    },
+                );
                 made.collect::<Result<(), SimulationError>>()?;
             }
         }
@@ -465,7 +500,8 @@ impl<'a> Parted<'a> {
         order.iter().flat_map(|&place| &all[place * width..][..width]).copied().collect()
     }
 
-    /// The models that the agents of this rank would use if the run ended now, one after the other in the order of their numbers.
+    /// The models that the agents of this rank would use if the run ended now, one after the other
+    /// in the order of their numbers.
     ///
     /// # Errors
     /// [`SimulationError`] when an agent cannot be made again.
@@ -484,11 +520,18 @@ impl<'a> Parted<'a> {
         self.of_each(1, |_, player, work, value| value[0] = player.local().value(at, work))
     }
 
-    fn table<'t>(&'t self, common: Option<&'t Common>) -> Table<'t> {
-        Table { rows: &self.rows, looks: &self.looks, mixing: &self.mixing, round: self.round, common }
+    fn table<'t>(&'t self, common: Option<&'t Common>) -> Seats<'t> {
+        Seats {
+            rows: &self.rows,
+            looks: &self.looks,
+            mixing: &self.mixing,
+            round: self.round,
+            common,
+        }
     }
 
-    /// Takes in the last exchange and gives the model of every agent of this rank, one after the other in the order of their numbers. The simulation is over then.
+    /// Takes in the last exchange and gives the model of every agent of this rank, one after the
+    /// other in the order of their numbers. The simulation is over then.
     ///
     /// # Errors
     /// As for [`Self::current_models`].
@@ -496,7 +539,7 @@ impl<'a> Parted<'a> {
         let common = self.common();
         let mut all = vec![0.0; self.residents.len() * self.model_dim];
         let Self { residents, crew, looks, mixing, round, rows, model_dim, .. } = self;
-        let table = Table { rows, looks, mixing, round: *round, common: common.as_ref() };
+        let table = Seats { rows, looks, mixing, round: *round, common: common.as_ref() };
         let each = residents.par_iter().zip(all.par_chunks_exact_mut((*model_dim).max(1)));
         match crew {
             Crew::Held(players) => each.zip(players).for_each(|((resident, model), player)| {
@@ -514,7 +557,8 @@ impl<'a> Parted<'a> {
         Ok(self.sorted(all, self.model_dim))
     }
 
-    /// For every agent of this rank, in the order of their numbers, a hash over all that it has released: equal transcripts have equal hashes.
+    /// For every agent of this rank, in the order of their numbers, a hash over all that it has
+    /// released: equal transcripts have equal hashes.
     #[must_use]
     pub fn digests(&self) -> Vec<u64> {
         let mut all: Vec<(u32, u64)> = self.residents.iter().map(|r| (r.agent, r.digest)).collect();
@@ -575,7 +619,7 @@ fn revived(
 }
 
 /// What residents look at in a round.
-struct Table<'a> {
+struct Seats<'a> {
     rows: &'a [f64],
     looks: &'a [u32],
     mixing: &'a Mixing,
@@ -583,7 +627,7 @@ struct Table<'a> {
     common: Option<&'a Common>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> Seats<'a> {
     fn seat(&self, resident: &Resident) -> Seat<'a> {
         let agent = resident.agent as usize;
         Seat {
@@ -591,7 +635,10 @@ impl<'a> Table<'a> {
             me: resident.me,
             neighbours: &self.looks[resident.looks.clone()],
             place: resident.place as usize,
-            weights: Weights { own: self.mixing.own(agent), neighbours: self.mixing.neighbours(agent) },
+            weights: Weights {
+                own: self.mixing.own(agent),
+                neighbours: self.mixing.neighbours(agent),
+            },
             round: self.round,
             common: self.common,
         }
@@ -611,7 +658,11 @@ impl Ranks for Alone {
         1
     }
 
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError> {
+    fn post(
+        &mut self,
+        out: Vec<(usize, Vec<f64>)>,
+        expected: &[(usize, usize)],
+    ) -> Result<(), RankError> {
         match out.is_empty() && expected.is_empty() {
             true => Ok(()),
             false => Err(RankError::Alone),
@@ -659,7 +710,11 @@ impl Ranks for ThreadRanks {
         self.out.len()
     }
 
-    fn post(&mut self, out: Vec<(usize, Vec<f64>)>, expected: &[(usize, usize)]) -> Result<(), RankError> {
+    fn post(
+        &mut self,
+        out: Vec<(usize, Vec<f64>)>,
+        expected: &[(usize, usize)],
+    ) -> Result<(), RankError> {
         for (rank, numbers) in out {
             self.out[rank].send(numbers).map_err(|_| RankError::Gone(rank))?;
         }

@@ -1,8 +1,9 @@
-//! The secret-shared exchange in lockstep: every share is made and added, none is kept. Masked sums likewise.
+//! The secret-shared exchange in lockstep: every share is made and added, none is kept. Masked sums
+//! likewise.
 
 use super::DropOut;
 use crate::agent::Player;
-use crate::gate::{Draft, Label};
+use crate::gate::{Desk, Label};
 use crate::graph::Graph;
 use crate::sharing::{FixedPoint, ShareError, Sight, add, remaining, revealed};
 use rayon::prelude::*;
@@ -48,7 +49,7 @@ impl Masking {
 /// Scratch of one thread.
 #[derive(Debug)]
 struct Work {
-    draft: Draft,
+    draft: Desk,
     /// N shares of one agent.
     words: Vec<u64>,
     /// s_j of the agents this thread has played, receiver by receiver.
@@ -57,7 +58,7 @@ struct Work {
 
 impl Work {
     fn new(words: usize) -> Self {
-        Self { draft: Draft::default(), words: vec![0; words], sums: vec![0; words] }
+        Self { draft: Desk::default(), words: vec![0; words], sums: vec![0; words] }
     }
 }
 
@@ -113,7 +114,8 @@ impl Exchange {
         self
     }
 
-    /// Both exchanges of a round; `rows` becomes what each agent goes on from. After an error nothing was revealed.
+    /// Both exchanges of a round; `rows` becomes what each agent goes on from. After an error
+    /// nothing was revealed.
     pub(super) fn advance(
         &mut self,
         players: &mut [Player],
@@ -133,7 +135,15 @@ impl Exchange {
             if let Some(label) = &label {
                 if !label.gave_up(sight.agent() as u32) {
                     let seat = sight.seat(round);
-                    player.mask(&seat, label, false, &mut work.draft, &code, own, &mut work.words)?;
+                    player.mask(
+                        &seat,
+                        label,
+                        false,
+                        &mut work.draft,
+                        &code,
+                        own,
+                        &mut work.words,
+                    )?;
                     add(&mut work.sums, &work.words);
                 }
                 return Ok(());
@@ -146,12 +156,17 @@ impl Exchange {
         work.sums.fill(0);
         let all_words = work.sums.len();
         if n <= grain {
-            for ((player, sight), own) in players.iter_mut().zip(&*sights).zip(own.chunks_exact_mut(dim)) {
+            for ((player, sight), own) in
+                players.iter_mut().zip(&*sights).zip(own.chunks_exact_mut(dim))
+            {
                 play(work, player, sight, own)?;
             }
         } else {
-            let all =
-                players.par_iter_mut().zip(&*sights).zip(own.par_chunks_exact_mut(dim)).with_min_len(grain);
+            let all = players
+                .par_iter_mut()
+                .zip(&*sights)
+                .zip(own.par_chunks_exact_mut(dim))
+                .with_min_len(grain);
             // Modular sums are the same in any order.
             let threads = all.try_fold(
                 || Work::new(all_words),
@@ -160,13 +175,14 @@ impl Exchange {
                     Ok(work)
                 },
             );
-            let sums = threads.map(|work: Result<Work, ShareError>| work.map(|w| w.sums)).try_reduce(
-                || vec![0; all_words],
-                |mut a, b| {
-                    add(&mut a, &b);
-                    Ok(a)
-                },
-            )?;
+            let sums =
+                threads.map(|work: Result<Work, ShareError>| work.map(|w| w.sums)).try_reduce(
+                    || vec![0; all_words],
+                    |mut a, b| {
+                        add(&mut a, &b);
+                        Ok(a)
+                    },
+                )?;
             work.sums.copy_from_slice(&sums);
         }
         // Everybody adds what everybody sent.
@@ -178,7 +194,11 @@ impl Exchange {
         let members = n - label.as_ref().map_or(0, |label| label.dropped().len());
         let set = players[0].gate().constraint();
         let revealed = revealed(&code, sights[0].needs(), set, total, members);
-        let all = sights.iter_mut().zip(own.chunks_exact(dim)).zip(rows.chunks_exact_mut(dim)).enumerate();
+        let all = sights
+            .iter_mut()
+            .zip(own.chunks_exact(dim))
+            .zip(rows.chunks_exact_mut(dim))
+            .enumerate();
         for (_, ((sight, own), row)) in all.filter(|(agent, _)| here(*agent)) {
             sight.reveal(own, &revealed);
             row.copy_from_slice(sight.own());
@@ -188,7 +208,8 @@ impl Exchange {
     }
 
     pub(super) fn finish(&self, players: &mut [Player], round: u32) -> Vec<Vec<f64>> {
-        let gone = |agent: usize| self.masks.as_ref().is_some_and(|m| m.gone.contains(&(agent as u32)));
+        let gone =
+            |agent: usize| self.masks.as_ref().is_some_and(|m| m.gone.contains(&(agent as u32)));
         let finish = |(player, sight): (&mut Player, &Sight)| {
             if !gone(sight.agent()) {
                 return player.finish(&sight.seat(round));

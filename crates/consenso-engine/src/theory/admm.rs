@@ -1,13 +1,17 @@
 //! Theorems 3.1 to 3.3: the linear rate of ADMM with random penalties.
 //!
-//! For min Σ f_i(x_i) subject to Σ A_i x_i = c, with u = (x_1, …, x_N, λ) and ‖u‖²_G = Σ D_i‖x_i‖² + ‖λ‖²/ζ, the theorems promise
-//! ‖u^{k+1} − u*‖²_G ≤ ‖u^k − u*‖²_G / (1 + p), whatever penalties ρ_i are drawn from their ranges.
+//! For min Σ f_i(x_i) subject to Σ A_i x_i = c, with u = (x_1, …, x_N, λ) and ‖u‖²_G = Σ
+//! D_i‖x_i‖² + ‖λ‖²/ζ, the theorems promise ‖u^{k+1} − u*‖²_G ≤ ‖u^k − u*‖²_G / (1 + p), whatever
+//! penalties ρ_i are drawn from their ranges.
 //!
 //! This is the paper's proof with two corrections, both needed for the bound to hold:
-//! - it bounds ‖λ − λ*‖ by ‖A_iᵀ(λ − λ*)‖/σ_min(A_i) for one agent at a time, which fails as soon as some A_i has not full row rank
-//!   (every consensus problem with more than one edge). With σ = σ_min([A_1 … A_N]), the smallest non-zero singular value, ‖λ − λ*‖² ≤
-//!   Σ_i ‖A_iᵀ(λ − λ*)‖²/σ² holds because λ − λ* stays in the range of [A_1 … A_N]: 1/(N·σ²_{i,min}) becomes 1/σ² everywhere;
-//! - its √M_i is the smoothness constant L_i, but Theorem 3.2 also uses M_i in the descent lemma, where L_i belongs.
+//! - it bounds ‖λ − λ*‖ by ‖A_iᵀ(λ − λ*)‖/σ_min(A_i) for one agent at a time, which fails as soon
+//!   as some A_i has not full row rank (every consensus problem with more than one edge). With σ =
+//!   σ_min([A_1 … A_N]), the smallest non-zero singular value, ‖λ − λ*‖² ≤ Σ_i ‖A_iᵀ(λ − λ*)‖²/σ²
+//!   holds because λ − λ* stays in the range of [A_1 … A_N]: 1/(N·σ²_{i,min}) becomes 1/σ²
+//!   everywhere;
+//! - its √M_i is the smoothness constant L_i, but Theorem 3.2 also uses M_i in the descent lemma,
+//!   where L_i belongs.
 //!
 //! The midpoint ρ⁰ and α appear in the proof only, so the largest p over both is taken.
 
@@ -141,13 +145,15 @@ impl Coupled {
     /// The largest p over α and ρ⁰.
     ///
     /// # Errors
-    /// The inequality of (admissable-range) or (rho-fa-selection) that no α satisfies, with its numbers.
+    /// The inequality of (admissable-range) or (rho-fa-selection) that no α satisfies, with its
+    /// numbers.
     pub(crate) fn certify(&self) -> Result<Certificate, Uncertified> {
         for b in &self.blocks {
             if b.strong_convexity <= 0.0 {
                 return Err(Uncertified::NotStronglyConvex);
             }
-            let (penalty, smoothness, needed) = (b.penalty, b.smoothness, b.rho.1 * b.sigma_squared);
+            let (penalty, smoothness, needed) =
+                (b.penalty, b.smoothness, b.rho.1 * b.sigma_squared);
             if penalty < needed * (1.0 - 1e-12) {
                 return Err(Uncertified::Gamma { penalty, needed });
             }
@@ -158,19 +164,24 @@ impl Coupled {
         if self.exact && self.noisy {
             return Err(Uncertified::ExactUpdate);
         }
-        let low = self.blocks.iter().map(|b| 0.5 * (b.rho.0 + b.rho.1)).fold(f64::INFINITY, f64::min);
+        let low =
+            self.blocks.iter().map(|b| 0.5 * (b.rho.0 + b.rho.1)).fold(f64::INFINITY, f64::min);
         let high = self.blocks.iter().map(|b| b.rho.1).fold(0.0, f64::max);
         let steps = 32;
         let candidates = (0..=steps).map(|k| low + (high - low) * f64::from(k) / f64::from(steps));
-        let found = candidates.filter_map(|rho| self.best_at(rho)).max_by(|a, b| a.p.total_cmp(&b.p));
+        let found =
+            candidates.filter_map(|rho| self.best_at(rho)).max_by(|a, b| a.p.total_cmp(&b.p));
         found.ok_or_else(|| self.why_not(low))
     }
 
     /// α must lie between these for the given ρ⁰: below by D_i and ζ, above by m_i.
     fn admissible(&self, rho: f64) -> (f64, f64) {
         let n = self.agents as f64;
-        let mut low =
-            if 2.0 * rho > self.dual_step { n / (2.0 * rho - self.dual_step) } else { f64::INFINITY };
+        let mut low = if 2.0 * rho > self.dual_step {
+            n / (2.0 * rho - self.dual_step)
+        } else {
+            f64::INFINITY
+        };
         let mut high = f64::INFINITY;
         for b in &self.blocks {
             let room = if self.exact { b.penalty } else { b.penalty - b.smoothness };
@@ -192,7 +203,8 @@ impl Coupled {
         if low >= high || low.is_infinite() {
             return None;
         }
-        // p is the smaller of a decreasing function of α and an increasing one: bisect for where they meet.
+        // p is the smaller of a decreasing function of α and an increasing one: bisect for where
+        // they meet.
         high = high.min(low * 1e9);
         for _ in 0..200 {
             let alpha = 0.5 * (low + high);
@@ -248,9 +260,15 @@ impl Coupled {
         Uncertified::NoAlpha { exact: self.exact, above, below, rho, needed }
     }
 
-    /// The certified bound over the rounds, for noise of these standard deviations on each of `dim` coordinates.
+    /// The certified bound over the rounds, for noise of these standard deviations on each of `dim`
+    /// coordinates.
     #[must_use]
-    pub(crate) fn envelope(&self, certificate: &Certificate, dim: usize, noise: &[f64]) -> Envelope {
+    pub(crate) fn envelope(
+        &self,
+        certificate: &Certificate,
+        dim: usize,
+        noise: &[f64],
+    ) -> Envelope {
         let p = certificate.p;
         if !self.noisy {
             return Envelope { factor: 1.0 / (1.0 + p), added: Vec::new() };
@@ -288,7 +306,8 @@ impl Envelope {
     }
 }
 
-/// The largest factor below 1, to a hundredth, by which penalties can be scaled to be certified; `None` if no factor down to 10⁻¹² will do.
+/// The largest factor below 1, to a hundredth, by which penalties can be scaled to be certified;
+/// `None` if no factor down to 10⁻¹² will do.
 pub(crate) fn largest_factor(certified: impl Fn(f64) -> bool) -> Option<f64> {
     let (mut good, mut bad) = (1e-12, 1.0);
     if !certified(good) {
@@ -306,7 +325,8 @@ pub(crate) fn two_digits(x: f64) -> f64 {
     format!("{:.1e}", 0.95 * x).parse().unwrap_or(x)
 }
 
-/// The working stability rule of docs/paper.md section 2: D > [(2ρ⁰+ζ)‖A‖² + 2M]/4 for a first-order update, [(2ρ⁰+ζ)‖A‖² − 2m]/4 for an exact one.
+/// The working stability rule of docs/paper.md section 2: D > [(2ρ⁰+ζ)‖A‖² + 2M]/4 for a
+/// first-order update, [(2ρ⁰+ζ)‖A‖² − 2m]/4 for an exact one.
 ///
 /// `norm_squared` is ‖[A_1 … A_N]‖² and `rho` the mean penalty. Returns (D, what it must exceed).
 #[must_use]

@@ -1,7 +1,8 @@
-//! What is known of a choice of parameters before it runs: certified by a theorem, predicted stable by a working rule, or unstable.
+//! What is known of a choice of parameters before it runs: certified by a theorem, predicted stable
+//! by a working rule, or unstable.
 //!
-//! Certificates are worst cases over all records within the public bounds, so they look at nothing private. They are also far from
-//! what happens: a certified rate is a promise, not a forecast.
+//! Certificates are worst cases over all records within the public bounds, so they look at nothing
+//! private. They are also far from what happens: a certified rate is a promise, not a forecast.
 
 pub mod admm;
 pub mod descent;
@@ -33,7 +34,8 @@ pub struct Ground {
 pub enum Standing {
     /// A theorem covers it, for every data set within the bounds.
     Certified,
-    /// No theorem covers it; a working rule, derived from the mean dynamics and tested, predicts that it converges.
+    /// No theorem covers it; a working rule, derived from the mean dynamics and tested, predicts
+    /// that it converges.
     PredictedStable,
     /// Neither a theorem nor a rule covers it.
     Open,
@@ -108,5 +110,9 @@ impl Assessment {
 
 /// A number for a sentence: four significant digits.
 pub(crate) fn short(x: f64) -> String {
-    if x != 0.0 && !(1e-3..1e5).contains(&x.abs()) { format!("{x:.3e}") } else { format!("{:.4}", x) }
+    if x != 0.0 && !(1e-3..1e5).contains(&x.abs()) {
+        format!("{x:.3e}")
+    } else {
+        format!("{:.4}", x)
+    }
 }

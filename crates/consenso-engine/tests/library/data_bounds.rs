@@ -1,4 +1,5 @@
-//! No row that follows a schema, whatever its values, beats the bounds computed from the schema alone.
+//! No row that follows a schema, whatever its values, beats the bounds computed from the schema
+//! alone.
 
 use consenso_engine::data::{Column, Encoder, Encoding, Format, Kind, Label, Schema};
 use proptest::prelude::*;
@@ -32,7 +33,9 @@ fn value(kind: &Kind, position: f64) -> f64 {
     match kind {
         Kind::Numeric { min, max } if position < 0.25 => *min,
         Kind::Numeric { max, .. } if position > 0.75 => *max,
-        Kind::Numeric { min, max } => (min + (max - min) * (2.0 * position - 0.5)).clamp(*min, *max),
+        Kind::Numeric { min, max } => {
+            (min + (max - min) * (2.0 * position - 0.5)).clamp(*min, *max)
+        }
         Kind::Categorical { categories } => {
             (position * categories.len() as f64).floor().min(categories.len() as f64 - 1.0)
         }
@@ -43,7 +46,8 @@ fn value(kind: &Kind, position: f64) -> f64 {
 fn schema(kinds: &[Kind]) -> Schema {
     let label = Kind::Label(Label::Classes(vec!["no".to_owned(), "yes".to_owned()]));
     let columns = kinds.iter().chain([&label]).enumerate();
-    let columns = columns.map(|(index, kind)| Column::new(format!("c{index}"), kind.clone())).collect();
+    let columns =
+        columns.map(|(index, kind)| Column::new(format!("c{index}"), kind.clone())).collect();
     Schema::new(columns, Format::default(), true).expect("sound")
 }
 
@@ -79,7 +83,8 @@ proptest! {
 
     #[test]
     fn bounds_are_not_loose(kinds in proptest::collection::vec(column(), 1..12)) {
-        // The row with every number at its largest meets the one-hot l1 bound; no bound could be smaller.
+        // The row with every number at its largest meets the one-hot l1 bound; no bound could be
+        // smaller.
         let encoder = Encoder::new(&schema(&kinds), Encoding::OneHot).unwrap();
         let values: Vec<f64> = kinds.iter().map(|kind| value(kind, 0.99)).collect();
         let mut row = vec![0.0; encoder.dim()];

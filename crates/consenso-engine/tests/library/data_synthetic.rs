@@ -33,7 +33,9 @@ fn thread_count_does_not_matter() {
 #[test]
 fn rows_stay_within_their_public_bounds_and_labels_within_their_task() {
     let seed = Seed::from(2);
-    for task in [SyntheticTask::Logistic, SyntheticTask::Ridge, SyntheticTask::Softmax { classes: 4 }] {
+    for task in
+        [SyntheticTask::Logistic, SyntheticTask::Ridge, SyntheticTask::Softmax { classes: 4 }]
+    {
         let problem = Synthetic { task, ..problem() };
         let bounds = problem.bounds();
         let (l1, l2, linf, public) = (bounds.l1(), bounds.l2(), bounds.linf(), bounds.is_public());
@@ -77,27 +79,41 @@ fn test_rows_are_nobodys() {
     let seed = Seed::from(9);
     let test = problem().test(&seed, 25).expect("valid");
     assert_eq!((test.len(), test.dim()), (25, 13));
-    assert!(problem().generate(&seed).expect("valid").iter().all(|records| records.row(0) != test.row(0)));
+    assert!(
+        problem()
+            .generate(&seed)
+            .expect("valid")
+            .iter()
+            .all(|records| records.row(0) != test.row(0))
+    );
 }
 
 #[test]
 fn bad_parameters_are_named() {
-    let error = |problem: Synthetic| problem.generate(&Seed::from(0)).expect_err("invalid").to_string();
+    let error =
+        |problem: Synthetic| problem.generate(&Seed::from(0)).expect_err("invalid").to_string();
     assert_eq!(error(Synthetic { agents: 0, ..problem() }), "`agents` = 0 must be at least 1");
     assert_eq!(error(Synthetic { dim: 0, ..problem() }), "`dim` = 0 must be at least 1");
     let softmax = Synthetic { task: SyntheticTask::Softmax { classes: 2 }, ..problem() };
     assert_eq!(error(softmax), "`classes` = 2 must be at least 3");
     let nan = Synthetic { heterogeneity: f64::NAN, ..problem() };
     assert!(matches!(nan.check(), Err(SyntheticError::OutOfRange { key: "heterogeneity", .. })));
-    assert!(error(Synthetic { nonzeros: Some(14), ..problem() }).starts_with("`nonzeros` = 14 must be"));
-    assert_eq!(error(Synthetic { margin: 0.0, ..problem() }), "`margin` = 0 must be a finite number above 0");
+    assert!(
+        error(Synthetic { nonzeros: Some(14), ..problem() }).starts_with("`nonzeros` = 14 must be")
+    );
+    assert_eq!(
+        error(Synthetic { margin: 0.0, ..problem() }),
+        "`margin` = 0 must be a finite number above 0"
+    );
 }
 
 #[test]
 fn sparse_rows_have_as_many_non_zeros_as_asked_and_unit_norm() {
     let seed = Seed::from(4);
-    let problem =
-        Synthetic { nonzeros: Some(20), ..Synthetic::new(SyntheticTask::Logistic, 2, 500, 100_000) };
+    let problem = Synthetic {
+        nonzeros: Some(20),
+        ..Synthetic::new(SyntheticTask::Logistic, 2, 500, 100_000)
+    };
     let records = problem.agent(&seed, 1).expect("valid");
     assert_eq!((records.len(), records.dim(), records.stored()), (500, 100_000, 500 * 20));
     let mut columns = std::collections::BTreeSet::new();

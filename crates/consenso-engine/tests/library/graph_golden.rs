@@ -6,7 +6,8 @@ use serde_json::Value;
 #[test]
 fn metropolis_weights_are_those_of_the_golden_rounds() {
     let golden: Value = serde_json::from_str(include_str!("../golden/rounds.json")).unwrap();
-    let edges: Vec<(u32, u32)> = serde_json::from_value(golden["problem"]["edges"].clone()).unwrap();
+    let edges: Vec<(u32, u32)> =
+        serde_json::from_value(golden["problem"]["edges"].clone()).unwrap();
     let graph = Graph::from_edges(5, &edges).unwrap();
     let weights = Mixing::metropolis(&graph);
     let cases = golden["cases"].as_array().unwrap();

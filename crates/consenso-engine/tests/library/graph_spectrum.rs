@@ -1,4 +1,5 @@
-//! Mixing weights are doubly stochastic; spectra are the closed forms, and bounds are on the safe side.
+//! Mixing weights are doubly stochastic; spectra are the closed forms, and bounds are on the safe
+//! side.
 
 use consenso_engine::graph::spectrum::TOLERANCE;
 use consenso_engine::graph::{Estimate, Graph, Mixing};
@@ -28,7 +29,10 @@ fn dense_spectra_are_the_closed_forms() {
             let spectrum = graph.laplacian_spectrum();
             close(spectrum.connectivity, second, 1e-10);
             close(spectrum.largest, largest, 1e-10);
-            assert!(spectrum.largest_upper_bound >= largest - 1e-13 * largest, "{name} {n}: {spectrum:?}");
+            assert!(
+                spectrum.largest_upper_bound >= largest - 1e-13 * largest,
+                "{name} {n}: {spectrum:?}"
+            );
             assert!(
                 spectrum.largest_upper_bound <= largest + 1e-8,
                 "{name} {n}: a dense bound is tight: {spectrum:?}"
@@ -49,14 +53,17 @@ fn lanczos_spectra_are_the_closed_forms() {
             // Long rings and paths converge slowly at the ends: the residual must admit it.
             close(spectrum.connectivity, second, tolerance.max(spectrum.connectivity.residual));
             close(spectrum.largest, largest, tolerance.max(spectrum.largest.residual));
-            assert!(spectrum.largest_upper_bound >= largest * (1.0 - 1e-14), "{name} {n}: {spectrum:?}");
+            assert!(
+                spectrum.largest_upper_bound >= largest * (1.0 - 1e-14),
+                "{name} {n}: {spectrum:?}"
+            );
             assert!(spectrum.connectivity_lower_bound <= second, "{name} {n}: {spectrum:?}");
         }
     }
 }
 
-/// Two solvers that share no code agree on one random graph either side of the dense limit, through a graph whose spectrum is
-/// known: the Cartesian product of paths has sums of their eigenvalues.
+/// Two solvers that share no code agree on one random graph either side of the dense limit, through
+/// a graph whose spectrum is known: the Cartesian product of paths has sums of their eigenvalues.
 #[test]
 fn a_grid_has_sums_of_path_eigenvalues() {
     for (rows, columns) in [(10, 20), (20, 30)] {
@@ -104,7 +111,10 @@ fn a_large_expander_converges() {
     let edge = 2.0 * 5.0_f64.sqrt();
     close(spectrum.connectivity, 6.0 - edge, 0.1);
     close(spectrum.largest, 6.0 + edge, 0.1);
-    assert!(spectrum.largest_upper_bound >= spectrum.largest.value && spectrum.largest_upper_bound <= 12.001);
+    assert!(
+        spectrum.largest_upper_bound >= spectrum.largest.value
+            && spectrum.largest_upper_bound <= 12.001
+    );
 }
 
 proptest! {
@@ -140,7 +150,8 @@ proptest! {
         let spectrum = graph.laplacian_spectrum();
         prop_assert!(spectrum.largest_upper_bound <= graph.laplacian_bound());
         prop_assert!(graph.laplacian_bound() <= 2.0 * graph.max_degree() as f64);
-        // A degree-weighted sign vector is a fair attack: its Rayleigh quotient is often near λ_max.
+        // A degree-weighted sign vector is a fair attack: its Rayleigh quotient is often near
+        // λ_max.
         let x: Vec<f64> = (0..agents).map(|i| if i % 2 == 0 { 1.0 } else { -(graph.degree(i) as f64) }).collect();
         let energy: f64 = graph.iter_edges().map(|(a, b)| (x[a as usize] - x[b as usize]).powi(2)).sum();
         let quotient = energy / x.iter().map(|x| x * x).sum::<f64>();

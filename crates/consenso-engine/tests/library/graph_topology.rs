@@ -1,4 +1,5 @@
-//! Graphs are connected, simple and exactly what was asked for; bad requests are errors that say what would be accepted.
+//! Graphs are connected, simple and exactly what was asked for; bad requests are errors that say
+//! what would be accepted.
 
 use consenso_engine::graph::{Graph, GraphError, GraphSpec};
 use consenso_engine::random::Seed;
@@ -12,7 +13,10 @@ fn assert_sound(graph: &Graph, agents: usize, edges: usize) {
     assert_eq!((0..agents).map(|i| graph.degree(i)).sum::<usize>(), 2 * edges);
     for i in 0..agents {
         let row = graph.neighbours(i);
-        assert!(row.windows(2).all(|pair| pair[0] < pair[1]), "row {i} is not strictly ascending: {row:?}");
+        assert!(
+            row.windows(2).all(|pair| pair[0] < pair[1]),
+            "row {i} is not strictly ascending: {row:?}"
+        );
         for &j in row {
             assert_ne!(i, j as usize, "a loop");
             assert!(graph.has_edge(j as usize, i), "{i} knows {j} but not the other way round");
@@ -129,7 +133,11 @@ fn diameters_are_the_closed_forms() {
     assert_eq!(Graph::ring(9).unwrap().diameter(), Some(4));
     assert_eq!(Graph::star(9).unwrap().diameter(), Some(2));
     assert_eq!(Graph::grid(12, None).unwrap().diameter(), Some(2 + 3));
-    assert_eq!(Graph::path(1_000_000).unwrap().diameter(), None, "too much work is declined, not done");
+    assert_eq!(
+        Graph::path(1_000_000).unwrap().diameter(),
+        None,
+        "too much work is declined, not done"
+    );
 }
 
 #[test]
@@ -141,11 +149,13 @@ fn a_small_world_without_rewiring_is_the_lattice_and_with_it_is_not() {
 
 #[test]
 fn seeds_matter() {
-    let graphs: Vec<Graph> = (0..4).map(|seed| Graph::random(30, 60, &Seed::from(seed)).unwrap()).collect();
+    let graphs: Vec<Graph> =
+        (0..4).map(|seed| Graph::random(30, 60, &Seed::from(seed)).unwrap()).collect();
     assert!(graphs.windows(2).all(|pair| pair[0] != pair[1]));
 }
 
-/// χ² over all labelled connected graphs with 4 agents: 16 with 3 edges, 15 with 4, 6 with 5. False alarm 10^-6 each.
+/// χ² over all labelled connected graphs with 4 agents: 16 with 3 edges, 15 with 4, 6 with 5. False
+/// alarm 10^-6 each.
 #[test]
 fn random_graphs_of_four_agents_are_uniform() {
     for (edges, graphs) in [(3, 16), (4, 15), (5, 6)] {
@@ -162,7 +172,8 @@ fn random_graphs_of_four_agents_are_uniform() {
     }
 }
 
-/// χ² over the 3-regular graphs on 6 agents: 60 labelled prisms and 10 labelled K_{3,3}. False alarm 10^-6.
+/// χ² over the 3-regular graphs on 6 agents: 60 labelled prisms and 10 labelled K_{3,3}. False
+/// alarm 10^-6.
 #[test]
 fn regular_graphs_of_six_agents_are_uniform() {
     let mut counts: HashMap<Vec<(u32, u32)>, usize> = HashMap::new();
@@ -180,7 +191,11 @@ fn regular_graphs_of_six_agents_are_uniform() {
 fn a_million_agents_make_a_sound_graph_without_hubs() {
     let graph = Graph::random(1_000_000, 2_000_000, &5.into()).unwrap();
     assert_sound(&graph, 1_000_000, 2_000_000);
-    assert!(graph.max_degree() < 40, "a tree plus uniform edges has no hubs: {}", graph.max_degree());
+    assert!(
+        graph.max_degree() < 40,
+        "a tree plus uniform edges has no hubs: {}",
+        graph.max_degree()
+    );
 }
 
 #[test]
@@ -233,7 +248,10 @@ fn errors_say_what_would_be_accepted() {
             text(Graph::complete(100_000)),
             "a graph of 100000 agents with 4999950000 edges is too large: the limit is 268435456",
         ),
-        (text(Graph::from_edges(3, &[(0, 1), (1, 3)])), "there is no agent 3: 3 agents are numbered 0 to 2"),
+        (
+            text(Graph::from_edges(3, &[(0, 1), (1, 3)])),
+            "there is no agent 3: 3 agents are numbered 0 to 2",
+        ),
         (text(Graph::from_edges(3, &[(0, 1), (2, 2)])), "agent 2 has an edge to itself"),
         (text(Graph::from_edges(3, &[(0, 1), (1, 2), (1, 0)])), "the edge 0 1 is given twice"),
         (
@@ -258,11 +276,17 @@ fn errors_say_what_would_be_accepted() {
 
 #[test]
 fn edge_list_errors_name_the_file_and_line() {
-    let text = |list: &str| Graph::from_edge_list(list.as_bytes(), "sites.txt", 10).unwrap_err().to_string();
-    let malformed =
-        |text: &str| format!("\"{text}\" is not an edge: write two agent numbers, as in \"0 1\" or \"0,1\"");
+    let text = |list: &str| {
+        Graph::from_edge_list(list.as_bytes(), "sites.txt", 10).unwrap_err().to_string()
+    };
+    let malformed = |text: &str| {
+        format!("\"{text}\" is not an edge: write two agent numbers, as in \"0 1\" or \"0,1\"")
+    };
     assert_eq!(text("0 1\n# c\n1 1\n"), "sites.txt, line 3: agent 1 has an edge to itself");
-    assert_eq!(text("0 1\n2,10\n"), "sites.txt, line 2: there is no agent 10: 10 agents are numbered 0 to 9");
+    assert_eq!(
+        text("0 1\n2,10\n"),
+        "sites.txt, line 2: there is no agent 10: 10 agents are numbered 0 to 9"
+    );
     assert_eq!(text("0 1\n\n1 0"), "sites.txt, line 3: the edge 1 0 was given already on line 1");
     for bad in ["0", "0 1 2", "0;1", "-1 2", "0,1,2", "a b", "0 1.5", ","] {
         assert_eq!(text(bad), format!("sites.txt, line 1: {}", malformed(bad)));
@@ -299,14 +323,20 @@ fn specifications_read_as_the_experiment_file_writes_them() {
         ("kind = 'star'", GraphSpec::Star {}),
         ("kind = 'grid'", GraphSpec::Grid { rows: None }),
         ("kind = 'grid'\nrows = 2", GraphSpec::Grid { rows: Some(2) }),
-        ("kind = 'small-world'\ndegree = 4\nrewire = 0.1", GraphSpec::SmallWorld { degree: 4, rewire: 0.1 }),
+        (
+            "kind = 'small-world'\ndegree = 4\nrewire = 0.1",
+            GraphSpec::SmallWorld { degree: 4, rewire: 0.1 },
+        ),
         ("kind = 'regular'\ndegree = 3", GraphSpec::Regular { degree: 3 }),
         ("kind = 'file'\npath = 'a.txt'", GraphSpec::File { path: "a.txt".into() }),
     ];
     for (text, expected) in cases {
         let spec: GraphSpec = toml::from_str(text).unwrap();
         assert_eq!(spec, expected, "{text}");
-        assert_eq!(toml::from_str::<GraphSpec>(&toml::to_string(&spec).unwrap()).unwrap(), expected);
+        assert_eq!(
+            toml::from_str::<GraphSpec>(&toml::to_string(&spec).unwrap()).unwrap(),
+            expected
+        );
     }
     for bad in [
         "kind = 'ring'\nedges = 3",

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The modules of the library, in the order of the arrow of ARCHITECTURE.md: each uses only modules above it.
+/// The modules of the library, in the order of the arrow of ARCHITECTURE.md: each uses only modules
+/// above it.
 const ORDER: [&str; 21] = [
     "random",
     "fault",
@@ -34,7 +35,9 @@ fn sources(root: &Path) -> Vec<(PathBuf, String)> {
     while let Some(path) = waiting.pop() {
         if path.is_dir() {
             waiting.extend(
-                std::fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("a name").path()),
+                std::fs::read_dir(&path)
+                    .expect("a folder")
+                    .map(|entry| entry.expect("a name").path()),
             );
             continue;
         }
@@ -51,7 +54,8 @@ fn sources(root: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// A gate that adds noise is made by an account, which knows what the noise is worth; gates of other noise are for tests.
+/// A gate that adds noise is made by an account, which knows what the noise is worth; gates of
+/// other noise are for tests.
 #[test]
 fn no_program_makes_a_gate_whose_noise_nobody_priced() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -123,7 +127,8 @@ fn nothing_fails_with_a_text() {
     for name in ["engine", "study", "ledger", "mpi", "cli", "python"] {
         for (inside, code) in sources(&crates.join(format!("consenso-{name}/src"))) {
             let failures = code.split("Result<").skip(1).filter_map(failure);
-            let aliases = code.split("type Err = ").skip(1).filter_map(|rest| rest.split(';').next());
+            let aliases =
+                code.split("type Err = ").skip(1).filter_map(|rest| rest.split(';').next());
             for failure in failures.chain(aliases) {
                 if failure.trim_end_matches([',', ')']).ends_with("String") {
                     wrong.push(format!("consenso-{name}/src/{}: {failure}", inside.display()));

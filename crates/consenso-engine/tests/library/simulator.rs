@@ -1,4 +1,5 @@
-//! One state machine, two drivers: the transcript is the same bit for bit whatever the threads, the faults and the order of arrival.
+//! One state machine, two drivers: the transcript is the same bit for bit whatever the threads, the
+//! faults and the order of arrival.
 
 use crate::common;
 
@@ -11,12 +12,12 @@ use consenso_engine::gate::{Noise, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{
-    Admm, Aggregation, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
-    GradientDescent, GradientTracking, KINDS, MixRule, Muffliato, NeighbourhoodDescent, Order, OutputAdmm,
-    Pdop, PenaltyPerturbation, Protocol, Schedule,
+    Admm, Aggregation, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation,
+    Extra, GradientDescent, GradientTracking, KINDS, MixRule, Muffliato, NeighbourhoodDescent,
+    Order, OutputAdmm, Pdop, PenaltyPerturbation, Protocol, Schedule,
 };
 use consenso_engine::random::Seed;
-use consenso_engine::simulate::{Delays, Faults, Lockstep, Partition, Traffic, over_messages};
+use consenso_engine::simulate::{Cut, Delays, Faults, Lockstep, Traffic, over_messages};
 use std::sync::Arc;
 
 /// Everything a run needs but its driver.
@@ -40,7 +41,11 @@ struct Outcome {
 
 /// Both kinds of noise in one run.
 fn noise(round: u32) -> Noise {
-    if round.is_multiple_of(2) { Noise::Gaussian { sigma: 0.1 } } else { Noise::Laplace { scale: 0.1 } }
+    if round.is_multiple_of(2) {
+        Noise::Gaussian { sigma: 0.1 }
+    } else {
+        Noise::Laplace { scale: 0.1 }
+    }
 }
 
 fn bits(x: &[f64]) -> Vec<u64> {
@@ -67,7 +72,10 @@ impl Setting {
             Graph::random(agents, 2 * agents - 3, &seed).expect("a graph")
         };
         Self {
-            locals: data.into_iter().map(|records| LocalObjective::new(objective, records)).collect(),
+            locals: data
+                .into_iter()
+                .map(|records| LocalObjective::new(objective, records))
+                .collect(),
             mixing: Arc::new(Mixing::metropolis(&graph)),
             graph: Arc::new(graph),
             protocol,
@@ -79,7 +87,8 @@ impl Setting {
     }
 
     fn players(&self) -> Vec<consenso_engine::agent::Player> {
-        let all = common::players(&self.locals, &self.protocol, &self.timetable, self.door, &self.seed);
+        let all =
+            common::players(&self.locals, &self.protocol, &self.timetable, self.door, &self.seed);
         all.into_iter().map(|player| player.with_mixing(self.mix)).collect()
     }
 
@@ -89,12 +98,15 @@ impl Setting {
     }
 
     fn lockstep(&self) -> Outcome {
-        let mut run = Lockstep::new(self.players(), Arc::clone(&self.graph), Arc::clone(&self.mixing));
+        let mut run =
+            Lockstep::new(self.players(), Arc::clone(&self.graph), Arc::clone(&self.mixing));
         let mut transcript = Vec::new();
         for round in 1..=self.timetable.exchanges() {
             run.advance();
             assert_eq!(run.round(), round);
-            transcript.extend(run.rows().chunks(run.dim()).zip(0..).map(|(row, i)| (round, i, bits(row))));
+            transcript.extend(
+                run.rows().chunks(run.dim()).zip(0..).map(|(row, i)| (round, i, bits(row))),
+            );
         }
         Outcome { transcript, models: run.finish().iter().map(|m| bits(m)).collect() }
     }
@@ -102,7 +114,8 @@ impl Setting {
     fn messages(&self, faults: &Faults, network: u64) -> (Outcome, Traffic) {
         let neighbours = |i: usize| self.graph.neighbours(i).to_vec();
         let (agents, traffic) =
-            over_messages(self.agents(), neighbours, faults, &Seed::from(network)).expect("the faults heal");
+            over_messages(self.agents(), neighbours, faults, &Seed::from(network))
+                .expect("the faults heal");
         let reason = if let Door::Noisy { budget: Some(_), .. } = self.door {
             StopReason::BudgetSpent
         } else {
@@ -110,7 +123,8 @@ impl Setting {
         };
         assert!(traffic.stopped.iter().all(|&stopped| stopped == reason));
         assert!(agents.iter().all(|agent| agent.round() == self.timetable.exchanges()));
-        let transcript = traffic.transcript.iter().map(|m| (m.round(), m.from(), bits(m.values()))).collect();
+        let transcript =
+            traffic.transcript.iter().map(|m| (m.round(), m.from(), bits(m.values()))).collect();
         let models = agents.iter().map(|agent| bits(agent.model().expect("done"))).collect();
         (Outcome { transcript, models }, traffic)
     }
@@ -144,7 +158,10 @@ fn protocols() -> Vec<Arc<dyn Protocol>> {
         Arc::new(Extra { step: Some(0.3) }),
         Arc::new(GradientTracking { step: step() }),
         Arc::new(ConsensusAdmm { penalty: Some(0.3) }),
-        Arc::new(PenaltyPerturbation { penalty: Some(Schedule::geometric(0.4, 1.1)), dual_step: Some(0.1) }),
+        Arc::new(PenaltyPerturbation {
+            penalty: Some(Schedule::geometric(0.4, 1.1)),
+            dual_step: Some(0.1),
+        }),
         Arc::new(DualVariablePerturbation { penalty: Some(4.0), dual_step: Some(0.1) }),
         Arc::new(OutputAdmm { penalty: Some(4.0), dual_step: Some(0.1) }),
         Arc::new(Pdop { step: step() }),
@@ -162,7 +179,7 @@ fn timetables() -> [Timetable; 3] {
 }
 
 fn faults() -> [(&'static str, Faults); 5] {
-    let cut = |from, until, split| Partition { from, until, split };
+    let cut = |from, until, split| Cut { from, until, split };
     let delay = (1.0, 50.0);
     [
         ("none", Faults::default()),
@@ -236,7 +253,8 @@ fn agree(setting: &Setting) {
     }
 }
 
-/// Robust rules are functions of the rows alone, so both drivers agree on them too; and they are other functions than the average.
+/// Robust rules are functions of the rows alone, so both drivers agree on them too; and they are
+/// other functions than the average.
 #[test]
 fn robust_mixing_is_the_same_in_both_worlds() {
     let timetable = Timetable { rounds: 12, tail_from: 8, gossip: 2 };
@@ -258,22 +276,30 @@ fn robust_mixing_is_the_same_in_both_worlds() {
     }
 }
 
-/// Agents that mix older vectors: what each mixed is written down, and played again from that it is the same, bit for bit.
+/// Agents that mix older vectors: what each mixed is written down, and played again from that it is
+/// the same, bit for bit.
 #[test]
 fn what_was_mixed_late_can_be_played_again() {
     let timetable = Timetable { rounds: 40, tail_from: 20, gossip: 3 };
-    let setting = Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.3)) }), 6, 12, 3, timetable);
+    let setting =
+        Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.3)) }), 6, 12, 3, timetable);
     for (staleness, delay) in [(1, (1.0, 5.0)), (4, (0.0, 30.0)), (9, (0.0, 500.0))] {
         let stale = || setting.players().into_iter().map(|p| p.with_staleness(staleness));
-        let agents =
-            stale().zip(0..).map(|(p, i)| Agent::new(i, &setting.graph, &setting.mixing, p)).collect();
+        let agents = stale()
+            .zip(0..)
+            .map(|(p, i)| Agent::new(i, &setting.graph, &setting.mixing, p))
+            .collect();
         let neighbours = |i: usize| setting.graph.neighbours(i).to_vec();
-        let faults = Faults { delay, loss: 0.2, duplication: 0.2, retry_after: 9.0, ..Faults::default() };
+        let faults =
+            Faults { delay, loss: 0.2, duplication: 0.2, retry_after: 9.0, ..Faults::default() };
         let (agents, traffic) = over_messages(agents, neighbours, &faults, &Seed::from(5)).unwrap();
         let oldest = traffic.ages.iter().flatten().copied().max().unwrap();
         assert!(oldest > 0 && oldest <= staleness, "{oldest}");
-        let mut run =
-            Lockstep::new(stale().collect(), Arc::clone(&setting.graph), Arc::clone(&setting.mixing));
+        let mut run = Lockstep::new(
+            stale().collect(),
+            Arc::clone(&setting.graph),
+            Arc::clone(&setting.mixing),
+        );
         for (sent, ages) in traffic.transcript.chunks(6).zip(traffic.ages.chunks(6)) {
             run.advance_with(ages);
             for (message, row) in sent.iter().zip(run.rows().chunks(run.dim())) {
@@ -305,8 +331,9 @@ fn older_vectors_slow_descent_down_and_do_not_lead_it_elsewhere() {
             factor: 9.0,
             jitter: 1.0,
         };
-        let mut run = Lockstep::new(players, Arc::clone(&setting.graph), Arc::clone(&setting.mixing))
-            .delayed(delays, &Seed::from(8));
+        let mut run =
+            Lockstep::new(players, Arc::clone(&setting.graph), Arc::clone(&setting.mixing))
+                .delayed(delays, &Seed::from(8));
         let mut early = 0.0f64;
         for round in 1..=setting.timetable.exchanges() {
             run.advance();
@@ -327,12 +354,14 @@ fn older_vectors_slow_descent_down_and_do_not_lead_it_elsewhere() {
     }
 }
 
-/// The faults do happen: the virtual time and the traffic differ by network, and the outcome does not.
+/// The faults do happen: the virtual time and the traffic differ by network, and the outcome does
+/// not.
 #[test]
 fn networks_differ_and_outcomes_do_not() {
     let setting = Setting::new(Arc::clone(&protocols()[0]), 6, 8, 3, timetables()[2].clone());
     let [.., (_, faults)] = faults();
-    let ((first, one), (second, two)) = (setting.messages(&faults, 1), setting.messages(&faults, 2));
+    let ((first, one), (second, two)) =
+        (setting.messages(&faults, 1), setting.messages(&faults, 2));
     assert_eq!(first, second);
     assert_ne!((one.milliseconds, one.lost), (two.milliseconds, two.lost));
     assert!(one.milliseconds > 900.0, "nobody got past the partition of agent 0");
@@ -352,9 +381,11 @@ fn the_seed_matters() {
 #[test]
 fn threads_do_not_change_a_bit() {
     for protocol in protocols() {
-        let setting = Setting::new(protocol, 48, 500, 17, Timetable { rounds: 4, tail_from: 2, gossip: 1 });
+        let setting =
+            Setting::new(protocol, 48, 500, 17, Timetable { rounds: 4, tail_from: 2, gossip: 1 });
         let with = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            let pool =
+                rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
             pool.install(|| setting.lockstep())
         };
         let one = with(1);
@@ -366,10 +397,11 @@ fn threads_do_not_change_a_bit() {
 #[test]
 fn a_partition_for_ever_is_an_error_not_a_hang() {
     let setting = Setting::new(Arc::clone(&protocols()[0]), 4, 3, 2, timetables()[0].clone());
-    let cut = Partition { from: 0.0, until: f64::INFINITY, split: 2 };
+    let cut = Cut { from: 0.0, until: f64::INFINITY, split: 2 };
     let faults = Faults { retry_after: 1.0, partitions: vec![cut], ..Faults::default() };
     let neighbours = |i: usize| setting.graph.neighbours(i).to_vec();
-    let error = over_messages(setting.agents(), neighbours, &faults, &Seed::from(1)).expect_err("cut off");
+    let error =
+        over_messages(setting.agents(), neighbours, &faults, &Seed::from(1)).expect_err("cut off");
     assert!(error.to_string().contains("could not reach"), "{error}");
 }
 
@@ -381,9 +413,13 @@ fn gossip_brings_agents_to_the_mean_of_their_tails() {
     let outcome = setting.lockstep();
     // The tail of agent 2, by its definition.
     let releases = outcome.transcript.iter().filter(|(round, from, _)| *from == 2 && *round >= 3);
-    let tail = releases
-        .fold(vec![0.0; 3], |sum, (.., x)| values(x).iter().zip(sum).map(|(x, s)| s + x / 5.0).collect());
-    values(&outcome.models[2]).iter().zip(&tail).for_each(|(got, want)| assert!((got - want).abs() < 1e-14));
+    let tail = releases.fold(vec![0.0; 3], |sum, (.., x)| {
+        values(x).iter().zip(sum).map(|(x, s)| s + x / 5.0).collect()
+    });
+    values(&outcome.models[2])
+        .iter()
+        .zip(&tail)
+        .for_each(|(got, want)| assert!((got - want).abs() < 1e-14));
     let mean = |l: usize| outcome.models.iter().map(|m| values(m)[l]).sum::<f64>() / 6.0;
     setting.timetable.gossip = 200;
     for model in setting.lockstep().models {
@@ -391,12 +427,18 @@ fn gossip_brings_agents_to_the_mean_of_their_tails() {
     }
 }
 
-// ---- the agent among messages -----------------------------------------------------------------------------------------
+// ---- the agent among messages
+// -----------------------------------------------------------------------------------------
 
 /// Agent 1 of a path of three, its two neighbours, and what they send in the rounds of a whole run.
 fn path_of_three() -> (Setting, Vec<Message>) {
-    let mut setting =
-        Setting::new(Arc::clone(&protocols()[0]), 3, 5, 2, Timetable { rounds: 4, tail_from: 2, gossip: 1 });
+    let mut setting = Setting::new(
+        Arc::clone(&protocols()[0]),
+        3,
+        5,
+        2,
+        Timetable { rounds: 4, tail_from: 2, gossip: 1 },
+    );
     setting.graph = Arc::new(Graph::path(3).expect("a graph"));
     setting.mixing = Arc::new(Mixing::metropolis(&setting.graph));
     let traffic = setting.messages(&Faults::default(), 1).1;
@@ -412,8 +454,7 @@ fn drain(agent: &mut Agent) -> Vec<Effect> {
     let effects: Vec<Effect> = std::iter::from_fn(|| agent.poll()).collect();
     for (k, effect) in effects.iter().enumerate() {
         if let Effect::Send(message) = effect {
-            let charged =
-                matches!(effects[k - 1], Effect::Charge { exchange, .. } if exchange == message.round());
+            let charged = matches!(effects[k - 1], Effect::Charge { exchange, .. } if exchange == message.round());
             assert!(charged, "a message left before its charge");
         }
     }
@@ -436,13 +477,18 @@ fn bad_messages_are_refused_and_change_nothing() {
     assert_eq!(drain(&mut agent).len(), 2);
     let message = |from, round, values: &[f64]| Message::received(from, round, values);
     for from in [1, 3, u32::MAX] {
-        assert_eq!(refused(&mut agent, &message(from, 1, &[0.0, 0.0])), Refusal::Stranger { from, agent: 1 });
+        assert_eq!(
+            refused(&mut agent, &message(from, 1, &[0.0, 0.0])),
+            Refusal::Stranger { from, agent: 1 }
+        );
     }
     for values in [&[][..], &[1.0], &[1.0, 2.0, 3.0]] {
         let want = Refusal::Dimension { from: 0, round: 1, got: values.len(), want: 2 };
         assert_eq!(refused(&mut agent, &message(0, 1, values)), want);
     }
-    for (values, index) in [([f64::NAN, 0.0], 0), ([0.0, f64::INFINITY], 1), ([1.0, f64::NEG_INFINITY], 1)] {
+    for (values, index) in
+        [([f64::NAN, 0.0], 0), ([0.0, f64::INFINITY], 1), ([1.0, f64::NEG_INFINITY], 1)]
+    {
         assert_eq!(
             refused(&mut agent, &message(2, 1, &values)),
             Refusal::NotFinite { from: 2, round: 1, index }
@@ -452,22 +498,31 @@ fn bad_messages_are_refused_and_change_nothing() {
         let want = Refusal::OutOfTurn { from: 2, round, expected: 1 };
         assert_eq!(refused(&mut agent, &message(2, round, &[0.0, 0.0])), want);
     }
-    // A neighbour's next two rounds can be on their way, in either order; each only once, or the same again.
+    // A neighbour's next two rounds can be on their way, in either order; each only once, or the
+    // same again.
     let (first, second) = (sent(&transcript, 0, 1), sent(&transcript, 0, 2));
     for message in [&second, &first, &second, &first] {
         assert_eq!(agent.handle(message), Ok(()));
     }
     for honest in [&first, &second] {
-        let forged = message(0, honest.round(), &[honest.values()[0], honest.values()[1].next_up()]);
-        assert_eq!(refused(&mut agent, &forged), Refusal::Equivocation { from: 0, round: honest.round() });
+        let forged =
+            message(0, honest.round(), &[honest.values()[0], honest.values()[1].next_up()]);
+        assert_eq!(
+            refused(&mut agent, &forged),
+            Refusal::Equivocation { from: 0, round: honest.round() }
+        );
     }
-    // The round is complete with the other neighbour's message; what it said is remembered for one more round.
+    // The round is complete with the other neighbour's message; what it said is remembered for one
+    // more round.
     assert_eq!(agent.handle(&sent(&transcript, 2, 1)), Ok(()));
     let effects = drain(&mut agent);
     assert!(matches!(effects[0], Effect::Charge { exchange: 2, .. }));
     assert_eq!(effects[1..], [Effect::Send(sent(&transcript, 1, 2))]);
     assert_eq!(agent.handle(&first), Ok(()), "a late duplicate");
-    assert_eq!(refused(&mut agent, &message(0, 1, &[9.0, 9.0])), Refusal::Equivocation { from: 0, round: 1 });
+    assert_eq!(
+        refused(&mut agent, &message(0, 1, &[9.0, 9.0])),
+        Refusal::Equivocation { from: 0, round: 1 }
+    );
     let want = Refusal::OutOfTurn { from: 2, round: 4, expected: 2 };
     assert_eq!(refused(&mut agent, &message(2, 4, &[0.0, 0.0])), want);
 }
@@ -508,7 +563,8 @@ fn refusals_and_duplicates_leave_the_model_alone() {
     assert_eq!(play(false), play(true));
 }
 
-// ---- across processes -------------------------------------------------------------------------------------------------
+// ---- across processes
+// -------------------------------------------------------------------------------------------------
 
 /// A fresh agent in the place of one that was killed, from the bytes that were on disk.
 fn reborn(setting: &Setting, id: usize, killed: &Agent) -> Agent {
@@ -520,7 +576,8 @@ fn reborn(setting: &Setting, id: usize, killed: &Agent) -> Agent {
     agent
 }
 
-/// Every agent is killed right after every charge, before its message left, and after its last exchange.
+/// Every agent is killed right after every charge, before its message left, and after its last
+/// exchange.
 fn killed_at_every_charge(setting: &Setting) -> Outcome {
     let mut agents = setting.agents();
     let mut transcript: Vec<Message> = Vec::new();
@@ -577,7 +634,9 @@ fn a_checkpoint_of_another_agent_or_experiment_is_refused() {
     // Before an average begins, a checkpoint has none that could be of another shape.
     for _ in 0..short.tail_from + 1 {
         let sent: Vec<Effect> = agents.iter_mut().flat_map(drain).collect();
-        for message in sent.iter().filter_map(|e| if let Effect::Send(m) = e { Some(m) } else { None }) {
+        for message in
+            sent.iter().filter_map(|e| if let Effect::Send(m) = e { Some(m) } else { None })
+        {
             for &to in here.graph.neighbours(message.from() as usize) {
                 agents[to as usize].handle(message).expect("an honest message");
             }
@@ -598,13 +657,17 @@ fn a_checkpoint_of_another_agent_or_experiment_is_refused() {
     let charged = fresh[1].checkpoint();
     let refused = here.agents()[1].restore(&charged);
     assert_eq!(refused, Err(RestoreError::Shape { what: "the ledger" }));
-    assert!(!format!("{saved:?}").contains('.'), "numbers of a checkpoint are the agent's own: {saved:?}");
+    assert!(
+        !format!("{saved:?}").contains('.'),
+        "numbers of a checkpoint are the agent's own: {saved:?}"
+    );
 }
 
 #[test]
 fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
     let timetable = Timetable { rounds: 4, tail_from: 2, gossip: 1 };
-    let mut setting = Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) }), 3, 5, 2, timetable);
+    let mut setting =
+        Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) }), 3, 5, 2, timetable);
     setting.graph = Arc::new(Graph::path(3).expect("a graph"));
     setting.mixing = Arc::new(Mixing::metropolis(&setting.graph));
     let transcript = setting.messages(&Faults::default(), 1).1.transcript;
@@ -637,12 +700,14 @@ fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
     assert_eq!(refused, Err(AbsenceError::Needed { kind: "admm" }));
 }
 
-/// A path of three whose ends become neighbours in exchange 3: from then on it is the complete graph of three.
+/// A path of three whose ends become neighbours in exchange 3: from then on it is the complete
+/// graph of three.
 #[test]
 fn an_edge_that_is_added_counts_from_its_exchange_on_and_not_before() {
     const FROM: u32 = 3;
     let timetable = Timetable { rounds: 6, tail_from: 2, gossip: 1 };
-    let mut setting = Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) }), 3, 5, 2, timetable);
+    let mut setting =
+        Setting::new(Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) }), 3, 5, 2, timetable);
     let on = |setting: &mut Setting, graph: Graph| {
         setting.graph = Arc::new(graph);
         setting.mixing = Arc::new(Mixing::metropolis(&setting.graph));
@@ -656,11 +721,13 @@ fn an_edge_that_is_added_counts_from_its_exchange_on_and_not_before() {
         agents
     };
     let others = |i: usize| (0..3).filter(|j| *j != i as u32).collect();
-    let (ended, traffic) = over_messages(joined(), others, &Faults::default(), &Seed::from(1)).unwrap();
+    let (ended, traffic) =
+        over_messages(joined(), others, &Faults::default(), &Seed::from(1)).unwrap();
     let after = traffic.transcript;
     for round in 1..=7 {
         for agent in 0..3 {
-            let changed = sent(&before, agent, round).values() != sent(&after, agent, round).values();
+            let changed =
+                sent(&before, agent, round).values() != sent(&after, agent, round).values();
             // The middle has no new neighbour, and hears of it a round later.
             let first = if agent == 1 { FROM + 2 } else { FROM + 1 };
             assert_eq!(changed, round >= first, "agent {agent}, round {round}");
@@ -688,7 +755,8 @@ fn an_edge_that_is_added_counts_from_its_exchange_on_and_not_before() {
     }
     assert_eq!(made.iter().filter(|e| matches!(e, Effect::Charge { .. })).count(), 7);
     assert_eq!(agent.model(), ended[0].model());
-    // The complete graph from the start, whose new neighbour sends the agent's own vector until the edge begins: the same up to rounding.
+    // The complete graph from the start, whose new neighbour sends the agent's own vector until the
+    // edge begins: the same up to rounding.
     on(&mut setting, Graph::complete(3).expect("a graph"));
     let mut twin = setting.agents().swap_remove(0);
     for round in 1..=7 {
@@ -697,8 +765,11 @@ fn an_edge_that_is_added_counts_from_its_exchange_on_and_not_before() {
         let apart = own.values().iter().zip(expected.values()).map(|(a, b)| (a - b).abs());
         assert!(apart.fold(0.0, f64::max) < 1e-9, "round {round}: {own:?} {expected:?}");
         twin.handle(&sent(&after, 1, round)).unwrap();
-        let other =
-            if round < FROM { own.values().to_vec() } else { sent(&after, 2, round).values().to_vec() };
+        let other = if round < FROM {
+            own.values().to_vec()
+        } else {
+            sent(&after, 2, round).values().to_vec()
+        };
         twin.handle(&Message::received(2, round, other)).unwrap();
     }
 }
@@ -715,11 +786,17 @@ fn an_edge_is_refused_where_the_claim_would_not_stand() {
         }
         let mut agent = setting.agents().swap_remove(0);
         let joined = agent.may_join();
-        assert_eq!(joined.is_ok(), ["dgd", "rcd", "muffliato"].contains(&kind), "{kind}: {joined:?}");
+        assert_eq!(
+            joined.is_ok(),
+            ["dgd", "rcd", "muffliato"].contains(&kind),
+            "{kind}: {joined:?}"
+        );
         if joined.is_err() {
             continue;
         }
-        for (neighbour, weight, from) in [(0, 0.1, 1), (1, 0.1, 1), (2, 0.7, 1), (2, 0.0, 1), (2, 0.1, 6)] {
+        for (neighbour, weight, from) in
+            [(0, 0.1, 1), (1, 0.1, 1), (2, 0.7, 1), (2, 0.0, 1), (2, 0.1, 6)]
+        {
             assert!(agent.join(neighbour, weight, from).is_err(), "{neighbour} {weight} {from}");
         }
         agent.join(2, 0.1, 2).unwrap();

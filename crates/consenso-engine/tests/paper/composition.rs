@@ -1,4 +1,5 @@
-//! Composition of privacy losses: docs/paper.md section 4 and the footnote to Theorem 2.2, against independent programs.
+//! Composition of privacy losses: docs/paper.md section 4 and the footnote to Theorem 2.2, against
+//! independent programs.
 
 use consenso_engine::privacy::{Bound, Event, Mechanism, Method, compose, parse_events};
 use serde::Deserialize;
@@ -37,23 +38,37 @@ fn reference_values_of_the_specification() {
 #[test]
 fn pld_agrees_with_dp_accounting() {
     for case in golden(include_str!("../golden/pld.json")) {
-        let epsilon = compose(&case.events, case.delta).unwrap().pld.value().expect("PLD is valid here");
+        let epsilon =
+            compose(&case.events, case.delta).unwrap().pld.value().expect("PLD is valid here");
         let excess = epsilon / case.epsilon - 1.0;
-        println!("{} δ={:e}: {epsilon} against {}: {excess:e}", case.name, case.delta, case.epsilon);
+        println!(
+            "{} δ={:e}: {epsilon} against {}: {excess:e}",
+            case.name, case.delta, case.epsilon
+        );
         assert!(excess > -1e-6, "{}: {epsilon} is below the reference {}", case.name, case.epsilon);
-        assert!(excess < 1e-3, "{}: {epsilon} is too far above the reference {}", case.name, case.epsilon);
+        assert!(
+            excess < 1e-3,
+            "{}: {epsilon} is too far above the reference {}",
+            case.name,
+            case.epsilon
+        );
     }
 }
 
 #[test]
 fn kov_agrees_with_exact_rational_arithmetic() {
     for case in golden(include_str!("../golden/kov.json")) {
-        let epsilon = compose(&case.events, case.delta).unwrap().kov.value().expect("KOV is valid here");
+        let epsilon =
+            compose(&case.events, case.delta).unwrap().kov.value().expect("KOV is valid here");
         let distinct = case.events.len() > 1;
         let excess = epsilon / case.epsilon - 1.0;
         println!("{} events: {epsilon} against {}: {excess:e}", case.events.len(), case.epsilon);
         assert!(excess > -1e-13, "{epsilon} is below the exact {}", case.epsilon);
-        assert!(excess < if distinct { 1e-3 } else { 1e-10 }, "{epsilon} against the exact {}", case.epsilon);
+        assert!(
+            excess < if distinct { 1e-3 } else { 1e-10 },
+            "{epsilon} against the exact {}",
+            case.epsilon
+        );
     }
 }
 
@@ -63,7 +78,8 @@ fn methods_are_ordered_as_their_theorems_say() {
         for delta in [1e-12, 1e-6, 1e-2] {
             let found = compose(&[Event::laplace(epsilon, count)], delta).unwrap();
             let of = |bound: &Bound| bound.value().unwrap();
-            let (pld, kov, rdp, zcdp) = (of(&found.pld), of(&found.kov), of(&found.rdp), of(&found.zcdp));
+            let (pld, kov, rdp, zcdp) =
+                (of(&found.pld), of(&found.kov), of(&found.rdp), of(&found.zcdp));
             let slack = 1.0 + 1e-6;
             assert!(pld <= kov * slack, "{epsilon}×{count} δ={delta}: pld {pld} kov {kov}");
             assert!(pld <= rdp * slack, "{epsilon}×{count} δ={delta}: pld {pld} rdp {rdp}");
@@ -85,23 +101,30 @@ fn pld_of_gaussians_is_the_exact_gaussian_value() {
 #[test]
 fn a_negligible_laplace_release_barely_moves_the_gaussian_value() {
     let alone = compose(&[Event::gaussian(0.5, 1)], 1e-6).unwrap().gdp.value().unwrap();
-    let with =
-        compose(&[Event::gaussian(0.5, 1), Event::laplace(1e-4, 1)], 1e-6).unwrap().pld.value().unwrap();
+    let with = compose(&[Event::gaussian(0.5, 1), Event::laplace(1e-4, 1)], 1e-6)
+        .unwrap()
+        .pld
+        .value()
+        .unwrap();
     assert!(with >= alone && with < alone * 1.001, "{with} against {alone}");
 }
 
 #[test]
 fn splitting_an_event_into_several_entries_changes_nothing() {
     let together = compose(&[Event::laplace(0.02, 300)], 1e-6).unwrap();
-    let apart =
-        compose(&[Event::laplace(0.02, 100), Event::laplace(0.02, 199), Event::laplace(0.02, 1)], 1e-6);
+    let apart = compose(
+        &[Event::laplace(0.02, 100), Event::laplace(0.02, 199), Event::laplace(0.02, 1)],
+        1e-6,
+    );
     assert_eq!(together, apart.unwrap());
 }
 
 #[test]
 fn transcript_dependent_costs_get_no_number_but_the_worst_case() {
-    let interval = Mechanism::IntervalLaplace { orders: vec![2.0, 8.0], costs: vec![1e-4, 4e-4], pure: 0.05 };
-    let found = compose(&[Event::laplace(0.1, 2), Event { mechanism: interval, count: 10 }], 1e-6).unwrap();
+    let interval =
+        Mechanism::IntervalLaplace { orders: vec![2.0, 8.0], costs: vec![1e-4, 4e-4], pure: 0.05 };
+    let found =
+        compose(&[Event::laplace(0.1, 2), Event { mechanism: interval, count: 10 }], 1e-6).unwrap();
     assert!((found.pure.value().unwrap() - 0.7).abs() < 1e-9);
     for (method, bound) in found.bounds().into_iter().skip(1) {
         let Bound::NotValid { reason } = bound else { panic!("{method} must not give a number") };
@@ -117,16 +140,22 @@ fn json_is_a_number_or_null_with_a_reason() {
     assert!(json["rdp"].is_number() && json["gdp"].is_number() && json["kov"].is_null());
     assert!(json["reasons"]["kov"].as_str().unwrap().contains("Gaussian"));
     assert!(json["reasons"].get("rdp").is_none());
-    assert_eq!(serde_json::from_value::<consenso_engine::privacy::Composition>(json).unwrap(), found);
+    assert_eq!(
+        serde_json::from_value::<consenso_engine::privacy::Composition>(json).unwrap(),
+        found
+    );
 }
 
 #[test]
 fn nothing_costs_nothing_and_zcdp_has_no_loss_distribution() {
-    let nothing = compose(&[Event::once(Mechanism::PostProcessing), Event::laplace(0.0, 7)], 1e-6).unwrap();
+    let nothing =
+        compose(&[Event::once(Mechanism::PostProcessing), Event::laplace(0.0, 7)], 1e-6).unwrap();
     assert!(nothing.bounds().iter().all(|(_, bound)| bound.value() == Some(0.0)), "{nothing:?}");
     let zcdp = compose(&[Event::zcdp(0.01, 5), Event::laplace(0.1, 1)], 1e-6).unwrap();
     assert!(zcdp.zcdp.value().is_some() && zcdp.rdp.value().is_some());
-    assert!(zcdp.pld.value().is_none() && zcdp.kov.value().is_none() && zcdp.pure.value().is_none());
+    assert!(
+        zcdp.pld.value().is_none() && zcdp.kov.value().is_none() && zcdp.pure.value().is_none()
+    );
 }
 
 #[test]
@@ -145,7 +174,10 @@ fn extreme_but_valid_events_get_a_bound_not_a_panic() {
             let found = compose(&events, delta).unwrap();
             for (method, bound) in found.bounds() {
                 if let Some(epsilon) = bound.value() {
-                    assert!(epsilon.is_finite() && epsilon >= 0.0, "{events:?} {delta} {method}: {epsilon}");
+                    assert!(
+                        epsilon.is_finite() && epsilon >= 0.0,
+                        "{events:?} {delta} {method}: {epsilon}"
+                    );
                     if let (Some(sum), true) = (found.pure.value(), method != Method::Zcdp) {
                         assert!(
                             epsilon <= sum * 1.001,

@@ -1,4 +1,5 @@
-//! The set C inside every algorithm: what is released lies in it, it costs no privacy, and exact methods reach the constrained optimum.
+//! The set C inside every algorithm: what is released lies in it, it costs no privacy, and exact
+//! methods reach the constrained optimum.
 
 use consenso_engine::account::testing;
 use consenso_engine::agent::{Agent, Player, Timetable};
@@ -32,11 +33,13 @@ fn locals(seed: &Seed) -> Vec<LocalObjective> {
     records.into_iter().map(|records| LocalObjective::new(objective, records)).collect()
 }
 
-/// The algorithm with its own choice of parameters, but for a step that vanishes where a constant one leaves a bias.
+/// The algorithm with its own choice of parameters, but for a step that vanishes where a constant
+/// one leaves a bias.
 fn protocol(kind: &str, graph: &Graph, rounds: u32) -> Arc<dyn Protocol> {
     let mut parameters = Parameters::new();
     if matches!(kind, "dgd" | "gd" | "gd-star") {
-        let step = Schedule::Shape(consenso_engine::protocol::schedule::Shape::InverseSqrt { first: 2.0 });
+        let step =
+            Schedule::Shape(consenso_engine::protocol::schedule::Shape::InverseSqrt { first: 2.0 });
         parameters.insert("step".into(), serde_json::to_value(step).expect("a table"));
     }
     let mut protocol = from_table(kind, parameters).expect("known").expect("valid");
@@ -79,7 +82,12 @@ fn gates(set: Constraint, rounds: u32, scale: Option<f64>, seed: &Seed) -> Vec<G
             Some(scale) => {
                 let noise = RoundNoise::new(Noise::Laplace { scale }).expect("a scale");
                 let ledger = testing::ledger(rounds - 3, rounds);
-                testing::gate(agent as u64, seed.clone(), vec![noise; rounds as usize].into(), ledger)
+                testing::gate(
+                    agent as u64,
+                    seed.clone(),
+                    vec![noise; rounds as usize].into(),
+                    ledger,
+                )
             }
         };
         gate.with_constraint(set)
@@ -105,7 +113,8 @@ fn every_release_and_every_model_of_every_algorithm_lies_in_the_set_at_no_cost()
     let seed = Seed::from(5);
     let locals = locals(&seed);
     let timetable = Timetable { rounds: 30, tail_from: 20, gossip: 4 };
-    // Problems with a linear constraint have limits an agent instead of a set for all: tests/linear.rs.
+    // Problems with a linear constraint have limits an agent instead of a set for all:
+    // tests/linear.rs.
     for &kind in KINDS.iter().filter(|&&k| k != "linear-admm") {
         let graph = graph(kind, &seed);
         let mixing = Arc::new(Mixing::metropolis(&graph));
@@ -159,7 +168,8 @@ fn algorithms_without_bias_reach_the_optimum_on_the_boundary_of_the_set() {
         let mixing = Arc::new(Mixing::metropolis(&graph));
         let mut protocol = protocol(kind, &graph, rounds);
         if exact {
-            let mut parameters = protocol.parts().configured.expect("it has parameters").parameters();
+            let mut parameters =
+                protocol.parts().configured.expect("it has parameters").parameters();
             parameters.insert("exact".into(), true.into());
             protocol = Arc::from(from_table(kind, parameters).expect("known").expect("valid"));
         }
@@ -173,7 +183,8 @@ fn algorithms_without_bias_reach_the_optimum_on_the_boundary_of_the_set() {
             let mut run = Lockstep::new(players, Arc::clone(&graph), Arc::clone(&mixing));
             (0..rounds).for_each(|_| run.advance());
             for row in run.rows().chunks(run.dim()).map(|row| &row[..DIM]) {
-                let error: f64 = row.iter().zip(&optimum.x).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                let error: f64 =
+                    row.iter().zip(&optimum.x).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
                 assert!(error < tolerance, "{kind}, exact = {exact}, {set:?}: {error:e}");
             }
         }
@@ -190,15 +201,23 @@ fn the_set_does_not_depend_on_the_driver() {
         let mixing = Arc::new(Mixing::metropolis(&graph));
         let protocol = protocol(kind, &graph, timetable.rounds);
         for set in SETS {
-            let players =
-                || players(&locals, &protocol, &timetable, gates(set, timetable.rounds, Some(0.2), &seed));
+            let players = || {
+                players(
+                    &locals,
+                    &protocol,
+                    &timetable,
+                    gates(set, timetable.rounds, Some(0.2), &seed),
+                )
+            };
             let mut run = Lockstep::new(players(), Arc::clone(&graph), Arc::clone(&mixing));
             (0..timetable.exchanges()).for_each(|_| run.advance());
             let agent = |(i, player)| Agent::new(i as u32, &graph, &mixing, player);
             let agents = players().into_iter().enumerate().map(agent).collect();
-            let faults = Faults { delay: (1.0, 20.0), loss: 0.1, retry_after: 30.0, ..Faults::default() };
+            let faults =
+                Faults { delay: (1.0, 20.0), loss: 0.1, retry_after: 30.0, ..Faults::default() };
             let neighbours = |i: usize| graph.neighbours(i).to_vec();
-            let (agents, _) = over_messages(agents, neighbours, &faults, &seed).expect("the faults heal");
+            let (agents, _) =
+                over_messages(agents, neighbours, &faults, &seed).expect("the faults heal");
             for (model, agent) in run.finish().iter().zip(&agents) {
                 assert_eq!(Some(&model[..]), agent.model(), "{kind} in {set:?}");
             }

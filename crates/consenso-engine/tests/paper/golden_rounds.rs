@@ -1,13 +1,15 @@
-//! One full round of every algorithm, every loss and every optimum against an independent program (`golden/*.py`).
+//! One full round of every algorithm, every loss and every optimum against an independent program
+//! (`golden/*.py`).
 
 use consenso_engine::data::Records;
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::solve::central_optimum;
 use consenso_engine::problem::{Constraint, LocalObjective, Loss, Objective, Workspace};
 use consenso_engine::protocol::{
-    Admm, Aggregation, Common, ConsensusAdmm, CoordinateDescent, Decor, Dgd, DualVariablePerturbation, Extra,
-    GradientDescent, GradientTracking, Memory, Muffliato, NeighbourhoodDescent, Order, OutputAdmm, Partial,
-    Pdop, PenaltyPerturbation, Protocol, Response, Schedule, View, Weights,
+    Admm, Aggregation, Common, ConsensusAdmm, CoordinateDescent, Decor, Dgd,
+    DualVariablePerturbation, Extra, GradientDescent, GradientTracking, Memory, Muffliato,
+    NeighbourhoodDescent, Order, OutputAdmm, Partial, Pdop, PenaltyPerturbation, Protocol,
+    Response, Schedule, View, Weights,
 };
 use serde_json::Value;
 
@@ -85,9 +87,13 @@ impl Table {
             Graph::from_edges(5, &edges).expect("a graph")
         };
         let width = protocol.width(4);
-        let mut memory = vec![vec![0.0; (protocol.memory() + protocol.private_memory()) * width]; 5];
+        let mut memory =
+            vec![vec![0.0; (protocol.memory() + protocol.private_memory()) * width]; 5];
         if let Some(duals) = case["inputs"]["duals"].as_array() {
-            memory.iter_mut().zip(duals).for_each(|(memory, dual)| memory.copy_from_slice(&vector(dual)));
+            memory
+                .iter_mut()
+                .zip(duals)
+                .for_each(|(memory, dual)| memory.copy_from_slice(&vector(dual)));
         }
         Self {
             locals: agents(&problem["labels"], Loss::Logistic),
@@ -107,17 +113,21 @@ impl Table {
     fn view(&self, agent: usize) -> View<'_> {
         let neighbours = self.graph.neighbours(agent);
         let place = neighbours.partition_point(|&j| (j as usize) < agent);
-        let weights = Weights { own: self.mixing.own(agent), neighbours: self.mixing.neighbours(agent) };
+        let weights =
+            Weights { own: self.mixing.own(agent), neighbours: self.mixing.neighbours(agent) };
         View::new(&self.rows, self.width, agent as u32, neighbours, place, weights, self.round)
             .with_regularization(0.1)
     }
 
-    /// One round: the point at fraction `draw` of each interval, the step, the noise; then everybody takes it in.
+    /// One round: the point at fraction `draw` of each interval, the step, the noise; then
+    /// everybody takes it in.
     fn play(&mut self, protocol: &dyn Protocol, draw: &[f64], noise: &[f64]) {
         let mut work = Workspace::default();
         let mut next = Vec::new();
         let parts = protocol.parts();
-        let active = parts.partial.map_or_else(|| (0..4).collect(), |p| p.active(self.round + 1, self.width));
+        let active = parts
+            .partial
+            .map_or_else(|| (0..4).collect(), |p| p.active(self.round + 1, self.width));
         let count = active.len();
         for agent in 0..5 {
             let [mut low, mut high, mut step] = [(); 3].map(|()| vec![f64::NAN; count]);
@@ -133,7 +143,8 @@ impl Table {
             protocol.interval(&view, public, &mut low, &mut high);
             protocol.keep(&view, public);
             let of = |values: &[f64], k: usize| values[4 * agent + active[k] as usize % 4];
-            let at: Vec<f64> = (0..count).map(|k| low[k] + of(draw, k) * (high[k] - low[k])).collect();
+            let at: Vec<f64> =
+                (0..count).map(|k| low[k] + of(draw, k) * (high[k] - low[k])).collect();
             let noised: Vec<f64> = (0..count).map(|k| at[k] + of(noise, k)).collect();
             let point = match protocol.response(self.round + 1, view.degree()) {
                 Response::Shift => &low,
@@ -168,10 +179,16 @@ impl Table {
     }
 }
 
-/// Plays the case `name` and compares releases and duals; `draw` maps the golden draw to a fraction of our interval.
+/// Plays the case `name` and compares releases and duals; `draw` maps the golden draw to a fraction
+/// of our interval.
 fn check(name: &str, protocol: &dyn Protocol, draw: fn(f64) -> f64, tolerance: f64) -> Table {
     let document = document();
-    let case = document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name);
+    let case = document["cases"]
+        .as_array()
+        .expect("cases")
+        .iter()
+        .find(|c| c["name"] == name)
+        .expect(name);
     let (inputs, outputs) = (&case["inputs"], &case["outputs"]);
     let mut table = Table::new(case, protocol);
     let fraction = inputs["draw"]
@@ -185,7 +202,12 @@ fn check(name: &str, protocol: &dyn Protocol, draw: fn(f64) -> f64, tolerance: f
     let first = if outputs["next_x"].is_null() { "first_x" } else { "next_x" };
     assert_close(&table.rows, &block(&outputs[first]), tolerance, name);
     if !outputs["next_duals"].is_null() {
-        assert_close(&table.memory.concat(), &block(&outputs["next_duals"]), 10.0 * tolerance, name);
+        assert_close(
+            &table.memory.concat(),
+            &block(&outputs["next_duals"]),
+            10.0 * tolerance,
+            name,
+        );
     }
     if !outputs["second_x"].is_null() {
         table.play(protocol, &fraction, &noise);
@@ -229,11 +251,18 @@ fn algorithm_2() {
     );
     assert_eq!(table.round, 1);
     let document = document();
-    let case =
-        document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == "gd-complete").expect("it");
+    let case = document["cases"]
+        .as_array()
+        .expect("cases")
+        .iter()
+        .find(|c| c["name"] == "gd-complete")
+        .expect("it");
     let x = block(&case["inputs"]["x"]);
     let common = Common::of(&x.chunks(4).collect::<Vec<_>>());
-    assert_eq!(vector(&case["outputs"]["pair"]), [common.farthest.0 as f64, common.farthest.1 as f64]);
+    assert_eq!(
+        vector(&case["outputs"]["pair"]),
+        [common.farthest.0 as f64, common.farthest.1 as f64]
+    );
     assert_close(&common.mean, &vector(&case["outputs"]["mean"]), TOLERANCE, "mean");
 }
 
@@ -273,12 +302,19 @@ fn dgd() {
 fn coordinate_descent() {
     let document = document();
     let case = |name: &str| {
-        document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name).clone()
+        document["cases"]
+            .as_array()
+            .expect("cases")
+            .iter()
+            .find(|c| c["name"] == name)
+            .expect(name)
+            .clone()
     };
     let golden = case("rcd");
     let order: Vec<u32> = vector(&golden["inputs"]["order"]).iter().map(|&l| l as u32).collect();
     let new = |order, seed, block| CoordinateDescent::new(0.9, order, seed, block);
-    // Four different coordinates, then one of another epoch: a permutation can do that, and six draws as well.
+    // Four different coordinates, then one of another epoch: a permutation can do that, and six
+    // draws as well.
     for (kind, rounds) in [(Order::Shuffle, 5), (Order::Random, 6)] {
         let begins = |seed: &u64| {
             let rcd = new(kind, *seed, 1);
@@ -325,17 +361,27 @@ fn dual_variable_perturbation() {
 
 #[test]
 fn output_perturbed_admm() {
-    check("output-admm", &OutputAdmm { penalty: Some(10.0), dual_step: Some(0.5) }, as_drawn, SOLVED);
+    check(
+        "output-admm",
+        &OutputAdmm { penalty: Some(10.0), dual_step: Some(0.5) },
+        as_drawn,
+        SOLVED,
+    );
 }
 
-/// The case gives x and the noise apart; our messages are y = x + noise, and what is compared is the next x.
+/// The case gives x and the noise apart; our messages are y = x + noise, and what is compared is
+/// the next x.
 #[test]
 fn pdop_in_space_and_in_a_ball() {
     let pdop = Pdop { step: Some(Schedule::Constant(0.9)) };
     for (name, radius) in [("pdop", f64::INFINITY), ("pdop-ball", 0.5)] {
         let document = document();
-        let case =
-            document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name);
+        let case = document["cases"]
+            .as_array()
+            .expect("cases")
+            .iter()
+            .find(|c| c["name"] == name)
+            .expect(name);
         let mut table = Table::new(case, &pdop);
         let noise = block(&case["inputs"]["noise"]);
         table.rows.iter_mut().zip(&noise).for_each(|(y, noise)| *y += noise);
@@ -354,7 +400,12 @@ fn pdop_in_space_and_in_a_ball() {
 fn gradient_tracking_for_four_rounds() {
     let document = document();
     let name = "gradient-tracking";
-    let case = document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name);
+    let case = document["cases"]
+        .as_array()
+        .expect("cases")
+        .iter()
+        .find(|c| c["name"] == name)
+        .expect(name);
     let tracking = GradientTracking { step: Some(Schedule::Constant(0.4)) };
     let (mut table, noise) = (Table::new(case, &tracking), block(&case["inputs"]["noise"]));
     for (k, want) in case["outputs"]["rounds"].as_array().expect("rounds").iter().enumerate() {
@@ -373,7 +424,12 @@ fn gradient_tracking_for_four_rounds() {
 fn algorithm_1_with_a_penalty_an_agent() {
     let document = document();
     let name = "admm-first-order-penalty-per-agent";
-    let case = document["cases"].as_array().expect("cases").iter().find(|c| c["name"] == name).expect(name);
+    let case = document["cases"]
+        .as_array()
+        .expect("cases")
+        .iter()
+        .find(|c| c["name"] == name)
+        .expect(name);
     let penalties = vector(&case["inputs"]["penalty"]);
     assert!(penalties.windows(2).any(|p| p[0] != p[1]));
     let noise = block(&case["inputs"]["noise"]);
@@ -413,15 +469,22 @@ fn objectives_gradients_and_optima() {
             let x = vector(&points[i]);
             let mut g = vec![0.0; x.len()];
             f.gradient(&x, &mut g, &mut work);
-            assert_close(&[f.value(&x, &mut work)], &[number(&entry["objective"][i])], TOLERANCE, name);
+            assert_close(
+                &[f.value(&x, &mut work)],
+                &[number(&entry["objective"][i])],
+                TOLERANCE,
+                name,
+            );
             assert_close(&g, &vector(&entry["gradient"][i]), TOLERANCE, name);
-            // Rows here are longer than 1; our M is for every data set of such rows, so at least that of this one.
+            // Rows here are longer than 1; our M is for every data set of such rows, so at least
+            // that of this one.
             let longest = (0..6)
                 .map(|r| f.mean_loss().unwrap().records().row(r).iter().map(|z| z * z).sum::<f64>())
                 .fold(0.0, f64::max);
             let bounds = consenso_engine::data::RowBounds::declared(4.0, longest.sqrt(), 1.0);
             assert!(
-                f.mean_loss().unwrap().objective().smoothness(&bounds) >= number(&entry["smoothness"][i]),
+                f.mean_loss().unwrap().objective().smoothness(&bounds)
+                    >= number(&entry["smoothness"][i]),
                 "{name}"
             );
             assert!(

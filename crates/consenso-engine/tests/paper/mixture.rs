@@ -1,6 +1,8 @@
-//! Section 4 of the specification: the Laplace mixture, its realised loss, amplification and Rényi cost.
+//! Section 4 of the specification: the Laplace mixture, its realised loss, amplification and Rényi
+//! cost.
 //!
-//! Golden files are made by `golden/mixture.py`, which works from the definitions at 45 to 110 digits.
+//! Golden files are made by `golden/mixture.py`, which works from the definitions at 45 to 110
+//! digits.
 
 use consenso_engine::privacy::gaussian_interval::GaussianInterval;
 use consenso_engine::privacy::mixture::{self, LaplaceMixture};
@@ -9,7 +11,9 @@ use proptest::prelude::*;
 /// The rows of a golden file, empty cells as NaN.
 fn rows(text: &str) -> impl Iterator<Item = Vec<f64>> {
     text.lines().skip(1).map(|line| {
-        line.split(',').map(|cell| if cell.is_empty() { f64::NAN } else { cell.parse().unwrap() }).collect()
+        line.split(',')
+            .map(|cell| if cell.is_empty() { f64::NAN } else { cell.parse().unwrap() })
+            .collect()
     })
 }
 
@@ -29,7 +33,11 @@ fn theorem_2_2_density_and_loss_match_ten_thousand_references() {
         let ours = mixture::loss(omega, beta, shift, x).unwrap();
         let condition = 1e-14 * (4.0 + beta * (omega + shift));
         close("loss", &row, ours.loss, loss, condition * loss);
-        assert!(ours.loss >= loss * (1.0 - 1e-16), "loss of {row:?} rounded down: {} < {loss}", ours.loss);
+        assert!(
+            ours.loss >= loss * (1.0 - 1e-16),
+            "loss of {row:?} rounded down: {} < {loss}",
+            ours.loss
+        );
         assert!(ours.loss <= ours.worst);
         count += 1;
     }
@@ -44,9 +52,17 @@ fn theorem_2_3_amplification_and_renyi_cost_match_the_references_from_above() {
         let mixture = LaplaceMixture::from_scaled(u, v).unwrap();
         let gamma = mixture.gamma();
         close("gamma", &row, gamma.exact, exact, 1e-9 * exact);
-        assert!(gamma.exact >= exact * (1.0 - 1e-15), "gamma of {row:?} rounded down to {}", gamma.exact);
+        assert!(
+            gamma.exact >= exact * (1.0 - 1e-15),
+            "gamma of {row:?} rounded down to {}",
+            gamma.exact
+        );
         close("bound", &row, gamma.bound, bound, 1e-9 * bound);
-        assert!(gamma.bound >= bound * (1.0 - 1e-15), "bound of {row:?} rounded down to {}", gamma.bound);
+        assert!(
+            gamma.bound >= bound * (1.0 - 1e-15),
+            "bound of {row:?} rounded down to {}",
+            gamma.bound
+        );
         match gamma.printed {
             Some(ours) => close("printed", &row, ours, printed, 1e-9 * printed),
             None => assert!(printed.is_nan()),
@@ -78,7 +94,10 @@ fn section_4_check_values() {
         let information = mixture::fisher_information(u);
         let (order, v) = (3.0, 1e-6);
         let cost = mixture::renyi(u, 1.0, v, order).unwrap();
-        assert!((cost / (order * v * v * information / 2.0) - 1.0).abs() < 1e-5, "curvature at u = {u}");
+        assert!(
+            (cost / (order * v * v * information / 2.0) - 1.0).abs() < 1e-5,
+            "curvature at u = {u}"
+        );
     }
 }
 
@@ -154,7 +173,13 @@ fn gaussian_interval_matches_the_references_from_above() {
     for row in rows(include_str!("../golden/mixture_gauss.csv")) {
         let [u, v, order, x, density, loss, renyi, fisher] = row[..] else { panic!("row {row:?}") };
         let interval = GaussianInterval::from_scaled(u, v).unwrap();
-        close("log density", &row, interval.log_density(x), density, 1e-14 * (4.0 + density.abs() + u));
+        close(
+            "log density",
+            &row,
+            interval.log_density(x),
+            density,
+            1e-14 * (4.0 + density.abs() + u),
+        );
         close("loss", &row, interval.loss(x), loss, 1e-12 * (1.0 + u) * loss);
         assert!(interval.loss(x) >= loss * (1.0 - 1e-15), "loss of {row:?} rounded down");
         close("fisher", &row, interval.fisher_information(), fisher, 1e-9 * fisher);

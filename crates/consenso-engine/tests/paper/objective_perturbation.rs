@@ -1,9 +1,10 @@
-//! Noise inside a problem: what leaves the gate, and what it costs, against densities computed by hand in one dimension.
+//! Noise inside a problem: what leaves the gate, and what it costs, against densities computed by
+//! hand in one dimension.
 
 use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Seat, Timetable};
 use consenso_engine::data::{Records, RowBounds};
-use consenso_engine::gate::{Draft, Noise, RoundNoise};
+use consenso_engine::gate::{Desk, Noise, RoundNoise};
 use consenso_engine::privacy::NeighbourRelation;
 use consenso_engine::privacy::objective_perturbation::{Inside, Perturbation};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
@@ -47,14 +48,23 @@ fn release(seed: u64, noise: RoundNoise, allowed: u32) -> (f64, bool) {
     let timetable = Arc::new(Timetable { rounds: 1, tail_from: 1, gossip: 0 });
     let mut player = Player::new(local, dvp(), timetable, gate);
     let weights = Weights { own: 0.5, neighbours: &[0.5] };
-    let seat = Seat { rows: &[0.4, 0.2], me: 0, neighbours: &[1], place: 0, weights, round: 0, common: None };
+    let seat = Seat {
+        rows: &[0.4, 0.2],
+        me: 0,
+        neighbours: &[1],
+        place: 0,
+        weights,
+        round: 0,
+        common: None,
+    };
     let mut out = [0.0];
-    player.play(&seat, &mut Draft::default(), &mut out);
+    player.play(&seat, &mut Desk::default(), &mut out);
     (out[0], player.stopped().is_some())
 }
 
-/// x + f'(x)/D = c + n, so P(X ≤ x) = P(n ≤ x + f'(x)/D − c). Kolmogorov–Smirnov at a false-alarm rate of 1e-6; the finishing noise of a
-/// thirty-second of the scale moves the distribution function by less than 1e-3.
+/// x + f'(x)/D = c + n, so P(X ≤ x) = P(n ≤ x + f'(x)/D − c). Kolmogorov–Smirnov at a false-alarm
+/// rate of 1e-6; the finishing noise of a thirty-second of the scale moves the distribution
+/// function by less than 1e-3.
 #[test]
 fn the_release_is_the_minimiser_of_the_noised_problem() {
     const SCALE: f64 = 0.5;
@@ -70,7 +80,8 @@ fn the_release_is_the_minimiser_of_the_noised_problem() {
     // The same test notices noise that was put on the solution instead.
     let solution = values[values.len() / 2];
     let outside = |x: f64| laplace((x - solution) / SCALE);
-    let distance = values.iter().enumerate().map(|(i, &x)| (outside(x) - (i as f64 + 0.5) / n).abs());
+    let distance =
+        values.iter().enumerate().map(|(i, &x)| (outside(x) - (i as f64 + 0.5) / n).abs());
     assert!(distance.fold(0.0, f64::max) > limit);
 }
 
@@ -85,7 +96,8 @@ fn nothing_is_solved_or_sent_without_a_charge() {
     assert!(stopped && (sent - 0.3).abs() < 1e-15, "{sent}");
 }
 
-/// sup_x |ln p(x) − ln p̂(x)| over a fine grid is below the cost, and not far below for the worst pair of records.
+/// sup_x |ln p(x) − ln p̂(x)| over a fine grid is below the cost, and not far below for the worst
+/// pair of records.
 #[test]
 fn the_cost_covers_the_density_ratio_and_is_not_loose() {
     let bounds = RowBounds::declared(1.0, 1.0, 1.0);
@@ -105,19 +117,23 @@ fn the_cost_covers_the_density_ratio_and_is_not_loose() {
             -(x + slope(first, x) / D - 0.3).abs() / scale + (1.0 + bend(first, x) / D).ln()
         };
         let mut worst = 0.0f64;
-        for (a, b) in [((1.0, 1.0), (1.0, -1.0)), ((1.0, 1.0), (0.0, 1.0)), ((-1.0, 1.0), (0.3, 1.0))] {
+        for (a, b) in
+            [((1.0, 1.0), (1.0, -1.0)), ((1.0, 1.0), (0.0, 1.0)), ((-1.0, 1.0), (0.3, 1.0))]
+        {
             for k in -40_000..=40_000 {
                 let x = f64::from(k) / 2000.0;
                 worst = worst.max((log_density(a, x) - log_density(b, x)).abs());
             }
         }
         assert!(worst <= cost, "scale {scale}: {worst} above {cost}");
-        // Far out one of the two records has its full slope and the other none: half of the replace-one bound is always reached.
+        // Far out one of the two records has its full slope and the other none: half of the
+        // replace-one bound is always reached.
         assert!(worst > 0.4 * cost || scale > 1.0, "scale {scale}: {worst} far below {cost}");
     }
 }
 
-/// The determinant's share for a pair that differs in curvature only is below the bound, in several dimensions.
+/// The determinant's share for a pair that differs in curvature only is below the bound, in several
+/// dimensions.
 #[test]
 fn the_volume_bound_covers_determinants_of_two_features() {
     let bounds = RowBounds::declared(2f64.sqrt(), 1.0, 1.0);

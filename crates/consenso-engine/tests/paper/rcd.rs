@@ -1,4 +1,5 @@
-//! Private coordinate descent: where it converges to, what it costs, and that nothing but the round's coordinates ever changes.
+//! Private coordinate descent: where it converges to, what it costs, and that nothing but the
+//! round's coordinates ever changes.
 
 use crate::common;
 
@@ -11,9 +12,12 @@ use consenso_engine::gate::Noise;
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::NeighbourRelation;
 use consenso_engine::problem::solve::central_optimum;
-use consenso_engine::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
+use consenso_engine::problem::{
+    Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace,
+};
 use consenso_engine::protocol::{
-    Common, Configured, CoordinateDescent, Memory, Order, Partial, Protocol, PublicFacts, View, Weights,
+    Common, Configured, CoordinateDescent, Memory, Order, Partial, Protocol, PublicFacts, View,
+    Weights,
 };
 use consenso_engine::random::{Purpose, Seed};
 use consenso_engine::simulate::Lockstep;
@@ -53,7 +57,11 @@ fn without_noise_the_mean_model_reaches_the_optimum_alone_and_together() {
         for agents in [1, 5] {
             let all = locals(agents, dim, mu);
             let optimum = central_optimum(&all, &Constraint::None, None).x;
-            let graph = if agents == 1 { Graph::alone() } else { Graph::complete(agents).expect("a graph") };
+            let graph = if agents == 1 {
+                Graph::alone()
+            } else {
+                Graph::complete(agents).expect("a graph")
+            };
             let rcd = CoordinateDescent::new(1.0 / (0.25 + mu), order, 2, block);
             let rounds = 400 * dim as u32;
             let mut run = network(&all, graph, rcd, rounds, Door::Open);
@@ -63,7 +71,8 @@ fn without_noise_the_mean_model_reaches_the_optimum_alone_and_together() {
             assert!(off < 1e-9, "{order:?}, block {block}, {agents} agents: {off:e}");
         }
     }
-    // On a sparse graph agents stay as far apart as the step makes them, as in DGD: shorter steps bring them closer.
+    // On a sparse graph agents stay as far apart as the step makes them, as in DGD: shorter steps
+    // bring them closer.
     let all = locals(6, dim, mu);
     let optimum = central_optimum(&all, &Constraint::None, None).x;
     let off = |step: f64| {
@@ -136,7 +145,14 @@ fn sparse_rows_give_the_same_step() {
             let view = View::new(&rows, dim, 1, &[0, 2], 1, weights, round);
             let [dense, sparse] = sides.each_ref().map(|local| {
                 let mut step = vec![f64::NAN; block];
-                rcd.step(&view, Memory::default(), &[], local, &mut Workspace::default(), &mut step);
+                rcd.step(
+                    &view,
+                    Memory::default(),
+                    &[],
+                    local,
+                    &mut Workspace::default(),
+                    &mut step,
+                );
                 step
             });
             assert!(distance(&dense, &sparse) < 1e-14, "{loss:?}: {dense:?} {sparse:?}");
@@ -176,8 +192,9 @@ fn row(rng: &mut impl rand::Rng, features: usize, filled: usize) -> Vec<f64> {
     row
 }
 
-/// Two data sets that differ in one record go through the same transcript, which an adversary steers: at every time, the squared distance of their
-/// private steps so far is within what was charged so far. `steer` gives the point everybody is at before a round.
+/// Two data sets that differ in one record go through the same transcript, which an adversary
+/// steers: at every time, the squared distance of their private steps so far is within what was
+/// charged so far. `steer` gives the point everybody is at before a round.
 fn spent_of_charged(
     objective: Objective,
     rows: &[(Vec<f64>, f64); 2],
@@ -262,8 +279,9 @@ fn no_random_pair_and_no_transcript_beats_the_charge() {
     }
 }
 
-/// The worst pair: opposite rows under one label, at points where one coordinate's slope after the other is at its largest. The bound is nearly met,
-/// though the whole gradient never moves that far at any one point.
+/// The worst pair: opposite rows under one label, at points where one coordinate's slope after the
+/// other is at its largest. The bound is nearly met, though the whole gradient never moves that far
+/// at any one point.
 #[test]
 fn an_adversary_comes_close_to_the_charge() {
     let features = 6;
@@ -272,16 +290,21 @@ fn an_adversary_comes_close_to_the_charge() {
     let objective = Objective { loss: Loss::Logistic, regularization: 0.1 };
     for order in [Order::Shuffle, Order::Random] {
         let mut rcd = CoordinateDescent::new(0.8, order, 3, 1);
-        // zᵀx = −60 makes the first record's slope −1; of (−z, −1) it is +1·(−1)·(−1): the same side, so the two differ by 2z in the mean.
+        // zᵀx = −60 makes the first record's slope −1; of (−z, −1) it is +1·(−1)·(−1): the same
+        // side, so the two differ by 2z in the mean.
         let pair = [(z.clone(), 1.0), (minus.clone(), -1.0)];
         let far: Vec<f64> = z.iter().map(|z| -60.0 * z).collect();
         let same = spent_of_charged(objective, &pair, &mut rcd, 60, |_| far.clone());
         assert!(same < 1e-20, "a record and its mirror image are one record: {same}");
         // Opposite labels on one row: slopes −1 and 0 there. Opposite rows, one label: −1·z and 0.
         let mut rcd = CoordinateDescent::new(0.8, order, 3, 1);
-        let half = spent_of_charged(objective, &[(z.clone(), 1.0), (z.clone(), -1.0)], &mut rcd, 60, |_| {
-            far.clone()
-        });
+        let half = spent_of_charged(
+            objective,
+            &[(z.clone(), 1.0), (z.clone(), -1.0)],
+            &mut rcd,
+            60,
+            |_| far.clone(),
+        );
         // A quarter, shared among more charges where the busiest coordinate is ahead of the others.
         let least = if order == Order::Shuffle { 0.249 } else { 0.12 };
         assert!(half > least && half <= 0.25 + 1e-9, "{half}");
@@ -295,8 +318,9 @@ fn an_adversary_comes_close_to_the_charge() {
     }
 }
 
-/// Two data sets, the agent with its gate, and an adversary who knows everything but which of the two it is: what it can tell is within the
-/// claimed μ, and not far below it, so the noise is on every coordinate and the charge is not a mere bound.
+/// Two data sets, the agent with its gate, and an adversary who knows everything but which of the
+/// two it is: what it can tell is within the claimed μ, and not far below it, so the noise is on
+/// every coordinate and the charge is not a mere bound.
 #[test]
 fn an_audit_of_the_agent_finds_what_is_claimed() {
     let (features, sigma, epochs) = (4u32, 0.05, 3);
@@ -317,15 +341,23 @@ fn an_audit_of_the_agent_finds_what_is_claimed() {
         let protocol: Arc<dyn Protocol> = Arc::new(rcd());
         let timetable = Timetable { rounds, tail_from: rounds, gossip: 0 };
         let door = Door::Noisy { noise: |_| Noise::Gaussian { sigma: 0.05 }, budget: Some(100) };
-        let players = common::players(&sides[side..=side], &protocol, &timetable, door, &trial.seed);
+        let players =
+            common::players(&sides[side..=side], &protocol, &timetable, door, &trial.seed);
         let graph = Graph::alone();
         let mixing = Arc::new(Mixing::metropolis(&graph));
         let mut run = Lockstep::new(players, Arc::new(graph), mixing);
         let (rcd, mut work, mut ratio) = (rcd(), Workspace::default(), 0.0);
         for round in 0..rounds {
             let before = run.rows().to_vec();
-            let view =
-                View::new(&before, before.len(), 0, &[], 0, Weights { own: 1.0, neighbours: &[] }, round);
+            let view = View::new(
+                &before,
+                before.len(),
+                0,
+                &[],
+                0,
+                Weights { own: 1.0, neighbours: &[] },
+                round,
+            );
             let l = rcd.active(round + 1, before.len())[0] as usize;
             let steps = sides.each_ref().map(|local| {
                 let mut step = [0.0];
@@ -340,12 +372,14 @@ fn an_audit_of_the_agent_finds_what_is_claimed() {
         ratio
     };
     let options = Options { trials: 6_000, confidence: 1.0 - 1e-6, seed: 5 };
-    let found = audit(|trial| play(trial), Claimed::gaussian(mu * (1.0 + 1e-9), 1e-6), options).unwrap();
+    let found =
+        audit(|trial| play(trial), Claimed::gaussian(mu * (1.0 + 1e-9), 1e-6), options).unwrap();
     assert_eq!(found.verdict, Verdict::Consistent, "{found:?}");
     assert!(found.mu_lower > 0.8 * mu, "{found:?}");
     // Charging a round by itself, as if each were the only one, would be found out.
     let alone =
-        audit(|trial| play(trial), Claimed::gaussian(mu / f64::from(epochs).sqrt(), 1e-6), options).unwrap();
+        audit(|trial| play(trial), Claimed::gaussian(mu / f64::from(epochs).sqrt(), 1e-6), options)
+            .unwrap();
     assert_eq!(alone.verdict, Verdict::Violated, "{alone:?}");
 }
 
@@ -356,8 +390,15 @@ fn experiment(agents: usize, privacy: &str, algorithm: &str) -> Result<Experimen
     );
     let spec: ExperimentSpec = toml::from_str(&text).unwrap();
     let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-    Experiment::check(Inputs { file: "small".into(), text, spec, source, edges: None, entropy: None })
-        .map_err(|e| e.to_string())
+    Experiment::check(Inputs {
+        file: "small".into(),
+        text,
+        spec,
+        source,
+        edges: None,
+        entropy: None,
+    })
+    .map_err(|e| e.to_string())
 }
 
 fn claimed(privacy: &str, algorithm: &str) -> f64 {
@@ -365,10 +406,12 @@ fn claimed(privacy: &str, algorithm: &str) -> f64 {
     record.algorithms[0].epsilon.as_ref().expect("a claim").claim
 }
 
-/// (ε, δ) by a program that knows the formula and nothing of this one; the uses of coordinates are counted here.
+/// (ε, δ) by a program that knows the formula and nothing of this one; the uses of coordinates are
+/// counted here.
 #[test]
 fn epsilon_agrees_with_the_golden_formula() {
-    let golden: serde_json::Value = serde_json::from_str(include_str!("../golden/rcd.json")).unwrap();
+    let golden: serde_json::Value =
+        serde_json::from_str(include_str!("../golden/rcd.json")).unwrap();
     let case = &golden[0];
     let of = |c: u32| case["epsilon_by_uses"][c.to_string()].as_f64().expect("a golden value");
     for (order, kind) in [("shuffle", Order::Shuffle), ("random", Order::Random)] {
@@ -397,11 +440,13 @@ fn epsilon_agrees_with_the_golden_formula() {
 #[test]
 fn noise_is_calibrated_to_the_uses_of_a_coordinate() {
     let budget = "epsilon = 2.0\ndelta = 1e-6";
-    for algorithm in ["rounds = 24", "rounds = 24\norder = \"random\"", "rounds = 5\nblock = 6", ""] {
+    for algorithm in ["rounds = 24", "rounds = 24\norder = \"random\"", "rounds = 5\nblock = 6", ""]
+    {
         let found = claimed(budget, algorithm);
         assert!((1.99..=2.0).contains(&found), "{algorithm}: {found}");
     }
-    // A budget of fewer epochs than asked for stops the agents between two of them, and never costs more.
+    // A budget of fewer epochs than asked for stops the agents between two of them, and never costs
+    // more.
     let fixed = "rounds = 60\nstep = 0.8\nnoise = { gaussian = 0.2 }";
     let record = run(&experiment(3, budget, fixed).unwrap(), &Silent).unwrap().record;
     assert_eq!(record.algorithms[0].agents_stopped, 3.0);
@@ -410,13 +455,22 @@ fn noise_is_calibrated_to_the_uses_of_a_coordinate() {
 #[test]
 fn one_agent_alone_runs_it_and_nothing_else() {
     let record =
-        run(&experiment(1, "epsilon = 2.0\ndelta = 1e-6", "rounds = 60").unwrap(), &Silent).unwrap().record;
+        run(&experiment(1, "epsilon = 2.0\ndelta = 1e-6", "rounds = 60").unwrap(), &Silent)
+            .unwrap()
+            .record;
     assert!(record.algorithms[0].optimum_gap.is_finite());
     let text = "name = \"small\"\n[data]\nsource = \"logistic\"\nagents = 1\nrecords_per_agent = 50\ndim = 6\n\
                 [graph]\nkind = \"complete\"\n[[algorithm]]\nkind = \"rcd\"\n[[algorithm]]\nkind = \"extra\"\n";
     let spec: ExperimentSpec = toml::from_str(text).unwrap();
     let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-    let inputs = Inputs { file: "small".into(), text: text.into(), spec, source, edges: None, entropy: None };
+    let inputs = Inputs {
+        file: "small".into(),
+        text: text.into(),
+        spec,
+        source,
+        edges: None,
+        entropy: None,
+    };
     let refused = Experiment::check(inputs).unwrap_err().to_string();
     assert!(refused.contains("small:4: agents: 1 agent") && refused.contains("rcd"), "{refused}");
 }

@@ -1,4 +1,5 @@
-//! Theorems 3.1 to 3.4, 4.1, 4.2, coordinate descent and the working stability rule, held to what runs really do.
+//! Theorems 3.1 to 3.4, 4.1, 4.2, coordinate descent and the working stability rule, held to what
+//! runs really do.
 
 use crate::common;
 
@@ -9,7 +10,9 @@ use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Silent, So
 use consenso_engine::gate::Noise;
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::solve::{central_optimum, mean_value};
-use consenso_engine::problem::{Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace};
+use consenso_engine::problem::{
+    Constraint, LocalObjective, Loss, Objective, Sensitivity, Workspace,
+};
 use consenso_engine::protocol::{
     Admm, Aggregation, Assessed, CoordinateDescent, GradientDescent, Order, Parameters, Protocol,
     PublicFacts, Schedule, from_table, parse,
@@ -33,15 +36,24 @@ struct Network {
 
 impl Network {
     /// `records` = 1 with squared loss makes the bound M the curvature that really occurs.
-    fn new(graph: Graph, loss: Loss, records: usize, dim: usize, regularization: f64, seed: u64) -> Self {
+    fn new(
+        graph: Graph,
+        loss: Loss,
+        records: usize,
+        dim: usize,
+        regularization: f64,
+        seed: u64,
+    ) -> Self {
         let seed = Seed::from(seed);
         let agents = graph.agents();
-        let task = if loss == Loss::Logistic { SyntheticTask::Logistic } else { SyntheticTask::Ridge };
+        let task =
+            if loss == Loss::Logistic { SyntheticTask::Logistic } else { SyntheticTask::Ridge };
         let mut synthetic = Synthetic::new(task, agents, records, dim);
         synthetic.heterogeneity = 0.7;
         let objective = Objective { loss, regularization };
         let data = synthetic.generate(&seed).expect("valid");
-        let locals = data.into_iter().map(|records| LocalObjective::new(objective, records)).collect();
+        let locals =
+            data.into_iter().map(|records| LocalObjective::new(objective, records)).collect();
         let spectrum = graph.laplacian_spectrum();
         let degrees = (0..agents).map(|i| graph.degree(i));
         let bounds = synthetic.bounds();
@@ -79,8 +91,8 @@ impl Network {
         Lockstep::new(players, Arc::clone(&self.graph), Arc::new(Mixing::metropolis(&self.graph)))
     }
 
-    /// ‖u − u*‖²_G = D Σ‖x_i − x*‖² + ‖λ − λ*‖²/ζ. Agents keep A_iᵀλ, so the dual block is taken through the Laplacian's pseudo-inverse,
-    /// which shares nothing with the library but the graph.
+    /// ‖u − u*‖²_G = D Σ‖x_i − x*‖² + ‖λ − λ*‖²/ζ. Agents keep A_iᵀλ, so the dual block is taken
+    /// through the Laplacian's pseudo-inverse, which shares nothing with the library but the graph.
     fn distance(&self, run: &Lockstep, penalty: f64, dual_step: f64, optimum: &Optimum) -> f64 {
         let n = self.graph.agents();
         let primal: f64 =
@@ -93,7 +105,8 @@ impl Network {
                 for &j in self.graph.neighbours(i) {
                     for (l, own) in own.iter_mut().enumerate() {
                         *own += dual_step
-                            * (run.rows()[j as usize * self.dim + l] - run.rows()[i * self.dim + l]);
+                            * (run.rows()[j as usize * self.dim + l]
+                                - run.rows()[i * self.dim + l]);
                     }
                 }
             }
@@ -159,7 +172,8 @@ fn theorems_3_1_and_3_2_hold_round_by_round_on_random_problems() {
     for index in 0..40u64 {
         let mut rng = Seed::from(900 + index).stream(Purpose::Release, 0, 0);
         let exact = index % 4 == 3;
-        let loss = if index % 2 == 0 { Loss::Logistic } else { Loss::Ridge { clip: f64::INFINITY } };
+        let loss =
+            if index % 2 == 0 { Loss::Logistic } else { Loss::Ridge { clip: f64::INFINITY } };
         let mu = [0.05, 0.3, 1.0][(index % 3) as usize];
         let network = Network::new(graph(index, 3 + (index % 6) as usize), loss, 5, 3, mu, index);
         let weights = [[0.0, 1.0], [0.3, 0.9]][rng.random_range(0..2usize)];
@@ -237,15 +251,21 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
         let loss = if worst { Loss::Ridge { clip: f64::INFINITY } } else { Loss::Logistic };
         let mu = 10f64.powf(rng.random_range(-2.0..0.0));
         let agents = rng.random_range(3..20usize);
-        let network = Network::new(graph(index, agents), loss, if worst { 1 } else { 8 }, 3, mu, index);
+        let network =
+            Network::new(graph(index, agents), loss, if worst { 1 } else { 8 }, 3, mu, index);
         let facts = &network.ground.facts;
         let exact = index % 10 == 7;
         let penalty = facts.smoothness * 10f64.powf(rng.random_range(0.05..1.2));
         let mean = rng.random_range(0.1..0.6);
         let weights = (index % 3 == 0).then_some([0.5 * mean, 1.5 * mean]);
         let admm = |share: f64| {
-            let mut one =
-                Admm { penalty: Some(penalty), dual_step: Some(1.0), exact, weights, ..Admm::default() };
+            let mut one = Admm {
+                penalty: Some(penalty),
+                dual_step: Some(1.0),
+                exact,
+                weights,
+                ..Admm::default()
+            };
             if index % 5 == 0 {
                 one.aggregation = Aggregation::Fixed;
             }
@@ -311,7 +331,8 @@ fn appendix_e_is_stable_but_not_certified() {
 #[test]
 fn theorem_4_1_bounds_the_gap_of_the_mean_model() {
     for (sigma, repetitions) in [(0.0, 1), (0.05, 30)] {
-        let mut network = Network::new(Graph::complete(6).expect("a graph"), Loss::Logistic, 10, 8, 0.1, 3);
+        let mut network =
+            Network::new(Graph::complete(6).expect("a graph"), Loss::Logistic, 10, 8, 0.1, 3);
         let rounds = 80;
         network.ground.facts.rounds = rounds;
         let door = if sigma > 0.0 {
@@ -328,8 +349,13 @@ fn theorem_4_1_bounds_the_gap_of_the_mean_model() {
         let Some(CertifiedBound::Value(envelope)) = said.bound else { panic!("a bound") };
         let eta = 1.0 / network.ground.facts.smoothness;
         let all = Envelope::theorem_4(&network.ground, eta);
-        assert_eq!((all.len(), &all[0].1), (3, &envelope), "the best of the three is what is promised");
-        let measured = network.mean_gaps(&(Arc::new(gd) as Arc<dyn Protocol>), rounds, door, repetitions);
+        assert_eq!(
+            (all.len(), &all[0].1),
+            (3, &envelope),
+            "the best of the three is what is promised"
+        );
+        let measured =
+            network.mean_gaps(&(Arc::new(gd) as Arc<dyn Protocol>), rounds, door, repetitions);
         for (theorem, envelope) in &all {
             stays_under(&measured, &envelope.curve(measured[0], rounds), theorem);
         }
@@ -339,13 +365,23 @@ fn theorem_4_1_bounds_the_gap_of_the_mean_model() {
 /// Mean gaps over the rounds never exceed a bound on their expectation.
 fn stays_under(measured: &[f64], curve: &[f64], theorem: &str) {
     for (k, (gap, bound)) in measured.iter().zip(curve).enumerate() {
-        assert!(gap <= &(bound * (1.0 + 1e-9) + 1e-12), "{theorem}, round {k}: {gap} above {bound}");
+        assert!(
+            gap <= &(bound * (1.0 + 1e-9) + 1e-12),
+            "{theorem}, round {k}: {gap} above {bound}"
+        );
     }
 }
 
 impl Network {
-    /// F(x̄) − F* before every round and after the last, mean over repetitions with noise of their own.
-    fn mean_gaps(&self, protocol: &Arc<dyn Protocol>, rounds: u32, door: Door, repetitions: u64) -> Vec<f64> {
+    /// F(x̄) − F* before every round and after the last, mean over repetitions with noise of their
+    /// own.
+    fn mean_gaps(
+        &self,
+        protocol: &Arc<dyn Protocol>,
+        rounds: u32,
+        door: Door,
+        repetitions: u64,
+    ) -> Vec<f64> {
         let best = central_optimum(&self.locals, &Constraint::None, None).value;
         let mut mean = vec![0.0; rounds as usize + 1];
         for repetition in 0..repetitions {
@@ -371,7 +407,8 @@ fn theorem_4_2_bounds_a_loss_that_is_not_generalised_linear() {
     let mut network =
         Network::new(Graph::complete(4).expect("a graph"), Loss::Logistic, 20, features, 0.1, 5);
     let data = synthetic.generate(&network.seed).expect("valid");
-    network.locals = data.into_iter().map(|records| LocalObjective::new(objective, records)).collect();
+    network.locals =
+        data.into_iter().map(|records| LocalObjective::new(objective, records)).collect();
     network.dim = classes * features;
     let bounds = synthetic.bounds();
     let ground = &mut network.ground;
@@ -393,7 +430,8 @@ fn theorem_4_2_bounds_a_loss_that_is_not_generalised_linear() {
     }
 }
 
-/// What Theorem 4.2 rests on: E‖Δ‖_∞ ≤ σ√(2 ln 2d), and not by much; a loss such as a soft maximum of the coordinates feels all of it.
+/// What Theorem 4.2 rests on: E‖Δ‖_∞ ≤ σ√(2 ln 2d), and not by much; a loss such as a soft maximum
+/// of the coordinates feels all of it.
 #[test]
 fn theorem_4_2_has_the_growth_of_a_largest_coordinate() {
     let rng = &mut Seed::from(6).stream(Purpose::Audit, 0, 0);
@@ -409,10 +447,12 @@ fn theorem_4_2_has_the_growth_of_a_largest_coordinate() {
     }
 }
 
-/// The bounds of Theorem 4 over dimensions: without a regulariser 4.1 has no d in it and 4.2 its logarithm; with one, all grow with d.
+/// The bounds of Theorem 4 over dimensions: without a regulariser 4.1 has no d in it and 4.2 its
+/// logarithm; with one, all grow with d.
 #[test]
 fn theorem_4_grows_with_the_dimension_as_it_says() {
-    let mut ground = Network::new(Graph::complete(4).expect("a graph"), Loss::Logistic, 5, 3, 0.1, 5).ground;
+    let mut ground =
+        Network::new(Graph::complete(4).expect("a graph"), Loss::Logistic, 5, 3, 0.1, 5).ground;
     ground.noise = vec![0.01; 10];
     let added = |ground: &Ground, d: usize, theorem: usize| {
         let mut at = ground.clone();
@@ -424,8 +464,12 @@ fn theorem_4_grows_with_the_dimension_as_it_says() {
         ][theorem]
             .added[0]
     };
-    let growth = |ground: &Ground, theorem| added(ground, 100_000, theorem) / added(ground, 10, theorem);
-    assert!((0..3).all(|theorem| growth(&ground, theorem) > 5.0), "the regulariser feels every coordinate");
+    let growth =
+        |ground: &Ground, theorem| added(ground, 100_000, theorem) / added(ground, 10, theorem);
+    assert!(
+        (0..3).all(|theorem| growth(&ground, theorem) > 5.0),
+        "the regulariser feels every coordinate"
+    );
     ground.facts.strong_convexity = 0.0;
     assert_eq!(growth(&ground, 0), 1.0);
     assert_eq!(growth(&ground, 2), 1.0);
@@ -452,8 +496,11 @@ fn coordinate_descent_stays_under_its_certificate() {
                 let said = rcd.assess(&network.ground);
                 assert_eq!(said.standing, Standing::Certified, "{said:?}");
                 network.seed = Seed::from(seed);
-                let gaps = network.mean_gaps(&(Arc::new(rcd) as Arc<dyn Protocol>), rounds, door, 1);
-                mean.iter_mut().zip(&gaps).for_each(|(mean, gap)| *mean += gap / repetitions as f64);
+                let gaps =
+                    network.mean_gaps(&(Arc::new(rcd) as Arc<dyn Protocol>), rounds, door, 1);
+                mean.iter_mut()
+                    .zip(&gaps)
+                    .for_each(|(mean, gap)| *mean += gap / repetitions as f64);
             }
             let curve = Envelope::coordinate_descent(&network.ground, eta).curve(mean[0], rounds);
             stays_under(&mean, &curve, "coordinate descent");
@@ -471,7 +518,8 @@ fn coordinate_descent_stays_under_its_certificate() {
 
 #[test]
 fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
-    let mut network = Network::new(Graph::complete(6).expect("a graph"), Loss::Logistic, 10, 4, 0.0, 4);
+    let mut network =
+        Network::new(Graph::complete(6).expect("a graph"), Loss::Logistic, 10, 4, 0.0, 4);
     let rounds = 100u32;
     network.ground.facts.rounds = rounds;
     let mut parameters = Parameters::new();
@@ -488,10 +536,16 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
         }
         run.advance();
     }
-    // The theorem holds against every point, not only the minimiser, which separable data do not have.
+    // The theorem holds against every point, not only the minimiser, which separable data do not
+    // have.
     let start: f64 = target.x.iter().map(|x| x * x).sum();
-    let bound =
-        consenso_engine::theory::descent::theorem_3_4(rounds, 1.0, start, network.ground.gradient.l2, 0.0);
+    let bound = consenso_engine::theory::descent::theorem_3_4(
+        rounds,
+        1.0,
+        start,
+        network.ground.gradient.l2,
+        0.0,
+    );
     let gap = mean_value(&network.locals, &average) - target.value;
     assert!(gap <= bound, "{gap} above {bound}");
     // A regulariser makes gradients unbounded, so the theorem needs a bounded set.
@@ -507,7 +561,8 @@ fn theorem_3_4_bounds_the_gap_of_the_averaged_model() {
 
 #[test]
 fn coordinate_descent_keeps_its_bound() {
-    // f(x) = Σ_l (h_l/2) x_l² + √(1 + x_l²) − 1: coordinates of smoothness at most h_l + 1, |∇f_l| ≤ h_l·|x_l| + 1.
+    // f(x) = Σ_l (h_l/2) x_l² + √(1 + x_l²) − 1: coordinates of smoothness at most h_l + 1, |∇f_l|
+    // ≤ h_l·|x_l| + 1.
     let h = [0.5, 1.0, 2.0, 0.7, 1.5];
     let (d, m, smoothness, sigma) = (5, 0.5, 3.0, 0.01);
     let f = |x: &[f64]| -> f64 {
@@ -531,8 +586,8 @@ fn coordinate_descent_keeps_its_bound() {
     }
     // Points stay within |x_l| ≤ 2 here, so Σ_l sup |∇f_l| ≤ 2Σh + d.
     let l1 = 2.0 * h.iter().sum::<f64>() + 5.0;
-    let curve =
-        Envelope::coordinate(d, m, smoothness, l1, &vec![sigma; rounds as usize]).curve(f(&start), rounds);
+    let curve = Envelope::coordinate(d, m, smoothness, l1, &vec![sigma; rounds as usize])
+        .curve(f(&start), rounds);
     for (k, (gap, bound)) in mean.iter().zip(&curve).enumerate() {
         assert!(*gap <= bound * (1.0 + 1e-12), "round {k}: {gap} above {bound}");
     }
@@ -543,7 +598,14 @@ fn coordinate_descent_keeps_its_bound() {
 fn experiment(text: &str) -> Experiment {
     let spec: ExperimentSpec = toml::from_str(text).expect("a file");
     let source = Source::Synthetic(spec.synthetic().expect("synthetic").expect("sizes"));
-    let inputs = Inputs { file: "small".into(), text: text.into(), spec, source, edges: None, entropy: None };
+    let inputs = Inputs {
+        file: "small".into(),
+        text: text.into(),
+        spec,
+        source,
+        edges: None,
+        entropy: None,
+    };
     Experiment::check(inputs).expect("sound")
 }
 

@@ -1,6 +1,7 @@
 //! The auditor must stay below every true claim and above every false one.
 //!
-//! Confidence is 1 − 10⁻⁶ throughout, seeds are fixed. The broken gates are built here from public pieces: the real one offers no way.
+//! Confidence is 1 − 10⁻⁶ throughout, seeds are fixed. The broken gates are built here from public
+//! pieces: the real one offers no way.
 
 use consenso_engine::account::testing;
 use consenso_engine::agent::Timetable;
@@ -34,7 +35,8 @@ fn scalar(noise: RoundNoise, shift: f64, width: f64, claimed: Claimed, trials: u
     audit(|trial| attack.play(trial), claimed, options(trials)).unwrap()
 }
 
-// ---- honest mechanisms -------------------------------------------------------------------------------------------------------
+// ---- honest mechanisms
+// -------------------------------------------------------------------------------------------------------
 
 #[test]
 fn honest_laplace_is_consistent_and_the_bound_is_not_vacuous() {
@@ -49,8 +51,12 @@ fn honest_gaussian_is_consistent_and_its_mu_is_seen() {
     let found = scalar(gaussian(2.0), 2.0, 0.0, Claimed::gaussian(1.0, 1e-5), 100_000);
     assert_eq!(found.verdict, Verdict::Consistent);
     assert!(found.mu_lower >= 0.93 && found.mu_lower <= 1.0, "{found:?}");
-    // ε at 1e-5 is 4.4; no event that common shows it, but three fifths are seen with no assumption at all.
-    assert!(found.epsilon_lower >= 2.0 && found.epsilon_lower <= found.epsilon_claimed, "{found:?}");
+    // ε at 1e-5 is 4.4; no event that common shows it, but three fifths are seen with no assumption
+    // at all.
+    assert!(
+        found.epsilon_lower >= 2.0 && found.epsilon_lower <= found.epsilon_claimed,
+        "{found:?}"
+    );
     assert!(found.epsilon_lower_if_gaussian.unwrap() > 0.9 * found.epsilon_claimed);
 }
 
@@ -69,8 +75,9 @@ fn an_interval_hides_part_of_the_shift_and_never_costs_more() {
 
 #[test]
 fn lower_bounds_hold_as_often_as_they_say() {
-    // At confidence ½ of an exact claim at most half of the audits may exceed it: 134 of 200 is 10⁻⁶ away from that. The events are
-    // chosen from 200 values, so counting on the trials that chose them would exceed it nearly always.
+    // At confidence ½ of an exact claim at most half of the audits may exceed it: 134 of 200 is
+    // 10⁻⁶ away from that. The events are chosen from 200 values, so counting on the trials that
+    // chose them would exceed it nearly always.
     let attack = ReleaseAttack { noise: laplace(1.0), shift: 1.0, width: 0.0 };
     let exceeded = (0..200)
         .filter(|&seed| {
@@ -88,7 +95,8 @@ fn an_audit_is_a_function_of_its_seed() {
     assert_eq!(run(), run());
     let other = {
         let attack = ReleaseAttack { noise: laplace(1.0), shift: 1.0, width: 0.5 };
-        audit(|t| attack.play(t), Claimed::pure(1.0), Options { seed: 8, ..options(2_000) }).unwrap()
+        audit(|t| attack.play(t), Claimed::pure(1.0), Options { seed: 8, ..options(2_000) })
+            .unwrap()
     };
     assert_ne!(run(), other);
 }
@@ -112,11 +120,15 @@ fn bad_requests_are_refused_by_name() {
 fn a_statistic_without_information_gives_zero_even_if_it_is_not_a_number() {
     for constant in [0.0, f64::NAN, f64::INFINITY] {
         let found = audit(|_| constant, Claimed::pure(0.0), options(1_000)).unwrap();
-        assert_eq!((found.epsilon_lower, found.mu_lower, found.verdict), (0.0, 0.0, Verdict::Consistent));
+        assert_eq!(
+            (found.epsilon_lower, found.mu_lower, found.verdict),
+            (0.0, 0.0, Verdict::Consistent)
+        );
     }
 }
 
-// ---- one agent among adversaries ------------------------------------------------------------------------------------------------
+// ---- one agent among adversaries
+// ------------------------------------------------------------------------------------------------
 
 const RECORDS: usize = 50;
 const UNIT: RowBounds = RowBounds::declared(1.0, 1.0, 1.0);
@@ -145,7 +157,8 @@ fn dgd() -> Arc<dyn Protocol> {
     Arc::new(Dgd { step: Some(Schedule::Constant(0.5)) })
 }
 
-/// An agent whose noise is calibrated for rows within `declared`, while its records are within `real`.
+/// An agent whose noise is calibrated for rows within `declared`, while its records are within
+/// `real`.
 struct Case {
     protocol: Arc<dyn Protocol>,
     loss: Loss,
@@ -175,7 +188,8 @@ impl Default for Case {
 }
 
 impl Case {
-    /// The attack, with noise such that a round costs ε = `cost` (Laplace) or μ = `cost` (Gaussian).
+    /// The attack, with noise such that a round costs ε = `cost` (Laplace) or μ = `cost`
+    /// (Gaussian).
     fn attack(&self, gaussian_noise: bool, cost: f64) -> AgentAttack {
         let objective = Objective { loss: self.loss, regularization: 1e-3 };
         let facts = facts(self.rounds);
@@ -191,7 +205,8 @@ impl Case {
             })
             .collect();
         let timetable = Timetable { rounds: self.rounds, tail_from: self.rounds, gossip: 0 };
-        let seat = Seated { records: RECORDS, features: 3, own_weight: 0.25, weights: vec![0.25; 3] };
+        let seat =
+            Seated { records: RECORDS, features: 3, own_weight: 0.25, weights: vec![0.25; 3] };
         AgentAttack::new(
             objective,
             &self.real,
@@ -235,7 +250,8 @@ fn every_loss_attains_its_sensitivity_bound_and_none_exceeds_it() {
         Loss::Softmax { classes: 3 },
     ];
     for loss in losses {
-        let found = Case { loss, ..Case::default() }.gaussian(1.0, Claimed::gaussian(1.0, 1e-5), 20_000);
+        let found =
+            Case { loss, ..Case::default() }.gaussian(1.0, Claimed::gaussian(1.0, 1e-5), 20_000);
         assert_eq!(found.verdict, Verdict::Consistent, "{loss:?}");
         assert!(found.mu_lower > 0.85, "{loss:?}: {found:?}");
     }
@@ -246,7 +262,10 @@ fn rounds_compose_to_the_claim_under_every_protocol() {
     let protocols: [Arc<dyn Protocol>; 3] = [
         dgd(),
         Arc::new(Admm { penalty: Some(2.0), dual_step: Some(0.1), ..Admm::default() }),
-        Arc::new(NeighbourhoodDescent { step: Some(Schedule::Constant(0.5)), ..Default::default() }),
+        Arc::new(NeighbourhoodDescent {
+            step: Some(Schedule::Constant(0.5)),
+            ..Default::default()
+        }),
     ];
     for protocol in protocols {
         let case = Case { protocol, rounds: 16, ..Case::default() };
@@ -273,7 +292,8 @@ fn a_record_that_contributes_zero_tells_half_as_much_as_another_one() {
     assert!(found.epsilon_lower > 0.8, "calibrated for itself it is as tight: {found:?}");
 }
 
-/// Erratum 3: the paper takes B = 1/b, which bounds adding a record; replacing one moves the gradient twice as far.
+/// Erratum 3: the paper takes B = 1/b, which bounds adding a record; replacing one moves the
+/// gradient twice as far.
 #[test]
 fn the_papers_convention_is_caught_when_a_record_is_replaced() {
     let case = Case { neighbours: NeighbourRelation::Paper, ..Case::default() };
@@ -285,7 +305,8 @@ fn the_papers_convention_is_caught_when_a_record_is_replaced() {
     assert!(many.mu_lower > 1.6 && many.mu_lower <= 2.0, "{many:?}");
 }
 
-// ---- broken gates -------------------------------------------------------------------------------------------------------------
+// ---- broken gates
+// -------------------------------------------------------------------------------------------------------------
 
 #[test]
 fn broken_1_noise_of_half_the_scale_is_caught() {
@@ -314,9 +335,11 @@ fn broken_2_a_round_released_twice_with_fresh_noise_for_one_charge_is_caught() {
     let attack = Case::default().attack(false, 1.0);
     let noise: Arc<[RoundNoise]> = Arc::from([laplace(0.5 * 2.0 / RECORDS as f64)]);
     let twice = |trial: &Trial| {
-        // Two gates of the same agent, each sure that it is the only one: what a crash without a durable ledger would do.
-        let gate =
-            |agent| testing::gate(agent, trial.seed.clone(), Arc::clone(&noise), testing::ledger(1, 1));
+        // Two gates of the same agent, each sure that it is the only one: what a crash without a
+        // durable ledger would do.
+        let gate = |agent| {
+            testing::gate(agent, trial.seed.clone(), Arc::clone(&noise), testing::ledger(1, 1))
+        };
         attack.play_through(trial.side, gate(0)) + attack.play_through(trial.side, gate(1))
     };
     let found = audit(twice, Claimed::pure(1.0), options(20_000)).unwrap();
@@ -324,7 +347,10 @@ fn broken_2_a_round_released_twice_with_fresh_noise_for_one_charge_is_caught() {
     assert!(found.epsilon_lower > 1.3 && found.epsilon_lower <= 2.0, "{found:?}");
     // Sending the same release twice is not a second release.
     let same = |trial: &Trial| 2.0 * attack.play(trial);
-    assert_eq!(audit(same, Claimed::pure(1.0), options(20_000)).unwrap().verdict, Verdict::Consistent);
+    assert_eq!(
+        audit(same, Claimed::pure(1.0), options(20_000)).unwrap().verdict,
+        Verdict::Consistent
+    );
 }
 
 #[test]

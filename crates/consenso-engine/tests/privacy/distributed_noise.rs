@@ -1,11 +1,14 @@
-//! Distributed noise: every agent adds a part, the sum is all that is revealed, and those who do not collude hide each other.
+//! Distributed noise: every agent adds a part, the sum is all that is revealed, and those who do
+//! not collude hide each other.
 
 use consenso_engine::account::testing;
 use consenso_engine::agent::{Player, Timetable};
 use consenso_engine::audit::{Claimed, Options, Side, Verdict, audit};
 use consenso_engine::data::{Synthetic, SyntheticTask};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run};
-use consenso_engine::gate::{Draft, Grid, Noise, RoundNoise, StopReason};
+use consenso_engine::experiment::{
+    Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run,
+};
+use consenso_engine::gate::{Desk, Grid, Noise, RoundNoise, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::privacy::distributed_noise::{Together, rounding_distance};
 use consenso_engine::problem::{LocalObjective, Loss, Objective, Workspace};
@@ -23,7 +26,10 @@ const BITS: u32 = 20;
 const STEP: f64 = 0.5;
 
 fn gd() -> Arc<dyn Protocol> {
-    Arc::new(GradientDescent { step: Some(Schedule::Constant(STEP)), aggregation: Aggregation::Fixed })
+    Arc::new(GradientDescent {
+        step: Some(Schedule::Constant(STEP)),
+        aggregation: Aggregation::Fixed,
+    })
 }
 
 fn locals(agents: usize, dim: usize) -> Vec<LocalObjective> {
@@ -68,7 +74,8 @@ type Transcript = BTreeMap<(Phase, u32, usize, usize), Vec<u64>>;
 
 fn exchange(players: Vec<Player>, order: u64) -> (Vec<SharingAgent>, Transcript) {
     let code = code(players.len());
-    let agent = |(i, player)| SharingAgent::sharing(i as u32, code, player).expect("the mean alone");
+    let agent =
+        |(i, player)| SharingAgent::sharing(i as u32, code, player).expect("the mean alone");
     let mut agents: Vec<SharingAgent> = players.into_iter().enumerate().map(agent).collect();
     let mut chance = Seed::from(order).stream(Purpose::Network, 0, 0);
     let (mut flying, mut all): (Vec<ShareMessage>, Transcript) = Default::default();
@@ -106,7 +113,10 @@ fn summand(all: &Transcript, round: u32, i: usize, agents: usize) -> Vec<i64> {
 fn revealed(all: &Transcript, round: u32, agents: usize) -> Vec<i64> {
     let mut total = all[&(Phase::Sum, round, 0, 1)].clone();
     for j in 1..agents {
-        total.iter_mut().zip(&all[&(Phase::Sum, round, j, 0)]).for_each(|(t, w)| *t = t.wrapping_add(*w));
+        total
+            .iter_mut()
+            .zip(&all[&(Phase::Sum, round, j, 0)])
+            .for_each(|(t, w)| *t = t.wrapping_add(*w));
     }
     total.into_iter().map(u64::cast_signed).collect()
 }
@@ -137,7 +147,8 @@ struct Golden {
 /// Distances by direct convolution (tests/golden/distributed_noise.py) against the lemma.
 #[test]
 fn lemma_the_bound_holds_and_for_two_summands_has_the_right_exponent() {
-    let cases: Vec<Golden> = serde_json::from_str(include_str!("../golden/distributed_noise.json")).unwrap();
+    let cases: Vec<Golden> =
+        serde_json::from_str(include_str!("../golden/distributed_noise.json")).unwrap();
     for Golden { m, s, function_of_sum, rounded_sum } in cases {
         let bound = rounding_distance(m, s);
         assert!(function_of_sum <= bound, "m = {m}, s = {s}: {function_of_sum} > {bound}");
@@ -152,8 +163,8 @@ fn lemma_the_bound_holds_and_for_two_summands_has_the_right_exponent() {
     }
 }
 
-/// The colluders take their own summands off the revealed sum. What is left has the noise it was calibrated to; with one more colluder
-/// than that, N − c − 1 parts of N − c.
+/// The colluders take their own summands off the revealed sum. What is left has the noise it was
+/// calibrated to; with one more colluder than that, N − c − 1 parts of N − c.
 #[test]
 fn what_colluders_are_left_with_has_the_noise_of_those_who_do_not() {
     const AGENTS: usize = 6;
@@ -195,7 +206,8 @@ fn what_colluders_are_left_with_has_the_noise_of_those_who_do_not() {
     assert!(distance > limit, "the test has no power: {distance}");
 }
 
-/// An adversary that knows all records but one, on either side of it, against c colluders and one more. N = 4, c = 2.
+/// An adversary that knows all records but one, on either side of it, against c colluders and one
+/// more. N = 4, c = 2.
 #[test]
 fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more() {
     const DIM: usize = 2;
@@ -223,7 +235,7 @@ fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more
         move |trial: &consenso_engine::audit::Trial| {
             let locals = if trial.side == Side::First { first } else { second };
             let mut players = players(locals, &gd(), together.part(sigma), (1, 1), &trial.seed);
-            let (mut draft, mut words) = (Draft::default(), vec![0; 4 * DIM]);
+            let (mut draft, mut words) = (Desk::default(), vec![0; 4 * DIM]);
             let mut along = 0.0;
             // By Theorem 2.1 what the colluders learn is this sum.
             for player in &mut players[colluders..] {
@@ -234,7 +246,10 @@ fn an_audit_is_consistent_with_the_colluders_accounted_for_and_not_with_one_more
                     me: 0,
                     neighbours: &[1, 1, 1],
                     place: 0,
-                    weights: consenso_engine::protocol::Weights { own: 0.25, neighbours: &[0.25; 3] },
+                    weights: consenso_engine::protocol::Weights {
+                        own: 0.25,
+                        neighbours: &[0.25; 3],
+                    },
                     round: 0,
                     common: None,
                 };
@@ -267,7 +282,8 @@ fn messages_and_lockstep_agree_bit_for_bit_and_stop_together_when_the_budget_is_
             means.push(run.rows()[..3].to_vec());
         }
         assert_eq!((run.failure(), run.round()), (None, 9));
-        // Every round was noised until the budget was spent; after that the same mean is said again, once rounded to the grid.
+        // Every round was noised until the budget was spent; after that the same mean is said
+        // again, once rounded to the grid.
         let far = |w: &&[Vec<f64>]| (w[0][0] - w[1][0]).abs() > 1.0 / f64::from(1u32 << BITS);
         let moved = means.windows(2).filter(far).count() as u32;
         assert_eq!(moved, allowed - 1);
@@ -293,22 +309,29 @@ fn what_the_account_does_not_cover_is_refused() {
         assert_eq!(run.round(), 0);
         run.failure().cloned()
     };
-    let admm =
-        Admm { penalty: Some(4.0), dual_step: Some(0.1), aggregation: Aggregation::Fixed, ..Admm::default() };
+    let admm = Admm {
+        penalty: Some(4.0),
+        dual_step: Some(0.1),
+        aggregation: Aggregation::Fixed,
+        ..Admm::default()
+    };
     assert_eq!(refused(Arc::new(admm), 0.3), Some(ShareError::Noise { kind: "admm" }));
     let steps = 3.5;
     let coarse = steps / f64::from(1u32 << BITS);
     assert_eq!(refused(gd(), coarse), Some(ShareError::Coarse { steps }));
     assert!(matches!(refused(gd(), 8.0), Some(ShareError::NoRoom { .. })));
     // A mean that has left half the range is public: all stop, and go on saying what all know.
-    let steep: Arc<dyn Protocol> =
-        Arc::new(GradientDescent { step: Some(Schedule::Constant(40.0)), aggregation: Aggregation::Fixed });
+    let steep: Arc<dyn Protocol> = Arc::new(GradientDescent {
+        step: Some(Schedule::Constant(40.0)),
+        aggregation: Aggregation::Fixed,
+    });
     let tight = FixedPoint::new(4, 60.0, BITS).expect("valid");
     let players = players(&locals, &steep, 0.3, (40, 40), &Seed::from(1));
     let graph = Graph::complete(4).expect("a graph");
     let mixing = Arc::new(Mixing::metropolis(&graph));
-    let mut run =
-        Lockstep::new(players, Arc::new(graph), mixing).secret_shared(tight).expect("the mean alone");
+    let mut run = Lockstep::new(players, Arc::new(graph), mixing)
+        .secret_shared(tight)
+        .expect("the mean alone");
     (0..40).for_each(|_| run.advance());
     assert_eq!((run.failure(), run.round()), (None, 40));
     let stopped: Vec<_> = run.players().iter().map(Player::stopped).collect();
@@ -316,7 +339,8 @@ fn what_the_account_does_not_cover_is_refused() {
     assert!(stopped.iter().all(|s| *s == stopped[0]), "{stopped:?}");
 }
 
-/// The claim of a file against δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), μ = √K·η·B₂/σ, B₂ = 2/b for rows of unit length: computed here.
+/// The claim of a file against δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), μ = √K·η·B₂/σ, B₂ = 2/b for
+/// rows of unit length: computed here.
 #[test]
 fn the_claim_is_that_of_a_curator_with_the_noise_of_the_sum() {
     let (sigma, rounds, eta, records) = (0.05, 25, 0.8, 40);
@@ -340,7 +364,11 @@ fn the_claim_is_that_of_a_curator_with_the_noise_of_the_sum() {
         let middle = 0.5 * (low + high);
         if delta(middle) > 1e-5 { low = middle } else { high = middle }
     }
-    assert!(claimed.claim >= high && claimed.claim < high * (1.0 + 1e-5), "{} {high}", claimed.claim);
+    assert!(
+        claimed.claim >= high && claimed.claim < high * (1.0 + 1e-5),
+        "{} {high}",
+        claimed.claim
+    );
     assert_eq!(claimed.delta, 1e-5);
     for part in [
         "up to 3 of 5 agents collude",
@@ -353,14 +381,16 @@ fn the_claim_is_that_of_a_curator_with_the_noise_of_the_sum() {
     }
 }
 
-/// An agent that is put back from its checkpoint in the middle of every exchange, its messages kept beside it as a network does, ends with the
-/// bits of one that never stopped; what was sent before the stop is the only thing ever sent for that exchange.
+/// An agent that is put back from its checkpoint in the middle of every exchange, its messages kept
+/// beside it as a network does, ends with the bits of one that never stopped; what was sent before
+/// the stop is the only thing ever sent for that exchange.
 #[test]
 fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
     let locals = locals(3, 4);
     let make = |seed: u64| players(&locals, &gd(), 0.3, (5, 5), &Seed::from(seed));
     let (undisturbed, all) = exchange(make(2), 0);
-    let agent = |(i, player)| SharingAgent::sharing(i as u32, code(3), player).expect("the mean alone");
+    let agent =
+        |(i, player)| SharingAgent::sharing(i as u32, code(3), player).expect("the mean alone");
     let mut agents: Vec<SharingAgent> = make(2).into_iter().enumerate().map(agent).collect();
     let mut flying: Vec<ShareMessage> = Vec::new();
     let mut stops = 0;
@@ -395,8 +425,13 @@ fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
             to.handle(&m).expect("honest agents are never refused");
             // The same again is known and changes nothing; something else is an offence.
             assert!(matches!(to.handle(&m), Err(ShareRefusal::Replayed { .. })));
-            let other =
-                ShareMessage::received(m.from(), m.to(), m.round(), m.phase(), vec![7; m.words().len()]);
+            let other = ShareMessage::received(
+                m.from(),
+                m.to(),
+                m.round(),
+                m.phase(),
+                vec![7; m.words().len()],
+            );
             assert!(matches!(to.handle(&other), Err(ShareRefusal::Equivocation { .. })));
         }
     }
@@ -419,7 +454,8 @@ mod correlated {
     const SIGMA: f64 = 1.0;
     const CORRELATION: f64 = 3.0;
 
-    /// Agents that take no step, so that a message is its noise; `pair` says which secret and sign an end of an edge has.
+    /// Agents that take no step, so that a message is its noise; `pair` says which secret and sign
+    /// an end of an edge has.
     fn players_on(
         graph: &Graph,
         dim: usize,
@@ -431,8 +467,9 @@ mod correlated {
         let protocol: Arc<dyn Protocol> =
             Arc::new(Decor { step: Some(Schedule::Constant(step)), ..Decor::default() });
         let timetable = Arc::new(Timetable { rounds, tail_from: rounds, gossip: 0 });
-        let noise: Arc<[RoundNoise]> =
-            (0..rounds).map(|_| RoundNoise::new(Noise::Gaussian { sigma: SIGMA }).unwrap()).collect();
+        let noise: Arc<[RoundNoise]> = (0..rounds)
+            .map(|_| RoundNoise::new(Noise::Gaussian { sigma: SIGMA }).unwrap())
+            .collect();
         let ledger = testing::ledger(rounds, rounds);
         locals(graph.agents(), dim)
             .into_iter()
@@ -471,8 +508,15 @@ mod correlated {
         let edge = u64::from(a.min(b)) << 32 | u64::from(a.max(b));
         let mut q = vec![0; dim];
         let noise = Noise::Gaussian { sigma: SIGMA * CORRELATION };
-        exact::release(&mut seed.stream(Purpose::Pair, edge, 1), &vec![0.0; dim], &[], noise, grid, &mut q)
-            .unwrap();
+        exact::release(
+            &mut seed.stream(Purpose::Pair, edge, 1),
+            &vec![0.0; dim],
+            &[],
+            noise,
+            grid,
+            &mut q,
+        )
+        .unwrap();
         q.iter().map(|&q| grid.value(q)).collect()
     }
 
@@ -484,7 +528,9 @@ mod correlated {
             row[i] = SIGMA * SIGMA;
         }
         m[agent][n] = 1.0;
-        for (a, b) in graph.iter_edges().filter(|(a, b)| !coalition.contains(a) && !coalition.contains(b)) {
+        for (a, b) in
+            graph.iter_edges().filter(|(a, b)| !coalition.contains(a) && !coalition.contains(b))
+        {
             let (a, b, v) = (a as usize, b as usize, (SIGMA * CORRELATION).powi(2));
             m[a][a] += v;
             m[b][b] += v;
@@ -498,14 +544,20 @@ mod correlated {
                 m[row].iter_mut().zip(&pivot).for_each(|(x, p)| *x -= factor * p);
             }
         }
-        (0..n).map(|i| if coalition.contains(&(i as u32)) { 0.0 } else { m[i][n] / m[i][i] }).collect()
+        (0..n)
+            .map(|i| if coalition.contains(&(i as u32)) { 0.0 } else { m[i][n] / m[i][i] })
+            .collect()
     }
 
     fn connected_graphs_of_five() -> impl Iterator<Item = Graph> {
         let edges: Vec<(u32, u32)> = (0..5).flat_map(|a| (a + 1..5).map(move |b| (a, b))).collect();
         (0..1u32 << 10).filter_map(move |mask| {
-            let some: Vec<_> =
-                edges.iter().enumerate().filter(|(k, _)| mask >> k & 1 == 1).map(|(_, e)| *e).collect();
+            let some: Vec<_> = edges
+                .iter()
+                .enumerate()
+                .filter(|(k, _)| mask >> k & 1 == 1)
+                .map(|(_, e)| *e)
+                .collect();
             Graph::from_edges(5, &some).ok().filter(|g| g.diameter().is_some())
         })
     }
@@ -521,7 +573,8 @@ mod correlated {
                 let coalition: Vec<u32> = (0..5).filter(|i| mask >> i & 1 == 1).collect();
                 let hidden = resistances(&graph, &coalition, r);
                 for i in (0..5).filter(|&i| !coalition.contains(&(i as u32))) {
-                    // A log-likelihood ratio of Gaussians shifted by t·e_i has variance t²·[Σ⁻¹]_ii: exact, by elimination.
+                    // A log-likelihood ratio of Gaussians shifted by t·e_i has variance
+                    // t²·[Σ⁻¹]_ii: exact, by elimination.
                     let exact = weights(&graph, &coalition, i)[i] * SIGMA * SIGMA;
                     assert!((hidden[i] - exact).abs() < 1e-12, "{} {exact}", hidden[i]);
                     if let Some(largest) = largest.get_mut(coalition.len()) {
@@ -559,7 +612,8 @@ mod correlated {
 
     #[test]
     fn drawn_noise_has_the_variance_of_the_formula_for_every_coalition() {
-        // 4096 coordinates are as many draws; a variance off by 17 % has a probability of 10⁻¹¹ a case, and there are below 10⁵ cases.
+        // 4096 coordinates are as many draws; a variance off by 17 % has a probability of 10⁻¹¹ a
+        // case, and there are below 10⁵ cases.
         const DRAWS: usize = 4096;
         let graphs = connected_graphs_of_five_without_names();
         assert_eq!(graphs.len(), 21, "all connected graphs of five agents");
@@ -569,8 +623,9 @@ mod correlated {
             for mask in 0..31u32 {
                 let coalition: Vec<u32> = (0..5).filter(|i| mask >> i & 1 == 1).collect();
                 let mut left = rows.clone();
-                for (a, b) in
-                    graph.iter_edges().filter(|(a, b)| coalition.contains(a) != coalition.contains(b))
+                for (a, b) in graph
+                    .iter_edges()
+                    .filter(|(a, b)| coalition.contains(a) != coalition.contains(b))
                 {
                     let v = known(a, b, DRAWS, &seed);
                     let (low, high) = (a.min(b) as usize, a.max(b) as usize);
@@ -579,8 +634,10 @@ mod correlated {
                 }
                 for i in (0..5).filter(|&i| !coalition.contains(&(i as u32))) {
                     let w = weights(&graph, &coalition, i);
-                    let statistic = |l: usize| (0..5).map(|j| w[j] * left[j][l]).sum::<f64>() / w[i];
-                    let variance = (0..DRAWS).map(|l| statistic(l).powi(2)).sum::<f64>() / DRAWS as f64;
+                    let statistic =
+                        |l: usize| (0..5).map(|j| w[j] * left[j][l]).sum::<f64>() / w[i];
+                    let variance =
+                        (0..DRAWS).map(|l| statistic(l).powi(2)).sum::<f64>() / DRAWS as f64;
                     let ratio = variance * w[i];
                     assert!((ratio - 1.0).abs() < 0.17, "{graph:?} {coalition:?} {i}: {ratio}");
                 }
@@ -597,7 +654,8 @@ mod correlated {
             let number = |key: &str| case[key].as_f64().unwrap();
             let edges: Vec<(u32, u32)> = serde_json::from_value(case["edges"].clone()).unwrap();
             let graph = Graph::from_edges(number("agents") as usize, &edges).unwrap();
-            let found = worst(&graph, number("colluders") as usize, number("correlation").powi(2)).resistance;
+            let found = worst(&graph, number("colluders") as usize, number("correlation").powi(2))
+                .resistance;
             assert!((found / number("resistance") - 1.0).abs() < 3e-7, "{case}: {found}");
             let mu = gdp::mu_for(number("epsilon"), number("delta")).unwrap();
             let sigma = number("sensitivity") * (number("rounds") * found).sqrt() / mu;
@@ -609,8 +667,9 @@ mod correlated {
     fn pairwise_noise_cancels_to_the_last_bit_and_a_wrong_sign_does_not() {
         let graph = Graph::random(7, 11, &Seed::from(3)).unwrap();
         let seed = Seed::from(9);
-        let sum =
-            |rows: &[Vec<f64>]| -> Vec<f64> { (0..64).map(|l| rows.iter().map(|r| r[l]).sum()).collect() };
+        let sum = |rows: &[Vec<f64>]| -> Vec<f64> {
+            (0..64).map(|l| rows.iter().map(|r| r[l]).sum()).collect()
+        };
         let with = noise_on(&graph, 64, &seed, &honest(&seed));
         let without = noise_on(&graph, 64, &seed, &|_, _| None);
         assert_ne!(with, without);
@@ -640,12 +699,14 @@ mod correlated {
             .map(|(p, i)| consenso_engine::agent::Agent::new(i, &graph, &mixing, p))
             .collect();
         let neighbours = |i: usize| graph.neighbours(i).to_vec();
-        let (agents, _) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+        let (agents, _) =
+            over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
         let models: Vec<Vec<f64>> = agents.iter().map(|a| a.model().unwrap().to_vec()).collect();
         assert_eq!(models, run.finish());
     }
 
-    /// One round among five agents who all talk to each other, with agent 0's message moved on one side; the adversary knows the edges of `coalition`.
+    /// One round among five agents who all talk to each other, with agent 0's message moved on one
+    /// side; the adversary knows the edges of `coalition`.
     fn attack(shift: f64, coalition: &[u32], mu: f64) -> Verdict {
         let graph = Graph::complete(5).unwrap();
         let w = weights(&graph, coalition, 0);
@@ -673,7 +734,8 @@ mod correlated {
             let claim = shift * worst(&graph, coalition.len(), r).resistance.sqrt() / SIGMA;
             assert_eq!(attack(shift, coalition, claim), Verdict::Consistent, "{coalition:?}");
         }
-        // A coalition's edges counted as honest: the claim of nobody against those who know three edges of agent 0.
+        // A coalition's edges counted as honest: the claim of nobody against those who know three
+        // edges of agent 0.
         let wrong = shift * worst(&graph, 0, r).resistance.sqrt() / SIGMA;
         assert_eq!(attack(shift, &[1, 2, 3], wrong), Verdict::Violated);
     }
@@ -682,7 +744,8 @@ mod correlated {
     fn the_auditor_catches_a_secret_that_serves_two_rounds() {
         let graph = Graph::complete(5).unwrap();
         let (shift, r) = (2.0, CORRELATION * CORRELATION);
-        // Only the first message is moved; the second one, with the same pairwise noise, gives it away.
+        // Only the first message is moved; the second one, with the same pairwise noise, gives it
+        // away.
         let play = |fresh: bool| {
             let graph = &graph;
             move |trial: &consenso_engine::audit::Trial| {
@@ -728,14 +791,18 @@ mod correlated {
         assert!(text.contains("colluders = 2") && text.contains("correlation = "), "{text}");
         let record = run(&found, &Silent).unwrap().record;
         let epsilon = record.algorithms[0].epsilon.as_ref().unwrap();
-        assert!(epsilon.claim <= 1.0 && epsilon.claim > 0.999 && epsilon.delta == 1e-6, "{epsilon:?}");
+        assert!(
+            epsilon.claim <= 1.0 && epsilon.claim > 0.999 && epsilon.delta == 1e-6,
+            "{epsilon:?}"
+        );
         assert!(epsilon.statement.contains("any 2 of 8 agents"), "{}", epsilon.statement);
         let refused = |privacy: &str, algorithm: &str, part: &str| {
             let error = experiment(privacy, algorithm).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(part), "{part} is missing in {error}");
         };
         let word =
-            experiment("", "kind = \"dgd\"\nnoise = \"correlated\"\nrounds = 20\ncolluders = 2").unwrap();
+            experiment("", "kind = \"dgd\"\nnoise = \"correlated\"\nrounds = 20\ncolluders = 2")
+                .unwrap();
         assert_eq!(word.resolved(), text, "another word for the same");
         refused("", "kind = \"admm\"\nnoise = \"correlated\"", "is not for kind \"admm\"");
         refused("", &format!("{decor}colluders = 7"), "at most 6");
@@ -743,8 +810,13 @@ mod correlated {
         refused("mechanism = \"laplace\"", decor, "must be Gaussian");
         refused("accounting = \"filter\"", decor, "accounting = \"schedule\"");
         refused("adversary = \"local\"", decor, "is feared");
-        refused("adversary = { colluders = 3 }", &format!("{decor}colluders = 2"), "raise its colluders");
-        let feared = experiment("adversary = { colluders = 3, eavesdropper = true }", decor).unwrap();
+        refused(
+            "adversary = { colluders = 3 }",
+            &format!("{decor}colluders = 2"),
+            "raise its colluders",
+        );
+        let feared =
+            experiment("adversary = { colluders = 3, eavesdropper = true }", decor).unwrap();
         assert!(feared.resolved().contains("colluders = 3"), "{}", feared.resolved());
         assert!(experiment("adversary = \"one-node\"", "kind = \"dgd\"\nrounds = 5").is_ok());
     }
@@ -766,8 +838,12 @@ mod correlated {
         let attack = exposure.map_attack.unwrap();
         assert_eq!((attack.above, attack.rounds), (0, 5), "{attack:?}");
         assert!(attack.pairs > 40 && attack.mean_share > 0.7, "{attack:?}");
-        // Noise that neighbours share hides gradients from single agents as the claim's own noise would, and better than this own noise alone.
+        // Noise that neighbours share hides gradients from single agents as the claim's own noise
+        // would, and better than this own noise alone.
         let errors = &exposure.error_by_epsilon;
-        assert!(errors.len() == 5 && errors.windows(2).all(|e| e[0].least > e[1].least), "{errors:?}");
+        assert!(
+            errors.len() == 5 && errors.windows(2).all(|e| e[0].least > e[1].least),
+            "{errors:?}"
+        );
     }
 }

@@ -24,7 +24,8 @@ fn draws(round: u64, count: usize, y: f64, width: f64, noise: Noise, grid: Grid)
     out
 }
 
-// ---- golden vectors -------------------------------------------------------------------------------------------------
+// ---- golden vectors
+// -------------------------------------------------------------------------------------------------
 
 #[derive(Deserialize)]
 struct Golden {
@@ -80,7 +81,8 @@ fn golden_vectors_agree_word_for_word() {
     }
 }
 
-// ---- the distribution -----------------------------------------------------------------------------------------------
+// ---- the distribution
+// -----------------------------------------------------------------------------------------------
 
 /// ∫ of the standard Laplace distribution function.
 fn laplace_integral(x: f64) -> f64 {
@@ -98,7 +100,8 @@ fn cdf(noise: Noise, y: f64, width: f64, x: f64) -> f64 {
         Noise::Laplace { .. } => 1.0 - 0.5 * (-z).exp(),
         Noise::Gaussian { .. } => {
             let phi = |z: f64| 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2);
-            let integral = |z: f64| z * phi(z) + (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
+            let integral =
+                |z: f64| z * phi(z) + (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
             if w > 0.0 { (integral(z) - integral(z - w)) / w } else { phi(z) }
         }
     }
@@ -129,8 +132,15 @@ fn chi_squared(counts: &[u64], probabilities: &[f64], what: &str) {
     assert!(p_value > FALSE_ALARM, "{what}: χ² = {statistic} on {cells} cells, p = {p_value:e}");
 }
 
-/// Counts of q in −half..=half, what is beyond in two more cells at the ends; and their exact probabilities.
-fn cells(q: &[i64], half: i64, coarse: i64, cdf: impl Fn(f64) -> f64, step: f64) -> (Vec<u64>, Vec<f64>) {
+/// Counts of q in −half..=half, what is beyond in two more cells at the ends; and their exact
+/// probabilities.
+fn cells(
+    q: &[i64],
+    half: i64,
+    coarse: i64,
+    cdf: impl Fn(f64) -> f64,
+    step: f64,
+) -> (Vec<u64>, Vec<f64>) {
     let mut counts = vec![0; 2 * half as usize + 3];
     for q in q {
         counts[(q.div_euclid(coarse).clamp(-half - 1, half + 1) + half + 1) as usize] += 1;
@@ -174,8 +184,11 @@ fn gaussian_releases_have_the_exact_cell_probabilities() {
 
 #[test]
 fn low_digits_of_a_release_are_uniform() {
-    // What a floating-point sampler gets wrong: which low digits occur. On a grid 2⁻²⁰ below the scale, q mod 64 is uniform up to 1e-10.
-    for (round, noise) in [(21, Noise::Laplace { scale: 1.0 }), (22, Noise::Gaussian { sigma: 1.0 })] {
+    // What a floating-point sampler gets wrong: which low digits occur. On a grid 2⁻²⁰ below the
+    // scale, q mod 64 is uniform up to 1e-10.
+    for (round, noise) in
+        [(21, Noise::Laplace { scale: 1.0 }), (22, Noise::Gaussian { sigma: 1.0 })]
+    {
         let mut counts = vec![0; 64];
         for q in draws(round, 400_000, 0.1, 0.0, noise, Grid::new(-20).unwrap()) {
             counts[q.rem_euclid(64) as usize] += 1;
@@ -195,14 +208,17 @@ fn poisson(count: u64, expected: f64, what: &str) {
 fn tails_have_their_mass() {
     let count = 1_000_000;
     let grid = Grid::new(-10).unwrap();
-    for (round, noise) in [(31, Noise::Laplace { scale: 1.0 }), (32, Noise::Gaussian { sigma: 1.0 })] {
+    for (round, noise) in
+        [(31, Noise::Laplace { scale: 1.0 }), (32, Noise::Gaussian { sigma: 1.0 })]
+    {
         let q = draws(round, count, 0.0, 0.0, noise, grid);
         let thresholds: [f64; 3] =
             if matches!(noise, Noise::Laplace { .. }) { [6.0, 8.0, 11.0] } else { [3.0, 3.5, 4.2] };
         for t in thresholds {
             let tail = cdf(noise, 0.0, 0.0, -t - 0.5 * grid.step());
             let steps = (t / grid.step()) as i64;
-            let (above, below) = (q.iter().filter(|q| **q > steps), q.iter().filter(|q| **q < -steps));
+            let (above, below) =
+                (q.iter().filter(|q| **q > steps), q.iter().filter(|q| **q < -steps));
             poisson(above.count() as u64, tail * count as f64, "upper tail");
             poisson(below.count() as u64, tail * count as f64, "lower tail");
         }
@@ -212,7 +228,9 @@ fn tails_have_their_mass() {
 #[test]
 fn signs_are_fair_whatever_the_magnitude() {
     let grid = Grid::new(-10).unwrap();
-    for (round, noise) in [(41, Noise::Laplace { scale: 1.0 }), (42, Noise::Gaussian { sigma: 1.0 })] {
+    for (round, noise) in
+        [(41, Noise::Laplace { scale: 1.0 }), (42, Noise::Gaussian { sigma: 1.0 })]
+    {
         let mut counts = [0; 16];
         let edges = [0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0];
         for q in draws(round, 400_000, 0.0, 0.0, noise, grid).into_iter().filter(|q| *q != 0) {
@@ -227,9 +245,12 @@ fn signs_are_fair_whatever_the_magnitude() {
 
 #[test]
 fn coordinates_are_independent_of_their_neighbours_and_partners() {
-    // Lag 1 crosses batches; lag 8 couples the two normals of a pair; both values and magnitudes fall into four classes of exact mass.
+    // Lag 1 crosses batches; lag 8 couples the two normals of a pair; both values and magnitudes
+    // fall into four classes of exact mass.
     let grid = Grid::new(-10).unwrap();
-    for (round, noise) in [(51, Noise::Laplace { scale: 1.0 }), (52, Noise::Gaussian { sigma: 1.0 })] {
+    for (round, noise) in
+        [(51, Noise::Laplace { scale: 1.0 }), (52, Noise::Gaussian { sigma: 1.0 })]
+    {
         let q = draws(round, 320_000, 0.0, 0.0, noise, grid);
         for lag in [1, 8, 16] {
             for magnitude in [false, true] {
@@ -251,7 +272,8 @@ fn coordinates_are_independent_of_their_neighbours_and_partners() {
                         counts[4 * class(*a) + class(*b)] += 1;
                     }
                 }
-                let p: Vec<f64> = mass.iter().flat_map(|a| mass.iter().map(move |b| a * b)).collect();
+                let p: Vec<f64> =
+                    mass.iter().flat_map(|a| mass.iter().map(move |b| a * b)).collect();
                 chi_squared(&counts, &p, &format!("{noise:?} lag {lag}"));
             }
         }
@@ -260,13 +282,15 @@ fn coordinates_are_independent_of_their_neighbours_and_partners() {
 
 #[test]
 fn no_output_tells_neighbours_apart_by_more_than_epsilon() {
-    // Neighbouring inputs 0 and Δ, Laplace of scale b: every output's odds are within e^ε, ε = Δ/b, and attain it outside [0, Δ].
+    // Neighbouring inputs 0 and Δ, Laplace of scale b: every output's odds are within e^ε, ε = Δ/b,
+    // and attain it outside [0, Δ].
     let (delta, scale) = (0.37, 0.9);
     let (noise, grid, count) = (Noise::Laplace { scale }, Grid::new(-3).unwrap(), 1_000_000);
     let epsilon: f64 = delta / scale;
     let odds = epsilon.exp();
     let half = 40;
-    let tally = |round, y| cells(&draws(round, count, y, 0.0, noise, grid), half, 1, |_| 0.0, 1.0).0;
+    let tally =
+        |round, y| cells(&draws(round, count, y, 0.0, noise, grid), half, 1, |_| 0.0, 1.0).0;
     let (a, b) = (tally(61, 0.0), tally(62, delta));
     // z at 1e-6 shared over both directions of all cells is below 6.2.
     for (i, (&a, &b)) in a.iter().zip(&b).enumerate() {
@@ -285,12 +309,17 @@ fn no_output_tells_neighbours_apart_by_more_than_epsilon() {
         (a[..middle].iter().sum::<u64>(), b[..middle].iter().sum::<u64>()),
         (b[right..].iter().sum::<u64>(), a[right..].iter().sum::<u64>()),
     ] {
-        let (log_ratio, sd) = ((a as f64 / b as f64).ln(), (1.0 / a as f64 + 1.0 / b as f64).sqrt());
-        assert!((log_ratio - epsilon).abs() < 5.1 * sd, "log ratio {log_ratio}, ε {epsilon}, sd {sd}");
+        let (log_ratio, sd) =
+            ((a as f64 / b as f64).ln(), (1.0 / a as f64 + 1.0 / b as f64).sqrt());
+        assert!(
+            (log_ratio - epsilon).abs() < 5.1 * sd,
+            "log ratio {log_ratio}, ε {epsilon}, sd {sd}"
+        );
     }
 }
 
-// ---- exact symmetries -----------------------------------------------------------------------------------------------
+// ---- exact symmetries
+// -----------------------------------------------------------------------------------------------
 
 #[test]
 fn shifting_by_grid_steps_shifts_the_release() {
@@ -316,15 +345,23 @@ fn units_do_not_matter() {
         let noise = Noise::Laplace { scale: 0.3 * unit };
         let grid = Grid::for_scale(noise.scale()).unwrap();
         let mut q = [0; 3];
-        release(&mut stream(71), &y.map(|y| y * unit), &width.map(|w| w * unit), noise, grid, &mut q)
-            .unwrap();
+        release(
+            &mut stream(71),
+            &y.map(|y| y * unit),
+            &width.map(|w| w * unit),
+            noise,
+            grid,
+            &mut q,
+        )
+        .unwrap();
         q
     };
     assert_eq!(run(1.0), run(2f64.powi(900)));
     assert_eq!(run(1.0), run(2f64.powi(-900)));
 }
 
-// ---- bad input ------------------------------------------------------------------------------------------------------
+// ---- bad input
+// ------------------------------------------------------------------------------------------------------
 
 #[test]
 fn bad_input_is_an_error_that_draws_nothing_and_names_the_coordinate() {
@@ -341,10 +378,16 @@ fn bad_input_is_an_error_that_draws_nothing_and_names_the_coordinate() {
     assert_eq!(attempt(&[0.0], &[-0.1], ok, 1), NoiseError::Width { index: 0, width: -0.1 });
     assert!(matches!(attempt(&[0.0], &[f64::NAN], ok, 1), NoiseError::Width { index: 0, .. }));
     for scale in [0.0, -1.0, f64::INFINITY] {
-        assert_eq!(attempt(&[0.0], &[], Noise::Gaussian { sigma: scale }, 1), NoiseError::Scale { scale });
+        assert_eq!(
+            attempt(&[0.0], &[], Noise::Gaussian { sigma: scale }, 1),
+            NoiseError::Scale { scale }
+        );
         assert_eq!(Grid::for_scale(scale), Err(NoiseError::Scale { scale }));
     }
-    assert!(matches!(attempt(&[0.0], &[], Noise::Laplace { scale: f64::NAN }, 1), NoiseError::Scale { .. }));
+    assert!(matches!(
+        attempt(&[0.0], &[], Noise::Laplace { scale: f64::NAN }, 1),
+        NoiseError::Scale { .. }
+    ));
     assert!(matches!(attempt(&[0.0; 2], &[0.0], ok, 2), NoiseError::Lengths { widths: 1, .. }));
     assert!(matches!(attempt(&[0.0; 2], &[], ok, 1), NoiseError::Lengths { outputs: 1, .. }));
     let range = attempt(&[0.0, 9e12], &[], ok, 2);

@@ -1,9 +1,12 @@
-//! Masked sums: what simulator and agents among messages make of them, when somebody dies and when nobody does, and what is claimed.
+//! Masked sums: what simulator and agents among messages make of them, when somebody dies and when
+//! nobody does, and what is claimed.
 
 use consenso_engine::account::testing;
 use consenso_engine::agent::{AbsenceError, Player, Timetable};
 use consenso_engine::data::{Synthetic, SyntheticTask};
-use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run};
+use consenso_engine::experiment::{
+    Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run,
+};
 use consenso_engine::gate::{Grid, Masks, Noise, Pair, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
@@ -28,7 +31,8 @@ fn players(graph: &Graph, most: usize, sigma: f64, seed: &Seed) -> Vec<Player> {
     let n = graph.agents();
     let problem = Synthetic::new(SyntheticTask::Logistic, n, 4, 3);
     let objective = Objective { loss: Loss::Logistic, regularization: 0.1 };
-    let gd = GradientDescent { step: Some(Schedule::Constant(0.5)), aggregation: Aggregation::Fixed };
+    let gd =
+        GradientDescent { step: Some(Schedule::Constant(0.5)), aggregation: Aggregation::Fixed };
     let protocol: Arc<dyn Protocol> = Arc::new(gd);
     let timetable = Arc::new(Timetable { rounds: ROUNDS, tail_from: 3, gossip: 0 });
     let grid = Grid::new(-(BITS as i32)).expect("a grid");
@@ -49,24 +53,29 @@ fn players(graph: &Graph, most: usize, sigma: f64, seed: &Seed) -> Vec<Player> {
 
 fn lockstep(graph: &Arc<Graph>, players: Vec<Player>, most: usize, gone: Vec<DropOut>) -> Lockstep {
     let mixing = Arc::new(Mixing::metropolis(graph));
-    Lockstep::new(players, Arc::clone(graph), mixing).masked(code(graph.agents()), most, gone).expect("sums")
+    Lockstep::new(players, Arc::clone(graph), mixing)
+        .masked(code(graph.agents()), most, gone)
+        .expect("sums")
 }
 
 /// Everything an agent sent, in order.
 type Sent = Vec<Vec<MaskedMessage>>;
 
-/// Delivers messages in a random order, and every one twice; every agent is taken from its checkpoint again now and then. Agents of `gone` die in their round after they have told a random part of their neighbours; whoever
-/// waits for one gives it up when nothing else happens.
+/// Delivers messages in a random order, and every one twice; every agent is taken from its
+/// checkpoint again now and then. Agents of `gone` die in their round after they have told a random
+/// part of their neighbours; whoever waits for one gives it up when nothing else happens.
 fn play(graph: &Arc<Graph>, most: usize, gone: &[DropOut], order: u64) -> (Vec<MaskedAgent>, Sent) {
     let seed = Seed::from(11);
     let new = |i: usize| {
         let player = players(graph, most, 0.01, &seed).swap_remove(i);
-        MaskedAgent::masked(i as u32, code(graph.agents()), Arc::clone(graph), most, player).expect("sums")
+        MaskedAgent::masked(i as u32, code(graph.agents()), Arc::clone(graph), most, player)
+            .expect("sums")
     };
     let n = graph.agents();
     let mut agents: Vec<MaskedAgent> = (0..n).map(new).collect();
     let mut random = Seed::from(order).stream(Purpose::Network, 0, 0);
-    let (mut flying, mut sent): (Vec<(u32, MaskedMessage)>, Sent) = (Vec::new(), vec![Vec::new(); n]);
+    let (mut flying, mut sent): (Vec<(u32, MaskedMessage)>, Sent) =
+        (Vec::new(), vec![Vec::new(); n]);
     let mut last: BTreeMap<usize, Vec<MaskedMessage>> = BTreeMap::new();
     let mut dead = vec![false; n];
     loop {
@@ -75,8 +84,7 @@ fn play(graph: &Arc<Graph>, most: usize, gone: &[DropOut], order: u64) -> (Vec<M
                 let Some(effect) = agents[i].poll().unwrap_or(None) else { break };
                 let MaskedEffect::Send(message) = effect else {
                     let dying = gone.iter().any(|d| d.agent as usize == i);
-                    let charge =
-                        matches!(effect, MaskedEffect::Charge { charge, .. } if !charge.is_nothing());
+                    let charge = matches!(effect, MaskedEffect::Charge { charge, .. } if !charge.is_nothing());
                     if !dying && charge && random.random_range(0..4u32) == 0 {
                         // It dies between the disk and the wire, and comes back.
                         let Some(MaskedEffect::Send(message)) = agents[i].poll().unwrap() else {
@@ -91,12 +99,15 @@ fn play(graph: &Arc<Graph>, most: usize, gone: &[DropOut], order: u64) -> (Vec<M
                     }
                     continue;
                 };
-                let dies = gone.iter().find(|d| d.agent as usize == i && message.label().round() >= d.round);
+                let dies = gone
+                    .iter()
+                    .find(|d| d.agent as usize == i && message.label().round() >= d.round);
                 let told: Vec<u32> = graph.neighbours(i).to_vec();
                 let told = if dies.is_some() { told.len() / 2 } else { told.len() };
                 if dies.is_some() {
                     dead[i] = true;
-                    flying.extend(graph.neighbours(i)[..told].iter().map(|&j| (j, message.clone())));
+                    flying
+                        .extend(graph.neighbours(i)[..told].iter().map(|&j| (j, message.clone())));
                     sent[i].push(message);
                 } else {
                     out(graph, i, message, &mut flying, &mut sent, &mut last);
@@ -104,9 +115,9 @@ fn play(graph: &Arc<Graph>, most: usize, gone: &[DropOut], order: u64) -> (Vec<M
             }
         }
         if flying.is_empty() {
-            let waits = (0..n)
-                .filter(|&i| !dead[i])
-                .find_map(|i| agents[i].awaited().into_iter().find(|&j| dead[j as usize]).map(|j| (i, j)));
+            let waits = (0..n).filter(|&i| !dead[i]).find_map(|i| {
+                agents[i].awaited().into_iter().find(|&j| dead[j as usize]).map(|j| (i, j))
+            });
             let Some((i, j)) = waits else { break };
             agents[i].go_without(j).expect("within the threshold");
             continue;
@@ -135,7 +146,11 @@ fn out(
     last: &mut BTreeMap<usize, Vec<MaskedMessage>>,
 ) {
     flying.extend(
-        graph.neighbours(i).iter().filter(|j| !message.label().gave_up(**j)).map(|&j| (j, message.clone())),
+        graph
+            .neighbours(i)
+            .iter()
+            .filter(|j| !message.label().gave_up(**j))
+            .map(|&j| (j, message.clone())),
     );
     sent[i].push(message.clone());
     let recent = last.entry(i).or_default();
@@ -154,16 +169,20 @@ fn resend(
 ) {
     for &j in graph.neighbours(to) {
         let again = last.get(&(j as usize)).into_iter().flatten();
-        flying.extend(again.filter(|m| !m.label().gave_up(to as u32)).map(|m| (to as u32, m.clone())));
+        flying.extend(
+            again.filter(|m| !m.label().gave_up(to as u32)).map(|m| (to as u32, m.clone())),
+        );
     }
 }
 
 fn chorded_ring(n: u32) -> Arc<Graph> {
-    let edges: Vec<(u32, u32)> = (0..n).flat_map(|i| [(i, (i + 1) % n), (i, (i + 2) % n)]).collect();
+    let edges: Vec<(u32, u32)> =
+        (0..n).flat_map(|i| [(i, (i + 1) % n), (i, (i + 2) % n)]).collect();
     Arc::new(Graph::from_edges(n as usize, &edges).unwrap())
 }
 
-/// One state machine, two worlds: the same models bit for bit, whatever the order of arrival, wherever somebody dies, and nobody ever sends two vectors in one charge.
+/// One state machine, two worlds: the same models bit for bit, whatever the order of arrival,
+/// wherever somebody dies, and nobody ever sends two vectors in one charge.
 #[test]
 fn messages_and_lockstep_agree_bit_for_bit_whoever_dies_when() {
     let complete = Arc::new(Graph::complete(5).unwrap());
@@ -182,7 +201,8 @@ fn messages_and_lockstep_agree_bit_for_bit_whoever_dies_when() {
     for (graph, most, gone) in cases {
         for order in 0..6 {
             let (agents, sent) = play(&graph, most, &gone, order);
-            // Whoever died after it had told somebody may be in the sum of its last round: all that are left know.
+            // Whoever died after it had told somebody may be in the sum of its last round: all that
+            // are left know.
             let left = |i: &usize| gone.iter().all(|d| d.agent as usize != *i);
             let known = (0..agents.len())
                 .filter(left)
@@ -197,7 +217,8 @@ fn messages_and_lockstep_agree_bit_for_bit_whoever_dies_when() {
                 let since = really.get(&d.agent).copied().unwrap_or(ROUNDS + 1);
                 assert!(since == d.round || since == d.round + 1, "{d:?} is gone since {since}");
             }
-            let mut simulated = lockstep(&graph, players(&graph, most, 0.01, &Seed::from(11)), most, played);
+            let mut simulated =
+                lockstep(&graph, players(&graph, most, 0.01, &Seed::from(11)), most, played);
             for _ in 0..ROUNDS {
                 simulated.advance();
             }
@@ -206,9 +227,14 @@ fn messages_and_lockstep_agree_bit_for_bit_whoever_dies_when() {
             for (i, agent) in agents.iter().enumerate() {
                 if gone.iter().all(|d| d.agent as usize != i) {
                     assert_eq!(agent.failure(), None, "agent {i}, order {order}, {gone:?}");
-                    assert_eq!(agent.model(), Some(&models[i][..]), "agent {i}, order {order}, {gone:?}");
+                    assert_eq!(
+                        agent.model(),
+                        Some(&models[i][..]),
+                        "agent {i}, order {order}, {gone:?}"
+                    );
                 }
-                // Rule 2: charges grow from one vector of an agent to its next, and are at most R + t.
+                // Rule 2: charges grow from one vector of an agent to its next, and are at most R +
+                // t.
                 let own: Vec<u32> = sent[i]
                     .iter()
                     .filter(|m| m.hop() == 1 && !m.vectors().is_empty())
@@ -223,7 +249,8 @@ fn messages_and_lockstep_agree_bit_for_bit_whoever_dies_when() {
     }
 }
 
-/// The same sums as the secret-shared exchange, bit for bit: both add up modulo 2^64, and the noise is the agents' own.
+/// The same sums as the secret-shared exchange, bit for bit: both add up modulo 2^64, and the noise
+/// is the agents' own.
 #[test]
 fn masks_cancel_exactly() {
     let seed = Seed::from(3);
@@ -243,7 +270,8 @@ fn masks_cancel_exactly() {
     }
 }
 
-/// A round that is tried again has noise of its own: a gate that used the first try's again would give the difference of two sums, one agent's vector, in the clear.
+/// A round that is tried again has noise of its own: a gate that used the first try's again would
+/// give the difference of two sums, one agent's vector, in the clear.
 #[test]
 fn a_try_never_has_the_noise_of_another() {
     let graph = Arc::new(Graph::complete(4).unwrap());
@@ -254,7 +282,8 @@ fn a_try_never_has_the_noise_of_another() {
         simulated.advance();
         simulated.rows()[..3].to_vec()
     };
-    // With everybody, and without agent 3 but for the noise: four and three vectors that differ in agent 3's alone, if noise were the same.
+    // With everybody, and without agent 3 but for the noise: four and three vectors that differ in
+    // agent 3's alone, if noise were the same.
     let (all, without) = (mean(2), mean(1));
     let seed = Seed::from(4);
     let mut alone = lockstep(&graph, players(&graph, 1, 1e-5, &seed), 1, vec![]);
@@ -262,7 +291,8 @@ fn a_try_never_has_the_noise_of_another() {
     let quiet = alone.rows()[..3].to_vec();
     for l in 0..3 {
         let difference = 4.0 * all[l] - 3.0 * without[l];
-        // Seven parts of noise of deviation ½ are in it, not one: agent 3's vector is near the quiet mean, whose numbers are below a half.
+        // Seven parts of noise of deviation ½ are in it, not one: agent 3's vector is near the
+        // quiet mean, whose numbers are below a half.
         assert!((difference - quiet[l]).abs() > 1e-3, "{difference} {}", quiet[l]);
     }
     let square = |s: u64| {
@@ -277,7 +307,8 @@ fn a_try_never_has_the_noise_of_another() {
         (4.0 * all - 3.0 * without).powi(2)
     };
     let variance = (0..200).map(square).sum::<f64>() / 200.0;
-    // Variance 7/4, within 5 deviations of a χ² of 200; 1/4 if the three others' noise had cancelled.
+    // Variance 7/4, within 5 deviations of a χ² of 200; 1/4 if the three others' noise had
+    // cancelled.
     assert!((0.9..2.8).contains(&variance), "{variance}");
 }
 
@@ -323,17 +354,21 @@ fn check(agents: usize, graph: &str, more: &str) -> Result<Experiment, String> {
         .map_err(|e| e.to_string())
 }
 
-const GD: &str = "[[algorithm]]\nkind = \"gd\"\nstep = 0.5\naggregation = \"fixed\"\nexchange = \"masked\"\n";
+const GD: &str =
+    "[[algorithm]]\nkind = \"gd\"\nstep = 0.5\naggregation = \"fixed\"\nexchange = \"masked\"\n";
 
 /// Against `golden/masked.py`, which knows nothing of our accountants.
 #[test]
 fn golden_parts_of_the_noise() {
-    let golden: serde_json::Value = serde_json::from_str(include_str!("../golden/masked.json")).unwrap();
+    let golden: serde_json::Value =
+        serde_json::from_str(include_str!("../golden/masked.json")).unwrap();
     for case in golden["parts"].as_array().unwrap() {
         let number = |key: &str| case[key].as_f64().unwrap();
-        let (t, m, rounds) = (number("drop_outs") as usize, number("company") as usize, number("rounds"));
+        let (t, m, rounds) =
+            (number("drop_outs") as usize, number("company") as usize, number("rounds"));
         // A complete graph of m + c + t with c = 1.
-        let privacy = format!("[privacy]\nepsilon = {}\ndelta = {}\n", number("epsilon"), number("delta"));
+        let privacy =
+            format!("[privacy]\nepsilon = {}\ndelta = {}\n", number("epsilon"), number("delta"));
         let more = format!("{privacy}{GD}rounds = {rounds}\ncolluders = 1\ndrop_outs = {t}\n");
         let agents = m + 1 + t;
         if agents < 3 || m < 2 {
@@ -368,7 +403,8 @@ fn golden_parts_of_the_noise() {
 fn the_claim_says_what_colluders_and_drop_outs_leave() {
     let privacy = "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n";
     let scale = |agents, graph: &str, more: &str| {
-        let experiment = check(agents, graph, &format!("{privacy}{GD}rounds = 10\n{more}")).unwrap();
+        let experiment =
+            check(agents, graph, &format!("{privacy}{GD}rounds = 10\n{more}")).unwrap();
         let site = experiment.masked_site(0).unwrap();
         (site.agent.player().gate().noise(1).unwrap().scale(), site.plan.claim.unwrap())
     };
@@ -407,18 +443,31 @@ fn the_claim_says_what_colluders_and_drop_outs_leave() {
 #[test]
 fn a_simulation_plays_drop_outs_and_refuses_those_it_cannot() {
     let text = |gone: &str, more: &str| {
-        format!("{gone}[privacy]\nepsilon = 1.0\ndelta = 1e-6\n{GD}rounds = 10\ncolluders = 1\n{more}")
+        format!(
+            "{gone}[privacy]\nepsilon = 1.0\ndelta = 1e-6\n{GD}rounds = 10\ncolluders = 1\n{more}"
+        )
     };
     let at = |agent: u32, round: u32| format!("[[drop_out]]\nagent = {agent}\nround = {round}\n");
     let experiment = check(6, "kind = \"complete\"", &text(&at(2, 4), "drop_outs = 1\n")).unwrap();
     let resolved = experiment.resolved();
-    assert!(resolved.contains("drop_outs = 1") && resolved.contains("exchange = \"masked\""), "{resolved}");
+    assert!(
+        resolved.contains("drop_outs = 1") && resolved.contains("exchange = \"masked\""),
+        "{resolved}"
+    );
     let record = run(&experiment, &Silent).unwrap().record;
     assert!(record.algorithms[0].objective.is_finite());
     let refused = |graph: &str, text: &str| check(6, graph, text).unwrap_err();
-    assert!(refused("kind = \"complete\"", &text(&at(2, 4), "")).contains("the claim is for at most 0"));
-    assert!(refused("kind = \"path\"", &text(&at(2, 4), "drop_outs = 1\n")).contains("falls apart"));
-    assert!(refused("kind = \"complete\"", &text(&at(9, 4), "drop_outs = 1\n")).contains("agents 0 to 5"));
-    let plain = text(&at(2, 4), "").replace("exchange = \"masked\"\n", "").replace("colluders = 1\n", "");
+    assert!(
+        refused("kind = \"complete\"", &text(&at(2, 4), "")).contains("the claim is for at most 0")
+    );
+    assert!(
+        refused("kind = \"path\"", &text(&at(2, 4), "drop_outs = 1\n")).contains("falls apart")
+    );
+    assert!(
+        refused("kind = \"complete\"", &text(&at(9, 4), "drop_outs = 1\n"))
+            .contains("agents 0 to 5")
+    );
+    let plain =
+        text(&at(2, 4), "").replace("exchange = \"masked\"\n", "").replace("colluders = 1\n", "");
     assert!(refused("kind = \"complete\"", &plain).contains("goes on only with everybody"));
 }

@@ -11,7 +11,8 @@ use serde_json::json;
 use std::fmt::Display;
 use tokio::time::Instant;
 
-/// Agreements that are sent at once to whoever lacks them: what fits the queue of a link beside everything else.
+/// Agreements that are sent at once to whoever lacks them: what fits the queue of a link beside
+/// everything else.
 const MOST_AGREEMENTS: usize = 8;
 
 /// What the sites agreed to change, and this site has taken up.
@@ -37,14 +38,17 @@ impl Agreed {
 }
 
 impl Node {
-    /// Whether the next exchange is one that this site promised not to complete before an agreement holds.
+    /// Whether the next exchange is one that this site promised not to complete before an agreement
+    /// holds.
     pub(super) fn waits_for_an_agreement(&mut self) -> bool {
         let folder = &self.shared.folder;
         let promised = changes::promised(&folder.path, &folder.study, self.agreed.held.len());
         let released = self.recent.back().map_or(0, |r| r.0);
         let waits = promised.filter(|promised| match &promised.change {
             Change::Edge { one, other, from } => {
-                [one, other].contains(&&folder.site.name) && released >= *from && self.done.is_none()
+                [one, other].contains(&&folder.site.name)
+                    && released >= *from
+                    && self.done.is_none()
             }
             _ => false,
         });
@@ -158,17 +162,22 @@ impl Node {
         if number == mine && hash == last {
             return;
         }
-        // Also the one of its number, where that is another one: both ends can show then who signed two.
+        // Also the one of its number, where that is another one: both ends can show then who signed
+        // two.
         let same = number == 0 || self.agreed.held[number as usize - 1].hash() == hash;
         let from = if same { number as usize } else { number as usize - 1 };
-        let texts: Vec<String> =
-            self.agreed.held[from..].iter().take(MOST_AGREEMENTS).map(Agreement::to_string).collect();
+        let texts: Vec<String> = self.agreed.held[from..]
+            .iter()
+            .take(MOST_AGREEMENTS)
+            .map(Agreement::to_string)
+            .collect();
         for text in texts {
             self.send(peer, Frame::Agreement(text).encode());
         }
     }
 
-    /// A neighbour has an agreement that does not hold here. If it is the next, this site signed it as all others did.
+    /// A neighbour has an agreement that does not hold here. If it is the next, this site signed it
+    /// as all others did.
     pub(super) fn agreed_elsewhere(&mut self, peer: u32, text: &str) -> Result<(), NodeError> {
         let new = match Agreement::parse(text) {
             Ok(new) => new,
@@ -203,7 +212,10 @@ impl Node {
             return Ok(());
         }
         if !new.signatures.iter().any(|s| s.site == folder.site.name) {
-            self.refuse(peer, &format!("agreement {} ({}) was not signed here", new.number, new.change));
+            self.refuse(
+                peer,
+                &format!("agreement {} ({}) was not signed here", new.number, new.change),
+            );
             return Ok(());
         }
         if let Change::Edge { one, other, from } = &new.change

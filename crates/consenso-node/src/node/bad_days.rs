@@ -18,14 +18,17 @@ impl Node {
         let site = &self.shared.folder.site;
         let (away, least) = (site.away, site.least_sites);
         let deadline = Duration::from_secs_f64(site.deadline_seconds);
-        // Who is connected and waits for others says so; who says nothing at all is as good as away.
+        // Who is connected and waits for others says so; who says nothing at all is as good as
+        // away.
         let silent = |n: &Neighbour| match n.lost {
             Some(since) => since.elapsed(),
             None => n.spoke.elapsed(),
         };
-        // Signs of life are no releases: whoever waits for others is waited for as long as every site may take to give up the next one on the way, and no longer.
+        // Signs of life are no releases: whoever waits for others is waited for as long as every
+        // site may take to give up the next one on the way, and no longer.
         let waited = self.released_at.elapsed();
-        let stalled = waited > deadline.saturating_mul(self.shared.folder.peers.len().max(2) as u32);
+        let stalled =
+            waited > deadline.saturating_mul(self.shared.folder.peers.len().max(2) as u32);
         let silent = |n: &Neighbour| if stalled { silent(n).max(waited) } else { silent(n) };
         let overdue = |n: &Neighbour| {
             let blink = away == Away::Stop && n.ever_up && n.lost.is_some();
@@ -43,13 +46,19 @@ impl Node {
         };
         let names: Vec<String> = absent.iter().map(|j| named(&self.neighbours[j])).collect();
         let names = names.join(", ");
-        let seconds =
-            absent.iter().map(|j| silent(&self.neighbours[j])).max().unwrap_or_default().as_secs_f64();
-        // Going on without one that may be right about an old copy would draw again what was sent already.
+        let seconds = absent
+            .iter()
+            .map(|j| silent(&self.neighbours[j]))
+            .max()
+            .unwrap_or_default()
+            .as_secs_f64();
+        // Going on without one that may be right about an old copy would draw again what was sent
+        // already.
         if let Some((n, have)) =
             absent.iter().find_map(|j| self.neighbours[j].suspected.map(|have| (j, have)))
         {
-            let (peer, released) = (self.neighbours[n].name.clone(), self.recent.back().map_or(0, |r| r.0));
+            let (peer, released) =
+                (self.neighbours[n].name.clone(), self.recent.back().map_or(0, |r| r.0));
             self.audit("away", json!({ "peers": names, "round": self.agent.rounds(round) }));
             return Err(NodeError::Forgot { peer, have, released });
         }
@@ -60,17 +69,23 @@ impl Node {
         // A sum of shares cannot do without anybody, which is what the operator should read then.
         if away == Away::ContinueWithout && left < least && !self.agent.is_addressed() {
             let round = self.agent.rounds(round);
-            self.audit("away", json!({ "peers": names, "round": round, "left": left, "least_sites": least }));
+            self.audit(
+                "away",
+                json!({ "peers": names, "round": round, "left": left, "least_sites": least }),
+            );
             return Err(NodeError::Alone { names, seconds, left, least, round });
         }
         if away == Away::ContinueWithout {
             for &neighbour in &absent {
-                self.agent
-                    .go_without(neighbour)
-                    .map_err(|e| NodeError::Experiment(format!("away = \"continue-without\": {e}")))?;
+                self.agent.go_without(neighbour).map_err(|e| {
+                    NodeError::Experiment(format!("away = \"continue-without\": {e}"))
+                })?;
                 // Numbers of masked exchanges are passed over, and its agent knows the round.
-                let known =
-                    self.agent.away().into_iter().find(|a| self.agent.is_masked() && a.0 == neighbour);
+                let known = self
+                    .agent
+                    .away()
+                    .into_iter()
+                    .find(|a| self.agent.is_masked() && a.0 == neighbour);
                 self.without_from(neighbour, known.map_or(round + 1, |a| a.1))?;
             }
             return Ok(());
@@ -104,19 +119,24 @@ impl Node {
         new.into_iter().try_for_each(|(site, round)| self.without_from(site, round))
     }
 
-    /// Ends the links to neighbours that say they have more than was released here, and have not said within `patience` that they went on without
-    /// this site. Nothing is sent to them. Either one of them lies, or the ledger is an old copy: then nothing more may be drawn, and as long as the
-    /// site waits for them nothing is. A ledger that its witness has counted is no old copy, so there it is a lie.
+    /// Ends the links to neighbours that say they have more than was released here, and have not
+    /// said within `patience` that they went on without this site. Nothing is sent to them. Either
+    /// one of them lies, or the ledger is an old copy: then nothing more may be drawn, and as long
+    /// as the site waits for them nothing is. A ledger that its witness has counted is no old copy,
+    /// so there it is a lie.
     pub(super) fn doubt_who_is_ahead(&mut self, patience: Duration) {
         let released = self.recent.back().map_or(0, |r| r.0);
         let overdue: Vec<(u32, u32)> = self
             .neighbours
             .iter()
-            .filter_map(|(&j, n)| n.ahead.filter(|(since, _)| since.elapsed() >= patience).map(|a| (j, a.1)))
+            .filter_map(|(&j, n)| {
+                n.ahead.filter(|(since, _)| since.elapsed() >= patience).map(|a| (j, a.1))
+            })
             .collect();
         for (peer, have) in overdue {
-            let reason =
-                format!("it says that it has exchange {have} of this site, which has released {released}");
+            let reason = format!(
+                "it says that it has exchange {have} of this site, which has released {released}"
+            );
             let witnessed = self.store.is_witnessed();
             if let Some(n) = self.neighbours.get_mut(&peer) {
                 n.ahead = None;
@@ -126,7 +146,8 @@ impl Node {
         }
     }
 
-    /// A neighbour shows what it has of this site: a release that this site signed and does not know makes its ledger an old copy.
+    /// A neighbour shows what it has of this site: a release that this site signed and does not
+    /// know makes its ledger an old copy.
     pub(super) fn reminded(
         &mut self,
         peer: u32,
@@ -155,7 +176,8 @@ impl Node {
         Err(NodeError::OldCopy { peer, have: round, released })
     }
 
-    /// Compares with neighbours what those that both have in common sent in the last complete round, and refuses whoever was accused.
+    /// Compares with neighbours what those that both have in common sent in the last complete
+    /// round, and refuses whoever was accused.
     pub(super) fn compare(&mut self) {
         for (peer, reason) in std::mem::take(&mut self.accused) {
             self.refuse(peer, &reason);
@@ -169,12 +191,18 @@ impl Node {
         if self.agent.is_shared() || complete <= self.compared {
             return;
         }
-        let first =
-            if stale == 0 { complete } else { (self.compared + 1).max(complete.saturating_sub(stale)) };
+        let first = if stale == 0 {
+            complete
+        } else {
+            (self.compared + 1).max(complete.saturating_sub(stale))
+        };
         self.compared = complete;
         let speak = |n: &Neighbour| n.version > VERSION_BEFORE && n.outgoing.is_some();
-        let peers: Vec<u32> = self.neighbours.iter().filter(|(_, n)| speak(n)).map(|(&j, _)| j).collect();
-        for (peer, round) in peers.into_iter().flat_map(|peer| (first..=complete).map(move |r| (peer, r))) {
+        let peers: Vec<u32> =
+            self.neighbours.iter().filter(|(_, n)| speak(n)).map(|(&j, _)| j).collect();
+        for (peer, round) in
+            peers.into_iter().flat_map(|peer| (first..=complete).map(move |r| (peer, r)))
+        {
             if let Some(summary) = self.watch.summary(peer, round) {
                 self.send(peer, Frame::Heard { round, summary }.encode());
             }
@@ -209,7 +237,8 @@ impl Node {
                     );
                     n.banned = Some(reason.clone());
                     let theirs = all.iter().find(|told| told.about == liar);
-                    let mine = self.watch.told(peer, round).into_iter().find(|told| told.about == liar);
+                    let mine =
+                        self.watch.told(peer, round).into_iter().find(|told| told.about == liar);
                     let proof = |told: Option<&Told>| {
                         told.map(|t| {
                             json!({ "blake3": Hex(&t.blake3).to_string(), "scheme": t.seal.scheme,
@@ -220,7 +249,8 @@ impl Node {
                     self.audit("equivocation", line);
                     // Whoever knows the site gets both: one of them is not what it received itself.
                     let proof: Vec<Told> = mine.into_iter().chain(theirs.cloned()).collect();
-                    let others: Vec<u32> = self.neighbours.keys().copied().filter(|j| *j != liar).collect();
+                    let others: Vec<u32> =
+                        self.neighbours.keys().copied().filter(|j| *j != liar).collect();
                     for other in others {
                         if self.neighbours[&other].version > VERSION_BEFORE
                             && self.neighbours[&other].outgoing.is_some()
@@ -233,7 +263,9 @@ impl Node {
                 Verdict::Slander(_) => {
                     self.refuse(
                         peer,
-                        &format!("what it says that others sent in round {round} is not signed by them"),
+                        &format!(
+                            "what it says that others sent in round {round} is not signed by them"
+                        ),
                     );
                 }
             }
@@ -247,10 +279,11 @@ impl Node {
             let key = self.shared.key_of(peer).filter(|_| n.outgoing.is_some())?;
             let pin = peers.get(peer as usize)?.pin.clone();
             let shown = sha256(&[&key]);
-            let agreed = keys_before(&self.agreed.held, &n.name).iter().any(|before| before[..] == key[..]);
+            let agreed =
+                keys_before(&self.agreed.held, &n.name).iter().any(|before| before[..] == key[..]);
             let how = if agreed { "by an agreement" } else { "in peers.toml" };
-            let other =
-                (Hex(&shown).to_string() != pin).then(|| format!("the pin of its key was replaced {how}"));
+            let other = (Hex(&shown).to_string() != pin)
+                .then(|| format!("the pin of its key was replaced {how}"));
             other.or_else(|| self.shared.folder.revoked(&shown)).map(|reason| (peer, reason))
         };
         let found: Vec<(u32, String)> = self.neighbours.iter().filter_map(replaced).collect();
@@ -282,7 +315,8 @@ mod tests {
         let (mine, hers) = (experiment(), experiment());
         let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
         let graph = graph_digest(hers.graph());
-        let hello = Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have: 0 };
+        let hello =
+            Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have: 0 };
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let hello = Frame::Hello(hello).encode();
         let nagging = crate::link::tests_api::nag(&b, 0, &hello);
@@ -292,7 +326,8 @@ mod tests {
         std::fs::remove_dir_all(&root).unwrap();
     }
 
-    /// A folder that was copied back from before: its own log and ledger agree, and only a neighbour knows that it released more.
+    /// A folder that was copied back from before: its own log and ledger agree, and only a
+    /// neighbour knows that it released more.
     #[test]
     fn a_lie_in_a_hello_ends_a_link_and_not_the_site() {
         let root = std::env::temp_dir().join(format!("consenso-forgot-{}", std::process::id()));
@@ -302,11 +337,19 @@ mod tests {
         let (mine, hers) = (experiment(), experiment());
         let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
         let graph = graph_digest(hers.graph());
-        let said = |have| Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have };
+        let said = |have| Hello {
+            version: VERSION_BEFORE,
+            experiment: b.study,
+            graph,
+            from: 1,
+            to: 0,
+            have,
+        };
         let hello = Frame::Hello(said(2)).encode();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let said =
-            async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &Frame::Bye.encode())).await };
+        let said = async {
+            timeout(Duration::from_secs(30), dial(&b, 0, &hello, &Frame::Bye.encode())).await
+        };
         drop(runtime.block_on(said).expect("in time"));
         // One that nobody can prove wrong is waited for, and never gone on without.
         let stopped = node.join().unwrap().unwrap_err();
@@ -316,24 +359,37 @@ mod tests {
             "{stopped}"
         );
         let log = std::fs::read_to_string(root.join("a/audit.jsonl")).unwrap();
-        assert!(log.contains("it says that it has exchange 2 of this site, which has released 1"), "{log}");
+        assert!(
+            log.contains("it says that it has exchange 2 of this site, which has released 1"),
+            "{log}"
+        );
         // The honest neighbour comes after the lie: the site is there, and the run ends.
         std::fs::remove_dir_all(&root).unwrap();
         let [a, b] = two(&root);
         let (mine, hers) = (experiment(), experiment());
         let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
-        let said =
-            async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &Frame::Bye.encode())).await };
+        let said = async {
+            timeout(Duration::from_secs(30), dial(&b, 0, &hello, &Frame::Bye.encode())).await
+        };
         drop(runtime.block_on(said).expect("in time"));
         run(&b, &hers, &Options::default()).unwrap();
         assert!(node.join().unwrap().unwrap().model.is_some());
-        // One that went on without the site has more, too, and says so: that is no reason to suspect the ledger.
+        // One that went on without the site has more, too, and says so: that is no reason to
+        // suspect the ledger.
         std::fs::remove_dir_all(&root).unwrap();
         let [mut a, b] = two(&root);
         a.site.deadline_seconds = 3.0;
-        let (mine, gone) = (experiment(), Frame::Refused("the run went on without a".into()).encode());
+        let (mine, gone) =
+            (experiment(), Frame::Refused("the run went on without a".into()).encode());
         let node = std::thread::spawn(move || run(&a, &mine, &Options::default()));
-        let said = |have| Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have };
+        let said = |have| Hello {
+            version: VERSION_BEFORE,
+            experiment: b.study,
+            graph,
+            from: 1,
+            to: 0,
+            have,
+        };
         let hello = Frame::Hello(said(2)).encode();
         let said = async { timeout(Duration::from_secs(30), dial(&b, 0, &hello, &gone)).await };
         drop(runtime.block_on(said).expect("in time"));

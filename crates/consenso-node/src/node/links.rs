@@ -5,7 +5,7 @@ use crate::edges::{EdgeError, Edges};
 use crate::error::NodeError;
 use crate::frame::{Frame, Hex, VERSION_BEFORE, blake3};
 use crate::identity::Identity;
-use crate::link::Event;
+use crate::link::LinkEvent;
 use crate::seal::{Seal, Sealer, Statement};
 use crate::store::Entry;
 use bytes::Bytes;
@@ -22,12 +22,12 @@ const THEIR_WORDS: &str = "it said: ";
 const OUT_OF_PLACE: &str = "a frame out of place";
 
 impl Node {
-    pub(super) fn take(&mut self, event: Event) -> Result<(), NodeError> {
+    pub(super) fn take(&mut self, event: LinkEvent) -> Result<(), NodeError> {
         match event {
-            Event::Up { peer, link, have, version, outgoing } => {
+            LinkEvent::Up { peer, link, have, version, outgoing } => {
                 self.up(peer, link, (have, version), outgoing)?;
             }
-            Event::Down { peer, link } => {
+            LinkEvent::Down { peer, link } => {
                 if let Some(n) = self.neighbours.get_mut(&peer)
                     && n.outgoing.as_ref().is_some_and(|o| o.0 == link)
                 {
@@ -38,7 +38,9 @@ impl Node {
                     self.shared.audit.of_peer("link-down", &name, json!({ "peer": name }));
                 }
             }
-            Event::Frame { peer, link, frame, bytes } => self.frame(peer, link, frame, bytes)?,
+            LinkEvent::Frame { peer, link, frame, bytes } => {
+                self.frame(peer, link, frame, bytes)?
+            }
         }
         Ok(())
     }
@@ -73,9 +75,14 @@ impl Node {
             self.seals.clear();
         }
         let key = self.shared.key_of(peer).map(|key| Hex(&key).to_string());
-        self.shared.audit.of_peer("link-up", &n.name, json!({ "peer": n.name, "have": have, "key": key }));
+        self.shared.audit.of_peer(
+            "link-up",
+            &n.name,
+            json!({ "peer": n.name, "have": have, "key": key }),
+        );
         (n.spoke, n.version, n.seal) = (Instant::now(), version, None);
-        // It has an exchange when it has this site's part of it, which was durable here before it left; or when it went on without this site, and says so next.
+        // It has an exchange when it has this site's part of it, which was durable here before it
+        // left; or when it went on without this site, and says so next.
         n.ahead = (have > self.recent.back().map_or(0, |r| r.0)).then(|| (Instant::now(), have));
         n.outgoing = Some((link, outgoing));
         if let Some((round, blake3, seal)) =
@@ -98,7 +105,8 @@ impl Node {
         let Some(n) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         n.acked = n.acked.max(have);
         n.ever_up = true;
-        // What it said when it left is over when it is back; what was wrong with what it sent is not.
+        // What it said when it left is over when it is back; what was wrong with what it sent is
+        // not.
         n.refused = n.refused.take().filter(|reason| !reason.starts_with(THEIR_WORDS));
         if n.refused.is_none() {
             n.lost = None;
@@ -115,7 +123,8 @@ impl Node {
                 Err(error) => return Err(NodeError::Experiment(error.to_string())),
             }
         }
-        let rounds: Vec<u32> = self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
+        let rounds: Vec<u32> =
+            self.recent.iter().map(|r| r.0).filter(|&round| round > have).collect();
         for round in rounds {
             self.send_release(peer, round);
         }
@@ -156,7 +165,8 @@ impl Node {
             Frame::Release { round, .. }
             | Frame::Words { round, .. }
             | Frame::Masked { exchange: round, .. }
-                if n.version > VERSION_BEFORE && n.seal.as_ref().is_none_or(|seal| seal.0 != round) =>
+                if n.version > VERSION_BEFORE
+                    && n.seal.as_ref().is_none_or(|seal| seal.0 != round) =>
             {
                 self.refuse(peer, "a release without its signature");
             }
@@ -170,7 +180,8 @@ impl Node {
                         if round > n.heard {
                             n.heard = round;
                             if let (Some(held), Some(seal)) = (&self.held, &seal) {
-                                // Before anything is answered: what this site has gone on from, it can give back. A full disk stops it at its next release.
+                                // Before anything is answered: what this site has gone on from, it
+                                // can give back. A full disk stops it at its next release.
                                 let _ = held.keep(peer, round, &bytes, seal);
                             }
                             self.log.push(Line::Received { peer, round, bytes, seal });
@@ -181,14 +192,22 @@ impl Node {
             }
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::Bye => n.bye = true,
-            Frame::Seal { round, seal } if n.version > VERSION_BEFORE => n.seal = Some((round, seal)),
+            Frame::Seal { round, seal } if n.version > VERSION_BEFORE => {
+                n.seal = Some((round, seal))
+            }
             Frame::Heard { round, summary } if n.version > VERSION_BEFORE => {
                 self.watch.heard(peer, round, summary);
             }
-            Frame::Told { round, all } if n.version > VERSION_BEFORE => self.told(peer, round, &all),
+            Frame::Told { round, all } if n.version > VERSION_BEFORE => {
+                self.told(peer, round, &all)
+            }
             Frame::Lost if n.version > VERSION_BEFORE => self.give_back(peer),
-            Frame::EdgeKey { public, proof } => self.agree(peer, |edges| edges.answer(peer, &public, proof)),
-            Frame::EdgeSame { proof } => self.agree(peer, |edges| edges.same(peer, &proof).map(|()| None)),
+            Frame::EdgeKey { public, proof } => {
+                self.agree(peer, |edges| edges.answer(peer, &public, proof))
+            }
+            Frame::EdgeSame { proof } => {
+                self.agree(peer, |edges| edges.same(peer, &proof).map(|()| None))
+            }
             Frame::Farewell { head } if n.version > VERSION_BEFORE => {
                 if !std::mem::replace(&mut n.bye, true) {
                     let line = json!({ "peer": n.name, "ledger": Hex(&head).to_string() });
@@ -210,8 +229,13 @@ impl Node {
         self.part(peer)
     }
 
-    /// Goes on with agreeing on the secret of an edge. Whose secrets are gone because its study is over needs none; a study that never had any has no place for them.
-    fn agree(&mut self, peer: u32, step: impl FnOnce(&mut Edges) -> Result<Option<Frame>, EdgeError>) {
+    /// Goes on with agreeing on the secret of an edge. Whose secrets are gone because its study is
+    /// over needs none; a study that never had any has no place for them.
+    fn agree(
+        &mut self,
+        peer: u32,
+        step: impl FnOnce(&mut Edges) -> Result<Option<Frame>, EdgeError>,
+    ) {
         let Some(edges) = &mut self.edges else {
             if self.done.is_none() {
                 self.refuse(peer, OUT_OF_PLACE);
@@ -231,11 +255,13 @@ impl Node {
         }
     }
 
-    /// A neighbour lost its state: it gets what this site has of it, which only its own signature makes worth anything.
+    /// A neighbour lost its state: it gets what this site has of it, which only its own signature
+    /// makes worth anything.
     fn give_back(&mut self, peer: u32) {
         self.write_log();
         let kept = self.held.as_ref().map(|held| held.of(peer)).unwrap_or_default();
-        let (name, rounds) = (&self.neighbours[&peer].name, kept.iter().map(|k| k.0).collect::<Vec<_>>());
+        let (name, rounds) =
+            (&self.neighbours[&peer].name, kept.iter().map(|k| k.0).collect::<Vec<_>>());
         self.shared.audit.of_peer("gave-back", name, json!({ "peer": name, "rounds": rounds }));
         if kept.is_empty() {
             self.send(peer, Frame::Kept { left: 0, release: None }.encode());
@@ -247,8 +273,9 @@ impl Node {
         }
     }
 
-    /// Says goodbye to a neighbour that has everything, once this node has too. It may be gone for good after that, so what it said is made
-    /// durable first: after a crash nobody would be there to say it again.
+    /// Says goodbye to a neighbour that has everything, once this node has too. It may be gone for
+    /// good after that, so what it said is made durable first: after a crash nobody would be there
+    /// to say it again.
     pub(super) fn part(&mut self, peer: u32) -> Result<(), NodeError> {
         let last = self.agent.last();
         let n = self.neighbours.get_mut(&peer).expect("a neighbour");
@@ -277,10 +304,14 @@ impl Node {
         n.lost.get_or_insert_with(Instant::now);
     }
 
-    /// Puts a frame on the link, if there is one. A peer that does not read fast enough for three frames is as good as away.
+    /// Puts a frame on the link, if there is one. A peer that does not read fast enough for three
+    /// frames is as good as away.
     pub(super) fn send(&mut self, peer: u32, bytes: Bytes) -> bool {
-        let Some(n) = self.neighbours.get_mut(&peer).filter(|n| n.ahead.is_none()) else { return false };
-        let sent = n.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.try_send(bytes).is_ok());
+        let Some(n) = self.neighbours.get_mut(&peer).filter(|n| n.ahead.is_none()) else {
+            return false;
+        };
+        let sent =
+            n.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.try_send(bytes).is_ok());
         if !sent {
             n.outgoing = None;
             n.lost.get_or_insert_with(Instant::now);
@@ -296,7 +327,11 @@ impl Node {
         let Some(bytes) = all.and_then(|bytes| self.agent.part(peer, bytes)) else { return };
         #[cfg(test)]
         let bytes = crate::liars::told(self.lie, peer, bytes);
-        if self.neighbours.get(&peer).is_some_and(|n| n.version > VERSION_BEFORE && n.outgoing.is_some()) {
+        if self
+            .neighbours
+            .get(&peer)
+            .is_some_and(|n| n.version > VERSION_BEFORE && n.outgoing.is_some())
+        {
             let Some(seal) = self.seal(peer, round, &bytes) else { return };
             self.send(peer, Frame::Seal { round, seal }.encode());
         }
@@ -327,9 +362,11 @@ impl Node {
         Some(seal)
     }
 
-    /// A site that waits for others says so to those who wait for it, so that silence means what it seems to mean.
+    /// A site that waits for others says so to those who wait for it, so that silence means what it
+    /// seems to mean.
     pub(super) fn tell_those_who_wait(&mut self) {
-        // One that is done is waited for under masks alone: whoever is still in the last round may have to begin it again without somebody.
+        // One that is done is waited for under masks alone: whoever is still in the last round may
+        // have to begin it again without somebody.
         let done = self.done.is_some();
         if (done && !self.agent.is_masked()) || self.sign_of_life.elapsed() < SIGN_OF_LIFE {
             return;
@@ -341,7 +378,8 @@ impl Node {
         let round = if done { self.agent.mark() } else { self.shared.have.load(Ordering::Acquire) };
         let ack = Frame::Ack { round }.encode();
         let waits = |n: &Neighbour| n.outgoing.is_some() && !(done && n.bye);
-        let linked: Vec<u32> = self.neighbours.iter().filter(|(_, n)| waits(n)).map(|(&j, _)| j).collect();
+        let linked: Vec<u32> =
+            self.neighbours.iter().filter(|(_, n)| waits(n)).map(|(&j, _)| j).collect();
         for peer in linked {
             self.send(peer, ack.clone());
         }
@@ -360,7 +398,8 @@ mod tests {
     use consenso_engine::simulate::{Faults, over_messages};
     use tokio::runtime::Builder;
 
-    /// What an authenticated neighbour may send and must not reach the algorithm; then the honest one comes.
+    /// What an authenticated neighbour may send and must not reach the algorithm; then the honest
+    /// one comes.
     #[test]
     fn bad_messages_of_a_neighbour_are_refused_audited_and_leave_the_run_alone() {
         let root = std::env::temp_dir().join(format!("consenso-node-{}", std::process::id()));
@@ -372,13 +411,23 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let hello = |have| {
             let graph = graph_digest(hers.graph());
-            Frame::Hello(Hello { version: VERSION_BEFORE, experiment: b.study, graph, from: 1, to: 0, have })
-                .encode()
+            Frame::Hello(Hello {
+                version: VERSION_BEFORE,
+                experiment: b.study,
+                graph,
+                from: 1,
+                to: 0,
+                have,
+            })
+            .encode()
         };
         for (bytes, reason) in [
             (frame::release(1, 1, &[0.0, f64::NAN, 0.0]), "not finite at index 1"),
             (frame::release(1, 1, &[0.0, 1e13, 0.0]), "beyond 1e12 at index 1"),
-            (frame::release(1, 1, &[0.0, 1e9, 0.0]), "out of range: the number at index 1 is beyond"),
+            (
+                frame::release(1, 1, &[0.0, 1e9, 0.0]),
+                "out of range: the number at index 1 is beyond",
+            ),
             (frame::release(1, 1, &[0.0, 1.0]), "2 numbers, not 3"),
             (frame::release(1, 3, &[0.0; 3]), "can only be in round 1 or the next"),
             (frame::release(1, 0, &[0.0; 3]), "round 0 from agent 1"),
@@ -390,7 +439,8 @@ mod tests {
         ] {
             runtime.block_on(async {
                 let said =
-                    tokio::time::timeout(Duration::from_secs(30), dial(&b, 0, &hello(0), &bytes)).await;
+                    tokio::time::timeout(Duration::from_secs(30), dial(&b, 0, &hello(0), &bytes))
+                        .await;
                 let said = said.expect("in time");
                 assert!(said.contains(reason), "{reason}: {said}");
             });
@@ -399,15 +449,18 @@ mod tests {
         let outcome = node.join().unwrap().unwrap();
         let agents = (0..2).map(|i| hers.site(i).unwrap().agent).collect();
         let neighbours = |i: usize| vec![1 - i as u32];
-        let (agents, _) = over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
+        let (agents, _) =
+            over_messages(agents, neighbours, &Faults::default(), &Seed::from(1)).unwrap();
         assert_eq!(outcome.model.as_deref(), agents[0].model());
         let log = std::fs::read_to_string(root.join("a/audit.jsonl")).unwrap();
         assert!(log.contains("not finite at index 1") && log.contains("\"refused\""), "{log}");
         // A copy of the ledger from before the last round is not taken for the ledger.
         let log = std::fs::read_to_string(root.join("a/audit.jsonl")).unwrap();
         let more = log.lines().rfind(|line| line.contains("\"released\"")).unwrap();
-        let ledger =
-            serde_json::from_str::<serde_json::Value>(more).unwrap()["ledger"].as_str().unwrap().to_owned();
+        let ledger = serde_json::from_str::<serde_json::Value>(more).unwrap()["ledger"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         std::fs::write(
             root.join("a/audit.jsonl"),
             format!("{log}{}\n", more.replace(&ledger, &"0".repeat(64))),

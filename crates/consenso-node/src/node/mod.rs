@@ -1,11 +1,13 @@
 //! A node: drives one agent over its links, and lets nothing out that is not on disk.
 //!
-//! The order of a round is the whole point: the agent drafts, charges and noises; the charge, the bytes and the state after them become
-//! durable in one transaction; then the bytes go to every neighbour, over whatever links there are, the same bytes again after every
-//! reconnect, until each neighbour has shown that it has them durably too.
+//! The order of a round is the whole point: the agent drafts, charges and noises; the charge, the
+//! bytes and the state after them become durable in one transaction; then the bytes go to every
+//! neighbour, over whatever links there are, the same bytes again after every reconnect, until each
+//! neighbour has shown that it has them durably too.
 //!
-//! Here is the round, its end, and what is told of it. `start` is what comes before the first link, `links` what passes over them,
-//! `bad_days` who is away, lies or has an old copy, and `agreed` what the sites change while they run.
+//! Here is the round, its end, and what is told of it. `start` is what comes before the first link,
+//! `links` what passes over them, `bad_days` who is away, lies or has an old copy, and `agreed`
+//! what the sites change while they run.
 
 mod agreed;
 mod bad_days;
@@ -25,7 +27,7 @@ pub use crate::error::NodeError;
 use crate::folder::{Folder, FolderError};
 use crate::frame::{Digest, Frame, Hex, VERSION_BEFORE, blake3, sha256};
 use crate::held::Held;
-use crate::link::{Event, Links, Shared};
+use crate::link::{LinkEvent, Links, Shared};
 use crate::progress::{Link, Watched};
 use crate::seal::{Seal, Sealer, Statement};
 use crate::spending::{self, ChargeRow, Spending};
@@ -59,7 +61,8 @@ pub struct Outcome {
     pub unconfirmed: Vec<String>,
     /// Neighbours that the run went on without: the model is not everybody's.
     pub without: Vec<String>,
-    /// Whether all who remain have this very model, as after masked sums: sites that mix with their neighbours may have another one each.
+    /// Whether all who remain have this very model, as after masked sums: sites that mix with their
+    /// neighbours may have another one each.
     pub one_model: bool,
 }
 
@@ -104,15 +107,22 @@ const AROUND: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// [`NodeError`]; what was durable stays so, and another call goes on from there.
-pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Result<Outcome, NodeError> {
+pub fn run(
+    folder: &Folder,
+    experiment: &Experiment,
+    options: &Options,
+) -> Result<Outcome, NodeError> {
     let lock = lock(folder)?;
     let prepared = Prepared::new(folder, experiment, options.edited)?;
     let cause = |cause| NodeError::System { what: "the network's thread".into(), cause };
-    // One thread for the links and the node: a message that arrives is taken, answered and sent without waking another one.
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(cause)?;
+    // One thread for the links and the node: a message that arrives is taken, answered and sent
+    // without waking another one.
+    let runtime =
+        Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(cause)?;
     let options = options.clone();
     let node = runtime.spawn(async move {
-        // Before anything is said or written: from here on whoever ends this process ends it in good order.
+        // Before anything is said or written: from here on whoever ends this process ends it in
+        // good order.
         let signals = tokio::spawn(signals(Arc::clone(&options.stop)));
         let node = prepared.connect(&options, Arc::new(Tcp)).await?;
         if let Some(address) = &node.shared.folder.site.metrics {
@@ -133,7 +143,8 @@ pub fn run(folder: &Folder, experiment: &Experiment, options: &Options) -> Resul
     outcome
 }
 
-/// The operating system's requests to stop: none is missed from the call on, whenever the future is first polled.
+/// The operating system's requests to stop: none is missed from the call on, whenever the future is
+/// first polled.
 fn signals(stop: Arc<std::sync::atomic::AtomicBool>) -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let both = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
@@ -153,13 +164,17 @@ fn signals(stop: Arc<std::sync::atomic::AtomicBool>) -> impl Future<Output = ()>
 pub(crate) fn lock(folder: &Folder) -> Result<File, NodeError> {
     let path = folder.path.join("run.lock");
     let system = |cause: std::io::Error| match cause.kind() {
-        std::io::ErrorKind::PermissionDenied => FolderError::Read { path: path.clone(), cause }.into(),
+        std::io::ErrorKind::PermissionDenied => {
+            FolderError::Read { path: path.clone(), cause }.into()
+        }
         _ => NodeError::System { what: path.display().to_string(), cause },
     };
     let file = File::options().create(true).append(true).open(&path).map_err(system)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(NodeError::Running(folder.path.display().to_string())),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(NodeError::Running(folder.path.display().to_string()))
+        }
         Err(std::fs::TryLockError::Error(cause)) => Err(system(cause)),
     }
 }
@@ -197,7 +212,8 @@ struct Neighbour {
     seal: Option<(u32, Seal)>,
     /// The newest of its releases that was taken, as it signed it.
     last: Option<(u32, Digest, Seal)>,
-    /// It told different neighbours different things, which is proved: nothing is taken from it any more.
+    /// It told different neighbours different things, which is proved: nothing is taken from it any
+    /// more.
     banned: Option<String>,
     /// The largest number it sent, and in which exchange.
     largest: (f64, u32),
@@ -246,7 +262,7 @@ enum Line {
 pub(crate) struct Node {
     pub(crate) shared: Arc<Shared>,
     links: Links,
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<LinkEvent>,
     store: Store,
     study: i64,
     agent: Driven,
@@ -294,7 +310,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Runs to the end. Who ends because of somebody else tells its neighbours whom it means: they would blame whoever is gone.
+    /// Runs to the end. Who ends because of somebody else tells its neighbours whom it means: they
+    /// would blame whoever is gone.
     pub(crate) async fn run(mut self) -> Result<Outcome, NodeError> {
         let ended = self.go_on().await;
         if let Err(error) = &ended
@@ -302,7 +319,8 @@ impl Node {
         {
             let words = error.to_string();
             let words = words.lines().next().unwrap_or_default();
-            let said = Frame::Refused(format!("{} stopped: {words}", self.shared.folder.site.name)).encode();
+            let said = Frame::Refused(format!("{} stopped: {words}", self.shared.folder.site.name))
+                .encode();
             let all: Vec<u32> = self.neighbours.keys().copied().collect();
             for peer in all {
                 self.send(peer, said.clone());
@@ -336,7 +354,8 @@ impl Node {
             if self.asked.load(Ordering::Relaxed) {
                 self.stop.get_or_insert_with(Instant::now);
             }
-            // Between two messages of a round there is nothing to end; but whoever never waits must look, too.
+            // Between two messages of a round there is nothing to end; but whoever never waits must
+            // look, too.
             let look = !moved || self.moves.is_multiple_of(16);
             if let Some(outcome) = if look { self.ended()? } else { None } {
                 self.shared.audit.sum_up();
@@ -359,10 +378,12 @@ impl Node {
         }
     }
 
-    /// Does what the agent wants done, until something is on its way (true) or the agent waits for somebody (false).
+    /// Does what the agent wants done, until something is on its way (true) or the agent waits for
+    /// somebody (false).
     fn advance(&mut self) -> Result<bool, NodeError> {
         loop {
-            // In this order: an agreement that is applied is there before the promise goes, so one of the two is always seen.
+            // In this order: an agreement that is applied is there before the promise goes, so one
+            // of the two is always seen.
             let promised = self.waits_for_an_agreement();
             self.look_for_changes()?;
             if promised && self.waits_for_an_agreement() {
@@ -400,14 +421,21 @@ impl Node {
         })
     }
 
-    /// Makes the release that was just drawn durable, then sends it. The log comes last: charges rest on the ledger, not on it.
+    /// Makes the release that was just drawn durable, then sends it. The log comes last: charges
+    /// rest on the ledger, not on it.
     fn release(&mut self, round: u32, bytes: Bytes, charge: &Charge) -> Result<(), NodeError> {
         let charge = spending::row(charge);
         self.spending.add(&charge);
         let began = std::time::Instant::now();
         let mixed = Mixed { ages: self.agent.ages(), oldest: self.agent.staleness() };
-        let blake3 =
-            self.store.release(self.study, round, &bytes, charge.clone(), mixed, self.agent.checkpoint())?;
+        let blake3 = self.store.release(
+            self.study,
+            round,
+            &bytes,
+            charge.clone(),
+            mixed,
+            self.agent.checkpoint(),
+        )?;
         let committed = began.elapsed().as_secs_f64();
         self.shared.have.store(self.agent.surely_had(round - 1), Ordering::Release);
         (self.released_at, self.sign_of_life) = (Instant::now(), Instant::now());
@@ -441,7 +469,8 @@ impl Node {
             let (event, exchange, mut fields) = match line {
                 Line::Received { peer, round, bytes, seal } => {
                     let blake3 = blake3(&bytes);
-                    let mut fields = json!({ "peer": self.neighbours[&peer].name, "blake3": hex(&blake3) });
+                    let mut fields =
+                        json!({ "peer": self.neighbours[&peer].name, "blake3": hex(&blake3) });
                     if let Some(seal) = seal {
                         fields["scheme"] = seal.scheme.into();
                         fields["signature"] = Hex(&seal.signature).to_string().into();
@@ -450,8 +479,10 @@ impl Node {
                         let said = Statement { study, from: peer, to, round, blake3 };
                         let key = self.shared.key_of(peer);
                         if !key.is_some_and(|key| said.is_signed_by(&key, &seal)) {
-                            self.accused
-                                .push((peer, format!("its signature under exchange {round} is not its own")));
+                            self.accused.push((
+                                peer,
+                                format!("its signature under exchange {round} is not its own"),
+                            ));
                         } else if let Some(n) = self.neighbours.get_mut(&peer) {
                             n.last = Some((round, blake3, seal.clone()));
                         }
@@ -487,7 +518,8 @@ impl Node {
         if let Some(edges) = self.edges.take() {
             let folder = &self.shared.folder;
             let what = edges.path().display().to_string();
-            edges::destroy(&folder.path, self.study).map_err(|cause| NodeError::System { what, cause })?;
+            edges::destroy(&folder.path, self.study)
+                .map_err(|cause| NodeError::System { what, cause })?;
         }
         self.shared.have.store(round, Ordering::Release);
         let rounds = self.agent.rounds(round);
@@ -528,9 +560,12 @@ impl Node {
             }
         };
         let longest = self.neighbours.values().max_by(|a, b| a.largest.0.total_cmp(&b.largest.0));
-        let (peer, (largest, round)) =
-            longest.map_or_else(|| ("nobody".to_owned(), (0.0, 0)), |n| (n.name.clone(), n.largest));
-        self.audit("out-of-range", json!({ "what": what, "peer": peer, "largest": largest, "round": round }));
+        let (peer, (largest, round)) = longest
+            .map_or_else(|| ("nobody".to_owned(), (0.0, 0)), |n| (n.name.clone(), n.largest));
+        self.audit(
+            "out-of-range",
+            json!({ "what": what, "peer": peer, "largest": largest, "round": round }),
+        );
         Err(NodeError::OutOfRange { what, peer, largest, round })
     }
 
@@ -552,14 +587,22 @@ impl Node {
         }
         let round = self.agent.round();
         if let Some(since) = self.stop {
-            // A round ends when its exchange is complete and the next release is on disk and on its way.
+            // A round ends when its exchange is complete and the next release is on disk and on its
+            // way.
             let mid_round = self.neighbours.values().any(|n| n.heard > round);
             if !mid_round || since.elapsed() > GRACE {
                 let reason = StopReason::Interrupted;
                 let round = self.agent.rounds(round);
                 let without = self.without();
                 let (unconfirmed, one_model) = (Vec::new(), false);
-                return Ok(Some(Outcome { model: None, reason, round, unconfirmed, without, one_model }));
+                return Ok(Some(Outcome {
+                    model: None,
+                    reason,
+                    round,
+                    unconfirmed,
+                    without,
+                    one_model,
+                }));
             }
             return Ok(None);
         }
@@ -574,17 +617,24 @@ impl Node {
         reason: StopReason,
         last: u32,
     ) -> Result<Option<Outcome>, NodeError> {
-        let open: Vec<&Neighbour> = self.neighbours.values().filter(|n| n.acked < last || !n.bye).collect();
+        let open: Vec<&Neighbour> =
+            self.neighbours.values().filter(|n| n.acked < last || !n.bye).collect();
         let unconfirmed: Vec<String> =
             open.iter().filter(|n| n.acked < last).map(|n| n.name.clone()).collect();
-        // Who has everything may not know that this node has, too: it should find somebody when it calls again.
+        // Who has everything may not know that this node has, too: it should find somebody when it
+        // calls again.
         let quiet = open.iter().filter_map(|n| n.lost).fold(since, Instant::max).elapsed();
         let waits = !unconfirmed.is_empty() || quiet < LINGER;
         let deadline = Duration::from_secs_f64(self.shared.folder.site.deadline_seconds);
-        // Who is here and not done may first have to find out who is gone, and then needs to be told what the last round revealed.
+        // Who is here and not done may first have to find out who is gone, and then needs to be
+        // told what the last round revealed.
         let needed = open.iter().any(|n| n.acked < last && n.outgoing.is_some())
             && since.elapsed() < deadline.saturating_mul(self.agent.patience());
-        if !open.is_empty() && self.stop.is_none() && waits && (since.elapsed() < deadline || needed) {
+        if !open.is_empty()
+            && self.stop.is_none()
+            && waits
+            && (since.elapsed() < deadline || needed)
+        {
             return Ok(None);
         }
         if unconfirmed.is_empty() && !self.settled {
@@ -622,7 +672,15 @@ impl Node {
             .iter()
             .map(|(&j, n)| {
                 let (name, up) = (n.name.clone(), n.outgoing.is_some());
-                (j, Link { name, up, heard: self.agent.begun(n.heard), without: without.contains(&j) })
+                (
+                    j,
+                    Link {
+                        name,
+                        up,
+                        heard: self.agent.begun(n.heard),
+                        without: without.contains(&j),
+                    },
+                )
             })
             .collect();
         links.sort_by_key(|l| l.0);
@@ -639,7 +697,8 @@ impl Node {
             (what, since.elapsed().as_secs_f64())
         });
         let waiting: Vec<(String, f64)> = waiting.chain(signed).collect();
-        let since_round = if self.done.is_some() { 0.0 } else { self.released_at.elapsed().as_secs_f64() };
+        let since_round =
+            if self.done.is_some() { 0.0 } else { self.released_at.elapsed().as_secs_f64() };
         self.progress.set(|p| {
             p.site.clone_from(&site.name);
             p.round = self.agent.rounds(self.agent.round());

@@ -50,11 +50,16 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Reads and checks everything, and opens the ledger in the folder.
-    pub(crate) fn new(folder: &Folder, experiment: &Experiment, edited: Edited) -> Result<Self, NodeError> {
+    pub(crate) fn new(
+        folder: &Folder,
+        experiment: &Experiment,
+        edited: Edited,
+    ) -> Result<Self, NodeError> {
         Self::with(folder, experiment, edited, |dim| ledger(folder, dim))
     }
 
-    /// The same, with a ledger that `open` opens for vectors of so many numbers, once all else is as it should be.
+    /// The same, with a ledger that `open` opens for vectors of so many numbers, once all else is
+    /// as it should be.
     pub(crate) fn with(
         folder: &Folder,
         experiment: &Experiment,
@@ -64,7 +69,8 @@ impl Prepared {
         let sealer = Sealer::new(&Identity::read(&folder.path)?)?;
         folder.known()?;
         agrees(folder, experiment)?;
-        let (mut agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
+        let (mut agent, plan) =
+            Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
         for peer in agent.neighbours() {
             folder.calls(peer as usize)?;
         }
@@ -82,7 +88,9 @@ impl Prepared {
         })?;
         // A ledger that has just begun has its witness before anything can be released.
         store.witnessed_by(witness.as_deref())?;
-        if study.checkpoint.is_none() && !keys_before(&folder.agreements, &folder.site.name).is_empty() {
+        if study.checkpoint.is_none()
+            && !keys_before(&folder.agreements, &folder.site.name).is_empty()
+        {
             return Err(NodeError::Experiment(format!(
                 "this site has taken another one's place, and does not know yet where that one stood\n  help: consenso node rejoin {0} puts back what neighbours hold of it; then consenso node run {0} goes on",
                 folder.path.display()
@@ -146,7 +154,11 @@ impl Prepared {
     }
 
     /// Starts the links.
-    pub(crate) async fn connect(self, options: &Options, wire: Arc<dyn Wire>) -> Result<Node, NodeError> {
+    pub(crate) async fn connect(
+        self,
+        options: &Options,
+        wire: Arc<dyn Wire>,
+    ) -> Result<Node, NodeError> {
         let Self {
             folder,
             graph,
@@ -178,17 +190,23 @@ impl Prepared {
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
         let digest = Hex(&folder.study).to_string();
         let round = agent.rounds(if agent.model().is_some() { last } else { agent.round() });
-        audit.write("start", json!({ "site": name, "study": digest, "round": round, "version": version }));
+        audit.write(
+            "start",
+            json!({ "site": name, "study": digest, "round": round, "version": version }),
+        );
         let mut neighbours = neighbours(&folder, &agent);
-        for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer)) {
+        for (_, n) in neighbours.iter_mut().filter(|(peer, _)| settled || confirmed.contains(*peer))
+        {
             (n.confirmed, n.acked) = (true, n.acked.max(last));
         }
         let held = match agent.is_shared() {
             true => None,
             false => {
                 let file = system(crate::held::path(&folder).display().to_string());
-                // Places stay as they are: first those of the study's graph, then those of agreements in their order.
-                let later: Vec<u32> = agreed.added(&folder).map(|(neighbour, _)| neighbour).collect();
+                // Places stay as they are: first those of the study's graph, then those of
+                // agreements in their order.
+                let later: Vec<u32> =
+                    agreed.added(&folder).map(|(neighbour, _)| neighbour).collect();
                 let mut all = agent.neighbours();
                 all.retain(|j| !later.contains(j));
                 all.extend(later);
@@ -196,9 +214,14 @@ impl Prepared {
             }
         };
         let (sender, events) = mpsc::channel(4 * neighbours.len() + 16);
-        let running =
-            link::Study { neighbours: changes::in_order(&agent), graph, dim: agent.longest(&plan), have };
-        let shared = Shared::new(folder, running, audit, sender, wire).with_rounds_between(agent.staleness());
+        let running = link::Around {
+            neighbours: changes::in_order(&agent),
+            graph,
+            dim: agent.longest(&plan),
+            have,
+        };
+        let shared = Shared::new(folder, running, audit, sender, wire)
+            .with_rounds_between(agent.staleness());
         let shared = Arc::new(shared);
         let listen = format!(
             "{}: listen = \"{}\"",
@@ -246,7 +269,8 @@ impl Prepared {
     }
 }
 
-/// The secrets of the site's edges, where neighbours share noise: the agent gets those that both ends have. A study that is over has none.
+/// The secrets of the site's edges, where neighbours share noise: the agent gets those that both
+/// ends have. A study that is over has none.
 fn secrets(
     folder: &Folder,
     study: i64,

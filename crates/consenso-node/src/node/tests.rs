@@ -88,8 +88,8 @@ fn measure(root: &Path, dim: usize) -> [f64; 5] {
     [trip, round, draft, commit, fsync].map(|seconds| 1e6 * seconds)
 }
 
-/// Making as many bytes durable as a release has, in a file that need not grow, at two sites at once, with the pauses of a round between:
-/// what the disk asks for at least.
+/// Making as many bytes durable as a release has, in a file that need not grow, at two sites at
+/// once, with the pauses of a round between: what the disk asks for at least.
 fn fsync_time(root: &Path, bytes: usize) -> f64 {
     use std::os::unix::fs::FileExt as _;
     let one = |name| {

@@ -53,7 +53,8 @@ impl Storage for Memory {
 
     fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StorageError> {
         let mut tables = self.tables();
-        if let Some(line) = commit.lines.iter().find(|line| tables.lines.contains_key(&line.number)) {
+        if let Some(line) = commit.lines.iter().find(|line| tables.lines.contains_key(&line.number))
+        {
             let (path, what) = (self.path.clone(), format!("there is a row {}", line.number));
             return Err(StorageError::Unreadable { path, what });
         }
@@ -72,7 +73,8 @@ impl Storage for Memory {
     }
 
     fn lines(&self, after: i64, see: See<'_>) -> Result<(), StorageError> {
-        let lines: Vec<Line> = self.tables().lines.range(after + 1..).map(|line| line.1.clone()).collect();
+        let lines: Vec<Line> =
+            self.tables().lines.range(after + 1..).map(|line| line.1.clone()).collect();
         let _ = lines.into_iter().try_for_each(see);
         Ok(())
     }
@@ -84,8 +86,12 @@ impl Storage for Memory {
 
     fn outbox(&self, study: i64) -> Result<Vec<(u32, Vec<u8>)>, StorageError> {
         let tables = self.tables();
-        let mut sent: Vec<(u32, Vec<u8>)> =
-            tables.outbox.values().filter(|sent| sent.0 == study).map(|s| (s.1, s.2.clone())).collect();
+        let mut sent: Vec<(u32, Vec<u8>)> = tables
+            .outbox
+            .values()
+            .filter(|sent| sent.0 == study)
+            .map(|s| (s.1, s.2.clone()))
+            .collect();
         sent.sort_by_key(|sent| sent.0);
         Ok(sent)
     }
@@ -95,7 +101,12 @@ impl Storage for Memory {
     }
 
     fn heads(&self) -> Result<Vec<(i64, Vec<u8>)>, StorageError> {
-        Ok(self.tables().checkpoints.values().map(|saved| (saved.study, saved.head.to_vec())).collect())
+        Ok(self
+            .tables()
+            .checkpoints
+            .values()
+            .map(|saved| (saved.study, saved.head.to_vec()))
+            .collect())
     }
 
     fn mark(&self) -> Option<(Vec<u8>, Vec<u8>)> {

@@ -1,7 +1,9 @@
-//! Where a site's durable state lies: rows, messages and checkpoints as bytes, and one commit that keeps all of a round or nothing.
+//! Where a site's durable state lies: rows, messages and checkpoints as bytes, and one commit that
+//! keeps all of a round or nothing.
 //!
-//! A storage keeps what it is given and understands none of it. What rows mean, that each carries the hash of the one before, which study
-//! the budget lets in and which message belongs to which charge is [`Store`](crate::store::Store)'s, above it, and the same over every storage:
+//! A storage keeps what it is given and understands none of it. What rows mean, that each carries
+//! the hash of the one before, which study the budget lets in and which message belongs to which
+//! charge is [`Store`](crate::store::Store)'s, above it, and the same over every storage:
 //! [`Sqlite`] in a site's folder, and one in memory for tests.
 
 #[cfg(test)]
@@ -52,7 +54,8 @@ pub(crate) struct Saved {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What is kept together, or not at all. Rows are added; everything else takes the place of what was there.
+/// What is kept together, or not at all. Rows are added; everything else takes the place of what
+/// was there.
 #[derive(Debug, Default)]
 pub(crate) struct Commit<'a> {
     /// Rows after the last one.
@@ -75,7 +78,8 @@ pub(crate) trait Storage: std::fmt::Debug + Send {
     /// What messages about it name.
     fn path(&self) -> &Path;
 
-    /// Keeps all of it or nothing. When this returns, it is there after a crash, and only then may a message leave.
+    /// Keeps all of it or nothing. When this returns, it is there after a crash, and only then may
+    /// a message leave.
     fn commit(&mut self, commit: &Commit<'_>) -> Result<(), StorageError>;
 
     /// Shows the rows after one, in order.

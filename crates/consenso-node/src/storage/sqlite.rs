@@ -1,4 +1,5 @@
-//! One SQLite file in a site's folder. `synchronous = FULL`: when a commit has returned, it is on disk.
+//! One SQLite file in a site's folder. `synchronous = FULL`: when a commit has returned, it is on
+//! disk.
 
 use super::{Commit, Line, See, Storage, StorageError};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
@@ -71,9 +72,11 @@ impl Sqlite {
     pub(crate) fn look(folder: &Path) -> Result<Self, StorageError> {
         let path = folder.join(FILE);
         let fail = |cause| StorageError::Database { path: path.clone(), cause };
-        let db = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(fail)?;
+        let db =
+            Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(fail)?;
         db.busy_timeout(Duration::from_secs(5)).map_err(fail)?;
-        // One look, however many questions: a node that commits a round between two of them would seem to have an edited ledger.
+        // One look, however many questions: a node that commits a round between two of them would
+        // seem to have an edited ledger.
         db.execute_batch("BEGIN").map_err(fail)?;
         known(&db, &path)?;
         Ok(Self { path, db })
@@ -94,11 +97,14 @@ impl Storage for Sqlite {
     }
 
     fn lines(&self, after: i64, see: See<'_>) -> Result<(), StorageError> {
-        let select = "SELECT number, study, body, hash FROM ledger WHERE number > ?1 ORDER BY number";
+        let select =
+            "SELECT number, study, body, hash FROM ledger WHERE number > ?1 ORDER BY number";
         let mut statement = self.db.prepare_cached(select).map_err(|e| self.fail(e))?;
         for found in statement.query_map([after], line).map_err(|e| self.fail(e))? {
             let (path, unreadable) = (self.path.clone(), |e: rusqlite::Error| e.to_string());
-            let found = found.map_err(unreadable).map_err(|what| StorageError::Unreadable { path, what })?;
+            let found = found
+                .map_err(unreadable)
+                .map_err(|what| StorageError::Unreadable { path, what })?;
             if see(found).is_break() {
                 break;
             }
@@ -211,7 +217,8 @@ fn known(db: &Connection, path: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Brings a file of the format before to this one: the messages of every study have slots of their own.
+/// Brings a file of the format before to this one: the messages of every study have slots of their
+/// own.
 fn migrate(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(&format!(
         "BEGIN;
@@ -243,18 +250,23 @@ fn durable(db: &Connection, dim: usize) -> rusqlite::Result<()> {
     db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)
 }
 
-/// Long vectors in few large pages, short ones in small pages: a round writes whole pages. An existing file keeps its own.
+/// Long vectors in few large pages, short ones in small pages: a round writes whole pages. An
+/// existing file keeps its own.
 fn page_size(dim: usize) -> i64 {
     dim.next_power_of_two().clamp(4096, 65_536) as i64
 }
 
-/// Gives the log its full length at once: a commit into a file that does not grow is one write to the disk, where one that grows waits for the
-/// file system's journal as well; and a disk that is too small says so now. SQLite takes what follows its last frame for rubbish.
+/// Gives the log its full length at once: a commit into a file that does not grow is one write to
+/// the disk, where one that grows waits for the file system's journal as well; and a disk that is
+/// too small says so now. SQLite takes what follows its last frame for rubbish.
 fn grow_log(path: &Path, dim: usize) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().append(true).open(path)?;
     // Frames have a header, and the last commit before the log is folded may go past its end.
     let full = (LOG_PAGES * page_size(dim)) as u64 * 11 / 10;
-    std::io::copy(&mut std::io::repeat(0).take(full.saturating_sub(file.metadata()?.len())), &mut file)?;
+    std::io::copy(
+        &mut std::io::repeat(0).take(full.saturating_sub(file.metadata()?.len())),
+        &mut file,
+    )?;
     file.sync_all()
 }
 
@@ -279,7 +291,14 @@ mod tests {
             scope.spawn(|| {
                 for round in 4..=300u32 {
                     store
-                        .release(1, round, &[7; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+                        .release(
+                            1,
+                            round,
+                            &[7; 40],
+                            ChargeRow::new(),
+                            Mixed::default(),
+                            checkpoint.clone(),
+                        )
                         .unwrap();
                 }
                 over.store(1, Ordering::Release);
@@ -287,7 +306,10 @@ mod tests {
             while over.load(Ordering::Acquire) == 0 {
                 let seen = Store::look(&place.0).unwrap();
                 std::thread::yield_now();
-                assert_eq!(seen.rows().unwrap().last().map(|row| row.hash).as_ref(), Some(seen.head()));
+                assert_eq!(
+                    seen.rows().unwrap().last().map(|row| row.hash).as_ref(),
+                    Some(seen.head())
+                );
             }
         });
     }
@@ -314,7 +336,9 @@ mod tests {
         assert_eq!(Store::look(&place.0).unwrap().rows().unwrap().len(), 5);
         let mut store = place.open().unwrap();
         assert_eq!(store.outbox(1).unwrap(), [(2, vec![2; 40]), (3, vec![3; 40])]);
-        store.release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), site().agent.checkpoint()).unwrap();
+        store
+            .release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), site().agent.checkpoint())
+            .unwrap();
         assert_eq!(store.outbox(1).unwrap(), [(3, vec![3; 40]), (4, vec![4; 40])]);
     }
 
@@ -337,10 +361,21 @@ mod tests {
         let mut store = Store::on(Box::new(storage)).unwrap();
         let checkpoint = site().agent.checkpoint();
         let refused = store
-            .release(1, 4, &vec![7; 100_000], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+            .release(
+                1,
+                4,
+                &vec![7; 100_000],
+                ChargeRow::new(),
+                Mixed::default(),
+                checkpoint.clone(),
+            )
             .unwrap_err();
         assert!(refused.to_string().contains("full"), "{refused}");
-        assert_eq!(place.open().unwrap().rows().unwrap().len(), 5, "nothing of the failed round is there");
+        assert_eq!(
+            place.open().unwrap().rows().unwrap().len(),
+            5,
+            "nothing of the failed round is there"
+        );
     }
 
     #[test]
@@ -371,7 +406,8 @@ mod tests {
         (places, prop::option::of(any::<prop::sample::Index>()))
     }
 
-    /// Damages one of the database's files; what the ledger said before, and what it says now if it can be opened.
+    /// Damages one of the database's files; what the ledger said before, and what it says now if it
+    /// can be opened.
     fn damaged(file: &str, (places, cut): Damage) -> (Vec<Digest>, Option<Vec<Digest>>) {
         let place = Place::new();
         let store = filled(place.open().unwrap());
@@ -396,8 +432,9 @@ mod tests {
         (written, opened.ok().map(|rows| rows.iter().map(|r| r.hash).collect()))
     }
 
-    /// Whatever happens to the files, opening them gives an error or a beginning of the ledger that was written, never another one, never
-    /// a panic. (That it is the whole of it is checked against the audit log when a node starts.)
+    /// Whatever happens to the files, opening them gives an error or a beginning of the ledger that
+    /// was written, never another one, never a panic. (That it is the whole of it is checked
+    /// against the audit log when a node starts.)
     fn check_damage(file: &str, damage: Damage) {
         let (written, opened) = damaged(file, damage);
         if let Some(rows) = opened {

@@ -1,4 +1,5 @@
-//! What the rows of a site's ledger say. Their text is hashed: a field that is added must be left out where it says nothing.
+//! What the rows of a site's ledger say. Their text is hashed: a field that is added must be left
+//! out where it says nothing.
 
 use crate::frame::Digest;
 use crate::spending::ChargeRow;
@@ -10,7 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Entry {
-    /// The first row: what all studies of these records together may cost. `None`: nothing is protected here.
+    /// The first row: what all studies of these records together may cost. `None`: nothing is
+    /// protected here.
     Budget {
         /// Who owns the records.
         site: String,
@@ -56,7 +58,8 @@ pub enum Entry {
         blake3: String,
         /// What it cost; empty for a function of releases alone.
         charge: ChargeRow,
-        /// How many rounds old the neighbours' vectors were that it was made from, by agent number; left out where all were of the round before.
+        /// How many rounds old the neighbours' vectors were that it was made from, by agent number;
+        /// left out where all were of the round before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ages: Vec<u32>,
     },
@@ -85,7 +88,8 @@ pub enum Entry {
         /// Its agent number.
         neighbour: u32,
     },
-    /// The state was lost, and what neighbours have of this site was put back: its last release, signed by itself.
+    /// The state was lost, and what neighbours have of this site was put back: its last release,
+    /// signed by itself.
     Restored {
         /// Exchanges that neighbours have.
         round: u32,

@@ -1,8 +1,9 @@
 //! What a site must not lose: the ledger, the outbox and the checkpoint, one commit a round.
 //!
-//! Every row of the ledger carries SHA-256 of itself and the row before, so that a changed, removed or inserted row is found; the
-//! checkpoint carries the last hash, so that a cut-off tail is found too. When a round's commit has returned, it is durable, and only
-//! then may its message leave. Where all of it lies is the `Storage`'s, which keeps bytes and knows none of these rules.
+//! Every row of the ledger carries SHA-256 of itself and the row before, so that a changed, removed
+//! or inserted row is found; the checkpoint carries the last hash, so that a cut-off tail is found
+//! too. When a round's commit has returned, it is durable, and only then may its message leave.
+//! Where all of it lies is the `Storage`'s, which keeps bytes and knows none of these rules.
 
 mod entry;
 mod error;
@@ -30,7 +31,7 @@ use std::path::Path;
 
 /// A study that can be gone on with.
 #[derive(Debug)]
-pub struct Study {
+pub struct OpenStudy {
     /// Its number in this file.
     pub number: i64,
     /// Where it stood, if it had begun to release.
@@ -99,7 +100,8 @@ impl Mixed {
 }
 
 impl Store {
-    /// Opens the database of a site's folder, or makes it for models of `dim` numbers, and verifies it: all of it the first time, later what follows the last thousand rows that were verified.
+    /// Opens the database of a site's folder, or makes it for models of `dim` numbers, and verifies
+    /// it: all of it the first time, later what follows the last thousand rows that were verified.
     ///
     /// # Errors
     /// No access, no database, or a content that contradicts itself.
@@ -137,7 +139,16 @@ impl Store {
 
     fn of(storage: Box<dyn Storage>) -> Self {
         let (mark, witness) = (Mark::default(), None);
-        Self { storage, head: [0; 32], rows: 0, releases: 0, mark, marked: 0, logged_to: 0, witness }
+        Self {
+            storage,
+            head: [0; 32],
+            rows: 0,
+            releases: 0,
+            mark,
+            marked: 0,
+            logged_to: 0,
+            witness,
+        }
     }
 
     fn broken(&self, what: impl Into<String>) -> StoreError {
@@ -165,7 +176,8 @@ impl Store {
         Ok(rows)
     }
 
-    /// The rows that are no releases: what studies there are and what each may cost, however long they ran.
+    /// The rows that are no releases: what studies there are and what each may cost, however long
+    /// they ran.
     ///
     /// # Errors
     /// The first row that does not fit.
@@ -173,8 +185,11 @@ impl Store {
         let heading = |(number, expected): &(i64, Digest)| {
             let line = self.line(*number)?;
             let previous = self.hash_of(number - 1)?;
-            let wrong = || self.broken(format!("row {number} of the ledger does not match its hash"));
-            if line.hash != expected || chain(&previous, *number, line.study, &line.body) != *expected {
+            let wrong =
+                || self.broken(format!("row {number} of the ledger does not match its hash"));
+            if line.hash != expected
+                || chain(&previous, *number, line.study, &line.body) != *expected
+            {
                 return Err(wrong());
             }
             let entry = serde_json::from_str(&line.body).map_err(|_| wrong())?;
@@ -205,11 +220,15 @@ impl Store {
             return Ok([0; 32]);
         }
         let hash = self.line(number)?.hash;
-        Digest::try_from(hash).map_err(|_| self.broken(format!("row {number} of the ledger has no hash")))
+        Digest::try_from(hash)
+            .map_err(|_| self.broken(format!("row {number} of the ledger has no hash")))
     }
 
     /// Shows the rows from the last one backwards, until it is told that this is enough.
-    pub(crate) fn back(&self, mut see: impl FnMut(Row) -> ControlFlow<()>) -> Result<(), StoreError> {
+    pub(crate) fn back(
+        &self,
+        mut see: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
         let mut wrong = None;
         self.storage.lines_back(&mut |Line { number, study, body, hash }| match (
             serde_json::from_str(&body),
@@ -229,16 +248,21 @@ impl Store {
         self.scan_after(number, self.hash_of(number)?, see)
     }
 
-    /// Up to which row the audit log is known to be whole, and how long it was then; nothing is known at first.
+    /// Up to which row the audit log is known to be whole, and how long it was then; nothing is
+    /// known at first.
     pub(crate) fn logged(&self) -> (i64, u64) {
         self.storage.logged().filter(|(row, _)| *row <= self.rows).unwrap_or((0, 0))
     }
 
-    /// Keeps now and then that the audit log has all releases so far, if it has: its lines were just written.
+    /// Keeps now and then that the audit log has all releases so far, if it has: its lines were
+    /// just written.
     ///
     /// # Errors
     /// What the disk says.
-    pub(crate) fn log_is_whole(&mut self, audit: &crate::audit_log::AuditLog) -> Result<(), StoreError> {
+    pub(crate) fn log_is_whole(
+        &mut self,
+        audit: &crate::audit_log::AuditLog,
+    ) -> Result<(), StoreError> {
         if self.rows - self.logged_to < marks::EVERY || !audit.is_whole() {
             return Ok(());
         }
@@ -255,7 +279,8 @@ impl Store {
         Ok(())
     }
 
-    /// Shows every row of the ledger in turn, each checked against the one before; only one is in memory at a time.
+    /// Shows every row of the ledger in turn, each checked against the one before; only one is in
+    /// memory at a time.
     ///
     /// # Errors
     /// The first row that does not fit.
@@ -274,7 +299,8 @@ impl Store {
             place += 1;
             let expected = chain(&previous, number, study, &body);
             if number != place || hash != expected {
-                wrong = Some(self.broken(format!("row {place} of the ledger does not match its hash")));
+                wrong =
+                    Some(self.broken(format!("row {place} of the ledger does not match its hash")));
                 return ControlFlow::Break(());
             }
             match serde_json::from_str(&body) {
@@ -294,13 +320,18 @@ impl Store {
     fn verify(&mut self, from: Option<Mark>) -> Result<(), StoreError> {
         let mut mark = from.unwrap_or_default();
         self.marked = mark.number;
-        self.scan_after(mark.number, mark.head, |row| mark.see(row.number, row.study, &row.entry, row.hash))?;
-        (self.rows, self.head, self.releases, self.mark) = (mark.number, mark.head, mark.releases, mark);
+        self.scan_after(mark.number, mark.head, |row| {
+            mark.see(row.number, row.study, &row.entry, row.hash)
+        })?;
+        (self.rows, self.head, self.releases, self.mark) =
+            (mark.number, mark.head, mark.releases, mark);
         let saved = self.storage.heads()?;
         for (study, head) in &saved {
             match self.mark.studies.get(study) {
                 Some(study) if study.last[..] == head[..] => {}
-                Some(_) => return Err(self.broken("the checkpoint is not of the ledger's last row")),
+                Some(_) => {
+                    return Err(self.broken("the checkpoint is not of the ledger's last row"));
+                }
                 None => return Err(self.broken("the ledger's last rows are missing")),
             }
         }
@@ -312,21 +343,24 @@ impl Store {
         Ok(())
     }
 
-    /// Goes on with this study if it ever began, or begins it if the budget allows ([`books::admit`]).
+    /// Goes on with this study if it ever began, or begins it if the budget allows
+    /// ([`books::admit`]).
     ///
     /// # Errors
-    /// [`StoreError::OverBudget`] and the other reasons of [`books::admit`], and what the file says.
-    pub fn begin(&mut self, opening: &Opening) -> Result<Study, StoreError> {
+    /// [`StoreError::OverBudget`] and the other reasons of [`books::admit`], and what the file
+    /// says.
+    pub fn begin(&mut self, opening: &Opening) -> Result<OpenStudy, StoreError> {
         self.begin_after(opening, |_, _| Ok(None))
     }
 
-    /// As [`begin`](Self::begin), with somebody asked before anything is written: `reserve` gets the study's name in another ledger if it has one
-    /// and the limit if it begins, and returns that name.
+    /// As [`begin`](Self::begin), with somebody asked before anything is written: `reserve` gets
+    /// the study's name in another ledger if it has one and the limit if it begins, and returns
+    /// that name.
     pub(crate) fn begin_after<E: From<StoreError>>(
         &mut self,
         opening: &Opening,
         reserve: impl FnOnce(Option<String>, Option<Limit>) -> Result<Option<String>, E>,
-    ) -> Result<Study, E> {
+    ) -> Result<OpenStudy, E> {
         let rows = self.headings()?;
         if rows.first().is_some_and(|row| !matches!(row.entry, Entry::Budget { .. })) {
             return Err(self.broken("the ledger does not begin with a budget").into());
@@ -334,7 +368,7 @@ impl Store {
         let (number, limit) = match books::admit(&rows, opening)? {
             Admission::GoesOn { number, id } => {
                 reserve(Some(id), None)?;
-                return Ok(Study { number, checkpoint: self.checkpoint(number)? });
+                return Ok(OpenStudy { number, checkpoint: self.checkpoint(number)? });
             }
             Admission::Begins { number, limit } => (number, limit),
         };
@@ -347,12 +381,13 @@ impl Store {
             let limit = limit.map(|l| (l.epsilon, l.delta));
             entries.push((0, Entry::Budget { site, limit, rule, time }));
         }
-        let (experiment, graph) = (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
+        let (experiment, graph) =
+            (Hex(&opening.experiment).to_string(), Hex(&opening.graph).to_string());
         let claim = opening.claim.clone().map(Box::new);
         let (cost, seeded) = (opening.cost, opening.seeded);
         entries.push((number, Entry::Study { experiment, graph, claim, cost, id, seeded, time }));
         self.append(&entries, Vec::new(), None)?;
-        Ok(Study { number, checkpoint: None })
+        Ok(OpenStudy { number, checkpoint: None })
     }
 
     /// The last checkpoint of a study.
@@ -362,8 +397,8 @@ impl Store {
     pub fn checkpoint(&self, study: i64) -> Result<Option<Checkpoint>, StoreError> {
         let bytes = self.storage.checkpoint(study)?;
         let Some(bytes) = bytes else { return Ok(None) };
-        let mut saved: Checkpoint =
-            postcard::from_bytes(&bytes).map_err(|e| self.broken(format!("the checkpoint: {e}")))?;
+        let mut saved: Checkpoint = postcard::from_bytes(&bytes)
+            .map_err(|e| self.broken(format!("the checkpoint: {e}")))?;
         if saved.is_shared() {
             return Ok(Some(saved));
         }
@@ -379,10 +414,12 @@ impl Store {
         Ok(Some(saved))
     }
 
-    /// Makes a release durable, with its charge and the state after it: after this, and not before, `bytes` may be sent. Their BLAKE3.
+    /// Makes a release durable, with its charge and the state after it: after this, and not before,
+    /// `bytes` may be sent. Their BLAKE3.
     ///
     /// # Errors
-    /// What the disk says; whether the round was kept is then known only when the file is opened again.
+    /// What the disk says; whether the round was kept is then known only when the file is opened
+    /// again.
     pub fn release(
         &mut self,
         study: i64,
@@ -394,7 +431,8 @@ impl Store {
     ) -> Result<Digest, StoreError> {
         let digest = blake3(bytes);
         let slot = mixed.slot(study, round);
-        let entry = Entry::Release { round, blake3: Hex(&digest).to_string(), charge, ages: mixed.ages };
+        let entry =
+            Entry::Release { round, blake3: Hex(&digest).to_string(), charge, ages: mixed.ages };
         let sent = Outgoing { slot, study, round, bytes };
         self.append(&[(study, entry)], vec![sent], Some((study, checkpoint)))?;
         self.releases += 1;
@@ -407,7 +445,8 @@ impl Store {
         Ok(digest)
     }
 
-    /// Makes durable what was put back of a lost state: the charges of the exchanges that the ledger does not know, what neighbours have of the last ones, and the state after them.
+    /// Makes durable what was put back of a lost state: the charges of the exchanges that the
+    /// ledger does not know, what neighbours have of the last ones, and the state after them.
     ///
     /// # Errors
     /// What the disk says.
@@ -420,7 +459,10 @@ impl Store {
         checkpoint: Checkpoint,
     ) -> Result<(), StoreError> {
         let hash = |round: u32| {
-            known.iter().find(|k| k.0 == round).map_or_else(String::new, |k| Hex(&blake3(&k.1)).to_string())
+            known
+                .iter()
+                .find(|k| k.0 == round)
+                .map_or_else(String::new, |k| Hex(&blake3(&k.1)).to_string())
         };
         let count = lost.len() as u64;
         let rows = lost.into_iter().map(|(round, charge)| {
@@ -441,11 +483,17 @@ impl Store {
     ///
     /// # Errors
     /// What the disk says.
-    pub fn note(&mut self, study: i64, entry: Entry, checkpoint: Checkpoint) -> Result<(), StoreError> {
+    pub fn note(
+        &mut self,
+        study: i64,
+        entry: Entry,
+        checkpoint: Checkpoint,
+    ) -> Result<(), StoreError> {
         self.append(&[(study, entry)], Vec::new(), Some((study, checkpoint)))
     }
 
-    /// Makes several rows durable together, with the state after them; without one where nothing was released.
+    /// Makes several rows durable together, with the state after them; without one where nothing
+    /// was released.
     ///
     /// # Errors
     /// What the disk says.
@@ -471,7 +519,8 @@ impl Store {
         }
     }
 
-    /// Releases that neighbours may still need: (round, bytes), oldest first. The bytes are those that were charged for.
+    /// Releases that neighbours may still need: (round, bytes), oldest first. The bytes are those
+    /// that were charged for.
     ///
     /// # Errors
     /// Bytes that do not match the ledger.
@@ -486,8 +535,9 @@ impl Store {
                     return ControlFlow::Continue(());
                 };
                 for ((known, hash), charged) in sent.iter().zip(&hashes).zip(&mut charged) {
-                    *charged |=
-                        row.study == study && known.0 == *round && unhex(blake3).is_some_and(|h| h == hash);
+                    *charged |= row.study == study
+                        && known.0 == *round
+                        && unhex(blake3).is_some_and(|h| h == hash);
                 }
                 if charged.iter().all(|charged| *charged) {
                     return ControlFlow::Break(());
@@ -497,9 +547,9 @@ impl Store {
         }
         for ((round, _), charged) in sent.iter().zip(charged) {
             if !charged {
-                return Err(
-                    self.broken(format!("the message of round {round} is not the one that was charged"))
-                );
+                return Err(self.broken(format!(
+                    "the message of round {round} is not the one that was charged"
+                )));
             }
         }
         Ok(sent)
@@ -529,7 +579,8 @@ impl Store {
         let mut lines = Vec::with_capacity(entries.len());
         for (study, entry) in entries {
             number += 1;
-            let body = serde_json::to_string(entry).map_err(|e| self.broken(format!("a new row: {e}")))?;
+            let body =
+                serde_json::to_string(entry).map_err(|e| self.broken(format!("a new row: {e}")))?;
             head = chain(&head, number, *study, &body);
             hashes.push(head);
             lines.push(Line { number, study: *study, body, hash: head.to_vec() });
@@ -553,7 +604,8 @@ impl Store {
     /// A state as it is kept. The release of the next round is left out: it is in the outbox.
     fn saved(&self, study: i64, head: Digest, mut state: Checkpoint) -> Result<Saved, StoreError> {
         state.take_release();
-        let bytes = postcard::to_stdvec(&state).map_err(|e| self.broken(format!("a new checkpoint: {e}")))?;
+        let bytes = postcard::to_stdvec(&state)
+            .map_err(|e| self.broken(format!("a new checkpoint: {e}")))?;
         Ok(Saved { study, head, bytes })
     }
 }

@@ -1,4 +1,5 @@
-//! The rules of a ledger, over every storage there is, and folders and ledgers for the tests of others.
+//! The rules of a ledger, over every storage there is, and folders and ledgers for the tests of
+//! others.
 
 use super::*;
 use crate::storage::memory::{Memory, Tables};
@@ -12,7 +13,11 @@ pub(crate) struct Place(pub(crate) PathBuf);
 impl Place {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("consenso-store-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "consenso-store-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -98,7 +103,9 @@ impl Ground {
 
     /// Puts other words into a row.
     fn reword(&self, number: i64, from: &str, to: &str) {
-        let sql = format!("UPDATE ledger SET body = replace(body, '{from}', '{to}') WHERE number = {number}");
+        let sql = format!(
+            "UPDATE ledger SET body = replace(body, '{from}', '{to}') WHERE number = {number}"
+        );
         self.edit(&sql, |tables| {
             let line = tables.lines.get_mut(&number).unwrap();
             line.body = line.body.replace(from, to);
@@ -111,7 +118,14 @@ pub(crate) fn site() -> consenso_engine::experiment::Site {
                 [graph]\nkind = \"path\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 5\n";
     let spec: ExperimentSpec = toml::from_str(text).unwrap();
     let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-    let inputs = Inputs { file: "small".into(), text: text.into(), spec, source, edges: None, entropy: None };
+    let inputs = Inputs {
+        file: "small".into(),
+        text: text.into(),
+        spec,
+        source,
+        edges: None,
+        entropy: None,
+    };
     Experiment::check(inputs).unwrap().site(0).unwrap()
 }
 
@@ -139,7 +153,9 @@ pub(crate) fn filled(mut store: Store) -> Store {
     let checkpoint = site().agent.checkpoint();
     for round in 1..=3u32 {
         let (bytes, mixed) = ([round as u8; 40], Mixed::default());
-        store.release(study.number, round, &bytes, ChargeRow::new(), mixed, checkpoint.clone()).unwrap();
+        store
+            .release(study.number, round, &bytes, ChargeRow::new(), mixed, checkpoint.clone())
+            .unwrap();
     }
     store
 }
@@ -148,7 +164,9 @@ pub(crate) fn filled(mut store: Store) -> Store {
 pub(crate) fn long(mut store: Store, releases: u32, batch: u32) -> Store {
     let study = store.begin(&opening(1, Some(1.0), None)).unwrap().number;
     let event =
-        consenso_engine::privacy::Event::once(consenso_engine::privacy::Mechanism::Gaussian { mu: 1e-4 });
+        consenso_engine::privacy::Event::once(consenso_engine::privacy::Mechanism::Gaussian {
+            mu: 1e-4,
+        });
     let charge = ChargeRow::from([("l2".to_owned(), event)]);
     let checkpoint = site().agent.checkpoint();
     let mut from = 1;
@@ -166,7 +184,8 @@ pub(crate) fn long(mut store: Store, releases: u32, batch: u32) -> Store {
     store
 }
 
-/// A crash in the middle of a commit leaves nothing of it: no message without its charge, no state of rows that are not there.
+/// A crash in the middle of a commit leaves nothing of it: no message without its charge, no state
+/// of rows that are not there.
 #[test]
 fn a_commit_is_kept_whole_or_not_at_all() {
     for ground in Ground::all() {
@@ -191,7 +210,8 @@ fn a_commit_is_kept_whole_or_not_at_all() {
     }
 }
 
-/// The hashes of old ledgers stay what they are, byte for byte: this one was computed by hashlib from the bodies as written here.
+/// The hashes of old ledgers stay what they are, byte for byte: this one was computed by hashlib
+/// from the bodies as written here.
 #[test]
 fn the_chain_is_what_it_always_was() {
     let bodies = [
@@ -200,8 +220,10 @@ fn the_chain_is_what_it_always_was() {
     ];
     for ground in Ground::all() {
         let mut store = ground.open().unwrap();
-        let entries: Vec<(i64, Entry)> =
-            (0..).zip(bodies).map(|(study, body)| (study, serde_json::from_str(body).unwrap())).collect();
+        let entries: Vec<(i64, Entry)> = (0..)
+            .zip(bodies)
+            .map(|(study, body)| (study, serde_json::from_str(body).unwrap()))
+            .collect();
         let state = Some((1, site().agent.checkpoint()));
         store.append(&entries, Vec::new(), state).unwrap();
         let mut kept = Vec::new();
@@ -238,15 +260,20 @@ fn what_was_kept_is_there_after_a_restart() {
 fn an_edited_ledger_is_found() {
     type Change = fn(&mut Tables);
     let edits: [(&str, Change); 10] = [
-        ("UPDATE ledger SET body = replace(body, '\"round\":2', '\"round\":9') WHERE number = 4", |t| {
-            let line = t.lines.get_mut(&4).unwrap();
-            line.body = line.body.replace("\"round\":2", "\"round\":9");
-        }),
+        (
+            "UPDATE ledger SET body = replace(body, '\"round\":2', '\"round\":9') WHERE number = 4",
+            |t| {
+                let line = t.lines.get_mut(&4).unwrap();
+                line.body = line.body.replace("\"round\":2", "\"round\":9");
+            },
+        ),
         ("DELETE FROM ledger WHERE number = 4", |t| drop(t.lines.remove(&4))),
         ("DELETE FROM ledger WHERE number = 5", |t| drop(t.lines.remove(&5))),
         ("DELETE FROM ledger", |t| t.lines.clear()),
         ("DELETE FROM checkpoint", |t| t.checkpoints.clear()),
-        ("UPDATE ledger SET study = 2 WHERE number = 5", |t| t.lines.get_mut(&5).unwrap().study = 2),
+        ("UPDATE ledger SET study = 2 WHERE number = 5", |t| {
+            t.lines.get_mut(&5).unwrap().study = 2
+        }),
         ("UPDATE ledger SET hash = zeroblob(32) WHERE number = 5", |t| {
             t.lines.get_mut(&5).unwrap().hash = vec![0; 32];
         }),
@@ -258,7 +285,9 @@ fn an_edited_ledger_is_found() {
             let line = t.lines.remove(&5).unwrap();
             t.lines.insert(7, Line { number: 7, ..line });
         }),
-        ("UPDATE ledger SET body = 12 WHERE number = 1", |t| t.lines.get_mut(&1).unwrap().body = "12".into()),
+        ("UPDATE ledger SET body = 12 WHERE number = 1", |t| {
+            t.lines.get_mut(&1).unwrap().body = "12".into()
+        }),
     ];
     for (sql, change) in edits {
         for place in Ground::all() {
@@ -283,7 +312,8 @@ fn a_budget_is_for_the_records_whatever_is_run() {
     for place in Ground::all() {
         let mut store = place.open().unwrap();
         store.begin(&opening(1, Some(0.5), Some((1.0, 1e-5)))).unwrap();
-        // The same study again is the same study; another one counts on top, whatever limit it brings.
+        // The same study again is the same study; another one counts on top, whatever limit it
+        // brings.
         store.begin(&opening(1, Some(0.5), None)).unwrap();
         store.begin(&opening(2, Some(0.4), Some((9.0, 0.1)))).unwrap();
         drop(store);
@@ -307,7 +337,10 @@ fn a_study_goes_on_only_as_what_was_reserved_for_it() {
         let seeded = Opening { seeded: true, ..opening(1, Some(0.5), None) };
         for (now, reason) in [
             (opening(1, Some(0.6), None), "costs more than was reserved"),
-            (Opening { unprotected: true, ..opening(1, None, None) }, "costs more than was reserved"),
+            (
+                Opening { unprotected: true, ..opening(1, None, None) },
+                "costs more than was reserved",
+            ),
             (seeded, "noise that everybody knows"),
         ] {
             let refused = store.begin(&now).unwrap_err().to_string();
@@ -328,7 +361,10 @@ fn records_used_without_protection_cannot_be_protected_later() {
         store.begin(&open(2)).unwrap();
         // Without the site's own word a study that claims nothing does not even go on.
         assert!(matches!(store.begin(&opening(2, None, None)), Err(StoreError::Unprotected(_))));
-        assert!(matches!(store.begin(&opening(3, Some(0.1), None)), Err(StoreError::Unprotected(_))));
+        assert!(matches!(
+            store.begin(&opening(3, Some(0.1), None)),
+            Err(StoreError::Unprotected(_))
+        ));
     }
 }
 
@@ -338,7 +374,9 @@ fn a_study_without_a_claim_cannot_switch_off_a_sites_budget() {
     for place in Ground::all() {
         let mut store = place.open().unwrap();
         let budget = Some((1.0, 1e-5));
-        for open in [opening(1, None, budget), Opening { unprotected: true, ..opening(1, None, budget) }] {
+        for open in
+            [opening(1, None, budget), Opening { unprotected: true, ..opening(1, None, budget) }]
+        {
             let refused = store.begin(&open).unwrap_err();
             assert!(refused.to_string().contains("this site has a budget"), "{refused}");
         }
@@ -356,13 +394,16 @@ fn a_study_without_a_claim_cannot_switch_off_a_sites_budget() {
 #[test]
 fn a_study_with_a_careless_claim_needs_the_operators_word() {
     for place in Ground::all() {
-        for (epsilon, delta, records) in [(99_206_891_854.0, 1e-6, 9), (10.1, 1e-6, 9), (1.0, 0.2, 9)] {
+        for (epsilon, delta, records) in
+            [(99_206_891_854.0, 1e-6, 9), (10.1, 1e-6, 9), (1.0, 0.2, 9)]
+        {
             let mut store = place.empty().open().unwrap();
             let mut open = Opening { records, ..opening(1, Some(epsilon), None) };
             open.announced = Some((epsilon, delta));
             let refused = store.begin(&open).unwrap_err();
             assert!(
-                matches!(refused, StoreError::NoBudget { .. }) && refused.to_string().contains("budget = {"),
+                matches!(refused, StoreError::NoBudget { .. })
+                    && refused.to_string().contains("budget = {"),
                 "{refused}"
             );
             open.budget = Some((epsilon, delta));
@@ -446,9 +487,12 @@ fn a_ledger_behind_its_witness_does_not_start() {
         let mut store = filled(place.open().unwrap());
         store.witnessed_by(Some(&witness)).unwrap();
         let before = place.copy();
-        store.release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone()).unwrap();
+        store
+            .release(1, 4, &[4; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+            .unwrap();
         let after = place.copy();
-        // The newest copy starts, and so does one whose last release the witness had no time to see.
+        // The newest copy starts, and so does one whose last release the witness had no time to
+        // see.
         after.open().unwrap().witnessed_by(Some(&witness)).unwrap();
         drop(store);
         let refused = before.open().unwrap().witnessed_by(Some(&witness)).unwrap_err().to_string();
@@ -457,7 +501,9 @@ fn a_ledger_behind_its_witness_does_not_start() {
             "{refused}"
         );
         let mut ahead = after.open().unwrap();
-        ahead.release(1, 5, &[5; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone()).unwrap();
+        ahead
+            .release(1, 5, &[5; 40], ChargeRow::new(), Mixed::default(), checkpoint.clone())
+            .unwrap();
         ahead.witnessed_by(Some(&witness)).unwrap();
         // Not without one once there was one, and not with another ledger's.
         let refused = after.open().unwrap().witnessed_by(None).unwrap_err().to_string();
@@ -541,7 +587,9 @@ fn a_long_ledger_is_read_from_its_last_mark_on() {
         place.reword(1, "limits", "limit");
         place.reword(2601, "0.0001", "0.0002");
         assert!(place.open().unwrap_err().to_string().contains("row 2601"));
-        place.edit("DELETE FROM ledger WHERE number >= 2601", |t| t.lines.retain(|number, _| *number < 2601));
+        place.edit("DELETE FROM ledger WHERE number >= 2601", |t| {
+            t.lines.retain(|number, _| *number < 2601)
+        });
         assert!(place.open().unwrap_err().to_string().contains("edited or damaged"));
     }
 }

@@ -7,8 +7,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 impl Store {
-    /// Has every release counted by a witness from now on, before it may be sent, and checks that the ledger is not older than its witness.
-    /// `None`: the site has none, which is refused once it had one.
+    /// Has every release counted by a witness from now on, before it may be sent, and checks that
+    /// the ledger is not older than its witness. `None`: the site has none, which is refused once
+    /// it had one.
     ///
     /// # Errors
     /// [`StoreError::Witness`]: a ledger that is behind, another ledger's witness, or none where there was one.
@@ -75,7 +76,8 @@ impl Store {
             );
             return Err(wrong(&path, &what));
         }
-        // A crash between the ledger's row and the witness: nothing was sent, and the same bytes leave now.
+        // A crash between the ledger's row and the witness: nothing was sent, and the same bytes
+        // leave now.
         if let Some(last) = last.filter(|_| count > seen) {
             let seen = Seen { releases: count, row: last };
             witness.note(seen).map_err(|cause| wrong(&path, &cause.to_string()))?;
@@ -114,7 +116,8 @@ impl Store {
     }
 
     fn name_witness(&mut self, path: &Path) -> Result<(), StoreError> {
-        // The first row is the budget's: a ledger that has not begun gets its witness's row with the first study.
+        // The first row is the budget's: a ledger that has not begun gets its witness's row with
+        // the first study.
         if self.rows == 0 {
             return Ok(());
         }

@@ -11,14 +11,16 @@ use flate2::read::GzDecoder;
 const ADULT_TRAIN: &[u8] = include_bytes!("../../data/adult.data.gz");
 const ADULT_TEST: &[u8] = include_bytes!("../../data/adult.test.gz");
 
-/// Returns the schema of the UCI Adult data (Becker and Kohavi, 1996), from its public documentation: 14 features, the label
-/// `income` with `>50K` positive. Categories are those of `adult.names`, in alphabetical order.
+/// Returns the schema of the UCI Adult data (Becker and Kohavi, 1996), from its public
+/// documentation: 14 features, the label `income` with `>50K` positive. Categories are those of
+/// `adult.names`, in alphabetical order.
 ///
 /// # Errors
 /// None: a test reads it.
 pub fn adult_schema() -> Result<Schema, DataError> {
     let columns = ADULT.iter().map(|(name, domain)| Column::new(*name, domain.kind())).collect();
-    let format = Format { header: false, delimiter: Some(','), comment: Some('|'), ..Format::default() };
+    let format =
+        Format { header: false, delimiter: Some(','), comment: Some('|'), ..Format::default() };
     Ok(Schema::new(columns, format, true)?)
 }
 
@@ -38,8 +40,8 @@ pub fn adult_tables() -> Result<(Table, Table), DataError> {
     Ok((train, test))
 }
 
-/// Returns the bundled UCI Adult data: 30,162 training and 15,060 test records (those without a missing value), predicting an
-/// income above 50,000 dollars.
+/// Returns the bundled UCI Adult data: 30,162 training and 15,060 test records (those without a
+/// missing value), predicting an income above 50,000 dollars.
 ///
 /// # Errors
 /// [`DataError::NotNumeric`] for [`Encoding::Numeric`]: Adult has categories.
@@ -66,8 +68,9 @@ impl Domain {
     }
 }
 
-// Alphabetical: the integer codes of the `paper` encoding are then those of the usual label encoders, and reproduce the
-// distance log(‖x*‖/d) = −4.30 of the zero model that an independent check of the paper found.
+// Alphabetical: the integer codes of the `paper` encoding are then those of the usual label
+// encoders, and reproduce the distance log(‖x*‖/d) = −4.30 of the zero model that an independent
+// check of the paper found.
 #[rustfmt::skip]
 const ADULT: [(&str, Domain); 15] = [
     ("age", Domain::Number(17.0, 90.0)),

@@ -1,6 +1,8 @@
-//! A figure that can be zoomed, toggled and read off: the SVG for readers without scripts and for print, and the numbers for uPlot.
+//! A figure that can be zoomed, toggled and read off: the SVG for readers without scripts and for
+//! print, and the numbers for uPlot.
 //!
-//! The page holds everything: uPlot is inlined with its licence, the policy in the head forbids every request.
+//! The page holds everything: uPlot is inlined with its licence, the policy in the head forbids
+//! every request.
 
 use super::figure::{self, Figure, Scale, Series};
 use super::format::escape;
@@ -32,7 +34,8 @@ pub(super) fn style() -> &'static str {
 
 /// What the end of the body needs for [`element`]s.
 pub(super) fn scripts() -> String {
-    let palette = json!({ "light": figure::COLOURS, "dark": figure::DARK_COLOURS, "dashes": figure::DASHES });
+    let palette =
+        json!({ "light": figure::COLOURS, "dark": figure::DARK_COLOURS, "dashes": figure::DASHES });
     format!(
         "<script>/*!\nuPlot 1.6.32\n{}\n*/\n{UPLOT}</script>\n\
          <script type=\"application/json\" id=\"palette\">{}</script>\n<script>{CHARTS}</script>\n",
@@ -61,7 +64,9 @@ fn numbers(figure: &Figure) -> Value {
 }
 
 fn columns(figure: &Figure, series: &Series) -> Value {
-    let shown = |scale: Scale, v: f64| (v.is_finite() && (scale != Scale::Log || v > 0.0)).then(|| short(v));
+    let shown = |scale: Scale, v: f64| {
+        (v.is_finite() && (scale != Scale::Log || v > 0.0)).then(|| short(v))
+    };
     let every = series.points.len().div_ceil(MOST_POINTS).max(1);
     let last = series.points.len().saturating_sub(1);
     let kept: Vec<_> = series

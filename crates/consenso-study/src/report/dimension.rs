@@ -22,10 +22,12 @@ fn gaps(points: &[&SweepPoint], label: &str) -> Vec<(f64, f64)> {
     points.iter().filter_map(at).collect()
 }
 
-/// The slope of a least-squares line through the logarithms: p of gap ∝ d^p. `None` with fewer than two points.
+/// The slope of a least-squares line through the logarithms: p of gap ∝ d^p. `None` with fewer than
+/// two points.
 #[must_use]
 pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
-    let logs = points.iter().filter(|p| p.0 > 0.0 && p.1 > 0.0).map(|p| (libm::log(p.0), libm::log(p.1)));
+    let logs =
+        points.iter().filter(|p| p.0 > 0.0 && p.1 > 0.0).map(|p| (libm::log(p.0), libm::log(p.1)));
     let logs: Vec<(f64, f64)> = logs.collect();
     let n = logs.len() as f64;
     let mean = |f: fn(&(f64, f64)) -> f64| logs.iter().map(f).sum::<f64>() / n;
@@ -86,7 +88,8 @@ fn guides(points: &[&SweepPoint], first: &SweepPoint) -> Vec<Series> {
     ];
     // So many that no line shows them: a guide measures nothing.
     let (steps, end) = (32, points.last().map_or(start, |p| p.dim as f64));
-    let places = (0..=steps).map(|k| start * libm::pow(end / start, f64::from(k) / f64::from(steps)));
+    let places =
+        (0..=steps).map(|k| start * libm::pow(end / start, f64::from(k) / f64::from(steps)));
     let places: Vec<f64> = places.collect();
     let guide = |(k, &(label, from, shape)): (usize, &Guide)| Series {
         label: format!("guide {label}"),
@@ -97,7 +100,8 @@ fn guides(points: &[&SweepPoint], first: &SweepPoint) -> Vec<Series> {
     all.iter().enumerate().map(guide).collect()
 }
 
-/// A row an algorithm, a column a dimension, and the growth that fits; nothing without a sweep over d.
+/// A row an algorithm, a column a dimension, and the growth that fits; nothing without a sweep over
+/// d.
 pub(super) fn table(record: &Record) -> String {
     let points = points(record);
     let Some(first) = points.first() else { return String::new() };
@@ -135,6 +139,10 @@ mod tests {
         }
         assert_eq!(super::growth(-0.003), "d^0.00");
         assert_eq!(exponent(&[(10.0, 1.0)]), None);
-        assert_eq!(exponent(&[(10.0, 1.0), (100.0, -1.0)]), None, "a gap below zero has no logarithm");
+        assert_eq!(
+            exponent(&[(10.0, 1.0), (100.0, -1.0)]),
+            None,
+            "a gap below zero has no logarithm"
+        );
     }
 }

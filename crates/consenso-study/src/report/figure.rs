@@ -1,9 +1,10 @@
 //! Line charts as SVG.
 //!
-//! Written here and not taken from a plotting crate: the figures of a run are one kind of chart, and what they need (colours
-//! that follow the reader's dark mode, a name and a description for screen readers, text that is never clipped, no script) is
-//! what general plotters do not offer. Colours are presentation attributes, so every renderer and typesetter shows the light
-//! figure; the style sheet only overrides them in the dark.
+//! Written here and not taken from a plotting crate: the figures of a run are one kind of chart,
+//! and what they need (colours that follow the reader's dark mode, a name and a description for
+//! screen readers, text that is never clipped, no script) is what general plotters do not offer.
+//! Colours are presentation attributes, so every renderer and typesetter shows the light figure;
+//! the style sheet only overrides them in the dark.
 
 use super::format::{coordinate, escape, exact, scientific, tick};
 use super::ticks::{self, Ticks};
@@ -11,7 +12,8 @@ use super::ticks::{self, Ticks};
 const WIDTH: f64 = 520.0;
 const MARGIN: f64 = 14.0;
 const PLOT_HEIGHT: f64 = 236.0;
-const FONT: &str = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+const FONT: &str =
+    "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const INK: &str = "#1d2126";
 const MUTED: &str = "#5c646d";
 const GRID: &str = "#e6e8eb";
@@ -53,7 +55,8 @@ pub(super) fn dark_style() -> String {
 pub struct Figure {
     /// Above the chart.
     pub title: String,
-    /// What is to be seen, in a sentence or two: the caption on a page, the description for a screen reader.
+    /// What is to be seen, in a sentence or two: the caption on a page, the description for a
+    /// screen reader.
     pub description: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -90,7 +93,8 @@ pub enum Scale {
     Linear,
     /// Proportionally, with ticks at whole numbers only.
     Whole,
-    /// By logarithm. Values that are not positive leave a gap. The axis ends 16 decades under and 6 over where the lines start.
+    /// By logarithm. Values that are not positive leave a gap. The axis ends 16 decades under and 6
+    /// over where the lines start.
     Log,
 }
 
@@ -172,7 +176,10 @@ impl Figure {
         let (title, description) = (escape(&self.title), escape(&self.description));
         // A page has margins of its own.
         let (edge, width) = if alone { (0.0, WIDTH) } else { (MARGIN, WIDTH - 2.0 * MARGIN) };
-        let size = format!("width=\"{width}\" height=\"{0}\" viewBox=\"{edge} 0 {width} {0}\"", frame.height);
+        let size = format!(
+            "width=\"{width}\" height=\"{0}\" viewBox=\"{edge} 0 {width} {0}\"",
+            frame.height
+        );
         let head = if alone {
             format!(
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" {size} role=\"img\"><title>{title}</title>\
@@ -194,7 +201,8 @@ impl Figure {
         pen.text(&frame.y_label, (MARGIN, frame.top - 13.0), TEXT, Ink::Muted, Anchor::Start);
     }
 
-    /// Bands under lines, both cut off at the frame: an inner `svg` clips without an id that a page could hold twice.
+    /// Bands under lines, both cut off at the frame: an inner `svg` clips without an id that a page
+    /// could hold twice.
     fn draw_data(&self, pen: &mut Pen, frame: &Frame) {
         pen.push(&format!(
             "<svg x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" overflow=\"hidden\">",
@@ -206,7 +214,9 @@ impl Figure {
         let segments: Vec<(&Series, Vec<Vec<Point>>)> =
             self.series.iter().map(|series| (series, frame.segments(series))).collect();
         for (series, segments) in &segments {
-            segments.iter().for_each(|segment| draw_band(pen, segment, series.colour, self.band_opacity()));
+            segments
+                .iter()
+                .for_each(|segment| draw_band(pen, segment, series.colour, self.band_opacity()));
         }
         frame.draw_reference_lines(pen);
         for (series, segments) in &segments {
@@ -275,15 +285,26 @@ impl Frame {
         let widest = y_labels.iter().map(|label| text_width(label, SMALL)).fold(0.0, f64::max);
         let left = MARGIN + widest.max(20.0) + 9.0;
 
-        let y = Mapping { domain: y_domain, range: (PLOT_HEIGHT, 0.0), log: figure.y.scale == Scale::Log };
+        let y = Mapping {
+            domain: y_domain,
+            range: (PLOT_HEIGHT, 0.0),
+            log: figure.y.scale == Scale::Log,
+        };
         let references = place_notes(&figure.lines, &y);
-        let notes = references.iter().flat_map(|note| &note.lines).map(|line| text_width(line, SMALL));
+        let notes =
+            references.iter().flat_map(|note| &note.lines).map(|line| text_width(line, SMALL));
         let notes = notes.fold(0.0, f64::max);
-        // The last label of the horizontal axis is centred under its tick, and a page has no margin of ours.
+        // The last label of the horizontal axis is centred under its tick, and a page has no margin
+        // of ours.
         let overhang = x_labels.last().map_or(0.0, |label| text_width(label, SMALL) / 2.0);
-        let room = if references.is_empty() { overhang.max(4.0) } else { (notes + 12.0).max(overhang) };
+        let room =
+            if references.is_empty() { overhang.max(4.0) } else { (notes + 12.0).max(overhang) };
         let right = WIDTH - MARGIN - room;
-        let x = Mapping { domain: x_domain, range: (0.0, right - left), log: figure.x.scale == Scale::Log };
+        let x = Mapping {
+            domain: x_domain,
+            range: (0.0, right - left),
+            log: figure.x.scale == Scale::Log,
+        };
 
         let (legend, rows) = place_legend(&figure.series, top + PLOT_HEIGHT + 64.0);
         let height = top + PLOT_HEIGHT + 52.0 + 19.0 * rows as f64;
@@ -293,7 +314,21 @@ impl Frame {
         let (x_ticks, y_ticks) = (at(&x, x_values, x_labels), at(&y, y_values, y_labels));
         let y_minor = y_minor.iter().map(|&v| y.at(v)).collect();
         let y_label = fit(&figure.y.label, WIDTH - 2.0 * MARGIN, TEXT);
-        Self { title, y_label, left, right, top, height, x, y, x_ticks, y_ticks, y_minor, references, legend }
+        Self {
+            title,
+            y_label,
+            left,
+            right,
+            top,
+            height,
+            x,
+            y,
+            x_ticks,
+            y_ticks,
+            y_minor,
+            references,
+            legend,
+        }
     }
 
     fn width(&self) -> f64 {
@@ -333,7 +368,8 @@ impl Frame {
 
     fn draw_references(&self, pen: &mut Pen) {
         for note in &self.references {
-            let (from, to) = ((self.right, self.top + note.at), (self.right + 9.0, self.top + note.y));
+            let (from, to) =
+                ((self.right, self.top + note.at), (self.right + 9.0, self.top + note.y));
             pen.line(from, to, Stroke::Leader);
             let first = self.top + note.y + 4.0 - 6.0 * (note.lines.len() - 1) as f64;
             for (k, line) in note.lines.iter().enumerate() {
@@ -411,8 +447,9 @@ pub(super) fn x_domain(figure: &Figure) -> (f64, f64) {
 
 pub(super) fn y_domain(figure: &Figure) -> (f64, f64) {
     let points = || figure.series.iter().flat_map(|s| &s.points);
-    let values =
-        points().flat_map(|p| [p.low, p.mean, p.high]).chain(figure.lines.iter().map(|line| line.value));
+    let values = points()
+        .flat_map(|p| [p.low, p.mean, p.high])
+        .chain(figure.lines.iter().map(|line| line.value));
     let (low, high) = if figure.y.scale == Scale::Log {
         log_range(figure, values)
     } else {
@@ -436,8 +473,9 @@ pub(super) fn y_domain(figure: &Figure) -> (f64, f64) {
     }
 }
 
-/// Smallest and largest positive value, without what would squeeze the rest: a band's end more than two decades under every line,
-/// rounding errors of a line that has converged, and a line that diverges.
+/// Smallest and largest positive value, without what would squeeze the rest: a band's end more than
+/// two decades under every line, rounding errors of a line that has converged, and a line that
+/// diverges.
 fn log_range(figure: &Figure, values: impl Iterator<Item = f64>) -> (f64, f64) {
     let positive = |v: &f64| v.is_finite() && *v >= LEAST;
     let (low, high) = range(values.filter(positive));
@@ -445,7 +483,8 @@ fn log_range(figure: &Figure, values: impl Iterator<Item = f64>) -> (f64, f64) {
     let mut starts: Vec<f64> = means().filter_map(|mut line| line.next()).collect();
     starts.sort_by(f64::total_cmp);
     let Some(&start) = starts.get(starts.len() / 2) else { return (low, high) };
-    let (lowest, _) = range(means().flatten().chain(figure.lines.iter().map(|l| l.value).filter(positive)));
+    let (lowest, _) =
+        range(means().flatten().chain(figure.lines.iter().map(|l| l.value).filter(positive)));
     (low.max(lowest / 100.0).max(start * 1e-16), high.min(start * 1e6))
 }
 
@@ -454,7 +493,8 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 fn limited((low, high): (f64, f64), limits: Option<(f64, f64)>) -> (f64, f64) {
-    limits.map_or((low, high), |(least, most)| (low.max(least).min(most), high.max(least).min(most)))
+    limits
+        .map_or((low, high), |(least, most)| (low.max(least).min(most), high.max(least).min(most)))
 }
 
 /// Whether a range is rounding errors only: ticks could not tell its ends apart.
@@ -488,11 +528,15 @@ fn axis_ticks(axis: &Axis, (low, high): (f64, f64)) -> (Vec<f64>, Vec<String>, V
     (ticks.major, labels, ticks.minor)
 }
 
-/// Labels of the reference lines, equal values under one label, from top to bottom with room between them.
+/// Labels of the reference lines, equal values under one label, from top to bottom with room
+/// between them.
 fn place_notes(lines: &[Reference], y: &Mapping) -> Vec<Note> {
     let mut merged: Vec<(f64, String)> = Vec::new();
     for line in lines.iter().filter(|line| line.value >= y.domain.0 && line.value <= y.domain.1) {
-        match merged.iter_mut().find(|(value, _)| narrow(value.min(line.value), value.max(line.value))) {
+        match merged
+            .iter_mut()
+            .find(|(value, _)| narrow(value.min(line.value), value.max(line.value)))
+        {
             Some((_, label)) => *label = format!("{label} = {}", line.label),
             None => merged.push((line.value, line.label.clone())),
         }
@@ -524,7 +568,11 @@ fn place_legend(series: &[Series], top: f64) -> (Vec<Entry>, usize) {
     let mut entries = Vec::new();
     for series in series {
         let empty = !series.points.iter().any(|p| p.mean.is_finite());
-        let label = if empty { format!("{} (no finite values)", series.label) } else { series.label.clone() };
+        let label = if empty {
+            format!("{} (no finite values)", series.label)
+        } else {
+            series.label.clone()
+        };
         let text = fit(&label, WIDTH - 2.0 * MARGIN - 34.0, TEXT);
         let width = 34.0 + text_width(&text, TEXT);
         if x > MARGIN && x + width > WIDTH - MARGIN {
@@ -569,7 +617,8 @@ fn draw_line(pen: &mut Pen, segment: &[Point], series: &Series) {
     }
 }
 
-/// At most four points a pixel column: the first, the extremes and the last, which is all that a line of this width shows.
+/// At most four points a pixel column: the first, the extremes and the last, which is all that a
+/// line of this width shows.
 fn thin(segment: &[Point]) -> Vec<Point> {
     if segment.len() as f64 <= 2.0 * WIDTH {
         return segment.to_vec();
@@ -580,8 +629,12 @@ fn thin(segment: &[Point]) -> Vec<Point> {
         // Positions grow downwards, so the band's low end is the largest.
         let low = column.iter().map(|p| p.low).fold(f64::NEG_INFINITY, f64::max);
         let high = column.iter().map(|p| p.high).fold(f64::INFINITY, f64::min);
-        let extremes =
-            [column.first(), column.iter().min_by(by_mean), column.iter().max_by(by_mean), column.last()];
+        let extremes = [
+            column.first(),
+            column.iter().min_by(by_mean),
+            column.iter().max_by(by_mean),
+            column.last(),
+        ];
         let mut kept: Vec<Point> =
             extremes.into_iter().flatten().map(|p| Point { low, high, ..*p }).collect();
         kept.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -609,11 +662,12 @@ fn short(value: f64) -> String {
     out
 }
 
-/// Width of a text, rather too much than too little: fonts differ, and no renderer is asked. Widths are of the widest common
-/// system font.
+/// Width of a text, rather too much than too little: fonts differ, and no renderer is asked. Widths
+/// are of the widest common system font.
 fn text_width(text: &str, size: f64) -> f64 {
     let em = |c: char| match c {
-        'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '|' | '!' | '\'' | ' ' | '\u{202f}' | '·' => 0.34,
+        'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '|' | '!' | '\'' | ' ' | '\u{202f}'
+        | '·' => 0.34,
         'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '-' => 0.42,
         'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.98,
         '−' | '+' | '=' | '∞' | '‖' | '<' | '>' => 0.86,
@@ -704,9 +758,10 @@ impl Pen {
         let (class, style) = match stroke {
             Stroke::Grid => ("fig-grid", format!("stroke=\"{GRID}\"")),
             Stroke::Axis => ("fig-axis", format!("stroke=\"{MUTED}\"")),
-            Stroke::Reference => {
-                ("fig-ref", format!("stroke=\"{MUTED}\" stroke-width=\"1.2\" stroke-dasharray=\"3 3\""))
-            }
+            Stroke::Reference => (
+                "fig-ref",
+                format!("stroke=\"{MUTED}\" stroke-width=\"1.2\" stroke-dasharray=\"3 3\""),
+            ),
             Stroke::Leader => ("fig-ref", format!("stroke=\"{MUTED}\" stroke-width=\"0.8\"")),
         };
         self.push(&format!(
@@ -739,13 +794,22 @@ impl Pen {
                 return;
             }
             1 => trail(
-                [(-2.8, -2.8), (2.8, -2.8), (2.8, 2.8), (-2.8, 2.8)].map(|(a, b)| (x + a, y + b)).into_iter(),
+                [(-2.8, -2.8), (2.8, -2.8), (2.8, 2.8), (-2.8, 2.8)]
+                    .map(|(a, b)| (x + a, y + b))
+                    .into_iter(),
             ),
-            2 => trail([(0.0, -3.8), (3.6, 2.8), (-3.6, 2.8)].map(|(a, b)| (x + a, y + b)).into_iter()),
+            2 => trail(
+                [(0.0, -3.8), (3.6, 2.8), (-3.6, 2.8)].map(|(a, b)| (x + a, y + b)).into_iter(),
+            ),
             _ => trail(
-                [(0.0, -4.0), (4.0, 0.0), (0.0, 4.0), (-4.0, 0.0)].map(|(a, b)| (x + a, y + b)).into_iter(),
+                [(0.0, -4.0), (4.0, 0.0), (0.0, 4.0), (-4.0, 0.0)]
+                    .map(|(a, b)| (x + a, y + b))
+                    .into_iter(),
             ),
         };
-        self.push(&format!("<path class=\"fig-f{colour}\" d=\"{d}Z\" fill=\"{}\"/>", COLOURS[colour]));
+        self.push(&format!(
+            "<path class=\"fig-f{colour}\" d=\"{d}Z\" fill=\"{}\"/>",
+            COLOURS[colour]
+        ));
     }
 }

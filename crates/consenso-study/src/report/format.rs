@@ -22,7 +22,8 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// A number with so many significant digits, rounded to nearest: `0.0123`, `1.23·10⁻⁷`, `∞`, or a dash where there is none.
+/// A number with so many significant digits, rounded to nearest: `0.0123`, `1.23·10⁻⁷`, `∞`, or a
+/// dash where there is none.
 pub(super) fn number(value: f64, digits: usize) -> String {
     special(value).unwrap_or_else(|| {
         let (mantissa, exponent) = digits_of(value, digits);
@@ -30,7 +31,8 @@ pub(super) fn number(value: f64, digits: usize) -> String {
     })
 }
 
-/// An ε with three significant digits, rounded **up**: what is printed is never less than what was certified.
+/// An ε with three significant digits, rounded **up**: what is printed is never less than what was
+/// certified.
 pub(super) fn epsilon(value: f64) -> String {
     special(value).unwrap_or_else(|| {
         let (mut mantissa, mut exponent) = digits_of(value, 3);
@@ -79,8 +81,11 @@ pub(super) fn tick(value: f64, step: f64, largest: f64) -> String {
     let digits = (largest.log10().floor() as i32 + decimals).max(0) as usize;
     let text = format!("{value:.digits$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let mantissa =
-        if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
+    let mantissa = if mantissa.contains('.') {
+        mantissa.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        mantissa
+    };
     power(mantissa, exponent.parse().unwrap_or(0))
 }
 
@@ -159,7 +164,8 @@ fn special(value: f64) -> Option<String> {
     Some(text.into())
 }
 
-/// An integer mantissa of so many digits and the exponent of its first, from the correctly rounded decimal expansion.
+/// An integer mantissa of so many digits and the exponent of its first, from the correctly rounded
+/// decimal expansion.
 fn digits_of(value: f64, digits: usize) -> (i64, i32) {
     let text = format!("{value:.*e}", digits - 1);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -203,7 +209,10 @@ mod tests {
         assert_eq!(number(1.234e-7, 3), "1.23·10⁻⁷");
         assert_eq!(number(9.999, 3), "10.0");
         assert_eq!((number(f64::NAN, 3), number(f64::NEG_INFINITY, 3)), ("–".into(), "−∞".into()));
-        assert_eq!((number(0.0, 3), exact(1e-6), exact(0.001)), ("0".into(), "10⁻⁶".into(), "0.001".into()));
+        assert_eq!(
+            (number(0.0, 3), exact(1e-6), exact(0.001)),
+            ("0".into(), "10⁻⁶".into(), "0.001".into())
+        );
         assert_eq!((percent(0.7543), thousands(30_162)), ("75.4".into(), "30\u{202f}162".into()));
         assert_eq!(tick(-0.25, 0.05, 1.0), "−0.25");
         assert_eq!((tick(2e6, 1e6, 3e6), tick(0.1, 0.1, 0.5)), ("2·10⁶".into(), "0.1".into()));

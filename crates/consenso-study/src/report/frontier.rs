@@ -5,7 +5,8 @@ use super::{Axis, Figure, Point, Reference, Scale, Series};
 use consenso_engine::record::{AlgorithmRecord, Record, Spread, SweepPoint};
 use std::fmt::Write as _;
 
-/// Test accuracy against ε, a figure a number of agents. Budgets that all agents share are one line an algorithm.
+/// Test accuracy against ε, a figure a number of agents. Budgets that all agents share are one line
+/// an algorithm.
 pub(super) fn figures(record: &Record) -> Vec<(String, Figure)> {
     let points = || record.sweep.iter().filter(|point| point.epsilon.is_some());
     // One budget has no frontier.
@@ -29,10 +30,12 @@ fn figure(record: &Record, agents: usize) -> Figure {
         let at = |point: &SweepPoint| {
             let found = point.algorithms.iter().find(|a| a.label == named.label)?;
             // Beside FLamby's figures stand ours of the same kind.
-            let over_sites = found.metrics.as_ref().and_then(|m| m.site_accuracy).filter(|_| published);
-            let spread =
-                over_sites.map_or(found.per_agent_accuracy, |mean| Spread::of(std::iter::once(mean)))?;
-            let [low, mean, high] = [spread.min, spread.mean, spread.max].map(|share| 100.0 * share);
+            let over_sites =
+                found.metrics.as_ref().and_then(|m| m.site_accuracy).filter(|_| published);
+            let spread = over_sites
+                .map_or(found.per_agent_accuracy, |mean| Spread::of(std::iter::once(mean)))?;
+            let [low, mean, high] =
+                [spread.min, spread.mean, spread.max].map(|share| 100.0 * share);
             Some(Point { x: point.epsilon?, low, mean, high })
         };
         Series::new(&named.label, k, of_size(record, agents).filter_map(at).collect())
@@ -49,7 +52,8 @@ fn figure(record: &Record, agents: usize) -> Figure {
     if published {
         let point = |(x, accuracies): (f64, Vec<f64>)| {
             let spread = Spread::of(accuracies)?;
-            let [low, mean, high] = [spread.min, spread.mean, spread.max].map(|share| 100.0 * share);
+            let [low, mean, high] =
+                [spread.min, spread.mean, spread.max].map(|share| 100.0 * share);
             Some(Point { x, low, mean, high })
         };
         let points = crate::bundled::flamby_published().into_iter().filter_map(point).collect();
@@ -73,7 +77,9 @@ fn figure(record: &Record, agents: usize) -> Figure {
         y: Axis::new("correct test records (%)", Scale::Linear),
         series,
         lines: references
-            .filter_map(|(label, value)| Some(Reference { label: label.into(), value: 100.0 * value? }))
+            .filter_map(|(label, value)| {
+                Some(Reference { label: label.into(), value: 100.0 * value? })
+            })
             .collect(),
     }
 }
@@ -86,7 +92,11 @@ pub(super) fn tables(record: &Record) -> String {
         let points: Vec<&SweepPoint> = of_size(record, agents).collect();
         let mut heads = String::new();
         for point in &points {
-            let _ = write!(heads, "<th scope=\"col\">ε = {}</th>", exact(point.epsilon.unwrap_or(f64::NAN)));
+            let _ = write!(
+                heads,
+                "<th scope=\"col\">ε = {}</th>",
+                exact(point.epsilon.unwrap_or(f64::NAN))
+            );
         }
         let mut rows = String::new();
         for named in points.first().map_or(&[][..], |point| &point.algorithms[..]) {
@@ -102,9 +112,17 @@ pub(super) fn tables(record: &Record) -> String {
                 found.and_then(|a| a.metrics.as_ref()?.site_accuracy)
             };
             if points.iter().any(|point| by_site(point).is_some()) {
-                let _ = write!(rows, "<tr><th scope=\"row\">{}, mean over sites</th>", escape(&named.label));
+                let _ = write!(
+                    rows,
+                    "<tr><th scope=\"row\">{}, mean over sites</th>",
+                    escape(&named.label)
+                );
                 for point in &points {
-                    let _ = write!(rows, "<td>{}</td>", by_site(point).map_or_else(|| "–".into(), percent));
+                    let _ = write!(
+                        rows,
+                        "<td>{}</td>",
+                        by_site(point).map_or_else(|| "–".into(), percent)
+                    );
                 }
                 rows.push_str("</tr>\n");
             }

@@ -14,8 +14,9 @@ use std::fmt::Write as _;
 const STAMP: &str = "seeded simulation: these figures hold only for a run on OS entropy";
 const NONE: &str = "<span class=\"none\">–</span>";
 
-/// The report of a run as one self-contained page: what the claim means for one person, results beside their baselines, figures,
-/// the claims in full, the problem's public facts, how to repeat it, and sources.
+/// The report of a run as one self-contained page: what the claim means for one person, results
+/// beside their baselines, figures, the claims in full, the problem's public facts, how to repeat
+/// it, and sources.
 pub fn report_html(record: &Record) -> String {
     let sections = [
         ("results", "Results", results(record)),
@@ -31,10 +32,15 @@ pub fn report_html(record: &Record) -> String {
         ("sources", "Sources", sources(record)),
     ];
     let main = header(record) + &meaning(record) + &page::contents(&sections) + &warnings(record);
-    page::shell(&record.name, &record.version, &(main + &page::sections(&sections) + &footer(record)))
+    page::shell(
+        &record.name,
+        &record.version,
+        &(main + &page::sections(&sections) + &footer(record)),
+    )
 }
 
-/// What the claims mean for one person in the data, in one sentence: the largest ε and δ of the page's claims.
+/// What the claims mean for one person in the data, in one sentence: the largest ε and δ of the
+/// page's claims.
 fn meaning(record: &Record) -> String {
     let claims = || record.algorithms.iter().filter_map(|a| a.epsilon.as_ref());
     let most = |of: fn(&EpsilonRecord) -> f64| claims().map(of).fold(0.0, f64::max);
@@ -49,7 +55,9 @@ fn meaning(record: &Record) -> String {
     };
     let each = if claims().count() > 1 { " each algorithm’s messages" } else { " the messages" };
     let seeded = match claims().any(|e| e.seeded) {
-        true => " This run was seeded and protects nobody; the same run with <code>--entropy os</code> does.",
+        true => {
+            " This run was seeded and protects nobody; the same run with <code>--entropy os</code> does."
+        }
         false => "",
     };
     format!(
@@ -102,8 +110,10 @@ fn warnings(record: &Record) -> String {
     let mut items = record.warnings.clone();
     if record.interrupted {
         let (done, asked) = (record.runs, record.runs_asked);
-        items
-            .insert(0, format!("Stopped early: {done} of {asked} runs were finished, and only those count."));
+        items.insert(
+            0,
+            format!("Stopped early: {done} of {asked} runs were finished, and only those count."),
+        );
     }
     for algorithm in record.algorithms.iter().filter(|a| a.agents_stopped > 0.0) {
         let stopped = number(algorithm.agents_stopped, 2);
@@ -116,7 +126,9 @@ fn warnings(record: &Record) -> String {
         return String::new();
     }
     let items: String = items.iter().map(|item| format!("<li>{}</li>\n", escape(item))).collect();
-    format!("<aside class=\"warnings\">\n<h2>Before you read on</h2>\n<ul>\n{items}</ul>\n</aside>\n")
+    format!(
+        "<aside class=\"warnings\">\n<h2>Before you read on</h2>\n<ul>\n{items}</ul>\n</aside>\n"
+    )
 }
 
 /// A column of the results: shown where some row has a value for it.
@@ -134,7 +146,8 @@ const COLUMNS: [Column; 9] = [
     Column { head: "Agents, %", explained: "Agents: the worst and the best agent’s accuracy." },
     Column { head: "AUC", explained: "" },
     Column {
-        head: "Objective gap", explained: "Objective gap: F at the network’s mean model minus F(x*)."
+        head: "Objective gap",
+        explained: "Objective gap: F at the network’s mean model minus F(x*).",
     },
     Column { head: "Log error", explained: "Log error: ln(‖x<sub>i</sub> − x*‖/d)." },
     Column {
@@ -232,13 +245,17 @@ fn at_delta(delta: f64) -> String {
 
 fn baseline_rows(record: &Record) -> Vec<Row> {
     let baselines = &record.baselines;
-    let row =
-        |head: &str, accuracy: Option<f64>, auc: Option<f64>, gap: Option<String>, error: Option<String>| {
-            let auc = auc.map(|v| format!("{v:.3}"));
-            let cells = [None, accuracy.map(percent), None, auc, gap, error, None, None, None];
-            Row { head: head.into(), cells }
-        };
-    let tuned = |figure: fn(&Metrics) -> Option<f64>| figure(&baselines.reference.as_ref()?.metrics);
+    let row = |head: &str,
+               accuracy: Option<f64>,
+               auc: Option<f64>,
+               gap: Option<String>,
+               error: Option<String>| {
+        let auc = auc.map(|v| format!("{v:.3}"));
+        let cells = [None, accuracy.map(percent), None, auc, gap, error, None, None, None];
+        Row { head: head.into(), cells }
+    };
+    let tuned =
+        |figure: fn(&Metrics) -> Option<f64>| figure(&baselines.reference.as_ref()?.metrics);
     let zero = &baselines.zero_model;
     let above = number(zero.objective - baselines.central_optimum_objective, 3);
     let all = [
@@ -256,13 +273,17 @@ fn baseline_rows(record: &Record) -> Vec<Row> {
     ];
     // Under a linear constraint the zero model breaks it, and what it costs says nothing.
     let skipped = if super::tied(record) { "Zero model" } else { "" };
-    all.into_iter().filter(|row| row.head != skipped && row.cells.iter().any(Option::is_some)).collect()
+    all.into_iter()
+        .filter(|row| row.head != skipped && row.cells.iter().any(Option::is_some))
+        .collect()
 }
 
-/// Claims that say the same are one card under all their names; what every card would say is said once, before them.
+/// Claims that say the same are one card under all their names; what every card would say is said
+/// once, before them.
 fn claims(record: &Record) -> String {
     let mut cards: Vec<(String, Vec<&AlgorithmRecord>)> = Vec::new();
-    let private: Vec<_> = record.algorithms.iter().filter_map(|a| Some((a, a.epsilon.as_ref()?))).collect();
+    let private: Vec<_> =
+        record.algorithms.iter().filter_map(|a| Some((a, a.epsilon.as_ref()?))).collect();
     if private.is_empty() {
         return "<p>No privacy claim: nothing that was exchanged is protected by noise that was accounted for.</p>\n".into();
     }
@@ -328,7 +349,9 @@ fn claim(e: &EpsilonRecord, common: &[Line]) -> String {
     let bounds = match bounds.is_empty() {
         true => bounds,
         false => {
-            format!("<details class=\"minor\">\n<summary>ε by every method</summary>\n{bounds}</details>\n")
+            format!(
+                "<details class=\"minor\">\n<summary>ε by every method</summary>\n{bounds}</details>\n"
+            )
         }
     };
     format!(
@@ -349,8 +372,9 @@ fn table_of(lines: &[Line]) -> String {
     format!("<table class=\"statement\">\n{}</table>\n", lines.iter().map(row).collect::<String>())
 }
 
-/// The statement in lines of `term  explanation`; none if it is a sentence. Lines under `by method` are left to the table of bounds
-/// where there is one; the heading and the stamp are not said twice.
+/// The statement in lines of `term  explanation`; none if it is a sentence. Lines under `by method`
+/// are left to the table of bounds where there is one; the heading and the stamp are not said
+/// twice.
 fn lines(e: &EpsilonRecord) -> Vec<Line> {
     let all: Vec<&str> = e.statement.lines().filter(|line| !line.trim().is_empty()).collect();
     if all.len() < 2 {
@@ -431,10 +455,15 @@ fn worst_cases(e: &EpsilonRecord) -> String {
         });
         fact("Realised loss of this transcript, not a claim", format!("{}{range}", epsilon(mean)));
     }
-    if rows.is_empty() { rows } else { format!("<table>\n<caption>Pure ε</caption>\n{rows}</table>\n") }
+    if rows.is_empty() {
+        rows
+    } else {
+        format!("<table>\n<caption>Pure ε</caption>\n{rows}</table>\n")
+    }
 }
 
-/// A row a method, smallest first, the one that made the claim in bold; a column a norm where the bounds are by norm.
+/// A row a method, smallest first, the one that made the claim in bold; a column a norm where the
+/// bounds are by norm.
 fn bounds(bounds: &Value, chosen: &str) -> String {
     let Value::Object(entries) = bounds else { return String::new() };
     if entries.is_empty() {
@@ -449,8 +478,10 @@ fn bounds(bounds: &Value, chosen: &str) -> String {
         let values = columns.iter().filter_map(|(_, methods)| methods[method].as_f64());
         values.fold(f64::INFINITY, f64::min)
     };
-    let keys =
-        columns.iter().filter_map(|(_, methods)| methods.as_object()).flat_map(|methods| methods.keys());
+    let keys = columns
+        .iter()
+        .filter_map(|(_, methods)| methods.as_object())
+        .flat_map(|methods| methods.keys());
     let mut methods: Vec<&str> =
         keys.map(String::as_str).filter(|key| !["delta", "reasons"].contains(key)).collect();
     methods.sort_unstable();
@@ -535,7 +566,8 @@ fn figures(record: &Record) -> String {
         chart::element(name, figure, &caption)
     };
     let all: String = figures.iter().enumerate().map(one).collect();
-    // The results are of the models after mixing, the lines end before it: without a word they would seem to disagree.
+    // The results are of the models after mixing, the lines end before it: without a word they
+    // would seem to disagree.
     let ends_early =
         |a: &AlgorithmRecord| a.gossip > 0 && a.curve.last().is_some_and(|at| at.round <= a.rounds);
     let note = match record.algorithms.iter().any(ends_early) {
@@ -578,8 +610,11 @@ fn figures_title(record: &Record) -> &'static str {
 fn problem(record: &Record) -> String {
     let p = &record.problem;
     let (least, most) = p.records;
-    let records =
-        if least == most { thousands(least) } else { format!("{} to {}", thousands(least), thousands(most)) };
+    let records = if least == most {
+        thousands(least)
+    } else {
+        format!("{} to {}", thousands(least), thousands(most))
+    };
     let (smoothness, convexity) = p.smoothness;
     let facts = [
         ("Records from", p.source.clone()),
@@ -595,12 +630,17 @@ fn problem(record: &Record) -> String {
             format!("{}, {}", number(p.laplacian.0, 4), number(p.laplacian.1, 4)),
         ),
         ("Mixing gap 1 − |λ₂(W)| (first run)", number(p.mixing_gap, 3)),
-        ("Smoothness M, strong convexity m", format!("{}, {}", number(smoothness, 3), number(convexity, 3))),
+        (
+            "Smoothness M, strong convexity m",
+            format!("{}, {}", number(smoothness, 3), number(convexity, 3)),
+        ),
         ("Condition number M/m", number(smoothness / convexity, 3)),
     ];
     let facts: String = facts
         .iter()
-        .map(|(term, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(term), escape(value)))
+        .map(|(term, value)| {
+            format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(term), escape(value))
+        })
         .collect();
     format!("<dl>\n{facts}</dl>\n")
 }
@@ -619,7 +659,8 @@ fn parameters(record: &Record) -> String {
 }
 
 fn repeat(record: &Record) -> String {
-    let drawn_afresh = record.algorithms.iter().any(|a| a.epsilon.as_ref().is_some_and(|e| !e.seeded));
+    let drawn_afresh =
+        record.algorithms.iter().any(|a| a.epsilon.as_ref().is_some_and(|e| !e.seeded));
     let again = if drawn_afresh {
         "Noise came from the operating system and was not kept: running it again gives other numbers, and costs the records as much again."
     } else {

@@ -1,4 +1,5 @@
-//! How well models predict, in all figures people judge by: a table, confusion matrices, and a calibration curve.
+//! How well models predict, in all figures people judge by: a table, confusion matrices, and a
+//! calibration curve.
 
 use super::figure::{Axis, Figure, Point, Scale, Series};
 use super::format::{count, escape, number, percent, thousands};
@@ -41,8 +42,10 @@ const COLUMNS: [Column; 13] = [
 
 /// Who is judged: algorithms by their labels, then the tuned reference.
 fn judged(record: &Record) -> Vec<(&str, &Metrics)> {
-    let algorithms = record.algorithms.iter().filter_map(|a| Some((a.label.as_str(), a.metrics.as_ref()?)));
-    let reference = record.baselines.reference.as_ref().map(|r| ("Tuned reference, not private", &r.metrics));
+    let algorithms =
+        record.algorithms.iter().filter_map(|a| Some((a.label.as_str(), a.metrics.as_ref()?)));
+    let reference =
+        record.baselines.reference.as_ref().map(|r| ("Tuned reference, not private", &r.metrics));
     algorithms.chain(reference).collect()
 }
 
@@ -64,7 +67,8 @@ pub(super) fn section(record: &Record) -> String {
     let heads: String = shown.iter().map(head).collect();
     let row = |(label, metrics): &(&str, &Metrics)| {
         let cell = |c: &&Column| {
-            let text = (c.value)(metrics).map_or_else(|| "<span class=\"none\">–</span>".into(), c.text);
+            let text =
+                (c.value)(metrics).map_or_else(|| "<span class=\"none\">–</span>".into(), c.text);
             format!("<td>{text}</td>")
         };
         let cells: String = shown.iter().map(cell).collect();
@@ -84,13 +88,17 @@ pub(super) fn section(record: &Record) -> String {
 
 fn explained(shown: &[&Column]) -> String {
     let sentence = |c: &&Column| match c.head {
-        "Balanced accuracy, %" => Some("Balanced accuracy: mean of the classes’ shares answered right."),
+        "Balanced accuracy, %" => {
+            Some("Balanced accuracy: mean of the classes’ shares answered right.")
+        }
         "Over sites, %" => {
             Some("Over sites: the accuracy at each site’s test records, averaged over the sites.")
         }
         "Average precision" => Some("Average precision: area under the precision–recall curve."),
         "Log loss" => Some("Log loss: mean −ln of the probability given to the true class."),
-        "Answers above" => Some("Answers above: the probability from which the positive class is answered."),
+        "Answers above" => {
+            Some("Answers above: the probability from which the positive class is answered.")
+        }
         "RMSE" => Some("RMSE and MAE are in units of the label."),
         _ => None,
     };
@@ -112,10 +120,14 @@ fn matrices(record: &Record, all: &[(&str, &Metrics)]) -> String {
     };
     let one = |(label, metrics): &(&str, &Metrics)| {
         let row = |(name, row): (&String, &Vec<f64>)| {
-            format!("<tr><th scope=\"row\">{name}</th>{}</tr>\n", row.iter().map(cell).collect::<String>())
+            format!(
+                "<tr><th scope=\"row\">{name}</th>{}</tr>\n",
+                row.iter().map(cell).collect::<String>()
+            )
         };
         let rows: String = names.iter().zip(&metrics.confusion).map(row).collect();
-        let heads: String = names.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
+        let heads: String =
+            names.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
         format!(
             "<div class=\"scroll\"><table class=\"confusion\">\n<caption>{}</caption>\n<thead><tr><th scope=\"col\">true \\ answered</th>{heads}</tr></thead>\n\
              <tbody>\n{rows}</tbody>\n</table></div>\n",
@@ -130,7 +142,8 @@ fn matrices(record: &Record, all: &[(&str, &Metrics)]) -> String {
     )
 }
 
-/// Predicted probability against observed share, a line an algorithm; without points where there are not two classes.
+/// Predicted probability against observed share, a line an algorithm; without points where there
+/// are not two classes.
 pub(super) fn calibration(record: &Record) -> Figure {
     let line = |(k, algorithm): (usize, &AlgorithmRecord)| {
         let bins = algorithm.metrics.iter().flat_map(|m| &m.calibration);

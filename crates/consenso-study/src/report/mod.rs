@@ -1,6 +1,8 @@
-//! What a reader gets of a run: figures as SVG, and one page that holds everything and works offline.
+//! What a reader gets of a run: figures as SVG, and one page that holds everything and works
+//! offline.
 //!
-//! Nothing here computes: every number is in the [`Record`]. An ε is printed rounded up, never to nearest.
+//! Nothing here computes: every number is in the [`Record`]. An ε is printed rounded up, never to
+//! nearest.
 
 mod chart;
 mod dimension;
@@ -31,7 +33,8 @@ use consenso_engine::record::{AlgorithmRecord, CurvePoint, Record, Spread};
 /// - `disagreement`: root mean square distance of the agents from their mean;
 /// - `privacy-loss`: worst case and realised loss by round.
 ///
-/// A sweep has `frontier-<agents>` before them, test accuracy against the budget, or `dimension`, the objective gap against d.
+/// A sweep has `frontier-<agents>` before them, test accuracy against the budget, or `dimension`,
+/// the objective gap against d.
 pub fn figures(record: &Record) -> Vec<(String, Figure)> {
     let by_round = [
         ("objective-gap", objective_gap(record)),
@@ -65,10 +68,15 @@ fn band(record: &Record, over: &str) -> &'static str {
 /// A line an algorithm: every figure gives an algorithm the same colour and dash.
 fn curves(record: &Record, value: impl Fn(&CurvePoint) -> Option<Spread>) -> Vec<Series> {
     let points = |algorithm: &AlgorithmRecord| {
-        algorithm.curve.iter().filter_map(|at| value(at).map(|spread| point(at.round, spread))).collect()
+        algorithm
+            .curve
+            .iter()
+            .filter_map(|at| value(at).map(|spread| point(at.round, spread)))
+            .collect()
     };
-    let line =
-        |(k, algorithm): (usize, &AlgorithmRecord)| Series::new(&algorithm.label, k, points(algorithm));
+    let line = |(k, algorithm): (usize, &AlgorithmRecord)| {
+        Series::new(&algorithm.label, k, points(algorithm))
+    };
     record.algorithms.iter().enumerate().map(line).collect()
 }
 
@@ -85,7 +93,8 @@ fn mapped(spread: Spread, f: impl Fn(f64) -> f64) -> Spread {
 fn certified<'a>(record: &'a Record, quantity: &'a str) -> impl Iterator<Item = Series> + 'a {
     record.algorithms.iter().enumerate().filter_map(move |(k, algorithm)| {
         let bound = algorithm.certified.as_ref().filter(|bound| bound.quantity == quantity)?;
-        let points = bound.points.iter().map(|&(round, value)| Point::from((f64::from(round), value)));
+        let points =
+            bound.points.iter().map(|&(round, value)| Point::from((f64::from(round), value)));
         let label = format!("{}, at most ({})", algorithm.label, bound.theorem);
         Some(Series { label, points: points.collect(), colour: k, dash: k + 4 })
     })
@@ -112,7 +121,8 @@ fn tied(record: &Record) -> bool {
     record.algorithms.iter().any(|algorithm| algorithm.violation.is_some())
 }
 
-/// The line of the model that knows nothing; it breaks a linear constraint, and is nothing to compare with there.
+/// The line of the model that knows nothing; it breaks a linear constraint, and is nothing to
+/// compare with there.
 fn zero_model(record: &Record, value: f64) -> Vec<Reference> {
     if tied(record) { Vec::new() } else { vec![Reference { label: "zero model".into(), value }] }
 }
@@ -120,7 +130,8 @@ fn zero_model(record: &Record, value: f64) -> Vec<Reference> {
 fn log_error(record: &Record) -> Figure {
     let zero = record.baselines.zero_model.log_error;
     let mut y = Axis::new("ln(‖xᵢ − x*‖ / d)", Scale::Linear);
-    // A line that diverges would flatten all others: it leaves through the top instead, well above the model that knows nothing.
+    // A line that diverges would flatten all others: it leaves through the top instead, well above
+    // the model that knows nothing.
     if record.algorithms.iter().any(|algorithm| algorithm.diverged) && zero.is_finite() {
         y.limits = Some((f64::NEG_INFINITY, zero + 5.0));
     }
@@ -159,7 +170,9 @@ fn test_accuracy(record: &Record) -> Figure {
         ),
         x: rounds(),
         y: Axis::new("correct test records (%)", Scale::Linear),
-        series: curves(record, |at| at.test_accuracy.map(|spread| mapped(spread, |share| 100.0 * share))),
+        series: curves(record, |at| {
+            at.test_accuracy.map(|spread| mapped(spread, |share| 100.0 * share))
+        }),
         lines: lines.collect(),
     }
 }
@@ -187,7 +200,8 @@ fn disagreement(record: &Record) -> Figure {
     }
 }
 
-/// Two lines an algorithm in one colour: what the schedule allows, and what the transcript gave away.
+/// Two lines an algorithm in one colour: what the schedule allows, and what the transcript gave
+/// away.
 fn privacy_loss(record: &Record) -> Figure {
     let mut series = Vec::new();
     for (k, algorithm) in record.algorithms.iter().enumerate() {
@@ -202,7 +216,8 @@ fn privacy_loss(record: &Record) -> Figure {
             }
         };
         let curve = || algorithm.curve.iter();
-        let worst = curve().filter_map(|at| Some(Point::from((f64::from(at.round), at.epsilon_worst?))));
+        let worst =
+            curve().filter_map(|at| Some(Point::from((f64::from(at.round), at.epsilon_worst?))));
         line("worst case", 2 * k, worst.collect());
         line(
             "realised",

@@ -38,7 +38,8 @@ pub(super) fn contents_of(html: &str) -> String {
     format!("<nav class=\"contents\" aria-label=\"Contents\">\n<ul>\n{items}</ul>\n</nav>\n")
 }
 
-/// Tells every cell of a `results` table the heading of its column, which a narrow screen shows beside it.
+/// Tells every cell of a `results` table the heading of its column, which a narrow screen shows
+/// beside it.
 fn label_cells(html: &str) -> String {
     let mut out = String::with_capacity(html.len() + html.len() / 8);
     let mut rest = html;
@@ -64,8 +65,10 @@ fn label_table(out: &mut String, table: &str) {
             }
             let label = labels.get(cell - 1).map_or("", String::as_str);
             let empty = part.starts_with("><span class=\"none\">–</span>");
-            *out +=
-                &format!("<td data-label=\"{label}\"{}{part}", if empty { " data-empty=\"\"" } else { "" });
+            *out += &format!(
+                "<td data-label=\"{label}\"{}{part}",
+                if empty { " data-empty=\"\"" } else { "" }
+            );
         }
     }
 }

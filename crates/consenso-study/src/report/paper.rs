@@ -1,14 +1,16 @@
-//! The page of a reproduction: the paper's figures, its claims with verdicts, and what it does not say.
+//! The page of a reproduction: the paper's figures, its claims with verdicts, and what it does not
+//! say.
 
 use super::format::{count, epsilon, escape, exact, number, percent, thousands};
 use super::{chart, page};
 use crate::reproduce::{
-    CsvTable, DUAL_SIGN, Finding, PaperFigure, Part, Quantity, ReferenceCheck, Reproduction, USEFUL, Verdict,
+    CsvTable, DUAL_SIGN, Finding, PaperFigure, Part, Quantity, ReferenceCheck, Reproduction,
+    USEFUL, Verdict,
 };
 use consenso_engine::record::{AlgorithmRecord, Record};
 
-/// A reproduction as one self-contained page: verdicts, figures with their claims, the same run under two accountings, errata, the
-/// setting people should use, and how to repeat it.
+/// A reproduction as one self-contained page: verdicts, figures with their claims, the same run
+/// under two accountings, errata, the setting people should use, and how to repeat it.
 #[must_use]
 pub fn paper_html(reproduction: &Reproduction) -> String {
     let figures = reproduction.figures();
@@ -93,7 +95,9 @@ fn honest(reproduction: &Reproduction) -> String {
         return String::new();
     }
     let items: String = items.iter().map(|item| format!("<li>{item}</li>\n")).collect();
-    format!("<aside class=\"warnings\">\n<h2>Before you read on</h2>\n<ul>\n{items}</ul>\n</aside>\n")
+    format!(
+        "<aside class=\"warnings\">\n<h2>Before you read on</h2>\n<ul>\n{items}</ul>\n</aside>\n"
+    )
 }
 
 fn badge(verdict: Verdict) -> String {
@@ -181,8 +185,11 @@ fn element(reproduction: &Reproduction, figure: &PaperFigure) -> String {
     let setting = record.map_or_else(String::new, |record| {
         format!(" <span class=\"sub\">{}</span>", escape(&setting(record)))
     });
-    let caption =
-        format!("<b>{}.</b> {}{setting}{claims}", escape(&figure.paper), escape(&figure.figure.description));
+    let caption = format!(
+        "<b>{}.</b> {}{setting}{claims}",
+        escape(&figure.paper),
+        escape(&figure.figure.description)
+    );
     chart::element(&figure.name, &figure.figure, &caption)
 }
 
@@ -190,8 +197,11 @@ fn element(reproduction: &Reproduction, figure: &PaperFigure) -> String {
 fn setting(record: &Record) -> String {
     let p = &record.problem;
     let (least, most) = p.records;
-    let records =
-        if least == most { thousands(least) } else { format!("{}–{}", thousands(least), thousands(most)) };
+    let records = if least == most {
+        thousands(least)
+    } else {
+        format!("{}–{}", thousands(least), thousands(most))
+    };
     let rounds = record.algorithms.iter().map(|a| a.rounds).max().unwrap_or(0);
     format!(
         "N = {}, |E| = {}, {records} records an agent, d = {}, μ = {}, {}, {}, seed {}.",
@@ -220,7 +230,13 @@ fn results(record: &Record) -> String {
                 optional(e.and_then(|e| e.worst_case_pure), epsilon),
                 e.map_or_else(
                     || NONE.into(),
-                    |e| format!("{} <span class=\"sub\">δ = {}</span>", epsilon(e.claim), exact(e.delta)),
+                    |e| {
+                        format!(
+                            "{} <span class=\"sub\">δ = {}</span>",
+                            epsilon(e.claim),
+                            exact(e.delta)
+                        )
+                    },
                 ),
             ],
         )
@@ -269,7 +285,8 @@ fn optional(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
 
 fn parameters(record: &Record) -> String {
     let one = |a: &AlgorithmRecord| {
-        let noise = if a.noise.is_empty() { String::new() } else { format!("; noise: {}", a.noise) };
+        let noise =
+            if a.noise.is_empty() { String::new() } else { format!("; noise: {}", a.noise) };
         format!(
             "<li><b>{}</b> <code>{}</code>{}</li>\n",
             escape(&a.label),
@@ -338,8 +355,11 @@ fn errata(reproduction: &Reproduction, figures: &[PaperFigure]) -> String {
             format!("<li>{what}{shown}</li>\n")
         })
         .collect();
-    let charts =
-        if charts.is_empty() { charts } else { format!("<div class=\"figures\">\n{charts}</div>\n") };
+    let charts = if charts.is_empty() {
+        charts
+    } else {
+        format!("<div class=\"figures\">\n{charts}</div>\n")
+    };
     format!(
         "<section id=\"errata\">\n<h2>Errata of the printed paper</h2>\n<p>Where the print and the checked mathematics differ, this software follows the \
          mathematics.</p>\n<ol class=\"errata\">\n{items}</ol>\n{charts}</section>\n"
@@ -350,8 +370,9 @@ fn errata(reproduction: &Reproduction, figures: &[PaperFigure]) -> String {
 fn errata_of(reproduction: &Reproduction) -> Vec<(&'static str, String)> {
     let diverged = reproduction.record(DUAL_SIGN).map_or_else(String::new, |record| {
         let end = |printed: bool| {
-            let find =
-                |a: &&AlgorithmRecord| (a.parameters["printed_dual_sign"].as_bool() == Some(true)) == printed;
+            let find = |a: &&AlgorithmRecord| {
+                (a.parameters["printed_dual_sign"].as_bool() == Some(true)) == printed
+            };
             record
                 .algorithms
                 .iter()
@@ -365,10 +386,16 @@ fn errata_of(reproduction: &Reproduction) -> Vec<(&'static str, String)> {
             number(end(false), 3)
         )
     });
-    let below =
-        reproduction.gamma.iter().filter(|p| p.printed.is_some_and(|printed| printed < p.exact)).count();
-    let least =
-        reproduction.gamma.iter().filter_map(|p| Some(p.printed? / p.exact - 1.0)).fold(0.0, f64::min);
+    let below = reproduction
+        .gamma
+        .iter()
+        .filter(|p| p.printed.is_some_and(|printed| printed < p.exact))
+        .count();
+    let least = reproduction
+        .gamma
+        .iter()
+        .filter_map(|p| Some(p.printed? / p.exact - 1.0))
+        .fold(0.0, f64::min);
     let gamma = match reproduction.gamma.len() {
         0 => String::new(),
         all => format!(
@@ -376,9 +403,10 @@ fn errata_of(reproduction: &Reproduction) -> Vec<(&'static str, String)> {
             number(-100.0 * least, 2)
         ),
     };
-    let random = reproduction.findings().into_iter().find(|f| f.claim.contains("Algorithm 2 no accuracy"));
     let random =
-        random.map_or_else(String::new, |f| format!("Shown in Figure (D): {}.", escape(&f.measured)));
+        reproduction.findings().into_iter().find(|f| f.claim.contains("Algorithm 2 no accuracy"));
+    let random = random
+        .map_or_else(String::new, |f| format!("Shown in Figure (D): {}.", escape(&f.measured)));
     vec![
         (
             "Algorithm 1’s dual update is printed with the wrong sign; as printed it diverges on every graph tried.",
@@ -417,8 +445,14 @@ fn errata_of(reproduction: &Reproduction) -> Vec<(&'static str, String)> {
 /// The setting people should use beside the paper's.
 fn useful(reproduction: &Reproduction, figures: &[PaperFigure]) -> String {
     let Some(record) = reproduction.record(USEFUL) else { return String::new() };
-    let row = |of: &str, label: &str, accuracy: Option<f64>, claim: String, majority: Option<f64>| {
-        let gain = accuracy.zip(majority).map(|(a, m)| format!("{:+.1}", 100.0 * (a - m)).replace('-', "−"));
+    let row = |of: &str,
+               label: &str,
+               accuracy: Option<f64>,
+               claim: String,
+               majority: Option<f64>| {
+        let gain = accuracy
+            .zip(majority)
+            .map(|(a, m)| format!("{:+.1}", 100.0 * (a - m)).replace('-', "−"));
         format!(
             "<tr><th scope=\"row\">{}</th><td class=\"words\">{}</td><td>{claim}</td><td>{}</td><td>{}</td></tr>\n",
             escape(label),
@@ -432,7 +466,11 @@ fn useful(reproduction: &Reproduction, figures: &[PaperFigure]) -> String {
         let private = record.algorithms.iter().filter_map(|a| Some((a, a.epsilon.as_ref()?)));
         let rows: String = private
             .map(|(a, e)| {
-                let claim = format!("{} <span class=\"sub\">δ = {}</span>", epsilon(e.claim), exact(e.delta));
+                let claim = format!(
+                    "{} <span class=\"sub\">δ = {}</span>",
+                    epsilon(e.claim),
+                    exact(e.delta)
+                );
                 row(of, &a.label, a.test_accuracy, claim, majority)
             })
             .collect();
@@ -444,11 +482,15 @@ fn useful(reproduction: &Reproduction, figures: &[PaperFigure]) -> String {
             majority,
         )
     };
-    let paper =
-        reproduction.record("paper-2a").map_or_else(String::new, |record| rows(record, "the paper’s, μ = 1"));
+    let paper = reproduction
+        .record("paper-2a")
+        .map_or_else(String::new, |record| rows(record, "the paper’s, μ = 1"));
     let here = format!("useful, μ = {}", exact(record.problem.regularization));
-    let chart: String =
-        figures.iter().filter(|f| f.name == "useful-accuracy").map(|f| element(reproduction, f)).collect();
+    let chart: String = figures
+        .iter()
+        .filter(|f| f.name == "useful-accuracy")
+        .map(|f| element(reproduction, f))
+        .collect();
     format!(
         "<section id=\"useful\">\n<h2>The setting people should use</h2>\n<p>One-hot features over a public schema, weak regularisation, thousands of records \
          an agent, a total budget for replacing any one record. Here private training beats the majority by several points.</p>\n\
@@ -495,7 +537,9 @@ fn data(reproduction: &Reproduction) -> String {
         let columns: Vec<String> = table
             .columns
             .iter()
-            .map(|column| format!("<li><code>{}</code>: {}</li>", column.name, escape(&column.meaning)))
+            .map(|column| {
+                format!("<li><code>{}</code>: {}</li>", column.name, escape(&column.meaning))
+            })
             .collect();
         format!(
             "<details class=\"minor\">\n<summary>data/{}.csv</summary>\n<p class=\"note\">{}</p>\n<ul class=\"note\">{}</ul>\n</details>\n",

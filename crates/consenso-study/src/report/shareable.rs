@@ -6,7 +6,8 @@ use consenso_engine::record::Shareable;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// One page of what may be shared: the claims, what all of them cost together, and results on public test records.
+/// One page of what may be shared: the claims, what all of them cost together, and results on
+/// public test records.
 #[must_use]
 pub fn shareable_html(shareable: &Shareable) -> String {
     let value = shareable.value();
@@ -31,7 +32,8 @@ pub fn shareable_html(shareable: &Shareable) -> String {
     let algorithms = value["algorithms"].as_array().unwrap_or(&empty);
     for a in algorithms {
         let text = |v: &Value| escape(v.as_str().unwrap_or("–"));
-        let accuracy = a["test_accuracy"].as_f64().map_or("–".into(), |v| format!("{:.2} %", 100.0 * v));
+        let accuracy =
+            a["test_accuracy"].as_f64().map_or("–".into(), |v| format!("{:.2} %", 100.0 * v));
         let epsilon = a["epsilon"]["claim"]
             .as_f64()
             .map_or("–".into(), |e| consenso_engine::privacy::printed_up(e, 4));

@@ -1,4 +1,5 @@
-//! The figures, as the paper has them and with what it leaves out: the zero model and the majority class.
+//! The figures, as the paper has them and with what it leaves out: the zero model and the majority
+//! class.
 
 use super::gamma::{FIGURE_SHIFT, LARGE_SHIFT};
 use super::{DUAL_SIGN, Part, Reproduction, USEFUL, randomises};
@@ -60,7 +61,14 @@ impl Reproduction {
     }
 
     /// Accuracy, privacy and what the model is worth, of one comparison.
-    fn compared(&self, name: &str, part: Part, paper: &str, files: [&str; 3], all: &mut Vec<PaperFigure>) {
+    fn compared(
+        &self,
+        name: &str,
+        part: Part,
+        paper: &str,
+        files: [&str; 3],
+        all: &mut Vec<PaperFigure>,
+    ) {
         let Some(record) = self.record(name) else { return };
         let of = |file: &str, sub: &str, figure: Figure| PaperFigure {
             name: file.into(),
@@ -102,7 +110,11 @@ impl Reproduction {
         let lines = [2.0, 4.0, 6.0, 8.0, 10.0].into_iter().enumerate();
         let series = lines.map(|(k, beta)| {
             let points = self.gamma.iter().filter(|p| p.shift == FIGURE_SHIFT && p.beta == beta);
-            Series::new(format!("β = {beta}"), k, points.map(|p| Point::from((p.omega, p.exact))).collect())
+            Series::new(
+                format!("β = {beta}"),
+                k,
+                points.map(|p| Point::from((p.omega, p.exact))).collect(),
+            )
         });
         PaperFigure {
             name: "figure-1".into(),
@@ -125,11 +137,12 @@ impl Reproduction {
     }
 
     fn printed_gamma(&self) -> PaperFigure {
-        let lines = [(FIGURE_SHIFT, 2.0), (FIGURE_SHIFT, 10.0), (LARGE_SHIFT, 2.0), (LARGE_SHIFT, 10.0)];
+        let lines =
+            [(FIGURE_SHIFT, 2.0), (FIGURE_SHIFT, 10.0), (LARGE_SHIFT, 2.0), (LARGE_SHIFT, 10.0)];
         let series = lines.into_iter().enumerate().map(|(k, (shift, beta))| {
             let points = self.gamma.iter().filter(|p| p.shift == shift && p.beta == beta);
-            let points =
-                points.filter_map(|p| Some(Point::from((p.omega, 100.0 * (p.printed? / p.exact - 1.0)))));
+            let points = points
+                .filter_map(|p| Some(Point::from((p.omega, 100.0 * (p.printed? / p.exact - 1.0)))));
             Series::new(format!("αB∞ = {shift}, β = {beta}"), k, points.collect())
         });
         PaperFigure {
@@ -156,9 +169,13 @@ impl Reproduction {
 fn lines(records: &[&Record], value: impl Fn(&CurvePoint) -> Option<Spread>) -> Vec<Series> {
     let all = records.iter().flat_map(|record| &record.algorithms);
     let line = |(k, a): (usize, &AlgorithmRecord)| {
-        let points = a.curve.iter().filter_map(|at| value(at).map(|spread| report::point(at.round, spread)));
-        let index =
-            if records.len() == 1 && records[0].name.starts_with("paper") { palette(a, k) } else { k };
+        let points =
+            a.curve.iter().filter_map(|at| value(at).map(|spread| report::point(at.round, spread)));
+        let index = if records.len() == 1 && records[0].name.starts_with("paper") {
+            palette(a, k)
+        } else {
+            k
+        };
         Series::new(&a.label, index, points.collect())
     };
     all.enumerate().map(line).collect()
@@ -188,13 +205,17 @@ fn accuracy(records: &[&Record]) -> Figure {
     }
 }
 
-/// Where weights are random: worst case and realised loss. Elsewhere: what the authors say it costs.
+/// Where weights are random: worst case and realised loss. Elsewhere: what the authors say it
+/// costs.
 fn privacy(record: &Record) -> Figure {
     let mut series = Vec::new();
     for (place, a) in record.algorithms.iter().enumerate().filter(|(_, a)| a.epsilon.is_some()) {
         let k = palette(a, place);
         let points = |of: &dyn Fn(&CurvePoint) -> Option<Spread>| -> Vec<Point> {
-            a.curve.iter().filter_map(|at| of(at).map(|spread| report::point(at.round, spread))).collect()
+            a.curve
+                .iter()
+                .filter_map(|at| of(at).map(|spread| report::point(at.round, spread)))
+                .collect()
         };
         let mut add = |label: String, dash: usize, points: Vec<Point>| {
             if !points.is_empty() {
@@ -203,7 +224,11 @@ fn privacy(record: &Record) -> Figure {
         };
         if randomises(a) {
             let flat = |e: f64| Spread { min: e, mean: e, max: e };
-            add(format!("{}, worst case", a.label), k + 4, points(&|at| at.epsilon_worst.map(flat)));
+            add(
+                format!("{}, worst case", a.label),
+                k + 4,
+                points(&|at| at.epsilon_worst.map(flat)),
+            );
             add(format!("{}, realised", a.label), k, points(&|at| at.epsilon_realised));
         } else {
             add(a.label.clone(), k, points(&|at| at.epsilon_published));
@@ -225,16 +250,19 @@ fn privacy(record: &Record) -> Figure {
     }
 }
 
-/// Where to end an axis so that the widest band does not flatten every line, and what to say about it.
+/// Where to end an axis so that the widest band does not flatten every line, and what to say about
+/// it.
 fn cut_off(series: &[Series]) -> (f64, String) {
     let most = series.iter().flat_map(|s| &s.points).map(|p| p.mean).fold(0.0, f64::max);
     let reach = |s: &Series| s.points.iter().map(|p| p.high).fold(0.0, f64::max);
     let beyond = series.iter().filter(|s| reach(s) > 1.6 * most);
-    let note: String = beyond.map(|s| format!(" The band of {} reaches {:.1}.", s.label, reach(s))).collect();
+    let note: String =
+        beyond.map(|s| format!(" The band of {} reaches {:.1}.", s.label, reach(s))).collect();
     (if note.is_empty() { f64::INFINITY } else { 1.6 * most }, note)
 }
 
-/// Test accuracy, lines only: over runs each method goes from the minority's share to the majority's, and bands would hide the lines.
+/// Test accuracy, lines only: over runs each method goes from the minority's share to the
+/// majority's, and bands would hide the lines.
 fn worth(record: &Record) -> Figure {
     let percent = |spread: Spread| Spread {
         min: 100.0 * spread.mean,
@@ -242,15 +270,17 @@ fn worth(record: &Record) -> Figure {
         max: 100.0 * spread.mean,
     };
     let all = record.algorithms.iter().flat_map(|a| &a.curve).filter_map(|at| at.test_accuracy);
-    let (low, high) = all.fold((1.0f64, 0.0f64), |(low, high), s| (low.min(s.min), high.max(s.max)));
+    let (low, high) =
+        all.fold((1.0f64, 0.0f64), |(low, high), s| (low.min(s.min), high.max(s.max)));
     let baselines = &record.baselines;
     let references = [
         ("majority class", baselines.majority_accuracy),
         ("zero model", baselines.zero_model.accuracy),
         ("optimum x*", baselines.central_optimum_accuracy),
     ];
-    let reference =
-        |(label, value): (&str, Option<f64>)| Some(Reference { label: label.into(), value: 100.0 * value? });
+    let reference = |(label, value): (&str, Option<f64>)| {
+        Some(Reference { label: label.into(), value: 100.0 * value? })
+    };
     Figure {
         title: "Test accuracy of the mean model".into(),
         description: format!(

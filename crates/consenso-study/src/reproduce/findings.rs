@@ -56,10 +56,8 @@ pub struct Finding {
 /// Two seeds of one setting differ by about this in the log metric (docs/paper.md section 6).
 const SAME: f64 = 0.15;
 
-const LOG_RULE: &str =
-    "reproduced: at most 0.15 worse in the log metric, the spread between seeds; partly: at most 0.5 worse";
-const PRINTED_RULE: &str =
-    "reproduced: rounds to the paper's 30 % or better (at least 25 %); partly: at least half of it (15 %)";
+const LOG_RULE: &str = "reproduced: at most 0.15 worse in the log metric, the spread between seeds; partly: at most 0.5 worse";
+const PRINTED_RULE: &str = "reproduced: rounds to the paper's 30 % or better (at least 25 %); partly: at least half of it (15 %)";
 const SHARE_RULE: &str = "reproduced: rounds to the paper's 30 % or better (below 35 %); partly: at least half of the claimed saving \
                           (below 65 %)";
 
@@ -93,13 +91,16 @@ impl Reproduction {
         all.into_iter().flatten().collect()
     }
 
-    /// Private methods of the paper's settings that end farther from x* than the zero model: all, out of how many.
+    /// Private methods of the paper's settings that end farther from x* than the zero model: all,
+    /// out of how many.
     #[must_use]
     pub fn worse_than_zero(&self) -> (usize, usize) {
-        let ours =
-            self.records.iter().filter(|r| ["paper-2a", "paper-b", "paper-c"].contains(&r.name.as_str()));
-        let private =
-            ours.flat_map(|r| r.algorithms.iter().filter(|a| a.epsilon.is_some()).map(move |a| (r, a)));
+        let ours = self
+            .records
+            .iter()
+            .filter(|r| ["paper-2a", "paper-b", "paper-c"].contains(&r.name.as_str()));
+        let private = ours
+            .flat_map(|r| r.algorithms.iter().filter(|a| a.epsilon.is_some()).map(move |a| (r, a)));
         let (mut worse, mut all) = (0, 0);
         for (record, algorithm) in private {
             all += 1;
@@ -110,7 +111,8 @@ impl Reproduction {
 
     /// "Larger ω and β … lead to better privacy amplification."
     fn gamma_falls(&self) -> Option<Finding> {
-        let grid: Vec<&GammaPoint> = self.gamma.iter().filter(|p| p.shift == FIGURE_SHIFT).collect();
+        let grid: Vec<&GammaPoint> =
+            self.gamma.iter().filter(|p| p.shift == FIGURE_SHIFT).collect();
         if !self.parts.contains(&Part::One) || grid.is_empty() {
             return None;
         }
@@ -142,7 +144,13 @@ impl Reproduction {
     }
 
     /// "The parameter randomization in Algorithms 1 and 2 does not bring accuracy compromise."
-    fn no_cost(&self, figure: &'static str, first: &str, second: &str, of: Pair) -> Option<Finding> {
+    fn no_cost(
+        &self,
+        figure: &'static str,
+        first: &str,
+        second: &str,
+        of: Pair,
+    ) -> Option<Finding> {
         let differences: Vec<(usize, f64)> = [first, second]
             .into_iter()
             .filter_map(|name| {
@@ -154,8 +162,10 @@ impl Reproduction {
         if differences.is_empty() {
             return None;
         }
-        let each: Vec<String> =
-            differences.iter().map(|(agents, d)| format!("{} with {agents} agents", signed(*d))).collect();
+        let each: Vec<String> = differences
+            .iter()
+            .map(|(agents, d)| format!("{} with {agents} agents", signed(*d)))
+            .collect();
         Some(Finding {
             figure,
             claim: of.claim,
@@ -182,7 +192,8 @@ const ADMM: Pair = Pair {
     kind: "admm",
     twins: &["consensus-admm", "jacobi-admm"],
 };
-const GD: Pair = Pair { claim: "Random weights cost Algorithm 2 no accuracy", kind: "gd", twins: &["dgd"] };
+const GD: Pair =
+    Pair { claim: "Random weights cost Algorithm 2 no accuracy", kind: "gd", twins: &["dgd"] };
 
 impl Pair {
     fn random(self, record: &Record) -> Option<&AlgorithmRecord> {
@@ -208,10 +219,14 @@ fn minus(value: f64) -> String {
     format!("{value:.2}").replace('-', "−")
 }
 
-/// "Even with the first-order approximation, Algorithm 1 has almost the same performance as prior works."
+/// "Even with the first-order approximation, Algorithm 1 has almost the same performance as prior
+/// works."
 fn close_to_prior(figure: &'static str, record: &Record) -> Option<Finding> {
     let own = last(algorithm(record, "admm")?)?;
-    let others = record.algorithms.iter().filter(|a| ["pp", "dvp", "output-admm"].contains(&a.kind.as_str()));
+    let others = record
+        .algorithms
+        .iter()
+        .filter(|a| ["pp", "dvp", "output-admm"].contains(&a.kind.as_str()));
     let (best, label) =
         others.filter_map(|a| Some((last(a)?, &a.label))).min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(Finding {
@@ -239,7 +254,10 @@ fn reduction(record: &Record) -> Option<Finding> {
         figure: "figure-2b",
         claim: "Random weights reduce Algorithm 1's privacy loss by 30 % on average",
         paper: "30 %".into(),
-        measured: format!("{:.1} %: {realised:.2} realised of {worst:.2} in the worst case", 100.0 * value),
+        measured: format!(
+            "{:.1} %: {realised:.2} realised of {worst:.2} in the worst case",
+            100.0 * value
+        ),
         value,
         rule: PRINTED_RULE,
         verdict: match value {
@@ -252,7 +270,8 @@ fn reduction(record: &Record) -> Option<Finding> {
 
 /// "The privacy loss of Algorithm 2* is only 30% of [PDOP]."
 fn share_of_pdop(record: &Record) -> Option<Finding> {
-    let (own, theirs) = (paper_cost(algorithm(record, "gd-star")?)?, paper_cost(algorithm(record, "pdop")?)?);
+    let (own, theirs) =
+        (paper_cost(algorithm(record, "gd-star")?)?, paper_cost(algorithm(record, "pdop")?)?);
     let value = own / theirs;
     Some(Finding {
         figure: "figure-c-b",

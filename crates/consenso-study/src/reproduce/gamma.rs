@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// αB_∞ in Figure 1.
 pub(super) const FIGURE_SHIFT: f64 = 0.001;
-/// Ten times that: one gradient step of Algorithm 1 at D = 1 with the paper's records, where the error of the print shows.
+/// Ten times that: one gradient step of Algorithm 1 at D = 1 with the paper's records, where the
+/// error of the print shows.
 pub(super) const LARGE_SHIFT: f64 = 0.01;
 
 /// γ at one point.

@@ -1,11 +1,12 @@
-//! The paper's figures again: which experiments they need, what is drawn from them, and whether the paper's claims hold.
+//! The paper's figures again: which experiments they need, what is drawn from them, and whether the
+//! paper's claims hold.
 //!
 //! ```text
 //! Part ─► experiments ─► Records ─► Reproduction ─► figures, tables, findings ─► page
 //! ```
 //!
-//! Every number is computed from the records of this run. What the paper says stands beside it, and a verdict follows from a rule that
-//! is printed with it.
+//! Every number is computed from the records of this run. What the paper says stands beside it, and
+//! a verdict follows from a rule that is printed with it.
 
 mod figures;
 mod findings;
@@ -79,10 +80,12 @@ impl Part {
     }
 }
 
-/// The built-in experiments that some figures need, each once; all figures together also get the setting people should use.
+/// The built-in experiments that some figures need, each once; all figures together also get the
+/// setting people should use.
 #[must_use]
 pub fn experiments(parts: &[Part]) -> Vec<&'static str> {
-    let mut names: Vec<&str> = parts.iter().flat_map(|part| part.experiments().iter().copied()).collect();
+    let mut names: Vec<&str> =
+        parts.iter().flat_map(|part| part.experiments().iter().copied()).collect();
     if Part::ALL.iter().all(|part| parts.contains(part)) {
         names.push(USEFUL);
     }
@@ -135,7 +138,8 @@ fn algorithm<'a>(record: &'a Record, kind: &str) -> Option<&'a AlgorithmRecord> 
     of_kind().find(|a| a.epsilon.is_some()).or_else(|| of_kind().next())
 }
 
-/// What an algorithm cost as the paper counts: the realised mean where weights are random, else its authors' account.
+/// What an algorithm cost as the paper counts: the realised mean where weights are random, else its
+/// authors' account.
 fn paper_cost(algorithm: &AlgorithmRecord) -> Option<f64> {
     if randomises(algorithm) {
         return algorithm.epsilon.as_ref()?.realised_mean;

@@ -1,4 +1,5 @@
-//! An independent check of the same settings (numpy, another seed): values a right implementation must come close to.
+//! An independent check of the same settings (numpy, another seed): values a right implementation
+//! must come close to.
 
 use super::{Reproduction, algorithm, paper_cost};
 use serde::Serialize;
@@ -56,18 +57,28 @@ impl Reproduction {
     /// Every value that an independent program computed too.
     #[must_use]
     pub fn reference_checks(&self) -> Vec<ReferenceCheck> {
-        let check = |&(experiment, kind, quantity, reference): &(&'static str, &str, Quantity, f64)| {
-            let algorithm = algorithm(self.record(experiment)?, kind)?;
-            let (measured, agrees) = match quantity {
-                LogError => (algorithm.log_error, (algorithm.log_error - reference).abs() <= 0.15),
-                Epsilon => {
-                    let measured = paper_cost(algorithm)?;
-                    (measured, (measured / reference - 1.0).abs() <= 0.06)
-                }
+        let check =
+            |&(experiment, kind, quantity, reference): &(&'static str, &str, Quantity, f64)| {
+                let algorithm = algorithm(self.record(experiment)?, kind)?;
+                let (measured, agrees) = match quantity {
+                    LogError => {
+                        (algorithm.log_error, (algorithm.log_error - reference).abs() <= 0.15)
+                    }
+                    Epsilon => {
+                        let measured = paper_cost(algorithm)?;
+                        (measured, (measured / reference - 1.0).abs() <= 0.06)
+                    }
+                };
+                let algorithm = algorithm.label.clone();
+                Some(ReferenceCheck {
+                    experiment,
+                    algorithm,
+                    quantity,
+                    reference,
+                    measured,
+                    agrees,
+                })
             };
-            let algorithm = algorithm.label.clone();
-            Some(ReferenceCheck { experiment, algorithm, quantity, reference, measured, agrees })
-        };
         REFERENCES.iter().filter_map(check).collect()
     }
 }

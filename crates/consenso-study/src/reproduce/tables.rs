@@ -51,7 +51,8 @@ impl From<&str> for Cell {
 
 impl CsvTable {
     fn new(name: &str, about: &str, columns: &[(&'static str, &str)]) -> Self {
-        let column = |&(name, meaning): &(&'static str, &str)| Column { name, meaning: meaning.into() };
+        let column =
+            |&(name, meaning): &(&'static str, &str)| Column { name, meaning: meaning.into() };
         Self {
             name: name.into(),
             about: about.into(),
@@ -75,7 +76,9 @@ impl CsvTable {
 
 fn written(cell: &Cell) -> String {
     match cell {
-        Cell::Text(text) if text.contains([',', '"', '\n']) => format!("\"{}\"", text.replace('"', "\"\"")),
+        Cell::Text(text) if text.contains([',', '"', '\n']) => {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        }
         Cell::Text(text) => text.clone(),
         Cell::Number(value) => value.to_string(),
         Cell::Empty => String::new(),
@@ -153,7 +156,8 @@ impl Reproduction {
             ("verdict", "reproduced, partly or not"),
             ("rule", "how the verdict follows"),
         ];
-        let mut table = CsvTable::new("findings", "The paper's claims beside what was measured.", &columns);
+        let mut table =
+            CsvTable::new("findings", "The paper's claims beside what was measured.", &columns);
         table.rows = self
             .findings()
             .iter()
@@ -173,7 +177,10 @@ impl Reproduction {
             ("kind", "the algorithm, as experiment files write it"),
             ("rounds", "rounds that used records"),
             ("log_error", "ln(‖x_i − x*‖/d) after the last round, mean over agents and runs"),
-            ("test_accuracy", "share of test records labelled correctly, mean over agents and runs"),
+            (
+                "test_accuracy",
+                "share of test records labelled correctly, mean over agents and runs",
+            ),
             ("majority_accuracy", "the same for always answering the most frequent class"),
             ("zero_log_error", "ln(‖0 − x*‖/d), mean over runs"),
             ("epsilon_published", "the cost by the authors' own account, mean over agents"),
@@ -186,7 +193,8 @@ impl Reproduction {
             ("epsilon_claim", "the smallest ε that is certified at delta"),
             ("delta", "δ of the claim"),
         ];
-        let mut table = CsvTable::new("algorithms", "One row an experiment and algorithm.", &columns);
+        let mut table =
+            CsvTable::new("algorithms", "One row an experiment and algorithm.", &columns);
         for record in &self.records {
             for a in &record.algorithms {
                 let e = a.epsilon.as_ref();
@@ -222,8 +230,11 @@ fn curves(figure: &PaperFigure) -> CsvTable {
         ("min", "lower end of the band"),
         ("max", "upper end of the band"),
     ];
-    let mut table =
-        CsvTable::new(&figure.name, &format!("{}: {}.", figure.paper, figure.figure.title), &columns);
+    let mut table = CsvTable::new(
+        &figure.name,
+        &format!("{}: {}.", figure.paper, figure.figure.title),
+        &columns,
+    );
     let rows = |series: &Series| {
         let row = |p: &crate::report::Point| {
             vec![

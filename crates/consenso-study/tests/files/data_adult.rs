@@ -1,4 +1,5 @@
-//! The bundled Adult data against its documentation and against an independent encoder (`golden/adult.py`).
+//! The bundled Adult data against its documentation and against an independent encoder
+//! (`golden/adult.py`).
 
 use consenso_engine::data::{DataError, Encoding, Records, RowBounds, Schema};
 use consenso_study::{SchemaFile as _, bundled};
@@ -32,10 +33,17 @@ fn agrees(records: &Records, golden: &Value) {
     assert_eq!(records.dim() as u64, golden["dim"]);
     for entry in golden["rows"].as_array().expect("rows") {
         let index = usize::try_from(entry["index"].as_u64().expect("index")).expect("index");
-        assert_eq!(records.labels()[index], entry["label"].as_f64().expect("label"), "label of row {index}");
+        assert_eq!(
+            records.labels()[index],
+            entry["label"].as_f64().expect("label"),
+            "label of row {index}"
+        );
         let values = entry["values"].as_array().expect("values");
         for (j, (mine, theirs)) in records.row(index).iter().zip(values).enumerate() {
-            assert!(close(*mine, theirs.as_f64().expect("value"), 1e-13), "row {index}, feature {j}");
+            assert!(
+                close(*mine, theirs.as_f64().expect("value"), 1e-13),
+                "row {index}, feature {j}"
+            );
         }
     }
     let sums = golden["column_sums"].as_array().expect("sums");
@@ -85,7 +93,9 @@ fn exact_norm_squared(row: &[f64]) -> (f64, f64) {
         let product = value * value;
         let sum = high + product;
         let virtual_part = sum - high;
-        low += (high - (sum - virtual_part)) + (product - virtual_part) + value.mul_add(value, -product);
+        low += (high - (sum - virtual_part))
+            + (product - virtual_part)
+            + value.mul_add(value, -product);
         high = sum;
     }
     (high, low)
@@ -124,7 +134,10 @@ fn adult_bounds_are_the_tight_ones() {
 #[test]
 fn adult_has_no_numeric_encoding() {
     let error = bundled::adult(Encoding::Numeric).expect_err("categories are not numbers");
-    assert!(matches!(&error, DataError::NotNumeric { column, .. } if column == "workclass"), "{error}");
+    assert!(
+        matches!(&error, DataError::NotNumeric { column, .. } if column == "workclass"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Loading: encodings by hand, every bad input with its message and line, drafts, LIBSVM, summaries.
+//! Loading: encodings by hand, every bad input with its message and line, drafts, LIBSVM,
+//! summaries.
 
 use consenso_engine::data::{
-    Column, DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema, SchemaError,
-    Summary, Table, TextEncoding, csv, libsvm,
+    Column, DataError, Dataset, DraftOptions, Encoder, Encoding, Format, Kind, Label, Schema,
+    SchemaError, Summary, Table, TextEncoding, csv, libsvm,
 };
 use consenso_study::{SchemaFile as _, bundled, packed};
 
@@ -50,7 +51,10 @@ fn encoded(table: &Table, encoding: Encoding) -> Vec<Vec<f64>> {
 
 fn assert_close(mine: &[f64], wanted: &[f64]) {
     assert_eq!(mine.len(), wanted.len());
-    assert!(mine.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-14), "{mine:?} is not {wanted:?}");
+    assert!(
+        mine.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-14),
+        "{mine:?} is not {wanted:?}"
+    );
 }
 
 #[test]
@@ -83,16 +87,21 @@ fn numeric_by_hand() {
     let text = "reviewed = true\n[[column]]\nname='a'\nkind='numeric'\nmin=-3\nmax=1\n[[column]]\nname='b'\nkind='numeric'\n\
                 min=2\nmax=4\n[[column]]\nname='y'\nkind='label'\nmin=0\nmax=1\n";
     let schema = Schema::from_toml(text).expect("valid");
-    let table = csv::read("a,b,y\n-3,4,0.5\n0.25,9,7\n".as_bytes(), "n.csv", &schema).expect("valid");
+    let table =
+        csv::read("a,b,y\n-3,4,0.5\n0.25,9,7\n".as_bytes(), "n.csv", &schema).expect("valid");
     assert_eq!(encoded(&table, Encoding::Numeric), [[-3.0, 4.0], [0.25, 4.0]]);
     assert_eq!(table.labels(), [0.5, 1.0]);
     assert_eq!((table.report().clamped["b"], table.report().clamped["y"]), (1, 1));
     let bounds = Encoder::new(&schema, Encoding::Numeric).expect("fits").bounds();
     assert_eq!(bounds.linf(), 4.0);
     assert!(
-        bounds.l1() >= 7.0 && bounds.l1() < 7.0 + 1e-13 && bounds.l2() >= 5.0 && bounds.l2() < 5.0 + 1e-13
+        bounds.l1() >= 7.0
+            && bounds.l1() < 7.0 + 1e-13
+            && bounds.l2() >= 5.0
+            && bounds.l2() < 5.0 + 1e-13
     );
-    let error = Encoder::new(&self::schema(), Encoding::Numeric).expect_err("a category").to_string();
+    let error =
+        Encoder::new(&self::schema(), Encoding::Numeric).expect_err("a category").to_string();
     assert_eq!(
         error,
         "the encoding \"numeric\" cannot take the categorical column \"colour\"; use \"one-hot\", or mark the column as \"ignored\""
@@ -101,13 +110,14 @@ fn numeric_by_hand() {
 
 #[test]
 fn files_are_read_as_people_write_them() {
-    let wanted = encoded(&read("age,colour,note,ill\n40,green,a,yes\n").expect("valid"), Encoding::OneHot);
+    let wanted =
+        encoded(&read("age,colour,note,ill\n40,green,a,yes\n").expect("valid"), Encoding::OneHot);
     for text in [
-        "age,colour,note,ill\r\n40,green,a,yes\r\n",                 // CRLF
+        "age,colour,note,ill\r\n40,green,a,yes\r\n",   // CRLF
         "\u{feff}age,colour,note,ill\n40,green,a,yes", // a byte order mark; no newline at the end
         " age , colour,note,ill \n 40 ,\tgreen,a, yes \n\n  \n", // spaces and blank lines
         "ill,note,colour,age\nyes,\"a, \"\"b\"\"\nc\",green,40.0\n", // another order; quotes, a comma and a newline inside
-        "age,colour,note,ill\n4e1,green,?,yes\n",                    // an ignored column may be missing
+        "age,colour,note,ill\n4e1,green,?,yes\n", // an ignored column may be missing
     ] {
         assert_eq!(encoded(&read(text).expect(text), Encoding::OneHot), wanted, "{text:?}");
     }
@@ -116,8 +126,9 @@ fn files_are_read_as_people_write_them() {
         "reviewed = true\nheader = false\ndelimiter = ';'\ncomment = '|'\nmissing = ['NA']",
     );
     let headerless = Schema::from_toml(&headerless).expect("valid");
-    let table = csv::read("| made by hand\n40;green;a;yes\n30;NA;;no\n".as_bytes(), "s.csv", &headerless)
-        .expect("valid");
+    let table =
+        csv::read("| made by hand\n40;green;a;yes\n30;NA;;no\n".as_bytes(), "s.csv", &headerless)
+            .expect("valid");
     assert_eq!(encoded(&table, Encoding::OneHot), wanted);
     assert_eq!((table.report().dropped_missing, table.report().missing["colour"]), (1, 1));
 }
@@ -165,8 +176,8 @@ prevalence = 0.2
 const CLINIC_FILE: &str = "größe;aufnahme;station;kosten;patient;krank\r\n1,5;31.01.2020;süd;1.234,56;A;ja\r\n;1.2.2020;;offen;B;nein\r\n\
                            2,25;01.01.2020;nord;7;A;nein\r\n3;02.01.2020;nord;8;A;ja\r\n4;k.A.;nord;9;C;ja\r\n";
 
-/// What an export from Excel in Germany looks like, in each of the encodings it may have: the same records, and all that is
-/// missing as the schema says.
+/// What an export from Excel in Germany looks like, in each of the encodings it may have: the same
+/// records, and all that is missing as the schema says.
 #[test]
 fn a_german_export_is_read_as_it_is() {
     let schema = Schema::from_toml(CLINIC).expect("valid");
@@ -189,7 +200,10 @@ fn a_german_export_is_read_as_it_is() {
             "{reading}"
         );
         let features: Vec<&str> = schema.features().map(|column| column.name.as_str()).collect();
-        assert_eq!(features, ["größe", "größe=missing", "aufnahme", "station", "kosten", "kosten=missing"]);
+        assert_eq!(
+            features,
+            ["größe", "größe=missing", "aufnahme", "station", "kosten", "kosten=missing"]
+        );
         assert_eq!(&*table.row(0), [1.5, 0.0, 30.0, 0.0, 1234.56, 0.0]);
         assert_eq!(
             &*table.row(1),
@@ -202,7 +216,10 @@ fn a_german_export_is_read_as_it_is() {
             (&[1.0, -1.0, -1.0][..], &[0, 1, 0][..], &[0, 1, 2][..])
         );
         let report = table.report();
-        assert_eq!((report.dropped_missing, report.dropped_person, report.imputed["größe"]), (1, 1, 1));
+        assert_eq!(
+            (report.dropped_missing, report.dropped_person, report.imputed["größe"]),
+            (1, 1, 1)
+        );
         assert_eq!(report.missing["kosten"], 1);
     }
     let encoder = Encoder::new(&schema, Encoding::OneHot).expect("fits");
@@ -218,9 +235,9 @@ fn a_german_export_is_read_as_it_is() {
 #[test]
 fn new_records_need_no_label() {
     let schema = Schema::from_toml(CLINIC).expect("valid");
-    let text =
-        "aufnahme,größe,station,kosten,note\n31.01.2020,1.5,nord,,x\n,1,süd,3,y\n01.01.2020,,süd,3,z\n";
-    let table = csv::read_unlabelled(text.as_bytes(), "new.csv", &schema, schema.format()).expect("valid");
+    let text = "aufnahme,größe,station,kosten,note\n31.01.2020,1.5,nord,,x\n,1,süd,3,y\n01.01.2020,,süd,3,z\n";
+    let table =
+        csv::read_unlabelled(text.as_bytes(), "new.csv", &schema, schema.format()).expect("valid");
     assert!(table.labels().iter().all(|label| label.is_nan()) && table.persons().is_empty());
     assert_eq!((table.row_numbers(), table.report().dropped_missing), (&[0, 2][..], 1));
     assert!(csv::read(text.as_bytes(), "new.csv", &schema).is_err());
@@ -234,13 +251,17 @@ fn compressed_files_are_unpacked() {
     std::io::Write::write_all(&mut packed, text).expect("memory");
     let gz = packed.finish().expect("memory");
     // Two frames one after the other, as `cat a.zst b.zst` makes them.
-    let frame =
-        |part: &[u8]| ruzstd::encoding::compress_to_vec(part, ruzstd::encoding::CompressionLevel::Fastest);
+    let frame = |part: &[u8]| {
+        ruzstd::encoding::compress_to_vec(part, ruzstd::encoding::CompressionLevel::Fastest)
+    };
     let zst = [frame(&text[..20]), frame(&text[20..])].concat();
     for (bytes, named) in [(gz, "gzip"), (zst, "zstd")] {
-        let unread = csv::read(&bytes[..], "site.csv", &schema()).expect_err("still packed").to_string();
+        let unread =
+            csv::read(&bytes[..], "site.csv", &schema()).expect_err("still packed").to_string();
         assert!(unread.contains(named) && unread.contains("unpack it"), "{unread}");
-        let read = |bytes: &[u8]| packed::read_csv(bytes.to_vec(), "site.csv", &schema(), &Format::default());
+        let read = |bytes: &[u8]| {
+            packed::read_csv(bytes.to_vec(), "site.csv", &schema(), &Format::default())
+        };
         let table = read(&bytes).expect(named);
         assert_eq!(table.row(0), wanted.row(0));
         assert_eq!(table.reading().and_then(|reading| reading.compression), Some(named));
@@ -311,15 +332,17 @@ fn what_cannot_be_read_says_what_the_schema_could_say() {
 #[test]
 fn integers_beyond_what_numbers_tell_apart_are_counted() {
     let schema = Schema::from_toml(&SCHEMA.replace("max = 60", "max = 1e18")).expect("valid");
-    let rows = "age,colour,note,ill\n9007199254740993,red,,no\n9007199254740991,red,,no\n9e17,red,,no\n";
+    let rows =
+        "age,colour,note,ill\n9007199254740993,red,,no\n9007199254740991,red,,no\n9e17,red,,no\n";
     let table = csv::read(rows.as_bytes(), "s.csv", &schema).expect("valid");
     assert_eq!(table.report().inexact["age"], 1, "2^53 + 1 reads as 2^53");
 }
 
 #[test]
 fn missing_is_dropped_and_out_of_range_is_clamped_and_both_are_counted() {
-    let table = read("age,colour,note,ill\n?,red,,yes\n10,red,,yes\n61,,,no\n99,blue,,no\n30,blue,,?\n")
-        .expect("valid");
+    let table =
+        read("age,colour,note,ill\n?,red,,yes\n10,red,,yes\n61,,,no\n99,blue,,no\n30,blue,,?\n")
+            .expect("valid");
     let report = table.report();
     assert_eq!((table.len(), report.rows, report.dropped_missing), (2, 2, 3));
     assert_eq!((report.missing["age"], report.missing["colour"], report.missing["ill"]), (1, 1, 1));
@@ -338,7 +361,10 @@ fn bad_files_are_named_with_line_column_and_remedy() {
             "age,colour,note,ill\n?,red,,no\n,red,,no\n",
             "site.csv: each of its 2 records misses a value, so none is left; mark columns that are often missing as \"ignored\"",
         ),
-        ("age,color,note,ill\n", "site.csv:1: the header has no column \"colour\"; did you mean \"color\"?"),
+        (
+            "age,color,note,ill\n",
+            "site.csv:1: the header has no column \"colour\"; did you mean \"color\"?",
+        ),
         (
             "age,colour,note,ill,ward\n",
             "site.csv:1: the schema has no column \"ward\"; declare it, with kind = \"ignored\" if it is not to be used",
@@ -376,8 +402,8 @@ fn bad_files_are_named_with_line_column_and_remedy() {
     for (text, wanted) in cases {
         assert_eq!(message(text), wanted);
     }
-    let latin =
-        csv::read(&b"age,colour,note,ill\n40,gr\xfcn,a,no\n"[..], "l.csv", &schema()).expect_err("not UTF-8");
+    let latin = csv::read(&b"age,colour,note,ill\n40,gr\xfcn,a,no\n"[..], "l.csv", &schema())
+        .expect_err("not UTF-8");
     let latin = latin.to_string();
     assert!(
         latin.starts_with("l.csv:2: column \"colour\" is not UTF-8 text; save the file as UTF-8"),
@@ -391,7 +417,8 @@ fn bad_files_are_named_with_line_column_and_remedy() {
 #[test]
 fn training_on_one_class_is_refused_but_a_file_of_one_class_is_a_file() {
     let one = |name| {
-        csv::read("age,colour,note,ill\n40,red,,no\n50,red,,no\n".as_bytes(), name, &schema()).expect("valid")
+        csv::read("age,colour,note,ill\n40,red,,no\n50,red,,no\n".as_bytes(), name, &schema())
+            .expect("valid")
     };
     let error = Dataset::new(vec![one("a.csv"), one("b.csv")], None, Encoding::OneHot)
         .expect_err("one class")
@@ -401,12 +428,18 @@ fn training_on_one_class_is_refused_but_a_file_of_one_class_is_a_file() {
         "a.csv, b.csv: all 4 records have the label \"no\"; training needs records of at least two classes"
     );
     let other = read("age,colour,note,ill\n40,red,,yes\n").expect("valid");
-    let data =
-        Dataset::new(vec![one("a.csv"), other.clone()], Some(&other), Encoding::OneHot).expect("two classes");
-    assert_eq!((data.train().len(), data.test().map(consenso_engine::data::Records::len)), (3, Some(1)));
+    let data = Dataset::new(vec![one("a.csv"), other.clone()], Some(&other), Encoding::OneHot)
+        .expect("two classes");
+    assert_eq!(
+        (data.train().len(), data.test().map(consenso_engine::data::Records::len)),
+        (3, Some(1))
+    );
     let adult = csv::read("age\n1\n".as_bytes(), "x", &bundled::adult_schema().expect("valid"));
     assert!(adult.is_err());
-    assert!(matches!(Dataset::new(Vec::new(), None, Encoding::OneHot), Err(DataError::Empty { .. })));
+    assert!(matches!(
+        Dataset::new(Vec::new(), None, Encoding::OneHot),
+        Err(DataError::Empty { .. })
+    ));
 }
 
 #[test]
@@ -430,8 +463,16 @@ fn bad_schemas_name_the_key() {
     };
     let cases = [
         ("min = 20\n", "", "column[0] \"age\": kind = \"numeric\" needs the key `min`"),
-        ("min = 20", "min = 60", "column[0] \"age\": `min` = 60 and `max` = 60 must be finite, min < max"),
-        ("min = 20", "min = nan", "column[0] \"age\": `min` = NaN and `max` = 60 must be finite, min < max"),
+        (
+            "min = 20",
+            "min = 60",
+            "column[0] \"age\": `min` = 60 and `max` = 60 must be finite, min < max",
+        ),
+        (
+            "min = 20",
+            "min = nan",
+            "column[0] \"age\": `min` = NaN and `max` = 60 must be finite, min < max",
+        ),
         (
             "kind = \"ignored\"",
             "kind = \"ignored\"\nmin = 1",
@@ -492,15 +533,20 @@ fn bad_schemas_name_the_key() {
 #[test]
 fn a_draft_says_so_and_carries_no_claim() {
     let text = "age,city,constant,ill\n30,Rome,5,0\n41.5,Oslo,5,1\n?,Rome,5,1\n";
-    let draft = Schema::draft(text.as_bytes(), "site.csv", &DraftOptions::default()).expect("valid");
+    let draft =
+        Schema::draft(text.as_bytes(), "site.csv", &DraftOptions::default()).expect("valid");
     let kinds: Vec<&Kind> = draft.columns().iter().map(|column| &column.kind).collect();
     assert_eq!(kinds[0], &Kind::Numeric { min: 30.0, max: 41.5 });
-    assert_eq!(kinds[1], &Kind::Categorical { categories: vec!["Oslo".to_owned(), "Rome".to_owned()] });
+    assert_eq!(
+        kinds[1],
+        &Kind::Categorical { categories: vec!["Oslo".to_owned(), "Rome".to_owned()] }
+    );
     assert_eq!(kinds[2], &Kind::Ignored);
     assert_eq!(kinds[3], &Kind::Label(Label::Classes(vec!["0".to_owned(), "1".to_owned()])));
     let written = draft.to_toml();
     assert!(
-        written.starts_with("# DRAFT: REVIEW BEFORE USE.\n") && written.contains("\nreviewed = false\n"),
+        written.starts_with("# DRAFT: REVIEW BEFORE USE.\n")
+            && written.contains("\nreviewed = false\n"),
         "{written}"
     );
     let again = Schema::from_toml(&written).expect("valid");
@@ -511,7 +557,8 @@ fn a_draft_says_so_and_carries_no_claim() {
     }
     let data = Dataset::new(vec![table], None, Encoding::OneHot).expect("valid");
     assert!(!data.bounds().is_public());
-    let reviewed = Schema::from_toml(&written.replace("reviewed = false", "reviewed = true")).expect("valid");
+    let reviewed =
+        Schema::from_toml(&written.replace("reviewed = false", "reviewed = true")).expect("valid");
     assert!(Encoder::new(&reviewed, Encoding::OneHot).expect("fits").bounds().is_public());
 }
 
@@ -523,15 +570,20 @@ fn drafts_take_a_label_a_site_and_no_header() {
         ..DraftOptions::default()
     };
     let rows: String = (0..30).map(|i| format!("{}.5,w{},{i}\n", i * 2, i % 3)).collect();
-    let draft = Schema::draft(format!("dose,ward,x\n{rows}").as_bytes(), "d.csv", &options).expect("valid");
+    let draft =
+        Schema::draft(format!("dose,ward,x\n{rows}").as_bytes(), "d.csv", &options).expect("valid");
     assert_eq!(draft.columns()[0].kind, Kind::Label(Label::Range { min: 0.5, max: 58.5 }));
     assert_eq!(draft.columns()[1].kind, Kind::Site);
-    let error =
-        Schema::draft("doze,ward,x\n1,a,2\n".as_bytes(), "d.csv", &options).expect_err("no dose").to_string();
+    let error = Schema::draft("doze,ward,x\n1,a,2\n".as_bytes(), "d.csv", &options)
+        .expect_err("no dose")
+        .to_string();
     assert_eq!(error, "d.csv: has no column \"dose\"; did you mean \"doze\"?");
     let format = Format { header: false, ..Format::default() };
-    let draft =
-        Schema::draft("1,a\n2,b\n".as_bytes(), "h.csv", &DraftOptions { format, ..DraftOptions::default() });
+    let draft = Schema::draft(
+        "1,a\n2,b\n".as_bytes(),
+        "h.csv",
+        &DraftOptions { format, ..DraftOptions::default() },
+    );
     assert_eq!(draft.expect("valid").columns()[0].name, "column-1");
     for empty in ["", "a,b\n"] {
         let error = Schema::draft(empty.as_bytes(), "e.csv", &DraftOptions::default());
@@ -549,18 +601,21 @@ fn libsvm_is_sparse_with_indices_from_one() {
     let schema = "reviewed = true\n[[column]]\nname='a'\nkind='numeric'\nmin=0\nmax=1\n[[column]]\nname='b'\nkind='numeric'\n\
                   min=1\nmax=2\n[[column]]\nname='y'\nkind='label'\nclasses=['-1','1']\n";
     let schema = Schema::from_toml(schema).expect("valid");
-    let table = libsvm::read("+1 1:3\n-1 2:1.5\n".as_bytes(), "a.svm", Some(&schema)).expect("valid");
+    let table =
+        libsvm::read("+1 1:3\n-1 2:1.5\n".as_bytes(), "a.svm", Some(&schema)).expect("valid");
     assert_eq!(
         (&*table.row(0), &*table.row(1)),
         (&[1.0, 1.0][..], &[0.0, 1.5][..]),
         "an absent 0 is clamped as well"
     );
-    let error =
-        libsvm::read("1 1:1\n-1 3:1\n".as_bytes(), "a.svm", Some(&schema)).expect_err("too far").to_string();
+    let error = libsvm::read("1 1:1\n-1 3:1\n".as_bytes(), "a.svm", Some(&schema))
+        .expect_err("too far")
+        .to_string();
     assert_eq!(error, "a.svm:2: index 3 is beyond the 2 features of the schema");
 }
 
-/// The same records as CSV, with every zero written out, and as LIBSVM: the same counts, and the same rows up to the last digit.
+/// The same records as CSV, with every zero written out, and as LIBSVM: the same counts, and the
+/// same rows up to the last digit.
 #[test]
 fn libsvm_and_csv_of_the_same_records_agree() {
     let column = |name: &str, min: f64, max: f64| {
@@ -600,7 +655,8 @@ fn libsvm_and_csv_of_the_same_records_agree() {
     }
 }
 
-/// What is kept is what is listed: 3,000 records of 100,000 features are 60,000 numbers, not 300 million.
+/// What is kept is what is listed: 3,000 records of 100,000 features are 60,000 numbers, not 300
+/// million.
 #[test]
 fn a_wide_libsvm_file_takes_memory_for_what_it_lists() {
     let (rows, features, listed) = (3_000, 100_000, 20);
@@ -648,7 +704,8 @@ fn bad_libsvm_is_named_with_its_line() {
         ),
     ];
     for (text, wanted) in cases {
-        let error = libsvm::read(text.as_bytes(), "a.svm", None).expect_err("bad input").to_string();
+        let error =
+            libsvm::read(text.as_bytes(), "a.svm", None).expect_err("bad input").to_string();
         assert_eq!(error, wanted);
     }
     assert!(libsvm::read("nan 1:1\n0.5 1:2\n0.7 1:3\n".as_bytes(), "a.svm", None).is_err());
@@ -656,8 +713,9 @@ fn bad_libsvm_is_named_with_its_line() {
 
 #[test]
 fn a_summary_holds_what_data_info_prints() {
-    let table = read("age,colour,note,ill\n10,red,,yes\n40,red,,no\n50,blue,,no\n?,red,,no\n45,red,,no\n")
-        .expect("valid");
+    let table =
+        read("age,colour,note,ill\n10,red,,yes\n40,red,,no\n50,blue,,no\n?,red,,no\n45,red,,no\n")
+            .expect("valid");
     let summary = Summary::of(&table);
     assert_eq!((summary.rows, summary.dropped_missing, summary.reviewed), (4, 1, true));
     let age = &summary.columns[0];
@@ -682,7 +740,8 @@ fn a_summary_holds_what_data_info_prints() {
     assert_eq!(names, ["numeric", "categorical", "ignored", "label"]);
 }
 
-/// Two sites that export differently: one draft, which says what deserves a look and what each site lacks.
+/// Two sites that export differently: one draft, which says what deserves a look and what each site
+/// lacks.
 #[test]
 fn a_draft_from_several_files_warns() {
     use consenso_engine::data::Draft;
@@ -696,11 +755,15 @@ fn a_draft_from_several_files_warns() {
         let (code, rare) = (9_007_199_254_740_993 + 2 * i, u8::from(i == 60));
         let (day, month, ill) = (1 + i % 28, 1 + i % 12, if i % 3 == 0 { "yes" } else { "no" });
         let empty = if i % 4 == 0 { "" } else { "x" };
-        let _ = writeln!(north, "{i};Köln;{lab};{day:02}.{month:02}.2021;{rare};{code};n{i};{empty};{ill}");
+        let _ = writeln!(
+            north,
+            "{i};Köln;{lab};{day:02}.{month:02}.2021;{rare};{code};n{i};{empty};{ill}"
+        );
         let (i, lab) = (i + 120, lab.replace(',', "."));
         let _ = writeln!(south, "{i},Oslo,{lab},{day:02}.{month:02}.2022,0,{code}1,n{i},{ill}");
     }
-    let files = || [("north.csv".to_owned(), north.as_bytes()), ("south.csv".to_owned(), south.as_bytes())];
+    let files =
+        || [("north.csv".to_owned(), north.as_bytes()), ("south.csv".to_owned(), south.as_bytes())];
     let options = DraftOptions { positive: Some("yes".to_owned()), ..DraftOptions::default() };
     let draft = Draft::of(files(), &options).expect("valid");
     let warnings = draft.warnings().join("\n");
@@ -722,13 +785,28 @@ fn a_draft_from_several_files_warns() {
     let kinds: Vec<&str> = schema.columns().iter().map(Column::kind_name).collect();
     assert_eq!(
         kinds,
-        ["ignored", "categorical", "numeric", "date", "numeric", "ignored", "ignored", "ignored", "label"]
+        [
+            "ignored",
+            "categorical",
+            "numeric",
+            "date",
+            "numeric",
+            "ignored",
+            "ignored",
+            "ignored",
+            "label"
+        ]
     );
     assert_eq!(schema.label(), &Label::Classes(vec!["no".to_owned(), "yes".to_owned()]));
-    assert_eq!((schema.format().delimiter, schema.format().decimal), (None, None), "the files differ");
+    assert_eq!(
+        (schema.format().delimiter, schema.format().decimal),
+        (None, None),
+        "the files differ"
+    );
     let text = consenso_study::schema::drafted(&draft);
     assert!(
-        text.contains("# min and max are those of the records") && text.contains("perhaps 0 to 10?"),
+        text.contains("# min and max are those of the records")
+            && text.contains("perhaps 0 to 10?"),
         "{text}"
     );
     // Each file is read under the one schema as it is written.
@@ -737,7 +815,10 @@ fn a_draft_from_several_files_warns() {
     let tables = files().map(|(name, bytes)| csv::read(bytes, &name, &again).expect(&name));
     assert_eq!(
         tables[0].row(1)[1..3],
-        tables[1].row(1)[1..3].iter().map(|v| if *v > 8000.0 { v - 365.0 } else { *v }).collect::<Vec<_>>()[..]
+        tables[1].row(1)[1..3]
+            .iter()
+            .map(|v| if *v > 8000.0 { v - 365.0 } else { *v })
+            .collect::<Vec<_>>()[..]
     );
     assert_eq!((tables[0].len(), tables[1].len()), (117, 117));
     let other = DraftOptions { positive: Some("maybe".to_owned()), ..DraftOptions::default() };
@@ -749,14 +830,23 @@ fn many_categories_are_ignored_and_missing_shares_are_said() {
     use consenso_engine::data::Draft;
     let rows: String = (0..240)
         .map(|i| {
-            format!("c{},{},{}\n", i % 110, if i % 3 == 0 { "NA".to_owned() } else { i.to_string() }, i % 2)
+            format!(
+                "c{},{},{}\n",
+                i % 110,
+                if i % 3 == 0 { "NA".to_owned() } else { i.to_string() },
+                i % 2
+            )
         })
         .collect();
     let text = format!("town,dose,ill\n{rows}");
-    let draft = Draft::of([("a.csv".to_owned(), text.as_bytes())], &DraftOptions::default()).expect("valid");
+    let draft = Draft::of([("a.csv".to_owned(), text.as_bytes())], &DraftOptions::default())
+        .expect("valid");
     let warnings = draft.warnings().join("\n");
     assert!(warnings.contains("column \"town\": 110 different texts, more than 100"), "{warnings}");
     assert!(warnings.contains("column \"dose\": numbers, but for \"NA\" (80)"), "{warnings}");
     assert!(warnings.contains("33 % of its values are missing"), "{warnings}");
-    assert!(warnings.contains("which class is to be found? \"1\" is taken as positive"), "{warnings}");
+    assert!(
+        warnings.contains("which class is to be found? \"1\" is taken as positive"),
+        "{warnings}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Partitions: disjoint, of the promised sizes, a function of the seed; errors that say what would help.
+//! Partitions: disjoint, of the promised sizes, a function of the seed; errors that say what would
+//! help.
 
 use consenso_engine::data::partition::{dirichlet, equal};
 use consenso_engine::data::{Dataset, Encoding, Partition, PartitionError, Schema, Shard, csv};
@@ -94,24 +95,32 @@ fn errors_say_what_would_help() {
     assert!(matches!(dirichlet(&[0, 1], 1, f64::NAN, &seed), Err(PartitionError::Alpha { .. })));
     let error = dirichlet(&vec![0; 50], 50, 0.01, &seed).expect_err("one agent gets nearly all");
     assert!(
-        text(error).ends_with("of 50 gets no record; use a larger `dirichlet` than 0.01 or fewer agents")
+        text(error)
+            .ends_with("of 50 gets no record; use a larger `dirichlet` than 0.01 or fewer agents")
     );
 }
 
 #[test]
 fn adult_by_occupation_is_one_agent_an_occupation() {
     let data = bundled::adult(Encoding::Paper).expect("adult");
-    let by = |column: &str| data.partition(&Partition::By { column: column.to_owned() }, &Seed::from(0));
+    let by =
+        |column: &str| data.partition(&Partition::By { column: column.to_owned() }, &Seed::from(0));
     let shards = by("occupation").expect("a column");
     assert_eq!(shards.len(), 14);
     let armed = shards.iter().find(|shard| shard.name == "Armed-Forces").expect("present");
     assert_eq!(armed.rows.len(), 9);
     let rows: Vec<Vec<usize>> = shards.iter().map(|shard| shard.rows.clone()).collect();
     assert_eq!(disjoint(&rows, data.train().len()), Some(data.train().len()));
-    assert_eq!(by("workclass").expect("a column").len(), 7, "nobody who never worked has an occupation");
+    assert_eq!(
+        by("workclass").expect("a column").len(),
+        7,
+        "nobody who never worked has an occupation"
+    );
     let error = by("salary").expect_err("no such column").to_string();
     assert!(
-        error.starts_with("no column \"salary\" divides the records into groups; there are [\"workclass\""),
+        error.starts_with(
+            "no column \"salary\" divides the records into groups; there are [\"workclass\""
+        ),
         "{error}"
     );
 }
@@ -173,11 +182,17 @@ fn held_out_records_leave_the_training_set() {
     let test = split.test().expect("held out");
     assert_eq!((test.len(), split.train().len()), (7541, rows - 7541));
     assert!(split.groupings().iter().all(|grouping| grouping.codes.len() == split.train().len()));
-    let row_sum = |records: &consenso_engine::data::Records, row| records.row(row).iter().sum::<f64>();
+    let row_sum =
+        |records: &consenso_engine::data::Records, row| records.row(row).iter().sum::<f64>();
     let sum = |records| {
-        (0..consenso_engine::data::Records::len(records)).map(|row| row_sum(records, row)).sum::<f64>()
+        (0..consenso_engine::data::Records::len(records))
+            .map(|row| row_sum(records, row))
+            .sum::<f64>()
     };
-    assert!((sum(test) + sum(split.train()) - sum(data.train())).abs() < 1e-6, "every record is on one side");
+    assert!(
+        (sum(test) + sum(split.train()) - sum(data.train())).abs() < 1e-6,
+        "every record is on one side"
+    );
     assert_eq!(split, data.clone().hold_out(0.25, &Seed::from(1)).expect("possible"));
     assert!(
         data.clone().hold_out(1.0, &Seed::from(1)).is_err()

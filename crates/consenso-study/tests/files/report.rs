@@ -1,10 +1,13 @@
-//! The report: well-formed, escaped, whole whatever the numbers are, and axes that a reader can use.
+//! The report: well-formed, escaped, whole whatever the numbers are, and axes that a reader can
+//! use.
 
 use crate::html;
 use crate::made_up;
 
 use consenso_engine::record::{Record, Spread, SweepPoint};
-use consenso_study::report::{Axis, Figure, Point, Reference, Scale, Series, figures, report_html, ticks};
+use consenso_study::report::{
+    Axis, Figure, Point, Reference, Scale, Series, figures, report_html, ticks,
+};
 use html::{chart_data, well_formed, without_scripts};
 use proptest::prelude::*;
 
@@ -57,7 +60,9 @@ fn the_page_is_well_formed_and_self_contained() {
     );
     assert!(read.contains("default-src 'none'"), "the browser is told to fetch nothing");
     assert!(page.contains("uPlot 1.6.32") && page.contains("Copyright (c) 2022 Leon Sorokin"));
-    assert!(page.contains("The above copyright notice and this permission notice shall be included"));
+    assert!(
+        page.contains("The above copyright notice and this permission notice shall be included")
+    );
     assert!(!page.contains("<script src"));
     assert!(page.contains("consenso run experiment.toml --seed 7"));
     assert!(page.contains("records_per_agent = 3000"));
@@ -75,13 +80,19 @@ fn every_figure_has_its_numbers() {
     for (chart, (_, figure)) in charts.iter().zip(&figures) {
         assert_eq!(chart["title"], figure.title);
         assert_eq!(chart["series"].as_array().expect("series").len(), figure.series.len());
-        for (columns, series) in chart["series"].as_array().expect("series").iter().zip(&figure.series) {
+        for (columns, series) in
+            chart["series"].as_array().expect("series").iter().zip(&figure.series)
+        {
             assert_eq!(columns["label"], series.label);
             let (shown, drawn) = (columns["mean"].as_array().expect("means"), &series.points);
             assert_eq!(shown.len(), drawn.len());
             for (shown, drawn) in shown.iter().zip(drawn) {
                 let shown = shown.as_f64().expect("finite");
-                assert!((shown - drawn.mean).abs() <= 1e-5 * drawn.mean.abs(), "{shown} for {}", drawn.mean);
+                assert!(
+                    (shown - drawn.mean).abs() <= 1e-5 * drawn.mean.abs(),
+                    "{shown} for {}",
+                    drawn.mean
+                );
             }
         }
     }
@@ -117,7 +128,9 @@ fn a_claim_is_printed_rounded_up() {
     e.bounds = serde_json::json!({ "pld": 0.731_000_1, "rdp": 4.440_01 });
     let page = report_html(&record);
     assert!(
-        page.contains("ε = 0.732, δ") && page.contains("<td>0.732</td>") && page.contains("<td>4.45</td>")
+        page.contains("ε = 0.732, δ")
+            && page.contains("<td>0.732</td>")
+            && page.contains("<td>4.45</td>")
     );
     assert!(!page.contains("0.731"));
 }
@@ -131,7 +144,8 @@ fn hostile_text_stays_text() {
     record.warnings = vec![evil.into()];
     record.resolved = evil.into();
     let problem = &mut record.problem;
-    for text in [&mut problem.source, &mut problem.encoding, &mut problem.loss, &mut problem.graph] {
+    for text in [&mut problem.source, &mut problem.encoding, &mut problem.loss, &mut problem.graph]
+    {
         *text = evil.into();
     }
     for algorithm in &mut record.algorithms {
@@ -166,7 +180,9 @@ fn no_number_breaks_the_page() {
     empty.runs = 0;
     empty.interrupted = true;
     well_formed(&report_html(&empty));
-    assert!(report_html(&empty).contains("0 of 10 runs were finished") && figures(&empty).is_empty());
+    assert!(
+        report_html(&empty).contains("0 of 10 runs were finished") && figures(&empty).is_empty()
+    );
 
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, -f64::MAX, 0.0, 5e-324] {
         let record = spoiled(bad);
@@ -196,7 +212,8 @@ fn spoiled(bad: f64) -> Record {
     algorithm.per_agent_accuracy = Some(all);
     for at in algorithm.curve.iter_mut().skip(100) {
         (at.objective, at.log_error, at.disagreement) = (all, all, all);
-        (at.test_accuracy, at.epsilon_worst, at.epsilon_realised) = (Some(all), Some(bad), Some(all));
+        (at.test_accuracy, at.epsilon_worst, at.epsilon_realised) =
+            (Some(all), Some(bad), Some(all));
     }
     record
 }
@@ -220,7 +237,9 @@ fn a_figure_survives_every_kind_of_line() {
             let svg = chart(scale, vec![line(values)]).to_svg();
             well_formed(&svg);
             all_numbers_finite(&svg);
-            assert!(svg.contains("viewBox") && svg.contains("role=\"img\"") && svg.contains("<desc>"));
+            assert!(
+                svg.contains("viewBox") && svg.contains("role=\"img\"") && svg.contains("<desc>")
+            );
         }
     }
     assert!(chart(Scale::Linear, Vec::new()).to_svg().contains("no finite values"));
@@ -231,7 +250,8 @@ fn a_figure_survives_every_kind_of_line() {
 fn gaps_break_a_line_and_lone_points_are_dots() {
     let nan = f64::NAN;
     let rest: Vec<f64> = (0..30).map(f64::from).collect();
-    let svg = chart(Scale::Linear, vec![line(&[&[1.0, 2.0, nan, 3.0, nan], &rest[..]].concat())]).to_svg();
+    let svg = chart(Scale::Linear, vec![line(&[&[1.0, 2.0, nan, 3.0, nan], &rest[..]].concat())])
+        .to_svg();
     // Two pieces and the legend's swatch.
     assert_eq!(attributes(&svg, "<path class=\"fig-s0", "d").len(), 3);
     assert_eq!(attributes(&svg, "<circle", "cx").len(), 1);
@@ -256,8 +276,9 @@ fn long_lines_are_thinned_and_keep_their_extremes() {
     values[31_007] = 40.0;
     let svg = chart(Scale::Linear, vec![line(&values)]).to_svg();
     assert!(svg.len() < 60_000, "{} bytes", svg.len());
-    let highest =
-        coordinates(attributes(&svg, "<path class=\"fig-s0", "d")[0]).map(|(_, y)| y).fold(1e9, f64::min);
+    let highest = coordinates(attributes(&svg, "<path class=\"fig-s0", "d")[0])
+        .map(|(_, y)| y)
+        .fold(1e9, f64::min);
     assert!(highest < 12.0, "the spike is drawn near the top: {highest}");
 }
 
@@ -268,7 +289,8 @@ fn coordinates(d: &str) -> impl Iterator<Item = (f64, f64)> {
     })
 }
 
-/// Half an em a character is what a narrow font needs: less room than that would be clipped everywhere.
+/// Half an em a character is what a narrow font needs: less room than that would be clipped
+/// everywhere.
 #[test]
 fn long_texts_stay_on_the_paper() {
     let long = "an unusually long name that somebody gave to this thing ".repeat(4);
@@ -277,8 +299,10 @@ fn long_texts_stay_on_the_paper() {
         let mut figure = chart(Scale::Linear, vec![line(&[1.0, 2.0]), line(&[2.0, 3.0])]);
         (figure.title, figure.x.label, figure.y.label) = (text.into(), text.into(), text.into());
         figure.series.iter_mut().for_each(|series| series.label = text.into());
-        figure.lines =
-            vec![Reference { label: text.into(), value: 1.5 }, Reference { label: text.into(), value: 1.51 }];
+        figure.lines = vec![
+            Reference { label: text.into(), value: 1.5 },
+            Reference { label: text.into(), value: 1.51 },
+        ];
         let svg = figure.to_svg();
         well_formed(&svg);
         for element in svg.split("<text").skip(1) {
@@ -299,7 +323,8 @@ fn long_texts_stay_on_the_paper() {
 fn equal_references_share_a_label() {
     let mut figure = chart(Scale::Linear, vec![line(&[70.0, 80.0])]);
     let reference = |label: &str, value| Reference { label: label.into(), value };
-    figure.lines = vec![reference("majority", 75.4), reference("zero", 75.4), reference("far", f64::NAN)];
+    figure.lines =
+        vec![reference("majority", 75.4), reference("zero", 75.4), reference("far", f64::NAN)];
     let svg = figure.to_svg();
     assert!(svg.contains("majority = zero") && !svg.contains("far"));
 }
@@ -309,7 +334,10 @@ fn figures_of_a_run() {
     let record = made_up::record();
     let drawn = figures(&record);
     let names: Vec<&str> = drawn.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["objective-gap", "log-error", "test-accuracy", "disagreement", "privacy-loss"]);
+    assert_eq!(
+        names,
+        ["objective-gap", "log-error", "test-accuracy", "disagreement", "privacy-loss"]
+    );
     let mut open = record;
     for algorithm in &mut open.algorithms {
         algorithm.epsilon = None;
@@ -338,7 +366,10 @@ fn a_sweep_is_drawn_against_its_budget() {
     let drawn = figures(&record);
     assert_eq!(drawn.len(), 7);
     let (name, frontier) = &drawn[1];
-    assert_eq!((name.as_str(), frontier.series.len(), frontier.lines.len()), ("frontier-100", 4, 3));
+    assert_eq!(
+        (name.as_str(), frontier.series.len(), frontier.lines.len()),
+        ("frontier-100", 4, 3)
+    );
     let line: Vec<(f64, f64)> = frontier.series[2].points.iter().map(|p| (p.x, p.mean)).collect();
     for ((x, y), (want_x, want_y)) in line.iter().zip([(0.1, 75.0), (1.0, 77.0), (10.0, 79.0)]) {
         assert!((x - want_x).abs() < 1e-12 && (y - want_y).abs() < 1e-9);
@@ -362,7 +393,10 @@ fn a_small_figure() {
     };
     let mut figure = chart(
         Scale::Log,
-        vec![Series::new("ADMM", 0, points(0.0).collect()), Series::new("A & B", 1, points(0.01).collect())],
+        vec![
+            Series::new("ADMM", 0, points(0.0).collect()),
+            Series::new("A & B", 1, points(0.01).collect()),
+        ],
     );
     figure.lines = vec![Reference { label: "zero model".into(), value: 0.7 }];
     // A line an element, so that a change shows where it is.
@@ -424,7 +458,9 @@ proptest! {
 
 #[test]
 fn ticks_refuse_what_is_no_range() {
-    for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (1.0, 1.0 + 1e-15)] {
+    for (low, high) in
+        [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (1.0, 1.0 + 1e-15)]
+    {
         assert!(ticks::linear(low, high).is_empty());
     }
     for (low, high) in [(0.0, 1.0), (-1.0, 1.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)] {

@@ -1,9 +1,10 @@
-//! Records of files outside memory: the same transcripts as with all of them in memory, whatever they look like and however they are divided.
+//! Records of files outside memory: the same transcripts as with all of them in memory, whatever
+//! they look like and however they are divided.
 
 use consenso_engine::data::{DataError, Encoding, Storing, csv};
 use consenso_engine::experiment::{
-    CallerError, Ended, Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Order, Watch,
-    run_parted, run_streamed, run_watched,
+    CallerError, Ended, Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Order,
+    Watch, run_parted, run_streamed, run_watched,
 };
 use consenso_engine::simulate::{Alone, ThreadRanks};
 use consenso_study::ExperimentFile as _;
@@ -71,7 +72,8 @@ impl Place {
         Self(path)
     }
 
-    /// Records of one file: more than are encoded at once, five sites mixed, values that are missing and out of range.
+    /// Records of one file: more than are encoded at once, five sites mixed, values that are
+    /// missing and out of range.
     fn table(&self, name: &str, rows: u32, salt: u32) {
         let mut text = String::from("ward,age,site,ill,dose\r\n");
         for i in 0..rows {
@@ -83,7 +85,10 @@ impl Place {
             };
             let age = if k.is_multiple_of(97) { "?".to_owned() } else { (18 + k % 70).to_string() };
             let (ward, site) = (char::from(b'a' + (k % 6) as u8), k % 5);
-            text += &format!("{ward},{age},s{site},{},{dose}\r\n", if k % 7 < 3 { "yes" } else { "no" });
+            text += &format!(
+                "{ward},{age},s{site},{},{dose}\r\n",
+                if k % 7 < 3 { "yes" } else { "no" }
+            );
         }
         fs::write(self.0.join(name), text).unwrap();
     }
@@ -110,7 +115,8 @@ impl Place {
                 Ok(())
             },
         };
-        let inputs: Inputs = files::inputs_streamed(text, spec, None, &mut Alone, &mut store).unwrap();
+        let inputs: Inputs =
+            files::inputs_streamed(text, spec, None, &mut Alone, &mut store).unwrap();
         (Experiment::check(inputs).unwrap(), said.unwrap())
     }
 }
@@ -144,7 +150,11 @@ fn rows_on_disk_give_the_transcripts_of_rows_in_memory() {
         // Codes, brought together from all over the file.
         ("one.csv", "encoding = \"one-hot\"\npartition = { by = \"site\" }", None),
         ("one.csv", "encoding = \"one-hot\"\npartition = { by = \"ward\" }\nhold_out = 0.1", None),
-        ("one.csv", "encoding = \"one-hot\"\nagents = 7\npartition = { dirichlet = 0.5 }", Some(true)),
+        (
+            "one.csv",
+            "encoding = \"one-hot\"\nagents = 7\npartition = { dirichlet = 0.5 }",
+            Some(true),
+        ),
         ("packed.csv.gz", "encoding = \"paper\"\nagents = 9\nrecords_per_agent = 300", Some(true)),
         ("wide.csv", "encoding = \"paper\"\nagents = 9", Some(true)),
     ];
@@ -215,7 +225,8 @@ fn what_cannot_be_kept_is_refused() {
         open: &mut || panic!("nothing is opened"),
         before: &mut |outline| Err(format!("no room for {}", outline.rows).into()),
     };
-    let refused = files::inputs_streamed(text, spec, None, &mut Alone, &mut store).unwrap_err().to_string();
+    let refused =
+        files::inputs_streamed(text, spec, None, &mut Alone, &mut store).unwrap_err().to_string();
     assert!(refused.starts_with("no room for "), "{refused}");
     // A line is named wherever the text lies.
     let table = fs::read_to_string(place.0.join("one.csv")).unwrap();
@@ -226,7 +237,8 @@ fn what_cannot_be_kept_is_refused() {
     let scratch = Arc::new(ScratchFolder::new(&place.0.join("scratch"), 0, 1).unwrap());
     let mut storing = Storing::new(scratch, Encoding::Paper, None, false);
     let mut push = |table| storing.push(0, table);
-    let error = csv::read_in_pieces(&open, "bad.csv", &schema, schema.format(), &mut push).unwrap_err();
+    let error =
+        csv::read_in_pieces(&open, "bad.csv", &schema, schema.format(), &mut push).unwrap_err();
     let whole = csv::read(fs::File::open(&path).unwrap(), "bad.csv", &schema).unwrap_err();
     assert!(matches!(&error, DataError::NotANumber { line: 53, .. }), "{error}");
     assert_eq!(error.to_string(), whole.to_string());
@@ -259,7 +271,8 @@ impl Watch for Told {
     }
 }
 
-/// A signal that one of three processes gets stops all at the same round, and they go on from there.
+/// A signal that one of three processes gets stops all at the same round, and they go on from
+/// there.
 #[test]
 fn processes_stop_together_and_go_on() {
     let place = Place::new("together");

@@ -1,8 +1,9 @@
-//! Sweeps: one file at several budgets and sizes. And how the work of one file is divided: among threads, shares and processes.
+//! Sweeps: one file at several budgets and sizes. And how the work of one file is divided: among
+//! threads, shares and processes.
 
 use consenso_engine::experiment::{
-    Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Machine, Silent, Source, SpecError,
-    makespan, run, run_parted, run_streamed,
+    Experiment, ExperimentSpec, Inputs, LargeProgress, LargeRecord, Machine, Silent, Source,
+    SpecError, makespan, run, run_parted, run_streamed,
 };
 use consenso_engine::graph::Graph;
 use consenso_engine::record::Record;
@@ -62,7 +63,10 @@ fn every_point_has_its_own_noise_and_stays_within_its_budget() {
             assert!(claim <= budget && claim > 0.99 * budget, "{}: {claim} of {budget}", a.label);
             assert!(a.curve.is_empty() && a.agents_stopped == 0.0);
         }
-        assert!(point.baselines.majority_accuracy.is_some() && point.baselines.local_only_accuracy.is_some());
+        assert!(
+            point.baselines.majority_accuracy.is_some()
+                && point.baselines.local_only_accuracy.is_some()
+        );
     }
     // The record itself is that of the file's own settings, which are one of the points.
     assert_eq!(record.problem.agents, 4);
@@ -113,7 +117,11 @@ fn a_sweep_over_nothing_is_an_error_that_says_where() {
             assert!(error.contains(part), "{part} is missing from: {error}");
         }
     };
-    refused("epsilon = [0.5, 2.0, 8.0]\nagents = [4, 6]", "", &["small.toml:", "sweep", "nothing to vary"]);
+    refused(
+        "epsilon = [0.5, 2.0, 8.0]\nagents = [4, 6]",
+        "",
+        &["small.toml:", "sweep", "nothing to vary"],
+    );
     refused("[privacy]\nepsilon = 2.0\ndelta = 1e-5\n", "", &["sweep", "no [privacy]"]);
     refused("0.5, 2.0", "-0.5, 2.0", &["-0.5", "positive"]);
     refused("agents = [4, 6]", "agents = [4, 1]", &["agents = 1", "at least 2"]);
@@ -167,7 +175,8 @@ epochs = 20
 max_dim = 64
 "#;
 
-/// The problem is one for every d, so what grows is what the noise does: nothing in l2 and l1, a power of d in l∞.
+/// The problem is one for every d, so what grows is what the noise does: nothing in l2 and l1, a
+/// power of d in l∞.
 #[test]
 fn dimensions_cost_by_the_norm_that_noise_is_priced_in() {
     let record = ran(DIMENSIONS);
@@ -198,11 +207,14 @@ fn dimensions_cost_by_the_norm_that_noise_is_priced_in() {
     assert_eq!(csv.lines().count(), 1 + 4 + 4 + 3);
 }
 
-/// σ of Gaussian noise is in proportion to what is known: √d·B_∞ against B_2, and B_1 = √k·B_2 for unit rows of k numbers.
+/// σ of Gaussian noise is in proportion to what is known: √d·B_∞ against B_2, and B_1 = √k·B_2 for
+/// unit rows of k numbers.
 #[test]
 fn calibrated_noise_knows_one_norm_only() {
     let sigma = |norm: &str| -> f64 {
-        let text = DIMENSIONS.replace("dim = [8, 64, 512]", "dim = [512]").replace("dim = 8\n", "dim = 64\n");
+        let text = DIMENSIONS
+            .replace("dim = [8, 64, 512]", "dim = [512]")
+            .replace("dim = 8\n", "dim = 64\n");
         let text = text
             .replace("\"laplace\"", "\"gaussian\"")
             .replace("norm = \"l2\"", &format!("norm = \"{norm}\""));
@@ -229,7 +241,8 @@ fn a_sweep_over_dimensions_says_what_is_wrong() {
     change("kind = \"rcd\"\nstep = 6.0\nepochs = 20", pp, "inside a problem");
 }
 
-/// Runs, algorithms, points and agents are cut among threads in many ways; the record is the same to the last bit.
+/// Runs, algorithms, points and agents are cut among threads in many ways; the record is the same
+/// to the last bit.
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let text = FILE.replace("runs = 1", "runs = 3").replace("agents = [4, 6]", "agents = [4, 40]");
@@ -249,13 +262,20 @@ fn the_number_of_threads_changes_nothing() {
 #[test]
 fn sixteen_threads_do_the_default_run_twelve_times_as_fast() {
     let spec =
-        ExperimentSpec::from_toml(consenso_study::experiment::built_in("adult").unwrap(), "adult").unwrap();
+        ExperimentSpec::from_toml(consenso_study::experiment::built_in("adult").unwrap(), "adult")
+            .unwrap();
     let data = consenso_study::bundled::adult(spec.data.encoding).unwrap();
     let source = Source::Data(Box::new(data));
     let text = String::new();
-    let experiment =
-        Experiment::check(Inputs { file: "adult".into(), text, spec, source, edges: None, entropy: None })
-            .unwrap();
+    let experiment = Experiment::check(Inputs {
+        file: "adult".into(),
+        text,
+        spec,
+        source,
+        edges: None,
+        entropy: None,
+    })
+    .unwrap();
     let costs = experiment.task_costs();
     let alone = makespan(&costs, 1, 1, 0.0);
     for (threads, least) in [(2, 1.9), (4, 3.6), (8, 6.8), (16, 12.0)] {
@@ -292,8 +312,13 @@ rounds = 9
 gossip = 3
 "#;
 
-/// The record of so many ranks, which are threads here; `end` stops them when the given place is saved.
-fn on_ranks(text: &str, ranks: usize, end: Option<(u32, u32)>) -> (Option<LargeRecord>, Vec<Vec<u8>>) {
+/// The record of so many ranks, which are threads here; `end` stops them when the given place is
+/// saved.
+fn on_ranks(
+    text: &str,
+    ranks: usize,
+    end: Option<(u32, u32)>,
+) -> (Option<LargeRecord>, Vec<Vec<u8>>) {
     let experiment = checked(text).unwrap();
     let rank = |end_of: ThreadRanks, from: Option<LargeProgress>| {
         let (mut ends, mut saved) = (end_of, Vec::new());
@@ -304,14 +329,17 @@ fn on_ranks(text: &str, ranks: usize, end: Option<(u32, u32)>) -> (Option<LargeR
         (done.ok().flatten(), saved)
     };
     std::thread::scope(|scope| {
-        let all: Vec<_> =
-            ThreadRanks::new(ranks).into_iter().map(|end| scope.spawn(|| rank(end, None))).collect();
+        let all: Vec<_> = ThreadRanks::new(ranks)
+            .into_iter()
+            .map(|end| scope.spawn(|| rank(end, None)))
+            .collect();
         let mut all: Vec<_> = all.into_iter().map(|t| t.join().unwrap()).collect();
         (all[0].0.take(), all.into_iter().map(|a| a.1).collect())
     })
 }
 
-/// A graph divided among processes gives the transcript of one process, bit for bit, and the same curve as the simulator of one machine.
+/// A graph divided among processes gives the transcript of one process, bit for bit, and the same
+/// curve as the simulator of one machine.
 #[test]
 fn the_number_of_processes_changes_nothing() {
     for graph in ["kind = \"ring\"", "kind = \"random\"\nedges = 50", "kind = \"complete\""] {
@@ -320,13 +348,18 @@ fn the_number_of_processes_changes_nothing() {
         let one = on_ranks(&text, 1, None).0.unwrap();
         for (algorithm, large) in alone.algorithms.iter().zip(&one.algorithms) {
             for run in &large.runs {
-                let rows: Vec<_> = algorithm.trace.iter().filter(|row| row.run == run.run).collect();
+                let rows: Vec<_> =
+                    algorithm.trace.iter().filter(|row| row.run == run.run).collect();
                 assert_eq!(rows.len(), run.curve.len());
                 for (row, point) in rows.iter().zip(&run.curve) {
                     let bits = |a: f64, b: f64| (a.to_bits(), b.to_bits());
                     assert_eq!(
                         (row.round, bits(row.objective, row.disagreement), row.test_accuracy),
-                        (point.round, bits(point.objective, point.disagreement), point.test_accuracy)
+                        (
+                            point.round,
+                            bits(point.objective, point.disagreement),
+                            point.test_accuracy
+                        )
                     );
                 }
             }
@@ -339,7 +372,8 @@ fn the_number_of_processes_changes_nothing() {
     }
 }
 
-/// Agents that are made anew in every round release the same as agents that stay, alone and divided, and from a checkpoint on.
+/// Agents that are made anew in every round release the same as agents that stay, alone and
+/// divided, and from a checkpoint on.
 #[test]
 fn streaming_changes_nothing() {
     for graph in ["kind = \"ring\"", "kind = \"complete\""] {
@@ -358,8 +392,9 @@ fn streaming_changes_nothing() {
         let resumed = run_streamed(&experiment, &mut Alone, Some(from), 0, |_| Ok(()));
         assert_eq!(resumed.unwrap().unwrap(), held);
         let several = std::thread::scope(|scope| {
-            let each =
-                |mut end: ThreadRanks| run_streamed(&experiment, &mut end, None, 0, |_| Ok(())).unwrap();
+            let each = |mut end: ThreadRanks| {
+                run_streamed(&experiment, &mut end, None, 0, |_| Ok(())).unwrap()
+            };
             let all: Vec<_> =
                 ThreadRanks::new(3).into_iter().map(|end| scope.spawn(move || each(end))).collect();
             all.into_iter().filter_map(|t| t.join().unwrap()).next()
@@ -368,7 +403,8 @@ fn streaming_changes_nothing() {
     }
 }
 
-/// From a checkpoint in the middle of the second run, three ranks end where an uninterrupted run does.
+/// From a checkpoint in the middle of the second run, three ranks end where an uninterrupted run
+/// does.
 #[test]
 fn processes_go_on_from_their_checkpoints() {
     let text = LARGE.replace("GRAPH", "kind = \"ring\"");
@@ -393,7 +429,8 @@ fn processes_go_on_from_their_checkpoints() {
     assert_eq!(done.unwrap(), whole);
 }
 
-/// A ring with scrambled numbers is a ring again after the reverse Cuthill–McKee order: two rows cross at every border.
+/// A ring with scrambled numbers is a ring again after the reverse Cuthill–McKee order: two rows
+/// cross at every border.
 #[test]
 fn a_division_follows_the_graph_and_not_the_numbers() {
     let n = 60u32;

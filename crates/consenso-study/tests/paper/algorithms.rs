@@ -1,4 +1,5 @@
-//! The algorithms without noise against what the paper, corrected, says of them (docs/paper.md sections 2, 6 and 8).
+//! The algorithms without noise against what the paper, corrected, says of them (docs/paper.md
+//! sections 2, 6 and 8).
 
 use crate::common;
 
@@ -34,8 +35,9 @@ fn appendix_e(agents: usize, seed: u64) -> AppendixE {
     let data = ADULT.get_or_init(|| bundled::adult(Encoding::Paper).expect("bundled"));
     let objective = Objective { loss: Loss::Logistic, regularization: 1.0 };
     let seed = Seed::from(seed);
-    let shards =
-        data.partition(&Partition::Equal { agents, records_per_agent: Some(100) }, &seed).expect("enough");
+    let shards = data
+        .partition(&Partition::Equal { agents, records_per_agent: Some(100) }, &seed)
+        .expect("enough");
     let local = |rows: &[usize]| LocalObjective::new(objective, data.train().select(rows));
     let locals: Vec<_> = shards.iter().map(|shard| local(&shard.rows)).collect();
     let found = central_optimum(&locals, &Constraint::None, None);
@@ -70,7 +72,8 @@ impl AppendixE {
         let protocol: Arc<dyn Protocol> = Arc::new(protocol);
         let timetable = Timetable { rounds, tail_from: rounds, gossip: 0 };
         let players = common::players(&self.locals, &protocol, &timetable, door, &self.seed);
-        let mut run = Lockstep::new(players, Arc::new(graph.clone()), Arc::new(Mixing::metropolis(graph)));
+        let mut run =
+            Lockstep::new(players, Arc::new(graph.clone()), Arc::new(Mixing::metropolis(graph)));
         (0..rounds).for_each(|_| run.advance());
         run
     }
@@ -120,11 +123,17 @@ fn random(agents: usize, edges: usize, seed: u64) -> Graph {
 fn algorithm_1_reaches_2e_3_in_100_rounds_on_the_graphs_of_appendix_e() {
     for seed in SEEDS {
         let ten = appendix_e(10, seed);
-        for graph in [random(10, 20, seed), random(10, 40, seed), Graph::complete(10).expect("a graph")] {
+        for graph in
+            [random(10, 20, seed), random(10, 40, seed), Graph::complete(10).expect("a graph")]
+        {
             for aggregation in [Aggregation::Random, Aggregation::Fixed] {
                 let run = ten.run(Admm { aggregation, ..algorithm_1(0.5) }, &graph, 100);
                 let (worst, _) = ten.errors(&run);
-                assert!(worst <= 2e-3, "seed {seed}, {} edges, {aggregation:?}: {worst:e}", graph.edges());
+                assert!(
+                    worst <= 2e-3,
+                    "seed {seed}, {} edges, {aggregation:?}: {worst:e}",
+                    graph.edges()
+                );
             }
         }
     }
@@ -177,7 +186,8 @@ fn duals_of_algorithm_1_sum_to_zero() {
     }
 }
 
-/// ζ·λ_max < 2(D − M): complete-100 (λ_max = 100) with D = 10 is unstable at ζ = 0.5, fine at 0.2, and the check says so beforehand.
+/// ζ·λ_max < 2(D − M): complete-100 (λ_max = 100) with D = 10 is unstable at ζ = 0.5, fine at 0.2,
+/// and the check says so beforehand.
 #[test]
 fn algorithm_1_stability_rule() {
     let problem = appendix_e(100, 1);
@@ -208,7 +218,8 @@ fn extra_and_consensus_admm_reach_1e_8_in_200_rounds() {
         let graph = random(10, 20, seed);
         let (worst, _) = problem.errors(&problem.run(Extra { step: Some(0.5) }, &graph, 200));
         assert!(worst <= 1e-8, "EXTRA, seed {seed}: {worst:e}");
-        let (worst, _) = problem.errors(&problem.run(ConsensusAdmm { penalty: Some(0.2) }, &graph, 200));
+        let (worst, _) =
+            problem.errors(&problem.run(ConsensusAdmm { penalty: Some(0.2) }, &graph, 200));
         assert!(worst <= 1e-8, "consensus ADMM, seed {seed}: {worst:e}");
     }
 }
@@ -219,7 +230,8 @@ fn default_parameters_converge() {
     let problem = appendix_e(10, 1);
     let graph = random(10, 20, 1);
     let facts = problem.facts(&graph, 400);
-    let (mut admm, mut extra, mut consensus) = (Admm::default(), Extra::default(), ConsensusAdmm::default());
+    let (mut admm, mut extra, mut consensus) =
+        (Admm::default(), Extra::default(), ConsensusAdmm::default());
     let mut tracking = GradientTracking::default();
     tracking.resolve(&facts);
     admm.resolve(&facts);
@@ -240,14 +252,17 @@ fn default_parameters_converge() {
     }
 }
 
-/// Erratum 6: with η = 0.95^k on a complete graph the network's mean is exact with fixed weights and errs with random ones, by an amount
-/// that grows with how much agents differ: about 1.6e-2 where labels are coin flips (docs/paper.md's figure), 1e-3 on Adult.
+/// Erratum 6: with η = 0.95^k on a complete graph the network's mean is exact with fixed weights
+/// and errs with random ones, by an amount that grows with how much agents differ: about 1.6e-2
+/// where labels are coin flips (docs/paper.md's figure), 1e-3 on Adult.
 #[test]
 fn algorithm_2_pays_for_its_random_weights() {
     let graph = Graph::complete(10).expect("a graph");
     for seed in 1..=5 {
-        let problems =
-            [("adult", appendix_e(10, seed), 3e-4..4e-3), ("coins", coin_flips(seed), 8e-3..3.2e-2)];
+        let problems = [
+            ("adult", appendix_e(10, seed), 3e-4..4e-3),
+            ("coins", coin_flips(seed), 8e-3..3.2e-2),
+        ];
         for (name, problem, expected) in problems {
             let mean_error = |aggregation| {
                 let step = Some(Schedule::power(0.95));
@@ -255,24 +270,30 @@ fn algorithm_2_pays_for_its_random_weights() {
             };
             let (random, fixed) = (mean_error(Aggregation::Random), mean_error(Aggregation::Fixed));
             assert!(fixed < 1e-10, "{name}, seed {seed}: {fixed:e} with fixed weights");
-            assert!(expected.contains(&random), "{name}, seed {seed}: {random:e} with random weights");
+            assert!(
+                expected.contains(&random),
+                "{name}, seed {seed}: {random:e} with random weights"
+            );
         }
     }
 }
 
-/// Records whose labels say nothing: x* is what is left of the agents' disagreement, so relative errors are large.
+/// Records whose labels say nothing: x* is what is left of the agents' disagreement, so relative
+/// errors are large.
 fn coin_flips(seed: u64) -> AppendixE {
     let seed = Seed::from(seed);
     let mut synthetic = Synthetic::new(SyntheticTask::Logistic, 10, 100, 14);
     synthetic.margin = 1e-6;
     let objective = Objective { loss: Loss::Logistic, regularization: 1.0 };
     let data = synthetic.generate(&seed).expect("valid");
-    let locals: Vec<_> = data.into_iter().map(|records| LocalObjective::new(objective, records)).collect();
+    let locals: Vec<_> =
+        data.into_iter().map(|records| LocalObjective::new(objective, records)).collect();
     let optimum = central_optimum(&locals, &Constraint::None, None).x;
     AppendixE { locals, optimum, smoothness: objective.smoothness(&synthetic.bounds()), seed }
 }
 
-/// Neither twin of Algorithm 2* is exact: a middle of extremes is not a mean. Both come within a few hundredths of x*, as measured.
+/// Neither twin of Algorithm 2* is exact: a middle of extremes is not a mean. Both come within a
+/// few hundredths of x*, as measured.
 #[test]
 fn algorithm_2_star_comes_close_on_any_graph() {
     for edges in [20, 40, 45] {
@@ -285,15 +306,17 @@ fn algorithm_2_star_comes_close_on_any_graph() {
                 let step = Some(Schedule::power(0.95));
                 let run = problem.run(NeighbourhoodDescent { step, aggregation }, &graph, 100);
                 let (worst, mean) = problem.errors(&run);
-                let case =
-                    format!("{edges} edges, seed {seed}, {aggregation:?}: worst {worst:e}, mean {mean:e}");
+                let case = format!(
+                    "{edges} edges, seed {seed}, {aggregation:?}: worst {worst:e}, mean {mean:e}"
+                );
                 assert!(expected.contains(&worst) && expected.contains(&mean), "{case}");
             }
         }
     }
 }
 
-/// docs/paper.md section 6, measured by an independent program: the mean of ln ‖(x_i − x*)/d‖ after 100 rounds with Lap(β_k = 1.02^k).
+/// docs/paper.md section 6, measured by an independent program: the mean of ln ‖(x_i − x*)/d‖ after
+/// 100 rounds with Lap(β_k = 1.02^k).
 #[test]
 fn noisy_runs_of_appendix_e_end_where_the_specification_says() {
     let laplace = |k: u32| Noise::Laplace { scale: 1.02f64.powi(-(k as i32)) };
@@ -307,21 +330,27 @@ fn noisy_runs_of_appendix_e_end_where_the_specification_says() {
         let (mut one, mut star) = (0.0, 0.0);
         for seed in 1..=10 {
             let (problem, graph) = (appendix_e(10, seed), random(10, edges, seed));
-            one += 0.1 * log_error(&problem, &problem.noisy_run(algorithm_1(0.5), &graph, 100, noise));
+            one +=
+                0.1 * log_error(&problem, &problem.noisy_run(algorithm_1(0.5), &graph, 100, noise));
             let step = Some(Schedule::power(0.93));
             let protocol = NeighbourhoodDescent { step, aggregation: Aggregation::Random };
             star += 0.1 * log_error(&problem, &problem.noisy_run(protocol, &graph, 100, noise));
         }
-        // Ten runs spread by about 0.03 (Algorithm 1) and 0.07 (Algorithm 2*), the specification's own as much.
+        // Ten runs spread by about 0.03 (Algorithm 1) and 0.07 (Algorithm 2*), the specification's
+        // own as much.
         assert!((one - first).abs() < 0.15, "Algorithm 1, {edges} edges: {one} against {first}");
-        assert!((star - second).abs() < 0.35, "Algorithm 2*, {edges} edges: {star} against {second}");
+        assert!(
+            (star - second).abs() < 0.35,
+            "Algorithm 2*, {edges} edges: {star} against {second}"
+        );
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// The pruned search for the farthest pair against all pairs, ties included (few distinct values make many).
+    /// The pruned search for the farthest pair against all pairs, ties included (few distinct
+    /// values make many).
     #[test]
     fn the_farthest_pair_is_that_of_brute_force(
         rows in prop_oneof![

@@ -1,4 +1,5 @@
-//! Problems tied by a linear constraint: the algorithm against optima found another way, the theorems, and what its releases give away.
+//! Problems tied by a linear constraint: the algorithm against optima found another way, the
+//! theorems, and what its releases give away.
 
 use consenso_engine::account::testing;
 use consenso_engine::agent::{Agent, Player, Timetable};
@@ -41,7 +42,8 @@ impl Tied {
     fn random(seed: u64, agents: usize, dim: usize, rows: usize, density: f64) -> Self {
         let rng = &mut stream(seed);
         let m = 10f64.powf(rng.random_range(-1.0..0.5));
-        let (mut q, mut b, mut locals, mut blocks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut q, mut b, mut locals, mut blocks) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for i in 0..agents {
             let own_q: Vec<f64> = (0..dim).map(|_| m * rng.random_range(1.0..10.0)).collect();
             let own_b: Vec<f64> = (0..dim).map(|_| rng.random_range(-2.0..2.0)).collect();
@@ -56,18 +58,25 @@ impl Tied {
             }
             blocks.push((format!("agent {}", i + 1), Block::from_entries(dim, entries)));
             let limits = vec![[f64::NEG_INFINITY, f64::INFINITY]; dim];
-            locals.push(LocalObjective::from_costs(Costs::new(own_q.clone(), own_b.clone(), limits)));
+            locals.push(LocalObjective::from_costs(Costs::new(
+                own_q.clone(),
+                own_b.clone(),
+                limits,
+            )));
             q.extend(own_q);
             b.extend(own_b);
         }
         let rhs = (0..rows).map(|_| rng.random_range(-1.0..1.0)).collect();
-        let coupling = Coupling::new(blocks, rhs, vec![Relation::Equal; rows]).expect("rows of full rank");
-        let range = q.iter().copied().fold((f64::INFINITY, 0.0f64), |a, q| (a.0.min(q), a.1.max(q)));
+        let coupling =
+            Coupling::new(blocks, rhs, vec![Relation::Equal; rows]).expect("rows of full rank");
+        let range =
+            q.iter().copied().fold((f64::INFINITY, 0.0f64), |a, q| (a.0.min(q), a.1.max(q)));
         let facts = facts(agents, dim, range);
         Self { locals, coupling: Arc::new(coupling), facts, q, b, dim }
     }
 
-    /// The KKT system [Q −Aᵀ; A 0][x; λ] = [−b; c], solved directly: shares nothing with the library's dual method.
+    /// The KKT system [Q −Aᵀ; A 0][x; λ] = [−b; c], solved directly: shares nothing with the
+    /// library's dual method.
     fn kkt(&self) -> (Vec<f64>, Vec<f64>) {
         let (n, m) = (self.q.len(), self.coupling.rows());
         let mut k = DMatrix::<f64>::zeros(n + m, n + m);
@@ -86,7 +95,10 @@ impl Tied {
             right[n + r] = *c;
         }
         let solution = k.full_piv_lu().solve(&right).expect("full rank");
-        (solution.rows(0, n).iter().copied().collect(), solution.rows(n, m).iter().copied().collect())
+        (
+            solution.rows(0, n).iter().copied().collect(),
+            solution.rows(n, m).iter().copied().collect(),
+        )
     }
 
     fn protocol(&self, mut admm: LinearAdmm) -> LinearAdmm {
@@ -167,7 +179,8 @@ fn exact_and_first_order_reach_the_optimum_to_1e_8_on_20_random_problems() {
         let (optimum, _) = problem.kkt();
         for exact in [false, true] {
             for aggregation in [Aggregation::Random, Aggregation::Fixed] {
-                let admm = problem.protocol(LinearAdmm { exact, aggregation, ..LinearAdmm::default() });
+                let admm =
+                    problem.protocol(LinearAdmm { exact, aggregation, ..LinearAdmm::default() });
                 assert_eq!(admm.check(&problem.facts), Ok(None), "problem {index}");
                 assert_ne!(admm.assess(&problem.ground()).standing, Standing::Unstable);
                 let mut run = problem.run(admm, u32::MAX, problem.open());
@@ -194,7 +207,10 @@ fn the_reference_optimum_is_the_kkt_solution() {
         let (x, dual) = problem.kkt();
         let found = coupled_optimum(&problem.locals, &problem.coupling).expect("feasible");
         assert!(far(&found.x, &x) <= 1e-9, "problem {index}: {:e}", far(&found.x, &x));
-        assert!(far(&found.dual, &dual) <= 1e-8 * (1.0 + dual.iter().fold(0.0, |a: f64, b| a.max(b.abs()))));
+        assert!(
+            far(&found.dual, &dual)
+                <= 1e-8 * (1.0 + dual.iter().fold(0.0, |a: f64, b| a.max(b.abs())))
+        );
     }
 }
 
@@ -213,7 +229,8 @@ fn the_working_rule_has_no_false_stable_on_200_draws() {
         let pull = (2.0 * rho + dual_step) * norm;
         let needed = 0.25 * if exact { pull - 2.0 * m } else { pull + 2.0 * smoothness };
         // Γ must stay positive as well.
-        let positive = 2.0 * rho * problem.coupling.sigma_squared().iter().copied().fold(0.0, f64::max);
+        let positive =
+            2.0 * rho * problem.coupling.sigma_squared().iter().copied().fold(0.0, f64::max);
         let admm = |share: f64| {
             let penalty = (share * needed).max(if share > 1.0 { 1.001 * positive } else { 1e-6 });
             problem.protocol(LinearAdmm {
@@ -260,7 +277,8 @@ fn certified_contraction_is_never_violated() {
         let exact = index % 2 == 0;
         let sigma = problem.coupling.sigma_squared().iter().copied().fold(0.0, f64::max);
         let n = agents as f64;
-        // docs/paper.md, section 5: ρ⁰ below about 2m/(N²σ²); or what is said to be the nearest certified choice.
+        // docs/paper.md, section 5: ρ⁰ below about 2m/(N²σ²); or what is said to be the nearest
+        // certified choice.
         let rho = 0.2 * problem.facts.strong_convexity / (n * n * sigma);
         let admm = if index % 3 == 0 {
             let open = problem.protocol(LinearAdmm { exact, ..LinearAdmm::default() });
@@ -317,10 +335,18 @@ fn interval(
     coins: &[f64],
 ) -> (Vec<f64>, Vec<f64>) {
     let dim = problem.dim;
-    let neighbours: Vec<u32> = (0..problem.locals.len() as u32).filter(|&j| j as usize != agent).collect();
+    let neighbours: Vec<u32> =
+        (0..problem.locals.len() as u32).filter(|&j| j as usize != agent).collect();
     let weights = vec![0.0; neighbours.len()];
-    let view =
-        View::new(rows, dim, agent as u32, &neighbours, agent, Weights { own: 1.0, neighbours: &weights }, 1);
+    let view = View::new(
+        rows,
+        dim,
+        agent as u32,
+        &neighbours,
+        agent,
+        Weights { own: 1.0, neighbours: &weights },
+        1,
+    );
     let mut memory = vec![0.0; admm.memory() * dim];
     admm.absorb(&view, &mut memory);
     admm.toss(coins, &mut memory);
@@ -329,7 +355,8 @@ fn interval(
     (low, high)
 }
 
-/// The paper's update for given penalties, as printed: the quadratic model with Γ_i = D·I − A_iᵀρ_iA_i, solved as a linear system.
+/// The paper's update for given penalties, as printed: the quadratic model with Γ_i = D·I −
+/// A_iᵀρ_iA_i, solved as a linear system.
 fn printed_update(
     problem: &Tied,
     agent: usize,
@@ -344,11 +371,19 @@ fn printed_update(
     problem.coupling.block(agent).entries().iter().for_each(|&(r, c, v)| a[(r, c)] = v);
     let mut others = DVector::from_iterator(m, problem.coupling.rhs().iter().map(|c| -c));
     for j in (0..problem.coupling.agents()).filter(|&j| j != agent) {
-        problem.coupling.block(j).entries().iter().for_each(|&(r, c, v)| others[r] += v * rows[j * dim + c]);
+        problem
+            .coupling
+            .block(j)
+            .entries()
+            .iter()
+            .for_each(|&(r, c, v)| others[r] += v * rows[j * dim + c]);
     }
     let own = agent * dim..(agent + 1) * dim;
     let x = DVector::from_row_slice(&rows[own.clone()]);
-    let (q, b) = (DVector::from_row_slice(&problem.q[own.clone()]), DVector::from_row_slice(&problem.b[own]));
+    let (q, b) = (
+        DVector::from_row_slice(&problem.q[own.clone()]),
+        DVector::from_row_slice(&problem.b[own]),
+    );
     let rho = DMatrix::from_diagonal(&DVector::from_row_slice(rho));
     let gamma = DMatrix::identity(dim, dim) * d - a.transpose() * &rho * &a;
     let pull = a.transpose() * (DVector::from_row_slice(dual) - &rho * others) + &gamma * &x - &b;
@@ -382,12 +417,14 @@ fn the_update_is_the_papers_for_every_draw() {
         let dual: Vec<f64> = residual.iter().map(|r| -zeta * r).collect();
         for agent in 0..3 {
             let (low, high) = interval(&problem, &admm, agent, &rows, &coins);
-            // The open row of each coordinate is drawn at its own coin here, so that all rows have the penalties of `rho`.
+            // The open row of each coordinate is drawn at its own coin here, so that all rows have
+            // the penalties of `rho`.
             let mut point = low.clone();
             for l in 0..3 {
                 let alone = problem.coupling.block(agent).single().iter().filter(|e| e.1 == l);
-                let widest =
-                    alone.max_by(|a, b| (a.2 * residual[a.0]).abs().total_cmp(&(b.2 * residual[b.0]).abs()));
+                let widest = alone.max_by(|a, b| {
+                    (a.2 * residual[a.0]).abs().total_cmp(&(b.2 * residual[b.0]).abs())
+                });
                 if let Some(&(r, _, _)) = widest {
                     point[l] += coins[r] * (high[l] - low[l]);
                 }
@@ -421,7 +458,8 @@ fn only_rows_that_are_alone_widen_an_interval_and_each_once() {
     ];
     let rhs = vec![1.0, -0.5, 2.0, 0.3];
     let coupling = Coupling::new(blocks, rhs.clone(), vec![Relation::Equal; 4]).expect("sound");
-    let costs = || Costs::new(vec![1.0; 2], vec![0.5; 2], vec![[f64::NEG_INFINITY, f64::INFINITY]; 2]);
+    let costs =
+        || Costs::new(vec![1.0; 2], vec![0.5; 2], vec![[f64::NEG_INFINITY, f64::INFINITY]; 2]);
     let mut problem = Tied::random(1, 2, 2, 1, 1.0);
     problem.coupling = Arc::new(coupling);
     problem.locals = vec![LocalObjective::from_costs(costs()), LocalObjective::from_costs(costs())];
@@ -437,7 +475,8 @@ fn only_rows_that_are_alone_widen_an_interval_and_each_once() {
     let (low, high) = interval(&problem, &admm, 0, &rows, &coins);
     // By hand: R = Σ A x − c and λ = −ζR.
     let x = [0.3, -0.2];
-    let residual = [2.0 * 0.3 + 0.7 - 1.0, 0.3 + 0.2 + 0.7 + 0.5, -0.1 + 0.4 - 2.0, -0.6 - 0.4 - 0.3];
+    let residual =
+        [2.0 * 0.3 + 0.7 - 1.0, 0.3 + 0.2 + 0.7 + 0.5, -0.1 + 0.4 - 2.0, -0.6 - 0.4 - 0.3];
     let dual = residual.map(|r| -0.2 * r);
     let rho = coins.map(|c| range[0] + c * (range[1] - range[0]));
     let base_1 = x[0] + (2.0 * dual[0] + dual[1]) / d - rho[1] * residual[1] / d;
@@ -452,7 +491,8 @@ fn only_rows_that_are_alone_widen_an_interval_and_each_once() {
             "{l}: {low:?} {high:?}"
         );
     }
-    // The coins of open rows change nothing; those of revealed rows move the interval and not its width.
+    // The coins of open rows change nothing; those of revealed rows move the interval and not its
+    // width.
     let again = interval(&problem, &admm, 0, &rows, &[0.9, 0.5, 0.75, 0.1]);
     assert_eq!(again, (low.clone(), high.clone()));
     let moved = interval(&problem, &admm, 0, &rows, &[0.25, 0.1, 0.75, 1.0]);
@@ -467,20 +507,25 @@ fn only_rows_that_are_alone_widen_an_interval_and_each_once() {
 #[test]
 fn neighbouring_costs_move_a_release_by_at_most_their_sensitivity() {
     let mut problem = Tied::random(3, 3, 2, 2, 0.5);
-    // Marginal costs are known to lie in [−1, 1]: whatever the costs are, gradients are clipped to it.
+    // Marginal costs are known to lie in [−1, 1]: whatever the costs are, gradients are clipped to
+    // it.
     let unlimited = vec![[f64::NEG_INFINITY, f64::INFINITY]; 2];
-    let costs = |b: f64| Costs::new(vec![2.0; 2], vec![b; 2], unlimited.clone()).clipped([-1.0, 1.0]);
+    let costs =
+        |b: f64| Costs::new(vec![2.0; 2], vec![b; 2], unlimited.clone()).clipped([-1.0, 1.0]);
     let admm = problem.protocol(LinearAdmm { penalty: Some(30.0), ..LinearAdmm::default() });
     let sensitivity = Sensitivity { l1: 4.0, l2: 2.0 * 2f64.sqrt(), linf: 2.0 };
     let step = admm.step_sensitivity(1, 2, &sensitivity, &problem.facts);
     let gates = || -> Vec<Gate> {
         let noise = RoundNoise::new(Noise::Laplace { scale: 0.5 }).expect("a scale");
-        (0..3).map(|i| testing::gate(i, Seed::from(4), vec![noise; 40].into(), Ledger::Open)).collect()
+        (0..3)
+            .map(|i| testing::gate(i, Seed::from(4), vec![noise; 40].into(), Ledger::Open))
+            .collect()
     };
     for rounds in 1..40u32 {
         let mut releases = Vec::new();
         for b in [-50.0, 50.0] {
-            // The same transcript up to this round: the first agent's costs differ in the last one only.
+            // The same transcript up to this round: the first agent's costs differ in the last one
+            // only.
             let mut run = problem.run(admm.clone(), rounds, gates());
             (1..rounds).for_each(|_| run.advance());
             let (rows, memory) = (run.rows().to_vec(), run.players()[0].memory().to_vec());
@@ -492,7 +537,11 @@ fn neighbouring_costs_move_a_release_by_at_most_their_sensitivity() {
         // Releases live on a grid, so both are rounded.
         let grid = RoundNoise::new(Noise::Laplace { scale: 0.5 }).expect("a scale").grid().step();
         let moved = far(&releases[0], &releases[1]);
-        assert!(moved <= step.linf * (1.0 + 1e-9) + grid, "round {rounds}: {moved} above {}", step.linf);
+        assert!(
+            moved <= step.linf * (1.0 + 1e-9) + grid,
+            "round {rounds}: {moved} above {}",
+            step.linf
+        );
         assert!(moved >= 0.9 * step.linf, "the costs did not differ: {moved}");
     }
 }
@@ -510,7 +559,7 @@ fn play(mut player: Player, memory: &[f64], rows: &[f64], round: u32) -> Vec<f64
         common: None,
     };
     let mut out = vec![0.0; 2];
-    player.play(&seat, &mut consenso_engine::gate::Draft::default(), &mut out);
+    player.play(&seat, &mut consenso_engine::gate::Desk::default(), &mut out);
     out
 }
 
@@ -535,8 +584,10 @@ fn messages_and_lockstep_agree_bit_for_bit() {
         let graph = Graph::complete(4).expect("a graph");
         let mixing = Mixing::metropolis(&graph);
         let agent = |(i, player)| Agent::new(i as u32, &graph, &mixing, player);
-        let agents = problem.players(admm, 25, gates()).into_iter().enumerate().map(agent).collect();
-        let faults = Faults { delay: (1.0, 30.0), loss: 0.1, retry_after: 40.0, ..Faults::default() };
+        let agents =
+            problem.players(admm, 25, gates()).into_iter().enumerate().map(agent).collect();
+        let faults =
+            Faults { delay: (1.0, 30.0), loss: 0.1, retry_after: 40.0, ..Faults::default() };
         let neighbours = |i: usize| graph.neighbours(i).to_vec();
         let (agents, _) =
             over_messages(agents, neighbours, &faults, &Seed::from(9)).expect("the faults heal");
@@ -566,7 +617,8 @@ fn in_secret_shares_the_iterates_are_those_of_the_plain_exchange() {
             assert!(error < 1e-9, "exact {exact}, {aggregation:?}, round {round}: {error:e}");
         }
         assert!(far(plain.rows(), &problem.kkt().0) < 1e-3, "it got somewhere");
-        let agent = |(i, player)| SharingAgent::sharing(i as u32, code, player).expect("the sum alone");
+        let agent =
+            |(i, player)| SharingAgent::sharing(i as u32, code, player).expect("the sum alone");
         let mut agents: Vec<SharingAgent> =
             problem.players(admm, 400, problem.open()).into_iter().enumerate().map(agent).collect();
         let mut flying = Vec::new();
@@ -580,7 +632,9 @@ fn in_secret_shares_the_iterates_are_those_of_the_plain_exchange() {
                 }
             }
             let Some(message) = flying.pop() else { break };
-            agents[message.to() as usize].handle(&message).expect("honest agents are never refused");
+            agents[message.to() as usize]
+                .handle(&message)
+                .expect("honest agents are never refused");
         }
         for (model, agent) in shared.finish().iter().zip(&agents) {
             assert_eq!(Some(&model[..]), agent.model());
@@ -596,14 +650,29 @@ fn dispatch_and_allocation_in_secret_shares_end_where_they_end_in_the_open() {
         let shares = "\n[[algorithm]]\nkind = \"linear-admm\"\nlabel = \"in shares\"\nexact = true\nexchange = \"secret-shared\"\n";
         let text = format!("{text}{shares}").replace("runs = 5", "runs = 1");
         let spec = ExperimentSpec::from_toml(&text, "a file").expect("a file");
-        let inputs =
-            Inputs { file: name.into(), text, spec, source: Source::Costs, edges: None, entropy: None };
+        let inputs = Inputs {
+            file: name.into(),
+            text,
+            spec,
+            source: Source::Costs,
+            edges: None,
+            entropy: None,
+        };
         let experiment = Experiment::check(inputs).expect("sound");
         // The limits bound what can be shared.
-        assert!(experiment.resolved().contains(&format!("range = {range:?}")), "{}", experiment.resolved());
+        assert!(
+            experiment.resolved().contains(&format!("range = {range:?}")),
+            "{}",
+            experiment.resolved()
+        );
         let record = run(&experiment, &Silent).expect("in range").record;
         let [open, _, shared] = &record.algorithms[..] else { panic!("three algorithms") };
-        assert!((open.objective - shared.objective).abs() < 1e-7, "{} {}", open.objective, shared.objective);
+        assert!(
+            (open.objective - shared.objective).abs() < 1e-7,
+            "{} {}",
+            open.objective,
+            shared.objective
+        );
         assert!(shared.violation.unwrap() < 1e-7 && shared.optimum_gap.abs() < 1e-6, "{shared:?}");
     }
 }
@@ -614,21 +683,27 @@ fn what_has_no_account_or_no_bound_is_not_shared() {
         let text = built_in("sharing").expect("built in").replace("noise = \"none\"", more);
         let spec = ExperimentSpec::from_toml(&text, "a file").expect("a file");
         let source = Source::Synthetic(spec.synthetic().unwrap().unwrap());
-        let inputs = Inputs { file: "sharing".into(), text, spec, source, edges: None, entropy: None };
+        let inputs =
+            Inputs { file: "sharing".into(), text, spec, source, edges: None, entropy: None };
         Experiment::check(inputs).map(|_| ()).map_err(|e| e.to_string())
     };
     let secret = "exchange = \"secret-shared\"\n";
     let error = check(&format!("{secret}range = 50.0")).unwrap_err();
     assert!(error.contains("goes on from each agent's own vector"), "{error}");
     let error = check(&format!("{secret}noise = \"none\"")).unwrap_err();
-    assert!(error.contains("needs range") && error.contains("low and high of every agent"), "{error}");
+    assert!(
+        error.contains("needs range") && error.contains("low and high of every agent"),
+        "{error}"
+    );
     assert_eq!(check(&format!("{secret}noise = \"none\"\nrange = 50.0")), Ok(()));
 }
 
 #[test]
 fn inequalities_and_limits_bind_where_they_should() {
     // Two producers, x_1 + x_2 ≥ 3 costs; x_1 ≤ 1 forces x_2 to 2. A third row is slack.
-    let block = |name: &str, a: f64| (name.to_owned(), Block::from_entries(1, vec![(0, 0, 1.0), (1, 0, a)]));
+    let block = |name: &str, a: f64| {
+        (name.to_owned(), Block::from_entries(1, vec![(0, 0, 1.0), (1, 0, a)]))
+    };
     let coupling = Coupling::new(
         vec![block("a", 1.0), block("b", -1.0)],
         vec![3.0, 10.0],
@@ -637,7 +712,8 @@ fn inequalities_and_limits_bind_where_they_should() {
     .expect("sound");
     let costs = |high: f64| Costs::new(vec![1.0], vec![0.5], vec![[0.0, high]]);
     let mut problem = Tied::random(1, 2, 1, 1, 1.0);
-    problem.locals = vec![LocalObjective::from_costs(costs(1.0)), LocalObjective::from_costs(costs(9.0))];
+    problem.locals =
+        vec![LocalObjective::from_costs(costs(1.0)), LocalObjective::from_costs(costs(9.0))];
     problem.coupling = Arc::new(coupling);
     problem.facts = facts(2, 1, (1.0, 1.0));
     let found = coupled_optimum(&problem.locals, &problem.coupling).expect("feasible");
@@ -658,26 +734,39 @@ fn inequalities_and_limits_bind_where_they_should() {
 
 #[test]
 fn what_cannot_be_is_refused_with_its_row() {
-    let block =
-        |entries: Vec<(usize, usize, f64)>| vec![("north".to_owned(), Block::from_entries(2, entries))];
+    let block = |entries: Vec<(usize, usize, f64)>| {
+        vec![("north".to_owned(), Block::from_entries(2, entries))]
+    };
     let equal = |n: usize| vec![Relation::Equal; n];
     let new = |entries, rhs: Vec<f64>| {
         let rows = rhs.len();
         Coupling::new(block(entries), rhs, equal(rows))
     };
-    assert!(matches!(new(vec![(0, 2, 1.0)], vec![1.0]), Err(CouplingError::Shape { row: 1, column: 3, .. })));
+    assert!(matches!(
+        new(vec![(0, 2, 1.0)], vec![1.0]),
+        Err(CouplingError::Shape { row: 1, column: 3, .. })
+    ));
     assert!(matches!(new(vec![(1, 0, 1.0)], vec![1.0]), Err(CouplingError::Shape { row: 2, .. })));
     assert!(matches!(new(vec![(0, 0, f64::NAN)], vec![1.0]), Err(CouplingError::NotFinite { .. })));
-    assert!(matches!(new(vec![(0, 0, 1.0)], vec![1.0, 2.0]), Err(CouplingError::EmptyRow { row: 2, .. })));
+    assert!(matches!(
+        new(vec![(0, 0, 1.0)], vec![1.0, 2.0]),
+        Err(CouplingError::EmptyRow { row: 2, .. })
+    ));
     let twice = vec![(0, 0, 1.0), (0, 1, 2.0), (1, 0, 2.0), (1, 1, 4.0)];
-    assert!(matches!(new(twice.clone(), vec![1.0, 3.0]), Err(CouplingError::Contradiction { row: 2, .. })));
+    assert!(matches!(
+        new(twice.clone(), vec![1.0, 3.0]),
+        Err(CouplingError::Contradiction { row: 2, .. })
+    ));
     new(twice, vec![1.0, 2.0]).expect("the same row twice is no contradiction");
     let one = new(vec![(0, 0, 1.0), (0, 1, -1.0)], vec![5.0]).expect("sound");
     let reach = one.reachable(&[vec![[0.0, 2.0], [-1.0, 1.0]]]);
-    assert!(matches!(reach, Err(CouplingError::OutOfReach { row: 1, high, .. }) if high == 3.0), "{reach:?}");
+    assert!(
+        matches!(reach, Err(CouplingError::OutOfReach { row: 1, high, .. }) if high == 3.0),
+        "{reach:?}"
+    );
     // Each row alone can be met, both together cannot.
-    let both =
-        new(vec![(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, -1.0)], vec![2.0, 1.5]).expect("full rank");
+    let both = new(vec![(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, -1.0)], vec![2.0, 1.5])
+        .expect("full rank");
     let limits = vec![[0.0, 1.5], [0.0, 1.5]];
     both.reachable(std::slice::from_ref(&limits)).expect("row by row");
     let local = LocalObjective::from_costs(Costs::new(vec![1.0; 2], vec![0.0; 2], limits));

@@ -230,7 +230,8 @@ fn feasible(set: &Constraint, rng: &mut Stream, dim: usize) -> Vec<f64> {
     }
 }
 
-/// The projection from its optimality condition, by bisection on the multiplier: nothing sorted, nothing closed-form.
+/// The projection from its optimality condition, by bisection on the multiplier: nothing sorted,
+/// nothing closed-form.
 fn by_bisection(set: &Constraint, v: &[f64]) -> Vec<f64> {
     let bisect = |mut low: f64, mut high: f64, too_low: &dyn Fn(f64) -> bool| {
         for _ in 0..200 {
@@ -252,9 +253,14 @@ fn by_bisection(set: &Constraint, v: &[f64]) -> Vec<f64> {
             }
         }
         Constraint::L1Ball { radius } => {
-            let shrunk = |m: f64| v.iter().map(|v| v.signum() * (v.abs() - m).max(0.0)).collect::<Vec<_>>();
+            let shrunk =
+                |m: f64| v.iter().map(|v| v.signum() * (v.abs() - m).max(0.0)).collect::<Vec<_>>();
             let size = |m: f64| shrunk(m).iter().map(|x| x.abs()).sum::<f64>();
-            if size(0.0) <= radius { v.to_vec() } else { shrunk(bisect(0.0, top, &|m| size(m) > radius)) }
+            if size(0.0) <= radius {
+                v.to_vec()
+            } else {
+                shrunk(bisect(0.0, top, &|m| size(m) > radius))
+            }
         }
         Constraint::Simplex { total } => {
             let cut = |m: f64| v.iter().map(|v| (v - m).max(0.0)).collect::<Vec<_>>();
@@ -294,11 +300,14 @@ fn reached(change: &[f64], bound: &Sensitivity) -> [f64; 3] {
 fn sensitivity_bounds_are_never_beaten() {
     const PAIRS: usize = 100_000;
     let (rows, dim) = (3, 4);
-    for (seed, loss) in (7..).zip(LOSSES.into_iter().filter(|l| *l != Loss::Ridge { clip: f64::INFINITY })) {
+    for (seed, loss) in
+        (7..).zip(LOSSES.into_iter().filter(|l| *l != Loss::Ridge { clip: f64::INFINITY }))
+    {
         let rng = &mut stream(seed);
         let objective = Objective { loss, regularization: 0.1 };
         let bound = |n: NeighbourRelation| objective.sensitivity(&unit_ball(dim), rows, n);
-        let (replace, remove) = (bound(NeighbourRelation::ReplaceOne), bound(NeighbourRelation::ZeroOut));
+        let (replace, remove) =
+            (bound(NeighbourRelation::ReplaceOne), bound(NeighbourRelation::ZeroOut));
         let mut work = Workspace::default();
         let mut most = [0.0f64; 3];
         for _ in 0..PAIRS {
@@ -337,7 +346,8 @@ fn sensitivity_bounds_are_never_beaten() {
     }
 }
 
-/// Two records that a large model both gets wrong, opposite in all but one coordinate: no bound can be a tenth smaller.
+/// Two records that a large model both gets wrong, opposite in all but one coordinate: no bound can
+/// be a tenth smaller.
 #[test]
 fn logistic_sensitivity_is_approached() {
     let (b, dim, tilt) = (10, 14, 0.2f64);
@@ -391,7 +401,8 @@ fn mean_gradient(agents: &[LocalObjective], x: &[f64]) -> Vec<f64> {
     mean
 }
 
-/// Newton ends in a few steps only if its Hessian products are right: a wrong Hessian converges linearly at best.
+/// Newton ends in a few steps only if its Hessian products are right: a wrong Hessian converges
+/// linearly at best.
 #[test]
 fn the_optimum_is_found_to_1e_10_in_a_few_newton_steps() {
     for loss in LOSSES {
@@ -402,9 +413,16 @@ fn the_optimum_is_found_to_1e_10_in_a_few_newton_steps() {
                 let g = l2(&mean_gradient(&agents, &found.x));
                 let case = format!("{loss:?}, mu = {regularization}, seed {seed}");
                 assert!(g <= 1e-10, "{case}: gradient {g:e}");
-                assert!(found.residual <= 1e-10 && found.steps <= 25, "{case}: {} steps", found.steps);
-                let value =
-                    agents.iter().map(|f| f.value(&found.x, &mut Workspace::default())).sum::<f64>() / 7.0;
+                assert!(
+                    found.residual <= 1e-10 && found.steps <= 25,
+                    "{case}: {} steps",
+                    found.steps
+                );
+                let value = agents
+                    .iter()
+                    .map(|f| f.value(&found.x, &mut Workspace::default()))
+                    .sum::<f64>()
+                    / 7.0;
                 assert!((found.value - value).abs() < 1e-14);
             }
         }
@@ -429,7 +447,11 @@ fn proximal_steps_solve_their_local_problem_to_1e_10() {
             );
             let mut g = gradient(f, &x);
             g.iter_mut().zip(x.iter().zip(&centre)).for_each(|(g, (x, c))| *g += weight * (x - c));
-            assert!(l2(&g) <= 1e-10 && said <= 1e-10, "{loss:?}, D = {weight}: {:e}, said {said:e}", l2(&g));
+            assert!(
+                l2(&g) <= 1e-10 && said <= 1e-10,
+                "{loss:?}, D = {weight}: {:e}, said {said:e}",
+                l2(&g)
+            );
         }
     }
 }
@@ -448,14 +470,19 @@ fn the_constrained_optimum_is_found_to_1e_10() {
             for regularization in [1.0, 1e-2] {
                 let agents = network(11, loss, regularization);
                 let found = central_optimum(&agents, &constraint, None);
-                let case =
-                    format!("{loss:?} in {constraint:?}, mu = {regularization}, {} steps", found.steps);
+                let case = format!(
+                    "{loss:?} in {constraint:?}, mu = {regularization}, {} steps",
+                    found.steps
+                );
                 assert!(outside(&constraint, &found.x) < 1e-13, "{case}");
                 // A fixed point of the projected gradient step, whatever the step.
                 for step in [1.0, 0.1] {
                     let mut moved = minus(
                         &found.x,
-                        &mean_gradient(&agents, &found.x).iter().map(|g| step * g).collect::<Vec<_>>(),
+                        &mean_gradient(&agents, &found.x)
+                            .iter()
+                            .map(|g| step * g)
+                            .collect::<Vec<_>>(),
                     );
                     constraint.project(&mut moved);
                     let residual = l2(&minus(&moved, &found.x)) / step;
@@ -487,7 +514,8 @@ fn the_ridge_optimum_is_that_of_the_normal_equations() {
     assert!(l2(&minus(&found.x, want.as_slice())) < 1e-11);
 }
 
-/// docs/paper.md section 6: at μ = 1 the optimum on Adult (paper encoding) labels every test row negative, and ‖x*‖ ≈ 0.19.
+/// docs/paper.md section 6: at μ = 1 the optimum on Adult (paper encoding) labels every test row
+/// negative, and ‖x*‖ ≈ 0.19.
 #[test]
 fn adult_at_the_papers_regularisation_is_the_majority() {
     let data = bundled::adult(Encoding::Paper).expect("bundled");

@@ -1,4 +1,5 @@
-//! The reproduction: verdicts follow their rules, every table has the columns it documents, the page is whole.
+//! The reproduction: verdicts follow their rules, every table has the columns it documents, the
+//! page is whole.
 
 use crate::html;
 use crate::made_up;
@@ -18,7 +19,8 @@ fn algorithm(kind: &str, label: &str, log_error: f64, epsilon: f64) -> Algorithm
     last.log_error = Spread { min: log_error - 0.1, mean: log_error, max: log_error + 0.1 };
     let spread = Spread { min: epsilon, mean: epsilon, max: epsilon };
     last.epsilon_published = Some(spread);
-    a.published = Some(PublishedRecord { epsilon: spread, delta: None, formula: "as printed".into() });
+    a.published =
+        Some(PublishedRecord { epsilon: spread, delta: None, formula: "as printed".into() });
     let e = a.epsilon.as_mut().expect("private");
     (e.realised_mean, e.paper_worst_case) = (Some(epsilon), Some(4.46));
     a
@@ -26,7 +28,8 @@ fn algorithm(kind: &str, label: &str, log_error: f64, epsilon: f64) -> Algorithm
 
 fn record(name: &str, algorithms: Vec<AlgorithmRecord>) -> Record {
     let mut record = made_up::record();
-    (record.name, record.algorithms, record.problem.regularization) = (name.into(), algorithms, 1.0);
+    (record.name, record.algorithms, record.problem.regularization) =
+        (name.into(), algorithms, 1.0);
     record.baselines.zero_model.log_error = -4.3;
     record
 }
@@ -119,8 +122,10 @@ fn verdicts_change_where_the_rules_say() {
         [Verdict::Reproduced, Verdict::Partly, Verdict::Partly, Verdict::Not]
     );
     let share = |own: f64| {
-        let both =
-            vec![algorithm("pdop", "PDOP", -1.2, 1.0), algorithm("gd-star", "Algorithm 2*", -1.1, own)];
+        let both = vec![
+            algorithm("pdop", "PDOP", -1.2, 1.0),
+            algorithm("gd-star", "Algorithm 2*", -1.1, own),
+        ];
         let reproduction = Reproduction::new(&[Part::C], vec![record("paper-c", both)]);
         finding(&reproduction, "30 % of the privacy").verdict
     };
@@ -129,11 +134,15 @@ fn verdicts_change_where_the_rules_say() {
         [Verdict::Reproduced, Verdict::Partly, Verdict::Partly, Verdict::Not]
     );
     let accuracy = |own: f64| {
-        let both = vec![algorithm("dvp", "DVP", -2.72, 4.7), algorithm("admm", "Algorithm 1", own, 3.3)];
+        let both =
+            vec![algorithm("dvp", "DVP", -2.72, 4.7), algorithm("admm", "Algorithm 1", own, 3.3)];
         let reproduction = Reproduction::new(&[Part::Two], vec![record("paper-2a", both)]);
         finding(&reproduction, "almost as accurate").verdict
     };
-    assert_eq!([-2.6, -2.5, -2.2].map(accuracy), [Verdict::Reproduced, Verdict::Partly, Verdict::Not]);
+    assert_eq!(
+        [-2.6, -2.5, -2.2].map(accuracy),
+        [Verdict::Reproduced, Verdict::Partly, Verdict::Not]
+    );
 }
 
 #[test]
@@ -161,7 +170,11 @@ fn every_table_has_the_columns_it_documents() {
     let whole = whole();
     let (tables, guide) = (whole.tables(), whole.data_guide());
     for figure in whole.figures() {
-        assert!(tables.iter().any(|table| table.name == figure.name), "{} has no data", figure.name);
+        assert!(
+            tables.iter().any(|table| table.name == figure.name),
+            "{} has no data",
+            figure.name
+        );
     }
     for table in &tables {
         let rows = cells(&table.to_csv());
@@ -189,8 +202,14 @@ fn every_table_has_the_columns_it_documents() {
     };
     assert_eq!(columns("figure-2a"), ["curve", "round", "mean", "min", "max"]);
     assert_eq!(columns("figure-1"), ["curve", "omega", "mean", "min", "max"]);
-    assert_eq!(columns("gamma"), ["shift", "beta", "omega", "gamma_exact", "gamma_printed", "gamma_bound"]);
-    assert_eq!(columns("findings"), ["figure", "claim", "paper", "measured", "value", "verdict", "rule"]);
+    assert_eq!(
+        columns("gamma"),
+        ["shift", "beta", "omega", "gamma_exact", "gamma_printed", "gamma_bound"]
+    );
+    assert_eq!(
+        columns("findings"),
+        ["figure", "claim", "paper", "measured", "value", "verdict", "rule"]
+    );
 }
 
 /// Theorem 2.3 against docs/paper.md section 4's check values, which are on the grid.
@@ -237,13 +256,21 @@ fn the_page_shows_every_figure_with_its_claim() {
         well_formed(&figure.figure.to_svg());
     }
     for finding in whole.findings() {
-        assert!(figures.iter().any(|figure| figure.name == finding.figure), "{} is nowhere", finding.figure);
+        assert!(
+            figures.iter().any(|figure| figure.name == finding.figure),
+            "{} is nowhere",
+            finding.figure
+        );
         assert!(page.contains(&format!("href=\"#{}\"", finding.figure)));
     }
     assert!(page.contains("better than every one of the 11 private results"));
     assert!(page.contains("consenso reproduce all --seed 7"));
     assert!(page.contains("log error 25.0 with the printed sign, −16.0 with the other"));
-    assert!(page.contains("4.46") && page.contains("id=\"accounting\"") && page.contains("id=\"useful\""));
+    assert!(
+        page.contains("4.46")
+            && page.contains("id=\"accounting\"")
+            && page.contains("id=\"useful\"")
+    );
     for (verdict, least) in [("verdict reproduced", 7), ("verdict not", 2)] {
         assert!(page.matches(verdict).count() >= least);
     }
@@ -253,12 +280,18 @@ fn the_page_shows_every_figure_with_its_claim() {
 fn the_page_of_one_figure_is_whole() {
     for part in Part::ALL {
         let all = whole();
-        let records: Vec<Record> =
-            all.records.into_iter().filter(|r| part.experiments().contains(&r.name.as_str())).collect();
+        let records: Vec<Record> = all
+            .records
+            .into_iter()
+            .filter(|r| part.experiments().contains(&r.name.as_str()))
+            .collect();
         let reproduction = Reproduction::new(&[part], records);
         let page = paper_html(&reproduction);
         well_formed(&page);
-        assert!(!reproduction.figures().is_empty() && !reproduction.findings().is_empty(), "{part:?}");
+        assert!(
+            !reproduction.figures().is_empty() && !reproduction.findings().is_empty(),
+            "{part:?}"
+        );
         assert!(page.contains(&format!("consenso reproduce {}", part.name())));
         assert!(!page.contains("id=\"useful\""));
     }
@@ -268,6 +301,7 @@ fn the_page_of_one_figure_is_whole() {
 
 #[test]
 fn the_table_of_findings() {
-    let table = whole().tables().into_iter().find(|table| table.name == "findings").expect("findings");
+    let table =
+        whole().tables().into_iter().find(|table| table.name == "findings").expect("findings");
     insta::assert_snapshot!(table.to_csv());
 }

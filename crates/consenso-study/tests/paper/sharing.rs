@@ -1,4 +1,5 @@
-//! Algorithm 3, the secret-shared exchange: the iterates are those of the plain one, and the sum is all that anybody learns.
+//! Algorithm 3, the secret-shared exchange: the iterates are those of the plain one, and the sum is
+//! all that anybody learns.
 
 use crate::common;
 
@@ -8,7 +9,9 @@ use consenso_engine::data::{Encoding, Partition, Synthetic, SyntheticTask};
 use consenso_engine::gate::{Noise, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
-use consenso_engine::protocol::{Admm, Aggregation, ConsensusAdmm, GradientDescent, Protocol, Schedule};
+use consenso_engine::protocol::{
+    Admm, Aggregation, ConsensusAdmm, GradientDescent, Protocol, Schedule,
+};
 use consenso_engine::random::{Purpose, Seed};
 use consenso_engine::sharing::{
     FixedPoint, Phase, ShareEffect, ShareError, ShareMessage, ShareRefusal, SharingAgent,
@@ -21,11 +24,20 @@ use std::sync::Arc;
 const BITS: u32 = 40;
 
 fn gd(step: f64) -> Arc<dyn Protocol> {
-    Arc::new(GradientDescent { step: Some(Schedule::Constant(step)), aggregation: Aggregation::Fixed })
+    Arc::new(GradientDescent {
+        step: Some(Schedule::Constant(step)),
+        aggregation: Aggregation::Fixed,
+    })
 }
 
 fn admm(exact: bool, aggregation: Aggregation) -> Arc<dyn Protocol> {
-    Arc::new(Admm { penalty: Some(4.0), dual_step: Some(0.1), exact, aggregation, ..Admm::default() })
+    Arc::new(Admm {
+        penalty: Some(4.0),
+        dual_step: Some(0.1),
+        exact,
+        aggregation,
+        ..Admm::default()
+    })
 }
 
 fn locals(agents: usize, records: usize, dim: usize) -> Vec<LocalObjective> {
@@ -81,8 +93,9 @@ fn algorithm_3_gives_the_iterates_of_the_plain_exchange() {
     ];
     for protocol in &protocols {
         let mut plain = lockstep(players(&locals, protocol, 60, 1, 3));
-        let mut shared =
-            lockstep(players(&locals, protocol, 60, 1, 3)).secret_shared(code(5)).expect("sums only");
+        let mut shared = lockstep(players(&locals, protocol, 60, 1, 3))
+            .secret_shared(code(5))
+            .expect("sums only");
         for round in 1..=60 {
             plain.advance();
             shared.advance();
@@ -133,14 +146,16 @@ fn agents(players: Vec<Player>) -> Vec<SharingAgent> {
 fn messages_and_lockstep_agree_bit_for_bit_in_any_order() {
     let locals = locals(4, 6, 3);
     for protocol in [gd(0.7), admm(false, Aggregation::Random)] {
-        let mut run =
-            lockstep(players(&locals, &protocol, 9, 5, 3)).secret_shared(code(4)).expect("sums only");
+        let mut run = lockstep(players(&locals, &protocol, 9, 5, 3))
+            .secret_shared(code(4))
+            .expect("sums only");
         (0..9).for_each(|_| run.advance());
         let expected = run.finish();
         for order in 0..5 {
             let mut agents = agents(players(&locals, &protocol, 9, 5, 3));
             let mut sent = [0; 2];
-            let reasons = deliver(&mut agents, order, |m| sent[m.phase() as usize] += 1).expect("in range");
+            let reasons =
+                deliver(&mut agents, order, |m| sent[m.phase() as usize] += 1).expect("in range");
             assert_eq!(reasons, [StopReason::Finished; 4]);
             assert_eq!(sent, [9 * 12, 9 * 12], "two exchanges a round");
             for (agent, expected) in agents.iter().zip(&expected) {
@@ -152,7 +167,10 @@ fn messages_and_lockstep_agree_bit_for_bit_in_any_order() {
 }
 
 /// One round of four agents: every message by (phase, from, to), one word a coordinate.
-fn transcript(locals: &[LocalObjective], seed: u64) -> impl Fn(Phase, usize, usize) -> Vec<u64> + use<> {
+fn transcript(
+    locals: &[LocalObjective],
+    seed: u64,
+) -> impl Fn(Phase, usize, usize) -> Vec<u64> + use<> {
     let mut all = std::collections::BTreeMap::new();
     let mut agents = agents(players(locals, &gd(1.0), 1, 1, seed));
     deliver(&mut agents, seed, |m| {
@@ -167,11 +185,13 @@ fn cell(word: u64) -> usize {
     (word >> (BITS - 3)) as usize & 7
 }
 
-/// Upper quantiles of the normal distribution: of 1e-6, and of 5e-8 for fifteen tests that share 1e-6.
+/// Upper quantiles of the normal distribution: of 1e-6, and of 5e-8 for fifteen tests that share
+/// 1e-6.
 const ALONE: f64 = 4.753_424;
 const ONE_OF_FIFTEEN: f64 = 5.326_724;
 
-/// Two-sample χ² of two histograms, and its threshold at the false-alarm rate of the normal quantile `z` (Wilson and Hilferty).
+/// Two-sample χ² of two histograms, and its threshold at the false-alarm rate of the normal
+/// quantile `z` (Wilson and Hilferty).
 fn chi_squared(a: &[f64], b: &[f64], z: f64) -> (f64, f64) {
     let cells = || a.iter().zip(b).filter(|(a, b)| **a + **b > 0.0);
     let value = cells().map(|(a, b)| (a - b).powi(2) / (a + b)).sum();
@@ -180,8 +200,9 @@ fn chi_squared(a: &[f64], b: &[f64], z: f64) -> (f64, f64) {
     (value, free * root.powi(3))
 }
 
-/// Theorem 2.1. Agents 0 and 1 are honest. Swapping their records changes their inputs and not the sum of them; what agents 2 and 3 see
-/// together must not tell which it was. With agent 1 on their side, they read agent 0's vector.
+/// Theorem 2.1. Agents 0 and 1 are honest. Swapping their records changes their inputs and not the
+/// sum of them; what agents 2 and 3 see together must not tell which it was. With agent 1 on their
+/// side, they read agent 0's vector.
 #[test]
 fn theorem_2_1_two_colluders_of_four_learn_the_sum_alone_and_three_learn_all() {
     const DIM: usize = 16;
@@ -211,7 +232,8 @@ fn theorem_2_1_two_colluders_of_four_learn_the_sum_alone_and_three_learn_all() {
                 let (rest_0, rest_1) = (rest(&sum_0, &to_0, l), rest(&sum_1, &to_1, l));
                 let seen = [words[0][l], words[1][l], words[2][l], words[3][l], rest_0, rest_1];
                 pooled[which][seen[..5].iter().fold(0, |at, &w| 8 * at + cell(w))] += 1.0;
-                // Sums and differences of two of its words, the fifteen pairs of six: what simple arithmetic would bring out.
+                // Sums and differences of two of its words, the fifteen pairs of six: what simple
+                // arithmetic would bring out.
                 let mut pair = 0;
                 for i in 0..6 {
                     for j in i + 1..6 {
@@ -230,7 +252,10 @@ fn theorem_2_1_two_colluders_of_four_learn_the_sum_alone_and_three_learn_all() {
             if trial == 0 {
                 inputs[which] = vector;
             } else {
-                assert_eq!(inputs[which], vector, "three colluders read the same vector whatever the shares");
+                assert_eq!(
+                    inputs[which], vector,
+                    "three colluders read the same vector whatever the shares"
+                );
             }
         }
     }
@@ -282,7 +307,10 @@ fn bad_shares_are_refused_and_reveal_nothing() {
     let victim = &mut agents[0];
     let (from, round, phase) = (1, 1, Phase::Share);
     let short = ShareMessage::received(1, 0, 1, Phase::Share, vec![1, 2, 3]);
-    assert_eq!(victim.handle(&short), Err(ShareRefusal::Length { from, round, phase, got: 3, want: 4 }));
+    assert_eq!(
+        victim.handle(&short),
+        Err(ShareRefusal::Length { from, round, phase, got: 3, want: 4 })
+    );
     assert_eq!(victim.handle(to(1, 2)), Err(ShareRefusal::Stranger { from: 1, to: 2, agent: 0 }));
     let early = ShareMessage::received(1, 0, 2, Phase::Share, vec![0; 4]);
     assert_eq!(victim.handle(&early), Err(ShareRefusal::OutOfTurn { from, round: 2, phase }));
@@ -296,7 +324,10 @@ fn bad_shares_are_refused_and_reveal_nothing() {
     // A share of an exchange that is over.
     assert_eq!(victim.handle(to(2, 0)), Err(ShareRefusal::Replayed { from: 2, round, phase }));
     assert_eq!((victim.round(), victim.revealed()), (0, &[0.0; 4][..]));
-    assert!(!format!("{:?}", sums[0]).contains(&sums[0].words()[0].to_string()), "words stay out of logs");
+    assert!(
+        !format!("{:?}", sums[0]).contains(&sums[0].words()[0].to_string()),
+        "words stay out of logs"
+    );
 }
 
 #[test]
@@ -331,7 +362,8 @@ fn a_number_outside_the_range_stops_its_agent_before_anything_is_sent() {
     let error = ShareError::OutOfRange { agent: 0, round: 1, range: 1e-3 };
     assert_eq!(agent.poll(), Err(error.clone()));
     assert_eq!(agent.poll(), Err(error));
-    let mut run = lockstep(players(&locals, &gd(1.0), 5, 1, 1)).secret_shared(tight).expect("sums only");
+    let mut run =
+        lockstep(players(&locals, &gd(1.0), 5, 1, 1)).secret_shared(tight).expect("sums only");
     run.advance();
     assert!(matches!(run.failure(), Some(ShareError::OutOfRange { round: 1, .. })));
     run.advance();
@@ -341,8 +373,10 @@ fn a_number_outside_the_range_stops_its_agent_before_anything_is_sent() {
 #[test]
 fn what_needs_rows_or_adds_noise_that_is_no_part_of_a_sums_is_refused() {
     let locals = locals(3, 6, 4);
-    let random: Arc<dyn Protocol> =
-        Arc::new(GradientDescent { step: Some(Schedule::Constant(0.5)), aggregation: Aggregation::Random });
+    let random: Arc<dyn Protocol> = Arc::new(GradientDescent {
+        step: Some(Schedule::Constant(0.5)),
+        aggregation: Aggregation::Random,
+    });
     let refused = lockstep(players(&locals, &random, 5, 1, 1)).secret_shared(code(3)).err();
     assert_eq!(refused, Some(ShareError::NeedsRows { kind: "gd" }));
     let door = Door::Noisy { noise: |_| Noise::Gaussian { sigma: 1.0 }, budget: Some(5) };
@@ -353,7 +387,8 @@ fn what_needs_rows_or_adds_noise_that_is_no_part_of_a_sums_is_refused() {
     assert_eq!((run.failure(), run.round()), (Some(&ShareError::Part), 0));
 }
 
-/// Ten agents of 3,000 census records, 106 features: the final mean is that of the plain exchange to 1e-9.
+/// Ten agents of 3,000 census records, 106 features: the final mean is that of the plain exchange
+/// to 1e-9.
 #[test]
 fn adult_in_shares_is_as_exact_as_plain() {
     let (error, _) = adult_in_shares();
@@ -375,12 +410,15 @@ fn adult_in_shares() -> (f64, f64) {
     let partition = Partition::Equal { agents: 10, records_per_agent: Some(3000) };
     let objective = Objective { loss: Loss::Logistic, regularization: 1e-3 };
     let shards = data.partition(&partition, &Seed::from(7)).expect("enough records");
-    let locals: Vec<LocalObjective> =
-        shards.iter().map(|s| LocalObjective::new(objective, data.train().select(&s.rows))).collect();
+    let locals: Vec<LocalObjective> = shards
+        .iter()
+        .map(|s| LocalObjective::new(objective, data.train().select(&s.rows)))
+        .collect();
     let dim = data.dim();
     let code = FixedPoint::new(10, 2048.0, BITS).expect("far from overflow");
     let mut plain = lockstep(players(&locals, &gd(10.0), 100, 1, 7));
-    let mut shared = lockstep(players(&locals, &gd(10.0), 100, 1, 7)).secret_shared(code).expect("sums only");
+    let mut shared =
+        lockstep(players(&locals, &gd(10.0), 100, 1, 7)).secret_shared(code).expect("sums only");
     let mut seconds = [0.0; 2];
     // Turn by turn, so that whatever else the machine does falls on both alike.
     for _ in 0..100 {

@@ -1,7 +1,8 @@
 //! Reading the pages that the report writes.
 
-/// Panics unless every tag is closed in order, every attribute is quoted and every `&` starts an entity. Enough of XML for what
-/// the report writes: no CDATA, no comments, no processing instructions. What scripts hold is looked at elsewhere.
+/// Panics unless every tag is closed in order, every attribute is quoted and every `&` starts an
+/// entity. Enough of XML for what the report writes: no CDATA, no comments, no processing
+/// instructions. What scripts hold is looked at elsewhere.
 pub(crate) fn well_formed(text: &str) {
     let text = &without_scripts(text);
     let text = text.strip_prefix("<!DOCTYPE html>\n").unwrap_or(text);

@@ -1,4 +1,5 @@
-//! A record that no run made: plausible curves from closed forms, for tests and for looking at the report.
+//! A record that no run made: plausible curves from closed forms, for tests and for looking at the
+//! report.
 
 use consenso_engine::record::{
     AlgorithmRecord, Baselines, CurvePoint, EpsilonRecord, ProblemRecord, Record, Spread, ZeroModel,
@@ -61,7 +62,12 @@ fn problem() -> ProblemRecord {
     }
 }
 
-fn algorithm(kind: &str, label: &str, noise: f64, epsilon: Option<EpsilonRecord>) -> AlgorithmRecord {
+fn algorithm(
+    kind: &str,
+    label: &str,
+    noise: f64,
+    epsilon: Option<EpsilonRecord>,
+) -> AlgorithmRecord {
     let pure = epsilon.as_ref().and_then(|e| e.worst_case_pure);
     let curve: Vec<CurvePoint> = (0..=200).map(|round| at(round, noise, pure)).collect();
     let last = curve.last().expect("a curve").clone();
@@ -80,7 +86,11 @@ fn algorithm(kind: &str, label: &str, noise: f64, epsilon: Option<EpsilonRecord>
         objective: last.objective.mean,
         optimum_gap: last.objective.mean - 0.3312,
         log_error: last.log_error.mean,
-        noise: if epsilon.is_some() { "Laplace on a grid, scale 0.41 to 0.02".into() } else { String::new() },
+        noise: if epsilon.is_some() {
+            "Laplace on a grid, scale 0.41 to 0.02".into()
+        } else {
+            String::new()
+        },
         epsilon,
         published: None,
         seconds: 3.21,

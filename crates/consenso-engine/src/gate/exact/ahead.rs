@@ -1,7 +1,8 @@
 //! Drawing words before it is known that they are for the coordinates they are drawn for.
 //!
-//! The words of a coordinate lie where no earlier coordinate was refined; a refinement, about once in a million coordinates, moves all after it.
-//! So blocks, and threads, begin where they would begin without one, and what comes after a refinement is done again.
+//! The words of a coordinate lie where no earlier coordinate was refined; a refinement, about once
+//! in a million coordinates, moves all after it. So blocks, and threads, begin where they would
+//! begin without one, and what comes after a refinement is done again.
 
 use rand::{Rng, SeedableRng, TryRng};
 use rayon::prelude::*;
@@ -44,9 +45,11 @@ impl<R: Rng> TryRng for Ahead<'_, R> {
     }
 }
 
-/// [`release_values`](super::release_values) after its checks; `segment` coordinates, a multiple of a block's, are a thread's at a time.
+/// [`release_values`](super::release_values) after its checks; `segment` coordinates, a multiple of
+/// a block's, are a thread's at a time.
 pub(super) fn release_values(rng: &mut Stream, of: Release<'_>, segment: usize, out: &mut [f64]) {
-    // Full batches take a word for each coordinate, of either kind of noise; a position counts halves of a word.
+    // Full batches take a word for each coordinate, of either kind of noise; a position counts
+    // halves of a word.
     let whole = of.y.len() / LANES * LANES;
     let mut start = 0;
     while start < whole {
@@ -65,7 +68,8 @@ pub(super) fn release_values(rng: &mut Stream, of: Release<'_>, segment: usize, 
                 (out.len(), own.get_word_pos())
             })
             .collect();
-        // What follows a segment that took more words than it has coordinates began in the wrong place.
+        // What follows a segment that took more words than it has coordinates began in the wrong
+        // place.
         let mut right = origin;
         for (k, (length, end)) in ends.into_iter().enumerate() {
             if position(k) != right {

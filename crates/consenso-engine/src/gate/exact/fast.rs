@@ -1,58 +1,73 @@
-//! The fast path: unit noise and the rounded sum in plain `f64`, sixteen lanes at a time, with proven error bounds.
+//! The fast path: unit noise and the rounded sum in plain `f64`, sixteen lanes at a time, with
+//! proven error bounds.
 //!
-//! Only IEEE 754 `+ − × ÷ √ fma`, `trunc`, `floor` and integer operations are used: every one is exactly specified, so
-//! a draw has the same bits on every machine and at every vector width. (`f64::ln` and friends are the platform's.)
+//! Only IEEE 754 `+ − × ÷ √ fma`, `trunc`, `floor` and integer operations are used: every one is
+//! exactly specified, so a draw has the same bits on every machine and at every vector width.
+//! (`f64::ln` and friends are the platform's.)
 //!
 //! # Error bounds
 //!
-//! Write u₀ = 2⁻⁵³ for the unit roundoff. Hatted names are computed, plain ones are real. First-order terms are given with
-//! enough slack to swallow the O(u₀²) ones.
+//! Write u₀ = 2⁻⁵³ for the unit roundoff. Hatted names are computed, plain ones are real.
+//! First-order terms are given with enough slack to swallow the O(u₀²) ones.
 //!
 //! ## [`minus_ln`]: |Ê − E| ≤ 2⁻⁴⁵ absolutely, and ≤ (5u₀ + 2⁻⁴⁴·⁷)·E when x ≥ 2⁶³/√2
 //!
-//! For x = 2ᵏ·m with m ∈ [√½, √2) and 40 ≤ k ≤ 63, E = −ln(x·2⁻⁶³) = (63 − k)·ln 2 − 2·artanh z, z = (m−1)/(m+1),
+//! For x = 2ᵏ·m with m ∈ [√½, √2) and 40 ≤ k ≤ 63, E = −ln(x·2⁻⁶³) = (63 − k)·ln 2 − 2·artanh z,
+//! z = (m−1)/(m+1),
 //! |z| ≤ 0.17158, w = z² ≤ 0.02944.
-//! 1. m − 1 is exact (Sterbenz), m + 1 and the quotient round once each: ẑ = z(1 + θ), |θ| ≤ 2.01u₀. The condition number
-//!    of artanh, z/((1−z²)·artanh z), is at most 1.021, so this costs artanh a relative 2.06u₀.
-//! 2. P(w) = Σ_{j<8} wʲ/(2j+1) leaves out Σ_{j≥8} wʲ/(2j+1) ≤ w⁸/(17(1−w)) < 2⁻⁴⁴·⁷, relative to artanh(z)/z ≥ 1;
-//!    in E it is 2|z| ≤ 0.3432 times that, below 2⁻⁴⁶·².
-//! 3. Horner by fma: the last step rounds once in [1, 2), every earlier error is multiplied by w; with the rounded
-//!    coefficients and ŵ's own rounding (multiplied by wP′ ≤ 0.0104) it is within 1.1u₀ of P(ẑ²). The product ẑ·P̂ rounds once.
-//!    Steps 1 and 3 together: relative 4.2u₀ of |2·artanh z| ≤ 0.3466, so 1.5u₀.
-//! 4. `LN2` is within 0.21u₀ of ln 2 and is multiplied by at most 23; the final fma rounds once below 16: 4.9u₀ + 8u₀.
+//! 1. m − 1 is exact (Sterbenz), m + 1 and the quotient round once each: ẑ = z(1 + θ), |θ| ≤
+//!    2.01u₀. The condition number of artanh, z/((1−z²)·artanh z), is at most 1.021, so this costs
+//!    artanh a relative 2.06u₀.
+//! 2. P(w) = Σ_{j<8} wʲ/(2j+1) leaves out Σ_{j≥8} wʲ/(2j+1) ≤ w⁸/(17(1−w)) < 2⁻⁴⁴·⁷, relative to
+//!    artanh(z)/z ≥ 1; in E it is 2|z| ≤ 0.3432 times that, below 2⁻⁴⁶·².
+//! 3. Horner by fma: the last step rounds once in [1, 2), every earlier error is multiplied by w;
+//!    with the rounded coefficients and ŵ's own rounding (multiplied by wP′ ≤ 0.0104) it is within
+//!    1.1u₀ of P(ẑ²). The product ẑ·P̂ rounds once. Steps 1 and 3 together: relative 4.2u₀
+//!    of |2·artanh z| ≤ 0.3466, so 1.5u₀.
+//! 4. `LN2` is within 0.21u₀ of ln 2 and is multiplied by at most 23; the final fma rounds once
+//!    below 16: 4.9u₀ + 8u₀.
 //!
-//! Sum: 2⁻⁴⁶·² + 14.4u₀ < 2⁻⁴⁵. When k = 63 (x ≥ 2⁶³/√2) the terms of step 4 vanish, and steps 1 to 3 are relative to E.
+//! Sum: 2⁻⁴⁶·² + 14.4u₀ < 2⁻⁴⁵. When k = 63 (x ≥ 2⁶³/√2) the terms of step 4 vanish, and steps 1 to
+//! 3 are relative to E.
 //!
 //! ## Exponential from 63 bits: |Ê − E| ≤ 2⁻³⁹·⁹ for u ≥ 2⁴⁰
 //!
-//! The uniform real is (u + φ)·2⁻⁶³ with φ ∈ [0, 1) not yet drawn: E moves by at most ln(1 + 1/u) ≤ 2⁻⁴⁰. Converting u to
-//! `f64` moves it by at most 1.01u₀. With [`minus_ln`]: 2⁻⁴⁰ + 2⁻⁴⁵ + 2⁻⁵² < 2⁻³⁹·⁹. Also E ≤ 23·ln 2 < 16.
+//! The uniform real is (u + φ)·2⁻⁶³ with φ ∈ [0, 1) not yet drawn: E moves by at most ln(1 + 1/u) ≤
+//! 2⁻⁴⁰. Converting u to `f64` moves it by at most 1.01u₀. With [`minus_ln`]: 2⁻⁴⁰ + 2⁻⁴⁵ + 2⁻⁵² <
+//! 2⁻³⁹·⁹. Also E ≤ 23·ln 2 < 16.
 //!
 //! ## [`normal_pair`]: |N̂ − N| ≤ 2⁻⁴⁰ for 2⁴⁰ ≤ u ≤ 2⁶³ − 2⁴³
 //!
 //! N = √(2E)·cos or sin of an angle in [−π/4, π/4), up to swap and sign; r = √(2E) ≤ 5.66.
-//! 1. Radius. |√(2Ê) − r| ≤ |Ê − E|·2/(r + r̂). If x < 2⁶³/√2 then E ≥ 0.3465, r ≥ 0.83, and ≤ 1.25·(error of E); the part of it
-//!    from φ is (1/u)/r, at most 2⁻⁴⁰/5.2 at u = 2⁴⁰ (where r is 5.6) and less for larger u, since u·√(ln(2⁶³/u)) rises up to
-//!    u = 2⁶³/√e and past it u alone is above 2⁶². So ≤ 2⁻⁴²·³ + 1.25·(2⁻⁴⁵ + 2⁻⁵²) < 2⁻⁴²·⁰. If x ≥ 2⁶³/√2 then E ≥ 2⁻²⁰, r ≥ 2⁻⁹·⁵, and the error of E is at
-//!    most 1.01u₀ (conversion) + 2⁻⁶² (φ) + (5u₀ + 2⁻⁴⁴·⁷)·E, so the radius is off by at most 2⁻⁵²·⁹·2⁹·⁵¹ + 2⁻⁴⁴·⁶·r/2 < 2⁻⁴³.
-//!    The square root rounds once: 5.66u₀.
-//! 2. Angle. ĝ is within 2⁻⁵⁴ + 2⁻⁵⁵ + 2⁻⁶² of g (conversion, fma, undrawn bits); x̂ = ĝ·π/2 is within 2⁻⁵² of x; sine and cosine have slope ≤ 1.
-//! 3. Taylor. |x| ≤ π/4 + 2⁻⁵²: sine to x¹⁵ leaves x¹⁷/17! < 2⁻⁵⁴, cosine to x¹⁴ leaves x¹⁶/16! < 2⁻⁴⁹·⁵; Horner by fma on values
-//!    within [0, 1] with w ≤ 0.62: less than 4u₀. So sine and cosine are within 2⁻⁴⁹.
+//! 1. Radius. |√(2Ê) − r| ≤ |Ê − E|·2/(r + r̂). If x < 2⁶³/√2 then E ≥ 0.3465, r ≥ 0.83, and ≤
+//!    1.25·(error of E); the part of it from φ is (1/u)/r, at most 2⁻⁴⁰/5.2 at u = 2⁴⁰ (where r is
+//!    5.6) and less for larger u, since u·√(ln(2⁶³/u)) rises up to u = 2⁶³/√e and past it u alone
+//!    is above 2⁶². So ≤ 2⁻⁴²·³ + 1.25·(2⁻⁴⁵ + 2⁻⁵²) < 2⁻⁴²·⁰. If x ≥ 2⁶³/√2 then E ≥ 2⁻²⁰, r ≥
+//!    2⁻⁹·⁵, and the error of E is at most 1.01u₀ (conversion) + 2⁻⁶² (φ) + (5u₀ + 2⁻⁴⁴·⁷)·E, so
+//!    the radius is off by at most 2⁻⁵²·⁹·2⁹·⁵¹ + 2⁻⁴⁴·⁶·r/2 < 2⁻⁴³. The square root rounds once:
+//!    5.66u₀.
+//! 2. Angle. ĝ is within 2⁻⁵⁴ + 2⁻⁵⁵ + 2⁻⁶² of g (conversion, fma, undrawn bits); x̂ = ĝ·π/2 is
+//!    within 2⁻⁵² of x; sine and cosine have slope ≤ 1.
+//! 3. Taylor. |x| ≤ π/4 + 2⁻⁵²: sine to x¹⁵ leaves x¹⁷/17! < 2⁻⁵⁴, cosine to x¹⁴ leaves x¹⁶/16! <
+//!    2⁻⁴⁹·⁵; Horner by fma on values within [0, 1] with w ≤ 0.62: less than 4u₀. So sine and
+//!    cosine are within 2⁻⁴⁹.
 //! 4. Product: 2⁻⁴² + 2⁻⁴³ (not both) + 5.66·2⁻⁴⁹ + 5.66u₀ < 2⁻⁴¹ < 2⁻⁴⁰.
 //!
 //! ## The sum: [`round`]
 //!
-//! With Y = y/γ, W = ω/γ, B = scale/γ the release is ⌊Y + W·U + B·N + ½⌋. `trunc` splits Y exactly into a whole part, added back
-//! at the end as an exact integer, and a rest |ρ| < 1. (Where y/γ or ω/γ underflows it is off by less than 2⁻¹⁰⁰⁰.) U from 64 bits is
-//! within 1.01u₀ + 2⁻⁶⁴ of U. Then ρ + W·U, + B·N and + ½ round once each on values below W + 16B + 2:
-//! total ≤ W·(4.02u₀) + B·(2⁻³⁹·⁹ + 48u₀) + 6.1u₀ + 2⁻¹⁰⁰⁰, and the distance to the integers itself is computed within u₀. This is less than
+//! With Y = y/γ, W = ω/γ, B = scale/γ the release is ⌊Y + W·U + B·N + ½⌋. `trunc` splits Y exactly
+//! into a whole part, added back at the end as an exact integer, and a rest |ρ| < 1. (Where y/γ or
+//! ω/γ underflows it is off by less than 2⁻¹⁰⁰⁰.) U from 64 bits is within 1.01u₀ + 2⁻⁶⁴ of U. Then
+//! ρ + W·U, + B·N and + ½ round once each on values below W + 16B + 2: total ≤ W·(4.02u₀) +
+//! B·(2⁻³⁹·⁹ + 48u₀) + 6.1u₀ + 2⁻¹⁰⁰⁰, and the distance to the integers itself is computed within
+//! u₀. This is less than
 //!
 //! > τ = W·2⁻⁵⁰ + B·2⁻³⁹ + 2⁻⁴⁸,
 //!
-//! which leaves room for the rounding of τ itself. If the computed fractional part lies in [τ, 1 − τ] the floor is right for
-//! every continuation of the bits. τ < ½ moreover forces B < 2³⁸ and W < 2⁴⁹: no overflow can go unnoticed; and a NaN fails the
-//! comparison, which is written so that failing means refining.
+//! which leaves room for the rounding of τ itself. If the computed fractional part lies in [τ, 1 −
+//! τ] the floor is right for every continuation of the bits. τ < ½ moreover forces B < 2³⁸ and W <
+//! 2⁴⁹: no overflow can go unnoticed; and a NaN fails the comparison, which is written so that
+//! failing means refining.
 
 /// How many coordinates one kernel call handles.
 pub(super) const LANES: usize = 16;
@@ -77,8 +92,9 @@ const TAU_WIDTH: f64 = 1.0 / 1_125_899_906_842_624.0;
 const TAU_NOISE: f64 = 1.0 / 549_755_813_888.0;
 const TAU: f64 = 1.0 / 281_474_976_710_656.0;
 
-/// `word as f64`, which no instruction of AVX2 does for several words: 2⁸⁴ + h·2³² and 2⁵² + l are written down bit by bit, what they have too much
-/// goes from the first without rounding, and their sum h·2³² + l rounds once.
+/// `word as f64`, which no instruction of AVX2 does for several words: 2⁸⁴ + h·2³² and 2⁵² + l are
+/// written down bit by bit, what they have too much goes from the first without rounding, and their
+/// sum h·2³² + l rounds once.
 #[inline(always)]
 pub(super) fn float(word: u64) -> f64 {
     let high = f64::from_bits(TWO_84 | (word >> 32))
@@ -102,7 +118,8 @@ pub(super) fn integers(q: &Lanes) -> [i64; LANES] {
 #[inline(always)]
 pub(super) fn minus_ln(x: f64) -> f64 {
     let shifted = x.to_bits().wrapping_add((1023 << 52) - SQRT_HALF);
-    let halvings = (4_503_599_627_370_496.0 + 1023.0 + 63.0) - f64::from_bits(TWO_52 | (shifted >> 52));
+    let halvings =
+        (4_503_599_627_370_496.0 + 1023.0 + 63.0) - f64::from_bits(TWO_52 | (shifted >> 52));
     let m = f64::from_bits((shifted & MANTISSA) + SQRT_HALF);
     let z = (m - 1.0) / (m + 1.0);
     let w = z * z;
@@ -147,8 +164,8 @@ fn sin_cos(g: f64) -> (f64, f64) {
     (x * s, c)
 }
 
-/// A standard Laplace variable a lane: the low bit is the sign, the other 63 the first bits of the uniform real whose −ln it is.
-/// Lanes the bound does not cover come out as NaN.
+/// A standard Laplace variable a lane: the low bit is the sign, the other 63 the first bits of the
+/// uniform real whose −ln it is. Lanes the bound does not cover come out as NaN.
 #[inline(always)]
 pub(super) fn laplace(words: &Words) -> Lanes {
     let mut noise = [0.0; LANES];
@@ -161,8 +178,8 @@ pub(super) fn laplace(words: &Words) -> Lanes {
     noise
 }
 
-/// Two independent standard normal variables a pair of words (Box and Muller): 63 bits for the radius; a sign, a swap and 62 bits
-/// for the angle. Uncovered lanes come out as NaN.
+/// Two independent standard normal variables a pair of words (Box and Muller): 63 bits for the
+/// radius; a sign, a swap and 62 bits for the angle. Uncovered lanes come out as NaN.
 #[inline(always)]
 pub(super) fn normal_pair(radius: u64, angle: u64) -> (f64, f64) {
     let x = float(radius >> 1);
@@ -206,8 +223,9 @@ pub(super) struct Scales {
     pub(super) slack: f64,
 }
 
-/// Up to sixteen coordinates: [`round`] of their noise, compiled for the machine it runs on. A struct, not a closure, so that it is inlined into
-/// the function that carries the target features; elsewhere fused multiply-adds would be emulated.
+/// Up to sixteen coordinates: [`round`] of their noise, compiled for the machine it runs on. A
+/// struct, not a closure, so that it is inlined into the function that carries the target features;
+/// elsewhere fused multiply-adds would be emulated.
 pub(super) struct Batch<'a> {
     pub(super) scales: Scales,
     pub(super) drawn: &'a Drawn,
@@ -234,8 +252,10 @@ impl pulp::WithSimd for Batch<'_> {
     }
 }
 
-/// Many full batches at once, whose words were drawn together: sixteen noise words of a batch (Laplace), or eight radii and eight angles, then
-/// sixteen uniform words if there are widths. Returns whether every coordinate was decided; what stands in `out` counts only then. Zeros in it have no sign.
+/// Many full batches at once, whose words were drawn together: sixteen noise words of a batch
+/// (Laplace), or eight radii and eight angles, then sixteen uniform words if there are widths.
+/// Returns whether every coordinate was decided; what stands in `out` counts only then. Zeros in it
+/// have no sign.
 pub(super) struct Block<'a> {
     pub(super) scales: Scales,
     pub(super) words: &'a [[[u8; 8]; LANES]],
@@ -251,14 +271,19 @@ impl pulp::WithSimd for Block<'_> {
     type Output = bool;
 
     #[inline(always)]
-    #[expect(clippy::redundant_closure, reason = "a closure is inlined with the caller's target features")]
+    #[expect(
+        clippy::redundant_closure,
+        reason = "a closure is inlined with the caller's target features"
+    )]
     fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
         // Apart, so that every loop has one shape.
         match (self.scales.gaussian, self.width.is_empty()) {
             (false, true) => self.plain(|words| laplace(words)),
             (true, true) => self.plain(|words| gaussian(half(words), other_half(words), LANES / 2)),
             (false, false) => self.widened(|words| laplace(words)),
-            (true, false) => self.widened(|words| gaussian(half(words), other_half(words), LANES / 2)),
+            (true, false) => {
+                self.widened(|words| gaussian(half(words), other_half(words), LANES / 2))
+            }
         }
     }
 }
@@ -311,10 +336,16 @@ fn other_half(words: &Words) -> &[u64; LANES / 2] {
     &words.as_chunks().0[1]
 }
 
-/// ⌊Y + W·U + B·N + ½⌋ for each lane, and a number other than zero where the lane has to be refined. Y and W are y and ω in grid steps: multiplying by
-/// a power of two is exact (or underflows to something negligible).
+/// ⌊Y + W·U + B·N + ½⌋ for each lane, and a number other than zero where the lane has to be
+/// refined. Y and W are y and ω in grid steps: multiplying by a power of two is exact (or
+/// underflows to something negligible).
 #[inline(always)]
-fn round(scales: Scales, noise: &Lanes, y: &Lanes, uniform: Option<(&Lanes, &Words)>) -> (Lanes, Words) {
+fn round(
+    scales: Scales,
+    noise: &Lanes,
+    y: &Lanes,
+    uniform: Option<(&Lanes, &Words)>,
+) -> (Lanes, Words) {
     let mut out = [0.0; LANES];
     let mut undecided = [0; LANES];
     let fixed = scales.scale.mul_add(TAU_NOISE, TAU) + scales.slack;

@@ -1,18 +1,26 @@
-//! Gaussian noise by Box and Muller, exact because it is a formula: no accept-or-reject decision to get wrong.
+//! Gaussian noise by Box and Muller, exact because it is a formula: no accept-or-reject decision to
+//! get wrong.
 //!
-//! √(−2 ln V)·(cos θ, sin θ) with V and θ uniform is a pair of independent standard normals. The radius word holds the first 63
-//! bits of V (its low bit is unused). The angle word holds a sign, a swap and the first 62 bits of v; the angle is (v − ½)·π/2, and
-//! sign and swap carry that quarter of the circle onto the four quarters, each once, so the direction is uniform.
+//! √(−2 ln V)·(cos θ, sin θ) with V and θ uniform is a pair of independent standard normals. The
+//! radius word holds the first 63 bits of V (its low bit is unused). The angle word holds a sign, a
+//! swap and the first 62 bits of v; the angle is (v − ½)·π/2, and sign and swap carry that quarter
+//! of the circle onto the four quarters, each once, so the direction is uniform.
 //!
-//! The fast path is [`fast::normal_pair`](super::fast::normal_pair); this refines the coordinates of one pair together, since they share bits.
-//! A turn appends 64 bits to V, to v and then to the uniform point of each coordinate still open.
+//! The fast path is [`fast::normal_pair`](super::fast::normal_pair); this refines the coordinates
+//! of one pair together, since they share bits. A turn appends 64 bits to V, to v and then to the
+//! uniform point of each coordinate still open.
 
 use rand::Rng;
 
 use super::refine::{Bits, Coordinate, Interval};
 
 /// The pair of standard normals, or `None` while V could be zero.
-pub(super) fn enclose(radius: &Bits, angle: &Bits, word: u64, precision: u64) -> Option<[Interval; 2]> {
+pub(super) fn enclose(
+    radius: &Bits,
+    angle: &Bits,
+    word: u64,
+    precision: u64,
+) -> Option<[Interval; 2]> {
     let r = radius.minus_ln(precision)?.sqrt_of_double(precision);
     let r = if word >> 63 == 1 { r.negated() } else { r };
     let (sin, cos) = angle.sin_cos(precision);

@@ -1,8 +1,8 @@
 //! Laplace noise: a random sign times −ln of a uniform real.
 //!
-//! A word holds the sign in its low bit and the first 63 bits of the uniform real in the others. The fast path is
-//! [`fast::laplace`]; this is the refinement of one coordinate. It appends to the uniform real first, to the uniform point second,
-//! 64 bits each a turn.
+//! A word holds the sign in its low bit and the first 63 bits of the uniform real in the others.
+//! The fast path is [`fast::laplace`]; this is the refinement of one coordinate. It appends to the
+//! uniform real first, to the uniform point second, 64 bits each a turn.
 
 use rand::Rng;
 

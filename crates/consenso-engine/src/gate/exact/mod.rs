@@ -1,43 +1,55 @@
 //! Exact noise: releases whose ε is the ideal one, on a computer.
 //!
-//! A release of the private number y with uniform width ω ≥ 0 and noise of the given scale is the grid integer
+//! A release of the private number y with uniform width ω ≥ 0 and noise of the given scale is the
+//! grid integer
 //!
 //! > q = ⌊(y + U·ω + noise)/γ + ½⌋,  U uniform on [0, 1),  noise Laplace(b) or N(0, σ²),
 //!
-//! computed *as if in real arithmetic*: y, ω, b, σ are `f64` taken as the reals they are; U and the noise are real numbers with
-//! infinitely many random bits, of which only as many are drawn as the floor needs. γ is a public power of two.
+//! computed *as if in real arithmetic*: y, ω, b, σ are `f64` taken as the reals they are; U and the
+//! noise are real numbers with infinitely many random bits, of which only as many are drawn as the
+//! floor needs. γ is a public power of two.
 //!
 //! # Why ε is exactly the ideal one
 //!
-//! y + U·ω + noise is the ideal mechanism (the paper's Term A + Term B + Δ, docs/paper.md section 6), over the reals. q is a fixed function
-//! of its output, and a function of a private output costs nothing (post-processing). Inverse-CDF noise in `f64` has no such proof: the
-//! set of values it can reach depends on y, and an adversary who looks at low bits may learn y whatever ε says (Mironov, 2012).
+//! y + U·ω + noise is the ideal mechanism (the paper's Term A + Term B + Δ, docs/paper.md section
+//! 6), over the reals. q is a fixed function of its output, and a function of a private output
+//! costs nothing (post-processing). Inverse-CDF noise in `f64` has no such proof: the set of values
+//! it can reach depends on y, and an adversary who looks at low bits may learn y whatever ε says
+//! (Mironov, 2012).
 //!
 //! # How
 //!
-//! 1. One word (64 bits) a coordinate for the noise and one for U; the `fast` module computes the sum in `f64` together with a proven
-//!    bound τ on everything unknown: the bits not drawn, the logarithm, every rounding.
-//! 2. If the sum is farther than τ from where the floor jumps, *every* continuation of the bits has that floor: done.
-//! 3. Else (about once in 2²³ Laplace and 2²⁰ Gaussian draws) the `refine` module redoes the coordinate in interval arithmetic of growing precision,
-//!    appending words of the same stream until the floor is certain.
+//! 1. One word (64 bits) a coordinate for the noise and one for U; the `fast` module computes the
+//!    sum in `f64` together with a proven bound τ on everything unknown: the bits not drawn, the
+//!    logarithm, every rounding.
+//! 2. If the sum is farther than τ from where the floor jumps, *every* continuation of the bits has
+//!    that floor: done.
+//! 3. Else (about once in 2²³ Laplace and 2²⁰ Gaussian draws) the `refine` module redoes the
+//!    coordinate in interval arithmetic of growing precision, appending words of the same stream
+//!    until the floor is certain.
 //!
-//! So the answer is a pure function of the stream, the same on every machine, and step 2 is an optimisation no test can tell
-//! from step 3 (there is a test that tries).
+//! So the answer is a pure function of the stream, the same on every machine, and step 2 is an
+//! optimisation no test can tell from step 3 (there is a test that tries).
 //!
 //! # Order of the stream
 //!
-//! Coordinates go in batches of sixteen. A batch of n takes its noise words (Laplace: n; Gaussian: p = ⌈n/2⌉ radii, then p angles; pair j
-//! serves coordinates j and j + p), then n uniform words if there are widths, then whatever its refinements take, in order of coordinate.
-//! Words are drawn, and coordinates computed, many batches ahead and on several threads ([`release_values`]); the `ahead` module keeps the order.
+//! Coordinates go in batches of sixteen. A batch of n takes its noise words (Laplace: n; Gaussian:
+//! p = ⌈n/2⌉ radii, then p angles; pair j serves coordinates j and j + p), then n uniform words if
+//! there are widths, then whatever its refinements take, in order of coordinate. Words are drawn,
+//! and coordinates computed, many batches ahead and on several threads ([`release_values`]); the
+//! `ahead` module keeps the order.
 //!
 //! # What it does not protect
 //!
-//! - *y itself.* If y was computed in floating point, its sensitivity is that of the floating-point function; bound it there.
-//! - *Timing.* A refinement takes microseconds where a draw takes nanoseconds, and it happens when the sum is near a jump or a tail.
-//!   Someone who can time one batch learns, that rarely, something of low bits that were never released. Release on a fixed
-//!   schedule if the timing of a message is observable; batching hides little.
+//! - *y itself.* If y was computed in floating point, its sensitivity is that of the floating-point
+//!   function; bound it there.
+//! - *Timing.* A refinement takes microseconds where a draw takes nanoseconds, and it happens when
+//!   the sum is near a jump or a tail. Someone who can time one batch learns, that rarely,
+//!   something of low bits that were never released. Release on a fixed schedule if the timing of a
+//!   message is observable; batching hides little.
 //! - *The generator.* ε is that of ideal bits, up to an adversary who can break ChaCha12.
-//! - *The range check*: whether |y| fits depends on y, so bound y by public clipping first; then the check cannot fail.
+//! - *The range check*: whether |y| fits depends on y, so bound y by public clipping first; then
+//!   the check cannot fail.
 //!
 //! # Example
 //!
@@ -71,11 +83,13 @@ use thiserror::Error;
 
 /// 2⁵³: every integer up to it is an `f64`.
 pub(crate) const LARGEST_STEP: i64 = 1 << 53;
-/// Steps of noise kept free beside y and ω, in scales: a tail beyond it (less than 2⁻⁹⁰) is clamped.
+/// Steps of noise kept free beside y and ω, in scales: a tail beyond it (less than 2⁻⁹⁰) is
+/// clamped.
 const TAIL_SCALES: f64 = 64.0;
 /// A grid has this many times 2 (or up to twice that) steps a scale, by exponent.
 const STEPS_PER_SCALE_LOG2: i32 = 10;
-/// How many batches have their words drawn together: enough that asking for them costs little, few enough for the fastest memory.
+/// How many batches have their words drawn together: enough that asking for them costs little, few
+/// enough for the fastest memory.
 const BLOCK: usize = 8;
 /// Grid exponents for which every scaled value is either exact or negligible and nothing overflows.
 const EXPONENTS: std::ops::RangeInclusive<i32> = -960..=960;
@@ -171,8 +185,9 @@ impl Noise {
 
 /// The multiples of γ = 2^exponent, on which releases live.
 ///
-/// Any γ is as private as any other. A fine one costs range and a little speed, a coarse one accuracy. [`Grid::for_scale`] takes
-/// γ ∈ (scale/2¹¹, scale/2¹⁰]: rounding adds γ²/12 to a variance of at least scale², less than one part in 10⁷, and leaves 2⁴² scales of range.
+/// Any γ is as private as any other. A fine one costs range and a little speed, a coarse one
+/// accuracy. [`Grid::for_scale`] takes γ ∈ (scale/2¹¹, scale/2¹⁰]: rounding adds γ²/12 to a
+/// variance of at least scale², less than one part in 10⁷, and leaves 2⁴² scales of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grid {
     exponent: i32,
@@ -191,15 +206,18 @@ impl Grid {
         }
     }
 
-    /// The grid for noise of this scale; it depends on nothing else, so it is as public as the scale.
+    /// The grid for noise of this scale; it depends on nothing else, so it is as public as the
+    /// scale.
     ///
     /// # Errors
-    /// [`NoiseError::Scale`] if it is not positive and finite, [`NoiseError::Exponent`] if it is below 2⁻⁹⁵⁰ or at least 2⁹⁷¹.
+    /// [`NoiseError::Scale`] if it is not positive and finite, [`NoiseError::Exponent`] if it is
+    /// below 2⁻⁹⁵⁰ or at least 2⁹⁷¹.
     pub fn for_scale(scale: f64) -> Result<Self, NoiseError> {
         if !(scale > 0.0 && scale.is_finite()) {
             return Err(NoiseError::Scale { scale });
         }
-        // The biased exponent is ⌊log₂ scale⌋ + 1023, or 0 for a subnormal, which is out of range either way.
+        // The biased exponent is ⌊log₂ scale⌋ + 1023, or 0 for a subnormal, which is out of range
+        // either way.
         let exponent = (scale.to_bits() >> 52) as i32 - 1023 - STEPS_PER_SCALE_LOG2;
         Self::new(exponent)
     }
@@ -228,14 +246,16 @@ fn power_of_two(e: i32) -> f64 {
     f64::from_bits(((e + 1023) as u64) << 52)
 }
 
-/// Writes ⌊(y + U·ω + noise)/γ + ½⌋ for each coordinate to `out`; see the module for what that means and why it is private.
+/// Writes ⌊(y + U·ω + noise)/γ + ½⌋ for each coordinate to `out`; see the module for what that
+/// means and why it is private.
 ///
-/// `width` holds ω for each coordinate, or nothing for a release without a uniform point (no bits are drawn for it then).
-/// Does not allocate but to refine.
+/// `width` holds ω for each coordinate, or nothing for a release without a uniform point (no bits
+/// are drawn for it then). Does not allocate but to refine.
 ///
 /// # Errors
-/// [`NoiseError`] for slices that do not match, a bad scale, a coordinate or width that is not finite or does not fit in 2⁵³ steps
-/// together with 64 scales of noise. Checked before the first draw.
+/// [`NoiseError`] for slices that do not match, a bad scale, a coordinate or width that is not
+/// finite or does not fit in 2⁵³ steps together with 64 scales of noise. Checked before the first
+/// draw.
 pub fn release(
     rng: &mut impl Rng,
     y: &[f64],
@@ -249,7 +269,13 @@ pub fn release(
     Ok(())
 }
 
-fn check(y: &[f64], width: &[f64], noise: Noise, grid: Grid, outputs: usize) -> Result<(), NoiseError> {
+fn check(
+    y: &[f64],
+    width: &[f64],
+    noise: Noise,
+    grid: Grid,
+    outputs: usize,
+) -> Result<(), NoiseError> {
     let scale = noise.scale();
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(NoiseError::Scale { scale });
@@ -257,7 +283,8 @@ fn check(y: &[f64], width: &[f64], noise: Noise, grid: Grid, outputs: usize) -> 
     if outputs != y.len() || !(width.is_empty() || width.len() == y.len()) {
         return Err(NoiseError::Lengths { coordinates: y.len(), widths: width.len(), outputs });
     }
-    // Some steps are left over for the rounding of this very comparison. A scale too large for the grid makes the limit negative.
+    // Some steps are left over for the rounding of this very comparison. A scale too large for the
+    // grid makes the limit negative.
     let limit = (LARGEST_STEP - 64) as f64 * grid.step() - TAIL_SCALES * scale;
     let fits = if width.is_empty() {
         y.iter().all(|y| y.abs() < limit)
@@ -285,8 +312,9 @@ fn explain(y: &[f64], width: &[f64], scale: f64, grid: Grid, limit: f64) -> Nois
     unreachable!("only called for a coordinate that failed one of these")
 }
 
-/// Adds noise to each coordinate as [`release`] does without widths, and writes the values it releases, multiples of γ, instead of their numbers of
-/// steps: the same bits from the same stream, on as many threads as rayon has.
+/// Adds noise to each coordinate as [`release`] does without widths, and writes the values it
+/// releases, multiples of γ, instead of their numbers of steps: the same bits from the same stream,
+/// on as many threads as rayon has.
 ///
 /// # Errors
 /// As [`release`].
@@ -298,7 +326,12 @@ pub fn release_values(
     out: &mut [f64],
 ) -> Result<(), NoiseError> {
     check(y, &[], noise, grid, out.len())?;
-    ahead::release_values(rng, Release { y, width: &[], noise, grid, slack: 0.0 }, ahead::SEGMENT, out);
+    ahead::release_values(
+        rng,
+        Release { y, width: &[], noise, grid, slack: 0.0 },
+        ahead::SEGMENT,
+        out,
+    );
     Ok(())
 }
 
@@ -348,7 +381,8 @@ fn release_checked(rng: &mut impl Rng, of: Release<'_>, out: &mut [i64]) {
     batches(rng, of.part(start, out.len() - start), |i, q| out[start + i] = q);
 }
 
-/// All full batches, where there are several; returns how many coordinates they have. Apart, because a short release needs no room for it.
+/// All full batches, where there are several; returns how many coordinates they have. Apart,
+/// because a short release needs no room for it.
 #[inline(never)]
 fn blocks(rng: &mut impl Rng, of: Release<'_>, out: &mut [i64]) -> usize {
     let (mut bytes, mut rounded) = (NO_WORDS, [[0.0; LANES]; BLOCK]);
@@ -367,8 +401,15 @@ fn blocks(rng: &mut impl Rng, of: Release<'_>, out: &mut [i64]) -> usize {
 type BlockWords = [[[u8; 8]; LANES]; 2 * BLOCK];
 const NO_WORDS: BlockWords = [[[0; 8]; LANES]; 2 * BLOCK];
 
-/// Full batches whose words are drawn together and, unless one has to be refined, rounded together: what [`batches`] makes of them, times `step`.
-fn block(rng: &mut impl Rng, of: Release<'_>, bytes: &mut BlockWords, step: f64, out: &mut [Lanes]) {
+/// Full batches whose words are drawn together and, unless one has to be refined, rounded together:
+/// what [`batches`] makes of them, times `step`.
+fn block(
+    rng: &mut impl Rng,
+    of: Release<'_>,
+    bytes: &mut BlockWords,
+    step: f64,
+    out: &mut [Lanes],
+) {
     let bytes = &mut bytes[..if of.width.is_empty() { 1 } else { 2 } * out.len()];
     rng.fill_bytes(bytes.as_flattened_mut().as_flattened_mut());
     let decided = crate::kernel::arch().dispatch(Block {
@@ -380,7 +421,8 @@ fn block(rng: &mut impl Rng, of: Release<'_>, bytes: &mut BlockWords, step: f64,
         out,
     });
     if !decided {
-        // A refinement takes the words that were meant for the batches after it: here it goes one batch after the other.
+        // A refinement takes the words that were meant for the batches after it: here it goes one
+        // batch after the other.
         let mut rng = Ahead { drawn: bytes.as_flattened().as_flattened(), rng };
         let out = out.as_flattened_mut();
         batches(&mut rng, of, |i, q| out[i] = q as f64 * step);
@@ -394,7 +436,8 @@ fn batches(rng: &mut impl Rng, of: Release<'_>, mut put: impl FnMut(usize, i64))
     for (start, of) in of.batches() {
         let n = of.y.len();
         let drawn = draw(rng, n, of.noise, !of.width.is_empty());
-        let (rounded, undecided) = arch.dispatch(Batch { scales, drawn: &drawn, y: of.y, width: of.width });
+        let (rounded, undecided) =
+            arch.dispatch(Batch { scales, drawn: &drawn, y: of.y, width: of.width });
         let mut steps = fast::integers(&rounded);
         if undecided[..n].contains(&true) {
             refine_batch(rng, of, &drawn, undecided, &mut steps[..n]);
@@ -459,7 +502,9 @@ fn refine_batch(
             for j in 0..pairs {
                 let words = [drawn.noise[j], drawn.angle[j]];
                 let decided = gaussian::refine(rng, words, sigma, [open(j), open(j + pairs)]);
-                for (i, q) in [j, j + pairs].into_iter().zip(decided).filter_map(|(i, q)| Some((i, q?))) {
+                for (i, q) in
+                    [j, j + pairs].into_iter().zip(decided).filter_map(|(i, q)| Some((i, q?)))
+                {
                     out[i] = q;
                 }
             }

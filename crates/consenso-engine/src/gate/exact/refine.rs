@@ -1,8 +1,10 @@
-//! The slow path: the same release in interval arithmetic of any precision, drawing more bits until the floor is certain.
+//! The slow path: the same release in interval arithmetic of any precision, drawing more bits until
+//! the floor is certain.
 //!
-//! A real number is enclosed by two integers over 2ᵖ. Lower ends only ever round down, upper ends only ever up, so an
-//! enclosure needs no error analysis beyond the tails of its series. Slow (tens of microseconds) and rare (about one Laplace draw in
-//! 2²³, one Gaussian draw in 2²⁰). The loop ends with probability one: the sum has a density, so it is not an integer.
+//! A real number is enclosed by two integers over 2ᵖ. Lower ends only ever round down, upper ends
+//! only ever up, so an enclosure needs no error analysis beyond the tails of its series. Slow (tens
+//! of microseconds) and rare (about one Laplace draw in 2²³, one Gaussian draw in 2²⁰). The loop
+//! ends with probability one: the sum has a density, so it is not an integer.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use rand::Rng;
@@ -95,8 +97,12 @@ impl Interval {
     }
 
     pub(super) fn times(&self, other: &Self, precision: u64) -> Self {
-        let products =
-            [&self.lo * &other.lo, &self.lo * &other.hi, &self.hi * &other.lo, &self.hi * &other.hi];
+        let products = [
+            &self.lo * &other.lo,
+            &self.lo * &other.hi,
+            &self.hi * &other.lo,
+            &self.hi * &other.hi,
+        ];
         let [mut lo, mut hi] = [products[0].clone(), products[0].clone()];
         for p in products {
             if p < lo {
@@ -170,14 +176,17 @@ impl Coordinate {
     }
 }
 
-/// Clamping what was released is post-processing: a tail beyond the range costs accuracy of one draw in 2⁹⁰, never privacy.
+/// Clamping what was released is post-processing: a tail beyond the range costs accuracy of one
+/// draw in 2⁹⁰, never privacy.
 fn saturate(q: &BigInt) -> i64 {
-    i64::try_from(q).map_or(if q.sign() == Sign::Minus { -LARGEST_STEP } else { LARGEST_STEP }, |q| {
-        q.clamp(-LARGEST_STEP, LARGEST_STEP)
-    })
+    i64::try_from(q)
+        .map_or(if q.sign() == Sign::Minus { -LARGEST_STEP } else { LARGEST_STEP }, |q| {
+            q.clamp(-LARGEST_STEP, LARGEST_STEP)
+        })
 }
 
-/// −ln(a/2^len) = (len − k)·ln 2 − 2·artanh((a − 2ᵏ)/(a + 2ᵏ)) with 2ᵏ ≤ a < 2ᵏ⁺¹ and a ≤ 2^len; `None` for a = 0.
+/// −ln(a/2^len) = (len − k)·ln 2 − 2·artanh((a − 2ᵏ)/(a + 2ᵏ)) with 2ᵏ ≤ a < 2ᵏ⁺¹ and a ≤ 2^len;
+/// `None` for a = 0.
 fn minus_ln(a: &BigUint, len: u64, precision: u64) -> Option<Interval> {
     let k = a.bits().checked_sub(1)?;
     let power = BigUint::from(1u32) << k;
@@ -189,7 +198,8 @@ fn minus_ln(a: &BigUint, len: u64, precision: u64) -> Option<Interval> {
 
 /// artanh(n/d) = Σ z^(2j+1)/(2j+1) for 0 ≤ z = n/d ≤ 1/3.
 ///
-/// Once the upper power is at most one unit, what is left is below Σ z^(2j) ≤ 9/8 units: two cover it.
+/// Once the upper power is at most one unit, what is left is below Σ z^(2j) ≤ 9/8 units: two cover
+/// it.
 fn artanh(n: &BigUint, d: &BigUint, precision: u64) -> Interval {
     let scaled = n << precision;
     let z = Interval { lo: BigInt::from(&scaled / d), hi: BigInt::from(scaled / d + 1u32) };
@@ -212,7 +222,8 @@ fn half_pi(precision: u64) -> Interval {
     fifth.plus(&arctan_reciprocal(239, precision).times_integer(2).negated())
 }
 
-/// arctan(1/n): alternating with falling terms, so the first term left out, below two units, bounds the rest.
+/// arctan(1/n): alternating with falling terms, so the first term left out, below two units, bounds
+/// the rest.
 fn arctan_reciprocal(n: u64, precision: u64) -> Interval {
     let mut power = Interval::exact(BigInt::from(1) << precision).over_integer(n);
     let mut sum = power.clone();
@@ -227,7 +238,8 @@ fn arctan_reciprocal(n: u64, precision: u64) -> Interval {
     Interval { lo: sum.lo - 2, hi: sum.hi + 2 }
 }
 
-/// (sin x, cos x) by Taylor for |x| < 1: Lagrange's remainder is at most the first term left out, below two units.
+/// (sin x, cos x) by Taylor for |x| < 1: Lagrange's remainder is at most the first term left out,
+/// below two units.
 fn sin_cos(x: &Interval, precision: u64) -> (Interval, Interval) {
     let mut term = Interval::exact(BigInt::from(1) << precision);
     let zero = Interval::exact(BigInt::from(0));

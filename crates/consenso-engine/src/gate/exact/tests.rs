@@ -25,7 +25,11 @@ fn refining_changes_nothing(noise: Noise, width: &[f64], y: &[f64]) {
     let (mut fast, mut slow) = (vec![0; y.len()], vec![0; y.len()]);
     for round in 0..25 {
         release(&mut stream(round), y, width, noise, grid, &mut fast).unwrap();
-        release_checked(&mut stream(round), Release { y, width, noise, grid, slack: 1.0 }, &mut slow);
+        release_checked(
+            &mut stream(round),
+            Release { y, width, noise, grid, slack: 1.0 },
+            &mut slow,
+        );
         assert_eq!(fast, slow, "round {round}");
     }
 }
@@ -50,7 +54,8 @@ fn refining_every_gaussian_draw_gives_the_same_release() {
 fn words() -> impl Iterator<Item = u64> {
     let mut rng = stream(1_000);
     let random = (0..1_000u32).map(move |i| rng.next_u64() >> (i % 23));
-    let edges = [1 << 41, (1 << 41) + 2, u64::MAX - (1 << 44) + 1, QUIET, SQRT_HALF_63, SQRT_HALF_63 + 2];
+    let edges =
+        [1 << 41, (1 << 41) + 2, u64::MAX - (1 << 44) + 1, QUIET, SQRT_HALF_63, SQRT_HALF_63 + 2];
     random.filter(|word| *word >= 1 << 41).chain(edges)
 }
 
@@ -83,7 +88,8 @@ fn normals_stay_within_their_proven_bound() {
         let angle = rng.next_u64();
         let (a, b) = fast::normal_pair(radius, angle);
         for rest in [0, u64::MAX] {
-            let (mut r, mut v) = (Bits::new(radius >> 1, 63), Bits::new(angle & ((1 << 62) - 1), 62));
+            let (mut r, mut v) =
+                (Bits::new(radius >> 1, 63), Bits::new(angle & ((1 << 62) - 1), 62));
             r.extend(&mut Always(rest));
             v.extend(&mut Always(!rest));
             let pair = gaussian::enclose(&r, &v, angle, r.precision()).unwrap();
@@ -172,8 +178,9 @@ fn stream_is_chacha_words_in_the_documented_order() {
     assert!((out[16] as f64 - last * 1024.0).abs() <= 0.500_001);
 }
 
-/// On a grid of 2⁴⁶ steps a scale every coordinate is refined, and one in five thousand takes words of its own, which moves all after it: in these rounds
-/// of Laplace noise some batch within the first block does.
+/// On a grid of 2⁴⁶ steps a scale every coordinate is refined, and one in five thousand takes words
+/// of its own, which moves all after it: in these rounds of Laplace noise some batch within the
+/// first block does.
 const MOVED: [(u64, bool); 3] = [(169, false), (266, false), (237, true)];
 
 fn ramp(length: u32) -> (Vec<f64>, Vec<f64>) {
@@ -199,7 +206,9 @@ fn blocks_release_what_single_batches_release() {
     };
     for round in 0..50 {
         for widths in [false, true] {
-            assert!(!compare(laplace, -10, round, widths) && !compare(gaussian, -10, round, widths));
+            assert!(
+                !compare(laplace, -10, round, widths) && !compare(gaussian, -10, round, widths)
+            );
         }
     }
     compare(gaussian, -46, 0, false);

@@ -1,7 +1,9 @@
 //! Losses that see a record only through its margin m = zᵀx and its label y, one file each.
 //!
-//! A new one is a file here that implements [`MarginLoss`], and a variant of [`Loss`](super::Loss) with its line in the table beside it. What
-//! claims rest on is [`MarginLoss::steepest`] and [`MarginLoss::curvature`]; `tests/paper/problem.rs` of `consenso-study` holds every loss to both and its derivatives to each other.
+//! A new one is a file here that implements [`MarginLoss`], and a variant of [`Loss`](super::Loss)
+//! with its line in the table beside it. What claims rest on is [`MarginLoss::steepest`] and
+//! [`MarginLoss::curvature`]; `tests/paper/problem.rs` of `consenso-study` holds every loss to both
+//! and its derivatives to each other.
 
 mod logistic;
 mod residual;
@@ -43,7 +45,8 @@ pub(super) trait MarginLoss: Link {
     /// sup φ''.
     fn curvature(self) -> f64;
 
-    /// How far a margin must be on the wrong side of its label for the slope to be [`Self::steepest`].
+    /// How far a margin must be on the wrong side of its label for the slope to be
+    /// [`Self::steepest`].
     fn saturates(self) -> f64 {
         FAR
     }

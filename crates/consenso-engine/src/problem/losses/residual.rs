@@ -3,7 +3,8 @@
 use super::MarginLoss;
 use crate::kernel::{Lanes, Link};
 
-/// ½r², with residuals clipped to ±`clip` in the gradient alone; its values are those of plain least squares.
+/// ½r², with residuals clipped to ±`clip` in the gradient alone; its values are those of plain
+/// least squares.
 #[derive(Clone, Copy)]
 pub(in crate::problem) struct Ridge {
     pub(in crate::problem) clip: f64,

@@ -1,4 +1,5 @@
-//! The squared hinge ½·max(0, 1 − t)², t = y·m, linear where its slope would exceed `clip`: a support vector machine that is smooth.
+//! The squared hinge ½·max(0, 1 − t)², t = y·m, linear where its slope would exceed `clip`: a
+//! support vector machine that is smooth.
 
 use super::MarginLoss;
 use crate::kernel::{Lanes, Link};

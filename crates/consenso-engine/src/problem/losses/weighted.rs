@@ -24,8 +24,10 @@ impl<L: Link> Link for Weighted<L> {
     #[inline(always)]
     fn slope<S: Lanes>(self, s: S, margin: S::V, label: S::V) -> S::V {
         let slope = self.plain.slope(s, margin, label);
-        // Labels are ±1: the mean weight and half the difference give either, to a rounding that the sensitivity's slack covers.
-        let (mean, half) = (0.5 * (self.positive + self.negative), 0.5 * (self.positive - self.negative));
+        // Labels are ±1: the mean weight and half the difference give either, to a rounding that
+        // the sensitivity's slack covers.
+        let (mean, half) =
+            (0.5 * (self.positive + self.negative), 0.5 * (self.positive - self.negative));
         s.mul(slope, s.fma(label, s.splat(half), s.splat(mean)))
     }
 }
