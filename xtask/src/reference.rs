@@ -613,11 +613,11 @@ impl Book<'_> {
             let _ = write!(self.out, "\n#### kind = \"{kind}\"\n\n{}\n", item.docs);
             match &item.body {
                 Body::Struct(fields) if fields.is_empty() => {
-                    self.out.push_str("\nNo keys of its own.\n")
+                    self.out.push_str("\nNo keys of its own.\n");
                 }
                 Body::Struct(fields) => self.rows(name, fields),
                 Body::Enum(_) => {
-                    self.missing.push(format!("the parameters of {kind} are no table of keys"))
+                    self.missing.push(format!("the parameters of {kind} are no table of keys"));
                 }
             }
         }

@@ -375,7 +375,7 @@ mod tests {
             (0..8).map(|k| char::from(b'a' + (i >> (3 * k)) as u8 % 8)).collect::<String>()
         };
         (0..5000).for_each(|i| {
-            log.refused("b", &format!("it refused: {}{}", word(i), "x".repeat(9000)))
+            log.refused("b", &format!("it refused: {}{}", word(i), "x".repeat(9000)));
         });
         (0..5000).for_each(|_| log.of_peer("link-up", "c", serde_json::json!({ "peer": "c" })));
         log.sum_up();

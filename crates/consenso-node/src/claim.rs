@@ -200,7 +200,7 @@ impl Auditor {
                 }
             }
             Entry::Absent { round, neighbour, weight } => {
-                study.without.push((*neighbour, *round, *weight))
+                study.without.push((*neighbour, *round, *weight));
             }
             Entry::Changed { number, change, agreement, .. } => {
                 // Whose keys these are was checked when it was taken up.

@@ -49,7 +49,7 @@ fn flatten(name: &str, value: &toml::Value, all: &mut BTreeMap<String, String>) 
     let under = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
     match value {
         toml::Value::Table(table) => {
-            table.iter().for_each(|(key, value)| flatten(&under(key), value, all))
+            table.iter().for_each(|(key, value)| flatten(&under(key), value, all));
         }
         toml::Value::Array(list) if list.iter().any(toml::Value::is_table) => {
             for (index, value) in list.iter().enumerate() {
@@ -58,7 +58,7 @@ fn flatten(name: &str, value: &toml::Value, all: &mut BTreeMap<String, String>) 
         }
         // 1 and 1.0 are the same number.
         toml::Value::Integer(number) => {
-            drop(all.insert(name.to_owned(), (*number as f64).to_string()))
+            drop(all.insert(name.to_owned(), (*number as f64).to_string()));
         }
         toml::Value::Float(number) => drop(all.insert(name.to_owned(), number.to_string())),
         other => drop(all.insert(name.to_owned(), other.to_string())),

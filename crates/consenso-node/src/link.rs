@@ -532,10 +532,10 @@ async fn call_again_and_again(shared: Arc<Shared>, peer: u32) {
                 }
             }
             Err(Failed { reason, refused: true }) => {
-                shared.audit.refused(shared.name(peer), &reason)
+                shared.audit.refused(shared.name(peer), &reason);
             }
             Err(Failed { reason, refused: false }) => {
-                shared.audit.unreached(shared.name(peer), &reason)
+                shared.audit.unreached(shared.name(peer), &reason);
             }
         }
         if shared.events.is_closed() || shared.left_by(peer).is_some() {
@@ -898,7 +898,7 @@ pub(crate) mod tests_api {
                 match event {
                     LinkEvent::Up { outgoing, .. } => back = Some(outgoing),
                     LinkEvent::Frame { bytes, .. } => {
-                        drop(back.as_ref().unwrap().send(bytes).await)
+                        drop(back.as_ref().unwrap().send(bytes).await);
                     }
                     LinkEvent::Down { .. } => {}
                 }

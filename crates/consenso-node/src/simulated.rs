@@ -178,10 +178,10 @@ impl Network {
             Fault::Slow(slow) => state.slow = slow,
             Fault::Slower(a, b) => state.slower.extend([(a, b), (b, a)]),
             Fault::Swallow(a, b) => {
-                state.each(|lane| lane.swallows |= (lane.from, lane.to) == (a, b))
+                state.each(|lane| lane.swallows |= (lane.from, lane.to) == (a, b));
             }
             Fault::Reset(a, b) => {
-                state.end(|lane| [(a, b), (b, a)].contains(&(lane.from, lane.to)))
+                state.end(|lane| [(a, b), (b, a)].contains(&(lane.from, lane.to)));
             }
             Fault::Crash(site) => {
                 state.listeners.retain(|_, listener| listener.0 != site);
@@ -909,7 +909,7 @@ fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
                         assert_eq!(released.insert((folder.me, round), blake3), None, "twice");
                     }
                     Entry::Absent { round, neighbour: 2, .. } => {
-                        drop(from.insert(folder.me, round))
+                        from.insert(folder.me, round);
                     }
                     _ => {}
                 }

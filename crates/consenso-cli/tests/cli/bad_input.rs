@@ -266,7 +266,7 @@ fn overrides_name_their_key() {
     let place = Place::new("overrides");
     place.write("small.toml", SMALL);
     let set = |change: &str, parts: &[&str]| {
-        refused(&place, &["run", "small.toml", "--set", change], parts)
+        refused(&place, &["run", "small.toml", "--set", change], parts);
     };
     set("data.agents=many", &["data.agents", "expected"]);
     set("data.agent=3", &["unknown field `agent`", "did you mean \"agents\"?"]);

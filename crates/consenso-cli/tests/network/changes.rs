@@ -103,7 +103,7 @@ fn without(
                 }
                 match agent.poll() {
                     Some(Effect::Send(message)) if i != gone || message.round() <= last => {
-                        sent.push(message)
+                        sent.push(message);
                     }
                     Some(_) => {}
                     None => break,

@@ -107,7 +107,7 @@ pub(crate) fn before_every_site(net: &Net, mut stand: impl FnMut(usize, u16, u16
         peer.as_table_mut().unwrap().insert("address".into(), format!("127.0.0.1:{port}").into());
     }
     (0..sites).for_each(|site| {
-        fs::write(net.folder(site).join("peers.toml"), peers.to_string()).unwrap()
+        fs::write(net.folder(site).join("peers.toml"), peers.to_string()).unwrap();
     });
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn before_every_site(net: &Net, mut stand: impl FnMut(usize, u16, u16
 pub(crate) fn behind_proxies(net: &Net) -> (Arc<AtomicU8>, Recording) {
     let (mode, record) = (Arc::new(AtomicU8::new(PASS)), Recording::default());
     before_every_site(net, |_, port, target| {
-        proxy(port, target, Arc::clone(&mode), Arc::clone(&record))
+        proxy(port, target, Arc::clone(&mode), Arc::clone(&record));
     });
     (mode, record)
 }

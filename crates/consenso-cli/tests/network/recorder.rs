@@ -109,7 +109,7 @@ impl Ear {
         let mut seen = self.seen.lock().unwrap();
         match (self.messages.cut(), self.study) {
             (Ok(cut), Some(study)) => {
-                seen.cut.extend(cut.into_iter().map(|bytes| (study, self.way, bytes)))
+                seen.cut.extend(cut.into_iter().map(|bytes| (study, self.way, bytes)));
             }
             (Ok(_), None) => {}
             (Err(reason), _) => seen.offences.push(format!("{:?}: {reason}", self.way)),

@@ -401,9 +401,9 @@ fn affordable(costs: &[f64], delta: f64, limit: f64) -> Result<u32, Fault> {
     while low + 1 < high {
         let middle = low.midpoint(high);
         if best(&composed(&costs[..middle], delta)?) <= limit {
-            low = middle
+            low = middle;
         } else {
-            high = middle
+            high = middle;
         }
     }
     Ok(low as u32)

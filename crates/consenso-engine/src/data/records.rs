@@ -203,7 +203,7 @@ impl Records {
     pub(super) fn write_row(&self, row: usize, bytes: &mut Vec<u8>) {
         match &self.features {
             Features::Tiles(_) => {
-                self.entries(row).for_each(|(_, value)| bytes.extend(value.to_le_bytes()))
+                self.entries(row).for_each(|(_, value)| bytes.extend(value.to_le_bytes()));
             }
             Features::Sparse(nonzeros) => {
                 let (columns, values) = nonzeros.row(row);

@@ -242,7 +242,7 @@ impl Stored {
             rows.sort_unstable();
             buffer.resize(filled as usize, 0);
             self.visit(&rows, |place, bytes| {
-                buffer[place..place + bytes.len()].copy_from_slice(bytes)
+                buffer[place..place + bytes.len()].copy_from_slice(bytes);
             })?;
             file.write_all(&buffer)?;
             at += filled;
@@ -272,7 +272,7 @@ impl AgentRows {
         for ((span, _), block) in spans.iter().zip(&mut block_of) {
             match blocks.last_mut() {
                 Some(last) if last.end == span.start && span.end - last.start <= BLOCK => {
-                    last.end = span.end
+                    last.end = span.end;
                 }
                 _ => blocks.push(span.clone()),
             }

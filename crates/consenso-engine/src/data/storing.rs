@@ -267,7 +267,7 @@ impl Storing {
         for column in known.schema.columns() {
             match &column.kind {
                 Kind::Site => {
-                    groupings.push(grouping(&column.name, std::mem::take(&mut self.site_names)))
+                    groupings.push(grouping(&column.name, std::mem::take(&mut self.site_names)));
                 }
                 Kind::Categorical { categories } => {
                     groupings.push(grouping(&column.name, categories.clone()));

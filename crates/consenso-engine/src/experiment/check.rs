@@ -887,7 +887,7 @@ fn judge(
             weigh(loss, balanced_weights(negative, positive));
         }
         (Some(ClassWeight::Rule(_)), _) if spec.data.encoding == Encoding::Scouted => {
-            estimated = true
+            estimated = true;
         }
         (Some(ClassWeight::Rule(_)), _) => {
             return Err(Fault::at(

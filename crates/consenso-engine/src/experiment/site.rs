@@ -294,7 +294,7 @@ mod tests {
         while let Some(effect) = agent.poll() {
             match effect {
                 Effect::Charge { charge, .. } => {
-                    all.push(charge.events().into_iter().collect::<Row>())
+                    all.push(charge.events().into_iter().collect::<Row>());
                 }
                 Effect::Send(m) => {
                     for j in [1, 2] {

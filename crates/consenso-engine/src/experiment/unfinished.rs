@@ -111,7 +111,7 @@ impl Experiment {
             match &allotment.ledger {
                 Ledger::Open => {}
                 Ledger::Schedule { plan, .. } => {
-                    text += &format!("allowed {};", plan.allowed().min(round))
+                    text += &format!("allowed {};", plan.allowed().min(round));
                 }
                 // What a filter stops depends on how it was made.
                 Ledger::Filter { .. } => whole = true,

@@ -50,7 +50,7 @@
 //! λ)‖T‖² − λ‖T̂‖² = ‖T_λ‖² − λ(1 + λ)‖T − T̂‖²,
 //!
 //! > e^{λ·D_a} = ∫ φ(T)^{1+λ} φ(T̂)^{−λ} (det J)^{1+λ} (det Ĵ)^{−λ} dx > = ∫ φ(T_λ)·det J_λ ·
-//! e^{λ(1+λ)‖T−T̂‖²/2σ²} · [(det J)^{1+λ} (det Ĵ)^{−λ}/det J_λ] dx,
+//! > e^{λ(1+λ)‖T−T̂‖²/2σ²} · [(det J)^{1+λ} (det Ĵ)^{−λ}/det J_λ] dx,
 //!
 //! and ‖T − T̂‖ ≤ B₂/D everywhere. What both neighbours share of D·I + ∇²f is at least D + m; the
 //! record that differs adds a monotone part of slope between 0 and h = c₁R²/b. So D·T_λ is monotone

@@ -218,9 +218,9 @@ impl LossDistribution {
             let middle = if middle > low && middle < high { middle } else { 0.5 * (low + high) };
             let found = value(middle);
             if found <= 0.0 {
-                (high, at_high) = (middle, found)
+                (high, at_high) = (middle, found);
             } else {
-                (low, at_low) = (middle, found)
+                (low, at_low) = (middle, found);
             }
         }
         Some(high)

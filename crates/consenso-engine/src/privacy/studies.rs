@@ -163,9 +163,9 @@ fn pure_mu(epsilon: f64) -> Option<f64> {
         // δ(0) of a Gaussian mechanism is its total variation distance; it is rounded up by less
         // than 1e-12, which is taken off again.
         if gaussian_delta(middle, 0.0) * (1.0 - 1e-11) >= distance {
-            high = middle
+            high = middle;
         } else {
-            low = middle
+            low = middle;
         }
     }
     Some(high)

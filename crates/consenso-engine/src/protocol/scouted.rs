@@ -497,7 +497,7 @@ impl Recipe {
                 }
                 RawColumn::Number => standard.extend(layout.known(c).unwrap_or([0.5, BLIND_SCALE])),
                 RawColumn::Levels(levels) if width > 0 => {
-                    standard.extend(shares(found, noise, levels))
+                    standard.extend(shares(found, noise, levels));
                 }
                 RawColumn::Levels(levels) => standard.extend(vec![1.0; levels]),
             }

@@ -39,7 +39,7 @@ impl Node {
                 }
             }
             LinkEvent::Frame { peer, link, frame, bytes } => {
-                self.frame(peer, link, frame, bytes)?
+                self.frame(peer, link, frame, bytes)?;
             }
         }
         Ok(())
@@ -193,20 +193,20 @@ impl Node {
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),
             Frame::Bye => n.bye = true,
             Frame::Seal { round, seal } if n.version > VERSION_BEFORE => {
-                n.seal = Some((round, seal))
+                n.seal = Some((round, seal));
             }
             Frame::Heard { round, summary } if n.version > VERSION_BEFORE => {
                 self.watch.heard(peer, round, summary);
             }
             Frame::Told { round, all } if n.version > VERSION_BEFORE => {
-                self.told(peer, round, &all)
+                self.told(peer, round, &all);
             }
             Frame::Lost if n.version > VERSION_BEFORE => self.give_back(peer),
             Frame::EdgeKey { public, proof } => {
-                self.agree(peer, |edges| edges.answer(peer, &public, proof))
+                self.agree(peer, |edges| edges.answer(peer, &public, proof));
             }
             Frame::EdgeSame { proof } => {
-                self.agree(peer, |edges| edges.same(peer, &proof).map(|()| None))
+                self.agree(peer, |edges| edges.same(peer, &proof).map(|()| None));
             }
             Frame::Farewell { head } if n.version > VERSION_BEFORE => {
                 if !std::mem::replace(&mut n.bye, true) {

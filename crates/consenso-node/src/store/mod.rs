@@ -321,7 +321,7 @@ impl Store {
         let mut mark = from.unwrap_or_default();
         self.marked = mark.number;
         self.scan_after(mark.number, mark.head, |row| {
-            mark.see(row.number, row.study, &row.entry, row.hash)
+            mark.see(row.number, row.study, &row.entry, row.hash);
         })?;
         (self.rows, self.head, self.releases, self.mark) =
             (mark.number, mark.head, mark.releases, mark);

@@ -272,7 +272,7 @@ fn an_edited_ledger_is_found() {
         ("DELETE FROM ledger", |t| t.lines.clear()),
         ("DELETE FROM checkpoint", |t| t.checkpoints.clear()),
         ("UPDATE ledger SET study = 2 WHERE number = 5", |t| {
-            t.lines.get_mut(&5).unwrap().study = 2
+            t.lines.get_mut(&5).unwrap().study = 2;
         }),
         ("UPDATE ledger SET hash = zeroblob(32) WHERE number = 5", |t| {
             t.lines.get_mut(&5).unwrap().hash = vec![0; 32];
@@ -286,7 +286,7 @@ fn an_edited_ledger_is_found() {
             t.lines.insert(7, Line { number: 7, ..line });
         }),
         ("UPDATE ledger SET body = 12 WHERE number = 1", |t| {
-            t.lines.get_mut(&1).unwrap().body = "12".into()
+            t.lines.get_mut(&1).unwrap().body = "12".into();
         }),
     ];
     for (sql, change) in edits {
@@ -588,7 +588,7 @@ fn a_long_ledger_is_read_from_its_last_mark_on() {
         place.reword(2601, "0.0001", "0.0002");
         assert!(place.open().unwrap_err().to_string().contains("row 2601"));
         place.edit("DELETE FROM ledger WHERE number >= 2601", |t| {
-            t.lines.retain(|number, _| *number < 2601)
+            t.lines.retain(|number, _| *number < 2601);
         });
         assert!(place.open().unwrap_err().to_string().contains("edited or damaged"));
     }
