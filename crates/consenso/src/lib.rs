@@ -76,13 +76,12 @@ pub mod model {
     pub use consenso_engine::model::{Metrics, Model, ModelError, Prediction};
 }
 
-/// Accounting: events, their composition, calibration, filters and claims.
+/// Accounting: events, their composition, calibration and claims.
 pub mod privacy {
     pub use consenso_engine::privacy::calibrate::{
         NoiseKind, Request, calibrate, complete_sensitivity,
     };
     pub use consenso_engine::privacy::compose::compose;
-    pub use consenso_engine::privacy::filter::RenyiFilter;
     pub use consenso_engine::privacy::{
         AccountingError, Adversary, Bound, Calibration, Claim, Coalition, Composition, Event,
         Mechanism, Method, NeighbourRelation, parse_events, printed_up,
@@ -92,7 +91,7 @@ pub mod privacy {
 /// What each agent minimises.
 pub mod problem {
     pub use consenso_engine::problem::{
-        Constraint, LocalObjective, Loss, Sensitivity, SiteWeights, Workspace,
+        Constraint, LocalObjective, Sensitivity, SiteWeights, Workspace,
     };
 }
 
