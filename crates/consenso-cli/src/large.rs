@@ -390,24 +390,13 @@ impl Checkpoints<'_> {
     fn save(&self, progress: &LargeProgress, slot: u32) -> Result<()> {
         let stamp = self.stamp()?;
         pieces::private_folder(&self.folder)?;
-        let file = self.file(slot);
-        // Written beside and moved, so that a file that has the name is whole.
-        let beside = file.with_extension("new");
-        let written = || -> Result<()> {
-            let to = std::io::BufWriter::new(fs::File::create(&beside)?);
-            postcard::to_io(&(stamp, progress), to)?
-                .into_inner()
-                .map_err(std::io::IntoInnerError::into_error)?;
-            Ok(fs::rename(&beside, &file)?)
-        };
-        written().with_context(|| format!("{}: cannot be written", file.display()))
+        pieces::keep(&self.file(slot), &(stamp, progress))
     }
 
     /// What fits, with where it is.
     fn load(&self) -> Vec<(u32, LargeProgress)> {
         let one = |slot| {
-            let bytes = fs::read(self.file(slot)).ok()?;
-            let (stamp, progress): (String, LargeProgress) = postcard::from_bytes(&bytes).ok()?;
+            let (stamp, progress): (String, LargeProgress) = pieces::kept(&self.file(slot))?;
             self.stamp().is_ok_and(|mine| mine == stamp).then_some((slot, progress))
         };
         (0..2).filter_map(one).collect()

@@ -13,10 +13,11 @@ use consenso_engine::experiment::{
     Experiment, ExperimentSpec, Part, Piece, Place, RecordsDigest, Share, Unfinished,
 };
 use consenso_study::ExperimentFile as _;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -126,9 +127,14 @@ fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// FNV-1a: it guards against a torn end, not against anybody.
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
+    with_more(EMPTY, bytes)
+}
+
+const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// The checksum of what had this one, and more.
+fn with_more(sum: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(sum, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// How often the state of a transcript under way is written down.
@@ -183,7 +189,7 @@ impl States {
     pub(crate) fn read(&self) -> Vec<Unfinished> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok);
         let ours = files.filter(|f| f.file_name().to_string_lossy().starts_with("point-"));
-        ours.filter_map(|f| whole(&fs::read(f.path()).ok()?)).collect()
+        ours.filter_map(|f| kept(&f.path())).collect()
     }
 
     /// Takes away what an earlier run of this name left.
@@ -208,14 +214,7 @@ impl States {
 
     fn write(&self, state: &Unfinished) -> Result<()> {
         private_folder(&self.folder)?;
-        let file = self.file(state.place());
-        let bytes = framed(state)?;
-        // Written beside and moved, so that there is always a whole one; the checksum finds what a
-        // machine that lost its power left of it.
-        let beside = file.with_extension("new");
-        fs::write(&beside, bytes)
-            .and_then(|()| fs::rename(&beside, &file))
-            .with_context(|| format!("{}: cannot be written", file.display()))?;
+        keep(&self.file(state.place()), state)?;
         self.written
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -398,10 +397,54 @@ impl Keeper {
     }
 }
 
-/// What was [`framed`], if nothing of it is missing or changed.
-fn whole<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    let (entry, rest) = next(bytes)?;
-    if rest.is_empty() { postcard::from_bytes(entry).ok() } else { None }
+/// Writes a state to a file, beside the one that was there and moved to its place: there is always
+/// a whole one, and a checksum finds what a machine that lost its power left of it.
+pub(crate) fn keep(file: &Path, state: &impl Serialize) -> Result<()> {
+    let beside = file.with_extension("new");
+    let written = || -> Result<()> {
+        let to = summed(io::BufWriter::new(File::create(&beside)?), state)?;
+        to.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(fs::rename(&beside, file)?)
+    };
+    written().with_context(|| format!("{}: cannot be written", file.display()))
+}
+
+/// The state that [`keep`] wrote, if nothing of it is missing or changed.
+pub(crate) fn kept<T: DeserializeOwned>(file: &Path) -> Option<T> {
+    whole(&fs::read(file).ok()?)
+}
+
+/// Writes a state and its checksum, without holding its bytes.
+fn summed<W: io::Write>(to: W, state: &impl Serialize) -> Result<W> {
+    let Summing { mut to, sum } = postcard::to_io(state, Summing { to, sum: EMPTY })?;
+    to.write_all(&sum.to_le_bytes())?;
+    Ok(to)
+}
+
+fn whole<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let (state, sum) = bytes.split_last_chunk::<8>()?;
+    if checksum(state) != u64::from_le_bytes(*sum) {
+        return None;
+    }
+    let (state, rest) = postcard::take_from_bytes(state).ok()?;
+    rest.is_empty().then_some(state)
+}
+
+struct Summing<W> {
+    to: W,
+    sum: u64,
+}
+
+impl<W: io::Write> io::Write for Summing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.to.write(bytes)?;
+        self.sum = with_more(self.sum, &bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 fn framed(entry: &impl Serialize) -> Result<Vec<u8>> {
@@ -482,7 +525,7 @@ mod tests {
     #[test]
     fn a_damaged_state_is_not_gone_on_from() {
         let state = (place(7), vec![1.5f64; 9]);
-        let bytes = framed(&state).unwrap();
+        let bytes = summed(Vec::new(), &state).unwrap();
         assert_eq!(whole(&bytes), Some(state.clone()));
         for at in 0..bytes.len() {
             assert_eq!(whole::<(Place, Vec<f64>)>(&bytes[..at]), None, "cut at {at}");

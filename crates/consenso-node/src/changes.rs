@@ -74,7 +74,7 @@ fn refused(message: String) -> NodeError {
 
 /// What a change would do to the study, and why it must not, if it must not.
 fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<(), NodeError> {
-    let (agent, plan) = Driven::new(experiment, folder.me).map_err(refused)?;
+    let (agent, plan) = Driven::new(experiment, folder.me)?;
     let graph = experiment.graph();
     let seat = |name: &String| {
         let number = folder.number_of(name).ok_or_else(|| {
@@ -90,7 +90,7 @@ fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<
     match change {
         Change::Leave { site } => {
             let leaver = seat(site)?;
-            agent.may_go_without().map_err(refused)?;
+            agent.may_go_without()?;
             let stays =
                 |i: usize| i != leaver && left(&folder.agreements, &folder.peers[i].name).is_none();
             let remaining: BTreeSet<usize> =
@@ -146,7 +146,7 @@ fn allowed(folder: &Folder, experiment: &Experiment, change: &Change) -> Result<
             if a == b || there {
                 return Err(refused(format!("{one} and {other} are neighbours already")));
             }
-            agent.may_join().map_err(refused)?;
+            agent.may_join()?;
             if let Some(claim) = plan.claim.as_ref().filter(|c| c.against != Adversary::Local) {
                 return Err(refused(format!(
                     "the claim of this study is against {}, which rests on who sees whose messages: with another edge it would not stand",
@@ -240,7 +240,7 @@ pub fn propose(
             Change::Replace { site: site.clone(), was, chain, address: address.clone() }
         }
         Request::Edge(one, other, from) => {
-            let (agent, _) = Driven::new(experiment, folder.me).map_err(refused)?;
+            let (agent, _) = Driven::new(experiment, folder.me)?;
             let (last, done) = (agent.last(), released(folder)?);
             // Far enough ahead that all can sign meanwhile, and near enough to be worth it: both
             // ends wait there if need be.
@@ -472,7 +472,7 @@ pub(crate) fn gone<'a>(
 pub(crate) fn without(agent: &mut Driven, gone: u32) -> Result<(), NodeError> {
     let over = agent.model().is_some() || agent.away().iter().any(|a| a.0 == gone);
     match !over && in_order(agent).contains(&gone) {
-        true => agent.go_without(gone).map_err(|e| refused(e.to_string())),
+        true => Ok(agent.go_without(gone)?),
         false => Ok(()),
     }
 }

@@ -12,7 +12,11 @@
 use crate::frame::{self, Frame};
 use crate::progress::Convergence;
 use bytes::Bytes;
-use consenso_engine::agent::{Agent, Checkpoint, Effect, Exchange, Message, RestoreError, Vectors};
+use consenso_engine::Fault;
+use consenso_engine::agent::{
+    AbsenceError, Agent, Checkpoint, Effect, Exchange, JoinError, Message, RejoinError,
+    RestoreError, Vectors,
+};
 use consenso_engine::experiment::{Experiment, MaskedSite, SharingSite, Site, SitePlan};
 use consenso_engine::gate::{Charge, Label, StopReason};
 use consenso_engine::random::Seed;
@@ -128,7 +132,7 @@ trait Framed: Exchange<Message: Send + Sync> + Send + Sync + 'static {
         agent: &Agent<Self>,
         peer: u32,
         frame: Frame,
-    ) -> Result<(u32, Self::Message), String>;
+    ) -> Result<(u32, Self::Message), Untaken>;
 
     /// Whether a refusal says that the message was known already.
     fn was_known(_refusal: &Self::Refusal) -> bool {
@@ -183,10 +187,10 @@ impl Framed for Vectors {
         frame::release(message.from(), exchange, message.values())
     }
 
-    fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, Message), String> {
-        let Frame::Release { from, round, values } = frame else { return Err(OUT_OF_PLACE.into()) };
+    fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, Message), Untaken> {
+        let Frame::Release { from, round, values } = frame else { return Err(Untaken::OutOfPlace) };
         if from != peer {
-            return Err(format!("a release of agent {from} on the edge to agent {peer}"));
+            return Err(Untaken::Misplaced { what: "a release", from, peer });
         }
         Ok((round, Message::received(from, round, values)))
     }
@@ -214,12 +218,12 @@ impl Framed for SecretShares {
         messages.iter().map(one).collect::<Vec<_>>().concat().into()
     }
 
-    fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, ShareMessage), String> {
+    fn message(_: &Agent<Self>, peer: u32, frame: Frame) -> Result<(u32, ShareMessage), Untaken> {
         let Frame::Words { from, to, round, words } = frame else {
-            return Err(OUT_OF_PLACE.into());
+            return Err(Untaken::OutOfPlace);
         };
         if from != peer {
-            return Err(format!("a share of agent {from} on the edge to agent {peer}"));
+            return Err(Untaken::Misplaced { what: "a share", from, peer });
         }
         let phase = if round.is_multiple_of(2) { Phase::Sum } else { Phase::Share };
         Ok((round, ShareMessage::received(from, to, round.div_ceil(2), phase, words)))
@@ -256,17 +260,17 @@ impl Framed for MaskedSums {
         agent: &Agent<Self>,
         peer: u32,
         frame: Frame,
-    ) -> Result<(u32, MaskedMessage), String> {
+    ) -> Result<(u32, MaskedMessage), Untaken> {
         let Frame::Masked { from, exchange, round, hop, gone, before, vectors } = frame else {
-            return Err(OUT_OF_PLACE.into());
+            return Err(Untaken::OutOfPlace);
         };
         if from != peer {
-            return Err(format!("masked vectors of agent {from} on the edge to agent {peer}"));
+            return Err(Untaken::Misplaced { what: "masked vectors", from, peer });
         }
         let (dropped, since) = gone.into_iter().unzip::<_, _, Vec<u32>, Vec<u32>>();
         let label = Label::new(round, dropped);
         if agent.number_of(&label, hop) != Some(exchange) {
-            return Err(format!("exchange {exchange} is not number {hop} of round {round}"));
+            return Err(Untaken::Misnumbered { exchange, hop, round });
         }
         Ok((exchange, MaskedMessage::received(from, label, since, hop, before, vectors)))
     }
@@ -301,27 +305,40 @@ impl Framed for MaskedSums {
     }
 }
 
-const OUT_OF_PLACE: &str = "a frame out of place";
+/// Why a frame was not taken; the agent is as it was.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Untaken {
+    /// No message of this exchange is in such a frame.
+    #[error("a frame out of place")]
+    OutOfPlace,
+    /// It came on the edge to somebody else.
+    #[error("{what} of agent {from} on the edge to agent {peer}")]
+    Misplaced { what: &'static str, from: u32, peer: u32 },
+    /// Its number is not that of what it says it is.
+    #[error("exchange {exchange} is not number {hop} of round {round}")]
+    Misnumbered { exchange: u32, hop: u32, round: u32 },
+    /// The agent refused the message.
+    #[error(transparent)]
+    Refused(Box<dyn std::error::Error + Send + Sync>),
+}
 
 /// An agent of any exchange.
 pub(crate) struct Driven(Box<dyn Drive>);
 
 impl Driven {
-    pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), String> {
+    pub(crate) fn new(experiment: &Experiment, me: usize) -> Result<(Self, SitePlan), Fault> {
         fn driven<E: Framed>(agent: Agent<E>) -> Driven {
             Driven(Box::new(Seated { agent, seen: E::Seen::default() }))
         }
         if experiment.is_masked() {
-            let MaskedSite { agent, plan } =
-                experiment.masked_site(me).map_err(|e| e.to_string())?;
+            let MaskedSite { agent, plan } = experiment.masked_site(me)?;
             return Ok((driven(agent), plan));
         }
         if experiment.is_shared() {
-            let SharingSite { agent, plan } =
-                experiment.sharing_site(me).map_err(|e| e.to_string())?;
+            let SharingSite { agent, plan } = experiment.sharing_site(me)?;
             return Ok((driven(agent), plan));
         }
-        let Site { agent, plan } = experiment.site(me).map_err(|e| e.to_string())?;
+        let Site { agent, plan } = experiment.site(me)?;
         Ok((driven(agent), plan))
     }
 }
@@ -399,17 +416,17 @@ pub(crate) trait Drive: Send + Sync {
     fn away(&self) -> Vec<(u32, u32)>;
 
     /// Goes on without a neighbour; why not.
-    fn go_without(&mut self, neighbour: u32) -> Result<(), String>;
+    fn go_without(&mut self, neighbour: u32) -> Result<(), AbsenceError>;
 
     /// Whether the algorithm can go on without a neighbour, each site from its own next exchange
     /// on; why not.
-    fn may_go_without(&self) -> Result<(), String>;
+    fn may_go_without(&self) -> Result<(), AbsenceError>;
 
     /// Whether its claim stands with another neighbour; why not.
-    fn may_join(&self) -> Result<(), String>;
+    fn may_join(&self) -> Result<(), JoinError>;
 
     /// Gives it another neighbour from an exchange on.
-    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), String>;
+    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), JoinError>;
 
     /// Neighbours that it gets or got after the start, each with its first exchange.
     fn joined(&self) -> Vec<(u32, u32)>;
@@ -437,7 +454,7 @@ pub(crate) trait Drive: Send + Sync {
 
     /// The state after `released` exchanges, of which others still have the last; why not, if the
     /// algorithm remembers more.
-    fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, String>;
+    fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, RejoinError>;
 
     /// What an exchange costs by the schedule; `None` where that depends on the transcript.
     fn scheduled(&self, round: u32) -> Option<Charge>;
@@ -446,7 +463,7 @@ pub(crate) trait Drive: Send + Sync {
     fn spare(&mut self, until: u32);
 
     /// What to do next; `None` until another message comes.
-    fn poll(&mut self) -> Result<Option<Wanted>, String>;
+    fn poll(&mut self) -> Result<Option<Wanted>, ShareError>;
 
     /// Of everybody's parts the one for this neighbour, and never another's: shares say for whom
     /// they are.
@@ -454,11 +471,11 @@ pub(crate) trait Drive: Send + Sync {
 
     /// Takes in what `peer` sent for an exchange; its number. What was known already changes
     /// nothing.
-    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, String>;
+    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, Untaken>;
 
     /// Takes in what `peer` sent and remembers the largest number it ever sent, with its exchange;
     /// see [`Self::handle`].
-    fn take(&mut self, peer: u32, frame: Frame, largest: &mut (f64, u32)) -> Result<u32, String> {
+    fn take(&mut self, peer: u32, frame: Frame, largest: &mut (f64, u32)) -> Result<u32, Untaken> {
         let sent = match &frame {
             Frame::Release { round, values, .. } => {
                 (values.iter().fold(0.0, |most: f64, x| most.max(x.abs())), *round)
@@ -547,20 +564,20 @@ impl<E: Framed> Drive for Seated<E> {
         self.agent.away()
     }
 
-    fn go_without(&mut self, neighbour: u32) -> Result<(), String> {
-        self.agent.go_without(neighbour).map_err(|e| e.to_string())
+    fn go_without(&mut self, neighbour: u32) -> Result<(), AbsenceError> {
+        self.agent.go_without(neighbour)
     }
 
-    fn may_go_without(&self) -> Result<(), String> {
-        self.agent.may_go_without().map_err(|e| e.to_string())
+    fn may_go_without(&self) -> Result<(), AbsenceError> {
+        self.agent.may_go_without()
     }
 
-    fn may_join(&self) -> Result<(), String> {
-        self.agent.may_join().map_err(|e| e.to_string())
+    fn may_join(&self) -> Result<(), JoinError> {
+        self.agent.may_join()
     }
 
-    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), String> {
-        self.agent.join(neighbour, weight, from).map_err(|e| e.to_string())
+    fn join(&mut self, neighbour: u32, weight: f64, from: u32) -> Result<(), JoinError> {
+        self.agent.join(neighbour, weight, from)
     }
 
     fn joined(&self) -> Vec<(u32, u32)> {
@@ -600,8 +617,8 @@ impl<E: Framed> Drive for Seated<E> {
         Ok(())
     }
 
-    fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, String> {
-        self.agent.rejoined(released, own).map_err(|e| e.to_string())
+    fn rejoined(&self, released: u32, own: Option<&[f64]>) -> Result<Checkpoint, RejoinError> {
+        self.agent.rejoined(released, own)
     }
 
     fn scheduled(&self, round: u32) -> Option<Charge> {
@@ -612,8 +629,8 @@ impl<E: Framed> Drive for Seated<E> {
         self.agent.spare(until);
     }
 
-    fn poll(&mut self) -> Result<Option<Wanted>, String> {
-        let effect = self.agent.try_poll().map_err(|e| e.to_string())?;
+    fn poll(&mut self) -> Result<Option<Wanted>, ShareError> {
+        let effect = self.agent.try_poll()?;
         E::look(&self.agent, &mut self.seen);
         Ok(effect.map(|effect| match effect {
             Effect::Charge { exchange, charge } => {
@@ -636,10 +653,10 @@ impl<E: Framed> Drive for Seated<E> {
         (frame::receiver(&part) == Some(neighbour)).then_some(part)
     }
 
-    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, String> {
+    fn handle(&mut self, peer: u32, frame: Frame) -> Result<u32, Untaken> {
         let (exchange, message) = E::message(&self.agent, peer, frame)?;
         match self.agent.handle(&message) {
-            Err(refusal) if !E::was_known(&refusal) => Err(refusal.to_string()),
+            Err(refusal) if !E::was_known(&refusal) => Err(Untaken::Refused(Box::new(refusal))),
             _ => Ok(exchange),
         }
     }
@@ -770,7 +787,10 @@ mod tests {
         }
         assert!(ends.len() >= 3, "{ends:?}");
         for (words, forged) in ends {
-            assert!(forged && words.contains("somebody sent what is no share"), "{words}");
+            assert!(
+                forged && words.to_string().contains("somebody sent what is no share"),
+                "{words}"
+            );
         }
     }
 
@@ -791,18 +811,18 @@ mod tests {
             (Frame::Release { from: 1, round: 1, values: [0.0, 0.0].into() }, "out of place"),
         ] {
             let refused = agent.handle(1, frame).unwrap_err();
-            assert!(refused.contains(reason), "{reason}: {refused}");
+            assert!(refused.to_string().contains(reason), "{reason}: {refused}");
         }
-        assert_eq!((agent.handle(1, good()), agent.handle(1, good())), (Ok(1), Ok(1)));
+        assert_eq!([good(), good()].map(|m| agent.handle(1, m).unwrap()), [1, 1]);
         let refused = agent.handle(1, words(1, 0, 1, &[5, 7])).unwrap_err();
-        assert!(refused.contains("twice with different content"), "{refused}");
+        assert!(refused.to_string().contains("twice with different content"), "{refused}");
         assert_eq!(agent.awaited(), [2]);
         assert!(agent.poll().is_ok_and(|w| w.is_none()), "one share is missing");
-        assert_eq!(agent.handle(2, words(2, 0, 1, &[1, 1])), Ok(1));
+        assert_eq!(agent.handle(2, words(2, 0, 1, &[1, 1])).unwrap(), 1);
         let (round, _, charged) = committed(&mut agent);
         assert_eq!((round, charged), (2, 0), "sums are free");
         // What belongs to an exchange that is over: the same is known, another is an offence.
-        assert_eq!(agent.handle(1, good()), Ok(1));
+        assert_eq!(agent.handle(1, good()).unwrap(), 1);
         assert!(agent.handle(1, words(1, 0, 1, &[9, 9])).is_err());
         assert!(agent.go_without(2).is_err());
     }

@@ -5,7 +5,8 @@ use crate::claim::AuditError;
 use crate::folder::FolderError;
 use crate::identity::IdentityError;
 use crate::store::StoreError;
-use consenso_engine::agent::RestoreError;
+use consenso_engine::Fault;
+use consenso_engine::agent::{AbsenceError, JoinError, RejoinError, RestoreError};
 use consenso_ledger::LedgerError;
 
 /// Why a node cannot start or go on. The state on disk is as of the last round in every case.
@@ -23,6 +24,18 @@ pub enum NodeError {
     /// The experiment does not fit the site.
     #[error("{0}")]
     Experiment(String),
+    /// The experiment gives this site no agent.
+    #[error(transparent)]
+    Unfit(#[from] Fault),
+    /// The algorithm cannot go on without a neighbour.
+    #[error(transparent)]
+    Absence(#[from] AbsenceError),
+    /// The algorithm's claim does not stand with another neighbour.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// The algorithm's state cannot be had from what was released.
+    #[error(transparent)]
+    Rejoin(#[from] RejoinError),
     /// An agreement cannot hold here.
     #[error(transparent)]
     Agreement(#[from] AgreementError),

@@ -44,6 +44,7 @@ use consenso_ledger::{Edited, RecordsLedger};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -114,20 +115,20 @@ pub(crate) async fn rejoin_over(
     let _lock = lock(folder)?;
     folder.known()?;
     agrees(folder, experiment)?;
-    let (mut agent, plan) = Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
+    let (mut agent, plan) = Driven::new(experiment, folder.me)?;
     for edge in changes::added(folder, experiment.graph(), &folder.agreements) {
         let Added { weight, from, .. } = edge;
         if let Some(neighbour) = edge.beside(folder.me as u32) {
-            agent.join(neighbour, weight, from).map_err(NodeError::Experiment)?;
+            agent.join(neighbour, weight, from)?;
         }
     }
     let left: Vec<u32> = changes::gone(folder, &folder.agreements).collect();
-    let words = |why: String| {
+    let words = |why: &dyn Display| {
         NodeError::Experiment(format!(
             "rejoin: {why}\n  help: restore the folder from a backup, or have all sites give the study up (`consenso node abandon`) and begin another one"
         ))
     };
-    agent.rejoined(0, None).map_err(words)?;
+    agent.rejoined(0, None).map_err(|why| words(&why))?;
     let unknown: Vec<&String> =
         without.iter().filter(|name| folder.peers.iter().all(|p| p.name != **name)).collect();
     if let Some(name) = unknown.first() {
@@ -145,7 +146,7 @@ pub(crate) async fn rejoin_over(
     }
     if folder.site.away == Away::ContinueWithout && folder.witness().is_none() {
         let why = "site.toml has away = \"continue-without\", so this site may have released any number of rounds that no neighbour holds; only a witness could say how many, and site.toml names none";
-        return Err(words(why.into()));
+        return Err(words(&why));
     }
     finished(folder)?;
     let logged = logged(folder);
@@ -204,7 +205,7 @@ pub(crate) async fn rejoin_over(
         format!("{name} is a neighbour from round {from} on only: it is not the one that is taken to tell the truth")
     }));
     let own = found.releases.get(&restored).map(|release| &release.1[..]);
-    let checkpoint = agent.rejoined(restored, own).map_err(NodeError::Experiment)?;
+    let checkpoint = agent.rejoined(restored, own)?;
     let charge = |round| Some((round, spending::row(&agent.scheduled(round)?)));
     let lost: Option<Vec<_>> = (known + 1..=restored).map(charge).collect();
     let lost = lost.ok_or_else(|| {

@@ -855,7 +855,8 @@ fn going_on_charges_what_is_drawn() {
         [&["run", "hospital.toml", "--entropy", "os", "--resume"], &slow[..], &often].concat();
     let mut child = place.command(&arguments).spawn().unwrap();
     // A checkpoint saves work, not privacy: what was drawn after it is lost.
-    while !begun(&place.path(".slow.pieces")) || !place.path(".slow.checkpoint").exists() {
+    let state = place.path(".slow.checkpoint/point-0-run-0-algorithm-1.bin");
+    while !begun(&place.path(".slow.pieces")) || !state.exists() {
         assert!(child.try_wait().unwrap().is_none(), "the run was over before it could be killed");
     }
     child.kill().unwrap();

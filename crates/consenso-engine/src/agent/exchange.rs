@@ -101,7 +101,7 @@ pub trait Exchange: Sized + std::fmt::Debug {
     /// What is sent.
     type Message: Clone + std::fmt::Debug + PartialEq;
     /// Why a message is not taken.
-    type Refusal: std::error::Error;
+    type Refusal: std::error::Error + Send + Sync + 'static;
 
     /// Exchanges complete.
     fn complete(&self) -> u32;

@@ -124,7 +124,7 @@ fn nothing_fails_with_a_text() {
     assert_eq!(failure("Vec<String>> {"), None);
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut wrong = Vec::new();
-    for name in ["engine", "study", "ledger", "mpi", "cli", "python"] {
+    for name in ["engine", "study", "ledger", "node", "mpi", "cli", "python"] {
         for (inside, code) in sources(&crates.join(format!("consenso-{name}/src"))) {
             let failures = code.split("Result<").skip(1).filter_map(failure);
             let aliases =

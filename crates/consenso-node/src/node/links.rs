@@ -187,7 +187,7 @@ impl Node {
                             self.log.push(Line::Received { peer, round, bytes, seal });
                         }
                     }
-                    Err(reason) => self.refuse(peer, &reason),
+                    Err(reason) => self.refuse(peer, &reason.to_string()),
                 }
             }
             Frame::Ack { round } if round <= last => n.acked = n.acked.max(round),

@@ -69,8 +69,7 @@ impl Prepared {
         let sealer = Sealer::new(&Identity::read(&folder.path)?)?;
         folder.known()?;
         agrees(folder, experiment)?;
-        let (mut agent, plan) =
-            Driven::new(experiment, folder.me).map_err(NodeError::Experiment)?;
+        let (mut agent, plan) = Driven::new(experiment, folder.me)?;
         for peer in agent.neighbours() {
             folder.calls(peer as usize)?;
         }
@@ -106,7 +105,7 @@ impl Prepared {
         let agreed = Agreed { graph: experiment.graph().clone(), held, waits: None };
         for (neighbour, Added { weight, from, .. }) in agreed.added(folder) {
             folder.calls(neighbour as usize)?;
-            agent.join(neighbour, weight, from).map_err(NodeError::Experiment)?;
+            agent.join(neighbour, weight, from)?;
         }
         if let Some(checkpoint) = &study.checkpoint {
             agent.restore(checkpoint)?;
