@@ -85,7 +85,7 @@ pub(crate) fn repair(
         if known.contains(&ledger) {
             return;
         }
-        let round = agent.begun(exchange);
+        let round = agent.begun_in(exchange);
         let mut fields =
             json!({ "blake3": blake3, "charge": charge, "ledger": ledger, "round": round, "repaired": true });
         if agent.is_shared() {

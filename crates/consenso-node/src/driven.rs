@@ -18,7 +18,7 @@ use consenso_engine::agent::{
     RestoreError, Vectors,
 };
 use consenso_engine::experiment::{Experiment, MaskedSite, SharingSite, Site, SitePlan};
-use consenso_engine::gate::{Charge, Label, StopReason};
+use consenso_engine::gate::{Charge, Label, Round, StopReason};
 use consenso_engine::random::Seed;
 use consenso_engine::sharing::{MaskedMessage, MaskedSums, SecretShares};
 use consenso_engine::sharing::{Phase, ShareError, ShareMessage, ShareRefusal};
@@ -48,12 +48,12 @@ struct Moving(Vec<f64>);
 
 impl Moving {
     /// Takes in the vector of a round; the first after a start is the mean.
-    fn add(&mut self, share: f64, round: u32, vector: &[f64]) {
+    fn add(&mut self, share: f64, round: Round, vector: &[f64]) {
         if self.0.len() != vector.len() {
             self.0 = vector.to_vec();
             return;
         }
-        let weight = (1.0 / (share * f64::from(round.max(1)))).min(1.0);
+        let weight = (1.0 / (share * f64::from(round.0.max(1)))).min(1.0);
         self.0.iter_mut().zip(vector).for_each(|(mean, x)| *mean += weight * (x - *mean));
     }
 }
@@ -65,7 +65,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 /// How far the mean of what an agent released of late is from that of each neighbour's releases.
 #[derive(Default)]
 struct Apart {
-    round: u32,
+    round: Round,
     /// Its own, then its neighbours', one after the other.
     means: Moving,
 }
@@ -88,7 +88,7 @@ impl Apart {
 /// How far what the latest rounds reveal to everybody is from what the rounds before them did.
 #[derive(Default)]
 struct Steps {
-    round: u32,
+    round: Round,
     /// Means of what was revealed, over an eighth and over half of the rounds; empty after a start,
     /// when it is not known.
     means: (Moving, Moving),
@@ -97,11 +97,11 @@ struct Steps {
 
 impl Steps {
     /// Of a run that stands after this round.
-    fn after(round: u32) -> Self {
+    fn after(round: Round) -> Self {
         Self { round, ..Self::default() }
     }
 
-    fn look(&mut self, round: u32, revealed: &[f64]) {
+    fn look(&mut self, round: Round, revealed: &[f64]) {
         if round == self.round {
             return;
         }
@@ -226,7 +226,7 @@ impl Framed for SecretShares {
             return Err(Untaken::Misplaced { what: "a share", from, peer });
         }
         let phase = if round.is_multiple_of(2) { Phase::Sum } else { Phase::Share };
-        Ok((round, ShareMessage::received(from, to, round.div_ceil(2), phase, words)))
+        Ok((round, ShareMessage::received(from, to, Round(round.div_ceil(2)), phase, words)))
     }
 
     fn was_known(refusal: &ShareRefusal) -> bool {
@@ -267,8 +267,9 @@ impl Framed for MaskedSums {
         if from != peer {
             return Err(Untaken::Misplaced { what: "masked vectors", from, peer });
         }
-        let (dropped, since) = gone.into_iter().unzip::<_, _, Vec<u32>, Vec<u32>>();
-        let label = Label::new(round, dropped);
+        let gone = gone.into_iter().map(|(agent, since)| (agent, Round(since)));
+        let (dropped, since) = gone.unzip::<_, _, Vec<u32>, Vec<Round>>();
+        let label = Label::new(Round(round), dropped);
         if agent.number_of(&label, hop) != Some(exchange) {
             return Err(Untaken::Misnumbered { exchange, hop, round });
         }
@@ -363,16 +364,16 @@ pub(crate) trait Drive: Send + Sync {
     fn neighbours(&self) -> Vec<u32>;
 
     /// Exchanges complete.
-    fn round(&self) -> u32;
+    fn exchanges(&self) -> u32;
 
     /// Exchanges of the whole run, or a number above that of every exchange there can be.
     fn last(&self) -> u32;
 
     /// Rounds that so many exchanges make.
-    fn rounds(&self, exchanges: u32) -> u32;
+    fn rounds_in(&self, exchanges: u32) -> Round;
 
     /// Rounds that so many exchanges begin.
-    fn begun(&self, exchanges: u32) -> u32;
+    fn begun_in(&self, exchanges: u32) -> Round;
 
     /// The model, once there is one.
     fn model(&self) -> Option<&[f64]>;
@@ -380,7 +381,7 @@ pub(crate) trait Drive: Send + Sync {
     /// The number that says to neighbours that this site needs nothing more of them, once it does
     /// not.
     fn mark(&self) -> u32 {
-        if self.model().is_some() { self.last() } else { self.round() }
+        if self.model().is_some() { self.last() } else { self.exchanges() }
     }
 
     /// Who is waited for: before the first release for the secrets of edges.
@@ -413,7 +414,7 @@ pub(crate) trait Drive: Send + Sync {
     fn taking_part(&self) -> Option<usize>;
 
     /// Whom it goes on without, and from when on.
-    fn away(&self) -> Vec<(u32, u32)>;
+    fn away(&self) -> Vec<(u32, Round)>;
 
     /// Goes on without a neighbour; why not.
     fn go_without(&mut self, neighbour: u32) -> Result<(), AbsenceError>;
@@ -460,7 +461,7 @@ pub(crate) trait Drive: Send + Sync {
     fn scheduled(&self, round: u32) -> Option<Charge>;
 
     /// Has exchanges up to this one charged without using the records.
-    fn spare(&mut self, until: u32);
+    fn spare(&mut self, until: Round);
 
     /// What to do next; `None` until another message comes.
     fn poll(&mut self) -> Result<Option<Wanted>, ShareError>;
@@ -501,7 +502,7 @@ impl<E: Framed> Drive for Seated<E> {
         self.agent.neighbours().to_vec()
     }
 
-    fn round(&self) -> u32 {
+    fn exchanges(&self) -> u32 {
         self.agent.exchanges()
     }
 
@@ -509,11 +510,11 @@ impl<E: Framed> Drive for Seated<E> {
         self.agent.last()
     }
 
-    fn rounds(&self, exchanges: u32) -> u32 {
+    fn rounds_in(&self, exchanges: u32) -> Round {
         self.agent.rounds_in(exchanges)
     }
 
-    fn begun(&self, exchanges: u32) -> u32 {
+    fn begun_in(&self, exchanges: u32) -> Round {
         self.agent.begun_in(exchanges)
     }
 
@@ -560,7 +561,7 @@ impl<E: Framed> Drive for Seated<E> {
         E::taking_part(&self.agent)
     }
 
-    fn away(&self) -> Vec<(u32, u32)> {
+    fn away(&self) -> Vec<(u32, Round)> {
         self.agent.away()
     }
 
@@ -625,7 +626,7 @@ impl<E: Framed> Drive for Seated<E> {
         self.agent.player().gate().scheduled(round)
     }
 
-    fn spare(&mut self, until: u32) {
+    fn spare(&mut self, until: Round) {
         self.agent.spare(until);
     }
 
@@ -692,9 +693,9 @@ mod tests {
     fn a_share_is_for_its_receiver_and_for_nobody_else() {
         let (mut agent, _) = driven(0);
         let (round, bytes, charged) = committed(&mut agent);
-        assert_eq!((round, agent.round(), agent.last()), (1, 0, 6));
+        assert_eq!((round, agent.exchanges(), agent.last()), (1, 0, 6));
         assert_eq!(
-            [0, 1, 2, 3, 6].map(|n| (agent.rounds(n), agent.begun(n))),
+            [0, 1, 2, 3, 6].map(|n| (agent.rounds_in(n).0, agent.begun_in(n).0)),
             [(0, 0), (0, 1), (1, 1), (1, 2), (3, 3)]
         );
         assert_eq!(charged, 1);
@@ -728,7 +729,7 @@ mod tests {
                             agent.restore(&saved).unwrap();
                         }
                     }
-                    if agent.rounds(agent.round()) > told[me].len() as u32 {
+                    if agent.rounds_in(agent.exchanges()).0 > told[me].len() as u32 {
                         told[me].push(agent.convergence().value());
                     }
                 }

@@ -7,6 +7,7 @@ use crate::identity::IdentityError;
 use crate::store::StoreError;
 use consenso_engine::Fault;
 use consenso_engine::agent::{AbsenceError, JoinError, RejoinError, RestoreError};
+use consenso_engine::gate::Round;
 use consenso_ledger::LedgerError;
 
 /// Why a node cannot start or go on. The state on disk is as of the last round in every case.
@@ -107,7 +108,7 @@ pub enum NodeError {
         /// How many there must be.
         least: usize,
         /// Where the run stands.
-        round: u32,
+        round: Round,
     },
     /// The model that came out is none.
     #[error(
@@ -156,7 +157,7 @@ pub enum NodeError {
         /// For how long.
         seconds: f64,
         /// Where the run stands.
-        round: u32,
+        round: Round,
     },
 }
 

@@ -7,7 +7,7 @@
 
 use crate::seal::{MAX_SIGNATURE, Seal};
 use bytes::Bytes;
-use consenso_engine::gate::Label;
+use consenso_engine::gate::{Label, Round};
 use consenso_engine::sharing::MaskedMessage;
 use std::fmt;
 use std::sync::Arc;
@@ -297,7 +297,7 @@ pub fn masked(exchange: u32, message: &MaskedMessage) -> Bytes {
     let heads = [
         message.from(),
         exchange,
-        label.round(),
+        label.round().0,
         message.hop(),
         dim as u32,
         label.dropped().len() as u32,
@@ -308,7 +308,7 @@ pub fn masked(exchange: u32, message: &MaskedMessage) -> Bytes {
     heads.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
     for (agent, since) in label.dropped().iter().zip(message.since()) {
         bytes.extend_from_slice(&agent.to_le_bytes());
-        bytes.extend_from_slice(&since.to_le_bytes());
+        bytes.extend_from_slice(&since.0.to_le_bytes());
     }
     before.iter().for_each(|x| bytes.extend_from_slice(&x.to_le_bytes()));
     for (whose, words) in message.vectors() {
@@ -387,8 +387,8 @@ impl Frame {
             Self::Release { from, round, values } => release(*from, *round, values),
             Self::Words { from, to, round, words: all } => words(*from, *to, *round, all),
             Self::Masked { from, exchange, round, hop, gone, before, vectors } => {
-                let label = Label::new(*round, gone.iter().map(|g| g.0));
-                let since = gone.iter().map(|g| g.1).collect();
+                let label = Label::new(Round(*round), gone.iter().map(|g| g.0));
+                let since = gone.iter().map(|g| Round(g.1)).collect();
                 let (before, vectors) = (before.clone(), vectors.clone());
                 masked(
                     *exchange,

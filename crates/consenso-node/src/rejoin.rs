@@ -474,6 +474,7 @@ mod tests {
     use crate::driven::{Driven, Wanted};
     use crate::frame::Frame;
     use consenso_engine::experiment::{Experiment, ExperimentSpec, Inputs, SitePlan, Source};
+    use consenso_engine::gate::Round;
 
     const STUDY: &str = "name = \"three\"\nseed = 3\nruns = 1\n[data]\nsource = \"logistic\"\nagents = 3\nrecords_per_agent = 20\ndim = 2\n\
         [graph]\nkind = \"complete\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[[algorithm]]\nkind = \"dgd\"\nrounds = 9\ngossip = 0\n";
@@ -519,7 +520,7 @@ mod tests {
                 let mut again = driven(0).0;
                 let state = again.rejoined(4, released[0].last().map(Vec::as_slice)).unwrap();
                 again.restore(&state).unwrap();
-                again.spare(6);
+                again.spare(Round(6));
                 for (from, sent) in released.iter().enumerate().take(3).skip(1) {
                     let values = sent.last().unwrap().clone().into();
                     again

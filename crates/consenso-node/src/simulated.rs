@@ -923,7 +923,7 @@ fn a_site_that_leaves_a_disturbed_network_is_gone_without() {
             let mut sent = Vec::new();
             for (i, agent) in agents.iter_mut().enumerate() {
                 loop {
-                    if from.get(&i) == Some(&(agent.round() + 1)) {
+                    if from.get(&i) == Some(&(agent.exchanges() + 1)) {
                         agent.go_without(2).unwrap();
                     }
                     match agent.poll() {

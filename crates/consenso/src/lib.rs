@@ -48,6 +48,7 @@ pub use consenso_engine::{Bounds, Fault, Fitted, Graph, Loss, Rows, Study, Study
 /// Agents among messages, for a transport of one's own.
 pub mod agent {
     pub use consenso_engine::agent::{Agent, Effect, Message, Refusal};
+    pub use consenso_engine::gate::Round;
 }
 
 /// The black-box auditor: how much a sampler gives away, measured.

@@ -98,7 +98,7 @@ fn without(
         let mut sent = Vec::new();
         for (i, agent) in agents.iter_mut().enumerate() {
             loop {
-                if from.get(&i) == Some(&(agent.round() + 1)) {
+                if from.get(&i) == Some(&(agent.exchanges() + 1)) {
                     agent.go_without(gone as u32).unwrap();
                 }
                 match agent.poll() {

@@ -37,7 +37,7 @@ impl Simulated {
             for agent in &mut agents {
                 while let Some(effect) = agent.poll().unwrap() {
                     if let ShareEffect::Send(m) = effect {
-                        let exchange = 2 * m.round() - u32::from(m.phase() == Phase::Share);
+                        let exchange = 2 * m.round().0 - u32::from(m.phase() == Phase::Share);
                         let bytes = frame::words(m.from(), m.to(), exchange, m.words()).to_vec();
                         frames.insert((m.from() as usize, m.to() as usize, exchange), bytes);
                         flying.push(m);

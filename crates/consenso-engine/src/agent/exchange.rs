@@ -9,7 +9,7 @@
 use super::{
     AbsenceError, Checkpoint, JoinError, Message, Player, RejoinError, RestoreError, Seat, Vectors,
 };
-use crate::gate::{Charge, Desk, ShareError, StopReason};
+use crate::gate::{Charge, Desk, Round, ShareError, StopReason};
 use crate::random::Seed;
 use std::collections::VecDeque;
 
@@ -56,8 +56,8 @@ impl<M> Core<M> {
     }
 
     /// Rounds of the whole run.
-    pub(crate) fn rounds(&self) -> u32 {
-        self.player.timetable().exchanges()
+    pub(crate) fn rounds(&self) -> Round {
+        Round(self.player.timetable().exchanges())
     }
 
     /// Queues what makes messages durable, and the messages.
@@ -107,16 +107,16 @@ pub trait Exchange: Sized + std::fmt::Debug {
     fn complete(&self) -> u32;
 
     /// Rounds complete.
-    fn round(&self) -> u32;
+    fn round(&self) -> Round;
 
     /// Exchanges of the whole run, or a number above that of every exchange there can be.
     fn last(&self, core: &Core<Self::Message>) -> u32;
 
     /// Rounds that so many exchanges make.
-    fn rounds_in(&self, core: &Core<Self::Message>, exchanges: u32) -> u32;
+    fn rounds_in(&self, core: &Core<Self::Message>, exchanges: u32) -> Round;
 
     /// Rounds that so many exchanges begin.
-    fn begun_in(&self, core: &Core<Self::Message>, exchanges: u32) -> u32;
+    fn begun_in(&self, core: &Core<Self::Message>, exchanges: u32) -> Round;
 
     /// Its neighbours, by agent number.
     fn neighbours(&self) -> &[u32];
@@ -168,7 +168,7 @@ pub trait Exchange: Sized + std::fmt::Debug {
     }
 
     /// Whom it goes on without, and from when on.
-    fn away(&self) -> Vec<(u32, u32)> {
+    fn away(&self) -> Vec<(u32, Round)> {
         Vec::new()
     }
 
@@ -266,7 +266,7 @@ impl<E: Exchange> Agent<E> {
 
     /// Rounds complete: what they revealed is known.
     #[must_use]
-    pub fn round(&self) -> u32 {
+    pub fn round(&self) -> Round {
         self.exchange.round()
     }
 
@@ -278,13 +278,13 @@ impl<E: Exchange> Agent<E> {
 
     /// Rounds that were complete when so many exchanges were.
     #[must_use]
-    pub fn rounds_in(&self, exchanges: u32) -> u32 {
+    pub fn rounds_in(&self, exchanges: u32) -> Round {
         self.exchange.rounds_in(&self.core, exchanges)
     }
 
     /// Rounds that had begun when so many exchanges had.
     #[must_use]
-    pub fn begun_in(&self, exchanges: u32) -> u32 {
+    pub fn begun_in(&self, exchanges: u32) -> Round {
         self.exchange.begun_in(&self.core, exchanges)
     }
 
@@ -320,14 +320,13 @@ impl<E: Exchange> Agent<E> {
     }
 
     /// Has rounds up to this one charged and not use the records; see [`Player::spare`].
-    pub fn spare(&mut self, until: u32) {
-        self.core.player.spare(until);
+    pub fn spare(&mut self, until: Round) {
+        self.core.player.spare(until.0);
     }
 
-    /// Whom it goes on without, and from which exchange on; in masked sums the first round whose
-    /// sum it is not in.
+    /// Whom it goes on without, and from which round on.
     #[must_use]
-    pub fn away(&self) -> Vec<(u32, u32)> {
+    pub fn away(&self) -> Vec<(u32, Round)> {
         self.exchange.away()
     }
 

@@ -4,7 +4,7 @@ use super::{
     AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, LARGEST_RECEIVED, Message,
     Player, Refusal, RejoinError, RestoreError, Seat,
 };
-use crate::gate::ShareError;
+use crate::gate::{Round, ShareError};
 use crate::graph::{Graph, Mixing};
 use crate::protocol::Weights;
 use std::collections::VecDeque;
@@ -178,20 +178,20 @@ impl Exchange for Vectors {
         self.round
     }
 
-    fn round(&self) -> u32 {
-        self.round
+    fn round(&self) -> Round {
+        Round(self.round)
     }
 
     fn last(&self, core: &Core<Message>) -> u32 {
-        core.rounds()
+        core.rounds().0
     }
 
-    fn rounds_in(&self, _: &Core<Message>, exchanges: u32) -> u32 {
-        exchanges
+    fn rounds_in(&self, _: &Core<Message>, exchanges: u32) -> Round {
+        Round(exchanges)
     }
 
-    fn begun_in(&self, _: &Core<Message>, exchanges: u32) -> u32 {
-        exchanges
+    fn begun_in(&self, _: &Core<Message>, exchanges: u32) -> Round {
+        Round(exchanges)
     }
 
     fn neighbours(&self) -> &[u32] {
@@ -244,7 +244,7 @@ impl Exchange for Vectors {
         self.waiting.push_back(fresh);
         self.remembers = true;
         self.round += 1;
-        if self.round == core.rounds() {
+        if self.round == core.rounds().0 {
             core.finish(&self.seat());
         }
         Ok(())
@@ -311,7 +311,7 @@ impl Exchange for Vectors {
         }
         let expected = self.round + 1;
         let ahead = round.wrapping_sub(expected) as usize;
-        if ahead >= self.waiting.len() || round > core.rounds() {
+        if ahead >= self.waiting.len() || round > core.rounds().0 {
             return Err(Refusal::OutOfTurn { from, round, expected });
         }
         match &mut self.waiting[ahead][slot] {
@@ -345,7 +345,7 @@ impl Exchange for Vectors {
         if !fits(&saved.own, self.dim) || !fits(&saved.model, core.player.local().dim()) {
             return Err(RestoreError::Shape { what: "the model" });
         }
-        if saved.round > core.rounds() {
+        if saved.round > core.rounds().0 {
             return Err(RestoreError::Shape { what: "the timetable" });
         }
         core.player.resume(&saved.player)?;
@@ -367,11 +367,11 @@ impl Exchange for Vectors {
         Some(Message { from: self.id, round: self.round + 1, values })
     }
 
-    fn away(&self) -> Vec<(u32, u32)> {
+    fn away(&self) -> Vec<(u32, Round)> {
         self.neighbours
             .iter()
             .zip(&self.away)
-            .filter_map(|(&j, since)| Some((j, (*since)?)))
+            .filter_map(|(&j, since)| Some((j, Round((*since)?))))
             .collect()
     }
 
@@ -427,7 +427,7 @@ impl Exchange for Vectors {
             return Err(JoinError::Known { from: neighbour, agent: self.id });
         }
         self.may_join(core)?;
-        let (round, last) = (self.round, core.rounds());
+        let (round, last) = (self.round, core.rounds().0);
         if from <= round || from > last {
             return Err(JoinError::Passed { from, round, last });
         }

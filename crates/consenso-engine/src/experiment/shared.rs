@@ -5,7 +5,7 @@ use super::check::{Context, Planned};
 use super::problem::Tied;
 use crate::account::{Account, Accounting, NoiseKind, NoiseSpec, RESERVED};
 use crate::fault::Fault;
-use crate::gate::{Grid, Masks, Noise, Pair, RoundNoise};
+use crate::gate::{Grid, Masks, Noise, Pair, Round, RoundNoise};
 use crate::graph::Graph;
 use crate::privacy::distributed_noise::{TAIL, Together};
 use crate::privacy::{Adversary, masked};
@@ -142,7 +142,7 @@ pub(super) fn check_drop_outs(
             ));
         };
         for graph in distinct(graphs) {
-            crate::sharing::remaining(graph, &all, masking.drop_outs, first.round)
+            crate::sharing::remaining(graph, &all, masking.drop_outs, Round(first.round))
                 .map_err(|e| Fault::at("drop_out", format!("{}: {e}", planned.label)))?;
         }
     }

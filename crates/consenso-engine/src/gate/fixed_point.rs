@@ -1,6 +1,6 @@
 //! Numbers that can be split into shares: fixed point, and why vectors do not fit.
 
-use super::RoundNoise;
+use super::{Round, RoundNoise};
 use crate::privacy::distributed_noise::{LEAST_STEPS, TAIL};
 use thiserror::Error;
 
@@ -91,7 +91,7 @@ pub enum ShareError {
         /// Whose.
         agent: u64,
         /// When.
-        round: u32,
+        round: Round,
         /// The declared range.
         range: f64,
     },
@@ -102,7 +102,7 @@ pub enum ShareError {
     )]
     Forged {
         /// When.
-        round: u32,
+        round: Round,
         /// N.
         agents: usize,
         /// The declared range.
@@ -121,7 +121,7 @@ pub enum ShareError {
     #[error("the others have given this agent up in round {round} and go on without it")]
     GivenUp {
         /// When.
-        round: u32,
+        round: Round,
     },
     /// A vector was changed on its way.
     #[error(
@@ -133,7 +133,7 @@ pub enum ShareError {
         /// Who brought it last.
         by: u32,
         /// When.
-        round: u32,
+        round: Round,
     },
     /// One more than the threshold is gone.
     #[error(
@@ -145,7 +145,7 @@ pub enum ShareError {
         /// t.
         most: usize,
         /// When.
-        round: u32,
+        round: Round,
     },
     /// Those left have no way to each other.
     #[error(
@@ -155,7 +155,7 @@ pub enum ShareError {
         /// Who dropped out.
         gone: Vec<u32>,
         /// When.
-        round: u32,
+        round: Round,
     },
     /// Somebody left: the shares it holds are needed.
     #[error(
@@ -165,7 +165,7 @@ pub enum ShareError {
         /// Who.
         from: u32,
         /// When.
-        round: u32,
+        round: Round,
     },
 }
 

@@ -2,7 +2,7 @@
 //! subtract (see [`masked`](crate::privacy::masked)).
 
 use super::pairs::Edges;
-use super::{Charge, Desk, Gate, Pair, ShareError};
+use super::{Charge, Desk, Gate, Pair, Round, ShareError};
 use crate::random::Purpose;
 use rand::Rng as _;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Under what a vector is masked: a round, and who was given up before it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label {
-    round: u32,
+    round: Round,
     /// Ascending.
     dropped: Arc<[u32]>,
 }
@@ -18,14 +18,14 @@ pub struct Label {
 impl Label {
     /// A round of a run that goes on without these agents.
     #[must_use]
-    pub fn new(round: u32, dropped: impl IntoIterator<Item = u32>) -> Self {
+    pub fn new(round: Round, dropped: impl IntoIterator<Item = u32>) -> Self {
         let dropped: std::collections::BTreeSet<u32> = dropped.into_iter().collect();
         Self { round, dropped: dropped.into_iter().collect() }
     }
 
     /// The round, from 1.
     #[must_use]
-    pub fn round(&self) -> u32 {
+    pub fn round(&self) -> Round {
         self.round
     }
 
@@ -45,7 +45,7 @@ impl Label {
     /// next, for neither rounds nor who was given up are ever taken back.
     #[must_use]
     pub fn charge(&self) -> u32 {
-        self.round.saturating_add(self.dropped.len() as u32)
+        self.round.0.saturating_add(self.dropped.len() as u32)
     }
 
     /// Who was given up among `agents`, one bit each.
@@ -83,7 +83,7 @@ impl Masks {
         for pair in self.edges.0.iter().filter(|pair| !label.gave_up(pair.other())) {
             let secret = pair.secret.as_ref().ok_or(ShareError::NoSecret { with: pair.other() })?;
             let mut stream =
-                secret.labelled(&bits).stream(Purpose::Mask, pair.edge, u64::from(label.round));
+                secret.labelled(&bits).stream(Purpose::Mask, pair.edge, u64::from(label.round.0));
             for word in &mut *words {
                 let mask = stream.next_u64();
                 *word = if pair.adds { word.wrapping_add(mask) } else { word.wrapping_sub(mask) };
@@ -215,7 +215,7 @@ mod tests {
                 // Whoever is out was given up or colludes; the label names the former, and both are
                 // tried.
                 for dropped in [0, out, out & 0b10101] {
-                    let label = Label::new(3, bits(dropped));
+                    let label = Label::new(Round(3), bits(dropped));
                     let sent_by: Vec<[u64; DIM]> =
                         (0..n).map(|v| words(&graph, v, out, &label)).collect();
                     let whole = components(&graph, out);
@@ -258,7 +258,7 @@ mod tests {
         let labels: Vec<Label> =
             [(1, vec![]), (2, vec![]), (1, vec![5]), (1, vec![6]), (1, vec![5, 6]), (1, vec![69])]
                 .into_iter()
-                .map(|(round, dropped)| Label::new(round, dropped))
+                .map(|(round, dropped)| Label::new(Round(round), dropped))
                 .collect();
         // One edge only: its mask itself.
         let known = |label: &Label| {
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(masks.len(), labels.len() * DIM);
         // A label that left out who is gone would use one mask for two vectors of one agent: their
         // difference would be in the clear.
-        let (before, after) = (Label::new(1, []), Label::new(1, [69]));
+        let (before, after) = (Label::new(Round(1), []), Label::new(Round(1), [69]));
         assert_ne!(known(&before), known(&after));
         assert_eq!(before.charge() + 1, after.charge(), "and noise of its own");
         let mut words = [0; DIM];
@@ -301,7 +301,7 @@ mod tests {
             let (me, other) = (number("me") as u32, number("other") as u32);
             let pair = Pair::new(me, other, Seed::from_entropy(secret.try_into().unwrap()));
             let mut words = [0; 3];
-            let label = Label::new(number("round") as u32, dropped);
+            let label = Label::new(Round(number("round") as u32), dropped);
             Masks::new(vec![pair], number("agents") as usize).add(&label, &mut words).unwrap();
             let want: Vec<u64> = case["words"]
                 .as_array()

@@ -149,6 +149,26 @@ impl<'a> Release<'a> {
     }
 }
 
+/// The number of a round, from 1, or how many there were. Exchanges are numbers of their own: with
+/// shares or masks a round has several, and the two are told apart by the type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Round(pub u32);
+
+impl std::fmt::Display for Round {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::ops::Add<u32> for Round {
+    type Output = Self;
+
+    fn add(self, more: u32) -> Self {
+        Self(self.0 + more)
+    }
+}
+
 /// One agent's turn: what its next message is drafted from.
 pub struct Turn<'a> {
     /// The algorithm.

@@ -1,7 +1,7 @@
 //! A vector that leaves an agent in pieces (Algorithm 3): each of them uniform, and the whole with
 //! nobody.
 
-use super::{Charge, Desk, Gate, Refused, StopReason, Turn};
+use super::{Charge, Desk, Gate, Refused, Round, StopReason, Turn};
 use super::{FixedPoint, ShareError};
 #[cfg(doc)]
 use crate::privacy::distributed_noise::{self, TAIL};
@@ -12,7 +12,7 @@ use rand::Rng;
 /// An agent's vector in N shares, which only the gate can make. They cost nothing against up to N −
 /// 2 colluders; the sum of all agents' vectors is revealed, with the noise they put into it.
 pub struct Shares<'a> {
-    round: u32,
+    round: Round,
     dim: usize,
     words: &'a [u64],
     charge: Charge,
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Shares<'_> {
 impl<'a> Shares<'a> {
     /// Which round they belong to, from 1.
     #[must_use]
-    pub fn round(&self) -> u32 {
+    pub fn round(&self) -> Round {
         self.round
     }
 
@@ -145,7 +145,7 @@ impl Gate {
             Err(Refused { reason: StopReason::OutOfRange, .. }) => {
                 return Err(ShareError::OutOfRange {
                     agent: self.agent,
-                    round: turn.round(),
+                    round: Round(turn.round()),
                     range: code.range(),
                 });
             }
@@ -173,7 +173,8 @@ impl Gate {
         let round = view.round() + 1;
         draft.point.resize(protocol.contribution(own.len()), 0.0);
         protocol.contribute(view.place(), own, &mut draft.point);
-        let outside = ShareError::OutOfRange { agent: self.agent, round, range: code.range() };
+        let outside =
+            ShareError::OutOfRange { agent: self.agent, round: Round(round), range: code.range() };
         draft.steps.clear();
         for &value in &draft.point {
             draft.steps.push(code.encode(value).ok_or_else(|| outside.clone())?);
@@ -192,7 +193,7 @@ impl Gate {
     ) -> Shares<'a> {
         let mut stream = self.seed.stream(Purpose::Share, self.agent, u64::from(round));
         split(&draft.steps, self.agent as usize, &mut stream, words);
-        Shares { round, dim: draft.steps.len(), words, charge }
+        Shares { round: Round(round), dim: draft.steps.len(), words, charge }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::agent::{
     AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Player, RejoinError,
     RestoreError,
 };
-use crate::gate::{Charge, Label};
+use crate::gate::{Charge, Label, Round};
 use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct MaskedMessage {
     from: u32,
     label: Label,
     /// By agent given up: the first round whose sum it is not in.
-    since: Vec<u32>,
+    since: Vec<Round>,
     hop: u32,
     before: Option<Arc<[f64]>>,
     vectors: Vec<(u32, Arc<[u64]>)>,
@@ -52,7 +52,7 @@ impl MaskedMessage {
     pub fn received(
         from: u32,
         label: Label,
-        since: Vec<u32>,
+        since: Vec<Round>,
         hop: u32,
         before: Option<Arc<[f64]>>,
         vectors: Vec<(u32, Arc<[u64]>)>,
@@ -75,7 +75,7 @@ impl MaskedMessage {
     /// For each agent that was given up the first round whose sum it is not in, as far as the
     /// sender knows.
     #[must_use]
-    pub fn since(&self) -> &[u32] {
+    pub fn since(&self) -> &[Round] {
         &self.since
     }
 
@@ -119,7 +119,7 @@ pub enum MaskedRefusal {
         /// Sender.
         from: u32,
         /// Since when.
-        round: u32,
+        round: Round,
     },
     /// It cannot be of this run.
     #[error("a message of agent {from} for round {round} has {what}")]
@@ -127,7 +127,7 @@ pub enum MaskedRefusal {
         /// Sender.
         from: u32,
         /// Its round.
-        round: u32,
+        round: Round,
         /// What is wrong with it.
         what: &'static str,
     },
@@ -137,7 +137,7 @@ pub enum MaskedRefusal {
         /// Sender.
         from: u32,
         /// Its round.
-        round: u32,
+        round: Round,
         /// Its exchange.
         hop: u32,
     },
@@ -147,7 +147,7 @@ pub enum MaskedRefusal {
         /// Sender.
         from: u32,
         /// Its round.
-        round: u32,
+        round: Round,
         /// Its exchange.
         hop: u32,
     },
@@ -168,9 +168,9 @@ pub struct MaskedSums {
     /// H.
     hops: u32,
     /// Rounds complete.
-    round: u32,
+    round: Round,
     /// D, and the first round whose sum each is not in.
-    gone: BTreeMap<u32, u32>,
+    gone: BTreeMap<u32, Round>,
     /// The exchange under way, from 1.
     hop: u32,
     /// Whether this agent's own part of it is out.
@@ -190,7 +190,7 @@ pub struct MaskedSums {
     news: Vec<(u32, Arc<[u64]>)>,
     /// What came in for this exchange and the next, under the label of this agent, and what the
     /// last complete one had.
-    waiting: BTreeMap<(u32, u32, u32), MaskedMessage>,
+    waiting: BTreeMap<(Round, u32, u32), MaskedMessage>,
 }
 
 /// An agent of masked sums.
@@ -263,7 +263,7 @@ impl Agent<MaskedSums> {
             hops: hops(&graph, most),
             most,
             graph,
-            round: 0,
+            round: Round(0),
             gone: BTreeMap::new(),
             hop: 1,
             sent: false,
@@ -321,8 +321,8 @@ impl MaskedSums {
         Label::new(self.round + 1, self.gone.keys().copied())
     }
 
-    fn number(&self, round: u32, hop: u32) -> u32 {
-        (round - 1 + self.gone.len() as u32) * self.hops + hop
+    fn number(&self, round: Round, hop: u32) -> u32 {
+        (round.0 - 1 + self.gone.len() as u32) * self.hops + hop
     }
 
     /// What this agent says in an exchange of the round under way.
@@ -395,11 +395,11 @@ impl MaskedSums {
         }
         let last = core.rounds();
         let bad = |what| Err(MaskedRefusal::Shape { from, round, what });
-        if round == 0 || round > last + 1 || hop == 0 || hop > self.hops {
+        if round == Round(0) || round > last + 1 || hop == 0 || hop > self.hops {
             return bad("an exchange that this run does not have");
         }
-        let never =
-            since.len() != label.dropped().len() || since.iter().any(|&s| s == 0 || s > round);
+        let never = since.len() != label.dropped().len()
+            || since.iter().any(|&s| s == Round(0) || s > round);
         if never || label.dropped().iter().any(|&j| j >= agents || j == from) {
             return bad("agents given up that it cannot have given up");
         }
@@ -429,7 +429,7 @@ impl MaskedSums {
     /// Goes on from what somebody says that the round under way revealed.
     fn take_word(&mut self, core: &mut Core<MaskedMessage>, mean: &[f64]) {
         if !self.drafted {
-            core.player.take_in(&self.sight.seat(self.round));
+            core.player.take_in(&self.sight.seat(self.round.0));
         }
         self.revealed_is(core, mean);
     }
@@ -437,11 +437,11 @@ impl MaskedSums {
     /// The round under way is complete.
     fn revealed_is(&mut self, core: &mut Core<MaskedMessage>, mean: &[f64]) {
         self.sight.reveal(&self.own, mean);
-        self.round += 1;
+        self.round = self.round + 1;
         self.drafted = false;
         self.begin_again();
         if self.round == core.rounds() {
-            core.finish(&self.sight.seat(self.round));
+            core.finish(&self.sight.seat(self.round.0));
         }
     }
 }
@@ -455,25 +455,25 @@ impl Exchange for MaskedSums {
         self.done
     }
 
-    fn round(&self) -> u32 {
+    fn round(&self) -> Round {
         self.round
     }
 
     /// A number above that of every exchange there can be.
     fn last(&self, core: &Core<MaskedMessage>) -> u32 {
-        (core.rounds() + self.most as u32) * self.hops + 1
+        (core.rounds().0 + self.most as u32) * self.hops + 1
     }
 
     /// As far as that can be said without knowing who was gone then.
-    fn rounds_in(&self, core: &Core<MaskedMessage>, exchanges: u32) -> u32 {
+    fn rounds_in(&self, core: &Core<MaskedMessage>, exchanges: u32) -> Round {
         let last = core.rounds();
         if core.model.is_some() || exchanges >= self.last(core) {
             return last;
         }
-        (exchanges / self.hops).saturating_sub(self.gone.len() as u32).min(last)
+        Round((exchanges / self.hops).saturating_sub(self.gone.len() as u32)).min(last)
     }
 
-    fn begun_in(&self, core: &Core<MaskedMessage>, exchanges: u32) -> u32 {
+    fn begun_in(&self, core: &Core<MaskedMessage>, exchanges: u32) -> Round {
         self.rounds_in(core, exchanges.next_multiple_of(self.hops))
     }
 
@@ -500,7 +500,7 @@ impl Exchange for MaskedSums {
             let news = std::mem::take(&mut self.news);
             core.send(exchange, Charge::Nothing, [self.message(hop, None, news)]);
         } else {
-            let seat = self.sight.seat(self.round);
+            let seat = self.sight.seat(self.round.0);
             let (draft, total) = (&mut core.draft, &mut self.total);
             let masked = core.player.mask(
                 &seat,
@@ -518,8 +518,8 @@ impl Exchange for MaskedSums {
             self.drafted = true;
             // Somebody may have missed what the last round revealed because it gave somebody up in
             // it.
-            let before =
-                (self.round > 0 && !self.gone.is_empty()).then(|| self.sight.revealed().into());
+            let before = (self.round > Round(0) && !self.gone.is_empty())
+                .then(|| self.sight.revealed().into());
             core.send(exchange, charge, [self.message(hop, before, vec![(self.id, words)])]);
         }
         self.sent = true;
@@ -630,11 +630,11 @@ impl Exchange for MaskedSums {
         let agents = self.code.agents();
         let mut words = self.total.clone();
         let flags = u64::from(self.sent) | u64::from(self.drafted) << 1;
-        words.extend([u64::from(self.round), u64::from(self.hop), flags]);
+        words.extend([u64::from(self.round.0), u64::from(self.hop), flags]);
         words.extend((0..agents as u32).map(|j| u64::from(self.here.contains(&j))));
         let mut own = self.own.clone();
         own.extend_from_slice(self.sight.revealed());
-        let away = (0..agents as u32).map(|j| self.gone.get(&j).copied()).collect();
+        let away = (0..agents as u32).map(|j| Some(self.gone.get(&j)?.0)).collect();
         Checkpoint { own: Some(own), away, shares: Some(words), ..core.checkpoint(self.done) }
     }
 
@@ -651,7 +651,7 @@ impl Exchange for MaskedSums {
         let own = saved.own.as_ref().filter(|own| own.len() == self.own.len() + revealed);
         let (own, revealed) = own.ok_or(shape("the model"))?.split_at(self.own.len());
         let (round, hop, flags) = (words[width], words[width + 1], words[width + 2]);
-        let last = u64::from(core.rounds());
+        let last = u64::from(core.rounds().0);
         if saved.away.len() != agents
             || round > last
             || hop == 0
@@ -665,20 +665,20 @@ impl Exchange for MaskedSums {
         }
         core.player.resume(&saved.player)?;
         self.total.copy_from_slice(&words[..width]);
-        (self.round, self.hop) = (round as u32, hop as u32);
+        (self.round, self.hop) = (Round(round as u32), hop as u32);
         (self.sent, self.drafted) = (flags & 1 == 1, flags & 2 == 2);
         self.done = saved.round;
         self.here = (0..agents as u32).filter(|&j| words[width + 3 + j as usize] == 1).collect();
         let gone = saved.away.iter().enumerate();
-        self.gone = gone.filter_map(|(j, round)| Some((j as u32, (*round)?))).collect();
+        self.gone = gone.filter_map(|(j, round)| Some((j as u32, Round((*round)?)))).collect();
         self.own.copy_from_slice(own);
-        if self.round > 0 {
+        if self.round > Round(0) {
             self.sight.reveal(own, revealed);
         }
         Ok(())
     }
 
-    fn away(&self) -> Vec<(u32, u32)> {
+    fn away(&self) -> Vec<(u32, Round)> {
         self.gone.iter().map(|(&agent, &round)| (agent, round)).collect()
     }
 

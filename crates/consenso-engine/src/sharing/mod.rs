@@ -45,6 +45,7 @@ pub use masked::{MaskedAgent, MaskedEffect, MaskedMessage, MaskedRefusal, Masked
 pub use shares::{Phase, SecretShares, ShareEffect, ShareMessage, ShareRefusal, SharingAgent};
 
 use crate::agent::{Checkpoint, Player, Seat};
+use crate::gate::Round;
 use crate::graph::Graph;
 use crate::problem::Constraint;
 use crate::protocol::{Common, Needs, Protocol, Weights};
@@ -93,7 +94,7 @@ pub(crate) fn remaining(
     graph: &Graph,
     gone: &BTreeSet<u32>,
     most: usize,
-    round: u32,
+    round: Round,
 ) -> Result<(), ShareError> {
     if gone.len() > most {
         return Err(ShareError::TooManyGone { gone: gone.len(), most, round });

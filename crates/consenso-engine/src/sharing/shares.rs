@@ -6,7 +6,7 @@ use crate::agent::{
     AbsenceError, Agent, Checkpoint, Core, Effect, Exchange, JoinError, Player, RejoinError,
     RestoreError,
 };
-use crate::gate::Charge;
+use crate::gate::{Charge, Round};
 use std::sync::Arc;
 
 /// Which of a round's two exchanges.
@@ -24,7 +24,7 @@ pub enum Phase {
 pub struct ShareMessage {
     from: u32,
     to: u32,
-    round: u32,
+    round: Round,
     phase: Phase,
     words: Arc<[u64]>,
 }
@@ -48,7 +48,7 @@ impl ShareMessage {
     pub fn received(
         from: u32,
         to: u32,
-        round: u32,
+        round: Round,
         phase: Phase,
         words: impl Into<Arc<[u64]>>,
     ) -> Self {
@@ -69,7 +69,7 @@ impl ShareMessage {
 
     /// In which round.
     #[must_use]
-    pub fn round(&self) -> u32 {
+    pub fn round(&self) -> Round {
         self.round
     }
 
@@ -108,7 +108,7 @@ pub enum ShareRefusal {
         /// Sender.
         from: u32,
         /// Its round.
-        round: u32,
+        round: Round,
         /// Its exchange.
         phase: Phase,
         /// Words received.
@@ -123,7 +123,7 @@ pub enum ShareRefusal {
         /// Sender.
         from: u32,
         /// Its round.
-        round: u32,
+        round: Round,
         /// Its exchange.
         phase: Phase,
     },
@@ -134,7 +134,7 @@ pub enum ShareRefusal {
         /// Sender.
         from: u32,
         /// Its round.
-        round: u32,
+        round: Round,
         /// Its exchange.
         phase: Phase,
     },
@@ -144,7 +144,7 @@ pub enum ShareRefusal {
         /// Sender.
         from: u32,
         /// Its round.
-        round: u32,
+        round: Round,
         /// Its exchange.
         phase: Phase,
     },
@@ -240,20 +240,20 @@ impl Exchange for SecretShares {
         self.done
     }
 
-    fn round(&self) -> u32 {
-        self.done / 2
+    fn round(&self) -> Round {
+        Round(self.done / 2)
     }
 
     fn last(&self, core: &Core<ShareMessage>) -> u32 {
-        2 * core.rounds()
+        2 * core.rounds().0
     }
 
-    fn rounds_in(&self, _: &Core<ShareMessage>, exchanges: u32) -> u32 {
-        exchanges / 2
+    fn rounds_in(&self, _: &Core<ShareMessage>, exchanges: u32) -> Round {
+        Round(exchanges / 2)
     }
 
-    fn begun_in(&self, _: &Core<ShareMessage>, exchanges: u32) -> u32 {
-        exchanges.div_ceil(2)
+    fn begun_in(&self, _: &Core<ShareMessage>, exchanges: u32) -> Round {
+        Round(exchanges.div_ceil(2))
     }
 
     fn neighbours(&self) -> &[u32] {
@@ -310,7 +310,7 @@ impl Exchange for SecretShares {
         let revealed = revealed(&self.code, self.sight.needs(), set, &self.total, agents);
         self.sight.reveal(&self.own, &revealed);
         if round == core.rounds() {
-            core.finish(&self.sight.seat(round));
+            core.finish(&self.sight.seat(round.0));
         }
         Ok(())
     }
@@ -331,10 +331,10 @@ impl Exchange for SecretShares {
         if got != want {
             return Err(ShareRefusal::Length { from, round, phase, got, want });
         }
-        if round == 0 || round > core.rounds() {
+        if round == Round(0) || round > core.rounds() {
             return Err(ShareRefusal::OutOfTurn { from, round, phase });
         }
-        let exchange = 2 * (round - 1) + phase as u32 + 1;
+        let exchange = 2 * (round.0 - 1) + phase as u32 + 1;
         let again = |known: Option<&Arc<[u64]>>| match known {
             Some(known) if known != words => ShareRefusal::Equivocation { from, round, phase },
             _ => ShareRefusal::Replayed { from, round, phase },

@@ -3,7 +3,7 @@
 
 use super::DropOut;
 use crate::agent::Player;
-use crate::gate::{Desk, Label};
+use crate::gate::{Desk, Label, Round};
 use crate::graph::Graph;
 use crate::sharing::{FixedPoint, ShareError, Sight, add, remaining, revealed};
 use rayon::prelude::*;
@@ -40,9 +40,9 @@ impl Masking {
         let before = self.gone.len();
         self.gone.extend(now);
         if self.gone.len() > before {
-            remaining(&self.graph, &self.gone, self.most, round)?;
+            remaining(&self.graph, &self.gone, self.most, Round(round))?;
         }
-        Ok(Label::new(round, self.gone.iter().copied()))
+        Ok(Label::new(Round(round), self.gone.iter().copied()))
     }
 }
 

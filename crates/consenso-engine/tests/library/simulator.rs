@@ -8,7 +8,7 @@ use consenso_engine::agent::{
     AbsenceError, Agent, Checkpoint, Effect, JoinError, Message, Refusal, RestoreError, Timetable,
 };
 use consenso_engine::data::{Synthetic, SyntheticTask};
-use consenso_engine::gate::{Noise, StopReason};
+use consenso_engine::gate::{Noise, Round, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{
@@ -122,7 +122,7 @@ impl Setting {
             StopReason::Finished
         };
         assert!(traffic.stopped.iter().all(|&stopped| stopped == reason));
-        assert!(agents.iter().all(|agent| agent.round() == self.timetable.exchanges()));
+        assert!(agents.iter().all(|agent| agent.exchanges() == self.timetable.exchanges()));
         let transcript =
             traffic.transcript.iter().map(|m| (m.round(), m.from(), bits(m.values()))).collect();
         let models = agents.iter().map(|agent| bits(agent.model().expect("done"))).collect();
@@ -677,7 +677,7 @@ fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
     assert_eq!(agent.awaited(), [2]);
     assert_eq!(agent.go_without(7), Err(AbsenceError::Stranger { from: 7, agent: 1 }));
     agent.go_without(2).unwrap();
-    assert_eq!(agent.away(), [(2, 1)]);
+    assert_eq!(agent.away(), [(2, Round(1))]);
     let alone = drain(&mut agent);
     assert!(matches!(alone[0], Effect::Charge { exchange: 2, .. }));
     // The same release by an agent whose absent neighbour sent the agent's own vector back.
@@ -688,7 +688,7 @@ fn an_agent_goes_on_without_a_neighbour_as_if_the_edge_were_gone() {
     assert_eq!(drain(&mut twin), alone);
     // It survives a restart, and a late message of the one who was away changes nothing.
     let mut restarted = reborn(&setting, 1, &agent);
-    assert_eq!(restarted.away(), [(2, 1)]);
+    assert_eq!(restarted.away(), [(2, Round(1))]);
     assert!(matches!(restarted.poll(), Some(Effect::Send(_))), "what was charged is sent again");
     restarted.handle(&sent(&transcript, 0, 2)).unwrap();
     agent.handle(&sent(&transcript, 0, 2)).unwrap();

@@ -83,7 +83,7 @@ fn exchange(players: Vec<Player>, order: u64) -> (Vec<SharingAgent>, Transcript)
         for agent in &mut agents {
             while let Some(effect) = agent.poll().expect("in range") {
                 if let ShareEffect::Send(m) = effect {
-                    let key = (m.phase(), m.round(), m.from() as usize, m.to() as usize);
+                    let key = (m.phase(), m.round().0, m.from() as usize, m.to() as usize);
                     all.insert(key, m.words().to_vec());
                     flying.push(m);
                 }
@@ -405,7 +405,10 @@ fn restored_in_every_exchange_an_agent_draws_and_sends_nothing_again() {
             }
         }
         for m in &flying {
-            assert_eq!(all[&(m.phase(), m.round(), m.from() as usize, m.to() as usize)], m.words());
+            assert_eq!(
+                all[&(m.phase(), m.round().0, m.from() as usize, m.to() as usize)],
+                m.words()
+            );
         }
         if agents[1].model().is_none() {
             // Agent 1 stops here, and another process goes on.

@@ -7,7 +7,7 @@ use consenso_engine::data::{Synthetic, SyntheticTask};
 use consenso_engine::experiment::{
     Experiment, ExperimentSpec, Inputs, Notation, Silent, Source, run,
 };
-use consenso_engine::gate::{Grid, Masks, Noise, Pair, RoundNoise};
+use consenso_engine::gate::{Grid, Masks, Noise, Pair, Round, RoundNoise};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{Aggregation, GradientDescent, Protocol, Schedule};
@@ -101,7 +101,7 @@ fn play(graph: &Arc<Graph>, most: usize, gone: &[DropOut], order: u64) -> (Vec<M
                 };
                 let dies = gone
                     .iter()
-                    .find(|d| d.agent as usize == i && message.label().round() >= d.round);
+                    .find(|d| d.agent as usize == i && message.label().round().0 >= d.round);
                 let told: Vec<u32> = graph.neighbours(i).to_vec();
                 let told = if dies.is_some() { told.len() / 2 } else { told.len() };
                 if dies.is_some() {
@@ -209,8 +209,8 @@ fn messages_and_lockstep_agree_bit_for_bit_whoever_dies_when() {
                 .map(|i| agents[i].away().into_iter().collect::<BTreeMap<_, _>>());
             let mut really: BTreeMap<u32, u32> = BTreeMap::new();
             for (agent, since) in known.flatten() {
-                let round = really.entry(agent).or_insert(since);
-                *round = since.max(*round);
+                let round = really.entry(agent).or_insert(since.0);
+                *round = since.0.max(*round);
             }
             let played = really.iter().map(|(&agent, &round)| at(agent, round)).collect();
             for d in &gone {
@@ -323,22 +323,22 @@ fn a_run_ends_when_too_many_die_or_the_rest_cannot_reach_each_other() {
     one.go_without(3).unwrap();
     assert_eq!(
         one.go_without(4),
-        Err(AbsenceError::Sum(ShareError::TooManyGone { gone: 2, most: 1, round: 1 }))
+        Err(AbsenceError::Sum(ShareError::TooManyGone { gone: 2, most: 1, round: Round(1) }))
     );
     assert!(one.poll().is_err());
     let path = Arc::new(Graph::path(5).unwrap());
     let mut end = agent(&path, 1);
     assert_eq!(
         end.go_without(1),
-        Err(AbsenceError::Sum(ShareError::FallenApart { gone: vec![1], round: 1 }))
+        Err(AbsenceError::Sum(ShareError::FallenApart { gone: vec![1], round: Round(1) }))
     );
     // Whoever was given up stops when it hears of it.
     let mut given_up = agent(&graph, 2);
-    let label = consenso_engine::gate::Label::new(1, [0]);
+    let label = consenso_engine::gate::Label::new(Round(1), [0]);
     let words: Arc<[u64]> = vec![1, 2, 3].into();
-    let message = MaskedMessage::received(1, label, vec![1], 1, None, vec![(1, words)]);
+    let message = MaskedMessage::received(1, label, vec![Round(1)], 1, None, vec![(1, words)]);
     assert!(given_up.handle(&message).is_err());
-    assert_eq!(given_up.poll(), Err(ShareError::GivenUp { round: 1 }));
+    assert_eq!(given_up.poll(), Err(ShareError::GivenUp { round: Round(1) }));
 }
 
 fn check(agents: usize, graph: &str, more: &str) -> Result<Experiment, String> {

@@ -93,7 +93,7 @@ impl Node {
                 if self.neighbours.contains_key(&gone) && missed && !over {
                     changes::without(&mut self.agent, gone).map_err(|e| late(&e))?;
                     let weight = self.weights.get(&gone).copied().unwrap_or(0.0);
-                    let round = self.agent.round() + 1;
+                    let round = self.agent.exchanges() + 1;
                     entries.push(Entry::Absent { round, neighbour: gone, weight });
                 }
             }
@@ -220,7 +220,7 @@ impl Node {
         }
         if let Change::Edge { one, other, from } = &new.change
             && [one, other].contains(&&folder.site.name)
-            && *from <= self.agent.round()
+            && *from <= self.agent.exchanges()
         {
             let reason = format!(
                 "agreement {} begins in exchange {from}, which this site has completed: it had withdrawn its signature",

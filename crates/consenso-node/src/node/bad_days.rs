@@ -9,6 +9,7 @@ use crate::frame::{Digest, Frame, Hex, Told, VERSION_BEFORE, sha256};
 use crate::identity::Identity;
 use crate::seal::{Seal, Statement};
 use crate::store::Entry;
+use consenso_engine::gate::Round;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +60,7 @@ impl Node {
         {
             let (peer, released) =
                 (self.neighbours[n].name.clone(), self.recent.back().map_or(0, |r| r.0));
-            self.audit("away", json!({ "peers": names, "round": self.agent.rounds(round) }));
+            self.audit("away", json!({ "peers": names, "round": self.agent.rounds_in(round) }));
             return Err(NodeError::Forgot { peer, have, released });
         }
         let left = match self.agent.taking_part() {
@@ -68,7 +69,7 @@ impl Node {
         };
         // A sum of shares cannot do without anybody, which is what the operator should read then.
         if away == Away::ContinueWithout && left < least && !self.agent.is_addressed() {
-            let round = self.agent.rounds(round);
+            let round = self.agent.rounds_in(round);
             self.audit(
                 "away",
                 json!({ "peers": names, "round": round, "left": left, "least_sites": least }),
@@ -86,19 +87,19 @@ impl Node {
                     .away()
                     .into_iter()
                     .find(|a| self.agent.is_masked() && a.0 == neighbour);
-                self.without_from(neighbour, known.map_or(round + 1, |a| a.1))?;
+                self.without_from(neighbour, known.map_or(Round(round + 1), |a| a.1))?;
             }
             return Ok(());
         }
-        let round = self.agent.rounds(round);
+        let round = self.agent.rounds_in(round);
         self.audit("away", json!({ "peers": names, "round": round }));
         Err(NodeError::Away { names, seconds, round })
     }
 
     /// Makes durable, and writes into the log, that the run goes on without a site.
-    fn without_from(&mut self, site: u32, round: u32) -> Result<(), NodeError> {
+    fn without_from(&mut self, site: u32, round: Round) -> Result<(), NodeError> {
         let weight = self.weights.get(&site).copied().unwrap_or(0.0);
-        let entry = Entry::Absent { round, neighbour: site, weight };
+        let entry = Entry::Absent { round: round.0, neighbour: site, weight };
         self.store.note(self.study, entry, self.agent.checkpoint())?;
         if let Some(n) = self.neighbours.get_mut(&site) {
             n.leave();
@@ -114,7 +115,7 @@ impl Node {
         if !self.agent.is_masked() {
             return Ok(());
         }
-        let new: Vec<(u32, u32)> =
+        let new: Vec<(u32, Round)> =
             self.agent.away().into_iter().filter(|(j, _)| !self.told_without.contains(j)).collect();
         new.into_iter().try_for_each(|(site, round)| self.without_from(site, round))
     }
@@ -185,8 +186,8 @@ impl Node {
         let stale = self.agent.staleness();
         // What is as old as a vector may be has come in from everybody; at the end all has.
         let complete = match self.agent.model() {
-            Some(_) => self.agent.round(),
-            None => self.agent.round().saturating_sub(stale),
+            Some(_) => self.agent.exchanges(),
+            None => self.agent.exchanges().saturating_sub(stale),
         };
         if self.agent.is_shared() || complete <= self.compared {
             return;

@@ -450,7 +450,7 @@ impl Node {
         self.progress.set(|p| {
             p.commit_ms = 1e3 * committed;
             p.committing += committed;
-            p.remember(self.agent.rounds(round - 1), || self.agent.convergence());
+            p.remember(self.agent.rounds_in(round - 1).0, || self.agent.convergence());
         });
         self.log.push(Line::Released { round, blake3, charge, ledger: *self.store.head() });
         Ok(())
@@ -498,8 +498,8 @@ impl Node {
                     json!({ "blake3": hex(&blake3), "charge": charge, "ledger": hex(&ledger) }),
                 ),
             };
-            let round = self.agent.begun(exchange);
-            fields["round"] = round.into();
+            let round = self.agent.begun_in(exchange);
+            fields["round"] = round.0.into();
             if self.agent.is_shared() {
                 fields["exchange"] = exchange.into();
             }
@@ -509,11 +509,12 @@ impl Node {
 
     fn finish(&mut self, reason: StopReason) -> Result<(), NodeError> {
         self.refuse_no_model()?;
-        let round = self.agent.round();
+        let complete = self.agent.exchanges();
         let model: Vec<u8> =
             self.agent.model().unwrap_or_default().iter().flat_map(|x| x.to_le_bytes()).collect();
         let model = Hex(&sha256(&[&model])).to_string();
-        let entry = Entry::Done { round, reason: format!("{reason:?}"), model: model.clone() };
+        let entry =
+            Entry::Done { round: complete, reason: format!("{reason:?}"), model: model.clone() };
         self.store.note(self.study, entry, self.agent.checkpoint())?;
         if let Some(edges) = self.edges.take() {
             let folder = &self.shared.folder;
@@ -521,8 +522,8 @@ impl Node {
             edges::destroy(&folder.path, self.study)
                 .map_err(|cause| NodeError::System { what, cause })?;
         }
-        self.shared.have.store(round, Ordering::Release);
-        let rounds = self.agent.rounds(round);
+        self.shared.have.store(complete, Ordering::Release);
+        let rounds = self.agent.rounds_in(complete);
         let without = self.without();
         self.audit(
             "done",
@@ -531,7 +532,7 @@ impl Node {
         let elapsed = self.complete.map_or(0.0, |since| since.elapsed().as_secs_f64());
         self.progress.set(|p| {
             (p.finished, p.seconds) = (true, elapsed);
-            p.remember(self.agent.rounds(round), || self.agent.convergence());
+            p.remember(rounds.0, || self.agent.convergence());
         });
         self.done = Some((Instant::now(), reason));
         let all: Vec<u32> = self.neighbours.keys().copied().collect();
@@ -585,14 +586,14 @@ impl Node {
         if let Some((since, reason)) = self.done {
             return self.parted(since, reason, last);
         }
-        let round = self.agent.round();
+        let round = self.agent.exchanges();
         if let Some(since) = self.stop {
             // A round ends when its exchange is complete and the next release is on disk and on its
             // way.
             let mid_round = self.neighbours.values().any(|n| n.heard > round);
             if !mid_round || since.elapsed() > GRACE {
                 let reason = StopReason::Interrupted;
-                let round = self.agent.rounds(round);
+                let round = self.agent.rounds_in(round).0;
                 let without = self.without();
                 let (unconfirmed, one_model) = (Vec::new(), false);
                 return Ok(Some(Outcome {
@@ -642,7 +643,7 @@ impl Node {
             self.store.note(self.study, Entry::Settled { round: last }, self.agent.checkpoint())?;
         }
         let model = self.agent.model().map(<[f64]>::to_vec);
-        let (round, without) = (self.agent.rounds(last), self.without());
+        let (round, without) = (self.agent.rounds_in(last).0, self.without());
         let one_model = self.agent.is_masked();
         Ok(Some(Outcome { model, reason, round, unconfirmed, without, one_model }))
     }
@@ -677,7 +678,7 @@ impl Node {
                     Link {
                         name,
                         up,
-                        heard: self.agent.begun(n.heard),
+                        heard: self.agent.begun_in(n.heard).0,
                         without: without.contains(&j),
                     },
                 )
@@ -701,9 +702,9 @@ impl Node {
             if self.done.is_some() { 0.0 } else { self.released_at.elapsed().as_secs_f64() };
         self.progress.set(|p| {
             p.site.clone_from(&site.name);
-            p.round = self.agent.rounds(self.agent.round());
-            p.released = self.agent.begun(self.recent.back().map_or(0, |last| last.0));
-            p.rounds = self.agent.rounds(self.agent.last());
+            p.round = self.agent.rounds_in(self.agent.exchanges()).0;
+            p.released = self.agent.begun_in(self.recent.back().map_or(0, |last| last.0)).0;
+            p.rounds = self.agent.rounds_in(self.agent.last()).0;
             p.refusals = refusals;
             (p.waiting, p.since_round, p.around) = (waiting, since_round, around);
             p.convergence = self.agent.convergence();

@@ -22,6 +22,7 @@ use crate::surroundings::Surroundings;
 use crate::wire::Wire;
 use bytes::Bytes;
 use consenso_engine::experiment::{Experiment, SitePlan};
+use consenso_engine::gate::Round;
 use consenso_ledger::Edited;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
@@ -123,7 +124,7 @@ impl Prepared {
                 _ => {}
             }
         }
-        agent.spare(unsure);
+        agent.spare(Round(unsure));
         let recent: VecDeque<(u32, Bytes)> =
             store.outbox(study.number)?.into_iter().map(|(round, b)| (round, b.into())).collect();
         let edges = secrets(folder, study.number, &mut agent, !recent.is_empty())?;
@@ -184,11 +185,11 @@ impl Prepared {
         let last = agent.last();
         let have = match agent.model() {
             Some(_) if !agent.is_masked() => last,
-            _ => agent.surely_had(agent.round()),
+            _ => agent.surely_had(agent.exchanges()),
         };
         let (name, version) = (&folder.site.name, env!("CARGO_PKG_VERSION"));
         let digest = Hex(&folder.study).to_string();
-        let round = agent.rounds(if agent.model().is_some() { last } else { agent.round() });
+        let round = agent.rounds_in(if agent.model().is_some() { last } else { agent.exchanges() });
         audit.write(
             "start",
             json!({ "site": name, "study": digest, "round": round, "version": version }),
@@ -304,7 +305,7 @@ fn neighbours(folder: &Folder, agent: &Driven) -> BTreeMap<u32, Neighbour> {
         .into_iter()
         .map(|j| {
             // What is complete was heard from all.
-            let heard = agent.surely_had(agent.round());
+            let heard = agent.surely_had(agent.exchanges());
             (j, Neighbour { heard, ..Neighbour::new(&folder.peers[j as usize].name) })
         })
         .collect();

@@ -6,7 +6,7 @@ use crate::common;
 use common::Door;
 use consenso_engine::agent::{Player, Timetable};
 use consenso_engine::data::{Encoding, Partition, Synthetic, SyntheticTask};
-use consenso_engine::gate::{Noise, StopReason};
+use consenso_engine::gate::{Noise, Round, StopReason};
 use consenso_engine::graph::{Graph, Mixing};
 use consenso_engine::problem::{LocalObjective, Loss, Objective};
 use consenso_engine::protocol::{
@@ -305,15 +305,18 @@ fn bad_shares_are_refused_and_reveal_nothing() {
     assert!(sent.iter().all(|s| s.len() == 2 && s.iter().all(|m| m.phase() == Phase::Share)));
     let to = |from: usize, to: u32| sent[from].iter().find(|m| m.to() == to).expect("a share");
     let victim = &mut agents[0];
-    let (from, round, phase) = (1, 1, Phase::Share);
-    let short = ShareMessage::received(1, 0, 1, Phase::Share, vec![1, 2, 3]);
+    let (from, round, phase) = (1, Round(1), Phase::Share);
+    let short = ShareMessage::received(1, 0, Round(1), Phase::Share, vec![1, 2, 3]);
     assert_eq!(
         victim.handle(&short),
         Err(ShareRefusal::Length { from, round, phase, got: 3, want: 4 })
     );
     assert_eq!(victim.handle(to(1, 2)), Err(ShareRefusal::Stranger { from: 1, to: 2, agent: 0 }));
-    let early = ShareMessage::received(1, 0, 2, Phase::Share, vec![0; 4]);
-    assert_eq!(victim.handle(&early), Err(ShareRefusal::OutOfTurn { from, round: 2, phase }));
+    let early = ShareMessage::received(1, 0, Round(2), Phase::Share, vec![0; 4]);
+    assert_eq!(
+        victim.handle(&early),
+        Err(ShareRefusal::OutOfTurn { from, round: Round(2), phase })
+    );
     victim.handle(to(1, 0)).expect("the first time");
     assert_eq!(victim.handle(to(1, 0)), Err(ShareRefusal::Replayed { from, round, phase }));
     // One share is missing still: no sum, whatever was tried.
@@ -323,7 +326,7 @@ fn bad_shares_are_refused_and_reveal_nothing() {
     assert!(sums.len() == 2 && sums.iter().all(|m| m.phase() == Phase::Sum));
     // A share of an exchange that is over.
     assert_eq!(victim.handle(to(2, 0)), Err(ShareRefusal::Replayed { from: 2, round, phase }));
-    assert_eq!((victim.round(), victim.revealed()), (0, &[0.0; 4][..]));
+    assert_eq!((victim.round(), victim.revealed()), (Round(0), &[0.0; 4][..]));
     assert!(
         !format!("{:?}", sums[0]).contains(&sums[0].words()[0].to_string()),
         "words stay out of logs"
@@ -345,11 +348,11 @@ fn a_dropped_agent_ends_the_run_and_the_sum_stays_hidden() {
     for agent in &mut agents[..2] {
         assert_eq!(agent.poll(), Ok(None), "it waits");
         let error = agent.dropped(2);
-        assert_eq!(error, ShareError::Dropped { from: 2, round: 1 });
+        assert_eq!(error, ShareError::Dropped { from: 2, round: Round(1) });
         assert_eq!(agent.poll(), Err(error));
-        assert_eq!((agent.round(), agent.revealed(), agent.model()), (0, &[0.0; 4][..], None));
+        assert_eq!((agent.exchanges(), agent.revealed(), agent.model()), (0, &[0.0; 4][..], None));
     }
-    let late = ShareMessage::received(2, 0, 1, Phase::Sum, vec![0; 4]);
+    let late = ShareMessage::received(2, 0, Round(1), Phase::Sum, vec![0; 4]);
     assert!(matches!(agents[0].handle(&late), Err(ShareRefusal::Failed(_))));
 }
 
@@ -359,13 +362,13 @@ fn a_number_outside_the_range_stops_its_agent_before_anything_is_sent() {
     let tight = FixedPoint::new(3, 1e-3, BITS).expect("valid");
     let player = players(&locals, &gd(1.0), 5, 1, 1).swap_remove(0);
     let mut agent = SharingAgent::sharing(0, tight, player).expect("sums only");
-    let error = ShareError::OutOfRange { agent: 0, round: 1, range: 1e-3 };
+    let error = ShareError::OutOfRange { agent: 0, round: Round(1), range: 1e-3 };
     assert_eq!(agent.poll(), Err(error.clone()));
     assert_eq!(agent.poll(), Err(error));
     let mut run =
         lockstep(players(&locals, &gd(1.0), 5, 1, 1)).secret_shared(tight).expect("sums only");
     run.advance();
-    assert!(matches!(run.failure(), Some(ShareError::OutOfRange { round: 1, .. })));
+    assert!(matches!(run.failure(), Some(ShareError::OutOfRange { round: Round(1), .. })));
     run.advance();
     assert!(run.round() == 0 && run.rows().iter().all(|&x| x == 0.0));
 }
