@@ -9,19 +9,21 @@ pub struct Fault {
     key: Option<String>,
     message: String,
     claim: bool,
+    /// Keys that `key` may have been meant to be, where it is none of them.
+    known: &'static [&'static str],
 }
 
 impl Fault {
     /// Refuses what `key` says; dots lead into tables, as in `privacy.delta`.
     #[must_use]
     pub fn at(key: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { key: Some(key.into()), message: message.into(), claim: false }
+        Self { key: Some(key.into()), message: message.into(), claim: false, known: &[] }
     }
 
     /// Refuses something that no single key is to blame for.
     #[must_use]
     pub fn of(why: impl fmt::Display) -> Self {
-        Self { key: None, message: why.to_string(), claim: false }
+        Self { key: None, message: why.to_string(), claim: false, known: &[] }
     }
 
     /// Refuses to claim what no noise of this kind, or no theorem, can keep.
@@ -32,6 +34,16 @@ impl Fault {
     /// What is asked for is well-formed, but nothing could be claimed of it.
     pub(crate) fn refusing_claim(self) -> Self {
         Self { claim: true, ..self }
+    }
+
+    /// The key is unknown, and these are known in its place.
+    pub(crate) fn among(self, known: &'static [&'static str]) -> Self {
+        Self { known, ..self }
+    }
+
+    /// Keys that are known in place of an unknown one.
+    pub(crate) fn known(&self) -> &'static [&'static str] {
+        self.known
     }
 
     /// Returns the key at fault, if there is one.

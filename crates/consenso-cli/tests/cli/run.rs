@@ -666,10 +666,10 @@ fn a_run_goes_on_from_inside() {
     assert!(!anew.stderr.contains("with dgd"), "{}", anew.stderr);
 }
 
-/// Shares and their sums, and vectors that are late, are part of a checkpoint.
+/// Shares, masked vectors and their sums, and vectors that are late, are part of a checkpoint.
 #[test]
 #[cfg(unix)]
-fn a_run_among_shares_or_with_delays_goes_on_from_inside() {
+fn a_run_among_shares_or_masks_or_with_delays_goes_on_from_inside() {
     let first = |algorithm: &str| {
         let (start, _) = ENDLESS.split_once("[[algorithm]]").unwrap();
         format!("{start}[[algorithm]]\n{algorithm}")
@@ -677,10 +677,16 @@ fn a_run_among_shares_or_with_delays_goes_on_from_inside() {
     let shares = "kind = \"gd\"\naggregation = \"fixed\"\nrounds = 4000\nstep = 0.1\n\
                   noise = { gaussian = 0.05 }\nexchange = \"secret-shared\"\n";
     let shares = first(shares).replace("\"ring\"", "\"complete\"");
+    // A round takes a tenth of the time: there are more, so that a kill comes before the last.
+    let masked = shares
+        .replace("\"secret-shared\"", "\"masked\"\ndrop_outs = 1")
+        .replace("[data]", "drop_out = [{ agent = 2, round = 20000 }]\n[data]")
+        .replace("rounds = 4000", "rounds = 30000")
+        .replace("0.05", "0.5");
     let late = "kind = \"dgd\"\nrounds = 4000\nstep = 0.05\ntail = 0\nstaleness = 3\nnoise = { gaussian = 0.05 }\n";
     let late = first(late)
         .replace("[graph]", "[delays]\nmessage = 1.0\nslow = [[0, 1]]\nfactor = 5.0\n[graph]");
-    for (name, text) in [("shares", shares), ("late", late)] {
+    for (name, text) in [("shares", shares), ("masked", masked), ("late", late)] {
         let place = place(&format!("inside_{name}"));
         place.write("endless.toml", &text);
         let arguments =

@@ -2,6 +2,7 @@
 
 use super::problem::ProblemSpec;
 use super::shared::{ExchangeKind, SharingSpec};
+use crate::Fault;
 use crate::account::{Accounting, NoiseSpec, PrivacySpec};
 use crate::data::{Encoding, Format, TextEncoding};
 use crate::graph::GraphSpec;
@@ -380,7 +381,7 @@ impl SpecError {
     /// been meant.
     #[must_use]
     pub fn of_parser(file: &str, line: Option<usize>, message: &str) -> Self {
-        let (_, help) = unknown_key(message, &[]);
+        let help = meant_by(message);
         Self {
             file: file.into(),
             line,
@@ -756,14 +757,14 @@ fn parse_algorithm(
         .filter(shared)
         .filter_map(|&key| own.remove(key).map(|v| (key.to_owned(), v)))
         .collect();
-    let common: AlgorithmCommon = parse(common).map_err(|e| {
-        let message = e.to_string();
-        let key = COMMON_KEYS
-            .into_iter()
-            .find(|k| message.contains(&format!("`{k}`")))
-            .unwrap_or_default();
-        fail(key, message, None)
-    })?;
+    let misread = |fault: Fault| {
+        let also = COMMON_KEYS.iter().copied().filter(|_| !fault.known().is_empty());
+        let known: Vec<&str> = fault.known().iter().copied().chain(also).collect();
+        let key = fault.key().unwrap_or_default();
+        let help = (!known.is_empty()).then(|| meant(key, &known));
+        fail(key, fault.to_string(), help)
+    };
+    let common: AlgorithmCommon = parse(common).map_err(misread)?;
     let protocol = match known.build(&kind, own) {
         None => {
             let near = crate::data::nearest(&kind, known.names());
@@ -773,12 +774,7 @@ fn parse_algorithm(
             );
             return Err(fail("kind", format!("unknown kind \"{kind}\""), Some(help)));
         }
-        Some(Err(e)) => {
-            let message = e.to_string();
-            let (key, help) = unknown_key(&message, &COMMON_KEYS);
-            return Err(fail(&key, message, help));
-        }
-        Some(Ok(protocol)) => protocol,
+        Some(built) => built.map_err(misread)?,
     };
     let rounds = match common.rounds {
         None => None,
@@ -906,25 +902,19 @@ fn did_you_mean(near: &str) -> String {
     format!("did you mean \"{near}\"?")
 }
 
-/// The key or word that serde calls unknown, and what it may have been meant to be; `also` are keys
-/// it has not heard of.
-fn unknown_key(message: &str, also: &[&str]) -> (String, Option<String>) {
+/// What an unknown key or word may have been meant to be.
+fn meant(word: &str, known: &[&str]) -> String {
+    let near = crate::data::nearest(word, known.iter().copied());
+    near.map_or_else(|| format!("known here: {}", known.join(", ")), |near| did_you_mean(&near))
+}
+
+/// What may have been meant, where a parser says that it does not know a word and which it does.
+/// Only this help rests on its words: the line is the parser's own.
+fn meant_by(message: &str) -> Option<String> {
+    let unknown = ["unknown field", "unknown variant"].iter().any(|w| message.starts_with(w));
     let mut quoted = message.split('`').skip(1).step_by(2);
-    let field = message.starts_with("unknown field");
-    if !field && !message.starts_with("unknown variant") {
-        return (quoted.next().unwrap_or_default().to_owned(), None);
-    }
-    let key = quoted.next().unwrap_or_default().to_owned();
-    let also = if field { also } else { &[] };
-    let known: Vec<&str> = quoted.chain(also.iter().copied()).collect();
-    let near = crate::data::nearest(&key, known.iter().copied());
-    (
-        key,
-        Some(near.map_or_else(
-            || format!("known here: {}", known.join(", ")),
-            |near| did_you_mean(&near),
-        )),
-    )
+    let word = quoted.next().filter(|_| unknown)?;
+    Some(meant(word, &quoted.collect::<Vec<_>>()))
 }
 
 /// The line of `key`: of a table if it names one (`privacy.delta`), else of the `index`-th

@@ -79,8 +79,11 @@ impl Experiment {
     ) -> Option<String> {
         let here = self.at_point(place.point)?;
         let Part::Algorithm(algorithm) = place.part else { return None };
-        // Masked sums with agents that drop out have no common state.
-        let planned = here.planned.get(algorithm as usize).filter(|p| p.masking.is_none())?;
+        let planned = here.planned.get(algorithm as usize)?;
+        // Whoever dropped out stands where it died, and a state is of one round.
+        if planned.masking.is_some() && here.spec.drop_out.iter().any(|d| d.round <= round) {
+            return None;
+        }
         let mut spec = here.spec.clone();
         (spec.runs, spec.sweep, spec.name, spec.trace_every) = (0, None, String::new(), None);
         spec.algorithm.clear();
@@ -97,10 +100,14 @@ impl Experiment {
         for agent in 0..graph.agents() {
             text += &format!("{:?};", graph.neighbours(agent));
         }
-        let Planned { protocol, timetable, mixing, staleness, sharing, account, .. } = planned;
+        let Planned { protocol, timetable, mixing, staleness, sharing, masking, account, .. } =
+            planned;
         // Everything an algorithm knows: where its plan depends on the number of rounds, so does
         // this text.
-        text += &format!("{protocol:?} {mixing:?} {staleness} {sharing:?} place {}", planned.place);
+        text += &format!(
+            "{protocol:?} {mixing:?} {staleness} {sharing:?} {masking:?} place {}",
+            planned.place
+        );
         text += &format!(" averages from {}\n", timetable.tail_from.min(round));
         let mut whole =
             round > timetable.rounds || planned.scouted.is_some() || account.correlated.is_some();

@@ -28,6 +28,7 @@ mod mixing;
 mod muffliato;
 mod neighbourhood;
 mod output_admm;
+mod parameters;
 mod parts;
 mod pdop;
 mod pp;
@@ -52,6 +53,7 @@ pub use mixing::MixRule;
 pub use muffliato::Muffliato;
 pub use neighbourhood::NeighbourhoodDescent;
 pub use output_admm::OutputAdmm;
+pub use parameters::parse;
 pub use parts::{
     Assessed, Configured, Couplable, Partial, Parts, Priced, Relaying, Summed, Tolerant, Tossing,
 };
@@ -62,6 +64,7 @@ pub use published::{PricedNoise, PricedRound, PublishedCost};
 pub use rcd::{CoordinateDescent, Order};
 pub use schedule::Schedule;
 
+use crate::Fault;
 pub(crate) use crate::facts::ENOUGH_STEPS;
 pub use crate::facts::{Parameters, PublicFacts};
 use crate::problem::{Constraint, LocalObjective, Sensitivity, Workspace};
@@ -569,7 +572,7 @@ macro_rules! algorithms {
         /// The algorithm `kind` with the given parameters; `Err` names the unknown or missing key.
         /// `None`: no such algorithm.
         #[must_use]
-        pub fn from_table(kind: &str, parameters: Parameters) -> Option<Result<Box<dyn Protocol>, serde_json::Error>> {
+        pub fn from_table(kind: &str, parameters: Parameters) -> Option<Result<Box<dyn Protocol>, Fault>> {
             match kind {
                 $($name => Some(parse::<$type>(parameters).map(|p| Box::new(p) as Box<dyn Protocol>)),)+
                 _ => None,
@@ -596,16 +599,6 @@ algorithms! {
     "rcd" => CoordinateDescent,
 }
 
-/// Reads an algorithm from its keys.
-///
-/// # Errors
-/// Names the unknown or missing key.
-pub fn parse<P: serde::de::DeserializeOwned>(
-    parameters: Parameters,
-) -> Result<P, serde_json::Error> {
-    serde_json::from_value(Value::Object(parameters))
-}
-
 /// The algorithms an experiment may name: those that come with the library, and your own.
 ///
 /// ```
@@ -621,7 +614,7 @@ pub struct Algorithms {
     own: Vec<(String, Build)>,
 }
 
-type Build = Arc<dyn Fn(Parameters) -> Result<Box<dyn Protocol>, serde_json::Error> + Send + Sync>;
+type Build = Arc<dyn Fn(Parameters) -> Result<Box<dyn Protocol>, Fault> + Send + Sync>;
 
 impl Algorithms {
     /// Returns the algorithms of [`KINDS`].
@@ -636,7 +629,7 @@ impl Algorithms {
     pub fn with<P: Protocol + 'static>(
         mut self,
         name: impl Into<String>,
-        build: impl Fn(Parameters) -> Result<P, serde_json::Error> + Send + Sync + 'static,
+        build: impl Fn(Parameters) -> Result<P, Fault> + Send + Sync + 'static,
     ) -> Self {
         let build: Build =
             Arc::new(move |table| build(table).map(|p| Box::new(p) as Box<dyn Protocol>));
@@ -656,7 +649,7 @@ impl Algorithms {
         &self,
         kind: &str,
         parameters: Parameters,
-    ) -> Option<Result<Box<dyn Protocol>, serde_json::Error>> {
+    ) -> Option<Result<Box<dyn Protocol>, Fault>> {
         match self.own.iter().find(|(name, _)| name == kind) {
             Some((_, build)) => Some(build(parameters)),
             None => from_table(kind, parameters),

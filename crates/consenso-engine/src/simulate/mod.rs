@@ -348,7 +348,7 @@ impl Lockstep {
             return Err(RestoreError::Shape { what: "the agents of a simulation" });
         }
         let fits = match (&mut self.exchange, &state.shared) {
-            (Some(exchange), Some((own, revealed))) => exchange.resume(own, revealed),
+            (Some(exchange), Some((own, revealed))) => exchange.resume(state.round, own, revealed),
             (None, None) => true,
             _ => false,
         };

@@ -87,11 +87,12 @@ impl Exchange {
     }
 
     /// Goes on from such a state; false when it is of another exchange.
-    pub(super) fn resume(&mut self, own: &[f64], revealed: &[f64]) -> bool {
+    pub(super) fn resume(&mut self, round: u32, own: &[f64], revealed: &[f64]) -> bool {
         let dim = self.own.len() / self.sights.len().max(1);
         let length = self.sights.first().map_or(0, |s| s.revealed().len());
         // Where somebody dropped out, agents are at different rounds.
-        if self.masks.is_some()
+        let died = |masks: &Masking| masks.coming.iter().any(|d| d.round <= round);
+        if self.masks.as_ref().is_some_and(died)
             || own.len() != self.own.len()
             || !(revealed.is_empty() || revealed.len() == length)
         {

@@ -350,7 +350,10 @@ fn a_dropped_agent_ends_the_run_and_the_sum_stays_hidden() {
         let error = agent.dropped(2);
         assert_eq!(error, ShareError::Dropped { from: 2, round: Round(1) });
         assert_eq!(agent.poll(), Err(error));
-        assert_eq!((agent.exchanges(), agent.revealed(), agent.model()), (0, &[0.0; 4][..], None));
+        assert_eq!(
+            (agent.round(), agent.revealed(), agent.model()),
+            (Round(0), &[0.0; 4][..], None)
+        );
     }
     let late = ShareMessage::received(2, 0, Round(1), Phase::Sum, vec![0; 4]);
     assert!(matches!(agents[0].handle(&late), Err(ShareRefusal::Failed(_))));
