@@ -168,7 +168,9 @@ fn died(target: &Path, environment: &Path, place: &Path) -> bool {
 /// The hashes of the transcripts in an answer, wherever they stand: no JSON parser for one key.
 fn transcripts(answer: &[u8]) -> String {
     let text = String::from_utf8_lossy(answer);
-    text.lines().filter(|line| line.contains("\"transcript\"")).map(str::trim).collect()
+    let lines = text.lines().filter(|line| line.contains("\"transcript\""));
+    // Whether a comma follows depends on what comes after it in the file.
+    lines.map(|line| line.trim().trim_end_matches(',')).collect()
 }
 
 /// Two processes whose time is up stop at the same round and go on from there; three do not go on
