@@ -154,7 +154,9 @@ def test_ctrl_c_stops_a_long_run():
         "name": "long", "runs": 1, "graph": {"kind": "ring"}, "algorithm": [{"kind": "dgd", "rounds": 1000000, "step": 0.1}],
         "data": {"source": "logistic", "agents": 4, "records_per_agent": 3000, "dim": 5},
     }
-    code = f"import consenso; print('go', flush=True); consenso.run({long!r})"
+    # Whoever starts tests in the background has them ignore the signal, which children inherit.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heed}; import consenso; print('go', flush=True); consenso.run({long!r})"
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline() == "go\n"
