@@ -762,7 +762,11 @@ fn parse_algorithm(
         let known: Vec<&str> = fault.known().iter().copied().chain(also).collect();
         let key = fault.key().unwrap_or_default();
         let help = (!known.is_empty()).then(|| meant(key, &known));
-        fail(key, fault.to_string(), help)
+        let message = match known.is_empty() && !key.is_empty() {
+            true => format!("{key}: {fault}"),
+            false => fault.to_string(),
+        };
+        fail(key, message, help)
     };
     let common: AlgorithmCommon = parse(common).map_err(misread)?;
     let protocol = match known.build(&kind, own) {

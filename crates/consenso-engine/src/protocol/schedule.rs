@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 /// In an experiment file: `0.5`, `{ geometric = { first = 1.02, ratio = 1.02 } }`,
 /// `{ inverse_sqrt = { first = 1.0 } }` or `{ table = [1.0, 0.5] }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be a number, or a table as { geometric = { first = 1.0, ratio = 1.02 } }, { inverse_sqrt = { first = 1.0 } } or { table = [1.0, 0.5] }"
+)]
 pub enum Schedule {
     /// The same number every round.
     Constant(f64),
