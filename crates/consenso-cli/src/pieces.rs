@@ -110,6 +110,11 @@ impl Kept {
         (fit, other.len())
     }
 
+    /// Whether a transcript was paid for and begun.
+    pub(crate) fn cut_off(&self, transcript: &(Place, String)) -> bool {
+        self.credit.get(transcript).is_some_and(|&credit| credit <= 0)
+    }
+
     /// Of these transcripts, those that nobody has paid for: never reserved, or begun since.
     pub(crate) fn unpaid(&self, transcripts: &[(Place, String)]) -> Vec<(Place, String)> {
         let paid = |t: &&(Place, String)| self.credit.get(*t).is_some_and(|&credit| credit > 0);
@@ -544,6 +549,7 @@ mod tests {
         assert_eq!(kept.unpaid(&[t(0), t(1), t(2)]), [t(2)]);
         kept.take(Entry::Begun(place(0), "stamp".into()));
         assert_eq!(kept.unpaid(&[t(0), t(1), t(2)]), [t(0), t(2)]);
+        assert_eq!([t(0), t(1), t(2)].map(|t| kept.cut_off(&t)), [true, false, false]);
         kept.take(Entry::Reserved(vec![t(0), t(2)]));
         assert_eq!(kept.unpaid(&[t(0), t(1), t(2)]), []);
         kept.take(Entry::Begun(place(0), "stamp".into()));

@@ -225,6 +225,15 @@ pub(crate) fn command(args: &Args, json: bool) -> Result<(), Failure> {
     let missing = experiment.places(share).into_iter().filter(|place| !have.contains(place));
     let missing = pieces::transcripts(&experiment, &records, missing);
     let unpaid = kept.as_ref().map_or_else(|| missing.clone(), |k| k.unpaid(&missing));
+    let begun = |t: &(Place, String)| {
+        kept.as_ref().is_some_and(|k| k.cut_off(t))
+            || job.unfinished.iter().any(|state| state.place() == t.0)
+    };
+    if !experiment.is_seeded() && unpaid.iter().any(begun) {
+        eprintln!(
+            "noise that was drawn and not kept is lost, and drawn afresh: each transcript that had begun is charged once more"
+        );
+    }
     let places: Vec<_> = unpaid.iter().map(|t| t.0).collect();
     let standings =
         spending::reserve(&experiment, &places, args.ledger.as_deref(), args.limit, args.records)?;
@@ -284,11 +293,6 @@ fn going_on(
         };
         let point = if point > 0 { format!(", point {}", point + 1) } else { String::new() };
         eprintln!("going on with {label}, run {}{point}: from round {}", run + 1, state.round());
-    }
-    if !best.is_empty() && !experiment.is_seeded() {
-        eprintln!(
-            "noise that was drawn after these rounds is lost, and drawn afresh: each transcript is charged once more"
-        );
     }
     best.into_values().collect()
 }

@@ -104,6 +104,23 @@ fn unknown_category() {
     );
 }
 
+/// The line is that of the key, and the words say what it can be.
+#[test]
+fn a_wrong_value_is_said_with_its_key() {
+    small_refused(
+        "value_step",
+        "step = 0.5",
+        "step = \"fast\"",
+        &["small.toml:28: algorithm 2", "step: must be a number, or a table as { geometric"],
+    );
+    small_refused(
+        "value_gossip",
+        "rounds = 15",
+        "gossip = -3",
+        &["small.toml:27: algorithm 2", "gossip: "],
+    );
+}
+
 #[test]
 fn unknown_key_with_a_suggestion() {
     small_refused(
